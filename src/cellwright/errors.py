@@ -1,0 +1,142 @@
+"""What can go wrong in Cellwright's own machinery. A user's failing code is a value, never one of these.
+
+::
+
+    CellwrightError
+    ├── NotebookError            a document cannot be read, edited or written as asked
+    │   ├── NotebookFormatError  the file is not a notebook this version reads
+    │   ├── UnknownCell          no cell has that id
+    │   ├── StaleEdit            the cell moved on since the edit was based on it
+    │   ├── TooManyCells         the notebook is full
+    │   └── SaveFailed           the file could not be written
+    ├── SessionError             a session cannot do what was asked
+    │   ├── UnknownSession
+    │   ├── UnknownExecution
+    │   └── TooManySessions
+    ├── KernelError              a kernel cannot be had or does not answer
+    │   ├── KernelStartError
+    │   ├── KernelGone           it ended before it answered
+    │   └── KernelBusy           it runs a cell and was asked something else
+    ├── HostError                the process that owns kernels
+    │   ├── HostStartError
+    │   ├── HostLost             it went away; its kernels went with it
+    │   └── HostRefused          it answered a request with a refusal
+    ├── StorageInUse             another engine owns this storage directory
+    └── LimitReached             a limit of the settings stops this work
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+
+class CellwrightError(Exception):
+    """Root of every error Cellwright raises on purpose: a stable code, a message, and what to do next."""
+
+    code: ClassVar[str] = "cellwright"
+
+    def __init__(self, message: str, *, hint: str | None = None) -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+
+    def __str__(self) -> str:
+        return f"{self.message}. {self.hint}" if self.hint else self.message
+
+
+class NotebookError(CellwrightError):
+    code = "notebook"
+
+
+class NotebookFormatError(NotebookError):
+    code = "notebook_format"
+
+
+class UnknownCell(NotebookError):
+    code = "unknown_cell"
+
+
+class StaleEdit(NotebookError):
+    """The cell changed since the version an edit was based on; ``diff`` shows how."""
+
+    code = "stale_edit"
+
+    def __init__(self, message: str, *, diff: str, hint: str | None = None) -> None:
+        super().__init__(message, hint=hint)
+        self.diff = diff
+
+
+class TooManyCells(NotebookError):
+    code = "too_many_cells"
+
+
+class SaveFailed(NotebookError):
+    code = "save_failed"
+
+
+class SessionError(CellwrightError):
+    code = "session"
+
+
+class UnknownSession(SessionError):
+    code = "unknown_session"
+
+
+class UnknownExecution(SessionError):
+    code = "unknown_execution"
+
+
+class TooManySessions(SessionError):
+    code = "too_many_sessions"
+
+
+class KernelError(CellwrightError):
+    code = "kernel"
+
+
+class KernelStartError(KernelError):
+    code = "kernel_start"
+
+
+class KernelGone(KernelError):
+    code = "kernel_gone"
+
+
+class KernelBusy(KernelError):
+    code = "kernel_busy"
+
+
+class HostError(CellwrightError):
+    code = "host"
+
+
+class HostStartError(HostError):
+    code = "host_start"
+
+
+class HostLost(HostError):
+    code = "host_lost"
+
+
+class HostRefused(HostError):
+    """The host's refusal, with the code of the error that caused it there."""
+
+    code = "host_refused"
+
+    def __init__(self, message: str, *, cause: str, hint: str | None = None) -> None:
+        super().__init__(message, hint=hint)
+        self.cause = cause
+
+
+class StorageInUse(CellwrightError):
+    code = "storage_in_use"
+
+
+class LimitReached(CellwrightError):
+    """A limit stops this work; ``setting`` names the limit's setting."""
+
+    code = "limit_reached"
+
+    def __init__(self, message: str, *, setting: str, hint: str | None = None) -> None:
+        super().__init__(message, hint=hint)
+        self.setting = setting
