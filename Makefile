@@ -1,0 +1,96 @@
+# Everything a contributor runs. Needs Python 3.11 or later (with its venv module), git and make; all else is
+# locked in requirements/ and goes to .venv. `make` alone prints what there is.
+
+VENV := .venv
+BIN := $(VENV)/bin
+UV := $(BIN)/uv
+ENV_STAMP := $(VENV)/.stamp-dev
+BENCH_STAMP := $(VENV)/.stamp-bench
+# `make PYTHON=python3.12 test` chooses the interpreter; otherwise the newest of these that can make a venv.
+PYTHON ?=
+PYTHONS := $(or $(PYTHON),python3.13 python3.12 python3.11 python3)
+# `make test ARGS="tests/engine -k restart"` narrows a run down.
+ARGS ?=
+
+# With it set, every process compiles every import again: four times slower to start.
+unexport PYTHONDONTWRITEBYTECODE
+# A kernel or tool that borrows somebody else's packages is not the one that was locked.
+unexport PYTHONPATH
+unexport PYTHONHOME
+unexport VIRTUAL_ENV
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test bench lint docs lock clean
+
+help: ## Print this list
+	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 14
+
+demo: $(ENV_STAMP) ## Show what Cellwright does, in a minute
+	$(BIN)/python examples/demo.py
+
+test: $(ENV_STAMP) ## Run the tests (ARGS="..." goes to pytest)
+	$(BIN)/python -m pytest $(ARGS)
+
+bench: $(BENCH_STAMP) ## Measure against jupyter_client, nbclient and papermill
+	@failed=; for script in benchmarks/bench_*.py; do \
+	    echo "== $$script"; $(BIN)/python "$$script" || failed="$$failed $$script"; \
+	done; \
+	if [ -n "$$failed" ]; then echo "error: below target or broken:$$failed" >&2; exit 1; fi
+
+lint: $(ENV_STAMP) ## Check style, types, layers and the house rules
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy --strict
+	$(BIN)/lint-imports
+	$(BIN)/python -m pytest -q tests/project/test_house_rules.py
+
+docs: $(ENV_STAMP) ## Run every example of the README, the guides and examples/, and check the links
+	$(BIN)/python -m pytest tests/project/test_docs.py $(ARGS)
+
+# What stands in the environment: --no-config keeps a mirror of one machine out of the files.
+LOCK := $(UV) pip compile --quiet --no-config --universal --python-version 3.11 --generate-hashes \
+    --no-emit-index-url --no-emit-find-links --custom-compile-command "make lock" $(UPGRADE)
+
+lock: $(UV) ## Resolve pyproject.toml into requirements/ again (UPGRADE=--upgrade takes newer releases)
+	$(LOCK) pyproject.toml --all-extras --group build --group test --group lint -o requirements/dev.txt
+	$(LOCK) pyproject.toml --all-extras --group build --group test --group lint --group bench \
+	    -c requirements/dev.txt -o requirements/bench.txt
+	echo uv | $(LOCK) - -c requirements/dev.txt -o requirements/tools.txt
+
+clean: ## Remove the environment and every cache
+	rm -rf $(VENV) .cache .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis dist build
+	find src tests benchmarks examples -name __pycache__ -type d -prune -exec rm -rf {} +
+
+$(BIN)/python:
+	@for python in $(PYTHONS); do \
+	    "$$python" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || continue; \
+	    old_enough=$$python; \
+	    "$$python" -c 'import venv, ensurepip' 2>/dev/null || continue; \
+	    echo "$$python -m venv $(VENV)"; exec "$$python" -m venv --clear $(VENV); \
+	done; \
+	if [ -n "$$old_enough" ]; then \
+	    echo "error: $$old_enough has no venv module" >&2; \
+	    echo "hint: on Debian and Ubuntu, apt install python3-venv" >&2; \
+	else \
+	    echo "error: no Python 3.11 or later among: $(PYTHONS)" >&2; \
+	    echo "hint: install one, or name it: make PYTHON=/path/to/python3.12" >&2; \
+	fi; exit 1
+
+$(UV): requirements/tools.txt | $(BIN)/python
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/tools.txt
+	@touch $@
+
+# Both stamps also follow pyproject.toml, which holds the entry points of the editable install.
+INSTALL_PROJECT := $(UV) pip install --quiet --python $(BIN)/python --no-deps --no-build-isolation --editable .
+
+$(ENV_STAMP): requirements/dev.txt pyproject.toml | $(UV)
+	$(UV) pip sync --quiet --python $(BIN)/python --require-hashes --compile-bytecode requirements/dev.txt
+	$(INSTALL_PROJECT)
+	@rm -f $(BENCH_STAMP)
+	@touch $@
+
+# The benchmarks' peers come on top of what is there, so that `make test` afterwards has nothing to undo.
+$(BENCH_STAMP): requirements/bench.txt $(ENV_STAMP)
+	$(UV) pip sync --quiet --python $(BIN)/python --require-hashes --compile-bytecode requirements/bench.txt
+	$(INSTALL_PROJECT)
+	@touch $@

@@ -1,0 +1,1 @@
+"""Notebooks that nobody here wrote, and what nbclient makes of them."""
