@@ -1,0 +1,61 @@
+"""Notebook documents: read, edit, merge and write ``.ipynb`` files without disturbing what was not touched.
+
+Pure and synchronous. Knows nothing of kernels, sessions or settings, which stand above; below are only the errors.
+"""
+
+from __future__ import annotations
+
+from cellwright.notebook.cells import Cell, CellKind
+from cellwright.notebook.changes import (
+    CellAdded,
+    CellDeleted,
+    CellMetadataSet,
+    CellMoved,
+    Change,
+    DocumentReplaced,
+    NotebookMetadataSet,
+    OutputsSet,
+    SourceChanged,
+    decode_change,
+    encode_change,
+)
+from cellwright.notebook.document import Document
+from cellwright.notebook.edits import add_cell, change_source, delete_cell, move_cell
+from cellwright.notebook.files import FileState, changed_since, file_state, read_notebook, write_atomically
+from cellwright.notebook.merge import Conflict, Merge, merge
+from cellwright.notebook.names import create_notebook_file, slug
+from cellwright.notebook.outputs import DisplayUpdate, OutputCollector, updated_outputs
+
+__all__ = [
+    "Cell",
+    "CellAdded",
+    "CellDeleted",
+    "CellKind",
+    "CellMetadataSet",
+    "CellMoved",
+    "Change",
+    "Conflict",
+    "DisplayUpdate",
+    "Document",
+    "DocumentReplaced",
+    "FileState",
+    "Merge",
+    "NotebookMetadataSet",
+    "OutputCollector",
+    "OutputsSet",
+    "SourceChanged",
+    "add_cell",
+    "change_source",
+    "changed_since",
+    "create_notebook_file",
+    "decode_change",
+    "delete_cell",
+    "encode_change",
+    "file_state",
+    "merge",
+    "move_cell",
+    "read_notebook",
+    "slug",
+    "updated_outputs",
+    "write_atomically",
+]

@@ -1,0 +1,195 @@
+"""One cell: the view that callers see, and the record that a document keeps of it.
+
+A record holds a cell's fields in memory form (text joined, as nbformat does on reading) beside the bytes they came
+from, and writes anew only the fields that were touched. Which cells there are, and in what order, is the
+document's business (see document).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any, Literal, TypeAlias, cast
+
+from cellwright.notebook.jsontext import Members, encode, format_value, scan_object
+
+__all__ = ["Cell", "CellKind", "CellRecord", "join_lines"]
+
+CellKind: TypeAlias = Literal["code", "markdown", "raw"]
+
+_CELL_DEPTH = 2
+_MEMBER_DEPTH = 3
+_SPLIT_MIMES = frozenset({"application/javascript", "image/svg+xml"})
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """A cell as it was when asked for. Its contents belong to the document: read them, do not change them."""
+
+    id: str
+    kind: CellKind
+    source: str
+    version: int
+    """Rises with every change of the source. Runs and metadata leave it, so that a run never makes an edit stale."""
+    metadata: Mapping[str, Any]
+    outputs: tuple[dict[str, Any], ...]
+    execution_count: int | None
+    language: str | None
+    """What the cell itself says; None means the notebook's language."""
+
+
+class CellRecord:
+    """A cell's fields and its bytes in the file. Never altered: a change makes another record."""
+
+    __slots__ = ("_original", "_raw", "_touched", "fields")
+
+    def __init__(
+        self, fields: dict[str, Any], *, original: bytes | None = None, touched: frozenset[str] = frozenset()
+    ) -> None:
+        self.fields = fields
+        self._original = original
+        self._touched = touched
+        self._raw = None if touched else original
+
+    @classmethod
+    def new(cls, cell_id: str, kind: CellKind, source: str, metadata: Mapping[str, Any]) -> CellRecord:
+        """A cell that was never in a file, with the fields that nbformat asks of its kind."""
+        fields: dict[str, Any] = {
+            "id": cell_id,
+            "cell_type": kind,
+            "source": source,
+            "metadata": dict(metadata),
+        }
+        if kind == "code":
+            fields |= {"outputs": [], "execution_count": None}
+        return cls(fields)
+
+    @property
+    def id(self) -> str:
+        return cast("str", self.fields["id"])
+
+    @property
+    def source(self) -> str:
+        return cast("str", self.fields["source"])
+
+    @property
+    def kind(self) -> CellKind:
+        """The cell's kind; a kind of a later nbformat is shown as raw, and kept."""
+        kind = self.fields["cell_type"]
+        return kind if kind in {"code", "markdown"} else "raw"
+
+    @property
+    def raw(self) -> bytes:
+        """The cell's JSON as it stands in the file; made when first asked for."""
+        if self._raw is None:
+            self._raw = encode(self._render())
+            self._original, self._touched = self._raw, frozenset()
+        return self._raw
+
+    def changed(self, updates: Mapping[str, Any], *, without: frozenset[str] = frozenset()) -> CellRecord:
+        """A record with these fields in place of its own; the others keep their bytes."""
+        fields = {key: value for key, value in {**self.fields, **updates}.items() if key not in without}
+        touched = self._touched | updates.keys() | without
+        return CellRecord(fields, original=self._original, touched=touched)
+
+    def view(self, version: int) -> Cell:
+        """What callers see of this record."""
+        metadata = self.fields["metadata"]
+        return Cell(
+            id=self.id,
+            kind=self.kind,
+            source=self.source,
+            version=version,
+            metadata=MappingProxyType(metadata),
+            outputs=tuple(self.fields.get("outputs", ())),
+            execution_count=self.fields.get("execution_count"),
+            language=_language(metadata),
+        )
+
+    def _render(self) -> str:
+        if self._original is None:
+            return Members({key: _format_field(key, value) for key, value in self.fields.items()}).render(
+                _CELL_DEPTH
+            )
+        members, _, _ = scan_object(self._original.decode(), 0)
+        present = self._touched & self.fields.keys()
+        texts = {key: _format_field(key, self.fields[key]) for key in present}
+        return members.with_texts(texts, without=self._touched - present).render(_CELL_DEPTH)
+
+
+def join_lines(fields: dict[str, Any]) -> None:
+    """Bring a cell's multi-line text, as files hold it, into one string each, as nbformat does."""
+    fields["source"] = _joined(fields["source"])
+    for attachments in _mappings([fields.get("attachments")]):
+        for attachment in _mappings(attachments.values()):
+            _join_bundle(attachment)
+    for output in fields.get("outputs", ()):
+        if output.get("output_type") in {"execute_result", "display_data"}:
+            for bundle in _mappings([output.get("data")]):
+                _join_bundle(bundle)
+        elif "text" in output:
+            output["text"] = _joined(output["text"])
+
+
+def _language(metadata: Mapping[str, Any]) -> str | None:
+    """The language a cell names for itself, in any of the ways that are in use."""
+    ways = (
+        ("vscode", "languageId"),
+        ("cellwright", "language"),
+        ("polyglot_notebook", "kernelName"),
+        ("dotnet_interactive", "language"),
+    )
+    for owner, key in ways:
+        section = metadata.get(owner)
+        if isinstance(section, Mapping) and isinstance(section.get(key), str):
+            return cast("str", section[key])
+    kernel = metadata.get("kernel")  # SoS notebooks
+    return kernel if isinstance(kernel, str) else None
+
+
+def _format_field(key: str, value: Any) -> str:
+    if key == "source":
+        value = value.splitlines(keepends=True)
+    elif key == "outputs":
+        value = [_split_output(output) for output in value]
+    elif key == "attachments" and isinstance(value, Mapping):
+        value = {name: _split_bundle(bundle) for name, bundle in value.items()}
+    return format_value(value, _MEMBER_DEPTH)
+
+
+def _split_output(output: Mapping[str, Any]) -> dict[str, Any]:
+    split = dict(output)
+    if split.get("output_type") in {"execute_result", "display_data"}:
+        if "data" in split:
+            split["data"] = _split_bundle(split["data"])
+    elif split.get("output_type") == "stream" and isinstance(split.get("text"), str):
+        split["text"] = split["text"].splitlines(keepends=True)
+    return split
+
+
+def _split_bundle(bundle: Any) -> Any:
+    if not isinstance(bundle, Mapping):
+        return bundle
+    return {
+        mime: data.splitlines(keepends=True)
+        if isinstance(data, str) and (mime.startswith("text/") or mime in _SPLIT_MIMES)
+        else data
+        for mime, data in bundle.items()
+    }
+
+
+def _join_bundle(bundle: dict[str, Any]) -> None:
+    for mime, data in bundle.items():
+        if not (mime == "application/json" or (mime.startswith("application/") and mime.endswith("+json"))):
+            bundle[mime] = _joined(data)
+
+
+def _joined(value: Any) -> Any:
+    if isinstance(value, list) and all(isinstance(line, str) for line in value):
+        return "".join(value)
+    return value
+
+
+def _mappings(values: Any) -> list[dict[str, Any]]:
+    return [value for value in values if isinstance(value, dict)]

@@ -1,0 +1,244 @@
+"""A notebook in memory: an ordered set of cells, addressed by id, altered only by changes.
+
+Keeps the bytes of what nobody touched, so that saving costs one join and a diff shows what was done and no more.
+Decides nothing (see edits for what is allowed) and touches no disk (see files).
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping, Sequence
+from typing import Any, assert_never
+
+from cellwright.errors import NotebookError, UnknownCell
+from cellwright.notebook.cells import Cell, CellRecord
+from cellwright.notebook.changes import (
+    CellAdded,
+    CellDeleted,
+    CellMetadataSet,
+    CellMoved,
+    Change,
+    DocumentReplaced,
+    NotebookMetadataSet,
+    OutputsSet,
+    SourceChanged,
+)
+from cellwright.notebook.reading import Parsed, Shell, parse
+
+__all__ = ["Document"]
+
+_SHOWN_IDS = 5
+_PYTHON_METADATA: Mapping[str, Any] = {
+    "kernelspec": {"display_name": "Python 3 (ipykernel)", "language": "python", "name": "python3"},
+    "language_info": {
+        "codemirror_mode": {"name": "ipython", "version": 3},
+        "file_extension": ".py",
+        "mimetype": "text/x-python",
+        "name": "python",
+        "nbconvert_exporter": "python",
+        "pygments_lexer": "ipython3",
+    },
+}
+
+
+class Document:
+    """A notebook. ``apply`` is the only way to alter it; everything else reads."""
+
+    __slots__ = ("_bytes", "_order", "_records", "_shell", "_versions", "repairs")
+
+    repairs: tuple[str, ...]
+    """What was mended on reading, a sentence each: an upgraded format, ids given to cells without one."""
+
+    def __init__(
+        self,
+        shell: Shell,
+        records: Sequence[CellRecord],
+        *,
+        versions: Mapping[str, int] | None = None,
+        repairs: tuple[str, ...] = (),
+    ) -> None:
+        self._shell = shell
+        self._records = {record.id: record for record in records}
+        self._order = list(self._records)
+        self._versions = dict.fromkeys(self._order, 1)
+        self._bytes: bytes | None = None
+        self.repairs = repairs
+        self.restore_versions(versions or {})
+
+    @classmethod
+    def new(cls, *, language: str = "python") -> Document:
+        """An empty notebook of this language."""
+        metadata = dict(_PYTHON_METADATA) if language == "python" else {"language_info": {"name": language}}
+        return cls(Shell.new(metadata), [])
+
+    @classmethod
+    def from_bytes(cls, data: bytes, *, name: str) -> Document:
+        """Read a notebook; ``name`` is what errors call it.
+
+        Raises:
+            NotebookFormatError: it is not a notebook that this version reads.
+        """
+        parsed: Parsed = parse(data, name)
+        document = cls(parsed.shell, parsed.records, repairs=parsed.repairs)
+        if not parsed.repairs:
+            document._bytes = data.removeprefix(b"\xef\xbb\xbf")
+        return document
+
+    def to_bytes(self) -> bytes:
+        """The file's content. Only touched cells are encoded; all else is joined from the bytes that were read."""
+        if self._bytes is None:
+            self._bytes = self._shell.render([self._records[cell_id].raw for cell_id in self._order])
+        return self._bytes
+
+    def copy(self) -> Document:
+        """A document of its own that shares the unchangeable records with this one."""
+        twin = Document(self._shell, self.records, versions=self._versions, repairs=self.repairs)
+        twin._bytes = self._bytes
+        return twin
+
+    def __len__(self) -> int:
+        return len(self._order)
+
+    def __contains__(self, cell_id: object) -> bool:
+        return cell_id in self._records
+
+    @property
+    def cells(self) -> tuple[Cell, ...]:
+        """All cells in order."""
+        return tuple(self.cell(cell_id) for cell_id in self._order)
+
+    def cell(self, cell_id: str) -> Cell:
+        """One cell.
+
+        Raises:
+            UnknownCell: no cell has that id.
+        """
+        return self._record(cell_id).view(self._versions[cell_id])
+
+    def index(self, cell_id: str) -> int:
+        """Where the cell stands, from 0.
+
+        Raises:
+            UnknownCell: no cell has that id.
+        """
+        self._record(cell_id)
+        return self._order.index(cell_id)
+
+    @property
+    def metadata(self) -> dict[str, Any]:
+        """The notebook's own metadata; a copy at its first level."""
+        return dict(self._shell.metadata)
+
+    @property
+    def versions(self) -> dict[str, int]:
+        """Each cell's version, to be kept beside the file, which has no place for it."""
+        return dict(self._versions)
+
+    def restore_versions(self, versions: Mapping[str, int]) -> None:
+        """Take up the versions that were kept; ids that are not in the document are passed over."""
+        self._versions |= {
+            cell_id: number for cell_id, number in versions.items() if cell_id in self._records
+        }
+
+    @property
+    def records(self) -> tuple[CellRecord, ...]:
+        """The cells as they are kept, for merging."""
+        return tuple(self._records[cell_id] for cell_id in self._order)
+
+    @property
+    def shell(self) -> Shell:
+        """The file without its cells, for merging."""
+        return self._shell
+
+    def apply(self, change: Change) -> Cell | None:
+        """Alter the document, and return the cell concerned, if it is still there.
+
+        The values inside the change become the document's: the caller does not alter them afterwards.
+
+        Raises:
+            UnknownCell: no cell has that id.
+            NotebookError: the change does not fit this document.
+        """
+        match change:
+            case CellAdded():
+                self._add(change)
+            case SourceChanged(cell_id, source):
+                self._change_source(cell_id, source)
+            case CellDeleted(cell_id):
+                self._delete(cell_id)
+            case CellMoved(cell_id, position):
+                self._move(cell_id, position)
+            case OutputsSet():
+                self._set_outputs(change)
+            case CellMetadataSet(cell_id, metadata):
+                self._replace(self._record(cell_id).changed({"metadata": metadata}))
+            case NotebookMetadataSet(metadata):
+                self._shell = self._shell.with_metadata(metadata)
+                self._bytes = None
+            case DocumentReplaced(content, versions):
+                self._become(content, versions)
+            case _:
+                assert_never(change)
+        if isinstance(change, CellDeleted | NotebookMetadataSet | DocumentReplaced):
+            return None
+        return self.cell(change.cell_id)
+
+    def _add(self, change: CellAdded) -> None:
+        if change.cell_id in self._records:
+            raise NotebookError(f"There is already a cell {change.cell_id!r}")
+        self._check_position(change.position, last=len(self))
+        self._order.insert(change.position, change.cell_id)
+        self._versions[change.cell_id] = 1
+        self._replace(CellRecord.new(change.cell_id, change.kind, change.source, change.metadata))
+
+    def _change_source(self, cell_id: str, source: str) -> None:
+        record = self._record(cell_id)
+        if record.source != source:
+            self._versions[cell_id] += 1
+            self._replace(record.changed({"source": source}))
+
+    def _delete(self, cell_id: str) -> None:
+        self._order.pop(self.index(cell_id))
+        del self._records[cell_id], self._versions[cell_id]
+        self._bytes = None
+
+    def _move(self, cell_id: str, position: int) -> None:
+        place = self.index(cell_id)
+        self._check_position(position, last=len(self) - 1)
+        self._order.insert(position, self._order.pop(place))
+        self._bytes = None
+
+    def _set_outputs(self, change: OutputsSet) -> None:
+        record = self._record(change.cell_id)
+        if record.kind != "code":
+            raise NotebookError(f"Cell {change.cell_id!r} is a {record.kind} cell and has no outputs")
+        self._replace(record.changed({"outputs": change.outputs, "execution_count": change.execution_count}))
+
+    def _become(self, content: str, versions: Mapping[str, int]) -> None:
+        other = Document.from_bytes(content.encode(), name="The merged notebook")
+        other.restore_versions(versions)
+        for slot in Document.__slots__:
+            setattr(self, slot, getattr(other, slot))
+
+    def _replace(self, record: CellRecord) -> None:
+        self._records[record.id] = record
+        self._bytes = None
+
+    def _record(self, cell_id: str) -> CellRecord:
+        try:
+            return self._records[cell_id]
+        except KeyError:
+            raise UnknownCell(f"No cell has the id {cell_id!r}", hint=self._known_ids(cell_id)) from None
+
+    def _known_ids(self, cell_id: str) -> str:
+        if not self._order:
+            return "The notebook has no cells; add one first"
+        near = difflib.get_close_matches(cell_id, self._order, n=_SHOWN_IDS, cutoff=0.5)
+        if near:
+            return f"Did you mean {', '.join(near)}? The notebook has {len(self)} cells"
+        shown = ", ".join(self._order[:_SHOWN_IDS]) + (", …" if len(self) > _SHOWN_IDS else "")
+        return f"The notebook has {len(self)} cells: {shown}"
+
+    def _check_position(self, position: int, *, last: int) -> None:
+        if not 0 <= position <= last:
+            raise NotebookError(f"There is no position {position} in a notebook of {len(self)} cells")

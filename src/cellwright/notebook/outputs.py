@@ -1,0 +1,158 @@
+"""Folds what a kernel says during one execution into the outputs that a notebook stores.
+
+Stores what nbclient would, with one difference: neighbouring pieces of one stream become one output, as Jupyter's
+own pages do. Each message costs the same however many came before. Knows neither kernels nor documents.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+__all__ = ["DisplayUpdate", "OutputCollector", "updated_outputs"]
+
+
+@dataclass(frozen=True, slots=True)
+class DisplayUpdate:
+    """New content for every display of this id, also those that earlier cells left."""
+
+    display_id: str
+    data: dict[str, Any]
+    metadata: dict[str, Any]
+
+
+@dataclass(slots=True)
+class _Stream:
+    name: str
+    pieces: list[str]
+
+    def output(self) -> dict[str, Any]:
+        self.pieces[:] = ["".join(self.pieces)]
+        return {"output_type": "stream", "name": self.name, "text": self.pieces[0]}
+
+
+@dataclass(slots=True)
+class _Content:
+    """What a display shows. All displays of one id share it, so that an update is one assignment."""
+
+    data: dict[str, Any]
+    metadata: dict[str, Any]
+
+
+@dataclass(slots=True)
+class _Display:
+    output_type: str
+    content: _Content
+    extra: dict[str, Any]
+
+    def output(self) -> dict[str, Any]:
+        shown = {"data": self.content.data, "metadata": self.content.metadata}
+        return {"output_type": self.output_type, **shown, **self.extra}
+
+
+@dataclass(slots=True)
+class _Error:
+    content: dict[str, Any]
+
+    def output(self) -> dict[str, Any]:
+        return {"output_type": "error", **self.content}
+
+
+@dataclass(slots=True)
+class OutputCollector:
+    """The outputs of one execution so far. Give it every iopub message of that execution, in order."""
+
+    execution_count: int | None = None
+    _items: list[_Stream | _Display | _Error] = field(default_factory=list)
+    _contents: dict[str, _Content] = field(default_factory=dict)
+    _places: dict[str, list[int]] = field(default_factory=dict)
+    _clear_before_next: bool = False
+
+    @property
+    def outputs(self) -> list[dict[str, Any]]:
+        """The outputs in nbformat's form."""
+        return [item.output() for item in self._items]
+
+    @property
+    def displays(self) -> dict[str, tuple[int, ...]]:
+        """Which outputs show which display id: what a later cell's update needs (see ``updated_outputs``)."""
+        return {display_id: tuple(places) for display_id, places in self._places.items()}
+
+    def add(self, msg_type: str, content: Mapping[str, Any]) -> DisplayUpdate | None:
+        """Take in one message; messages that are no output are passed over.
+
+        Returns the update that outputs of earlier cells with the same display id must take, if there is one.
+        """
+        if "execution_count" in content:
+            self.execution_count = content["execution_count"]
+        match msg_type:
+            case "stream":
+                self._add_stream(content.get("name", "stdout"), content.get("text", ""))
+            case "display_data" | "execute_result" | "update_display_data":
+                return self._show(msg_type, content)
+            case "error":
+                self._clear_if_due()
+                error = {"ename": content.get("ename", ""), "evalue": content.get("evalue", "")}
+                self._items.append(_Error({**error, "traceback": list(content.get("traceback", ()))}))
+            case "clear_output" if content.get("wait"):
+                self._clear_before_next = True
+            case "clear_output":
+                self._clear()
+            case _:
+                pass
+        return None
+
+    def _add_stream(self, name: str, text: str) -> None:
+        self._clear_if_due()
+        last = self._items[-1] if self._items else None
+        if isinstance(last, _Stream) and last.name == name:
+            last.pieces.append(text)
+        else:
+            self._items.append(_Stream(name, [text]))
+
+    def _show(self, msg_type: str, content: Mapping[str, Any]) -> DisplayUpdate | None:
+        shown = _Content(content.get("data") or {}, content.get("metadata") or {})
+        # A kernel may send transient as null, so that a default does not help.
+        display_id = (content.get("transient") or {}).get("display_id")
+        if display_id in self._contents:
+            known = self._contents[display_id]
+            known.data, known.metadata = shown.data, shown.metadata
+            shown = known
+        if msg_type != "update_display_data":
+            self._place(msg_type, content, shown, display_id)
+        return DisplayUpdate(display_id, shown.data, shown.metadata) if display_id else None
+
+    def _place(
+        self, msg_type: str, content: Mapping[str, Any], shown: _Content, display_id: str | None
+    ) -> None:
+        self._clear_if_due()
+        if display_id:
+            self._contents[display_id] = shown
+            self._places.setdefault(display_id, []).append(len(self._items))
+        is_result = msg_type == "execute_result"
+        extra = {"execution_count": content.get("execution_count")} if is_result else {}
+        self._items.append(_Display(msg_type, shown, extra))
+
+    def _clear_if_due(self) -> None:
+        if self._clear_before_next:
+            self._clear()
+
+    def _clear(self) -> None:
+        self._items.clear()
+        self._contents.clear()
+        self._places.clear()
+        self._clear_before_next = False
+
+
+def updated_outputs(
+    outputs: Sequence[dict[str, Any]], displays: Mapping[str, Sequence[int]], update: DisplayUpdate
+) -> list[dict[str, Any]] | None:
+    """An earlier cell's outputs after a display update, or None where the update does not concern them."""
+    places = [place for place in displays.get(update.display_id, ()) if place < len(outputs)]
+    if not places:
+        return None
+    changed = list(outputs)
+    for place in places:
+        changed[place] = {**changed[place], "data": update.data, "metadata": update.metadata}
+    return changed
