@@ -21,7 +21,14 @@ from cellwright.notebook.changes import (
 )
 from cellwright.notebook.document import Document
 from cellwright.notebook.edits import add_cell, change_source, delete_cell, move_cell
-from cellwright.notebook.files import FileState, changed_since, file_state, read_notebook, write_atomically
+from cellwright.notebook.files import (
+    FileState,
+    changed_since,
+    file_state,
+    read_notebook,
+    remove_leftovers,
+    write_atomically,
+)
 from cellwright.notebook.merge import Conflict, Merge, merge
 from cellwright.notebook.names import create_notebook_file, slug
 from cellwright.notebook.outputs import DisplayUpdate, OutputCollector, updated_outputs
@@ -55,6 +62,7 @@ __all__ = [
     "merge",
     "move_cell",
     "read_notebook",
+    "remove_leftovers",
     "slug",
     "updated_outputs",
     "write_atomically",

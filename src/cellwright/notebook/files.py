@@ -12,6 +12,7 @@ import hashlib
 import os
 import secrets
 import stat
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,15 +26,18 @@ __all__ = [
     "create_exclusively",
     "file_state",
     "read_notebook",
+    "remove_leftovers",
     "write_atomically",
 ]
 
+_PREFIX = ".cellwright-"
+_SUFFIX = ".tmp"
 _NEXT_STEPS = {
     errno.ENOSPC: "The disk is full: free some space, then save again",
     errno.EDQUOT: "The disk quota is used up: free some space, then save again",
     errno.EROFS: "The file system is read-only: save the notebook somewhere else",
-    errno.EACCES: "Make the directory writable, or save the notebook somewhere else",
-    errno.EPERM: "Make the directory writable, or save the notebook somewhere else",
+    errno.EACCES: "Make the file and its directory writable, or save the notebook somewhere else",
+    errno.EPERM: "Make the file and its directory writable, or save the notebook somewhere else",
     errno.ENOENT: "Create the directory, then save again",
 }
 # A file system without hard links says so with one of these.
@@ -57,30 +61,32 @@ def read_notebook(path: Path) -> tuple[Document, FileState]:
         NotebookError: the file cannot be read.
         NotebookFormatError: it is not a notebook that this version reads.
     """
-    try:
-        data, state = _read(path)
-    except FileNotFoundError as error:
-        raise NotebookError(f"There is no notebook {path}", hint="Check the path, or create it") from error
-    except OSError as error:
-        raise NotebookError(
-            f"Cannot read {path}: {error.strerror}", hint="Check the file's rights"
-        ) from error
+    found = _read(path)
+    if found is None:
+        raise NotebookError(f"There is no notebook {path}", hint="Check the path, or create it")
+    data, state = found
     return Document.from_bytes(data, name=str(path)), state
 
 
 def file_state(path: Path) -> FileState | None:
-    """What the file is now, or None where there is none."""
-    try:
-        return _read(path)[1]
-    except FileNotFoundError:
-        return None
+    """What the file is now, or None where there is none.
+
+    Raises:
+        NotebookError: the file cannot be read.
+    """
+    found = _read(path)
+    return None if found is None else found[1]
 
 
 def changed_since(path: Path, state: FileState) -> bool:
-    """Whether the content is another than it was then. Reads the file only where its times or size differ."""
+    """Whether the content is another than it was then. Reads the file only where its times or size differ.
+
+    Raises:
+        NotebookError: the file has changed and cannot be read.
+    """
     try:
         now = path.stat()
-    except FileNotFoundError:
+    except OSError:
         return True
     if (now.st_size, now.st_mtime_ns, now.st_ino) == (state.size, state.mtime_ns, state.inode):
         return False
@@ -91,15 +97,15 @@ def changed_since(path: Path, state: FileState) -> bool:
 def write_atomically(path: Path, data: bytes) -> FileState:
     """Put this content in place of the file's, so that a reader or a crash sees the old or the new, never a part.
 
-    The file keeps its mode. A symbolic link stays, and the file that it points to is written.
+    The file keeps its mode, and one that is read-only is left alone. A symbolic link stays, and the file that it
+    points to is written.
 
     Raises:
         SaveFailed: the file is as it was before.
     """
     target = Path(os.path.realpath(path))
     try:
-        if target.is_symlink():
-            raise OSError(errno.ELOOP, os.strerror(errno.ELOOP))  # noqa: TRY301  # worded with the others below
+        _check_writable(target)
         with _temporary(target.parent, data, mode=_mode(target)) as (temporary, state):
             temporary.replace(target)
             _sync_directory(target.parent)
@@ -116,28 +122,34 @@ def create_exclusively(path: Path, data: bytes) -> bool:
     """
     try:
         with _temporary(path.parent, data, mode=None) as (temporary, _):
-            try:
-                os.link(temporary, path)
-            except FileExistsError:
-                return False
-            except OSError as error:
-                if error.errno not in _NO_LINKS:
-                    raise
-                return _create_in_place(path, data)
+            created = _link(temporary, path, data)
             _sync_directory(path.parent)
     except OSError as error:
         raise _save_failed(path, error) from error
-    return True
+    return created
+
+
+def remove_leftovers(directory: Path, *, older_than_s: float = 3600) -> int:
+    """Delete the temporary files of saves that were killed half-way, and tell how many there were."""
+    limit = time.time() - older_than_s
+    removed = 0
+    for path in directory.glob(f"{_PREFIX}*{_SUFFIX}"):
+        with contextlib.suppress(OSError):
+            if path.stat().st_mtime <= limit:
+                path.unlink()
+                removed += 1
+    return removed
 
 
 @contextlib.contextmanager
 def _temporary(directory: Path, data: bytes, *, mode: int | None) -> Iterator[tuple[Path, FileState]]:
     """A synced file of this content beside the target; gone afterwards, unless it was renamed."""
-    path = directory / f".cellwright-{secrets.token_hex(8)}.tmp"
+    path = directory / f"{_PREFIX}{secrets.token_hex(8)}{_SUFFIX}"
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
     try:
         with os.fdopen(descriptor, "wb") as file:
-            if mode is not None:
+            # Some file systems have no modes to set: asking for the mode that is there would fail for nothing.
+            if mode is not None and mode != stat.S_IMODE(os.fstat(descriptor).st_mode):
                 os.fchmod(descriptor, mode)
             file.write(data)
             file.flush()
@@ -146,6 +158,19 @@ def _temporary(directory: Path, data: bytes, *, mode: int | None) -> Iterator[tu
         yield path, state
     finally:
         path.unlink(missing_ok=True)
+
+
+def _link(temporary: Path, path: Path, data: bytes) -> bool:
+    """Give the file its name unless that is taken, also where there are no hard links."""
+    try:
+        os.link(temporary, path)
+    except FileExistsError:
+        return False
+    except OSError as error:
+        if error.errno not in _NO_LINKS:
+            raise
+        return _create_in_place(path, data)
+    return True
 
 
 def _create_in_place(path: Path, data: bytes) -> bool:
@@ -164,17 +189,32 @@ def _create_in_place(path: Path, data: bytes) -> bool:
     return True
 
 
-def _read(path: Path) -> tuple[bytes, FileState]:
-    with path.open("rb") as file:
-        # Taken before reading: a write in between then shows as a change, never as the state of this content.
-        status = os.fstat(file.fileno())
-        data = file.read()
+def _read(path: Path) -> tuple[bytes, FileState] | None:
+    try:
+        with path.open("rb") as file:
+            # Taken before reading: a write in between then shows as a change, never as the state of this content.
+            status = os.fstat(file.fileno())
+            data = file.read()
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise NotebookError(
+            f"Cannot read {path}: {error.strerror}", hint="Check that it is a file that you may read"
+        ) from error
     return data, _state(data, status)
 
 
 def _state(data: bytes, status: os.stat_result) -> FileState:
     digest = hashlib.blake2b(data, digest_size=16).hexdigest()
     return FileState(digest, status.st_size, status.st_mtime_ns, status.st_ino)
+
+
+def _check_writable(target: Path) -> None:
+    """Refuse what a rename would do all the same: replace a read-only file, or a link that leads to itself."""
+    if target.is_symlink():
+        raise OSError(errno.ELOOP, os.strerror(errno.ELOOP))
+    if target.exists() and not os.access(target, os.W_OK):
+        raise PermissionError(errno.EACCES, "the file is read-only")
 
 
 def _mode(target: Path) -> int | None:
@@ -186,12 +226,12 @@ def _mode(target: Path) -> int | None:
 
 def _sync_directory(directory: Path) -> None:
     """Make the new name last. Some network file systems cannot, and the rename is done all the same."""
-    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        with contextlib.suppress(OSError):
+    with contextlib.suppress(OSError):
+        descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
             os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+        finally:
+            os.close(descriptor)
 
 
 def _save_failed(path: Path, error: OSError) -> SaveFailed:

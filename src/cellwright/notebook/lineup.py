@@ -67,7 +67,13 @@ def merge_order(
 def _alike(
     lost: Sequence[_Text], found: Sequence[_Text], lefts: range, rights: range
 ) -> Iterable[tuple[int, int]]:
-    """Pair what resembles each other, without crossing."""
+    """Pair what resembles each other, without crossing.
+
+    As many cells as before, between neighbours that are known, are the old ones edited, however much.
+    """
+    if len(lefts) == len(rights):
+        yield from (pair for pair in zip(lefts, rights, strict=True) if lost[pair[0]][0] == found[pair[1]][0])
+        return
     first = lefts.start
     for right in rights:
         near = range(first, min(first + _LOOK_AHEAD, lefts.stop))

@@ -79,8 +79,13 @@ def parse(data: bytes, name: str) -> Parsed:
         NotebookFormatError: it is not a notebook that this version reads.
     """
     text = _decode(data, name)
+    start = skip_space(text, 0)
+    if text[start : start + 1] != "{":
+        raise NotebookFormatError(
+            f"{name} is not a notebook: it does not hold a JSON object",
+            hint="Give the path of an .ipynb file",
+        )
     try:
-        start = skip_space(text, 0)
         members, values, end = scan_object(text, start, {"cells": _read_cells})
         if skip_space(text, end) != len(text):
             raise json.JSONDecodeError("Extra data", text, end)  # noqa: TRY301  # one place words all JSON errors

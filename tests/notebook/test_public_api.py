@@ -1,0 +1,46 @@
+"""What the room offers to the rooms above changes only on purpose."""
+
+from __future__ import annotations
+
+from inline_snapshot import snapshot
+
+import cellwright.notebook
+
+
+def test_public_api_changes_only_on_purpose() -> None:
+    assert sorted(cellwright.notebook.__all__) == snapshot(
+        [
+            "Cell",
+            "CellAdded",
+            "CellDeleted",
+            "CellKind",
+            "CellMetadataSet",
+            "CellMoved",
+            "Change",
+            "Conflict",
+            "DisplayUpdate",
+            "Document",
+            "DocumentReplaced",
+            "FileState",
+            "Merge",
+            "NotebookMetadataSet",
+            "OutputCollector",
+            "OutputsSet",
+            "SourceChanged",
+            "add_cell",
+            "change_source",
+            "changed_since",
+            "create_notebook_file",
+            "decode_change",
+            "delete_cell",
+            "encode_change",
+            "file_state",
+            "merge",
+            "move_cell",
+            "read_notebook",
+            "remove_leftovers",
+            "slug",
+            "updated_outputs",
+            "write_atomically",
+        ]
+    )
