@@ -118,6 +118,11 @@ def seen(document: Document) -> Any:
     return json.dumps([document.metadata, cells, document.versions], sort_keys=True)
 
 
+def contents(document: Document) -> Any:
+    cells = [{**record.fields, "id": None} for record in document.records]
+    return json.dumps([document.metadata, cells], sort_keys=True)
+
+
 @moderate
 @given(documents())
 def test_saving_then_loading_changes_nothing(document: Document) -> None:
@@ -186,7 +191,10 @@ def test_replaying_the_journal_gives_an_identical_document(data: st.DataObject, 
 def test_merge_with_one_idle_side_is_the_other_side(sides: tuple[Document, Document, Document]) -> None:
     base, ours, theirs = sides
     for result, expected in ((merge(base, base, theirs), theirs), (merge(base, ours, base), ours)):
-        assert result.document.to_bytes() == expected.to_bytes()
+        assert contents(result.document) == contents(expected)
+        # Where not one id is left, cells are matched by likeness and keep the ids that we know them by.
+        if not len(base) or any(cell.id in expected for cell in base.cells):
+            assert result.document.to_bytes() == expected.to_bytes()
         assert result.conflicts == ()
     assert not merge(base, ours, base).changed
 

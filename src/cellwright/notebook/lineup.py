@@ -29,16 +29,10 @@ def match_cells(base: Document, ours: Document, theirs: Document) -> dict[str, s
     known = {record.id for record in (*base.records, *ours.records)}
     lost = [record for record in base.records if record.id not in theirs]
     found = [record for record in theirs.records if record.id not in known]
-    lost_texts: list[_Text] = [(record.kind, record.source) for record in lost]
-    found_texts: list[_Text] = [(record.kind, record.source) for record in found]
-    regenerated = len(lost) == len(base.records)
-    pairs: list[tuple[int, int]] = []
-    matcher = difflib.SequenceMatcher(None, lost_texts, found_texts, autojunk=False)
-    for tag, low, high, start, stop in matcher.get_opcodes():
-        if tag == "equal":
-            pairs += zip(range(low, high), range(start, stop), strict=True)
-        elif tag == "replace" and regenerated:
-            pairs += _alike(lost_texts, found_texts, range(low, high), range(start, stop))
+    texts = _Texts([(record.kind, record.source) for record in lost], [(r.kind, r.source) for r in found])
+    pairs = texts.equal()
+    if len(lost) == len(base):
+        pairs += texts.alike(anchored=bool(pairs))
     return {found[right].id: lost[left].id for left, right in pairs}
 
 
@@ -64,24 +58,45 @@ def merge_order(
     return order
 
 
-def _alike(
-    lost: Sequence[_Text], found: Sequence[_Text], lefts: range, rights: range
-) -> Iterable[tuple[int, int]]:
-    """Pair what resembles each other, without crossing.
+class _Texts:
+    """Kinds and texts of cells that vanished and of cells that are new, to be paired by their places."""
 
-    As many cells as before, between neighbours that are known, are the old ones edited, however much.
-    """
-    if len(lefts) == len(rights):
-        yield from (pair for pair in zip(lefts, rights, strict=True) if lost[pair[0]][0] == found[pair[1]][0])
-        return
-    first = lefts.start
-    for right in rights:
-        near = range(first, min(first + _LOOK_AHEAD, lefts.stop))
-        likeness = {left: _likeness(lost[left], found[right]) for left in near}
-        best = max(near, key=likeness.__getitem__, default=None)
-        if best is not None and likeness[best] >= _ALIKE:
-            yield best, right
-            first = best + 1
+    def __init__(self, lost: Sequence[_Text], found: Sequence[_Text]) -> None:
+        self._lost, self._found = lost, found
+        self._blocks = difflib.SequenceMatcher(None, lost, found, autojunk=False).get_opcodes()
+
+    def equal(self) -> list[tuple[int, int]]:
+        """Pair what is the same."""
+        return [
+            pair
+            for tag, low, high, start, stop in self._blocks
+            if tag == "equal"
+            for pair in zip(range(low, high), range(start, stop), strict=True)
+        ]
+
+    def alike(self, *, anchored: bool) -> list[tuple[int, int]]:
+        """Pair what stands between the same neighbours and is an edit of the other.
+
+        ``anchored``: some cells are the same. As many cells as before among them are the old ones, however edited.
+        """
+        pairs: list[tuple[int, int]] = []
+        for tag, low, high, start, stop in self._blocks:
+            if tag == "replace" and anchored and high - low == stop - start:
+                places = zip(range(low, high), range(start, stop), strict=True)
+                pairs += [pair for pair in places if self._lost[pair[0]][0] == self._found[pair[1]][0]]
+            elif tag == "replace":
+                pairs += self._by_likeness(range(low, high), range(start, stop))
+        return pairs
+
+    def _by_likeness(self, lefts: range, rights: range) -> Iterable[tuple[int, int]]:
+        first = lefts.start
+        for right in rights:
+            near = range(first, min(first + _LOOK_AHEAD, lefts.stop))
+            likeness = {left: _likeness(self._lost[left], self._found[right]) for left in near}
+            best = max(near, key=likeness.__getitem__, default=None)
+            if best is not None and likeness[best] >= _ALIKE:
+                yield best, right
+                first = best + 1
 
 
 def _likeness(left: _Text, right: _Text) -> float:
