@@ -115,6 +115,10 @@ def test_move_names_the_place_after_the_move() -> None:
     assert move_cell(document, "a", 2) == CellMoved("a", 2)
     document.apply(CellMoved("a", 2))
     assert [cell.id for cell in document.cells] == ["b", "c", "a"]
+    document.apply(move_cell(document, "a", 1))
+    assert [cell.id for cell in document.cells] == ["b", "a", "c"]
+    document.apply(move_cell(document, "b", 1))
+    assert [cell.id for cell in document.cells] == ["a", "b", "c"]
     with pytest.raises(NotebookError, match="from 0 to 2"):
         move_cell(document, "a", 3)
 

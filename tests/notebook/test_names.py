@@ -43,6 +43,10 @@ def test_both_ways_of_writing_an_accent_give_one_name() -> None:
     assert slug("e\u0301te\u0301") == slug("\u00e9t\u00e9")
 
 
+def test_letters_of_four_bytes_do_not_make_the_name_too_long() -> None:
+    assert slug("\U00020000" * 100) == "\U00020000" * 50
+
+
 @given(st.text(st.characters(), max_size=300))
 def test_slug_is_always_a_safe_file_name(text: str) -> None:
     name = slug(text)

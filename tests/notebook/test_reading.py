@@ -12,7 +12,13 @@ import pytest
 from cellwright.errors import NotebookFormatError
 from cellwright.notebook import Document, SourceChanged
 
-CODE: dict[str, Any] = {"cell_type": "code", "metadata": {}, "source": "1", "outputs": [], "execution_count": None}
+CODE: dict[str, Any] = {
+    "cell_type": "code",
+    "metadata": {},
+    "source": "1",
+    "outputs": [],
+    "execution_count": None,
+}
 
 
 def notebook(*cells: Any, minor: int | None = 5, **top: Any) -> bytes:
