@@ -1,0 +1,64 @@
+"""Where a kernel listens: its directory, its unix sockets and the file that tells it both."""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+from dataclasses import dataclass
+from pathlib import Path
+
+from cellwright.errors import KernelStartError
+from cellwright.kernels.messages import Channel
+
+__all__ = ["Connection", "create_connection"]
+
+MAX_SOCKET_PATH = 107
+PORTS: dict[str, int] = {"shell": 1, "iopub": 2, "stdin": 3, "control": 4, "hb": 5}
+
+
+@dataclass(frozen=True, slots=True)
+class Connection:
+    """A kernel's address and the key that signs what is said there."""
+
+    directory: Path
+    key: str
+
+    @property
+    def file(self) -> Path:
+        """The connection file, which other Jupyter clients read too."""
+        return self.directory / "connection.json"
+
+    def url(self, channel: Channel) -> str:
+        return f"ipc://{self._prefix}-{PORTS[channel]}"
+
+    @property
+    def _prefix(self) -> Path:
+        return self.directory / "s"
+
+
+def create_connection(directory: Path) -> Connection:
+    """Make the directory, for this user only, and put a connection file into it.
+
+    Raises:
+        KernelStartError: the path is too long for a unix socket.
+    """
+    longest = len(os.fsencode(directory)) + len("/s-5")
+    if longest > MAX_SOCKET_PATH:
+        raise KernelStartError(
+            f"The path of a kernel's sockets has {longest} bytes and may have {MAX_SOCKET_PATH}: {directory}",
+            hint="Choose a shorter directory for run-time files",
+        )
+    directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+    connection = Connection(directory, secrets.token_hex(32))
+    content = {
+        "transport": "ipc",
+        "ip": str(connection._prefix),  # noqa: SLF001  # the maker knows what it makes
+        "key": connection.key,
+        "signature_scheme": "hmac-sha256",
+        **{f"{name}_port": port for name, port in PORTS.items()},
+    }
+    descriptor = os.open(connection.file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with open(descriptor, "w", encoding="utf-8") as file:
+        json.dump(content, file)
+    return connection

@@ -1,0 +1,148 @@
+"""The host's end of the conversation with a fork server; the packets are described in ``cellwright_kernel``.
+
+Forks nothing by itself and starts no process: ``forkserver`` does, and hands the socket to this.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import socket
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import anyio
+import msgspec
+
+from cellwright.errors import KernelStartError
+from cellwright.kernels.processes import reap
+
+__all__ = ["ForkChannel", "Forked"]
+
+PACKET_BYTES = 1 << 18
+
+
+@dataclass(frozen=True, slots=True)
+class Forked:
+    """A kernel's process, just forked; the pidfd is the receiver's to close."""
+
+    pid: int
+    pidfd: int
+
+
+@dataclass(slots=True)
+class _Waiting:
+    """Something that a packet will settle."""
+
+    settled: anyio.Event = field(default_factory=anyio.Event)
+    forked: Forked | None = None
+    refusal: str = "the fork server ended"
+    status: int | None = None
+
+
+class ForkChannel:
+    """Asks for forks and hears of ends, while ``run`` does."""
+
+    def __init__(self, sock: socket.socket) -> None:
+        sock.setblocking(False)
+        self._socket = sock
+        self._forks: dict[int, _Waiting] = {}
+        self._ends: dict[int, _Waiting] = {}
+        self._last_id = 0
+        self.ready = anyio.Event()
+        self.closed = anyio.Event()
+        self.preload_failures: dict[str, str] = {}
+        """Modules that could not be preloaded, each with the reason."""
+
+    async def run(self) -> None:
+        """Receive until the fork server is gone."""
+        try:
+            while True:
+                await anyio.wait_readable(self._socket)
+                try:
+                    data, fds, _, _ = socket.recv_fds(self._socket, PACKET_BYTES, 4)
+                except BlockingIOError:
+                    continue
+                except ConnectionError:
+                    return
+                if not data:
+                    return
+                self._hear(msgspec.json.decode(data), fds)
+        finally:
+            self.closed.set()
+            self.ready.set()
+            for waiting in (*self._forks.values(), *self._ends.values()):
+                waiting.settled.set()
+
+    async def fork(self, request: dict[str, Any], fds: Sequence[int]) -> Forked:
+        """A new process, which will become the kernel that the request describes.
+
+        Raises:
+            KernelStartError: the fork server is gone or refused.
+        """
+        self._last_id += 1
+        request_id = self._last_id
+        waiting = self._forks[request_id] = _Waiting()
+        try:
+            await self._send({"op": "fork", "id": request_id, **request}, fds)
+            await waiting.settled.wait()
+        finally:
+            # A fork that is answered after its caller has gone finds nobody here, and is ended.
+            del self._forks[request_id]
+        if waiting.forked is None:
+            raise KernelStartError(f"The fork server did not fork a kernel: {waiting.refusal}")
+        return waiting.forked
+
+    async def status_of(self, pid: int) -> int | None:
+        """The exit status of a process that has ended; None where nobody can tell it any more."""
+        waiting = self._ends.setdefault(pid, _Waiting())
+        if not self.closed.is_set():
+            await waiting.settled.wait()
+        del self._ends[pid]
+        # A dead fork server's kernels are ours to bury, if this process adopts orphans.
+        return reap(pid) if waiting.status is None else waiting.status
+
+    async def _send(self, packet: dict[str, Any], fds: Sequence[int]) -> None:
+        data = msgspec.json.encode(packet)
+        while not self.closed.is_set():
+            try:
+                socket.send_fds(self._socket, [data], list(fds))
+            except BlockingIOError:
+                await anyio.wait_writable(self._socket)
+            except OSError:
+                break
+            else:
+                return
+        raise KernelStartError("The fork server is gone")
+
+    def _hear(self, packet: dict[str, Any], fds: list[int]) -> None:
+        match packet:
+            case {"op": "ready", "failures": failures}:
+                self.preload_failures = failures
+                self.ready.set()
+            case {"op": "forked", "id": request_id, "pid": pid}:
+                forked, fds = Forked(pid, fds[0]), fds[1:]
+                self._settle_fork(request_id, forked)
+            case {"op": "refused", "id": request_id, "reason": reason}:
+                waiting = self._forks.get(request_id)
+                if waiting is not None:
+                    waiting.refusal = reason
+                    waiting.settled.set()
+            case {"op": "exited", "pid": pid, "status": status}:
+                waiting = self._ends.setdefault(pid, _Waiting())
+                waiting.status = status
+                waiting.settled.set()
+        for fd in fds:
+            os.close(fd)
+
+    def _settle_fork(self, request_id: int, forked: Forked) -> None:
+        waiting = self._forks.get(request_id)
+        if waiting is not None:
+            waiting.forked = forked
+            waiting.settled.set()
+            return
+        with contextlib.suppress(ProcessLookupError):
+            signal.pidfd_send_signal(forked.pidfd, signal.SIGKILL)
+        os.close(forked.pidfd)

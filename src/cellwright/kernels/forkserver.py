@@ -1,0 +1,301 @@
+"""Starts Python kernels by forking a warm process, and keeps some standing by.
+
+Owns the fork server's process and, in ``run``, the tasks of every kernel it launched. Replaces nothing that died:
+its owner hears of that by ``died`` and builds another. The process itself is ``cellwright_kernel.forkserver``.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import shutil
+import socket
+import subprocess
+from collections import deque
+from collections.abc import Mapping, Sequence
+from functools import partial
+from itertools import count
+from pathlib import Path
+
+import anyio
+import anyio.abc
+
+import cellwright_kernel
+from cellwright.errors import KernelError, KernelStartError
+from cellwright.kernels.client import KernelClient, new_context
+from cellwright.kernels.connections import create_connection
+from cellwright.kernels.forkchannel import ForkChannel
+from cellwright.kernels.interpreters import Interpreter
+from cellwright.kernels.kernel import Beginning, Kernel, KernelLaunch, OutputLimits, StartedBy, tend
+from cellwright.kernels.lastwords import LastWords
+from cellwright.kernels.processes import KernelProcess, raise_file_limit
+
+__all__ = ["ForkServer"]
+
+log = logging.getLogger(__name__)
+
+REFILL_PAUSE_S = 0.25
+END_GRACE_S = 5.0
+
+
+class ForkServer:
+    """One warm interpreter and the kernels forked from it."""
+
+    def __init__(  # noqa: PLR0913  # what makes one fork server differ from another
+        self,
+        interpreter: Interpreter,
+        *,
+        preload: Sequence[str],
+        environment: Mapping[str, str],
+        standby: int,
+        directory: Path,
+        limits: OutputLimits,
+        start_timeout_s: float,
+    ) -> None:
+        self.interpreter = interpreter
+        self.pid: int | None = None
+        self.died = anyio.Event()
+        """Set when the process is gone: nothing more can be launched, kernels that live go on."""
+
+        self._preload = tuple(preload)
+        self._environment = dict(environment)
+        self._standby_wanted = standby
+        self._directory = directory
+        self._limits = limits
+        self._start_timeout_s = start_timeout_s
+        self._numbers = count(1)
+        self._standby: deque[Kernel] = deque()
+        self._living = 0
+        self._nobody_left = anyio.Event()
+        self._launched = anyio.Event()
+        self._context = new_context()
+        self._last_words = LastWords()
+        self._channel: ForkChannel
+        self._tasks: anyio.abc.TaskGroup
+        self._lifeline: tuple[int, int]
+
+    @property
+    def preload_failures(self) -> Mapping[str, str]:
+        """Modules that could not be preloaded, each with the reason; kernels run without them."""
+        return self._channel.preload_failures
+
+    @property
+    def standing_by(self) -> int:
+        """Kernels that wait, ready, for the next launch."""
+        return len(self._standby)
+
+    async def run(self, *, task_status: anyio.abc.TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
+        """Serve until cancelled, or until the process has died and its last kernel has ended.
+
+        Raises:
+            KernelStartError: (to the starter) it could not fork within the start's deadline.
+        """
+        raise_file_limit()
+        self._directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        process, host_end = self._spawn()
+        self._channel = ForkChannel(host_end)
+        self._lifeline = os.pipe2(os.O_CLOEXEC)
+        can_fork = False
+        try:
+            async with anyio.create_task_group() as tasks:
+                self._tasks = tasks
+                tasks.start_soon(self._last_words.run)
+                tasks.start_soon(self._listen)
+                with anyio.move_on_after(self._start_timeout_s):
+                    await self._channel.ready.wait()
+                    can_fork = not self._channel.closed.is_set()
+                if can_fork:
+                    task_status.started()
+                    await self._serve(tasks)
+                tasks.cancel_scope.cancel()
+            if not can_fork:
+                raise self._start_error()
+        finally:
+            await self._clean_up(process, host_end)
+
+    async def launch(self, launch: KernelLaunch) -> Kernel:
+        """A kernel for a session: one that stood by, or a new fork."""
+        self._require_alive()
+        try:
+            with anyio.fail_after(self._start_timeout_s):
+                kernel = self._take_standby() or await self._fork(launch.directory, "fork")
+                await self._adopt(kernel, launch)
+        except TimeoutError:
+            raise KernelStartError(
+                f"A kernel of {self.interpreter.python} did not answer within {self._start_timeout_s:g} s",
+                hint="Run `cellwright doctor`, or raise the setting start_timeout_s",
+            ) from None
+        finally:
+            self._launched.set()
+        return kernel
+
+    def _spawn(self) -> tuple[subprocess.Popen[bytes], socket.socket]:
+        host_end, server_end = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        with server_end:
+            script = Path(cellwright_kernel.__file__).with_name("__main__.py")
+            command = [str(self.interpreter.python), str(script), "--channel", str(server_end.fileno())]
+            for layer in self.interpreter.layers:
+                command += ["--layer", str(layer)]
+            for module in self._preload:
+                command += ["--preload", module]
+            try:
+                process = subprocess.Popen(
+                    command,
+                    cwd=self._directory,
+                    env=self._environment,
+                    stdin=subprocess.DEVNULL,
+                    stdout=self._last_words.write_fd,
+                    stderr=self._last_words.write_fd,
+                    pass_fds=[server_end.fileno()],
+                    start_new_session=True,
+                )
+            except OSError as error:
+                host_end.close()
+                raise KernelStartError(f"{self.interpreter.python} could not be started: {error}") from error
+            finally:
+                self._last_words.handed_over()
+        self.pid = process.pid
+        return process, host_end
+
+    async def _listen(self) -> None:
+        try:
+            await self._channel.run()
+        finally:
+            self.died.set()
+
+    async def _serve(self, tasks: anyio.abc.TaskGroup) -> None:
+        with anyio.CancelScope() as refilling:
+            tasks.start_soon(self._keep_standby, refilling)
+            await self.died.wait()
+            refilling.cancel()
+        while self._standby:
+            tasks.start_soon(partial(self._standby.popleft().stop, grace_s=0))
+        while self._living:
+            self._nobody_left = anyio.Event()
+            await self._nobody_left.wait()
+
+    async def _keep_standby(self, scope: anyio.CancelScope) -> None:
+        while not scope.cancel_called and not self.died.is_set():
+            self._launched = anyio.Event()
+            while len(self._standby) < self._standby_wanted and not self.died.is_set():
+                try:
+                    with anyio.fail_after(self._start_timeout_s):
+                        kernel = await self._fork(self._directory / f"s{next(self._numbers)}", "standby")
+                except (KernelError, TimeoutError) as error:
+                    log.warning("standby_kernel_failed", extra={"reason": str(error)})
+                    break
+                self._standby.append(kernel)
+            await self._launched.wait()
+            # The session that was just given a kernel needs the processor more than the next one does.
+            await anyio.sleep(REFILL_PAUSE_S)
+
+    def _take_standby(self) -> Kernel | None:
+        while self._standby:
+            kernel = self._standby.popleft()
+            if kernel.process.exit is None:
+                return kernel
+        return None
+
+    async def _fork(self, directory: Path, started_by: StartedBy) -> Kernel:
+        connection = create_connection(directory)
+        last_words = LastWords()
+        ready_read, ready_write = os.pipe2(os.O_CLOEXEC)
+        try:
+            forked = await self._channel.fork(
+                {
+                    "connection_file": str(connection.file),
+                    "max_bytes": self._limits.max_bytes,
+                    "max_messages": self._limits.max_messages,
+                },
+                (last_words.write_fd, ready_write, self._lifeline[0]),
+            )
+        except BaseException:
+            os.close(ready_read)
+            last_words.close()
+            shutil.rmtree(directory, ignore_errors=True)
+            raise
+        finally:
+            os.close(ready_write)
+        last_words.handed_over()
+        beginning = Beginning(
+            process=KernelProcess(
+                forked.pid,
+                forked.pidfd,
+                status=partial(self._channel.status_of, forked.pid),
+                last_words=last_words,
+            ),
+            client=KernelClient(connection, self._context),
+            directory=directory,
+            started_by=started_by,
+            ready=partial(_ready_byte, ready_read),
+        )
+        kernel: Kernel = await self._tasks.start(self._tend, beginning)
+        return kernel
+
+    async def _tend(self, beginning: Beginning, *, task_status: anyio.abc.TaskStatus[Kernel]) -> None:
+        self._living += 1
+        try:
+            await tend(beginning, task_status=task_status)
+        finally:
+            self._living -= 1
+            self._nobody_left.set()
+
+    async def _adopt(self, kernel: Kernel, launch: KernelLaunch) -> None:
+        content = {
+            "cwd": str(launch.cwd),
+            "environment": dict(launch.environment),
+            "max_bytes": launch.limits.max_bytes,
+            "max_messages": launch.limits.max_messages,
+        }
+        try:
+            reply = await kernel.client.request(
+                "cellwright_adopt_request", content, timeout_s=self._start_timeout_s
+            )
+        except BaseException:
+            kernel.process.kill_tree("its session did not come to be")
+            raise
+        if reply["status"] != "ok":
+            kernel.process.kill_tree("its session could not be set up")
+            raise KernelStartError(f"The kernel could not enter its session: {reply['ename']}: {reply['evalue']}")
+
+    def _require_alive(self) -> None:
+        if self.died.is_set() or self.pid is None:
+            raise KernelStartError(f"The fork server of {self.interpreter.python} has ended", hint="Try again")
+
+    def _start_error(self) -> KernelStartError:
+        words = self._last_words.text
+        return KernelStartError(
+            f"The fork server of {self.interpreter.python} could not fork within {self._start_timeout_s:g} s"
+            + (f"\nIt printed last:\n{words}" if words else ""),
+            hint="Run `cellwright doctor` to check the interpreter",
+        )
+
+    async def _clean_up(self, process: subprocess.Popen[bytes], host_end: socket.socket) -> None:
+        """End the process: without its channel it ends by itself, with everything it forked."""
+        host_end.close()
+        for fd in self._lifeline:
+            os.close(fd)
+        with anyio.CancelScope(shield=True):
+            await anyio.to_thread.run_sync(_end, process)
+        self._last_words.close()
+        self._context.term()
+        shutil.rmtree(self._directory, ignore_errors=True)
+
+
+async def _ready_byte(fd: int) -> None:
+    """Wait until the kernel listens."""
+    try:
+        await anyio.wait_readable(fd)
+        if not os.read(fd, 1):
+            # Its end is noticed and explained by whoever watches the process.
+            await anyio.sleep_forever()
+    finally:
+        os.close(fd)
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    try:
+        process.wait(END_GRACE_S)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()

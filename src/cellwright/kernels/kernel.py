@@ -1,0 +1,213 @@
+"""A running kernel: a process and a connection to it, kept together from first sign of life to last.
+
+How one comes to be is a launcher's affair (``forkserver``, ``kernelspecs``); which cells it runs is the host's.
+"""
+
+from __future__ import annotations
+
+import signal
+import shutil
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, Protocol
+
+import anyio
+import anyio.abc
+
+from cellwright.errors import KernelError, KernelGone, KernelStartError
+from cellwright.kernels.client import KernelClient
+from cellwright.kernels.exits import Exit
+from cellwright.kernels.processes import KernelProcess
+
+__all__ = ["Beginning", "Kernel", "KernelLaunch", "Launcher", "OutputLimits", "StartedBy", "tend"]
+
+StartedBy = Literal["standby", "fork", "spawn"]
+
+END_GRACE_S = 10.0
+CONTROL_TIMEOUT_S = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class OutputLimits:
+    """What one cell may put out; the middle of anything longer is dropped and counted in the kernel."""
+
+    max_bytes: int
+    max_messages: int
+
+
+@dataclass(frozen=True, slots=True)
+class KernelLaunch:
+    """What a session wants of its kernel."""
+
+    kernel_id: str
+    directory: Path
+    """For sockets; made by the launcher and removed with the kernel. A standby kernel has its own."""
+
+    cwd: Path
+    environment: Mapping[str, str]
+    """Variables on top of the launcher's own."""
+
+    limits: OutputLimits
+
+
+class Launcher(Protocol):
+    """Starts kernels in one way."""
+
+    async def launch(self, launch: KernelLaunch) -> Kernel:
+        """A kernel that answers; it lives in the launcher's tasks.
+
+        Raises:
+            KernelStartError: it could not be had; everything that was started has ended.
+        """
+        ...
+
+
+class Kernel:
+    """One live kernel. Dies with its process; ``stop`` ends both."""
+
+    def __init__(  # noqa: PLR0913  # a value object's fields
+        self,
+        *,
+        process: KernelProcess,
+        client: KernelClient,
+        info: dict[str, Any],
+        started_by: StartedBy,
+        directory: Path,
+        interrupt_by: Literal["message", "signal"],
+        ours: bool,
+    ) -> None:
+        self.process = process
+        self.client = client
+        self.info = info
+        self.started_by = started_by
+        self.directory = directory
+        self._interrupt_by = interrupt_by
+        self._ours = ours
+
+    async def interrupt(self) -> None:
+        """Interrupt the running cell and the subprocesses in the kernel's group."""
+        if self._interrupt_by == "message":
+            await self.client.interrupt(timeout_s=CONTROL_TIMEOUT_S)
+        else:
+            self.process.signal_group(signal.SIGINT)
+
+    async def inspect(self, *, packages: bool = False, timeout_s: float) -> dict[str, Any]:
+        """What lives in the namespace; see ``cellwright_kernel.inspection``.
+
+        Raises:
+            KernelError: this kernel is not one of ours, or could not look.
+            KernelGone: it ended before it answered.
+            TimeoutError: it is busy.
+        """
+        if not self._ours:
+            raise KernelError("Only Python kernels of the fork server can be inspected")
+        reply = await self.client.request("cellwright_inspect_request", {"packages": packages}, timeout_s=timeout_s)
+        if reply.pop("status") != "ok":
+            raise KernelError(f"The namespace could not be inspected: {reply['ename']}: {reply['evalue']}")
+        return reply
+
+    async def stop(self, *, grace_s: float) -> Exit:
+        """End the kernel and everything below it: asked first, killed after the grace. Safe to call again."""
+        self.process.expect_end("it was stopped")
+        with anyio.move_on_after(grace_s):
+            try:
+                await self.client.shutdown_request(timeout_s=grace_s)
+                await self.process.wait()
+            except (KernelGone, TimeoutError):
+                pass
+        self.process.kill_tree("it was stopped")
+        return await self.process.wait()
+
+    async def wait(self) -> Exit:
+        """How the process ended, once it has and its last message was handed on."""
+        ended = await self.process.wait()
+        await self.client.drained.wait()
+        return ended
+
+
+@dataclass(frozen=True, slots=True)
+class Beginning:
+    """A kernel's process that was just started and has not been heard yet."""
+
+    process: KernelProcess
+    client: KernelClient
+    directory: Path
+    started_by: StartedBy
+    ready: Callable[[], Awaitable[None]]
+    """Returns when the kernel listens; raises KernelStartError where it never will."""
+
+    interrupt_by: Literal["message", "signal"] = "message"
+    ours: bool = True
+
+
+async def tend(beginning: Beginning, *, task_status: anyio.abc.TaskStatus[Kernel]) -> None:
+    """Bring a kernel up, tell it to the starter, and stay with it until its process has ended and was heard.
+
+    Cancelled at any time, it ends the kernel's whole tree and removes its directory.
+
+    Raises:
+        KernelStartError: (to the starter) it ended before it answered.
+    """
+    process, client = beginning.process, beginning.client
+    answered = False
+    try:
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(process.watch)
+            tasks.start_soon(process.last_words.run)
+            try:
+                kernel = await _bring_up(beginning, tasks)
+                if kernel is not None:
+                    answered = True
+                    task_status.started(kernel)
+                    ended = await process.wait()
+                    await client.drain()
+                    client.close(ended.message)
+            finally:
+                await _make_sure_it_ended(process)
+                tasks.cancel_scope.cancel()
+    finally:
+        process.last_words.close()
+        shutil.rmtree(beginning.directory, ignore_errors=True)
+    if not answered:
+        raise _start_error(process)
+
+
+async def _bring_up(beginning: Beginning, tasks: anyio.abc.TaskGroup) -> Kernel | None:
+    """The kernel, or None where its process ended first."""
+    process, client = beginning.process, beginning.client
+    with anyio.CancelScope() as starting:
+
+        async def give_up_at_end() -> None:
+            await process.wait()
+            starting.cancel()
+
+        tasks.start_soon(give_up_at_end)
+        await beginning.ready()
+        info = await tasks.start(client.run)
+        return Kernel(
+            process=process,
+            client=client,
+            info=info,
+            started_by=beginning.started_by,
+            directory=beginning.directory,
+            interrupt_by=beginning.interrupt_by,
+            ours=beginning.ours,
+        )
+    return None
+
+
+async def _make_sure_it_ended(process: KernelProcess) -> None:
+    process.kill_tree("whoever started it let it go")
+    with anyio.move_on_after(END_GRACE_S, shield=True):
+        await process.wait()
+    process.abandon()
+
+
+def _start_error(process: KernelProcess) -> KernelStartError:
+    told = process.exit.message if process.exit is not None else "it does not end"
+    words = process.exit.last_words if process.exit is not None else ""
+    return KernelStartError(
+        f"The kernel ended before it answered. {told}" + (f"\nIt printed last:\n{words}" if words else ""),
+        hint="Run `cellwright doctor` to check the interpreter",
+    )

@@ -1,0 +1,165 @@
+"""A kernel's process: its end, its signals, its tree. Speaks no Jupyter (see client).
+
+The end is read from a pidfd, so nothing polls and no recycled number is ever signalled. Who started the process
+knows its status: the fork server while it lives, this process otherwise.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import resource
+import signal
+from collections.abc import Awaitable, Callable, Collection
+from pathlib import Path
+
+import anyio
+
+from cellwright.kernels.exits import Exit, explain_exit
+from cellwright.kernels.lastwords import LastWords
+from cellwright_kernel import descendants
+
+__all__ = ["KernelProcess", "adopt_orphans", "raise_file_limit", "reap", "reap_strangers"]
+
+
+class KernelProcess:
+    """One process that runs a kernel. Takes over the pidfd and the pipe of its last words."""
+
+    def __init__(
+        self, pid: int, pidfd: int, *, status: Callable[[], Awaitable[int | None]], last_words: LastWords
+    ) -> None:
+        self.pid = pid
+        self.last_words = last_words
+        self._pidfd = pidfd
+        self._status = status
+        self._killed_by_us: str | None = None
+        self._oom_kills_before = _oom_kills()
+        self._exit: Exit | None = None
+        self._ended = anyio.Event()
+        self._watching = anyio.CancelScope(shield=True)
+
+    async def watch(self) -> None:
+        """Notice the end and explain it; run exactly once, by whoever owns the process.
+
+        Cancelling does not stop it, since an owner that gives up has yet to see the process end: ``abandon`` does.
+        """
+        try:
+            with self._watching:
+                await anyio.wait_readable(self._pidfd)
+                status = await self._status()
+            if self._watching.cancelled_caught:
+                status = None
+            self._exit = explain_exit(
+                status,
+                killed_by_us=self._killed_by_us,
+                oom_kills_seen=_oom_kills() > self._oom_kills_before,
+                last_words=self.last_words.text,
+            )
+        finally:
+            os.close(self._pidfd)
+            self._pidfd = -1
+        self._ended.set()
+
+    def abandon(self) -> None:
+        """Stop watching a process that does not even die when it is killed."""
+        self._watching.cancel()
+
+    async def wait(self) -> Exit:
+        """How it ended, once it has. Any number of tasks may wait."""
+        await self._ended.wait()
+        if self._exit is None:
+            raise RuntimeError("the process ended without an explanation")
+        return self._exit
+
+    @property
+    def exit(self) -> Exit | None:
+        """How it ended, or None while it lives."""
+        return self._exit
+
+    def signal(self, number: int) -> None:
+        """Signal the process alone; one that has ended is left in peace."""
+        if self._pidfd >= 0:
+            with contextlib.suppress(ProcessLookupError):
+                signal.pidfd_send_signal(self._pidfd, number)
+
+    def signal_group(self, number: int) -> None:
+        """Signal the process and what it started in its own group."""
+        if self._exit is None and self._pidfd >= 0:
+            # Until its status was read a dead process keeps its number, so the group cannot be another's.
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(self.pid, number)
+
+    def kill_tree(self, reason: str) -> None:
+        """End the kernel and everything below it; the reason is told in its Exit."""
+        if self._exit is None and self._pidfd >= 0:
+            self.expect_end(reason)
+            descendants.kill_tree(self.pid)
+
+    def expect_end(self, reason: str) -> None:
+        """Note why the process will end, where it was asked to; the first reason is the one that is told."""
+        self._killed_by_us = self._killed_by_us or reason
+
+    def descendants(self) -> list[int]:
+        """The processes below the kernel."""
+        return descendants.tree_of(self.pid)[1:] if self._exit is None else []
+
+    def memory_bytes(self) -> int:
+        """Memory of the kernel and everything below it; pages shared with siblings count in part."""
+        return sum(map(_proportional_bytes, [self.pid, *self.descendants()])) if self._exit is None else 0
+
+
+def adopt_orphans() -> None:
+    """Make this process the parent of processes whose own has died, such as kernels of a dead fork server."""
+    descendants.become_subreaper()
+
+
+def reap_strangers(known: Collection[int]) -> list[int]:
+    """End and bury children of this process that are nobody's: what dead kernels left behind.
+
+    ``known`` must hold every child that is still wanted. Returns the numbers of the others.
+    """
+    strangers = [pid for pid in descendants.children_of(os.getpid()) if pid not in known]
+    for pid in strangers:
+        descendants.kill_tree(pid)
+        with contextlib.suppress(ChildProcessError):
+            os.waitpid(pid, 0)
+    return strangers
+
+
+def reap(pid: int) -> int | None:
+    """The exit status of a child of this process that has ended; None where it is not ours to know."""
+    try:
+        reaped, status = os.waitpid(pid, os.WNOHANG)
+    except ChildProcessError:
+        return None
+    return os.waitstatus_to_exitcode(status) if reaped else None
+
+
+def raise_file_limit() -> None:
+    """Allow as many open files as the system lets us; a kernel takes about ten."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft < hard:
+        with contextlib.suppress(ValueError, OSError):
+            resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+
+
+def _proportional_bytes(pid: int) -> int:
+    """The process's share of memory; 0 where it is gone."""
+    try:
+        for line in Path(f"/proc/{pid}/smaps_rollup").read_bytes().splitlines():
+            if line.startswith(b"Pss:"):
+                return int(line.split()[1]) * 1024
+    except OSError:
+        pass
+    return 0
+
+
+def _oom_kills() -> int:
+    """How many processes this machine has killed for want of memory so far."""
+    try:
+        for line in Path("/proc/vmstat").read_bytes().splitlines():
+            if line.startswith(b"oom_kill "):
+                return int(line.split()[1])
+    except OSError:
+        pass
+    return 0

@@ -1,0 +1,31 @@
+"""The fork server's way in, run as a file: ``python path/to/cellwright_kernel/__main__.py --channel FD``.
+
+A path rather than ``-m``, because the package must not be importable by way of a directory that would bring
+the rest of our site-packages into the user's interpreter. So it registers itself from where it lies.
+"""
+
+import importlib.util
+import sys
+from pathlib import Path
+
+
+def register_package() -> None:
+    """Make ``cellwright_kernel`` importable, and nothing beside it."""
+    home = Path(__file__).resolve().parent
+    # Running a file put its directory first on the path: our modules would shadow the user's by bare name.
+    sys.path[:] = [entry for entry in sys.path if Path(entry or ".").resolve() != home]
+    spec = importlib.util.spec_from_file_location(
+        "cellwright_kernel", home / "__init__.py", submodule_search_locations=[str(home)]
+    )
+    if spec is None or spec.loader is None:
+        raise ImportError(f"cannot load cellwright_kernel from {home}")
+    package = importlib.util.module_from_spec(spec)
+    sys.modules["cellwright_kernel"] = package
+    spec.loader.exec_module(package)
+
+
+if __name__ == "__main__":
+    register_package()
+    from cellwright_kernel.forkserver import main
+
+    main(sys.argv[1:])

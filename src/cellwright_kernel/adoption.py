@@ -1,0 +1,41 @@
+"""Turns a kernel that stood by into a session's own: its directory, its environment, its limits.
+
+Asked for by one message before any user code runs. Touches the process, never the user's namespace.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import sys
+import time
+from typing import TYPE_CHECKING, Any
+
+from cellwright_kernel.budget import Limits
+
+if TYPE_CHECKING:
+    from cellwright_kernel.outputs import OutputGate
+
+__all__ = ["adopt", "reseed"]
+
+
+def adopt(
+    gate: OutputGate, *, cwd: str, environment: dict[str, str], max_bytes: int, max_messages: int
+) -> dict[str, Any]:
+    """Take on a session's directory, environment (on top of the fork server's) and limits."""
+    os.chdir(cwd)
+    os.environ.update(environment)
+    # `!cd` and `%cd` keep it for shells; a stale one makes `pwd` lie.
+    os.environ["PWD"] = cwd
+    time.tzset()
+    gate.limits = Limits(max_bytes, max_messages)
+    return {"pid": os.getpid()}
+
+
+def reseed() -> None:
+    """Give this fork random numbers of its own. uuid, secrets and tempfile need no help."""
+    random.seed()
+    # Only where it is loaded: importing numpy into every kernel would cost more than everything else here.
+    numpy_random = sys.modules.get("numpy.random")
+    if numpy_random is not None:
+        numpy_random.seed()

@@ -1,0 +1,64 @@
+"""Processes below a process: finding them and ending them, whatever they did to hide.
+
+A daemon that forked twice leaves its parent's group and session, but stays below the nearest subreaper. Every
+kernel is one, so its tree is whole as long as it lives. Reads ``/proc``; needs no library.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+import signal
+
+__all__ = ["become_subreaper", "children_of", "kill_tree", "tree_of"]
+
+PR_SET_CHILD_SUBREAPER = 36
+
+
+def become_subreaper() -> None:
+    """Adopt orphans among our descendants, where they would otherwise be given to init."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    if libc.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) != 0:
+        raise OSError(ctypes.get_errno(), "prctl(PR_SET_CHILD_SUBREAPER) failed")
+
+
+def children_of(pid: int) -> list[int]:
+    """The direct children of a process; none where it is gone."""
+    found: list[int] = []
+    try:
+        threads = os.listdir(f"/proc/{pid}/task")  # noqa: PTH208  # names only; Path objects cost more
+    except OSError:
+        return found
+    for thread in threads:
+        with contextlib.suppress(OSError), open(f"/proc/{pid}/task/{thread}/children", "rb") as file:  # noqa: PTH123
+            found.extend(int(child) for child in file.read().split())
+    return found
+
+
+def tree_of(pid: int) -> list[int]:
+    """The process and everything below it, parents before children."""
+    found = [pid]
+    for parent in found:  # grows while it is walked
+        found.extend(children_of(parent))
+    return found
+
+
+def kill_tree(pid: int) -> None:
+    """End the process and everything below it.
+
+    All are stopped before any is killed: a stopped process neither forks nor reaps, so the list is complete and
+    no number on it can meanwhile belong to somebody else.
+    """
+    stopped: set[int] = set()
+    while fresh := [member for member in tree_of(pid) if member not in stopped]:
+        for member in fresh:
+            _send(member, signal.SIGSTOP)
+        stopped.update(fresh)
+    for member in stopped:
+        _send(member, signal.SIGKILL)
+
+
+def _send(pid: int, number: signal.Signals) -> None:
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.kill(pid, number)

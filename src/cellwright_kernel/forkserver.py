@@ -1,0 +1,204 @@
+"""The process that forks kernels: one thread, no event loop, no sockets but the one it was given.
+
+It answers packets on an inherited SOCK_SEQPACKET socket, one JSON object each::
+
+    host → {"op": "fork", "id": 7, "connection_file": …, "max_bytes": …, "max_messages": …} + 3 descriptors
+    ←      {"op": "ready", "failures": {"module": "why it was not preloaded"}}
+    ←      {"op": "forked", "id": 7, "pid": 4711} + a pidfd
+    ←      {"op": "refused", "id": 7, "reason": …}
+    ←      {"op": "exited", "pid": 4711, "status": -9}
+
+The descriptors are the kernel's stderr, the write end of its ready pipe and the read end of its lifeline.
+End of file on the channel means that the host is gone, and then everything forked here goes too.
+What a forked child does next is ``kernelapp``'s.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import gc
+import json
+import os
+import select
+import signal
+import socket
+import sys
+from dataclasses import dataclass
+from typing import Any
+
+from cellwright_kernel import descendants
+from cellwright_kernel.preload import preload
+
+__all__ = ["ForkServer", "Job", "main"]
+
+PACKET_BYTES = 1 << 18
+FDS_PER_JOB = 3
+
+
+@dataclass(frozen=True)
+class Job:
+    """What a forked child needs to become a kernel; the descriptors are its own to close."""
+
+    connection_file: str
+    max_bytes: int
+    max_messages: int
+    stderr_fd: int
+    ready_fd: int
+    lifeline_fd: int
+
+
+def main(argv: list[str]) -> None:
+    """Preload, serve until the host is gone, and in a forked child run the kernel."""
+    arguments = _parse(argv)
+    sys.path.extend(arguments.layer)
+    # A channel that a preloaded module's subprocess inherited would hide the host's end from us.
+    os.set_inheritable(arguments.channel, False)
+    channel = socket.socket(fileno=arguments.channel)
+    descendants.become_subreaper()
+    # Objects made here live as long as every kernel: collecting them would only unshare their pages.
+    gc.disable()
+    failures = preload(arguments.preload)
+    gc.collect()
+    gc.freeze()
+    server = ForkServer(channel)
+    server.tell({"op": "ready", "failures": failures})
+    job = server.serve()
+    if job is not None:
+        # The server's frames are gone by now: user code finds none of them on its stack.
+        del server, channel
+        gc.enable()
+        from cellwright_kernel.kernelapp import run_kernel  # noqa: PLC0415  # preloaded, bound only in the child
+
+        run_kernel(job)
+
+
+def _parse(argv: list[str]) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="cellwright-forkserver", description="Forks Jupyter kernels.")
+    parser.add_argument("--channel", type=int, required=True, help="descriptor of the socket to the host")
+    parser.add_argument("--layer", action="append", default=[], help="directory added at the end of sys.path")
+    parser.add_argument("--preload", action="append", default=[], help="module to import before forking")
+    return parser.parse_args(argv)
+
+
+class ForkServer:
+    """Forks on request and reports ends, until its channel closes."""
+
+    def __init__(self, channel: socket.socket) -> None:
+        self._channel = channel
+        self._kernels: set[int] = set()
+        self._wake_read, self._wake_write = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+        signal.signal(signal.SIGCHLD, lambda *_: None)
+        signal.set_wakeup_fd(self._wake_write, warn_on_full_buffer=False)
+
+    def tell(self, message: dict[str, Any], fds: tuple[int, ...] = ()) -> None:
+        """Send one packet; a host that is gone is noticed where the channel is read."""
+        with contextlib.suppress(OSError):
+            socket.send_fds(self._channel, [json.dumps(message).encode()], fds)
+
+    def serve(self) -> Job | None:
+        """Answer until the host is gone (None), or return in a forked child with its job."""
+        poller = select.poll()
+        poller.register(self._channel, select.POLLIN)
+        poller.register(self._wake_read, select.POLLIN)
+        while True:
+            ready = {fd for fd, _ in poller.poll()}
+            if self._wake_read in ready:
+                self._reap()
+            if self._channel.fileno() in ready:
+                data, fds, _, _ = socket.recv_fds(self._channel, PACKET_BYTES, 16)
+                if not data:
+                    self._end_everything()
+                    return None
+                job = self._answer(data, fds)
+                if job is not None:
+                    return job
+
+    def _answer(self, data: bytes, fds: list[int]) -> Job | None:
+        request_id = None
+        try:
+            request = json.loads(data)
+            request_id = request.get("id")
+            job = _job_from(request, fds)
+            _require_single_thread()
+            pid = os.fork()
+        except Exception as error:  # noqa: BLE001  # boundary: a bad request must not end every other kernel
+            _close(fds)
+            self.tell({"op": "refused", "id": request_id, "reason": f"{type(error).__name__}: {error}"})
+            return None
+        if pid == 0:
+            self._leave()
+            return job
+        _close(fds)
+        self._kernels.add(pid)
+        pidfd = os.pidfd_open(pid)
+        self.tell({"op": "forked", "id": request_id, "pid": pid}, (pidfd,))
+        os.close(pidfd)
+        return None
+
+    def _leave(self) -> None:
+        """In the child: let go of what belongs to the server."""
+        signal.set_wakeup_fd(-1)
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+        _close([self._wake_read, self._wake_write])
+        self._channel.close()
+
+    def _reap(self) -> None:
+        with contextlib.suppress(BlockingIOError):
+            os.read(self._wake_read, 4096)
+        while (ended := _next_ended()) is not None:
+            pid, status = ended
+            if pid in self._kernels:
+                self._kernels.discard(pid)
+                self.tell({"op": "exited", "pid": pid, "status": status})
+        # A kernel keeps its own orphans; a stranger here was left behind by a kernel that is dead.
+        for pid in descendants.children_of(os.getpid()):
+            if pid not in self._kernels:
+                descendants.kill_tree(pid)
+
+    def _end_everything(self) -> None:
+        for pid in descendants.children_of(os.getpid()):
+            descendants.kill_tree(pid)
+        with contextlib.suppress(ChildProcessError):
+            while True:
+                os.waitpid(-1, 0)
+                for pid in descendants.children_of(os.getpid()):
+                    descendants.kill_tree(pid)
+
+
+def _job_from(request: dict[str, Any], fds: list[int]) -> Job:
+    if request.get("op") != "fork":
+        raise ValueError(f"unknown operation {request.get('op')!r}")
+    if len(fds) != FDS_PER_JOB:
+        raise ValueError(f"a fork takes {FDS_PER_JOB} descriptors, not {len(fds)}")
+    for fd in fds:
+        os.set_inheritable(fd, False)
+    return Job(
+        connection_file=str(request["connection_file"]),
+        max_bytes=int(request["max_bytes"]),
+        max_messages=int(request["max_messages"]),
+        stderr_fd=fds[0],
+        ready_fd=fds[1],
+        lifeline_fd=fds[2],
+    )
+
+
+def _require_single_thread() -> None:
+    # A fork copies only the calling thread: a lock that another one holds would stay locked in every kernel.
+    threads = len(os.listdir("/proc/self/task"))  # noqa: PTH208  # names only; Path objects cost more
+    if threads != 1:
+        raise RuntimeError(f"{threads} threads run in the fork server; a preloaded module started them")
+
+
+def _next_ended() -> tuple[int, int] | None:
+    try:
+        pid, status = os.waitpid(-1, os.WNOHANG)
+    except ChildProcessError:
+        return None
+    return (pid, os.waitstatus_to_exitcode(status)) if pid else None
+
+
+def _close(fds: list[int]) -> None:
+    for fd in fds:
+        with contextlib.suppress(OSError):
+            os.close(fd)

@@ -1,0 +1,200 @@
+"""The kernel that a forked child becomes: ipykernel's, with our outputs, our messages and no ties to its parent.
+
+The order in ``run_kernel`` is fixed: first the process is set apart from its parent, then whatever confines it,
+then ipykernel starts. User code runs only after the ready byte was written.
+"""
+
+from __future__ import annotations
+
+import faulthandler
+import os
+import signal
+import sys
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import zmq
+from IPython.core.profiledir import ProfileDir
+from ipykernel.iostream import IOPubThread
+from ipykernel.ipkernel import IPythonKernel
+from ipykernel.kernelapp import IPKernelApp
+from ipykernel.zmqshell import ZMQInteractiveShell
+from traitlets import Type
+from traitlets.config import Config
+
+from cellwright_kernel import descendants, inspection
+from cellwright_kernel.adoption import adopt, reseed
+from cellwright_kernel.budget import Limits
+from cellwright_kernel.outputs import CappedOutStream, CappedSession, OutputGate
+
+if TYPE_CHECKING:
+    from cellwright_kernel.forkserver import Job
+
+__all__ = ["KernelApp", "build_app", "ipc_connection", "run_kernel"]
+
+READY = b"R"
+
+
+def run_kernel(job: Job) -> None:
+    """Turn this forked child into a kernel and run it to its end."""
+    _set_apart(job.stderr_fd)
+    reseed()
+    app = build_app(job.connection_file, max_bytes=job.max_bytes, max_messages=job.max_messages)
+    app.initialize([])
+    app.ready_fd, app.lifeline_fd = job.ready_fd, job.lifeline_fd
+    app.start()
+
+
+def _set_apart(stderr_fd: int) -> None:
+    os.setsid()
+    descendants.become_subreaper()
+    for number in (signal.SIGTERM, signal.SIGCHLD, signal.SIGHUP):
+        signal.signal(number, signal.SIG_DFL)
+    signal.signal(signal.SIGPIPE, signal.SIG_IGN)
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    signal.pthread_sigmask(signal.SIG_SETMASK, [])
+    null = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(null, 0)
+    os.dup2(stderr_fd, 1)
+    os.dup2(stderr_fd, 2)
+    os.close(null)
+    # A crash in native code then says where, on the descriptor that the host reads. Descriptor 2 will be captured.
+    faulthandler.enable(file=stderr_fd)
+    sys.argv[:] = ["ipykernel_launcher.py"]
+
+
+def build_app(connection_file: str, *, max_bytes: int, max_messages: int) -> KernelApp:
+    """The application, configured but not yet initialized."""
+    config = Config()
+    config.HistoryManager.enabled = False
+    config.IPKernelApp.connection_file = connection_file
+    config.IPKernelApp.parent_handle = 0  # the lifeline does that work, without polling
+    config.IPKernelApp.log_level = 40
+    config.ProfileDir.location = str(Path(connection_file).parent / "profile")
+    app: KernelApp = KernelApp.instance(config=config)
+    app.connection_file = connection_file
+    app.gate = OutputGate(Limits(max_bytes, max_messages))
+    return app
+
+
+def ipc_connection(prefix: str) -> dict[str, Any]:
+    """A connection file's content for unix sockets at ``prefix-1`` to ``prefix-5``; signed by a random key."""
+    ports = {"shell_port": 1, "iopub_port": 2, "stdin_port": 3, "control_port": 4, "hb_port": 5}
+    key = os.urandom(32).hex()
+    return {"transport": "ipc", "ip": prefix, "key": key, "signature_scheme": "hmac-sha256", **ports}
+
+
+class Shell(ZMQInteractiveShell):
+    """IPython's shell without its own ``open``, which hides the builtin one from ``mock.patch``."""
+
+    def init_user_ns(self) -> None:
+        super().init_user_ns()
+        self.user_ns.pop("open", None)
+
+
+# Libraries recognise a notebook by this very name.
+Shell.__name__ = Shell.__qualname__ = "ZMQInteractiveShell"
+
+
+class Kernel(IPythonKernel):
+    """ipykernel's kernel, which also answers the engine's own requests and accounts for its output."""
+
+    shell_class = Type(Shell)
+    msg_types = [*IPythonKernel.msg_types, "cellwright_adopt_request", "cellwright_inspect_request"]  # noqa: RUF012
+    control_msg_types = [*IPythonKernel.control_msg_types]  # noqa: RUF012
+
+    # Our flush waits for the messages themselves: no sleep is needed to let them get ahead of the reply.
+    _execute_sleep = 0
+
+    def finish_metadata(
+        self, parent: dict[str, Any], metadata: dict[str, Any], reply_content: dict[str, Any]
+    ) -> dict[str, Any]:
+        finished: dict[str, Any] = super().finish_metadata(parent, metadata, reply_content)
+        finished["cellwright"] = self.session.release(parent["header"])
+        return finished
+
+    async def cellwright_adopt_request(self, stream: Any, ident: Any, parent: dict[str, Any]) -> None:
+        """Become a session's kernel."""
+        self._answer(stream, ident, parent, partial(adopt, self.session.gate))
+
+    async def cellwright_inspect_request(self, stream: Any, ident: Any, parent: dict[str, Any]) -> None:
+        """Tell what lives in the namespace."""
+        hidden = self.shell.user_ns_hidden
+        self._answer(stream, ident, parent, partial(inspection.snapshot, self.shell.user_ns, hidden))
+
+    def _answer(self, stream: Any, ident: Any, parent: dict[str, Any], work: Any) -> None:
+        try:
+            content = {"status": "ok", **work(**parent["content"])}
+        except Exception as error:  # noqa: BLE001  # boundary: the asker is told; the kernel goes on
+            content = {"status": "error", "ename": type(error).__name__, "evalue": str(error), "traceback": []}
+        kind = parent["header"]["msg_type"].replace("_request", "_reply")
+        self.session.send(stream, kind, content, parent, ident=ident)
+
+
+class KernelApp(IPKernelApp):
+    """ipykernel's application on unix sockets, with nothing read from the user's configuration."""
+
+    kernel_class = Type(Kernel)
+    gate: OutputGate
+    ready_fd: int | None = None
+    lifeline_fd: int | None = None
+
+    def parse_command_line(self, argv: Any = None) -> None:
+        """There is none: everything was given to ``build_app``."""
+
+    def load_config_file(self, *args: Any, **kwargs: Any) -> None:
+        """A kernel behaves the same for everybody."""
+
+    def init_config_files(self) -> None:
+        """Nothing to stage."""
+
+    def init_profile_dir(self) -> None:
+        self.profile_dir = ProfileDir(location=self.config.ProfileDir.location)
+
+    def _session_default(self) -> CappedSession:
+        session = CappedSession(parent=self)
+        session.gate = self.gate
+        return session
+
+    def init_iopub(self, context: Any) -> None:
+        # As upstream, but: no high-water mark, since a message dropped here may be the one that ends a cell;
+        # every subscriber is welcomed; and no TCP pipe for forked children, which write to the captured
+        # descriptors instead.
+        self.iopub_socket = context.socket(zmq.XPUB)
+        self.iopub_socket.linger = 1000
+        self.iopub_socket.sndhwm = 0
+        self.iopub_socket.setsockopt(zmq.XPUB_VERBOSE, 1)
+        self.iopub_port = self._bind_socket(self.iopub_socket, self.iopub_port)
+        self.configure_tornado_logger()
+        self.iopub_thread = IOPubThread(self.iopub_socket, pipe=False, session=self.session)
+        self.iopub_thread.start()
+        self.iopub_socket = self.iopub_thread.background_socket
+        self.session.iopub = self.iopub_socket
+
+    def init_io(self) -> None:
+        original = self.outstream_class
+        self.outstream_class = None
+        super().init_io()
+        self.outstream_class = original
+        streams = [CappedOutStream(self.gate, self.session, self.iopub_thread, name) for name in ("stdout", "stderr")]
+        sys.stdout, sys.stderr = streams
+        self.session.streams = tuple(streams)
+
+    def log_connection_info(self) -> None:
+        """Record the ports as upstream does, without printing advice for people at a terminal."""
+        names = ("shell", "iopub", "stdin", "hb", "control")
+        self._ports = {name: getattr(self, f"{name}_port") for name in names}
+
+    def start(self) -> None:
+        self._watch_lifeline()
+        if self.ready_fd is not None:
+            os.write(self.ready_fd, READY)
+            os.close(self.ready_fd)
+        super().start()
+
+    def _watch_lifeline(self) -> None:
+        if self.lifeline_fd is None:
+            return
+        fd, loop = self.lifeline_fd, self.control_thread.io_loop
+        loop.add_callback(loop.add_handler, fd, lambda *_: os.killpg(0, signal.SIGKILL), loop.READ | loop.ERROR)

@@ -1,0 +1,306 @@
+"""Caps output where it is made: the streams and the session through which everything a cell says leaves.
+
+One account per cell (``budget``) covers both streams, raw writes to descriptors 1 and 2, displays, results, errors
+and widget messages, so that a cell which floods one of them costs neither memory here nor time elsewhere. What was
+dropped is marked in the output and counted in the reply. Beyond the cap nothing here slows a cell down.
+"""
+
+from __future__ import annotations
+
+import codecs
+import os
+import select
+import threading
+from collections import OrderedDict
+from typing import Any
+
+from ipykernel.iostream import OutStream
+from jupyter_client.session import Session
+
+from cellwright_kernel.budget import Budget, HeldText, Limits, utf8_length
+
+__all__ = ["CappedOutStream", "CappedSession", "OutputGate"]
+
+GATED = frozenset(
+    {"display_data", "update_display_data", "execute_result", "clear_output", "comm_open", "comm_msg", "comm_close"}
+)
+REMEMBERED_CELLS = 16
+RAW_READ_BYTES = 1 << 16
+RAW_READS = 4
+ERROR_PART = 10
+MIN_ERROR_BYTES = 2_000
+
+
+class OutputGate:
+    """The accounts of the cells of one kernel, and the lock around them."""
+
+    def __init__(self, limits: Limits) -> None:
+        self.limits = limits
+        self.lock = threading.RLock()
+        self._budgets: OrderedDict[str, Budget] = OrderedDict()
+        self._owner = os.getpid()
+        # A child forked by user code must not inherit a lock that another thread held at that moment.
+        os.register_at_fork(after_in_child=self._renew_lock)
+
+    def budget(self, parent: dict[str, Any]) -> Budget:
+        """The account of the cell that a message belongs to. Call with the lock held."""
+        key = str(parent.get("msg_id", ""))
+        budget = self._budgets.get(key)
+        if budget is None:
+            budget = self._budgets[key] = Budget(self.limits)
+            # Threads of earlier cells may still speak, but not those of cells long past.
+            while len(self._budgets) > REMEMBERED_CELLS:
+                self._budgets.popitem(last=False)
+        return budget
+
+    @property
+    def in_owner(self) -> bool:
+        """Whether this is the kernel, and not a child that user code forked."""
+        return os.getpid() == self._owner
+
+    def _renew_lock(self) -> None:
+        self.lock = threading.RLock()
+
+
+class CappedOutStream(OutStream):  # type: ignore[misc]  # OutStream's base is typed as Any
+    """A stream that hands on only what its cell's account admits."""
+
+    def __init__(self, gate: OutputGate, *args: Any, **kwargs: Any) -> None:
+        self._gate = gate
+        self._raw_lock = threading.Lock()
+        self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
+        super().__init__(*args, **kwargs)
+
+    def fileno(self) -> int:
+        """The captured descriptor: what a subprocess writes to it belongs to the cell."""
+        captured = getattr(self, "_original_stdstream_fd", None)
+        return captured if captured is not None else super().fileno()
+
+    def write(self, string: str) -> int:
+        if not isinstance(string, str):
+            raise TypeError(f"write() argument must be str, not {type(string)}")
+        if not self._gate.in_owner:
+            # The captured descriptor leads to the kernel, whose account then covers its children as well.
+            _write_all(self.fileno(), string.encode("utf-8", "backslashreplace"))
+            return len(string)
+        self.drain_raw()
+        self._admit(string)
+        return len(string)
+
+    def flush(self) -> None:
+        if not self._gate.in_owner:
+            return
+        self.drain_raw()
+        with self._gate.lock:
+            nothing_waits = not self._buffers
+        # Messages leave in the order in which they were handed over: with nothing to add, nothing to wait for.
+        if not nothing_waits:
+            super().flush()
+
+    def drain_raw(self) -> None:
+        """Take in what was written to the descriptor so far, so that it precedes what is written next."""
+        if self._fid is None or not self._should_watch:
+            return
+        with self._raw_lock:
+            for _ in range(RAW_READS):
+                try:
+                    data = os.read(self._fid, RAW_READ_BYTES)
+                except BlockingIOError:
+                    return
+                if not data:
+                    return
+                self._admit(self._decoder.decode(data))
+
+    def _setup_stream_redirects(self, name: str) -> None:
+        super()._setup_stream_redirects(name)
+        os.set_blocking(self._fid, False)
+
+    def _watch_pipe_fd(self) -> None:
+        # Instead of upstream's: that one reads 1,000 bytes at a time, cuts characters in two, and copies
+        # everything to the original descriptor as well.
+        if self._fid is None:
+            return
+        poller = select.poll()
+        poller.register(self._fid, select.POLLIN)
+        while self._should_watch:
+            poller.poll()
+            self.drain_raw()
+
+    def _admit(self, text: str) -> None:
+        if not text.isascii():
+            # A lone surrogate cannot be put on the wire.
+            text = text.encode("utf-8", "backslashreplace").decode("utf-8")
+        parent = self.parent_header
+        with self._gate.lock:
+            passed = self._gate.budget(parent).admit_text(self.name, text)
+            if passed:
+                self._buffers[frozenset(parent.items())].write(passed)
+        # Not under the lock: handing over may wait for the sending thread, which may wait for the lock.
+        if passed:
+            self._schedule_flush()
+
+    def _flush_buffers(self) -> list[tuple[dict[str, Any], str]]:
+        with self._gate.lock:
+            return [
+                (parent, text)
+                for parent, text in super()._flush_buffers()
+                if text and self._gate.budget(parent).admit_stream_message(self.name, text)
+            ]
+
+
+class CappedSession(Session):
+    """The session that signs and sends messages: the one place that displays, results and errors go through."""
+
+    gate: OutputGate
+    iopub: Any = None
+    streams: tuple[CappedOutStream, ...] = ()
+
+    def send(  # noqa: PLR0913  # upstream's signature
+        self,
+        stream: Any,
+        msg_or_type: dict[str, Any] | str,
+        content: dict[str, Any] | None = None,
+        parent: dict[str, Any] | None = None,
+        ident: Any = None,
+        buffers: Any = None,
+        track: bool = False,  # noqa: FBT001, FBT002
+        header: dict[str, Any] | None = None,
+        metadata: dict[str, Any] | None = None,
+    ) -> dict[str, Any] | None:
+        message = (
+            msg_or_type
+            if isinstance(msg_or_type, dict)
+            else self.msg(msg_or_type, content=content, parent=parent, header=header, metadata=metadata)
+        )
+        buffers = buffers or message.get("buffers") or []
+        kind = message["header"]["msg_type"]
+
+        def publish() -> dict[str, Any] | None:
+            return super(CappedSession, self).send(stream, message, ident=ident, buffers=buffers, track=track)
+
+        if not self.gate.in_owner:
+            self._send_from_child(kind, message["content"])
+            return message
+        if kind in GATED:
+            self._send_gated(message, publish, sum(len(buffer) for buffer in buffers))
+            return message
+        if kind in {"error", "execute_reply"}:
+            if kind == "error":
+                self.release(message["parent_header"])
+            message["content"] = self._bounded_error(message["content"])
+        return publish()
+
+    def release(self, parent: dict[str, Any]) -> dict[str, object]:
+        """Send what waited of the cell's output, and return its account."""
+        for stream in self.streams:
+            stream.flush()
+        with self.gate.lock:
+            budget = self.gate.budget(parent)
+            stream_name, marker, held = budget.release()
+            report = budget.report()
+        if marker:
+            self._send_text(stream_name, marker, parent)
+        for item in held:
+            if isinstance(item, HeldText):
+                self._send_text(item.name, item.text, parent)
+            else:
+                item.send()
+        return report
+
+    def _send_text(self, name: str, text: str, parent: dict[str, Any]) -> None:
+        content = {"name": name, "text": text}
+        super().send(self.iopub, "stream", content, parent, ident=f"stream.{name}".encode())
+
+    def _send_gated(self, message: dict[str, Any], publish: Any, buffer_bytes: int) -> None:
+        with self.gate.lock:
+            budget = self.gate.budget(message["parent_header"])
+            size = _content_size(message["content"]) + buffer_bytes
+            admitted = budget.admit_message(size)
+            if not admitted and size > budget.capacity and "data" in message["content"]:
+                smaller = _without_large(message["content"], budget)
+                budget.drop(size - _content_size(smaller))
+                message["content"] = smaller
+                size = _content_size(smaller)
+            if not admitted and size > budget.capacity:
+                budget.drop(size)
+            elif not admitted:
+                budget.hold(publish, size)
+        if admitted:
+            publish()
+
+    def _send_from_child(self, kind: str, content: dict[str, Any]) -> None:
+        """A child that user code forked shares our sockets and must not use them: its displays become text."""
+        text = content.get("data", {}).get("text/plain") if kind in GATED else None
+        if text and self.streams:
+            self.streams[0].write(f"{text}\n")
+
+    def _bounded_error(self, content: dict[str, Any]) -> dict[str, Any]:
+        limit = max(MIN_ERROR_BYTES, self.gate.limits.max_bytes // ERROR_PART)
+        bounded = dict(content)
+        if "evalue" in bounded:
+            bounded["evalue"] = _middle_cut(str(bounded["evalue"]), limit)
+        if "traceback" in bounded:
+            bounded["traceback"] = _bounded_lines([str(line) for line in bounded["traceback"]], limit)
+        if "payload" in bounded:
+            bounded["payload"] = [item for item in bounded["payload"] if _content_size(item) <= limit]
+        return bounded
+
+
+def _content_size(content: dict[str, Any]) -> int:
+    """Roughly what the content takes on the wire: the length of its strings."""
+    size = 0
+    pending: list[Any] = [content]
+    while pending:
+        value = pending.pop()
+        if isinstance(value, str):
+            size += utf8_length(value)
+        elif isinstance(value, dict):
+            pending.extend(value.values())
+            size += 4 * len(value)
+        elif isinstance(value, (list, tuple)):
+            pending.extend(value)
+        else:
+            size += 8
+    return size
+
+
+def _without_large(content: dict[str, Any], budget: Budget) -> dict[str, Any]:
+    """The same display in the forms of it that are small enough, or else a line that says what is missing."""
+    data: dict[str, Any] = dict(content["data"])
+    sizes = {mime: _content_size({mime: value}) for mime, value in data.items()}
+    while data and sum(sizes[mime] for mime in data) > budget.capacity:
+        del data[max(data, key=lambda mime: sizes[mime])]
+    if not data:
+        forms = ", ".join(f"{mime} of {size:,} bytes" for mime, size in sizes.items())
+        limit = f"max_output_bytes={budget.limits.max_bytes:,}"
+        data = {"text/plain": f"[cellwright: display dropped ({forms}); limit {limit}]"}
+    metadata = {key: value for key, value in (content.get("metadata") or {}).items() if key in data}
+    return {**content, "data": data, "metadata": metadata}
+
+
+def _middle_cut(text: str, limit: int) -> str:
+    if len(text) <= limit:
+        return text
+    half = limit // 2
+    return f"{text[:half]}\n[cellwright: {len(text) - 2 * half:,} characters dropped here]\n{text[-half:]}"
+
+
+def _bounded_lines(lines: list[str], limit: int) -> list[str]:
+    """First and last lines within the limit, each of them cut as well."""
+    if sum(map(len, lines)) <= limit:
+        return lines
+    kept = [_middle_cut(line, limit // 4) for line in lines]
+    head: list[str] = []
+    while kept and sum(map(len, head)) + len(kept[0]) <= limit // 2:
+        head.append(kept.pop(0))
+    tail: list[str] = []
+    while kept and sum(map(len, tail)) + len(kept[-1]) <= limit // 2:
+        tail.insert(0, kept.pop())
+    marker = [f"[cellwright: {len(kept):,} lines of the traceback dropped here]"] if kept else []
+    return [*head, *marker, *tail]
+
+
+def _write_all(fd: int, data: bytes) -> None:
+    view = memoryview(data)
+    while view:
+        view = view[os.write(fd, view) :]

@@ -1,0 +1,174 @@
+"""Makes the fork server worth forking: imports what kernels import, and runs IPython once so that it is warm.
+
+What is imported and compiled here is shared by every kernel. Nothing here may leave a thread, an event loop or
+an open descriptor behind, since a fork would share those too.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import atexit
+import contextlib
+import importlib
+import io
+import json
+import os
+import shutil
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+__all__ = ["preload"]
+
+INLINE_BACKEND = "module://matplotlib_inline.backend_inline"
+THREAD_VARIABLES = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS", "NUMEXPR_NUM_THREADS")
+MAX_REASON = 500
+
+# The first error costs a cold kernel 130 ms: pygments, stack_data and the formatters load lazily.
+WARM_CELLS = (
+    "import sys; x = 1 + 1; x",
+    "def f():\n    return 1 / 0\nf()",
+    "raise ValueError('x')",
+    "a b",
+    "%time 1",
+    "import asyncio\nawait asyncio.sleep(0)",
+)
+
+
+def preload(modules: list[str]) -> dict[str, str]:
+    """Import and warm everything; returns the modules that could not be imported, each with the reason."""
+    # pyplot chooses its backend when it is imported: without this, figures of preloaded pyplot would vanish.
+    os.environ.setdefault("MPLBACKEND", INLINE_BACKEND)
+    with _one_thread_each():
+        from cellwright_kernel import kernelapp  # noqa: F401, PLC0415  # brings ipykernel with it
+
+        _import_quietly(_modules_of_a_running_kernel())
+        failures = _import_all(modules)
+    _warm_ipython()
+    return failures
+
+
+@contextlib.contextmanager
+def _one_thread_each() -> Iterator[None]:
+    """Numeric libraries start their threads when imported, unless told otherwise."""
+    before = {name: os.environ.get(name) for name in THREAD_VARIABLES}
+    os.environ.update(dict.fromkeys(THREAD_VARIABLES, "1"))
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value
+
+
+def _import_all(modules: list[str]) -> dict[str, str]:
+    failures: dict[str, str] = {}
+    for name in modules:
+        try:
+            importlib.import_module(name)
+        except Exception as error:  # noqa: BLE001  # boundary: any module may fail in any way; the user is told
+            failures[name] = f"{type(error).__name__}: {error}"[:MAX_REASON]
+    return failures
+
+
+def _import_quietly(modules: list[str]) -> None:
+    """Import what a kernel turned out to need; what cannot be had here will be imported by the kernel itself."""
+    for name in modules:
+        with contextlib.suppress(Exception):
+            importlib.import_module(name)
+
+
+def _modules_of_a_running_kernel() -> list[str]:
+    """Start a kernel in a throwaway fork and return the modules it loaded on the way."""
+    directory = tempfile.mkdtemp(prefix="cw-")
+    read, write = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        os.close(read)
+        try:
+            _report_modules(Path(directory), write)
+        finally:
+            os._exit(0)
+    os.close(write)
+    with open(read, "rb") as pipe:  # noqa: PTH123  # a descriptor, not a path
+        report = pipe.read()
+    os.waitpid(pid, 0)
+    shutil.rmtree(directory, ignore_errors=True)
+    return list(json.loads(report)) if report else []
+
+
+def _report_modules(directory: Path, write: int) -> None:
+    from cellwright_kernel import kernelapp  # noqa: PLC0415  # loads ipykernel: only where it is wanted
+
+    before = set(sys.modules)
+    connection_file = directory / "c.json"
+    connection_file.write_text(json.dumps(kernelapp.ipc_connection(str(directory / "s"))))
+    app = kernelapp.build_app(str(connection_file), max_bytes=1 << 20, max_messages=1000)
+    app.initialize([])
+    os.write(write, json.dumps(sorted(set(sys.modules) - before)).encode())
+
+
+def _warm_ipython() -> None:
+    """Run a throwaway shell, so that its caches, compiled patterns and lazy imports are shared by all kernels."""
+    from IPython.core.completer import provisionalcompleter  # noqa: PLC0415
+    from IPython.core.interactiveshell import InteractiveShell  # noqa: PLC0415
+    from traitlets.config import Config  # noqa: PLC0415
+
+    config = Config()
+    config.HistoryManager.enabled = False
+    directory = tempfile.mkdtemp(prefix="cw-")
+    config.ProfileDir.location = directory
+    with _interpreter_restored(), _silenced():
+        shell: Any = InteractiveShell.instance(config=config, ipython_dir=directory)
+        for cell in WARM_CELLS:
+            shell.run_cell(cell)
+        with provisionalcompleter():
+            list(shell.Completer.completions("sys.pa", 6))
+        shell.inspector.info(len)
+        shell.reset(new_session=False)
+        atexit.unregister(shell.atexit_operations)
+        InteractiveShell.clear_instance()
+    shutil.rmtree(directory, ignore_errors=True)
+    _close_event_loops()
+
+
+@contextlib.contextmanager
+def _silenced() -> Iterator[None]:
+    with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
+        yield
+
+
+@contextlib.contextmanager
+def _interpreter_restored() -> Iterator[None]:
+    """Undo what a shell changes in the interpreter around it."""
+    names = ("displayhook", "excepthook", "ps1", "ps2", "ps3")
+    saved = {name: getattr(sys, name) for name in names if hasattr(sys, name)}
+    main, path, environment = sys.modules["__main__"], list(sys.path), dict(os.environ)
+    try:
+        yield
+    finally:
+        for name in (*names, "last_type", "last_value", "last_traceback", "last_exc"):
+            if hasattr(sys, name):
+                delattr(sys, name)
+        for name, value in saved.items():
+            setattr(sys, name, value)
+        sys.modules["__main__"] = main
+        sys.path[:] = path
+        os.environ.clear()
+        os.environ.update(environment)
+
+
+def _close_event_loops() -> None:
+    """Close the loops that the warm-up used: a child would share their epoll descriptor with its siblings."""
+    from IPython.core import async_helpers  # noqa: PLC0415
+
+    cached = getattr(async_helpers, "_asyncio_event_loop", None)
+    if cached is not None:
+        cached.close()
+        async_helpers._asyncio_event_loop = None  # type: ignore[attr-defined]  # noqa: SLF001  # IPython's own cache
+    asyncio.set_event_loop(None)
+    asyncio.set_event_loop_policy(None)
