@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 UV := $(BIN)/uv
 ENV_STAMP := $(VENV)/.stamp-dev
 BENCH_STAMP := $(VENV)/.stamp-bench
-# `make PYTHON=python3.12 test` chooses the interpreter; otherwise the newest of these that can make a venv.
+# `make clean test PYTHON=python3.12` chooses the interpreter; otherwise the newest of these that can make a venv.
 PYTHON ?=
 PYTHONS := $(or $(PYTHON),python3.13 python3.12 python3.11 python3)
 # `make test ARGS="tests/engine -k restart"` narrows a run down.
@@ -64,12 +64,12 @@ clean: ## Remove the environment and every cache
 $(BIN)/python:
 	@for python in $(PYTHONS); do \
 	    "$$python" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || continue; \
-	    old_enough=$$python; \
+	    no_venv=$$python; \
 	    "$$python" -c 'import venv, ensurepip' 2>/dev/null || continue; \
 	    echo "$$python -m venv $(VENV)"; exec "$$python" -m venv --clear $(VENV); \
 	done; \
-	if [ -n "$$old_enough" ]; then \
-	    echo "error: $$old_enough has no venv module" >&2; \
+	if [ -n "$$no_venv" ]; then \
+	    echo "error: $$no_venv has no venv module" >&2; \
 	    echo "hint: on Debian and Ubuntu, apt install python3-venv" >&2; \
 	else \
 	    echo "error: no Python 3.11 or later among: $(PYTHONS)" >&2; \
