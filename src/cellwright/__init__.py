@@ -1,3 +1,37 @@
-"""Cellwright: the notebook computer for AI agents."""
+"""Cellwright: the notebook computer for AI agents.
+
+``open_engine`` is the way in for programs; ``docs/reference/library.md`` lists every call.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from cellwright.engine import Engine, Event, Execution, Inspection, Missed, Session, open_engine
+    from cellwright.errors import CellwrightError
+    from cellwright.settings import Settings
 
 __version__ = "0.1.0.dev0"
+__all__ = [
+    "CellwrightError",
+    "Engine",
+    "Event",
+    "Execution",
+    "Inspection",
+    "Missed",
+    "Session",
+    "Settings",
+    "open_engine",
+]
+
+_HOMES = {"CellwrightError": "cellwright.errors", "Settings": "cellwright.settings"}
+
+
+def __getattr__(name: str) -> Any:
+    """Load a public name on first use: the host and the command line need only their own part of this package."""
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    import importlib  # noqa: PLC0415  # see above
+
+    return getattr(importlib.import_module(_HOMES.get(name, "cellwright.engine")), name)

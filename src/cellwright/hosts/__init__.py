@@ -1,0 +1,15 @@
+"""Where kernels live: the host process, its protocol, and how an engine finds and talks to it."""
+
+from cellwright.hosts.connection import EventSink, HostConnection
+from cellwright.hosts.eventlog import read_events
+from cellwright.hosts.local import HostPaths, connect_or_start, dead_incarnations, forget_incarnation
+
+__all__ = [
+    "EventSink",
+    "HostConnection",
+    "HostPaths",
+    "connect_or_start",
+    "dead_incarnations",
+    "forget_incarnation",
+    "read_events",
+]

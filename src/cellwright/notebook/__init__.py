@@ -32,6 +32,7 @@ from cellwright.notebook.files import (
 from cellwright.notebook.merge import Conflict, Merge, merge
 from cellwright.notebook.names import create_notebook_file, slug
 from cellwright.notebook.outputs import DisplayUpdate, OutputCollector, updated_outputs
+from cellwright.notebook.parameters import inject_parameters, parse_parameter
 
 __all__ = [
     "Cell",
@@ -59,8 +60,10 @@ __all__ = [
     "delete_cell",
     "encode_change",
     "file_state",
+    "inject_parameters",
     "merge",
     "move_cell",
+    "parse_parameter",
     "read_notebook",
     "remove_leftovers",
     "slug",

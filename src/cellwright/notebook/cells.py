@@ -38,6 +38,22 @@ class Cell:
     language: str | None
     """What the cell itself says; None means the notebook's language."""
 
+    @property
+    def tags(self) -> tuple[str, ...]:
+        """Jupyter's tags."""
+        tags = self.metadata.get("tags")
+        return tuple(tags) if isinstance(tags, list) else ()
+
+    @property
+    def may_raise(self) -> bool:
+        """Whether the cell says that its failure is wanted."""
+        return "raises-exception" in self.tags
+
+    @property
+    def runs(self) -> bool:
+        """Whether running the whole notebook runs this cell."""
+        return self.kind == "code" and bool(self.source.strip()) and "skip-execution" not in self.tags
+
 
 class CellRecord:
     """A cell's fields and its bytes in the file. Never altered: a change makes another record."""

@@ -1,0 +1,172 @@
+"""``cellwright doctor``: tries what the engine needs and says what is missing and how to add it."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import importlib.util
+import json
+import os
+import resource
+import shutil
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Annotated, Literal
+
+import anyio
+import typer
+from jupyter_client.kernelspec import KernelSpecManager
+from pydantic import ValidationError
+from rich.console import Console
+from rich.table import Table
+
+from cellwright.cli.exits import ExitCode
+from cellwright.engine import open_engine
+from cellwright.errors import CellwrightError
+from cellwright.hosts.memory import memory_fraction
+from cellwright.kernels import find_project_python
+from cellwright.settings import Settings
+
+__all__ = ["doctor"]
+
+Verdict = Literal["ok", "missing", "failed"]
+_MARKS: dict[Verdict, str] = {"ok": "[green]✓[/]", "missing": "[yellow]○[/]", "failed": "[red]✗[/]"}
+_FILES_FOR_500_KERNELS = 8_192
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing that was looked at; ``fix`` is the command or step that mends it."""
+
+    what: str
+    verdict: Verdict
+    detail: str
+    fix: str | None = None
+
+
+def doctor(
+    as_json: Annotated[bool, typer.Option("--json", help="Print the findings as JSON.")] = False,  # noqa: FBT002
+) -> None:
+    """Report interpreter, fork server, limits, and what is missing with the command that adds it."""
+    findings = list(_examine())
+    if as_json:
+        typer.echo(json.dumps([asdict(finding) for finding in findings]))
+    else:
+        _show(findings)
+    failed = any(finding.verdict == "failed" for finding in findings)
+    raise typer.Exit(ExitCode.RUN_FAILED if failed else ExitCode.OK)
+
+
+def _examine() -> Iterator[Finding]:
+    yield Finding("interpreter", "ok", f"Python {sys.version.split()[0]} at {sys.executable}")
+    try:
+        settings = Settings()
+    except ValidationError as error:
+        for problem in error.errors():
+            name = "CELLWRIGHT_" + "_".join(str(part) for part in problem["loc"]).upper()
+            yield Finding("settings", "failed", f"{name}: {problem['msg']}", f"correct or unset {name}")
+        return
+    yield _project(settings.root)
+    yield _fork_server(settings)
+    yield _storage(settings.storage)
+    yield _kernelspecs()
+    yield from _extras()
+    yield from _machine(settings)
+    for name, value in settings:
+        if name.startswith(("max_", "cell_", "session_", "host_", "interrupt_", "start_")):
+            yield Finding(f"limit {name}", "ok", f"{value:g}" if isinstance(value, float) else str(value))
+
+
+def _project(root: Path) -> Finding:
+    python = find_project_python(root)
+    if python is None:
+        return Finding(
+            "project", "ok", f"no .venv above {root}: notebooks run on Cellwright's own interpreter"
+        )
+    return Finding("project", "ok", f"notebooks here run on {python}")
+
+
+def _fork_server(settings: Settings) -> Finding:
+    """Start one for real and run a cell on it."""
+
+    async def measure() -> str:
+        alone = settings.model_copy(update={"host_idle_s": 5.0, "standby_kernels": 1})
+        async with open_engine(alone, ephemeral=True) as engine:
+            begun = time.monotonic()
+            path = _notebook_outside_projects(engine.settings.storage)
+            session = await engine.open(path)
+            execution = await (await session.execute_code("1 + 1")).wait()
+            if not execution.ok:
+                raise CellwrightError(f"1 + 1 ended as {execution.state}: {execution.reason}")
+            first = time.monotonic() - begun
+            begun = time.monotonic()
+            await session.restart()
+            await (await session.execute_code("1 + 1")).wait()
+            return f"first result after {first:.2f} s cold, {time.monotonic() - begun:.3f} s warm"
+
+    version = importlib.metadata.version("ipykernel")
+    try:
+        return Finding("fork server", "ok", f"ipykernel {version}; {anyio.run(measure)}")
+    except CellwrightError as error:
+        return Finding("fork server", "failed", error.message, error.hint or "reinstall cellwright")
+
+
+def _notebook_outside_projects(storage: Path) -> Path:
+    """A notebook outside any project, so that our own interpreter is the one that is tried."""
+    path = storage / "doctor.ipynb"
+    path.write_text('{"cells": [], "metadata": {}, "nbformat": 4, "nbformat_minor": 5}')
+    return path
+
+
+def _storage(storage: Path) -> Finding:
+    existing = next(parent for parent in (storage, *storage.parents) if parent.exists())
+    if not os.access(existing, os.W_OK):
+        fix = f"make {existing} writable, or set CELLWRIGHT_STORAGE to a directory that is"
+        return Finding("storage", "failed", f"{storage} cannot be written", fix)
+    free = shutil.disk_usage(existing).free
+    return Finding("storage", "ok", f"{storage}, {free / 1e9:.1f} GB free")
+
+
+def _kernelspecs() -> Finding:
+    names = sorted(KernelSpecManager().find_kernel_specs())
+    if not names:
+        fix = "python -m ipykernel install --user"
+        return Finding("kernelspecs", "missing", "none installed; Python needs none, other languages do", fix)
+    return Finding("kernelspecs", "ok", ", ".join(names))
+
+
+def _extras() -> Iterator[Finding]:
+    for extra, module, purpose in (
+        ("layers", "uv", "runs notebooks of projects whose .venv has no ipykernel"),
+        ("data", "pandas", "numpy, pandas and matplotlib in Cellwright's own interpreter"),
+    ):
+        there = importlib.util.find_spec(module) is not None or shutil.which(module) is not None
+        fix = None if there else f"pip install 'cellwright[{extra}]'"
+        yield Finding(f"extra {extra}", "ok" if there else "missing", purpose, fix)
+
+
+def _machine(settings: Settings) -> Iterator[Finding]:
+    used = memory_fraction()
+    over = used > settings.max_memory_fraction
+    detail = f"{used:.0%} in use, nothing starts above {settings.max_memory_fraction:.0%}"
+    yield Finding("memory", "failed" if over else "ok", detail, "free memory" if over else None)
+    hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    few = hard != resource.RLIM_INFINITY and hard < _FILES_FOR_500_KERNELS
+    detail = f"at most {hard if hard != resource.RLIM_INFINITY else 'unlimited'} open files"
+    fix = (
+        f"raise the hard limit (ulimit -Hn {_FILES_FOR_500_KERNELS}) for hundreds of sessions"
+        if few
+        else None
+    )
+    yield Finding("open files", "missing" if few else "ok", detail, fix)
+
+
+def _show(findings: list[Finding]) -> None:
+    table = Table(box=None, show_header=False, pad_edge=False)
+    for finding in findings:
+        table.add_row(_MARKS[finding.verdict], finding.what, finding.detail)
+        if finding.fix is not None:
+            table.add_row("", "", f"→ {finding.fix}")
+    Console().print(table)

@@ -1,0 +1,216 @@
+"""A session's notebook: read, edited by cell id, kept in step with its file, journalled before anything is answered.
+
+The half of a session that needs no kernel; ``sessions`` adds the other.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from cellwright.engine.hostlink import HostLink
+from cellwright.engine.keeping import Keeper
+from cellwright.engine.records import Batch, Recorder, SessionRecord, SessionState
+from cellwright.engine.runs import Runs
+from cellwright.notebook import (
+    Cell,
+    CellKind,
+    Change,
+    Document,
+    DocumentReplaced,
+    add_cell,
+    change_source,
+    delete_cell,
+    encode_change,
+    move_cell,
+)
+from cellwright.settings import Settings
+
+__all__ = ["Book", "Services"]
+
+
+@dataclass(frozen=True, slots=True)
+class Services:
+    """What every session shares."""
+
+    settings: Settings
+    recorder: Recorder
+    host: HostLink
+    environment: Mapping[str, str]
+    admit: Callable[[Book], None]
+    """Raises where one more active session is too many."""
+    wake_saver: Callable[[], None]
+
+
+class Book:
+    """A notebook that is open."""
+
+    def __init__(self, record: SessionRecord, keeper: Keeper, services: Services) -> None:
+        self.record = record
+        self.keeper = keeper
+        self.runs = Runs(keeper, services.recorder)
+        self.last_active = time.monotonic()
+        self.changed_at = time.monotonic()
+        self._services = services
+
+    # What it is --------------------------------------------------------------------------------------------------
+
+    @property
+    def id(self) -> str:
+        return self.record.id
+
+    @property
+    def name(self) -> str:
+        return self.record.name
+
+    @property
+    def path(self) -> Path:
+        return self.keeper.path
+
+    @property
+    def language(self) -> str:
+        return self.record.language
+
+    @property
+    def state(self) -> SessionState:
+        """``active`` while its kernel is alive, else ``suspended``."""
+        return self.record.state
+
+    @property
+    def generation(self) -> int:
+        """How many kernels it has had; state in memory is lost whenever this rises."""
+        return self.record.generation
+
+    @property
+    def reason(self) -> str | None:
+        """Why it has no kernel, where that was not asked for."""
+        return self.record.reason
+
+    @property
+    def cwd(self) -> Path:
+        """Where its kernel works."""
+        return Path(self.record.cwd) if self.record.cwd is not None else self.path.parent
+
+    @property
+    def document(self) -> Document:
+        """The notebook with its outputs so far, to read; ``apply`` and the calls below change it."""
+        self.runs.sync()
+        return self.keeper.document
+
+    @property
+    def cells(self) -> tuple[Cell, ...]:
+        """All cells with their outputs so far."""
+        return self.document.cells
+
+    def cell(self, cell_id: str) -> Cell:
+        """One cell with its outputs so far.
+
+        Raises:
+            UnknownCell: no cell has that id.
+        """
+        return self.document.cell(cell_id)
+
+    # Editing -----------------------------------------------------------------------------------------------------
+
+    async def add_cell(
+        self,
+        source: str,
+        kind: CellKind = "code",
+        *,
+        position: int | None = None,
+        metadata: Mapping[str, Any] | None = None,
+    ) -> Cell:
+        """Add a cell at the end or at a position.
+
+        Raises:
+            TooManyCells: the notebook has as many cells as ``max_cells`` allows.
+        """
+        await self.refresh()
+        change = add_cell(
+            self.keeper.document,
+            kind,
+            source,
+            position=position,
+            max_cells=self._services.settings.max_cells,
+            metadata=metadata,
+        )
+        await self.apply([change])
+        return self.keeper.document.cell(change.cell_id)
+
+    async def edit_cell(self, cell_id: str, source: str, *, expected_version: int | None = None) -> Cell:
+        """Replace a cell's source.
+
+        Raises:
+            UnknownCell: no cell has that id.
+            StaleEdit: the cell is no longer at ``expected_version``; the error shows the difference.
+        """
+        await self.refresh()
+        change = change_source(self.keeper.document, cell_id, source, expected_version=expected_version)
+        await self.apply([change])
+        return self.keeper.document.cell(cell_id)
+
+    async def delete_cell(self, cell_id: str, *, expected_version: int | None = None) -> None:
+        """Delete a cell; what it defined stays in the kernel."""
+        await self.refresh()
+        await self.apply([delete_cell(self.keeper.document, cell_id, expected_version=expected_version)])
+
+    async def move_cell(self, cell_id: str, position: int) -> Cell:
+        """Move a cell to a position, counted without it."""
+        await self.refresh()
+        await self.apply([move_cell(self.keeper.document, cell_id, position)])
+        return self.keeper.document.cell(cell_id)
+
+    async def refresh(self) -> None:
+        """Take in what somebody else wrote to the file; every edit, run and save does so first."""
+        self.runs.sync()
+        recorder = self._services.recorder
+        noticed = self.keeper.notice(recorder.journal.last_seq)
+        if noticed is None:
+            return
+        batch = Batch()
+        document = self.keeper.document
+        change = DocumentReplaced(document.to_bytes().decode(), document.versions)
+        data = {"change": json.loads(encode_change(change)), "by": "file"}
+        recorder.note(batch, "notebook.state.changed", self.record, data)
+        for conflict in noticed.conflicts:
+            data = {
+                "code": "merge_conflict",
+                "message": conflict.description,
+                "cell_id": conflict.cell_id,
+                "copy_id": conflict.copy_id,
+                "hint": "Both versions are in the notebook; keep the one you want and delete the other",
+            }
+            recorder.note(batch, "notebook.error", self.record, data)
+        batch.statements.append(self.keeper.base_row(self.id))
+        self._touch()
+        await recorder.commit(batch)
+
+    async def save(self) -> None:
+        """Write the notebook to its file now.
+
+        Raises:
+            SaveFailed: the file could not be written; the journal still has everything.
+        """
+        await self.refresh()
+        journal = self._services.recorder.journal
+        if await self.keeper.save(lambda: journal.last_seq):
+            await journal.write([self.keeper.base_row(self.id)])
+
+    async def apply(self, changes: Iterable[Change]) -> None:
+        """Make changes that were decided elsewhere, all in one step of the journal."""
+        recorder, batch = self._services.recorder, Batch()
+        for change in changes:
+            self.keeper.document.apply(change)
+            data = {"change": json.loads(encode_change(change)), "cell_id": getattr(change, "cell_id", None)}
+            recorder.note(batch, "notebook.state.changed", self.record, data)
+        self._touch()
+        await recorder.commit(batch)
+
+    def _touch(self) -> None:
+        self.keeper.dirty = True
+        self.last_active = self.changed_at = time.monotonic()
+        self._services.wake_saver()

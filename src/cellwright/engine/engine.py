@@ -1,0 +1,336 @@
+"""The engine: all sessions of one storage directory, their limits, their saving, and their one event stream.
+
+It routes what the host says to sessions and decides which sessions may be active. What a session does is in
+``sessions``; how everything is put together is in ``opening``.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import time
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from datetime import datetime
+from pathlib import Path
+from typing import Literal, TypeAlias
+
+import anyio
+import anyio.abc
+
+from cellwright.engine import recovery
+from cellwright.engine.books import Book, Services
+from cellwright.engine.environment import kernel_environment, notebook_language
+from cellwright.engine.events import Event, EventStream, Subscription
+from cellwright.engine.executions import Execution
+from cellwright.engine.hostlink import HostLink
+from cellwright.engine.ids import new_session_id
+from cellwright.engine.journal import Journal, Statement
+from cellwright.engine.keeping import Keeper
+from cellwright.engine.records import (
+    Batch,
+    Recorder,
+    SessionRecord,
+    delete_session,
+    put_session,
+)
+from cellwright.engine.saving import Saver
+from cellwright.engine.sessions import Session
+from cellwright.errors import CellwrightError, TooManySessions, UnknownExecution, UnknownSession
+from cellwright.hosts import HostPaths, protocol
+from cellwright.notebook import (
+    CellAdded,
+    Document,
+    create_notebook_file,
+    file_state,
+    read_notebook,
+    remove_leftovers,
+)
+from cellwright.settings import Settings
+
+__all__ = ["Engine", "SessionFilter"]
+
+SessionFilter: TypeAlias = Literal["active", "suspended", "all"]
+_log = logging.getLogger(__name__)
+_IDLE_CHECKS_PER_PERIOD = 4
+_LONGEST_IDLE_CHECK_S = 60.0
+
+
+class Engine:
+    """Owns sessions. Made by ``open_engine``."""
+
+    def __init__(self, settings: Settings, journal: Journal) -> None:
+        self.settings = settings
+        self._journal = journal
+        self._stream = EventStream(buffer=settings.event_buffer)
+        self._recorder = Recorder(journal, self._stream)
+        self._sessions: dict[str, Session] = {}
+        environment = dict(os.environ)
+        self._host = HostLink(
+            HostPaths(settings.storage),
+            journal,
+            options=_host_options(settings),
+            environment=kernel_environment(environment, protocol.PythonKernel()),
+            on_events=self._take,
+            on_lost=self._host_lost,
+        )
+        self._saver = Saver(settings.save_quiet_s, self._save_failed)
+        self._services = Services(
+            settings=settings,
+            recorder=self._recorder,
+            host=self._host,
+            environment=environment,
+            admit=self._admit,
+            wake_saver=self._saver.wake,
+        )
+
+    # Sessions ----------------------------------------------------------------------------------------------------
+
+    async def create(
+        self, problem: str, *, language: str | None = None, directory: Path | None = None
+    ) -> Session:
+        """Create a notebook for a problem, stated in its first cell, and a session with a live kernel.
+
+        Raises:
+            TooManySessions: as many sessions are active as ``max_sessions`` allows.
+        """
+        self._admit(None)
+        language = (language or self.settings.default_language).lower()
+        document = Document.new(language=language)
+        document.apply(CellAdded("problem", "markdown", f"# {problem}" if problem else "", 0))
+        now = datetime.now().astimezone()
+        target = directory if directory is not None else self.settings.root / "notebooks"
+        content = document.to_bytes()
+        path = await anyio.to_thread.run_sync(
+            lambda: create_notebook_file(target, problem, now=now, content=content)
+        )
+        session = await self._enter(path, document, language=language, cwd=None)
+        await session.resume()
+        return session
+
+    async def open(self, path: Path | str, *, cwd: Path | None = None) -> Session:
+        """Return the session of an existing notebook, making one if there is none. Nothing is run.
+
+        Its kernel works in ``cwd``, or where the notebook lies.
+
+        Raises:
+            NotebookFormatError: the file is not a notebook that this version reads.
+        """
+        path = await anyio.to_thread.run_sync(lambda: Path(path).expanduser().resolve())
+        for session in self._sessions.values():
+            if session.path == path:
+                await session.refresh()
+                return session
+        document, _ = await anyio.to_thread.run_sync(read_notebook, path)
+        await anyio.to_thread.run_sync(remove_leftovers, path.parent)
+        return await self._enter(path, document, language=notebook_language(document), cwd=cwd)
+
+    def session(self, session_id: str) -> Session:
+        """One session.
+
+        Raises:
+            UnknownSession: there is none with that id.
+        """
+        if session_id in self._sessions:
+            return self._sessions[session_id]
+        known = ", ".join(list(self._sessions)[-5:]) or "none"
+        raise UnknownSession(f"There is no session {session_id!r}", hint=f"The newest sessions are: {known}")
+
+    def sessions(self, filter: SessionFilter = "all") -> list[Session]:  # noqa: A002  # the word users know
+        """Sessions, oldest first."""
+        return [session for session in self._sessions.values() if filter in ("all", session.state)]
+
+    async def delete(self, session_id: str, *, remove_file: bool = False) -> None:
+        """End a session and forget its history. The notebook stays, unless it is to be removed too."""
+        session = self.session(session_id)
+        await session.suspend()
+        if remove_file:
+            session.path.unlink(missing_ok=True)
+        else:
+            await session.save()
+        del self._sessions[session_id]
+        batch = Batch(statements=delete_session(session_id))
+        self._recorder.note(batch, "notebook.state.changed", session.record, {"session": "deleted"})
+        await self._recorder.commit(batch)
+
+    # Executions and events ---------------------------------------------------------------------------------------
+
+    def execution(self, execution_id: str) -> Execution:
+        """An execution, running or long over, of any session.
+
+        Raises:
+            UnknownExecution: there is none with that id.
+        """
+        for session in self._sessions.values():
+            if (execution := session.runs.find(execution_id)) is not None:
+                return execution
+        execution = recovery.load_execution(self._journal, execution_id)
+        if execution is None:
+            raise UnknownExecution(
+                f"There is no execution {execution_id!r}", hint="List a session's executions with `history`"
+            )
+        return execution
+
+    async def cancel(self, execution_id: str) -> None:
+        """Stop an execution, whoever asked for it."""
+        await self.session(self.execution(execution_id).session_id).cancel(execution_id)
+
+    async def history(self, session_id: str, *, cell_id: str | None = None) -> list[Execution]:
+        """Every execution of a session, or of one cell, oldest first, with its outputs."""
+        self.session(session_id)
+        await self._journal.flush()
+        return recovery.load_executions(self._journal, session_id, cell_id=cell_id)
+
+    def subscribe(self, session_id: str | None = None) -> AbstractContextManager[Subscription]:
+        """Listen to all events, or to one session's, from now on."""
+        return self._stream.subscribe(session_id)
+
+    def events(self, *, since: int, session_id: str | None = None, limit: int = 1_000) -> list[Event]:
+        """Past events after number ``since``, oldest first: what a subscriber missed."""
+        if session_id is None:
+            return recovery.read_event_rows(self._journal, "seq > ?", (since,), limit)
+        condition = "seq > ? AND session = ?"
+        return recovery.read_event_rows(self._journal, condition, (since, session_id), limit)
+
+    # Life --------------------------------------------------------------------------------------------------------
+
+    async def run(self, *, task_status: anyio.abc.TaskStatus[None]) -> None:
+        """Take up every session from the journal, attach to the host, and keep house until cancelled."""
+        self._recover()
+        async with anyio.create_task_group() as tasks:
+            await tasks.start(self._host.run)
+            tasks.start_soon(self._saver.run, self.sessions)
+            attached = await self._host.connect()
+            if attached is not None:
+                await self._reconcile(attached)
+            tasks.start_soon(self._suspend_the_idle)
+            task_status.started()
+            await anyio.sleep_forever()
+
+    async def close(self, *, stop_host: bool) -> None:
+        """Save everything and let the host go, or end it with its kernels."""
+        for session in self._sessions.values():
+            try:
+                await session.save()
+            except CellwrightError as error:  # the journal has it; the next engine saves it
+                _log.warning("not_saved path=%s %s", session.path, error)
+        await self._host.close(stop_host=stop_host)
+        self._stream.close()
+
+    async def _enter(self, path: Path, document: Document, *, language: str, cwd: Path | None) -> Session:
+        """Make a session for a document that is in its file as it is here, but for what reading mended."""
+        record = SessionRecord(
+            id=self._new_id(),
+            name=path.stem,
+            path=str(path),
+            language=language,
+            created_at=time.time(),
+            cwd=str(cwd) if cwd is not None else None,
+        )
+        batch = Batch()
+        created = self._recorder.note(batch, "notebook.state.changed", record, {"session": "created"})
+        keeper = Keeper(path, document, base=document.copy(), file=file_state(path), seq=created.seq)
+        keeper.dirty = bool(document.repairs)
+        session = self._sessions[record.id] = Session(record, keeper, self._services)
+        batch.statements += [put_session(record), keeper.base_row(record.id)]
+        await self._recorder.commit(batch)
+        return session
+
+    def _new_id(self) -> str:
+        while (session_id := new_session_id()) in self._sessions:
+            pass
+        return session_id
+
+    def _admit(self, session: Book | None) -> None:
+        active = [other for other in self.sessions("active") if other is not session]
+        limit = self.settings.max_sessions
+        if len(active) >= limit:
+            raise TooManySessions(
+                f"{len(active)} sessions are active, and the setting max_sessions allows {limit}",
+                hint="Suspend or delete one, or raise CELLWRIGHT_MAX_SESSIONS",
+            )
+
+    # What the host tells -----------------------------------------------------------------------------------------
+
+    def _take(self, events: list[protocol.Event], consumed: Statement, committed: Callable[[], None]) -> None:
+        batch = Batch()
+        for event in events:
+            session = self._sessions.get(_session_of(event.kernel_id))
+            if session is not None:
+                session.take(batch, event)
+        batch.statements.append(consumed)
+        batch.after.append(committed)
+        self._recorder.commit(batch)
+
+    def _host_lost(self) -> None:
+        batch = Batch()
+        for session in self.sessions("active"):
+            _lose(batch, session)
+        self._recorder.commit(batch)
+
+    # Taking up where an engine stopped ---------------------------------------------------------------------------
+
+    def _recover(self) -> None:
+        for record in recovery.load_session_records(self._journal):
+            keeper = recovery.load_keeper(self._journal, record)
+            session = self._sessions[record.id] = Session(record, keeper, self._services)
+            for execution in recovery.load_live_executions(self._journal, record.id):
+                session.runs.adopt(execution)
+
+    async def _reconcile(self, attached: protocol.Attached) -> None:
+        """Settle what the journal and the host know differently, now that all the host said is taken in."""
+        living = {kernel.kernel_id: kernel for kernel in attached.kernels}
+        batch = Batch()
+        for session in self._sessions.values():
+            kernel = living.pop(session.record.kernel_id or "", None)
+            if kernel is None and session.state == "active":
+                _lose(batch, session)
+            elif kernel is not None:
+                session.drop_unknown(batch, {kernel.running, *kernel.waiting})
+        await self._recorder.commit(batch)
+        for kernel_id in living:  # started for an engine that did not live to journal it
+            await self._host.call(protocol.StopKernel(kernel_id), type(None))
+
+    # Keeping house -----------------------------------------------------------------------------------------------
+
+    async def _suspend_the_idle(self) -> None:
+        limit_s = self.settings.session_idle_s
+        while True:
+            await anyio.sleep(min(limit_s / _IDLE_CHECKS_PER_PERIOD, _LONGEST_IDLE_CHECK_S))
+            for session in self.sessions("active"):
+                if not session.runs.live and time.monotonic() - session.last_active > limit_s:
+                    reason = f"Idle for more than {limit_s:g} s (session_idle_s)"
+                    await session.suspend(reason=reason)
+
+    def _save_failed(self, session: Session, error: CellwrightError) -> None:
+        batch = Batch()
+        data = {"code": error.code, "message": error.message, "hint": error.hint}
+        self._recorder.note(batch, "notebook.error", session.record, data)
+        self._recorder.commit(batch)
+
+
+def _session_of(kernel_id: str) -> str:
+    return kernel_id.rpartition(".")[0]
+
+
+def _lose(batch: Batch, session: Session) -> None:
+    session.lose_kernel(
+        batch,
+        "The process that owned the kernel went away, and the kernel's state with it",
+        "Run the cells again; the next one starts a new kernel",
+        cause="host_lost",
+    )
+
+
+def _host_options(settings: Settings) -> protocol.HostOptions:
+    return protocol.HostOptions(
+        standby_kernels=settings.standby_kernels,
+        preload=settings.preload,
+        max_concurrent_starts=settings.max_concurrent_starts,
+        start_timeout_s=settings.start_timeout_s,
+        interrupt_grace_s=settings.interrupt_grace_s,
+        max_output_bytes=settings.max_output_bytes,
+        max_output_messages=settings.max_output_messages,
+        max_memory_fraction=settings.max_memory_fraction,
+        idle_s=settings.host_idle_s,
+    )

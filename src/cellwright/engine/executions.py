@@ -1,0 +1,101 @@
+"""One execution as the engine holds it: its record, its outputs so far, and whoever waits for its end."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import anyio
+
+from cellwright.engine.records import FINAL_STATES, ExecutionRecord
+from cellwright.hosts.protocol import ExecutionState
+from cellwright.notebook import OutputCollector
+
+__all__ = ["Execution"]
+
+
+class Execution:
+    """A run of a cell that anyone may wait for. It belongs to the engine, not to whoever asked for it."""
+
+    def __init__(self, record: ExecutionRecord, collector: OutputCollector | None = None) -> None:
+        self.record = record
+        self.collector = collector if collector is not None else OutputCollector()
+        self._settled = anyio.Event()
+        if record.state in FINAL_STATES:
+            self._settled.set()
+
+    @property
+    def id(self) -> str:
+        return self.record.id
+
+    @property
+    def session_id(self) -> str:
+        return self.record.session_id
+
+    @property
+    def cell_id(self) -> str | None:
+        return self.record.cell_id
+
+    @property
+    def state(self) -> ExecutionState:
+        return self.record.state
+
+    @property
+    def ok(self) -> bool:
+        return self.record.state == "ok"
+
+    @property
+    def done(self) -> bool:
+        return self.record.state in FINAL_STATES
+
+    @property
+    def generation(self) -> int:
+        return self.record.generation
+
+    @property
+    def seconds(self) -> float | None:
+        return self.record.seconds
+
+    @property
+    def error(self) -> dict[str, Any] | None:
+        """What the code raised, as ``ename``, ``evalue`` and ``traceback``."""
+        return self.record.error
+
+    @property
+    def reason(self) -> str | None:
+        """Why it did not end by itself, and the setting behind that."""
+        return self.record.reason
+
+    @property
+    def outputs(self) -> list[dict[str, Any]]:
+        """The outputs so far, as nbformat has them."""
+        return self.collector.outputs
+
+    @property
+    def text(self) -> str:
+        """What a terminal would have shown: streams, plain results and the error's last line."""
+        parts: list[str] = []
+        for output in self.outputs:
+            if output["output_type"] == "stream":
+                parts.append(_joined(output["text"]))
+            elif output["output_type"] == "error":
+                parts.append(f"{output['ename']}: {output['evalue']}")
+            elif "text/plain" in output.get("data", {}):
+                parts.append(_joined(output["data"]["text/plain"]) + "\n")
+        return "".join(parts)
+
+    async def wait(self, timeout_s: float | None = None) -> Execution:
+        """Return when it has ended and that is journalled, or after ``timeout_s`` with it still running."""
+        with anyio.move_on_after(timeout_s):
+            await self._settled.wait()
+        return self
+
+    def settle(self) -> None:
+        """Release whoever waits; called once the end is in the journal."""
+        self._settled.set()
+
+    def __repr__(self) -> str:
+        return f"<Execution {self.id} {self.state} of cell {self.cell_id}>"
+
+
+def _joined(text: str | list[str]) -> str:
+    return text if isinstance(text, str) else "".join(text)

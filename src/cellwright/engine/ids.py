@@ -1,0 +1,18 @@
+"""Names that are short enough to be read aloud and long enough not to meet."""
+
+from __future__ import annotations
+
+import secrets
+
+__all__ = ["new_execution_id", "new_session_id"]
+
+# No vowels and no look-alikes: an id never spells a word and survives being typed.
+_ALPHABET = "23456789bcdfghjkmnpqrstvwxz"
+
+
+def new_session_id() -> str:
+    return "s-" + "".join(secrets.choice(_ALPHABET) for _ in range(7))
+
+
+def new_execution_id() -> str:
+    return "x-" + "".join(secrets.choice(_ALPHABET) for _ in range(10))

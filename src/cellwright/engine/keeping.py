@@ -1,0 +1,115 @@
+"""Keeps one session's document and its file together: notices what others wrote, merges it, saves ours.
+
+The document in memory is the truth while a session is open. ``base`` is what the file and the document last had in
+common, so that a merge knows who changed what. It journals nothing by itself (see ``sessions``).
+"""
+
+from __future__ import annotations
+
+import json
+import secrets
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import anyio
+
+from cellwright.engine.journal import Statement
+from cellwright.errors import NotebookFormatError
+from cellwright.notebook import (
+    Conflict,
+    Document,
+    FileState,
+    changed_since,
+    merge,
+    read_notebook,
+    write_atomically,
+)
+
+__all__ = ["Keeper", "Noticed"]
+
+
+@dataclass(frozen=True, slots=True)
+class Noticed:
+    """Somebody else changed the file; what of theirs could not be reconciled with ours."""
+
+    conflicts: tuple[Conflict, ...]
+
+
+class Keeper:
+    """A document, its file, and what they last had in common."""
+
+    def __init__(
+        self, path: Path, document: Document, *, base: Document, file: FileState | None, seq: int
+    ) -> None:
+        self.path = path
+        self.document = document
+        self.dirty = False
+        self._base = base
+        self._file = file
+        self._seq = seq
+        self._saving = anyio.Lock()
+
+    def notice(self, seq: int) -> Noticed | None:
+        """Take in what somebody else wrote to the file since we last looked; cheap when nobody did.
+
+        ``seq`` is the number of the newest event that the document has taken in.
+        """
+        if not self._changed():
+            return None
+        if not self.path.exists():
+            # Deleted or moved away under us: the next save puts it back, nothing is lost.
+            self.dirty, self._file = True, None
+            return None
+        try:
+            theirs, file = read_notebook(self.path)
+        except NotebookFormatError as error:
+            return self._set_aside(error)
+        merged = merge(self._base, self.document, theirs)
+        self.document = merged.document
+        self._base, self._file, self._seq = theirs, file, seq
+        self.dirty = self.dirty or merged.document.to_bytes() != theirs.to_bytes()
+        return Noticed(merged.conflicts) if merged.changed else None
+
+    def _changed(self) -> bool:
+        if self._file is None:
+            return self.path.exists()
+        return changed_since(self.path, self._file)
+
+    def _set_aside(self, error: NotebookFormatError) -> Noticed:
+        """Keep what somebody wrote that is no notebook, before the next save takes its place."""
+        aside = self.path.with_name(f"{self.path.stem}.unreadable-{secrets.token_hex(3)}{self.path.suffix}")
+        self.path.replace(aside)
+        self.dirty, self._file = True, None
+        note = f"{error.message}; that file is kept as {aside.name}, and the document here goes on"
+        return Noticed((Conflict(None, None, note),))
+
+    async def save(self, seq: Callable[[], int]) -> bool:
+        """Write the document to its file if they differ; true if it was written.
+
+        ``seq`` tells the number of the newest event that the document has taken in.
+
+        Raises:
+            SaveFailed: the file could not be written; the document stays dirty.
+        """
+        async with self._saving:
+            if not self.dirty:
+                return False
+            snapshot, at = self.document.copy(), seq()
+            self.dirty = False
+            try:
+                self._file = await anyio.to_thread.run_sync(write_atomically, self.path, snapshot.to_bytes())
+            except BaseException:
+                self.dirty = True
+                raise
+            self._base, self._seq = snapshot, at
+            return True
+
+    def base_row(self, session_id: str) -> Statement:
+        """The row from which the document can be rebuilt, together with the events after its number."""
+        file = json.dumps(asdict(self._file)) if self._file is not None else None
+        versions = json.dumps(self._base.versions)
+        return (
+            "INSERT OR REPLACE INTO documents VALUES (?,?,?,?,?)",
+            (session_id, self._seq, self._base.to_bytes().decode(), versions, file),
+        )

@@ -1,0 +1,144 @@
+"""What the journal keeps of a session and of an execution, and the events made from them.
+
+Plain values and their encoding; who changes them stands in ``sessions`` and ``executions``.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, Literal, TypeAlias
+
+import msgspec
+
+from cellwright.engine.events import Event, EventKind, EventStream
+from cellwright.engine.journal import Journal, Statement, insert_event
+from cellwright.hosts.protocol import ExecutionState
+
+__all__ = [
+    "FINAL_STATES",
+    "Batch",
+    "ExecutionRecord",
+    "Recorder",
+    "SessionRecord",
+    "SessionState",
+    "delete_session",
+    "put_execution",
+    "put_session",
+]
+
+SessionState: TypeAlias = Literal["active", "suspended"]
+FINAL_STATES: frozenset[ExecutionState] = frozenset({"ok", "error", "timeout", "interrupted", "died"})
+
+
+class SessionRecord(msgspec.Struct, frozen=True):
+    """A session as the journal has it. ``kernel_id`` names the live kernel; without one it is suspended."""
+
+    id: str
+    name: str
+    path: str
+    language: str
+    created_at: float
+    generation: int = 0
+    kernel_id: str | None = None
+    python: str | None = None
+    cwd: str | None = None
+    reason: str | None = None
+
+    @property
+    def state(self) -> SessionState:
+        return "active" if self.kernel_id is not None else "suspended"
+
+
+class ExecutionRecord(msgspec.Struct, frozen=True):
+    """One run of one cell, or of code that is in no cell."""
+
+    id: str
+    session_id: str
+    cell_id: str | None
+    number: int
+    generation: int
+    attempt: int
+    source: str
+    queued_at: float
+    state: ExecutionState = "queued"
+    started_at: float | None = None
+    ended_at: float | None = None
+    seconds: float | None = None
+    execution_count: int | None = None
+    error: dict[str, Any] | None = None
+    reason: str | None = None
+    dropped_bytes: int = 0
+    dropped_messages: int = 0
+
+
+def put_session(record: SessionRecord) -> Statement:
+    return "INSERT OR REPLACE INTO sessions VALUES (?,?)", (record.id, msgspec.json.encode(record).decode())
+
+
+def put_execution(record: ExecutionRecord) -> Statement:
+    return (
+        "INSERT OR REPLACE INTO executions VALUES (?,?,?,?,?)",
+        (record.id, record.session_id, record.cell_id, record.number, msgspec.json.encode(record).decode()),
+    )
+
+
+def delete_session(session_id: str) -> list[Statement]:
+    """Forget a session and all its history; one event that says so follows and stays."""
+    tables = {"sessions": "id", "documents": "session", "executions": "session", "events": "session"}
+    return [(f"DELETE FROM {table} WHERE {column} = ?", (session_id,)) for table, column in tables.items()]  # noqa: S608  # names from the line above
+
+
+@dataclass(slots=True)
+class Batch:
+    """What belongs together: events, the rows that go with them, and what to do once all of it is safe."""
+
+    events: list[Event] = field(default_factory=list)
+    statements: list[Statement] = field(default_factory=list)
+    after: list[Callable[[], None]] = field(default_factory=list)
+
+
+class Recorder:
+    """Numbers events, writes them with what belongs to them, and publishes them once they are safe."""
+
+    def __init__(self, journal: Journal, stream: EventStream) -> None:
+        self.journal = journal
+        self._stream = stream
+
+    def note(
+        self,
+        batch: Batch,
+        kind: EventKind,
+        session: SessionRecord,
+        data: dict[str, Any],
+        *,
+        execution: ExecutionRecord | None = None,
+        at: float | None = None,
+    ) -> Event:
+        """Put the next event into a batch, which must be committed before control returns to the loop."""
+        event = Event(
+            seq=self.journal.next_seq(),
+            time=time.time() if at is None else at,
+            kind=kind,
+            session_id=session.id,
+            generation=execution.generation if execution is not None else session.generation,
+            cell_id=execution.cell_id if execution is not None else data.get("cell_id"),
+            execution_id=execution.id if execution is not None else None,
+            data=data,
+        )
+        batch.events.append(event)
+        return event
+
+    def commit(self, batch: Batch) -> asyncio.Future[None]:
+        """Write a batch as one transaction, then publish its events and do what it says comes after."""
+
+        def then() -> None:
+            for event in batch.events:
+                self._stream.publish(event)
+            for act in batch.after:
+                act()
+
+        statements = [*(insert_event(event) for event in batch.events), *batch.statements]
+        return self.journal.write(statements, then=then)

@@ -1,0 +1,106 @@
+"""Rebuilds sessions from the journal: the last saved document, the events since, and the executions not yet over.
+
+Only reads. It folds with the same functions that the live engine uses, so both end at the same document.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from cellwright.engine.events import Event
+from cellwright.engine.executions import Execution
+from cellwright.engine.journal import Journal
+from cellwright.engine.keeping import Keeper
+from cellwright.engine.records import FINAL_STATES, ExecutionRecord, SessionRecord
+from cellwright.engine.runs import cell_completed, cell_started
+from cellwright.notebook import Document, FileState, OutputCollector, decode_change
+
+__all__ = ["load_execution", "load_executions", "load_keeper", "load_session_records", "read_event_rows"]
+
+
+def load_session_records(journal: Journal) -> list[SessionRecord]:
+    rows = journal.read("SELECT record FROM sessions")
+    records = [msgspec.json.decode(row[0], type=SessionRecord) for row in rows]
+    return sorted(records, key=lambda record: record.created_at)
+
+
+def load_keeper(journal: Journal, record: SessionRecord) -> Keeper:
+    """Rebuild a session's document: as last in common with its file, then every event since."""
+    query = "SELECT seq, content, versions, file FROM documents WHERE session = ?"
+    seq, content, versions, file = journal.read(query, (record.id,))[0]
+    base = Document.from_bytes(content.encode(), name=record.path)
+    base.restore_versions(json.loads(versions))
+    document = base.copy()
+    events = read_event_rows(journal, "session = ? AND seq > ?", (record.id, seq))
+    for event in events:
+        _fold(journal, document, event)
+    state = FileState(**json.loads(file)) if file is not None else None
+    keeper = Keeper(Path(record.path), document, base=base, file=state, seq=seq)
+    keeper.dirty = bool(events)
+    return keeper
+
+
+def load_executions(
+    journal: Journal, session_id: str, *, cell_id: str | None = None, outputs: bool = True
+) -> list[Execution]:
+    """Every execution of a session, or of one of its cells, oldest first."""
+    condition, parameters = "session = ?", [session_id]
+    if cell_id is not None:
+        condition, parameters = condition + " AND cell = ?", [*parameters, cell_id]
+    rows = journal.read(f"SELECT record FROM executions WHERE {condition} ORDER BY number", tuple(parameters))  # noqa: S608  # only the lines above
+    records = [msgspec.json.decode(row[0], type=ExecutionRecord) for row in rows]
+    return [_with_outputs(journal, record) if outputs else Execution(record) for record in records]
+
+
+def load_execution(journal: Journal, execution_id: str) -> Execution | None:
+    rows = journal.read("SELECT record FROM executions WHERE id = ?", (execution_id,))
+    return _with_outputs(journal, msgspec.json.decode(rows[0][0], type=ExecutionRecord)) if rows else None
+
+
+def load_live_executions(journal: Journal, session_id: str) -> list[Execution]:
+    """All executions of a session for taking it up again; only those that are not over carry outputs."""
+    return [
+        execution if execution.record.state in FINAL_STATES else _with_outputs(journal, execution.record)
+        for execution in load_executions(journal, session_id, outputs=False)
+    ]
+
+
+def read_event_rows(
+    journal: Journal, condition: str, parameters: tuple[Any, ...], limit: int = -1
+) -> list[Event]:
+    query = (
+        "SELECT seq, time, kind, session, generation, cell, execution, data FROM events "  # noqa: S608  # conditions come from this package
+        f"WHERE {condition} ORDER BY seq LIMIT ?"
+    )
+    return [_event(row) for row in journal.read(query, (*parameters, limit))]
+
+
+def _event(row: tuple[Any, ...]) -> Event:
+    seq, at, kind, session_id, generation, cell_id, execution_id, data = row
+    return Event(seq, at, kind, session_id, generation, cell_id, execution_id, json.loads(data))
+
+
+def _fold(journal: Journal, document: Document, event: Event) -> None:
+    match event.kind:
+        case "notebook.state.changed" if "change" in event.data:
+            document.apply(decode_change(json.dumps(event.data["change"]).encode()))
+        case "notebook.cell.executing" if event.data["state"] == "running":
+            cell_started(document, event.cell_id)
+        case "notebook.cell.completed":
+            execution = load_execution(journal, event.execution_id or "")
+            if execution is not None and execution.record.started_at is not None:
+                cell_completed(document, execution.record, execution.outputs)
+        case _:
+            pass
+
+
+def _with_outputs(journal: Journal, record: ExecutionRecord) -> Execution:
+    collector = OutputCollector()
+    condition = "execution = ? AND kind = 'notebook.cell.output'"
+    for event in read_event_rows(journal, condition, (record.id,)):
+        collector.add(event.data["type"], event.data["content"])
+    return Execution(record, collector)

@@ -1,0 +1,80 @@
+"""The host as a process: ``python -m cellwright.hosts STORAGE``. Started by ``local``, never by a person."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import logging
+import os
+import resource
+import shutil
+import signal
+import sys
+import uuid
+from pathlib import Path
+
+import anyio
+
+from cellwright.hosts.local import HostPaths, make_private
+from cellwright.hosts.server import Host
+
+_LOG_BYTES = 1_000_000
+
+
+def main() -> int:
+    paths = HostPaths(Path(sys.argv[1]))
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s")
+    lock = os.open(paths.lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        logging.exception("another host owns %s", paths.storage)  # noqa: LOG015  # before any logger matters
+        return 1
+    if paths.log.stat().st_size > _LOG_BYTES:
+        os.truncate(paths.log, 0)
+    _raise_file_limit()
+    anyio.run(_serve, paths)
+    return 0
+
+
+async def _serve(paths: HostPaths) -> None:
+    incarnation = uuid.uuid4().hex[:16]
+    shutil.rmtree(paths.runtime, ignore_errors=True)
+    runtime = make_private(paths.runtime)
+    host = Host(
+        incarnation=incarnation, journal=paths.journal(incarnation), runtime=runtime, cache=paths.cache
+    )
+    listener = await anyio.create_unix_listener(paths.socket, mode=0o600)
+    about = {"pid": os.getpid(), "incarnation": incarnation}
+    paths.current.write_text(json.dumps(about))
+    async with anyio.create_task_group() as tasks, listener:
+        tasks.start_soon(_stop_on_signal, host)
+        _say_ready(about)
+        await host.serve(listener)
+        tasks.cancel_scope.cancel()
+    paths.current.unlink(missing_ok=True)
+    shutil.rmtree(runtime, ignore_errors=True)
+
+
+async def _stop_on_signal(host: Host) -> None:
+    with anyio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
+        async for _ in signals:
+            host.stop()
+
+
+def _say_ready(about: dict[str, object]) -> None:
+    sys.stdout.write(json.dumps(about) + "\n")
+    sys.stdout.flush()
+    # Nobody reads after that line; a print in some library must not end the host with a broken pipe.
+    null = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(null, sys.stdout.fileno())
+    os.close(null)
+
+
+def _raise_file_limit() -> None:
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

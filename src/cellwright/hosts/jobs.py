@@ -1,0 +1,289 @@
+"""Decides what one kernel does next: a pure function from a queue and a happening to a new queue and effects.
+
+It sends nothing, starts no timer and knows no clock; ``runner`` carries the effects out and reports what happens.
+Every race between a reply, a time-out, a cancellation and a death is settled here, where it can be tested.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any, Literal, TypeAlias, assert_never
+
+from cellwright.hosts.protocol import ExecutionState, Run
+
+__all__ = [
+    "Cancelled",
+    "Died",
+    "Effect",
+    "End",
+    "Expired",
+    "Happening",
+    "Interrupted",
+    "Kill",
+    "MemoryShort",
+    "Queue",
+    "Replied",
+    "SendExecute",
+    "SendInterrupt",
+    "StartTimer",
+    "Submitted",
+    "WentIdle",
+    "advance",
+]
+
+# The kernel sends its reply and its idle status on two sockets; once one is here the other is due.
+IDLE_DEADLINE_S = 5.0
+
+Timer: TypeAlias = Literal["cell", "grace", "idle"]
+StopCause: TypeAlias = Literal["timeout", "cancelled", "memory"]
+
+
+@dataclass(frozen=True, slots=True)
+class Running:
+    """The job that the kernel has, and how far its end has come."""
+
+    job: Run
+    reply: dict[str, Any] | None = None
+    idle: bool = False
+    stopping: StopCause | None = None
+    killed: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Queue:
+    """One kernel's work: what runs and what waits."""
+
+    running: Running | None = None
+    waiting: tuple[Run, ...] = ()
+
+
+# What happens ----------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Submitted:
+    job: Run
+
+
+@dataclass(frozen=True, slots=True)
+class Replied:
+    execution_id: str
+    reply: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class WentIdle:
+    execution_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class Expired:
+    """A timer that was started ran out."""
+
+    timer: Timer
+    execution_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class Cancelled:
+    execution_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class Interrupted:
+    """All of the kernel's work is to stop."""
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryShort:
+    """The machine's memory is short, and this kernel was chosen to give way."""
+
+
+@dataclass(frozen=True, slots=True)
+class Died:
+    """The kernel's process ended; ``message`` says why."""
+
+    message: str
+
+
+Happening: TypeAlias = Submitted | Replied | WentIdle | Expired | Cancelled | Interrupted | MemoryShort | Died
+
+# What to do ------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class SendExecute:
+    job: Run
+
+
+@dataclass(frozen=True, slots=True)
+class SendInterrupt:
+    pass
+
+
+@dataclass(frozen=True, slots=True)
+class StartTimer:
+    """Report ``Expired`` after this time; ``none`` means the host's grace for interrupted cells."""
+
+    timer: Timer
+    execution_id: str
+    seconds: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Kill:
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class End:
+    """Tell the engine that an execution is over."""
+
+    execution_id: str
+    state: ExecutionState
+    reply: dict[str, Any] | None = None
+    reason: str | None = None
+
+
+Effect: TypeAlias = SendExecute | SendInterrupt | StartTimer | Kill | End
+Step: TypeAlias = tuple[Queue, list[Effect]]
+
+
+def advance(queue: Queue, happening: Happening) -> Step:  # noqa: PLR0911  # one for each of the closed set
+    """Settle one happening; whatever concerns a job that is no longer here changes nothing."""
+    match happening:
+        case Submitted(job):
+            return _next_job(replace(queue, waiting=(*queue.waiting, job)), [])
+        case Replied(execution_id, reply):
+            return _on_running(queue, execution_id, lambda running: _replied(queue, running, reply))
+        case WentIdle(execution_id):
+            return _on_running(queue, execution_id, lambda running: _went_idle(queue, running))
+        case Expired(timer, execution_id):
+            return _on_running(queue, execution_id, lambda running: _expired(queue, running, timer))
+        case Cancelled(execution_id):
+            return _cancelled(queue, execution_id)
+        case Interrupted():
+            dropped = [_dropped(job, "The kernel was interrupted before this ran") for job in queue.waiting]
+            return _stop(replace(queue, waiting=()), "cancelled", dropped)
+        case MemoryShort():
+            return _stop(queue, "memory", [])
+        case Died(message):
+            return _died(queue, message)
+        case _:
+            assert_never(happening)
+
+
+def _on_running(queue: Queue, execution_id: str, settle: Callable[[Running], Step]) -> Step:
+    if queue.running is None or queue.running.job.execution_id != execution_id:
+        return queue, []
+    return settle(queue.running)
+
+
+def _replied(queue: Queue, running: Running, reply: dict[str, Any]) -> Step:
+    if running.idle:
+        return _finish(queue, running, reply)
+    timer = StartTimer("idle", running.job.execution_id, IDLE_DEADLINE_S)
+    return replace(queue, running=replace(running, reply=reply)), [timer]
+
+
+def _went_idle(queue: Queue, running: Running) -> Step:
+    if running.reply is not None:
+        return _finish(queue, running, running.reply)
+    # Idle without a reply: the reply is still on its own socket. The deadline keeps a lost one from hanging us.
+    timer = StartTimer("idle", running.job.execution_id, IDLE_DEADLINE_S)
+    return replace(queue, running=replace(running, idle=True)), [timer]
+
+
+def _expired(queue: Queue, running: Running, timer: Timer) -> Step:
+    match timer:
+        case "cell":
+            return _stop(queue, "timeout", [])
+        case "grace":
+            if running.killed:
+                return queue, []
+            kill = Kill(f"it did not stop when interrupted ({_cause(running)})")
+            return replace(queue, running=replace(running, killed=True)), [kill]
+        case "idle":
+            lost = {"status": "error", "ename": "ReplyLost", "evalue": "the kernel went idle without a reply"}
+            return _finish(queue, running, running.reply or lost)
+        case _:
+            assert_never(timer)
+
+
+def _cancelled(queue: Queue, execution_id: str) -> Step:
+    if queue.running is not None and queue.running.job.execution_id == execution_id:
+        return _stop(queue, "cancelled", [])
+    for job in queue.waiting:
+        if job.execution_id == execution_id:
+            waiting = tuple(other for other in queue.waiting if other is not job)
+            return replace(queue, waiting=waiting), [_dropped(job, "Cancelled before it ran")]
+    return queue, []
+
+
+def _stop(queue: Queue, cause: StopCause, effects: list[Effect]) -> Step:
+    running = queue.running
+    if running is None or running.stopping is not None:
+        return queue, effects
+    grace = StartTimer("grace", running.job.execution_id, None)
+    return replace(queue, running=replace(running, stopping=cause)), [*effects, SendInterrupt(), grace]
+
+
+def _finish(queue: Queue, running: Running, reply: dict[str, Any]) -> Step:
+    state = _final_state(running, reply)
+    end = End(running.job.execution_id, state, reply, _cause(running) if running.stopping else None)
+    effects: list[Effect] = [end]
+    waiting = queue.waiting
+    if state != "ok" and running.job.group is not None and not running.job.allow_error:
+        effects += [
+            _dropped(job, "An earlier cell failed") for job in waiting if job.group == running.job.group
+        ]
+        waiting = tuple(job for job in waiting if job.group != running.job.group)
+    return _next_job(Queue(None, waiting), effects)
+
+
+def _final_state(running: Running, reply: dict[str, Any]) -> ExecutionState:
+    # Code may catch the KeyboardInterrupt and end well: the work was cut short all the same.
+    match running.stopping:
+        case "timeout":
+            return "timeout"
+        case "cancelled" | "memory":
+            return "interrupted"
+        case None:
+            return "ok" if reply.get("status") == "ok" else "error"
+        case _:
+            assert_never(running.stopping)
+
+
+def _cause(running: Running) -> str:
+    match running.stopping:
+        case "timeout":
+            return f"over its limit of {running.job.timeout_s:g} s; raise `cell_timeout_s` or pass a longer timeout"
+        case "memory":
+            return "the machine's memory is short, see `max_memory_fraction`"
+        case "cancelled" | None:
+            return "cancelled"
+        case _:
+            assert_never(running.stopping)
+
+
+def _died(queue: Queue, message: str) -> Step:
+    effects: list[Effect] = []
+    if queue.running is not None:
+        # A kernel that we killed for not stopping is the end of a time-out or a cancellation, not a crash.
+        state = _final_state(queue.running, {}) if queue.running.killed else "died"
+        effects.append(End(queue.running.job.execution_id, state, queue.running.reply, message))
+    effects += [_dropped(job, f"Not run: {message}") for job in queue.waiting]
+    return Queue(), effects
+
+
+def _dropped(job: Run, reason: str) -> End:
+    return End(job.execution_id, "interrupted", reason=reason)
+
+
+def _next_job(queue: Queue, effects: list[Effect]) -> Step:
+    if queue.running is not None or not queue.waiting:
+        return queue, effects
+    job, *rest = queue.waiting
+    effects += [SendExecute(job), StartTimer("cell", job.execution_id, job.timeout_s)]
+    return Queue(Running(job), tuple(rest)), effects

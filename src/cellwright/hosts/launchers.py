@@ -1,0 +1,116 @@
+"""Keeps one launcher per way of starting a kernel: fork servers by interpreter and environment, kernelspecs by name.
+
+Made on first need, replaced when they die. It does not know what kernels are for (see ``server``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TypeAlias
+
+import anyio
+import anyio.abc
+
+from cellwright.errors import KernelStartError
+from cellwright.hosts.protocol import HostOptions, KernelspecKernel, PythonKernel
+from cellwright.kernels import (
+    ForkServer,
+    Interpreter,
+    Kernel,
+    KernelLaunch,
+    KernelspecLauncher,
+    OutputLimits,
+    prepare_interpreter,
+)
+
+__all__ = ["Launchers", "start_environment"]
+
+# What an interpreter or a library reads once, when it starts; everything else a kernel can be given later.
+_START_PREFIXES = ("PYTHON", "LD_", "OMP_", "OPENBLAS_", "MKL_", "NUMEXPR_", "CUDA_", "GOMP_", "MALLOC_")
+_START_NAMES = frozenset({"VIRTUAL_ENV", "HOME", "PATH", "LANG", "LC_ALL", "TZ", "TMPDIR"})
+
+_Key: TypeAlias = tuple[str | None, tuple[str, ...], tuple[tuple[str, str], ...]]
+
+
+def start_environment(environment: Mapping[str, str]) -> dict[str, str]:
+    """The part of an environment that tells one fork server from another."""
+    return {
+        name: value
+        for name, value in environment.items()
+        if name in _START_NAMES or name.startswith(_START_PREFIXES)
+    }
+
+
+class Launchers:
+    """Finds or makes the launcher that a kernel needs."""
+
+    def __init__(self, tasks: anyio.abc.TaskGroup, *, runtime: Path, cache: Path) -> None:
+        self._tasks = tasks
+        self._runtime = runtime
+        self._cache = cache
+        self._fork_servers: dict[_Key, ForkServer] = {}
+        self._locks: dict[_Key, anyio.Lock] = {}
+        self._interpreters: dict[str | None, Interpreter] = {}
+        self._kernelspecs: dict[str, KernelspecLauncher] = {}
+        self._servers: list[ForkServer] = []
+
+    @property
+    def pids(self) -> set[int]:
+        """The processes that serve launchers; the host's own children, to be left alone."""
+        servers = {server.pid for server in self._servers if server.pid is not None}
+        return servers.union(*(launcher.pids for launcher in self._kernelspecs.values()))
+
+    async def launch(
+        self, kind: PythonKernel | KernelspecKernel, launch: KernelLaunch, options: HostOptions
+    ) -> tuple[Kernel, Interpreter | None]:
+        """Start a kernel of this kind; a fork server that died meanwhile is replaced once."""
+        if isinstance(kind, KernelspecKernel):
+            return await (await self._kernelspec(kind.name, options)).launch(launch), None
+        server = await self.fork_server(kind.python, launch.environment, options)
+        try:
+            return await server.launch(launch), server.interpreter
+        except KernelStartError:
+            if not server.died.is_set():
+                raise
+        server = await self.fork_server(kind.python, launch.environment, options)
+        return await server.launch(launch), server.interpreter
+
+    async def fork_server(
+        self, python: str | None, environment: Mapping[str, str], options: HostOptions
+    ) -> ForkServer:
+        """Return the live fork server for this interpreter, environment and preload, starting it if need be."""
+        start = start_environment(environment)
+        key = (python, options.preload, tuple(sorted(start.items())))
+        async with self._locks.setdefault(key, anyio.Lock()):
+            server = self._fork_servers.get(key)
+            if server is None or server.died.is_set():
+                server = await self._start_fork_server(python, start, options)
+                self._fork_servers[key] = server
+        return server
+
+    async def _start_fork_server(
+        self, python: str | None, environment: dict[str, str], options: HostOptions
+    ) -> ForkServer:
+        if python not in self._interpreters:
+            wanted = Path(python) if python is not None else None
+            self._interpreters[python] = await prepare_interpreter(wanted, cache=self._cache)
+        server = ForkServer(
+            interpreter=self._interpreters[python],
+            preload=options.preload,
+            environment=environment,
+            standby=options.standby_kernels,
+            directory=self._runtime / f"f{len(self._servers)}",
+            limits=OutputLimits(options.max_output_bytes, options.max_output_messages),
+            start_timeout_s=options.start_timeout_s,
+        )
+        self._servers.append(server)
+        await self._tasks.start(server.run)
+        return server
+
+    async def _kernelspec(self, name: str, options: HostOptions) -> KernelspecLauncher:
+        if name not in self._kernelspecs:
+            launcher = KernelspecLauncher(name, start_timeout_s=options.start_timeout_s)
+            await self._tasks.start(launcher.run)
+            self._kernelspecs[name] = launcher
+        return self._kernelspecs[name]

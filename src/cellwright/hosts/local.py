@@ -1,0 +1,174 @@
+"""Finds this machine's host for a storage directory, or starts it.
+
+Where things lie: ``<storage>/host/<incarnation>/`` holds a host's journal and outlives it; the sockets live in a
+short private runtime directory, because a unix socket's path may have no more than 107 bytes.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+import anyio
+
+from cellwright.errors import HostStartError
+from cellwright.hosts.connection import HostConnection
+
+__all__ = ["HostPaths", "connect_or_start", "dead_incarnations", "forget_incarnation"]
+
+# Leaves room for our own names in the 107 bytes of a socket's path.
+_LONGEST_BASE = 40
+
+
+@dataclass(frozen=True, slots=True)
+class HostPaths:
+    """Every place that a host of one storage directory uses."""
+
+    storage: Path
+
+    @property
+    def home(self) -> Path:
+        return self.storage / "host"
+
+    @property
+    def lock(self) -> Path:
+        """Held by the host while it lives."""
+        return self.home / "lock"
+
+    @property
+    def log(self) -> Path:
+        return self.home / "host.log"
+
+    @property
+    def current(self) -> Path:
+        """Names the living host's incarnation and process."""
+        return self.home / "current.json"
+
+    @property
+    def cache(self) -> Path:
+        return self.storage / "cache"
+
+    @property
+    def runtime(self) -> Path:
+        digest = hashlib.sha256(os.fsencode(self.storage)).hexdigest()[:12]
+        return runtime_base() / digest
+
+    @property
+    def socket(self) -> Path:
+        return self.runtime / "host.sock"
+
+    def journal(self, incarnation: str) -> Path:
+        return self.home / incarnation
+
+
+def runtime_base() -> Path:
+    """A private directory with a short path, for sockets."""
+    given = os.environ.get("XDG_RUNTIME_DIR", "")
+    if given and len(given) <= _LONGEST_BASE and os.access(given, os.W_OK):
+        return Path(given) / "cellwright"
+    temporary = tempfile.gettempdir()
+    if len(temporary) > _LONGEST_BASE:
+        temporary = "/tmp"  # noqa: S108  # what lies in it is made 0700 and its owner checked
+    return Path(temporary) / f"cellwright-{os.getuid()}"
+
+
+def make_private(directory: Path) -> Path:
+    """Make a directory that only this user can enter, and refuse one that somebody else made."""
+    directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+    status = directory.lstat()
+    if status.st_uid != os.getuid() or status.st_mode & 0o077:
+        raise HostStartError(
+            f"{directory} is not private to this user",
+            hint=f"Remove it, or run `chmod 700 {directory}` if it is yours",
+        )
+    return directory
+
+
+async def connect_or_start(paths: HostPaths) -> HostConnection:
+    """Return a connection to the living host, starting one where there is none."""
+    connection = await _connect(paths)
+    if connection is not None:
+        return connection
+    paths.home.mkdir(mode=0o700, parents=True, exist_ok=True)
+    make_private(runtime_base())
+    await anyio.to_thread.run_sync(_start, paths)
+    connection = await _connect(paths)
+    if connection is None:
+        raise HostStartError("The host started but does not answer", hint=f"See {paths.log}")
+    return connection
+
+
+def dead_incarnations(paths: HostPaths, *, living: str | None) -> list[str]:
+    """Incarnations whose host is gone and whose journal may still hold something."""
+    if not paths.home.is_dir():
+        return []
+    return sorted(entry.name for entry in paths.home.iterdir() if entry.is_dir() and entry.name != living)
+
+
+def forget_incarnation(paths: HostPaths, incarnation: str) -> None:
+    """Remove a dead host's journal after it was read to its end."""
+    directory = paths.journal(incarnation)
+    for segment in directory.iterdir():
+        segment.unlink()
+    directory.rmdir()
+
+
+async def _connect(paths: HostPaths) -> HostConnection | None:
+    if not is_held(paths.lock):
+        return None
+    try:
+        return HostConnection(await anyio.connect_unix(paths.socket))
+    except OSError:
+        return None
+
+
+def is_held(lock: Path) -> bool:
+    """Whether a living process holds this lock file."""
+    try:
+        fd = os.open(lock, os.O_RDWR | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return False
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(fd)
+    return False
+
+
+def _start(paths: HostPaths) -> None:
+    """Start a detached host and wait for the line in which it says that it listens."""
+    with paths.log.open("ab") as log:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "cellwright.hosts", str(paths.storage)],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=log,
+            start_new_session=True,
+            cwd="/",
+        )
+    assert process.stdout is not None  # noqa: S101  # for the type checker: PIPE was asked for
+    with process.stdout:
+        line = process.stdout.readline()
+    if not line:
+        code = process.wait()
+        raise HostStartError(
+            f"The host ended with code {code} before it listened: {_last_line(paths.log)}",
+            hint=f"See {paths.log}, or run `cellwright doctor`",
+        )
+    json.loads(line)
+    # The host is meant to outlive us: this keeps Python from warning about a child nobody waited for.
+    process.returncode = 0
+
+
+def _last_line(log: Path) -> str:
+    lines = log.read_text(errors="replace").strip().splitlines()
+    return lines[-1] if lines else "it printed nothing"

@@ -1,0 +1,345 @@
+"""What an engine and a host say to each other: typed messages and their framing.
+
+A frame is a big-endian 32-bit length and that many bytes of MessagePack. The same frames lie in the host's journal,
+so that replaying is copying. This module neither opens sockets (see ``server`` and ``connection``) nor keeps files
+(see ``eventlog``). ``docs/reference/host-protocol.md`` is this page in prose.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal, TypeAlias
+
+import msgspec
+
+__all__ = [
+    "MAX_FRAME_BYTES",
+    "PROTOCOL_VERSION",
+    "Acknowledge",
+    "Ask",
+    "Attach",
+    "Attached",
+    "Call",
+    "Cancel",
+    "Event",
+    "EventBody",
+    "Execute",
+    "ExecutionState",
+    "Finished",
+    "FrameReader",
+    "FromEngine",
+    "FromHost",
+    "HostOptions",
+    "Interrupt",
+    "KernelDied",
+    "KernelReady",
+    "KernelStatus",
+    "KernelspecKernel",
+    "Output",
+    "Ping",
+    "PythonKernel",
+    "Refusal",
+    "Reply",
+    "Request",
+    "Run",
+    "StartKernel",
+    "Started",
+    "Status",
+    "Stop",
+    "StopKernel",
+    "decode_event",
+    "decode_from_engine",
+    "decode_from_host",
+    "frame",
+    "frame_bytes",
+    "whole_frames",
+]
+
+PROTOCOL_VERSION = 1
+MAX_FRAME_BYTES = 64 * 1024 * 1024
+_LENGTH_BYTES = 4
+
+ExecutionState: TypeAlias = Literal["queued", "running", "ok", "error", "timeout", "interrupted", "died"]
+
+
+class _Tagged(msgspec.Struct, frozen=True, tag_field="t", omit_defaults=True):
+    """A message that says its own kind."""
+
+
+# What an engine asks for -----------------------------------------------------------------------------------------
+
+
+class HostOptions(msgspec.Struct, frozen=True):
+    """The limits that a host keeps for the engine that attached last."""
+
+    standby_kernels: int
+    preload: tuple[str, ...]
+    max_concurrent_starts: int
+    start_timeout_s: float
+    interrupt_grace_s: float
+    max_output_bytes: int
+    max_output_messages: int
+    max_memory_fraction: float
+    idle_s: float
+
+
+class Attach(_Tagged, frozen=True, tag="attach"):
+    """Become the host's engine, and receive every event after ``since`` of this incarnation.
+
+    ``environment`` is what its kernels will mostly be started with, so that a fork server can warm up for it.
+    """
+
+    options: HostOptions
+    environment: dict[str, str]
+    incarnation: str | None = None
+    since: int = 0
+    protocol: int = PROTOCOL_VERSION
+
+
+class PythonKernel(_Tagged, frozen=True, tag="python"):
+    """An ipykernel from a fork server; ``python`` is the project's interpreter, or none for the host's own."""
+
+    python: str | None = None
+
+
+class KernelspecKernel(_Tagged, frozen=True, tag="kernelspec"):
+    """Whatever an installed Jupyter kernelspec starts."""
+
+    name: str
+
+
+class StartKernel(_Tagged, frozen=True, tag="start_kernel"):
+    kernel_id: str
+    kind: PythonKernel | KernelspecKernel
+    cwd: str
+    environment: dict[str, str]
+
+
+class StopKernel(_Tagged, frozen=True, tag="stop_kernel"):
+    kernel_id: str
+
+
+class Run(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Code to run. Its failure drops what waits behind it in the same group, unless errors are allowed."""
+
+    execution_id: str
+    code: str
+    timeout_s: float
+    group: str | None = None
+    allow_error: bool = False
+    store_history: bool = True
+
+
+class Execute(_Tagged, frozen=True, tag="execute"):
+    """Queue code on a kernel, all of it or, where the request is refused, none."""
+
+    kernel_id: str
+    runs: tuple[Run, ...]
+
+
+class Cancel(_Tagged, frozen=True, tag="cancel"):
+    kernel_id: str
+    execution_id: str
+
+
+class Interrupt(_Tagged, frozen=True, tag="interrupt"):
+    """Stop what runs on a kernel and drop what waits."""
+
+    kernel_id: str
+
+
+class Ask(_Tagged, frozen=True, tag="ask"):
+    """One shell request outside the queue, such as a completion; refused while a cell runs."""
+
+    kernel_id: str
+    kind: str
+    content: dict[str, Any]
+    timeout_s: float
+
+
+class Acknowledge(_Tagged, frozen=True, tag="acknowledge"):
+    """Everything up to ``seq`` is safe with the engine; the host may forget it."""
+
+    seq: int
+
+
+class Status(_Tagged, frozen=True, tag="status"):
+    pass
+
+
+class Ping(_Tagged, frozen=True, tag="ping"):
+    pass
+
+
+class Stop(_Tagged, frozen=True, tag="stop"):
+    """End all kernels and the host."""
+
+
+Request: TypeAlias = (
+    Attach
+    | StartKernel
+    | StopKernel
+    | Execute
+    | Cancel
+    | Interrupt
+    | Ask
+    | Acknowledge
+    | Status
+    | Ping
+    | Stop
+)
+
+
+class Call(msgspec.Struct, frozen=True):
+    """A request with the number its answer will carry."""
+
+    id: int
+    request: Request
+
+
+FromEngine: TypeAlias = Call
+
+# What a host answers ---------------------------------------------------------------------------------------------
+
+
+class KernelStatus(msgspec.Struct, frozen=True):
+    kernel_id: str
+    pid: int
+    running: str | None
+    waiting: tuple[str, ...]
+    memory_bytes: int
+
+
+class Attached(msgspec.Struct, frozen=True):
+    """Who the host is; ``last_seq`` is its newest event, so that an engine knows when it has caught up."""
+
+    incarnation: str
+    last_seq: int
+    pid: int
+    version: str
+    protocol: int
+    kernels: tuple[KernelStatus, ...]
+
+
+class KernelReady(msgspec.Struct, frozen=True):
+    pid: int
+    started_by: str
+    interpreter: str | None
+    language: dict[str, Any]
+
+
+class Reply(_Tagged, frozen=True, tag="reply"):
+    id: int
+    result: msgspec.Raw
+
+
+class Refusal(_Tagged, frozen=True, tag="refusal"):
+    """A request that failed, as the error's code, message, hint and, for a limit, the setting behind it."""
+
+    id: int
+    code: str
+    message: str
+    hint: str | None = None
+    setting: str | None = None
+
+
+class Started(_Tagged, frozen=True, tag="started"):
+    execution_id: str
+
+
+class Output(_Tagged, frozen=True, tag="output"):
+    """One output message of the Jupyter protocol; ``content`` is its JSON as the kernel sent it."""
+
+    execution_id: str
+    kind: str
+    content: bytes
+
+
+class Finished(_Tagged, frozen=True, tag="finished"):
+    """An execution's end. ``reason`` says why it did not end by itself, ``error`` what its code raised."""
+
+    execution_id: str
+    state: ExecutionState
+    seconds: float
+    execution_count: int | None = None
+    error: dict[str, Any] | None = None
+    reason: str | None = None
+    dropped_bytes: int = 0
+    dropped_messages: int = 0
+
+
+class KernelDied(_Tagged, frozen=True, tag="kernel_died"):
+    """A kernel's end, expected or not, with its cause in words."""
+
+    cause: str
+    message: str
+    next_step: str
+    code: int | None = None
+    signal: int | None = None
+    expected: bool = False
+
+
+EventBody: TypeAlias = Started | Output | Finished | KernelDied
+
+
+class Event(_Tagged, frozen=True, tag="event"):
+    seq: int
+    time: float
+    kernel_id: str
+    body: EventBody
+
+
+FromHost: TypeAlias = Reply | Refusal | Event
+
+_encoder = msgspec.msgpack.Encoder()
+decode_from_engine = msgspec.msgpack.Decoder(Call).decode
+decode_from_host = msgspec.msgpack.Decoder(Reply | Refusal | Event).decode
+decode_event = msgspec.msgpack.Decoder(Event).decode
+
+
+def frame(message: msgspec.Struct) -> bytes:
+    """Encode one message with its length before it."""
+    payload = _encoder.encode(message)
+    if len(payload) > MAX_FRAME_BYTES:
+        raise ValueError(f"a message of {len(payload):,} bytes is over the protocol's {MAX_FRAME_BYTES:,}")
+    return len(payload).to_bytes(_LENGTH_BYTES, "big") + payload
+
+
+def frame_bytes(data: bytes, at: int = 0) -> int:
+    """The size of the frame that starts at ``at``, its length included."""
+    return _LENGTH_BYTES + int.from_bytes(data[at : at + _LENGTH_BYTES], "big")
+
+
+def whole_frames(data: bytes) -> int:
+    """How many leading bytes of ``data`` are whole frames."""
+    at = 0
+    while at + _LENGTH_BYTES <= len(data) and at + frame_bytes(data, at) <= len(data):
+        at += frame_bytes(data, at)
+    return at
+
+
+class FrameReader:
+    """Cuts a byte stream into the payloads of its frames."""
+
+    def __init__(self) -> None:
+        self._pending = bytearray()
+
+    def feed(self, data: bytes) -> list[bytes]:
+        """Add bytes and return the payloads that are now whole.
+
+        Raises:
+            ValueError: the peer announced a frame over the limit; nothing after it can be trusted.
+        """
+        self._pending += data
+        payloads: list[bytes] = []
+        at = 0
+        while len(self._pending) - at >= _LENGTH_BYTES:
+            length = int.from_bytes(self._pending[at : at + _LENGTH_BYTES], "big")
+            if length > MAX_FRAME_BYTES:
+                raise ValueError(f"a frame of {length:,} bytes is over the protocol's {MAX_FRAME_BYTES:,}")
+            if len(self._pending) - at - _LENGTH_BYTES < length:
+                break
+            at += _LENGTH_BYTES
+            payloads.append(bytes(self._pending[at : at + length]))
+            at += length
+        del self._pending[:at]
+        return payloads

@@ -1,0 +1,230 @@
+"""Runs one kernel's queue: carries out what ``jobs`` decides and turns the kernel's messages into host events.
+
+It decides nothing about order, time-outs or ends (see ``jobs``), starts no processes (see ``kernels``) and keeps no
+journal (its ``report`` does).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import time
+from collections import OrderedDict
+from collections.abc import Callable
+from typing import Any, assert_never
+
+import anyio
+import anyio.abc
+
+from cellwright.errors import KernelBusy, KernelGone
+from cellwright.hosts import jobs
+from cellwright.hosts.budget import OutputBudget
+from cellwright.hosts.protocol import (
+    EventBody,
+    Finished,
+    HostOptions,
+    KernelDied,
+    KernelStatus,
+    Output,
+    Run,
+    Started,
+)
+from cellwright.kernels import Exit, Kernel, Message
+
+__all__ = ["KernelRunner"]
+
+_OUTPUT_KINDS = frozenset(
+    {"stream", "display_data", "execute_result", "error", "update_display_data", "clear_output"}
+)
+# Threads of a cell may print after it ended; beyond this many cells back, nobody is listening any more.
+_REMEMBERED_EXECUTIONS = 64
+_STOP_GRACE_S = 2.0
+
+
+class KernelRunner:
+    """Owns one started kernel until it ends."""
+
+    def __init__(
+        self,
+        kernel_id: str,
+        kernel: Kernel,
+        options: Callable[[], HostOptions],
+        report: Callable[[str, EventBody], None],
+    ) -> None:
+        self.kernel_id = kernel_id
+        self.kernel = kernel
+        self._options = options
+        self._report = report
+        self._queue = jobs.Queue()
+        self._budgets: OrderedDict[str, OutputBudget] = OrderedDict()
+        self._started_at: dict[str, float] = {}
+        self._timers: dict[tuple[str, str], asyncio.TimerHandle] = {}
+        self._tasks: anyio.abc.TaskGroup | None = None
+        self._expected_end = False
+        self.last_active = time.monotonic()
+        self.ended = anyio.Event()
+
+    @property
+    def busy(self) -> bool:
+        return self._queue.running is not None
+
+    @property
+    def stopping(self) -> bool:
+        return self._queue.running is not None and self._queue.running.stopping is not None
+
+    @property
+    def has_work(self) -> bool:
+        return self.busy or bool(self._queue.waiting)
+
+    def status(self) -> KernelStatus:
+        running = self._queue.running
+        return KernelStatus(
+            kernel_id=self.kernel_id,
+            pid=self.kernel.process.pid,
+            running=running.job.execution_id if running else None,
+            waiting=tuple(job.execution_id for job in self._queue.waiting),
+            memory_bytes=self.kernel.process.memory_bytes(),
+        )
+
+    async def run(self, *, task_status: anyio.abc.TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
+        """Follow the kernel to its end and report that end last; started once work can be submitted."""
+        self.kernel.client.on_message = self._on_message
+        async with anyio.create_task_group() as tasks:
+            self._tasks = tasks
+            task_status.started()
+            end = await self.kernel.wait()
+            self._close(end)
+            tasks.cancel_scope.cancel()
+
+    def happened(self, happening: jobs.Happening) -> None:
+        """Settle a happening and act on it."""
+        self.last_active = time.monotonic()
+        self._queue, effects = jobs.advance(self._queue, happening)
+        for effect in effects:
+            self._act(effect)
+
+    async def ask(self, kind: str, content: dict[str, Any], *, timeout_s: float) -> dict[str, Any]:
+        """Send one shell request outside the queue.
+
+        Raises:
+            KernelBusy: a cell runs, and the kernel would answer only after it.
+            KernelGone: the kernel ended.
+        """
+        if self.ended.is_set():
+            raise KernelGone(f"Kernel {self.kernel_id} has ended", hint="Run a cell to start a new one")
+        if self.busy:
+            raise KernelBusy(
+                f"Kernel {self.kernel_id} is running a cell",
+                hint="Wait for the execution to end, or cancel it, then ask again",
+            )
+        self.last_active = time.monotonic()
+        return await self.kernel.client.request(kind, content, timeout_s=timeout_s)
+
+    async def stop(self) -> None:
+        """End the kernel and everything it started; returns when its end is reported."""
+        self._expected_end = True
+        await self.kernel.stop(grace_s=0 if self.busy else _STOP_GRACE_S)
+        await self.ended.wait()
+
+    # Effects -----------------------------------------------------------------------------------------------------
+
+    def _act(self, effect: jobs.Effect) -> None:
+        match effect:
+            case jobs.SendExecute(job):
+                self._send(job)
+            case jobs.StartTimer(timer, execution_id, seconds):
+                self._start_timer(timer, execution_id, seconds)
+            case jobs.SendInterrupt():
+                if self._tasks is not None:
+                    self._tasks.start_soon(self._interrupt)
+            case jobs.Kill(reason):
+                self.kernel.process.kill_tree(reason)
+            case jobs.End():
+                self._end(effect)
+            case _:
+                assert_never(effect)
+
+    def _send(self, job: Run) -> None:
+        options = self._options()
+        self._budgets[job.execution_id] = OutputBudget(options.max_output_bytes, options.max_output_messages)
+        if len(self._budgets) > _REMEMBERED_EXECUTIONS:
+            self._budgets.popitem(last=False)
+        self._started_at[job.execution_id] = time.monotonic()
+        self._report(self.kernel_id, Started(job.execution_id))
+        self.kernel.client.execute(job.code, message_id=job.execution_id, store_history=job.store_history)
+
+    def _start_timer(self, timer: jobs.Timer, execution_id: str, seconds: float | None) -> None:
+        delay = self._options().interrupt_grace_s if seconds is None else seconds
+        happening = jobs.Expired(timer, execution_id)
+        handle = asyncio.get_running_loop().call_later(delay, self.happened, happening)
+        self._timers[timer, execution_id] = handle
+
+    def _end(self, end: jobs.End) -> None:
+        for key in [key for key in self._timers if key[1] == end.execution_id]:
+            self._timers.pop(key).cancel()
+        started = self._started_at.pop(end.execution_id, None)
+        budget = self._budgets.get(end.execution_id)
+        if budget is not None:
+            for kind, content in budget.tail():
+                self._report(self.kernel_id, Output(end.execution_id, kind, content))
+        reply = end.reply or {}
+        told = reply.get("cellwright") or {}
+        finished = Finished(
+            execution_id=end.execution_id,
+            state=end.state,
+            seconds=time.monotonic() - started if started is not None else 0.0,
+            execution_count=reply.get("execution_count"),
+            error=_error_of(reply),
+            reason=end.reason,
+            dropped_bytes=told.get("dropped_bytes", 0) + (budget.dropped_bytes if budget else 0),
+            dropped_messages=told.get("dropped_messages", 0) + (budget.dropped_messages if budget else 0),
+        )
+        self._report(self.kernel_id, finished)
+
+    async def _interrupt(self) -> None:
+        # A kernel too busy to take the interrupt is killed when its grace is over; one that is gone needs none.
+        with contextlib.suppress(TimeoutError, KernelGone):
+            await self.kernel.interrupt()
+
+    # Messages ----------------------------------------------------------------------------------------------------
+
+    def _on_message(self, message: Message) -> None:
+        if message.channel == "iopub":
+            self._on_iopub(message)
+        elif message.kind == "execute_reply":
+            reply: dict[str, Any] = json.loads(message.content)
+            reply["cellwright"] = json.loads(message.metadata).get("cellwright")
+            self.happened(jobs.Replied(message.parent_id, reply))
+
+    def _on_iopub(self, message: Message) -> None:
+        if message.kind == "status":
+            if message.parent_id in self._budgets and b'"idle"' in message.content:
+                self.happened(jobs.WentIdle(message.parent_id))
+        elif message.kind in _OUTPUT_KINDS:
+            budget = self._budgets.get(message.parent_id)
+            if budget is not None and budget.admit(message.kind, message.content):
+                self._report(self.kernel_id, Output(message.parent_id, message.kind, message.content))
+
+    # The end -----------------------------------------------------------------------------------------------------
+
+    def _close(self, end: Exit) -> None:
+        self.happened(jobs.Died(end.message))
+        for handle in self._timers.values():
+            handle.cancel()
+        died = KernelDied(
+            cause=end.cause,
+            message=end.message,
+            next_step=end.next_step,
+            code=end.code,
+            signal=end.signal,
+            expected=self._expected_end,
+        )
+        self._report(self.kernel_id, died)
+        self.ended.set()
+
+
+def _error_of(reply: dict[str, Any]) -> dict[str, Any] | None:
+    if reply.get("status") != "error":
+        return None
+    return {key: reply.get(key) for key in ("ename", "evalue", "traceback")}

@@ -1,0 +1,225 @@
+"""What must hold when processes are killed: nothing acknowledged is lost, and what is lost is told."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import anyio
+import nbformat
+import psutil
+import pytest
+from tests.engine.conftest import OpenEngine, host_process
+
+from cellwright import Engine, Event
+
+pytestmark = pytest.mark.anyio
+
+# Runs until it is killed: starts a cell that prints while a file grows, and says the execution's id.
+DOOMED_ENGINE = """
+import anyio, sys
+from pathlib import Path
+from cellwright import Settings, open_engine
+
+async def main(root):
+    settings = Settings(root=root, storage=root / "state", standby_kernels=0, host_idle_s=30)
+    async with open_engine(settings) as engine:
+        session = await engine.create("survives")
+        cell = await session.add_cell(Path(sys.argv[2]).read_text())
+        execution = await session.execute(cell.id, timeout_s=60)
+        print(session.id, cell.id, execution.id, flush=True)
+        await anyio.sleep_forever()
+
+anyio.run(main, Path(sys.argv[1]))
+"""
+
+# Prints a line whenever the test lets it, so that the test decides when the engine dies in between.
+PRINTS_ON_DEMAND = """
+import pathlib, time
+for number in range(60):
+    while not pathlib.Path({gate!r}, str(number // 20)).exists():
+        time.sleep(0.01)
+    print("line", number, flush=True)
+"""
+
+
+def start_doomed(root: Path, code: str) -> tuple[subprocess.Popen[str], list[str]]:
+    source = root / "cell.py"
+    source.write_text(code)
+    process = subprocess.Popen(
+        [sys.executable, "-c", DOOMED_ENGINE, str(root), str(source)], stdout=subprocess.PIPE, text=True
+    )
+    assert process.stdout is not None
+    return process, process.stdout.readline().split()
+
+
+def kill(process: subprocess.Popen[str]) -> None:
+    process.kill()
+    process.wait()
+    assert process.stdout is not None
+    process.stdout.close()
+
+
+async def test_a_killed_engine_loses_no_line_of_a_running_cell(open_here: OpenEngine, tmp_path: Path) -> None:
+    gate = tmp_path / "gate"
+    gate.mkdir()
+    doomed, (session_id, cell_id, execution_id) = start_doomed(
+        tmp_path, PRINTS_ON_DEMAND.format(gate=str(gate))
+    )
+    (gate / "0").touch()
+    kill(doomed)
+    (gate / "1").touch()
+    async with open_here() as engine:
+        execution = engine.execution(execution_id)
+        assert not execution.done
+        (gate / "2").touch()
+        with anyio.fail_after(30):
+            await execution.wait()
+        assert execution.state == "ok"
+        assert execution.text == "".join(f"line {number}\n" for number in range(60))
+        session = engine.session(session_id)
+        assert (session.generation, session.state) == (1, "active")
+        assert session.cell(cell_id).outputs[0]["text"] == execution.text
+
+
+async def test_a_cell_that_ended_while_no_engine_lived_is_there_afterwards(
+    open_here: OpenEngine, tmp_path: Path
+) -> None:
+    doomed, (session_id, cell_id, execution_id) = start_doomed(tmp_path, "answer = 42\nprint(answer)")
+    kill(doomed)
+    async with open_here() as engine:
+        with anyio.fail_after(30):
+            execution = await engine.execution(execution_id).wait()
+        assert (execution.state, execution.text) == ("ok", "42\n")
+        session = engine.session(session_id)
+        assert (await (await session.execute_code("answer")).wait()).text == "42\n"
+        assert session.cell(cell_id).execution_count == 1
+
+
+async def test_what_a_host_said_before_it_died_is_read_from_its_journal(
+    open_here: OpenEngine, tmp_path: Path
+) -> None:
+    marker = tmp_path / "printed"
+    code = f"print('last words', flush=True)\nimport pathlib, time\npathlib.Path({str(marker)!r}).touch()\ntime.sleep(60)"
+    doomed, (session_id, cell_id, execution_id) = start_doomed(tmp_path, code)
+    with anyio.fail_after(20):
+        while not marker.exists():
+            await anyio.lowlevel.checkpoint()
+    kill(doomed)
+    host = host_process(tmp_path / "state")
+    assert host is not None
+    host.kill()
+    host.wait(10)
+    async with open_here() as engine:
+        execution = engine.execution(execution_id)
+        assert (execution.state, execution.text) == ("died", "last words\n")
+        assert engine.session(session_id).state == "suspended"
+        assert engine.session(session_id).cell(cell_id).outputs[0]["text"] == "last words\n"
+
+
+async def test_a_killed_host_is_told_and_the_next_cell_gets_a_new_generation(
+    own_engine: Engine, tmp_path: Path
+) -> None:
+    engine = own_engine
+    session = await engine.create("host dies")
+    cell = await session.add_cell("x = 1; print('before')")
+    await session.run(cell.id)
+    with engine.subscribe(session.id) as events:
+        execution = await session.execute_code("import time; time.sleep(60)")
+        host = host_process(tmp_path / "state")
+        assert host is not None
+        kernels = [child.pid for child in host.children(recursive=True)]
+        host.kill()
+        with anyio.fail_after(20):
+            assert (await execution.wait()).state == "died"
+            async for event in events:
+                if isinstance(event, Event) and event.kind == "notebook.error":
+                    assert event.data["cause"] == "host_lost"
+                    break
+        assert session.state == "suspended"
+        again = await (await session.execute_code("'x' in globals()")).wait()
+    assert (again.text, again.generation) == ("False\n", 2)
+    assert [past.state for past in await engine.history(session.id)] == ["ok", "died", "ok"]
+    assert session.cell(cell.id).outputs[0]["text"] == "before\n"
+    gone, alive = psutil.wait_procs([psutil.Process(pid) for pid in kernels if psutil.pid_exists(pid)], 10)
+    assert alive == [], "kernels end with their host"
+
+
+async def test_a_killed_kernel_is_told_with_its_cause(engine: Engine) -> None:
+    session = await engine.create("kernel dies")
+    execution = await (await session.execute_code("import os, signal; os.kill(os.getpid(), 9)")).wait()
+    assert execution.state == "died"
+    assert "SIGKILL" in (execution.reason or "")
+    assert session.reason == execution.reason
+    again = await (await session.execute_code("1")).wait()
+    assert (again.state, again.generation) == ("ok", 2)
+
+
+async def test_sessions_documents_and_history_survive_a_clean_restart(open_here: OpenEngine) -> None:
+    async with open_here() as engine:
+        session = await engine.create("restart")
+        cell = await session.add_cell("x = 'kept'; x")
+        await session.run(cell.id)
+        edited = await session.edit_cell("problem", "# Restarted")
+    async with open_here() as engine:
+        again = engine.session(session.id)
+        assert again.cell("problem") == edited
+        assert again.cell(cell.id).outputs[0]["data"]["text/plain"] == "'kept'"
+        assert (await (await again.execute_code("x")).wait()).text == "'kept'\n"
+        assert len(await engine.history(session.id)) == 2
+
+
+SAVES_FOREVER = """
+import anyio, itertools, sys
+from pathlib import Path
+from cellwright import Settings, open_engine
+
+async def main(root):
+    settings = Settings(root=root, storage=root / "state", standby_kernels=0, save_quiet_s=0, host_idle_s=30)
+    async with open_engine(settings) as engine:
+        session = (engine.sessions() or [await engine.open(root / "kept.ipynb")])[0]
+        first = int(session.cell("counter").source)
+        print("ready", flush=True)
+        for number in itertools.count(first + 1):
+            await session.edit_cell("counter", str(number))
+            print(number, flush=True)
+            await session.save()
+
+anyio.run(main, Path(sys.argv[1]))
+"""
+
+
+async def test_a_hundred_kills_in_the_middle_of_saving_leave_a_valid_file_and_every_acknowledged_edit(
+    open_here: OpenEngine, tmp_path: Path
+) -> None:
+    padding = [nbformat.v4.new_markdown_cell("word " * 2_000) for _ in range(20)]
+    notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_raw_cell("0", id="counter"), *padding])
+    path = tmp_path / "kept.ipynb"
+    nbformat.write(notebook, path)
+    async with open_here():  # keeps the host warm, so that each doomed engine only attaches
+        pass
+    acknowledged = 0
+    for round_number in range(100):
+        process = subprocess.Popen(
+            [sys.executable, "-c", SAVES_FOREVER, str(tmp_path)], stdout=subprocess.PIPE, text=True
+        )
+        assert process.stdout is not None
+        assert process.stdout.readline() == "ready\n"
+        for _ in range(1 + round_number % 7):
+            acknowledged = int(process.stdout.readline())
+        os.kill(process.pid, signal.SIGKILL)
+        for line in process.stdout:  # what it still said before it died counts as acknowledged
+            acknowledged = int(line)
+        process.wait()
+        process.stdout.close()
+        on_disk = nbformat.reads(path.read_text(), as_version=4)
+        nbformat.validate(on_disk)
+        assert int(on_disk.cells[0].source) >= acknowledged - 1, "only the edit being saved may be missing"
+    async with open_here() as engine:
+        assert int(engine.sessions()[0].cell("counter").source) >= acknowledged
+    saved = json.loads(path.read_text())
+    assert int("".join(saved["cells"][0]["source"])) >= acknowledged
