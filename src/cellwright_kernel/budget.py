@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import Union
 
 __all__ = ["Budget", "HeldMessage", "HeldText", "Limits", "utf8_length"]
 
@@ -51,7 +50,7 @@ class HeldMessage:
     writes: int = 1
 
 
-Held = Union[HeldText, HeldMessage]
+Held = HeldText | HeldMessage
 
 
 @dataclass
@@ -165,8 +164,18 @@ class Budget:
     def _head_messages(self) -> int:
         return self.limits.max_messages - self.limits.max_messages // TAIL_PART
 
+    @property
+    def _max_held(self) -> int:
+        return max(0, self.limits.max_messages - self.passed_messages)
+
     def _hold_text(self, name: str, text: str, start: int) -> None:
         """Hold ``text[start:]``, of which no more is copied than can be kept."""
+        if not start and len(text) <= CHUNK_BYTES and text.isascii():
+            # By far the most common: a print after the limit. It must cost next to nothing.
+            self._append(name, text, first=True)
+            if self._held_bytes > self.capacity or len(self._held) > self._max_held:
+                self._evict()
+            return
         kept = text[max(start, len(text) - self.capacity) :]
         if start + len(kept) < len(text) or not kept.isascii():
             kept = _last_bytes(kept, self.capacity)
@@ -189,8 +198,7 @@ class Budget:
         self._held_bytes += size
 
     def _evict(self) -> None:
-        max_held = self.limits.max_messages - self.passed_messages
-        while self._held and (self._held_bytes > self.capacity or len(self._held) > max_held):
+        while self._held and (self._held_bytes > self.capacity or len(self._held) > self._max_held):
             limit = "max_output_bytes" if self._held_bytes > self.capacity else "max_output_messages"
             oldest = self._held.popleft()
             self._held_bytes -= oldest.size
@@ -233,7 +241,9 @@ def _joined(held: deque[Held]) -> Iterator[Held]:
     run: HeldText | None = None
     for item in held:
         if isinstance(item, HeldText) and run is not None and run.name == item.name:
-            run = HeldText(run.name, [*run.parts, *item.parts], run.size + item.size, run.writes + item.writes)
+            run = HeldText(
+                run.name, [*run.parts, *item.parts], run.size + item.size, run.writes + item.writes
+            )
             continue
         if run is not None:
             yield run

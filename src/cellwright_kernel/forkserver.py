@@ -53,7 +53,7 @@ def main(argv: list[str]) -> None:
     arguments = _parse(argv)
     sys.path.extend(arguments.layer)
     # A channel that a preloaded module's subprocess inherited would hide the host's end from us.
-    os.set_inheritable(arguments.channel, False)
+    os.set_inheritable(arguments.channel, False)  # noqa: FBT003  # the standard library takes no name
     channel = socket.socket(fileno=arguments.channel)
     descendants.become_subreaper()
     # Objects made here live as long as every kernel: collecting them would only unshare their pages.
@@ -172,7 +172,7 @@ def _job_from(request: dict[str, Any], fds: list[int]) -> Job:
     if len(fds) != FDS_PER_JOB:
         raise ValueError(f"a fork takes {FDS_PER_JOB} descriptors, not {len(fds)}")
     for fd in fds:
-        os.set_inheritable(fd, False)
+        os.set_inheritable(fd, False)  # noqa: FBT003
     return Job(
         connection_file=str(request["connection_file"]),
         max_bytes=int(request["max_bytes"]),

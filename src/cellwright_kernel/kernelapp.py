@@ -1,3 +1,5 @@
+# mypy: allow-untyped-calls
+# (ipykernel is typed only in part.)
 """The kernel that a forked child becomes: ipykernel's, with our outputs, our messages and no ties to its parent.
 
 The order in ``run_kernel`` is fixed: first the process is set apart from its parent, then whatever confines it,
@@ -15,12 +17,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import zmq
-from IPython.core.profiledir import ProfileDir
 from ipykernel.iostream import IOPubThread
 from ipykernel.ipkernel import IPythonKernel
 from ipykernel.kernelapp import IPKernelApp
 from ipykernel.zmqshell import ZMQInteractiveShell
-from traitlets import Type
+from IPython.core.profiledir import ProfileDir
+from traitlets import Instance, Type
 from traitlets.config import Config
 
 from cellwright_kernel import descendants, inspection
@@ -100,6 +102,7 @@ Shell.__name__ = Shell.__qualname__ = "ZMQInteractiveShell"
 class Kernel(IPythonKernel):
     """ipykernel's kernel, which also answers the engine's own requests and accounts for its output."""
 
+    session = Instance(CappedSession)
     shell_class = Type(Shell)
     msg_types = [*IPythonKernel.msg_types, "cellwright_adopt_request", "cellwright_inspect_request"]  # noqa: RUF012
     control_msg_types = [*IPythonKernel.control_msg_types]  # noqa: RUF012
@@ -120,14 +123,20 @@ class Kernel(IPythonKernel):
 
     async def cellwright_inspect_request(self, stream: Any, ident: Any, parent: dict[str, Any]) -> None:
         """Tell what lives in the namespace."""
-        hidden = self.shell.user_ns_hidden
-        self._answer(stream, ident, parent, partial(inspection.snapshot, self.shell.user_ns, hidden))
+        shell: Any = self.shell
+        look = partial(inspection.snapshot, shell.user_ns, shell.user_ns_hidden)
+        self._answer(stream, ident, parent, look)
 
     def _answer(self, stream: Any, ident: Any, parent: dict[str, Any], work: Any) -> None:
         try:
             content = {"status": "ok", **work(**parent["content"])}
         except Exception as error:  # noqa: BLE001  # boundary: the asker is told; the kernel goes on
-            content = {"status": "error", "ename": type(error).__name__, "evalue": str(error), "traceback": []}
+            content = {
+                "status": "error",
+                "ename": type(error).__name__,
+                "evalue": str(error),
+                "traceback": [],
+            }
         kind = parent["header"]["msg_type"].replace("_request", "_reply")
         self.session.send(stream, kind, content, parent, ident=ident)
 
@@ -173,11 +182,12 @@ class KernelApp(IPKernelApp):
         self.session.iopub = self.iopub_socket
 
     def init_io(self) -> None:
-        original = self.outstream_class
-        self.outstream_class = None
+        # Upstream makes the streams by a factory that it imports by name; ours need the gate as well.
+        self.outstream_class = None  # type: ignore[assignment]  # allowed, says the trait
         super().init_io()
-        self.outstream_class = original
-        streams = [CappedOutStream(self.gate, self.session, self.iopub_thread, name) for name in ("stdout", "stderr")]
+        streams = [
+            CappedOutStream(self.gate, self.session, self.iopub_thread, name) for name in ("stdout", "stderr")
+        ]
         sys.stdout, sys.stderr = streams
         self.session.streams = tuple(streams)
 
@@ -197,4 +207,6 @@ class KernelApp(IPKernelApp):
         if self.lifeline_fd is None:
             return
         fd, loop = self.lifeline_fd, self.control_thread.io_loop
-        loop.add_callback(loop.add_handler, fd, lambda *_: os.killpg(0, signal.SIGKILL), loop.READ | loop.ERROR)
+        loop.add_callback(
+            loop.add_handler, fd, lambda *_: os.killpg(0, signal.SIGKILL), loop.READ | loop.ERROR
+        )

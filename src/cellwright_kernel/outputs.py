@@ -1,3 +1,5 @@
+# mypy: allow-untyped-calls
+# (ipykernel is typed only in part.)
 """Caps output where it is made: the streams and the session through which everything a cell says leaves.
 
 One account per cell (``budget``) covers both streams, raw writes to descriptors 1 and 2, displays, results, errors
@@ -22,7 +24,15 @@ from cellwright_kernel.budget import Budget, HeldText, Limits, utf8_length
 __all__ = ["CappedOutStream", "CappedSession", "OutputGate"]
 
 GATED = frozenset(
-    {"display_data", "update_display_data", "execute_result", "clear_output", "comm_open", "comm_msg", "comm_close"}
+    {
+        "display_data",
+        "update_display_data",
+        "execute_result",
+        "clear_output",
+        "comm_open",
+        "comm_msg",
+        "comm_close",
+    }
 )
 REMEMBERED_CELLS = 16
 RAW_READ_BYTES = 1 << 16
@@ -62,7 +72,7 @@ class OutputGate:
         self.lock = threading.RLock()
 
 
-class CappedOutStream(OutStream):  # type: ignore[misc]  # OutStream's base is typed as Any
+class CappedOutStream(OutStream):
     """A stream that hands on only what its cell's account admits."""
 
     def __init__(self, gate: OutputGate, *args: Any, **kwargs: Any) -> None:
@@ -73,8 +83,8 @@ class CappedOutStream(OutStream):  # type: ignore[misc]  # OutStream's base is t
 
     def fileno(self) -> int:
         """The captured descriptor: what a subprocess writes to it belongs to the cell."""
-        captured = getattr(self, "_original_stdstream_fd", None)
-        return captured if captured is not None else super().fileno()
+        captured: int | None = getattr(self, "_original_stdstream_fd", None)
+        return int(super().fileno()) if captured is None else captured
 
     def write(self, string: str) -> int:
         if not isinstance(string, str):
@@ -113,7 +123,8 @@ class CappedOutStream(OutStream):  # type: ignore[misc]  # OutStream's base is t
 
     def _setup_stream_redirects(self, name: str) -> None:
         super()._setup_stream_redirects(name)
-        os.set_blocking(self._fid, False)
+        read_fd: Any = self._fid
+        os.set_blocking(read_fd, False)
 
     def _watch_pipe_fd(self) -> None:
         # Instead of upstream's: that one reads 1,000 bytes at a time, cuts characters in two, and copies
@@ -155,7 +166,7 @@ class CappedSession(Session):
     iopub: Any = None
     streams: tuple[CappedOutStream, ...] = ()
 
-    def send(  # noqa: PLR0913  # upstream's signature
+    def send(  # noqa: PLR0913, PLR0917  # upstream's signature
         self,
         stream: Any,
         msg_or_type: dict[str, Any] | str,

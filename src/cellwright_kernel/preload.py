@@ -1,3 +1,5 @@
+# mypy: allow-untyped-calls
+# (ipykernel is typed only in part.)
 """Makes the fork server worth forking: imports what kernels import, and runs IPython once so that it is warm.
 
 What is imported and compiled here is shared by every kernel. Nothing here may leave a thread, an event loop or
@@ -169,6 +171,6 @@ def _close_event_loops() -> None:
     cached = getattr(async_helpers, "_asyncio_event_loop", None)
     if cached is not None:
         cached.close()
-        async_helpers._asyncio_event_loop = None  # type: ignore[attr-defined]  # noqa: SLF001  # IPython's own cache
+        async_helpers._asyncio_event_loop = None  # noqa: SLF001  # IPython's own cache
     asyncio.set_event_loop(None)
     asyncio.set_event_loop_policy(None)

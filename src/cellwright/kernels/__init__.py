@@ -3,3 +3,27 @@
 ``forkserver`` and ``kernelspecs`` start kernels; a ``kernel`` is a process (``processes``) and a connection to it
 (``client``). Code that runs inside the kernel's process is the package ``cellwright_kernel``.
 """
+
+from cellwright.kernels.exits import Exit
+from cellwright.kernels.forkserver import ForkServer
+from cellwright.kernels.interpreters import Interpreter, find_project_python, prepare_interpreter
+from cellwright.kernels.kernel import Kernel, KernelLaunch, Launcher, OutputLimits
+from cellwright.kernels.kernelspecs import KernelspecLauncher
+from cellwright.kernels.messages import Message
+from cellwright.kernels.processes import adopt_orphans, reap_strangers
+
+__all__ = [
+    "Exit",
+    "ForkServer",
+    "Interpreter",
+    "Kernel",
+    "KernelLaunch",
+    "KernelspecLauncher",
+    "Launcher",
+    "Message",
+    "OutputLimits",
+    "adopt_orphans",
+    "find_project_python",
+    "prepare_interpreter",
+    "reap_strangers",
+]

@@ -19,7 +19,7 @@ import zmq.asyncio
 
 from cellwright.errors import KernelGone
 from cellwright.kernels.connections import Connection
-from cellwright.kernels.messages import BadMessage, Channel, Codec, Message, new_message_id
+from cellwright.kernels.messages import BadMessageError, Channel, Codec, Message, new_message_id
 
 __all__ = ["KernelClient", "new_context"]
 
@@ -29,6 +29,8 @@ MAX_SOCKETS = 1 << 14
 CHANNELS: tuple[Channel, ...] = ("iopub", "shell", "control")
 PROOF_RETRY_S = 0.05
 MAX_PROOF_RETRY_S = 2.0
+RECONNECT_MS = 10
+MAX_RECONNECT_MS = 200
 BURST = 64
 QUIET_S = 0.05
 
@@ -66,7 +68,9 @@ class KernelClient:
         self.drained = anyio.Event()
         """Set when the kernel has ended and its last message was handed on."""
 
-    async def run(self, *, task_status: anyio.abc.TaskStatus[dict[str, Any]] = anyio.TASK_STATUS_IGNORED) -> None:
+    async def run(
+        self, *, task_status: anyio.abc.TaskStatus[dict[str, Any]] = anyio.TASK_STATUS_IGNORED
+    ) -> None:
         """Connect, prove that the kernel answers and is heard, then receive until cancelled.
 
         ``started`` gets the content of its kernel_info_reply.
@@ -84,7 +88,7 @@ class KernelClient:
             for socket in self._sockets.values():
                 socket.close(linger=0)
 
-    def execute(  # noqa: PLR0913  # the request's own fields
+    def execute(
         self,
         code: str,
         *,
@@ -157,6 +161,9 @@ class KernelClient:
         socket = self._context.socket(zmq.SUB if channel == "iopub" else zmq.DEALER)
         socket.linger = 0
         socket.rcvhwm = socket.sndhwm = 0
+        # A spawned kernel binds when it pleases: zmq's own 100 ms between attempts would be added to its start.
+        socket.reconnect_ivl = RECONNECT_MS
+        socket.reconnect_ivl_max = MAX_RECONNECT_MS
         if channel == "iopub":
             socket.subscribe(b"")
         socket.connect(self._connection.url(channel))
@@ -177,7 +184,9 @@ class KernelClient:
             if pending.reply is not None:
                 info = msgspec.json.decode(pending.reply)
                 # Requests that were answered late would otherwise wait for their reply for ever.
-                self._pending = {key: value for key, value in self._pending.items() if key not in self._proofs}
+                self._pending = {
+                    key: value for key, value in self._pending.items() if key not in self._proofs
+                }
                 if self._idle_seen.is_set():
                     self._proofs.clear()
                     return info
@@ -190,7 +199,7 @@ class KernelClient:
                 frames = await socket.recv_multipart()
                 try:
                     message = self._codec.decode(channel, frames)
-                except BadMessage as error:
+                except BadMessageError as error:
                     log.warning("kernel_message_refused", extra={"channel": channel, "reason": str(error)})
                 else:
                     self._dispatch(message)

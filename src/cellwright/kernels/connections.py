@@ -59,6 +59,6 @@ def create_connection(directory: Path) -> Connection:
         **{f"{name}_port": port for name, port in PORTS.items()},
     }
     descriptor = os.open(connection.file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    with open(descriptor, "w", encoding="utf-8") as file:
+    with os.fdopen(descriptor, "w", encoding="utf-8") as file:
         json.dump(content, file)
     return connection

@@ -46,7 +46,7 @@ class ForkChannel:
     """Asks for forks and hears of ends, while ``run`` does."""
 
     def __init__(self, sock: socket.socket) -> None:
-        sock.setblocking(False)
+        sock.setblocking(False)  # noqa: FBT003  # the standard library takes no name
         self._socket = sock
         self._forks: dict[int, _Waiting] = {}
         self._ends: dict[int, _Waiting] = {}

@@ -41,7 +41,7 @@ END_GRACE_S = 5.0
 class ForkServer:
     """One warm interpreter and the kernels forked from it."""
 
-    def __init__(  # noqa: PLR0913  # what makes one fork server differ from another
+    def __init__(
         self,
         interpreter: Interpreter,
         *,
@@ -256,11 +256,15 @@ class ForkServer:
             raise
         if reply["status"] != "ok":
             kernel.process.kill_tree("its session could not be set up")
-            raise KernelStartError(f"The kernel could not enter its session: {reply['ename']}: {reply['evalue']}")
+            raise KernelStartError(
+                f"The kernel could not enter its session: {reply['ename']}: {reply['evalue']}"
+            )
 
     def _require_alive(self) -> None:
         if self.died.is_set() or self.pid is None:
-            raise KernelStartError(f"The fork server of {self.interpreter.python} has ended", hint="Try again")
+            raise KernelStartError(
+                f"The fork server of {self.interpreter.python} has ended", hint="Try again"
+            )
 
     def _start_error(self) -> KernelStartError:
         words = self._last_words.text

@@ -1,13 +1,43 @@
-"""Which Python runs a notebook, and what it lacks to run kernels."""
+"""Which Python runs a notebook, and what is added to it so that it can run kernels.
+
+A project's own environment is never written to: where it lacks ipykernel, a layer with it lies beside our other
+files and comes last on the path, so that whatever the project has installed itself wins.
+"""
 
 from __future__ import annotations
 
+import hashlib
+import shutil
+import subprocess
 import sys
+import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+import anyio
+import msgspec
+
+from cellwright.errors import KernelStartError
+
 __all__ = ["Interpreter", "find_project_python", "prepare_interpreter"]
+
+REQUIREMENT = "ipykernel>=7.2,<8"
+MIN_IPYKERNEL = (7, 2)
+MIN_PYTHON = (3, 10)
+PROBE_TIMEOUT_S = 60.0
+INSTALL_TIMEOUT_S = 600.0
+MAX_TOLD = 2_000
+
+PROBE = """
+import importlib.metadata, json, sys, sysconfig
+try:
+    ipykernel = importlib.metadata.version("ipykernel")
+except importlib.metadata.PackageNotFoundError:
+    ipykernel = None
+print(json.dumps({"version": sys.version_info[:3], "ipykernel": ipykernel,
+    "tag": f"{sys.implementation.cache_tag}-{sysconfig.get_platform()}"}))
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +60,112 @@ def find_project_python(start: Path) -> Path | None:
 
 
 async def prepare_interpreter(python: Path | None, *, cache: Path) -> Interpreter:
+    """The interpreter with everything a kernel needs; None means our own.
+
+    What had to be added is kept in ``cache`` and found again.
+
+    Raises:
+        KernelStartError: it cannot run kernels, and the hint says what would change that.
+    """
     if python is None:
         return Interpreter(Path(sys.executable), "own")
+    facts = await _probe(python)
+    if facts.version < MIN_PYTHON:
+        raise KernelStartError(
+            f"{python} is Python {'.'.join(map(str, facts.version))}, and kernels need 3.10 or later",
+            hint="Create the project's .venv with a newer Python",
+        )
+    if facts.ipykernel is None:
+        return Interpreter(python, "project", (await _layer(python, facts.tag, cache),))
+    if _numbers(facts.ipykernel) < MIN_IPYKERNEL:
+        # A layer comes last on the path, so it could not replace the older one.
+        raise KernelStartError(
+            f"The environment of {python} has ipykernel {facts.ipykernel}, and 7.2 or later is needed",
+            hint=f"Run `uv pip install --python {python} '{REQUIREMENT}'`",
+        )
     return Interpreter(python, "project")
+
+
+class _Facts(msgspec.Struct, frozen=True):
+    """What an interpreter says of itself."""
+
+    version: tuple[int, int, int]
+    ipykernel: str | None
+    tag: str
+
+
+async def _probe(python: Path) -> _Facts:
+    output = await _run(
+        [str(python), "-c", PROBE], timeout_s=PROBE_TIMEOUT_S, purpose=f"{python} does not run"
+    )
+    return msgspec.json.decode(output, type=_Facts)
+
+
+async def _layer(python: Path, tag: str, cache: Path) -> Path:
+    """A directory with ipykernel and what it needs, for every interpreter of this version and platform."""
+    layers = cache / "layers"
+    layer = layers / f"{tag}-{hashlib.sha256(REQUIREMENT.encode()).hexdigest()[:8]}"
+    if layer.is_dir():
+        return layer
+    uv = _find_uv()
+    if uv is None:
+        raise KernelStartError(
+            f"The environment of {python} has no ipykernel, and there is no uv to layer it beside it",
+            hint=f"Install uv (`pip install uv`), or run `{python} -m pip install '{REQUIREMENT}'`",
+        )
+    layers.mkdir(parents=True, exist_ok=True)
+    temporary = Path(tempfile.mkdtemp(prefix=".new-", dir=layers))
+    try:
+        # Copies, not links into uv's cache: what runs here must not be able to change other environments.
+        command = [uv, "pip", "install", "--quiet", "--link-mode", "copy"]
+        command += ["--python", str(python), "--target", str(temporary), REQUIREMENT]
+        purpose = f"ipykernel could not be layered beside {python}"
+        await _run(command, timeout_s=INSTALL_TIMEOUT_S, purpose=purpose)
+        _put_in_place(temporary, layer)
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
+    return layer
+
+
+def _put_in_place(temporary: Path, layer: Path) -> None:
+    try:
+        temporary.rename(layer)
+    except OSError:
+        # Somebody else was quicker; theirs is as good.
+        if not layer.is_dir():
+            raise
+
+
+def _find_uv() -> str | None:
+    try:
+        from uv import find_uv_bin  # noqa: PLC0415  # an optional dependency
+    except ImportError:
+        return shutil.which("uv")
+    try:
+        return str(find_uv_bin())
+    except FileNotFoundError:
+        return shutil.which("uv")
+
+
+async def _run(command: list[str], *, timeout_s: float, purpose: str) -> bytes:
+    """The program's output.
+
+    Raises:
+        KernelStartError: it failed; the message starts with the purpose.
+    """
+    try:
+        with anyio.fail_after(timeout_s):
+            done = await anyio.run_process(command, check=False, stdin=subprocess.DEVNULL)
+    except TimeoutError:
+        raise KernelStartError(f"{purpose}: it took longer than {timeout_s:g} s") from None
+    except OSError as error:
+        raise KernelStartError(f"{purpose}: {error}") from error
+    if done.returncode:
+        told = done.stderr.decode("utf-8", "replace").strip()[-MAX_TOLD:]
+        raise KernelStartError(f"{purpose}: {told}", hint=f"Try `{' '.join(command)}`")
+    return done.stdout
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    parts = version.split(".")[:2]
+    return tuple(int(part) for part in parts if part.isdigit())

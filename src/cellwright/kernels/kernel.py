@@ -5,8 +5,8 @@ How one comes to be is a launcher's affair (``forkserver``, ``kernelspecs``); wh
 
 from __future__ import annotations
 
-import signal
 import shutil
+import signal
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,7 +18,7 @@ import anyio.abc
 from cellwright.errors import KernelError, KernelGone, KernelStartError
 from cellwright.kernels.client import KernelClient
 from cellwright.kernels.exits import Exit
-from cellwright.kernels.processes import KernelProcess
+from cellwright.kernels.processes import KernelProcess, Survivors
 
 __all__ = ["Beginning", "Kernel", "KernelLaunch", "Launcher", "OutputLimits", "StartedBy", "tend"]
 
@@ -66,7 +66,7 @@ class Launcher(Protocol):
 class Kernel:
     """One live kernel. Dies with its process; ``stop`` ends both."""
 
-    def __init__(  # noqa: PLR0913  # a value object's fields
+    def __init__(
         self,
         *,
         process: KernelProcess,
@@ -102,7 +102,9 @@ class Kernel:
         """
         if not self._ours:
             raise KernelError("Only Python kernels of the fork server can be inspected")
-        reply = await self.client.request("cellwright_inspect_request", {"packages": packages}, timeout_s=timeout_s)
+        reply = await self.client.request(
+            "cellwright_inspect_request", {"packages": packages}, timeout_s=timeout_s
+        )
         if reply.pop("status") != "ok":
             raise KernelError(f"The namespace could not be inspected: {reply['ename']}: {reply['evalue']}")
         return reply
@@ -110,6 +112,7 @@ class Kernel:
     async def stop(self, *, grace_s: float) -> Exit:
         """End the kernel and everything below it: asked first, killed after the grace. Safe to call again."""
         self.process.expect_end("it was stopped")
+        below = Survivors(self.process.descendants())
         with anyio.move_on_after(grace_s):
             try:
                 await self.client.shutdown_request(timeout_s=grace_s)
@@ -117,7 +120,9 @@ class Kernel:
             except (KernelGone, TimeoutError):
                 pass
         self.process.kill_tree("it was stopped")
-        return await self.process.wait()
+        ended = await self.process.wait()
+        below.kill()
+        return ended
 
     async def wait(self) -> Exit:
         """How the process ended, once it has and its last message was handed on."""

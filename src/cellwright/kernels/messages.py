@@ -14,7 +14,7 @@ from uuid import uuid4
 
 import msgspec
 
-__all__ = ["BadMessage", "Channel", "Codec", "Message", "new_message_id"]
+__all__ = ["BadMessageError", "Channel", "Codec", "Message", "new_message_id"]
 
 Channel = Literal["shell", "iopub", "control", "stdin"]
 
@@ -36,7 +36,7 @@ class Message(msgspec.Struct, frozen=True):
     """Raw JSON."""
 
 
-class BadMessage(ValueError):
+class BadMessageError(ValueError):
     """Frames that are not a message, or not signed with the kernel's key."""
 
 
@@ -81,20 +81,20 @@ class Codec:
         """The message in the frames.
 
         Raises:
-            BadMessage: they are not one, or somebody else signed them.
+            BadMessageError: they are not one, or somebody else signed them.
         """
         try:
             start = frames.index(DELIMITER) + 2
         except ValueError:
-            raise BadMessage("no delimiter among the frames") from None
+            raise BadMessageError("no delimiter among the frames") from None
         signed = frames[start : start + SIGNED_FRAMES]
         if len(signed) != SIGNED_FRAMES or not hmac.compare_digest(frames[start - 1], self._sign(signed)):
-            raise BadMessage("the signature is not the kernel's")
+            raise BadMessageError("the signature is not the kernel's")
         header, parent, metadata, content = signed
         try:
             kind, parent_id = _decode_header(header).msg_type, _decode_parent(parent).msg_id
         except msgspec.MsgspecError as error:
-            raise BadMessage(f"unreadable header: {error}") from None
+            raise BadMessageError(f"unreadable header: {error}") from None
         return Message(channel, kind, parent_id, content, metadata)
 
     def _sign(self, frames: Sequence[bytes]) -> bytes:

@@ -19,7 +19,7 @@ from cellwright.kernels.exits import Exit, explain_exit
 from cellwright.kernels.lastwords import LastWords
 from cellwright_kernel import descendants
 
-__all__ = ["KernelProcess", "adopt_orphans", "raise_file_limit", "reap", "reap_strangers"]
+__all__ = ["KernelProcess", "Survivors", "adopt_orphans", "raise_file_limit", "reap", "reap_strangers"]
 
 
 class KernelProcess:
@@ -106,6 +106,24 @@ class KernelProcess:
     def memory_bytes(self) -> int:
         """Memory of the kernel and everything below it; pages shared with siblings count in part."""
         return sum(map(_proportional_bytes, [self.pid, *self.descendants()])) if self._exit is None else 0
+
+
+class Survivors:
+    """Processes that must not outlive something; held by pidfd, so that no other is ever meant."""
+
+    def __init__(self, pids: Collection[int]) -> None:
+        self._pidfds: list[int] = []
+        for pid in pids:
+            with contextlib.suppress(ProcessLookupError):
+                self._pidfds.append(os.pidfd_open(pid))
+
+    def kill(self) -> None:
+        """End those that still live, and forget all."""
+        while self._pidfds:
+            pidfd = self._pidfds.pop()
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                signal.pidfd_send_signal(pidfd, signal.SIGKILL)
+            os.close(pidfd)
 
 
 def adopt_orphans() -> None:

@@ -1,0 +1,30 @@
+"""Becomes another program, after tying its life to our parent's: ``spawn.py PARENT_PID program argument…``.
+
+For kernels that are not forked by us and know nothing of a lifeline. Both ties survive ``exec``: the kernel dies
+with the host, and keeps the orphans of its own subprocesses, so that its tree can be found.
+"""
+
+import ctypes
+import os
+import signal
+import sys
+
+PR_SET_PDEATHSIG = 1
+PR_SET_CHILD_SUBREAPER = 36
+
+
+def main(argv: list[str]) -> None:
+    libc = ctypes.CDLL(None, use_errno=True)
+    libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    libc.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    # The host may have died before the tie was made.
+    if os.getppid() != int(argv[0]):
+        sys.exit("the process that starts this kernel has ended")
+    try:
+        os.execvp(argv[1], argv[1:])  # noqa: S606  # what this is for
+    except OSError as error:
+        sys.exit(f"{argv[1]}: {error.strerror}")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
