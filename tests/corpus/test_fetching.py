@@ -5,11 +5,13 @@ from __future__ import annotations
 import hashlib
 import io
 import tarfile
+import tomllib
 from pathlib import Path, PurePosixPath
 
 import pytest
 
 from corpus.fetching import (
+    MANIFEST,
     CorpusChangedError,
     CorpusNotebook,
     CorpusUnavailableError,
@@ -82,3 +84,10 @@ def test_manifest_is_sound() -> None:
     names = [notebook.name for notebook in notebooks]
     assert len(set(names)) == len(names)
     assert {rule for notebook in notebooks for rule in notebook.volatile} <= set(RULES)
+
+
+def test_nothing_is_left_out_of_the_corpus_without_a_reason() -> None:
+    left_out = tomllib.loads(MANIFEST.read_text())["left_out"]
+    assert all(entry["reason"] for entry in left_out)
+    taken = {(notebook.source.distribution, str(notebook.path)) for notebook in read_manifest()}
+    assert not taken & {(entry["distribution"], path) for entry in left_out for path in entry["paths"]}
