@@ -1,0 +1,47 @@
+"""Every number and path that a user may change, and where they are read from.
+
+``Settings`` holds the values; built by itself it knows arguments and ``CELLWRIGHT_*`` variables, as a library should.
+``load_settings`` is what the command line and the daemon use: it reads the files too. ``places`` and ``files`` need
+only the standard library, because ``cellwright mcp`` must find its daemon long before pydantic is imported.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from cellwright.settings.fences import OutsideRoots, fenced
+    from cellwright.settings.loading import Problem, SettingsRefused, examine_settings, load_settings
+    from cellwright.settings.model import Settings
+    from cellwright.settings.places import default_storage
+
+__all__ = [
+    "OutsideRoots",
+    "Problem",
+    "Settings",
+    "SettingsRefused",
+    "default_storage",
+    "examine_settings",
+    "fenced",
+    "load_settings",
+]
+
+_HOMES = {
+    "OutsideRoots": "fences",
+    "Problem": "loading",
+    "Settings": "model",
+    "SettingsRefused": "loading",
+    "default_storage": "places",
+    "examine_settings": "loading",
+    "fenced": "fences",
+    "load_settings": "loading",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Load a public name on first use: the byte pump needs only its own part of this package."""
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    import importlib  # noqa: PLC0415  # see above
+
+    return getattr(importlib.import_module(f"{__name__}.{_HOMES[name]}"), name)

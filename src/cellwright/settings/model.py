@@ -1,0 +1,157 @@
+"""The settings themselves: names, types, bounds and defaults. Where their values come from is in ``loading``.
+
+A limit's error names the setting behind it, so the names are part of the interface. Nothing below the engine reads
+this: the host and the kernels are told what they need.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Annotated, Any
+
+from pydantic import Field, SecretStr, field_validator
+from pydantic_settings import BaseSettings, SettingsConfigDict
+
+from cellwright.settings.places import default_storage
+
+__all__ = ["Settings"]
+
+Seconds = Annotated[float, Field(gt=0, le=7 * 24 * 3600)]
+_SIZE = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([kmgt]?)i?b?\s*", re.IGNORECASE)
+_SIZE_UNITS = {"": 1, "k": 1024, "m": 1024**2, "g": 1024**3, "t": 1024**4}
+_SHORTEST_TOKEN = 16
+
+
+class Settings(BaseSettings):
+    """What the engine may use and where it stops."""
+
+    model_config = SettingsConfigDict(env_prefix="CELLWRIGHT_", frozen=True, extra="forbid")
+
+    root: Path = Field(default_factory=Path.cwd)
+    """The directory under which new notebooks are put, in ``notebooks/``."""
+
+    roots: tuple[Path, ...] = ()
+    """The directories in which clients may name files; ``root`` alone where none is given."""
+
+    storage: Path = Field(default_factory=default_storage)
+    """The directory of the journal, of the host's files and of layered environments."""
+
+    default_language: str = "python"
+    """The language of a session that names none."""
+
+    preload: tuple[str, ...] = ()
+    """Modules that the fork server imports once for all Python kernels, for instance ``["numpy", "pandas"]``."""
+
+    standby_kernels: int = Field(default=2, ge=0, le=64)
+    """Forked kernels that wait, warm, for the next session of a fork server."""
+
+    max_sessions: int = Field(default=10, ge=1, le=10_000)
+    """Sessions that may be active at once."""
+
+    max_cells: int = Field(default=100, ge=1, le=100_000)
+    """Cells that a notebook may hold."""
+
+    max_concurrent_starts: int = Field(default=4, ge=1, le=256)
+    """Kernels that may be starting at once."""
+
+    start_timeout_s: Seconds = 60
+    """How long a kernel may take to answer for the first time."""
+
+    cell_timeout_s: Seconds = 30
+    """How long a cell may run before it is interrupted."""
+
+    interrupt_grace_s: Seconds = 3
+    """How long an interrupted cell may take to stop before its kernel is killed."""
+
+    max_output_bytes: int = Field(default=1_000_000, ge=1_000, le=1_000_000_000)
+    """Output kept of one cell; the middle of anything longer is dropped and counted."""
+
+    max_output_messages: int = Field(default=25_000, ge=100, le=10_000_000)
+    """Output messages kept of one cell; those beyond are dropped and counted."""
+
+    max_memory_fraction: float = Field(default=0.8, gt=0, le=1)
+    """The part of the machine's memory above which nothing starts and the running cell is stopped."""
+
+    session_idle_s: Seconds = 3600
+    """How long a session may be idle before its kernel is let go."""
+
+    host_idle_s: Seconds = 900
+    """How long the host stays with no engine attached and nothing running."""
+
+    save_quiet_s: float = Field(default=0.5, ge=0, le=60)
+    """How long a notebook must be quiet before it is written to its file."""
+
+    event_buffer: int = Field(default=1_000, ge=1, le=1_000_000)
+    """Events that wait for one slow subscriber before it starts to miss some and is told so."""
+
+    daemon_idle_s: Seconds = 900
+    """How long the daemon stays with no client, no listener and no active session."""
+
+    persist_sessions: bool = True
+    """Whether sessions and history outlive the daemon."""
+
+    max_session_memory: int | None = Field(default=None, ge=1024**2)
+    """Memory that one session may use, in bytes or as ``"512MB"``. Not enforced yet."""
+
+    allow_network: bool = True
+    """Whether code may use the network. ``false`` is not enforced yet."""
+
+    token: SecretStr | None = None
+    """The bearer token of every TCP listener; otherwise it is read from ``token_file``."""
+
+    token_file: Path | None = None
+    """The file of the bearer token, made where there is none; ``daemon/token`` in the storage directory by default."""
+
+    allowed_hosts: tuple[str, ...] = ()
+    """Names, beyond the listener's own, under which HTTP clients may address it."""
+
+    allowed_origins: tuple[str, ...] = ()
+    """Origins of web pages, beyond the listener's own, that may use it, for instance ``["https://lab.example"]``."""
+
+    srcbook_file: Path | None = None
+    """A Srcbook-style JSON file whose options are read below every other source but the defaults."""
+
+    @property
+    def fences(self) -> tuple[Path, ...]:
+        """The directories in which clients may name files."""
+        return self.roots or (self.root,)
+
+    @property
+    def unenforced(self) -> dict[str, str]:
+        """Limits that are asked for and that this version does not keep: the setting, and what happens instead."""
+        found = {}
+        if self.max_session_memory is not None:
+            found["max_session_memory"] = "a session may use memory until max_memory_fraction stops it"
+        if not self.allow_network:
+            found["allow_network"] = "code in cells can reach the network"
+        return found
+
+    @field_validator("root", "storage")
+    @classmethod
+    def _absolute(cls, value: Path) -> Path:
+        return value.expanduser().resolve()
+
+    @field_validator("roots")
+    @classmethod
+    def _all_absolute(cls, value: tuple[Path, ...]) -> tuple[Path, ...]:
+        return tuple(one.expanduser().resolve() for one in value)
+
+    @field_validator("token_file", "srcbook_file")
+    @classmethod
+    def _absolute_if_given(cls, value: Path | None) -> Path | None:
+        return value.expanduser().resolve() if value is not None else None
+
+    @field_validator("token")
+    @classmethod
+    def _hard_to_guess(cls, value: SecretStr | None) -> SecretStr | None:
+        if value is not None and len(value.get_secret_value()) < _SHORTEST_TOKEN:
+            raise ValueError(f"a token needs at least {_SHORTEST_TOKEN} characters")
+        return value
+
+    @field_validator("max_session_memory", mode="before")
+    @classmethod
+    def _size(cls, value: Any) -> Any:
+        if isinstance(value, str) and (match := _SIZE.fullmatch(value)) is not None:
+            return int(float(match[1]) * _SIZE_UNITS[match[2].lower()])
+        return value

@@ -1,0 +1,92 @@
+"""Where things lie on this machine: the storage directory by default, the user's settings, the private directory for
+sockets. Standard library only, and quick to import.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+
+from cellwright.errors import CellwrightError
+
+__all__ = [
+    "NotPrivate",
+    "default_storage",
+    "find_storage",
+    "make_private",
+    "runtime_base",
+    "socket_name",
+    "user_settings_file",
+]
+
+# Leaves room for our own names in the 107 bytes of a unix socket's path.
+_LONGEST_BASE = 40
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:  # importing pathlib costs the byte pump a tenth of its start
+    from pathlib import Path
+
+
+class NotPrivate(CellwrightError):
+    """A directory that must be this user's alone is not."""
+
+    code = "not_private"
+
+
+def default_storage() -> Path:
+    """Where sessions and history are kept unless told otherwise."""
+    from pathlib import Path  # noqa: PLC0415  # see above
+
+    return Path(_default_storage())
+
+
+def user_settings_file() -> str:
+    """The settings file of this user, whether or not it is there."""
+    base = os.environ.get("XDG_CONFIG_HOME") or os.path.expanduser("~/.config")  # noqa: PTH111
+    return os.path.join(base, "cellwright", "cellwright.toml")  # noqa: PTH118
+
+
+def find_storage(directory: str) -> str:
+    """The storage directory of somebody who works in ``directory``: as ``load_settings`` would say, but quickly."""
+    given = os.environ.get("CELLWRIGHT_STORAGE")
+    if not given:
+        from cellwright.settings import files  # noqa: PLC0415  # needed only where nothing is said more directly
+
+        given = files.storage_in_files(directory)
+    given = given or _default_storage()
+    return os.path.realpath(os.path.join(directory, os.path.expanduser(given)))  # noqa: PTH111, PTH118
+
+
+def runtime_base() -> str:
+    """A private directory with a short path, for sockets."""
+    given = os.environ.get("XDG_RUNTIME_DIR", "")
+    if given and len(given) <= _LONGEST_BASE and os.access(given, os.W_OK):
+        return f"{given}/cellwright"
+    temporary = os.environ.get("TMPDIR") or "/tmp"  # noqa: S108  # what lies in it is made 0700 and its owner checked
+    if len(temporary) > _LONGEST_BASE or not os.access(temporary, os.W_OK):
+        temporary = "/tmp"  # noqa: S108  # as above
+    return f"{temporary}/cellwright-{os.getuid()}"
+
+
+def socket_name(storage: str) -> str:
+    """A short name for what belongs to one storage directory."""
+    from hashlib import sha256  # noqa: PLC0415  # quick, but not free
+
+    return sha256(os.fsencode(storage)).hexdigest()[:12]
+
+
+def make_private(directory: str) -> str:
+    """Make a directory that only this user can enter, and refuse one that somebody else made."""
+    os.makedirs(directory, mode=0o700, exist_ok=True)  # noqa: PTH103
+    status = os.lstat(directory)
+    if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.getuid() or status.st_mode & 0o077:
+        raise NotPrivate(
+            f"{directory} is not a directory private to this user",
+            hint=f"Remove it, or run `chmod 700 {directory}` if it is yours",
+        )
+    return directory
+
+
+def _default_storage() -> str:
+    base = os.environ.get("XDG_STATE_HOME") or os.path.expanduser("~/.local/state")  # noqa: PTH111
+    return os.path.join(base, "cellwright")  # noqa: PTH118
