@@ -1,0 +1,50 @@
+"""The official conformance suite finds nothing wrong with our server, in both eras of the protocol."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("cellwright.mcp.server")
+
+from mcp.server.mcpserver import MCPServer
+
+from clients.installing import CONFORMANCE, INSTALL_LIMIT_S, Installed, obtain
+from conformance.fixtures import register
+from conformance.running import SUITE_LIMIT_S, run_suite
+from conformance.serving import MemoryEventStore, serving
+
+Require = Callable[[str, bool, str], None]
+
+pytestmark = [
+    pytest.mark.anyio,
+    pytest.mark.timeout(INSTALL_LIMIT_S + SUITE_LIMIT_S),
+    # Logging, sampling and elicitation of the old era are deprecated in the SDK, and still a part of the suite.
+    pytest.mark.filterwarnings("ignore::mcp.MCPDeprecationWarning"),
+]
+
+
+@pytest.fixture
+async def served_url() -> AsyncIterator[str]:
+    """The seam: where the server under test stands. Replace the bare server with ``build_server(...)``."""
+    server: MCPServer[None] = MCPServer("bare", version="0", log_level="WARNING")
+    register(server)
+    # The store and the interval let a client resume a stream that was cut, which one scenario tries.
+    app = server.streamable_http_app(event_store=MemoryEventStore(), retry_interval=100)
+    async with serving(app) as address:
+        yield f"{address}/mcp"
+
+
+@pytest.fixture(scope="module")
+def suite(require: Require) -> Installed:
+    return obtain(CONFORMANCE, require)
+
+
+@pytest.mark.parametrize("requirements", ["2026-07-28", "2025-11-25"])
+async def test_server_meets_every_requirement_of(
+    requirements: str, suite: Installed, served_url: str, tmp_path: Path
+) -> None:
+    verdict = await run_suite(suite, served_url, requirements, results=tmp_path)
+    assert verdict.exit_code == 0, verdict.summary
