@@ -219,7 +219,7 @@ async def test_inspection_tells_variables_functions_and_modules(engine: Engine) 
     assert variables["n"].type == "int"
     assert variables["rows"].digest == "[1, 2]"
     assert [(function.name, function.signature) for function in found.functions] == [("double", "(x)")]
-    assert "math" in found.modules
+    assert [module.name for module in found.modules] == ["math"]
     assert found.cwd == str(session.cwd)
 
 

@@ -145,7 +145,7 @@ async def test_a_killed_host_is_told_and_the_next_cell_gets_a_new_generation(
     assert (again.text, again.generation) == ("False\n", 2)
     assert [past.state for past in await engine.history(session.id)] == ["ok", "died", "ok"]
     assert session.cell(cell.id).outputs[0]["text"] == "before\n"
-    gone, alive = psutil.wait_procs([psutil.Process(pid) for pid in kernels if psutil.pid_exists(pid)], 10)
+    _, alive = psutil.wait_procs([psutil.Process(pid) for pid in kernels if psutil.pid_exists(pid)], 10)
     assert alive == [], "kernels end with their host"
 
 

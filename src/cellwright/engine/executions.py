@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import anyio
@@ -10,7 +11,7 @@ from cellwright.engine.records import FINAL_STATES, ExecutionRecord
 from cellwright.hosts.protocol import ExecutionState
 from cellwright.notebook import OutputCollector
 
-__all__ = ["Execution"]
+__all__ = ["Execution", "text_of"]
 
 
 class Execution:
@@ -73,15 +74,7 @@ class Execution:
     @property
     def text(self) -> str:
         """What a terminal would have shown: streams, plain results and the error's last line."""
-        parts: list[str] = []
-        for output in self.outputs:
-            if output["output_type"] == "stream":
-                parts.append(_joined(output["text"]))
-            elif output["output_type"] == "error":
-                parts.append(f"{output['ename']}: {output['evalue']}")
-            elif "text/plain" in output.get("data", {}):
-                parts.append(_joined(output["data"]["text/plain"]) + "\n")
-        return "".join(parts)
+        return text_of(self.outputs)
 
     async def wait(self, timeout_s: float | None = None) -> Execution:
         """Return when it has ended and that is journalled, or after ``timeout_s`` with it still running."""
@@ -95,6 +88,19 @@ class Execution:
 
     def __repr__(self) -> str:
         return f"<Execution {self.id} {self.state} of cell {self.cell_id}>"
+
+
+def text_of(outputs: Iterable[Mapping[str, Any]]) -> str:
+    """Outputs as a terminal would show them."""
+    parts: list[str] = []
+    for output in outputs:
+        if output["output_type"] == "stream":
+            parts.append(_joined(output["text"]))
+        elif output["output_type"] == "error":
+            parts.append(f"{output['ename']}: {output['evalue']}")
+        elif "text/plain" in output.get("data", {}):
+            parts.append(_joined(output["data"]["text/plain"]) + "\n")
+    return "".join(parts)
 
 
 def _joined(text: str | list[str]) -> str:

@@ -6,7 +6,19 @@ from typing import Any
 
 import msgspec
 
-__all__ = ["Completion", "Function", "Inspection", "Variable", "completion_of", "inspection_of"]
+from cellwright.errors import KernelError
+
+__all__ = [
+    "INSPECT_REQUEST",
+    "Class",
+    "Completion",
+    "Function",
+    "Inspection",
+    "Module",
+    "Variable",
+    "completion_of",
+    "inspection_of",
+]
 
 INSPECT_REQUEST = "cellwright_inspect_request"
 
@@ -16,26 +28,45 @@ class Variable(msgspec.Struct, frozen=True):
 
     name: str
     type: str
-    shape: str | None = None
+    shape: tuple[int, ...] | None = None
+    length: int | None = None
     digest: str | None = None
 
 
 class Function(msgspec.Struct, frozen=True):
+    """A function; ``module`` is where it was imported from, none where a cell defined it."""
+
     name: str
     signature: str
+    doc: str | None = None
+    module: str | None = None
+
+
+class Class(msgspec.Struct, frozen=True, rename={"qualified_name": "class"}):
+    name: str
+    qualified_name: str
+
+
+class Module(msgspec.Struct, frozen=True):
+    """An imported module under the name the session gave it, for instance ``pd`` for ``pandas``."""
+
+    name: str
+    module: str | None = None
+    version: str | None = None
 
 
 class Inspection(msgspec.Struct, frozen=True):
-    """A kernel's namespace and surroundings; ``omitted`` counts what did not fit."""
+    """A kernel's namespace and surroundings, newest names first; ``omitted`` counts what did not fit."""
 
     variables: tuple[Variable, ...]
     functions: tuple[Function, ...]
-    modules: tuple[str, ...]
-    cwd: str
+    classes: tuple[Class, ...]
+    modules: tuple[Module, ...]
     interpreter: str
     python: str
+    cwd: str | None = None
     omitted: int = 0
-    packages: dict[str, str] | None = None
+    packages: tuple[str, ...] = ()
 
 
 class Completion(msgspec.Struct, frozen=True):
@@ -47,6 +78,15 @@ class Completion(msgspec.Struct, frozen=True):
 
 
 def inspection_of(reply: dict[str, Any]) -> Inspection:
+    """Read the kernel's answer.
+
+    Raises:
+        KernelError: the kernel could not look.
+    """
+    if reply.get("status") != "ok":
+        raise KernelError(
+            f"The namespace could not be inspected: {reply.get('ename')}: {reply.get('evalue')}"
+        )
     return msgspec.convert(reply, Inspection)
 
 

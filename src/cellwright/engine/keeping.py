@@ -15,7 +15,7 @@ from pathlib import Path
 import anyio
 
 from cellwright.engine.journal import Statement
-from cellwright.errors import NotebookFormatError
+from cellwright.errors import NotebookError, NotebookFormatError
 from cellwright.notebook import (
     Conflict,
     Document,
@@ -55,16 +55,20 @@ class Keeper:
 
         ``seq`` is the number of the newest event that the document has taken in.
         """
-        if not self._changed():
-            return None
-        if not self.path.exists():
-            # Deleted or moved away under us: the next save puts it back, nothing is lost.
-            self.dirty, self._file = True, None
-            return None
         try:
+            if not self._changed():
+                return None
+            if not self.path.exists():
+                # Deleted or moved away under us: the next save puts it back, nothing is lost.
+                self.dirty, self._file = True, None
+                return None
             theirs, file = read_notebook(self.path)
         except NotebookFormatError as error:
             return self._set_aside(error)
+        except NotebookError:
+            # Not to be read just now: work goes on, and the next save tells what is wrong with it.
+            self.dirty = True
+            return None
         merged = merge(self._base, self.document, theirs)
         self.document = merged.document
         self._base, self._file, self._seq = theirs, file, seq

@@ -6,7 +6,7 @@ Every race between a reply, a time-out, a cancellation and a death is settled he
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeAlias, assert_never
 
@@ -221,10 +221,10 @@ def _cancelled(queue: Queue, execution_id: str) -> Step:
     return queue, []
 
 
-def _stop(queue: Queue, cause: StopCause, effects: list[Effect]) -> Step:
+def _stop(queue: Queue, cause: StopCause, effects: Sequence[Effect]) -> Step:
     running = queue.running
     if running is None or running.stopping is not None:
-        return queue, effects
+        return queue, list(effects)
     grace = StartTimer("grace", running.job.execution_id, None)
     return replace(queue, running=replace(running, stopping=cause)), [*effects, SendInterrupt(), grace]
 

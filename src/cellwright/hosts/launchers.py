@@ -110,7 +110,8 @@ class Launchers:
 
     async def _kernelspec(self, name: str, options: HostOptions) -> KernelspecLauncher:
         if name not in self._kernelspecs:
-            launcher = KernelspecLauncher(name, start_timeout_s=options.start_timeout_s)
+            # All of a kernel's environment comes with its launch.
+            launcher = KernelspecLauncher(name, environment={}, start_timeout_s=options.start_timeout_s)
             await self._tasks.start(launcher.run)
             self._kernelspecs[name] = launcher
         return self._kernelspecs[name]

@@ -51,6 +51,8 @@ class KernelspecLauncher:
         self._start_timeout_s = start_timeout_s
         self._context = new_context()
         self._tasks: anyio.abc.TaskGroup | None = None
+        self.pids: set[int] = set()
+        """Processes that are being started, so that nobody takes them for strangers."""
 
     async def run(self, *, task_status: anyio.abc.TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
         """Hold the kernels' tasks until cancelled; then every kernel ends."""
@@ -72,6 +74,7 @@ class KernelspecLauncher:
         beginning = self._spawn(spec, launch)
         try:
             with anyio.fail_after(self._start_timeout_s):
+                self.pids.add(beginning.process.pid)
                 kernel: Kernel = await self._tasks.start(partial(tend, beginning))
         except TimeoutError:
             words = beginning.process.exit.last_words if beginning.process.exit is not None else ""
@@ -80,6 +83,8 @@ class KernelspecLauncher:
                 + (f"\nIt printed last:\n{words}" if words else ""),
                 hint="Raise the setting start_timeout_s, or try the kernel in `jupyter console`",
             ) from None
+        finally:
+            self.pids.discard(beginning.process.pid)
         return kernel
 
     def _spawn(self, spec: Any, launch: KernelLaunch) -> Beginning:
