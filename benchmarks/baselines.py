@@ -1,0 +1,81 @@
+"""Kernels the way ``jupyter_client`` starts them, used as its own documentation and nbclient use it."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import anyio
+from jupyter_client.asynchronous.client import AsyncKernelClient
+from jupyter_client.manager import AsyncKernelManager
+
+__all__ = ["PlainKernel", "plain_kernel", "start_plain_kernel"]
+
+_START_DEADLINE_S = 300.0
+# What nbclient passes: without it kernels started together wait for one another's lock on the history.
+_ARGUMENTS = ["--HistoryManager.hist_file=:memory:"]
+
+
+@dataclass(slots=True)
+class PlainKernel:
+    """A kernel with its manager and its client."""
+
+    manager: AsyncKernelManager
+    client: AsyncKernelClient
+
+    @property
+    def pid(self) -> int:
+        pid: int = self.manager.provisioner.pid  # type: ignore[union-attr]  # set by start_kernel
+        return pid
+
+    async def run(self, code: str, *, timeout_s: float = 60) -> list[dict[str, Any]]:
+        """Run code and return what it put out, once the kernel is idle again.
+
+        Raises:
+            TimeoutError: the idle status, or a message before it, never came.
+        """
+        outputs = []
+        message_id = self.client.execute(code)
+        with anyio.fail_after(timeout_s):
+            while True:
+                message = await self.client.get_iopub_msg()
+                if message["parent_header"].get("msg_id") != message_id:
+                    continue
+                if message["msg_type"] == "status" and message["content"]["execution_state"] == "idle":
+                    return outputs
+                if message["msg_type"] not in ("status", "execute_input"):
+                    outputs.append(message)
+
+    async def stop(self) -> None:
+        self.client.stop_channels()
+        await self.manager.shutdown_kernel(now=True)
+
+
+async def start_plain_kernel() -> PlainKernel:
+    """Start a kernel cold and wait until it is ready."""
+    manager = AsyncKernelManager(kernel_name="python3")
+    await manager.start_kernel(extra_arguments=_ARGUMENTS, stderr=subprocess.DEVNULL)
+    client = manager.client()
+    client.start_channels()
+    kernel = PlainKernel(manager, client)
+    try:
+        await client.wait_for_ready(timeout=_START_DEADLINE_S)
+    except BaseException:
+        with anyio.CancelScope(shield=True):
+            await kernel.stop()
+        raise
+    return kernel
+
+
+@asynccontextmanager
+async def plain_kernel() -> AsyncIterator[PlainKernel]:
+    """A cold kernel that is ready, ended afterwards."""
+    kernel = await start_plain_kernel()
+    try:
+        yield kernel
+    finally:
+        with anyio.CancelScope(shield=True):
+            await kernel.stop()
