@@ -175,11 +175,13 @@ class Engine:
         """Stop an execution, whoever asked for it."""
         await self.session(self.execution(execution_id).session_id).cancel(execution_id)
 
-    async def history(self, session_id: str, *, cell_id: str | None = None) -> list[Execution]:
-        """Every execution of a session, or of one cell, oldest first, with its outputs."""
+    async def history(
+        self, session_id: str, *, cell_id: str | None = None, outputs: bool = True
+    ) -> list[Execution]:
+        """Every execution of a session, or of one cell, oldest first, with its outputs unless they are not wanted."""
         self.session(session_id)
         await self._journal.flush()
-        return recovery.load_executions(self._journal, session_id, cell_id=cell_id)
+        return recovery.load_executions(self._journal, session_id, cell_id=cell_id, outputs=outputs)
 
     def subscribe(self, session_id: str | None = None) -> AbstractContextManager[Subscription]:
         """Listen to all events, or to one session's, from now on."""

@@ -1,0 +1,100 @@
+"""What a tool may be given: closed, bounded, and published as a schema that costs few tokens.
+
+The untrusted edge of the face. Each tool's own arguments stand beside the tool.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal, TypeAlias
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+__all__ = [
+    "MAX_CONTENT",
+    "Arguments",
+    "CellId",
+    "Content",
+    "ExecutionId",
+    "MaxTokens",
+    "ResponseFormat",
+    "SessionId",
+    "WaitMs",
+    "complaint",
+    "published_schema",
+]
+
+MAX_CONTENT = 5_000_000
+_MAX_ID = 300
+_SHOWN_COMPLAINTS = 5
+
+
+class Arguments(BaseModel):
+    """The arguments of one tool."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+SessionId: TypeAlias = Annotated[str | None, Field(default=None, max_length=_MAX_ID)]
+CellId: TypeAlias = Annotated[str, Field(min_length=1, max_length=_MAX_ID)]
+ExecutionId: TypeAlias = Annotated[str, Field(min_length=1, max_length=_MAX_ID)]
+Content: TypeAlias = Annotated[str, Field(max_length=MAX_CONTENT)]
+MaxTokens: TypeAlias = Annotated[int | None, Field(default=None, ge=50, le=200_000)]
+WaitMs: TypeAlias = Annotated[
+    int | None, Field(default=None, ge=0, le=280_000, description="ms; 0 = return at once")
+]
+ResponseFormat: TypeAlias = Literal["text", "json"]
+
+
+def complaint(tool: str, schema: dict[str, Any], error: ValidationError) -> str:
+    """What is wrong with a call's arguments, in a line each, and which there are."""
+    problems = error.errors(include_url=False, include_context=False, include_input=False)
+    lines = [_problem(problem["loc"], problem["msg"]) for problem in problems[:_SHOWN_COMPLAINTS]]
+    required = set(schema.get("required", ()))
+    known = ", ".join(name + ("*" if name in required else "") for name in schema.get("properties", {}))
+    return f"{tool}: " + "; ".join(lines) + f". Call {tool}({known}) (* required)"
+
+
+def _problem(place: tuple[int | str, ...], message: str) -> str:
+    name = ".".join(str(part) for part in place)
+    if message == "Extra inputs are not permitted":
+        return f"there is no argument {name!r}"
+    return f"{name}: {message[0].lower()}{message[1:]}" if name else message
+
+
+def published_schema(model: type[BaseModel], *, also_required: tuple[str, ...] = ()) -> dict[str, Any]:
+    """A model's JSON schema without what tells a caller nothing.
+
+    ``also_required`` are arguments that callers should give, though a call without them is understood.
+    """
+    schema = model.model_json_schema()
+    properties = {name: _plain(about) for name, about in schema.get("properties", {}).items()}
+    wanted = {*schema.get("required", ()), *also_required}
+    slim: dict[str, Any] = {"type": "object", "properties": properties}
+    if required := [name for name in properties if name in wanted]:
+        slim["required"] = required
+    if definitions := schema.get("$defs"):
+        slim["$defs"] = {name: _plain(about) for name, about in definitions.items()}
+    slim["additionalProperties"] = False
+    return slim
+
+
+_NOISE = frozenset(
+    {"title", "minLength", "maxLength", "minimum", "maximum", "exclusiveMinimum", "maxItems", "minItems"}
+)
+
+
+def _plain(about: dict[str, Any]) -> dict[str, Any]:
+    """One property: a value that may be left out needs no null, and bounds are told when they are broken."""
+    arms = [arm for arm in about.get("anyOf", ()) if arm != {"type": "null"}]
+    if len(arms) == 1:
+        about = {**{key: value for key, value in about.items() if key != "anyOf"}, **arms[0]}
+    kept = {key: value for key, value in about.items() if key not in _NOISE}
+    if kept.get("default", ...) is None:
+        del kept["default"]
+    if kept.get("additionalProperties") is True:
+        del kept["additionalProperties"]
+    if isinstance(kept.get("items"), dict):
+        kept["items"] = _plain(kept["items"])
+    if isinstance(kept.get("properties"), dict):
+        kept["properties"] = {name: _plain(inner) for name, inner in kept["properties"].items()}
+    return kept

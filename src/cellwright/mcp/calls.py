@@ -1,0 +1,188 @@
+"""One call of a tool and its reply, and how the tools' plain functions become tools of the SDK.
+
+A tool is a function of a ``Call`` and its ``Arguments`` that returns a ``Reply``. What it raises on purpose reaches
+the model with the next step; anything else is logged here and told without its insides.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+from mcp.server.mcpserver import Context
+from mcp.server.mcpserver.exceptions import ToolError, UnexpectedToolError
+from mcp.server.mcpserver.tools import Tool
+from mcp.server.mcpserver.utilities.func_metadata import ArgModelBase, FuncMetadata
+from mcp.shared.exceptions import MCPError
+from mcp.types import CallToolResult, ContentBlock, ImageContent, TextContent, ToolAnnotations
+from pydantic import ConfigDict, Field, ValidationError
+
+from cellwright.engine import Engine, Session
+from cellwright.errors import CellwrightError, StaleEdit
+from cellwright.mcp.arguments import Arguments, complaint, published_schema
+from cellwright.mcp.clients import Client, Clients
+from cellwright.mcp.knowledge import Knowledge
+from cellwright.mcp.pace import Pace
+from cellwright.mcp.resolving import find_session
+
+__all__ = [
+    "CHANGES",
+    "DESTROYS",
+    "READS",
+    "Call",
+    "Definition",
+    "Reply",
+    "Shared",
+    "as_tool",
+    "data_reply",
+    "told",
+]
+
+READS = ToolAnnotations(read_only_hint=True, idempotent_hint=True, open_world_hint=False)
+CHANGES = ToolAnnotations(read_only_hint=False, destructive_hint=False, open_world_hint=False)
+DESTROYS = ToolAnnotations(
+    read_only_hint=False, destructive_hint=True, idempotent_hint=True, open_world_hint=False
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Shared:
+    """What every call of a face has in common."""
+
+    engine: Engine
+    knowledge: Knowledge
+    pace: Pace
+    default_language: str
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One call: who asked, and what it may use."""
+
+    shared: Shared
+    client: Client
+    context: Context[Clients, Any]
+    notes: list[str] = field(default_factory=list)
+    """Sentences that the reply begins with."""
+
+    @property
+    def engine(self) -> Engine:
+        return self.shared.engine
+
+    def session(self, session_id: str | None, *, reads: bool = False) -> Session:
+        """The session that the caller means; a note says so where it was not named exactly.
+
+        Raises:
+            UnknownSession: no session, or more than one, could be meant.
+        """
+        found = find_session(self.engine.sessions(), session_id, own=list(self.client.sessions), reads=reads)
+        if found.note is not None:
+            self.notes.append(found.note)
+        if not reads or not self.client.sessions:
+            self.client.worked_with(found.session.id)
+        return found.session
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """What a tool answers. ``data`` is for tools without images only: clients show one form and drop the other."""
+
+    text: str
+    images: tuple[ImageContent, ...] = ()
+    data: dict[str, Any] | None = None
+
+
+ToolFunction: TypeAlias = Callable[[Call, Any], Awaitable[Reply]]
+
+
+@dataclass(frozen=True, slots=True)
+class Definition:
+    """A tool: its function, whose name and docstring are the tool's, its arguments, and what it does to the world."""
+
+    run: ToolFunction
+    arguments: type[Arguments]
+    hints: ToolAnnotations
+    asks_for: tuple[str, ...] = ()
+    """Arguments published as required, though a call without them is understood."""
+
+    @property
+    def name(self) -> str:
+        return self.run.__name__
+
+    @property
+    def description(self) -> str:
+        return " ".join((self.run.__doc__ or "").split())
+
+
+def data_reply(data: dict[str, Any], call: Call) -> Reply:
+    """A reply of data alone, the same in both forms."""
+    if call.notes:
+        data = {**data, "notes": list(call.notes)}
+        call.notes.clear()
+    return Reply(json.dumps(data, ensure_ascii=False, separators=(",", ":")), data=data)
+
+
+def told(error: CellwrightError) -> ToolError:
+    """An error as a model reads it: what failed, on what, what to do next."""
+    text = str(error)
+    if isinstance(error, StaleEdit):
+        text += f"\n{error.diff}"
+    return ToolError(text)
+
+
+def as_tool(definition: Definition, shared: Shared) -> Tool:
+    """The SDK's tool of a definition."""
+    schema = published_schema(definition.arguments, also_required=definition.asks_for)
+    return _FaceTool(
+        fn=definition.run,
+        name=definition.name,
+        title=None,
+        description=definition.description,
+        parameters=schema,
+        fn_metadata=FuncMetadata(arg_model=ArgModelBase),
+        is_async=True,
+        context_kwarg=None,
+        annotations=definition.hints,
+        definition=definition,
+        shared=shared,
+    )
+
+
+class _FaceTool(Tool):
+    """A tool that checks its own arguments: closed, and with complaints that a model can act on."""
+
+    definition: Definition = Field(exclude=True)
+    shared: Shared = Field(exclude=True)
+
+    model_config = ConfigDict(arbitrary_types_allowed=True)
+
+    async def run(
+        self,
+        arguments: dict[str, Any],
+        context: Context[Any, Any],
+        convert_result: bool = False,  # noqa: ARG002, FBT001, FBT002  # the SDK's signature
+    ) -> CallToolResult:
+        try:
+            checked = self.definition.arguments.model_validate(arguments)
+        except ValidationError as error:
+            raise ToolError(complaint(self.name, self.parameters, error)) from error
+        clients: Clients = context.request_context.lifespan_context
+        call = Call(self.shared, clients.of(context.request_context), context)
+        try:
+            reply = await self.definition.run(call, checked)
+        except CellwrightError as error:
+            raise told(error) from error
+        except (MCPError, ToolError):
+            raise
+        except Exception as error:  # boundary: the SDK logs it; nothing of it reaches the client
+            message = f"{self.name} failed inside Cellwright. The session is as it was; look at `cellwright daemon logs`"
+            raise UnexpectedToolError(message) from error
+        return _result(reply, call.notes)
+
+
+def _result(reply: Reply, notes: list[str]) -> CallToolResult:
+    text = "\n".join([*(f"note: {note}" for note in notes), reply.text])
+    content: list[ContentBlock] = [TextContent(text=text), *reply.images]
+    return CallToolResult(content=content, structured_content=reply.data)

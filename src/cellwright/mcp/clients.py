@@ -1,0 +1,91 @@
+"""Who is calling: what one client has worked with, what it follows, and how to reach it.
+
+There is no notebook that clients share as "current": each has its own sessions here, and they are forgotten with
+the connection. A client that keeps no connection (stateless HTTP) has none, and must name its sessions.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections import OrderedDict
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias, get_args
+
+from mcp.server.context import ServerRequestContext
+from mcp.server.session import ServerSession
+from mcp.types import LoggingLevel
+from starlette.requests import Request
+
+from mcp import MCPDeprecationWarning
+
+__all__ = ["Client", "Clients", "RequestContext"]
+
+RequestContext: TypeAlias = ServerRequestContext["Clients", Request]
+
+_SESSION_HEADER = "mcp-session-id"
+_MOST_HTTP_CLIENTS = 1_000
+_LEVELS: tuple[LoggingLevel, ...] = get_args(LoggingLevel)
+
+
+@dataclass(eq=False, slots=True)
+class Client:
+    """One client of the face."""
+
+    sessions: dict[str, None] = field(default_factory=dict)
+    """Ids of the sessions it has worked with, the latest last."""
+
+    generations: dict[str, int] = field(default_factory=dict)
+    """The generation of each session's kernel that it was last told."""
+
+    names: dict[str, frozenset[str]] = field(default_factory=dict)
+    """The names in each session that it knows of."""
+
+    followed: dict[str, ServerSession] = field(default_factory=dict)
+    """Resources it subscribed to by the handshake-era call, and where to tell it."""
+
+    log_level: LoggingLevel | None = None
+    log_to: ServerSession | None = None
+
+    def worked_with(self, session_id: str) -> None:
+        self.sessions.pop(session_id, None)
+        self.sessions[session_id] = None
+
+    def forget(self, session_id: str) -> None:
+        self.sessions.pop(session_id, None)
+        self.generations.pop(session_id, None)
+        self.names.pop(session_id, None)
+
+    async def log(self, level: LoggingLevel, data: Any) -> None:
+        """Send a log message, if the client asked for messages of this weight."""
+        if self.log_to is None or self.log_level is None:
+            return
+        if _LEVELS.index(level) >= _LEVELS.index(self.log_level):
+            with warnings.catch_warnings():
+                # Deprecated by the newest protocol, and still what earlier clients ask for.
+                warnings.simplefilter("ignore", MCPDeprecationWarning)
+                await self.log_to.send_log_message(level, data, logger="cellwright")
+
+
+class Clients:
+    """The clients of one transport: a connection has one, HTTP has one per protocol session."""
+
+    def __init__(self) -> None:
+        self._own = Client()
+        self._by_header: OrderedDict[str, Client] = OrderedDict()
+
+    def __iter__(self) -> Iterator[Client]:
+        return iter([self._own, *self._by_header.values()])
+
+    def of(self, context: RequestContext) -> Client:
+        """Whoever sent this request."""
+        if context.request is None:
+            return self._own
+        key = context.request.headers.get(_SESSION_HEADER)
+        if key is None:
+            return Client()  # stateless: nothing of it is known afterwards
+        client = self._by_header.setdefault(key, Client())
+        self._by_header.move_to_end(key)
+        if len(self._by_header) > _MOST_HTTP_CLIENTS:
+            self._by_header.popitem(last=False)
+        return client

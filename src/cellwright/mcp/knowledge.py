@@ -1,0 +1,209 @@
+"""What an agent forgets of a session: the names its cells defined, and the last thing that failed.
+
+Read from the source of what ran, so that it costs no question to the kernel, is there for a kernel that is busy or
+gone, and comes back from the journal after a restart. What the kernel really holds is told by an inspection (see
+``context``).
+"""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import dataclass, field
+from typing import Any
+
+from cellwright.engine import Engine, Event, Execution, Session
+
+__all__ = ["Failure", "Knowledge", "Known", "Names", "names_defined"]
+
+_MAX_PENDING = 10_000
+_SHOWN_ARGUMENTS = 6
+
+
+@dataclass(slots=True)
+class Names:
+    """Names by what they are; values say more: what was imported, a function's parameters."""
+
+    imports: dict[str, str] = field(default_factory=dict)
+    functions: dict[str, str] = field(default_factory=dict)
+    variables: dict[str, str] = field(default_factory=dict)
+
+    def add(self, other: Names) -> None:
+        for name in [*other.imports, *other.functions, *other.variables]:
+            for kind in (self.imports, self.functions, self.variables):
+                kind.pop(name, None)
+        self.imports |= other.imports
+        self.functions |= other.functions
+        self.variables |= other.variables
+
+    def all(self) -> set[str]:
+        return {*self.imports, *self.functions, *self.variables}
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """The last thing that went wrong."""
+
+    execution_id: str
+    cell_id: str | None
+    state: str
+    ename: str
+    evalue: str
+
+
+@dataclass(slots=True)
+class Known:
+    """What is known of one session."""
+
+    generation: int = 0
+    names: Names = field(default_factory=Names)
+    failure: Failure | None = None
+
+    def take(self, *, source: str, generation: int, cell_id: str | None, failure: Failure | None) -> None:
+        """An execution ended; ``failure`` says how, if it did not end well."""
+        if generation != self.generation:
+            self.generation, self.names = generation, Names()
+        if failure is not None:
+            self.failure = failure
+            return
+        if self.failure is not None and self.failure.cell_id == cell_id:
+            self.failure = None
+        self.names.add(names_defined(source))
+
+
+class Knowledge:
+    """What is known of all sessions; kept up by the engine's events, begun from the journal."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self._known: dict[str, Known] = {}
+        self._sources: dict[str, str] = {}
+
+    async def of(self, session: Session) -> Known:
+        """What is known of a session."""
+        if session.id not in self._known:
+            history = await self._engine.history(session.id, outputs=False)
+            known = self._known.setdefault(session.id, Known())
+            for execution in history:
+                if execution.done:
+                    _fold(known, execution)
+        return self._known[session.id]
+
+    async def learn(self, session: Session, execution: Execution) -> Known:
+        """Take in an execution that ended, if its event has not come by yet."""
+        known = await self.of(session)
+        if execution.done:
+            _fold(known, execution)
+        return known
+
+    def take(self, event: Event) -> None:
+        """Take in what happened in a session that somebody has asked about."""
+        if event.data.get("session") == "deleted":
+            self._known.pop(event.session_id, None)
+        known = self._known.get(event.session_id)
+        if known is None or event.execution_id is None:
+            return
+        if event.kind == "notebook.cell.executing" and "source" in event.data:
+            if len(self._sources) < _MAX_PENDING:
+                self._sources[event.execution_id] = event.data["source"]
+        elif event.kind == "notebook.cell.completed":
+            known.take(
+                source=self._sources.pop(event.execution_id, ""),
+                generation=event.generation,
+                cell_id=event.cell_id,
+                failure=_failure(event.execution_id, event.cell_id, event.data),
+            )
+
+
+def _fold(known: Known, execution: Execution) -> None:
+    record = execution.record
+    about = {"state": record.state, "error": record.error, "reason": record.reason}
+    known.take(
+        source=record.source,
+        generation=record.generation,
+        cell_id=record.cell_id,
+        failure=_failure(record.id, record.cell_id, about),
+    )
+
+
+def _failure(execution_id: str, cell_id: str | None, data: Any) -> Failure | None:
+    if data["state"] == "ok":
+        return None
+    error = data.get("error") or {}
+    ename = str(error.get("ename") or data["state"])
+    evalue = str(error.get("evalue") or data.get("reason") or "")
+    return Failure(execution_id, cell_id, str(data["state"]), ename, evalue)
+
+
+# From source to names ------------------------------------------------------------------------------------------------
+
+
+def names_defined(source: str) -> Names:
+    """The public names that Python code defines at its top level; none where it cannot be read."""
+    names = Names()
+    lines = ("" if line.lstrip().startswith(("%", "!", "?")) else line for line in source.splitlines())
+    try:
+        tree = ast.parse("\n".join(lines))
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return names
+    for statement in _top_level(tree.body):
+        _take_statement(names, statement)
+    return names
+
+
+def _top_level(body: list[ast.stmt]) -> list[ast.stmt]:
+    """Statements that run in the module's own scope, also those inside of ``if``, ``for``, ``with`` and ``try``."""
+    found: list[ast.stmt] = []
+    for statement in body:
+        found.append(statement)
+        if isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            continue
+        for part in ("body", "orelse", "finalbody"):
+            found += _top_level(getattr(statement, part, []))
+        for handler in getattr(statement, "handlers", []):
+            found += _top_level(handler.body)
+    return found
+
+
+def _take_statement(names: Names, statement: ast.stmt) -> None:
+    match statement:
+        case ast.Import() | ast.ImportFrom():
+            for alias in statement.names:
+                name = (alias.asname or alias.name).partition(".")[0]
+                if not name.startswith(("_", "*")):
+                    names.imports[name] = _imported(statement, alias)
+        case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) if not name.startswith("_"):
+            names.functions[name] = _parameters(statement.args)
+        case ast.ClassDef(name=name) if not name.startswith("_"):
+            names.functions[name] = "class"
+        case _:
+            for name in _assigned(statement):
+                names.variables[name] = ""
+
+
+def _imported(statement: ast.Import | ast.ImportFrom, alias: ast.alias) -> str:
+    if isinstance(statement, ast.Import):
+        return alias.name
+    return f"{'.' * statement.level}{statement.module or ''}.{alias.name}"
+
+
+def _parameters(arguments: ast.arguments) -> str:
+    every = [argument.arg for argument in [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs]]
+    shown = every[:_SHOWN_ARGUMENTS] + (["…"] if len(every) > _SHOWN_ARGUMENTS else [])
+    return f"({', '.join(shown)})"
+
+
+def _assigned(statement: ast.stmt) -> list[str]:
+    targets: list[ast.expr] = []
+    match statement:
+        case ast.Assign():
+            targets = statement.targets
+        case ast.AnnAssign(target=target, value=value) if value is not None:
+            targets = [target]
+        case ast.For(target=target) | ast.AsyncFor(target=target) | ast.AugAssign(target=target):
+            targets = [target]
+        case ast.With(items=items) | ast.AsyncWith(items=items):
+            targets = [item.optional_vars for item in items if item.optional_vars is not None]
+        case _:
+            pass
+    found = [node for target in targets for node in ast.walk(target) if isinstance(node, ast.Name)]
+    return [node.id for node in found if isinstance(node.ctx, ast.Store) and not node.id.startswith("_")]

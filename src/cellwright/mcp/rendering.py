@@ -1,0 +1,196 @@
+"""An execution as an agent reads it: a line that says what happened, then its outputs within a budget.
+
+Pure but for scaling pictures. Two forms: text with pictures, and one JSON object without. Either states the session,
+cell, execution, state, generation, seconds, and the outputs with their sizes, and says no text twice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from mcp.types import ImageContent
+
+from cellwright.engine import Execution
+from cellwright.mcp.budget import CHARACTERS_PER_TOKEN, cut_middle, share
+from cellwright.mcp.images import MAX_PICTURES, picture_content
+from cellwright.mcp.outputs import Part, clean, parts_of, size
+from cellwright.mcp.uris import output_uri
+
+__all__ = [
+    "DEFAULT_TOKENS",
+    "execution_json",
+    "executions_json",
+    "executions_text",
+    "last_line",
+    "state_line",
+]
+
+DEFAULT_TOKENS = 2_000
+
+
+def state_line(execution: Execution, *, session: bool = True) -> str:
+    """What an execution is, where it stands, and what it has put out."""
+    record = execution.record
+    seconds = f"{record.seconds:.3g} s" if record.seconds is not None else None
+    facts = [
+        f"session {record.session_id}" if session else None,
+        f"cell {record.cell_id}" if record.cell_id is not None else "scratch",
+        f"execution {record.id}",
+        record.state,
+        f"generation {record.generation}",
+        seconds,
+        _sizes(execution),
+    ]
+    return " | ".join(fact for fact in facts if fact)
+
+
+def _sizes(execution: Execution) -> str:
+    sizes = [f"{_label(part)} {size(part.size)}" for part in parts_of(execution.outputs)]
+    if len(sizes) > 8:  # noqa: PLR2004  # a line, not a list
+        sizes = [*sizes[:6], f"… {len(sizes) - 6} more"]
+    dropped = execution.record.dropped_bytes
+    if dropped:
+        sizes.append(f"{size(dropped)} dropped at the source")
+    return f"outputs: {', '.join(sizes)}" if sizes else "outputs: none" + ("" if execution.done else " yet")
+
+
+def _label(part: Part) -> str:
+    return part.mime if part.kind in {"result", "display"} else part.kind
+
+
+# As text and pictures ------------------------------------------------------------------------------------------------
+
+
+def executions_text(
+    executions: Sequence[Execution], *, max_tokens: int | None = None
+) -> tuple[str, tuple[ImageContent, ...]]:
+    """Executions, each with its line, its reason, and its outputs; the budget is for all of them together."""
+    gathered = [(execution, parts_of(execution.outputs)) for execution in executions]
+    texts = [part.text for _, parts in gathered for part in parts]
+    lines = [_lines_before(execution, first=place == 0) for place, (execution, _) in enumerate(gathered)]
+    budget = (max_tokens or DEFAULT_TOKENS) * CHARACTERS_PER_TOKEN - sum(len(line) for line in lines)
+    limits = iter(share([len(text) for text in texts], budget))
+    pictures: list[ImageContent] = []
+    said: list[str] = []
+    for (execution, parts), line in zip(gathered, lines, strict=True):
+        said.append(line)
+        said += [_tell(execution, part, next(limits), pictures) for part in parts]
+    return "\n".join(text.rstrip("\n") for text in said if text), tuple(pictures)
+
+
+def _lines_before(execution: Execution, *, first: bool) -> str:
+    line = state_line(execution, session=first)
+    return f"{line}\n{execution.reason}" if execution.reason else line
+
+
+def _tell(execution: Execution, part: Part, limit: int, pictures: list[ImageContent]) -> str:
+    uri = output_uri(execution.session_id, execution.id, part.index)
+    text = cut_middle(part.text, limit, rest=uri)
+    if part.kind == "stderr" and text:
+        text = f"stderr: {text}"
+    if part.picture is not None:
+        shown = picture_content(part.picture, part.mime) if len(pictures) < MAX_PICTURES else None
+        if shown is None:
+            return "\n".join(filter(None, [text, f"[{part.mime}, {size(part.size)}, not shown: {uri}]"]))
+        pictures.append(shown)
+    elif not part.text and part.size:
+        return f"[{part.mime}, {size(part.size)}: {uri}]"
+    return text
+
+
+# As one JSON object --------------------------------------------------------------------------------------------------
+
+
+def execution_json(execution: Execution, *, max_tokens: int | None = None) -> dict[str, Any]:
+    """One execution as an object, without pictures."""
+    return executions_json([execution], cell_id=execution.cell_id, max_tokens=max_tokens)
+
+
+def executions_json(
+    executions: Sequence[Execution], *, cell_id: str | None, max_tokens: int | None = None
+) -> dict[str, Any]:
+    """Executions of one call as one object: streams joined, the last result, the first error."""
+    parts = [(execution, part) for execution in executions for part in parts_of(execution.outputs)]
+    budget = (max_tokens or DEFAULT_TOKENS) * CHARACTERS_PER_TOKEN
+    limits = share([len(part.text) for _, part in parts], budget)
+    cut = [cut_middle(part.text, limit) for (_, part), limit in zip(parts, limits, strict=True)]
+    failed = next((execution for execution in executions if execution.error is not None), None)
+    results = [text for (_, part), text in zip(parts, cut, strict=True) if part.kind == "result"]
+    last = next((each for each in reversed(executions) if each.state != "interrupted"), executions[-1])
+    seconds = [execution.seconds for execution in executions if execution.seconds is not None]
+    found: dict[str, Any] = {
+        "status": _status(executions),
+        "session_id": last.session_id,
+        "execution_id": last.id,
+        "cell_id": cell_id,
+        "generation": last.generation,
+        "stdout": "".join(text for (_, part), text in zip(parts, cut, strict=True) if part.kind == "stdout"),
+        "stderr": "".join(text for (_, part), text in zip(parts, cut, strict=True) if part.kind == "stderr"),
+        "result": results[-1] if results else None,
+        "error": _error(failed, parts, cut) if failed is not None else None,
+        "outputs": [
+            _output(execution, part, text) for (execution, part), text in zip(parts, cut, strict=True)
+        ],
+        "duration_ms": round(sum(seconds) * 1_000) if seconds else None,
+        "truncated": any(len(text) < len(part.text) for (_, part), text in zip(parts, cut, strict=True))
+        or any(execution.record.dropped_bytes for execution in executions),
+    }
+    if reason := next((execution.reason for execution in executions if execution.reason), None):
+        found["reason"] = reason
+    if len(executions) > 1:
+        found["cells"] = [_brief(execution) for execution in executions]
+    return found
+
+
+def _status(executions: Sequence[Execution]) -> str:
+    for state in ("running", "queued", "died", "timeout", "error", "interrupted"):
+        if any(execution.state == state for execution in executions):
+            return state
+    return "ok"
+
+
+def _brief(execution: Execution) -> dict[str, Any]:
+    seconds = execution.seconds
+    return {
+        "cell_id": execution.cell_id,
+        "execution_id": execution.id,
+        "status": execution.state,
+        "duration_ms": round(seconds * 1_000) if seconds is not None else None,
+    }
+
+
+def _error(
+    failed: Execution, parts: Sequence[tuple[Execution, Part]], cut: Sequence[str]
+) -> dict[str, Any] | None:
+    error = failed.error or {}
+    traceback = [
+        text
+        for (execution, part), text in zip(parts, cut, strict=True)
+        if execution is failed and part.kind == "error"
+    ]
+    return {
+        "ename": error.get("ename"),
+        "evalue": clean(str(error.get("evalue", ""))),
+        "traceback": traceback[0].splitlines() if traceback else [],
+    }
+
+
+def _output(execution: Execution, part: Part, text: str) -> dict[str, Any]:
+    about: dict[str, Any] = {"type": part.kind, "mime": part.mime, "bytes": part.size}
+    if part.kind == "display" and text:  # told nowhere else
+        about["text"] = text
+    if part.picture is not None or len(text) < len(part.text) or not part.text:
+        about["uri"] = output_uri(execution.session_id, execution.id, part.index)
+    return about
+
+
+def last_line(execution: Execution) -> str:
+    """The last thing a running execution said, for a line of progress."""
+    for output in reversed(execution.outputs):
+        if output.get("output_type") == "stream":
+            lines = clean(output["text"]).split("\n")
+            said = next((line.strip() for line in reversed(lines) if line.strip()), "")
+            if said:
+                return said[:200]
+    return ""

@@ -1,0 +1,78 @@
+"""How a call that ran something is answered: text with pictures or one JSON object, and what changed besides."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+
+from cellwright.engine import Execution, Session
+from cellwright.mcp.arguments import ResponseFormat
+from cellwright.mcp.calls import Call, Reply
+from cellwright.mcp.knowledge import Known
+from cellwright.mcp.rendering import executions_json, executions_text
+
+__all__ = ["execution_reply"]
+
+_MAX_NEWS = 300
+
+
+async def execution_reply(
+    call: Call,
+    session: Session,
+    executions: Sequence[Execution],
+    *,
+    response_format: ResponseFormat,
+    max_tokens: int | None,
+    cell_id: str | None = None,
+) -> Reply:
+    """Answer a call with the executions it started or waited for."""
+    known = await call.shared.knowledge.of(session)
+    for execution in executions:
+        known = await call.shared.knowledge.learn(session, execution)
+    news = _news(call, session, known)
+    if response_format == "json":
+        found = executions_json(executions, cell_id=cell_id or executions[-1].cell_id, max_tokens=max_tokens)
+        if news:
+            found["context"] = news
+        if call.notes:
+            found["notes"] = list(call.notes)
+            call.notes.clear()
+        return Reply(json.dumps(found, ensure_ascii=False, separators=(",", ":")), data=found)
+    text, images = executions_text(executions, max_tokens=max_tokens)
+    return Reply("\n".join([text, *_next_calls(executions), *news]), images)
+
+
+def _next_calls(executions: Sequence[Execution]) -> list[str]:
+    unfinished = [execution for execution in executions if not execution.done]
+    if not unfinished:
+        return []
+    first = unfinished[0].id
+    return [
+        f"Still {unfinished[0].state}: execution_wait('{first}') to go on waiting, execution_cancel('{first}') to stop"
+    ]
+
+
+def _news(call: Call, session: Session, known: Known) -> list[str]:
+    """What this client has not been told of the session yet: a new kernel, new names."""
+    client = call.client
+    news: list[str] = []
+    told = client.generations.get(session.id)
+    if told is not None and told < session.generation:
+        news.append(
+            f"The kernel was replaced: generation {told} is now {session.generation}, earlier names are gone"
+        )
+        client.names.pop(session.id, None)
+    client.generations[session.id] = session.generation
+    before = client.names.get(session.id, frozenset())
+    names = known.names
+    groups = (("imports", names.imports), ("functions", names.functions), ("variables", names.variables))
+    fresh = [
+        f"{kind} {', '.join(new)}"
+        for kind, held in groups
+        if (new := [name for name in held if name not in before])
+    ]
+    client.names[session.id] = frozenset(names.all())
+    if fresh:
+        line = f"context: new {'; '.join(fresh)}"
+        news.append(line if len(line) <= _MAX_NEWS else line[:_MAX_NEWS] + "… (session_context has all)")
+    return news

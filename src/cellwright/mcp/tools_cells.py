@@ -1,0 +1,186 @@
+"""Tools that write and run cells."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Literal
+
+from pydantic import Field
+
+from cellwright.engine import Execution, Session
+from cellwright.mcp.arguments import (
+    Arguments,
+    CellId,
+    Content,
+    MaxTokens,
+    ResponseFormat,
+    SessionId,
+    WaitMs,
+)
+from cellwright.mcp.calls import CHANGES, DESTROYS, READS, Call, Definition, Reply, data_reply
+from cellwright.mcp.needs import needs
+from cellwright.mcp.replies import execution_reply
+from cellwright.mcp.waiting import run_and_wait
+
+__all__ = ["CELL_TOOLS"]
+
+_MAX_TIMEOUT_MS = 7 * 24 * 3_600_000
+
+
+class AddCell(Arguments):
+    session_id: SessionId = None
+    content: Content
+    type: Literal["code", "markdown"] = "code"
+    position: int | None = Field(default=None, description="From 0; default: end")
+
+
+async def cell_add(call: Call, args: AddCell) -> Reply:
+    """Add a cell without running it."""
+    session = call.session(args.session_id)
+    cell = await session.add_cell(args.content, args.type, position=args.position)
+    place = session.document.index(cell.id)
+    return data_reply(
+        {"session_id": session.id, "cell_id": cell.id, "position": place, "version": cell.version}, call
+    )
+
+
+class RunArguments(Arguments):
+    timeout: int = Field(
+        default=30_000, gt=0, le=_MAX_TIMEOUT_MS, description="Stop the cell after this many ms"
+    )
+    wait: WaitMs = None
+    response_format: ResponseFormat = "text"
+    max_tokens: MaxTokens = None
+
+
+class ExecuteCell(RunArguments):
+    session_id: SessionId = None
+    cell_id: CellId = Field(description="Cell id or 'all'")
+
+
+async def cell_execute(call: Call, args: ExecuteCell) -> Reply:
+    """Run a code cell, or 'all' in order until one fails. Returns outputs and images; past wait (55 s) it returns
+    the execution id while the cell runs on."""
+    session = call.session(args.session_id)
+    timeout_s = args.timeout / 1_000
+
+    async def submit() -> Sequence[Execution]:
+        if args.cell_id == "all":
+            return await session.execute_all(timeout_s=timeout_s)
+        return [await session.execute(args.cell_id, timeout_s=timeout_s)]
+
+    executions = await run_and_wait(call, submit, wait_ms=args.wait)
+    if not executions:
+        return data_reply(
+            {"session_id": session.id, "status": "ok", "cells": [], "hint": "There are no code cells"}, call
+        )
+    return await _run_reply(call, session, executions, args, cell_id=args.cell_id)
+
+
+class AddAndRun(RunArguments):
+    session_id: SessionId = None
+    content: Content
+    position: int | None = Field(default=None, description="From 0; default: end")
+
+
+async def cell_add_and_run(call: Call, args: AddAndRun) -> Reply:
+    """Add a code cell and run it; replies as cell_execute."""
+    session = call.session(args.session_id)
+    cell = await session.add_cell(args.content, position=args.position)
+
+    async def submit() -> Sequence[Execution]:
+        return [await session.execute(cell.id, timeout_s=args.timeout / 1_000)]
+
+    executions = await run_and_wait(call, submit, wait_ms=args.wait)
+    return await _run_reply(call, session, executions, args)
+
+
+class RunScratch(RunArguments):
+    session_id: SessionId = None
+    code: Content
+
+
+async def scratch_run(call: Call, args: RunScratch) -> Reply:
+    """Run code in the session's kernel without leaving a cell; replies as cell_execute."""
+    session = call.session(args.session_id)
+
+    async def submit() -> Sequence[Execution]:
+        return [await session.execute_code(args.code, timeout_s=args.timeout / 1_000)]
+
+    executions = await run_and_wait(call, submit, wait_ms=args.wait)
+    return await _run_reply(call, session, executions, args)
+
+
+async def _run_reply(
+    call: Call,
+    session: Session,
+    executions: Sequence[Execution],
+    args: RunArguments,
+    *,
+    cell_id: str | None = None,
+) -> Reply:
+    return await execution_reply(
+        call,
+        session,
+        executions,
+        response_format=args.response_format,
+        max_tokens=args.max_tokens,
+        cell_id=cell_id,
+    )
+
+
+class UpdateCell(Arguments):
+    session_id: SessionId = None
+    cell_id: CellId
+    content: Content
+    version: int | None = Field(default=None, description="Refuse if the cell is no longer at this version")
+
+
+async def cell_update(call: Call, args: UpdateCell) -> Reply:
+    """Replace a cell's content. Outputs stay until it runs again."""
+    session = call.session(args.session_id)
+    cell = await session.edit_cell(args.cell_id, args.content, expected_version=args.version)
+    return data_reply({"session_id": session.id, "cell_id": cell.id, "version": cell.version}, call)
+
+
+class DeleteCell(Arguments):
+    session_id: SessionId = None
+    cell_id: CellId
+
+
+async def cell_delete(call: Call, args: DeleteCell) -> Reply:
+    """Delete a cell. What it defined stays in the kernel."""
+    session = call.session(args.session_id)
+    await session.delete_cell(args.cell_id)
+    return data_reply(
+        {"session_id": session.id, "deleted": args.cell_id, "cells": len(session.document)}, call
+    )
+
+
+class VisualizeCell(Arguments):
+    session_id: SessionId = None
+    cell_id: CellId
+    type: Literal["chart", "table", "graph", "auto"] = "auto"
+    options: dict[str, Any] | None = None
+
+
+async def cell_visualize(call: Call, args: VisualizeCell) -> Reply:
+    """Picture a cell's data."""
+    session = call.session(args.session_id, reads=True)
+    session.cell(args.cell_id)
+    raise needs(
+        "cell_visualize",
+        "the chart engine",
+        "plot in a cell (matplotlib figures come back as images): cell_add_and_run",
+    )
+
+
+CELL_TOOLS = (
+    Definition(cell_add, AddCell, CHANGES, asks_for=("session_id",)),
+    Definition(cell_execute, ExecuteCell, CHANGES, asks_for=("session_id",)),
+    Definition(cell_add_and_run, AddAndRun, CHANGES),
+    Definition(scratch_run, RunScratch, CHANGES),
+    Definition(cell_update, UpdateCell, CHANGES, asks_for=("session_id",)),
+    Definition(cell_delete, DeleteCell, DESTROYS, asks_for=("session_id",)),
+    Definition(cell_visualize, VisualizeCell, READS, asks_for=("session_id",)),
+)

@@ -1,0 +1,134 @@
+"""Tools for executions that outlast a call, and for the kernel that runs them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pydantic import Field
+
+from cellwright.engine import Execution, Session
+from cellwright.mcp.arguments import Arguments, ExecutionId, MaxTokens, ResponseFormat, SessionId, WaitMs
+from cellwright.mcp.budget import cut_tail
+from cellwright.mcp.calls import CHANGES, DESTROYS, READS, Call, Definition, Reply, data_reply
+from cellwright.mcp.replies import execution_reply
+from cellwright.mcp.waiting import wait_for
+
+__all__ = ["EXECUTION_TOOLS"]
+
+_CANCEL_WAIT_MS = 10_000
+
+
+class WaitForExecution(Arguments):
+    execution_id: ExecutionId
+    wait: WaitMs = None
+    response_format: ResponseFormat = "text"
+    max_tokens: MaxTokens = None
+
+
+async def execution_wait(call: Call, args: WaitForExecution) -> Reply:
+    """Wait for an execution and read its outputs so far; also reads one that ended long ago."""
+    execution = call.engine.execution(args.execution_id)
+    session = call.session(execution.session_id, reads=True)
+    await wait_for(call, [execution], wait_ms=args.wait)
+    return await _told(call, session, execution, args.response_format, args.max_tokens)
+
+
+class CancelExecution(Arguments):
+    execution_id: ExecutionId
+
+
+async def execution_cancel(call: Call, args: CancelExecution) -> Reply:
+    """Stop an execution that runs or waits. The kernel keeps its state."""
+    execution = call.engine.execution(args.execution_id)
+    session = call.session(execution.session_id)
+    await call.engine.cancel(execution.id)
+    await execution.wait(_CANCEL_WAIT_MS / 1_000)
+    return await _told(call, session, execution, "text", None)
+
+
+async def _told(
+    call: Call, session: Session, execution: Execution, form: ResponseFormat, max_tokens: int | None
+) -> Reply:
+    return await execution_reply(call, session, [execution], response_format=form, max_tokens=max_tokens)
+
+
+class ListExecutions(Arguments):
+    session_id: SessionId = None
+    limit: int = Field(default=20, ge=1, le=1_000)
+
+
+async def execution_list(call: Call, args: ListExecutions) -> Reply:
+    """A session's executions, newest first."""
+    session = call.session(args.session_id, reads=True)
+    history = await call.engine.history(session.id, outputs=False)
+    newest = [_brief(execution) for execution in reversed(history[-args.limit :])]
+    return data_reply({"session_id": session.id, "total": len(history), "executions": newest}, call)
+
+
+def _brief(execution: Execution) -> dict[str, Any]:
+    record = execution.record
+    about: dict[str, Any] = {
+        "execution_id": record.id,
+        "cell_id": record.cell_id,
+        "status": record.state,
+        "generation": record.generation,
+        "attempt": record.attempt,
+        "duration_ms": round(record.seconds * 1_000) if record.seconds is not None else None,
+        "source": cut_tail(record.source, 60),
+    }
+    if record.error:
+        about["error"] = cut_tail(f"{record.error.get('ename')}: {record.error.get('evalue')}", 120)
+    if record.reason:
+        about["reason"] = record.reason
+    return {key: value for key, value in about.items() if value is not None}
+
+
+class OfSession(Arguments):
+    session_id: SessionId = None
+
+
+async def kernel_interrupt(call: Call, args: OfSession) -> Reply:
+    """Stop what runs and drop what waits. The kernel keeps its state."""
+    session = call.session(args.session_id)
+    stopped = session.runs.live
+    await session.interrupt()
+    for execution in stopped:
+        await execution.wait(_CANCEL_WAIT_MS / 1_000)
+    ended = {execution.id: execution.state for execution in stopped}
+    return data_reply({**_state(session), "stopped": ended}, call)
+
+
+async def kernel_restart(call: Call, args: OfSession) -> Reply:
+    """Replace the kernel by an empty one: variables are lost, cells and outputs stay."""
+    session = call.session(args.session_id)
+    await session.restart()
+    return data_reply(_state(session), call)
+
+
+async def session_suspend(call: Call, args: OfSession) -> Reply:
+    """Let the kernel go and keep the rest."""
+    session = call.session(args.session_id)
+    await session.suspend()
+    return data_reply(_state(session), call)
+
+
+async def session_resume(call: Call, args: OfSession) -> Reply:
+    """Give a suspended session a new, empty kernel. Running a cell does so too."""
+    session = call.session(args.session_id)
+    await session.resume()
+    return data_reply(_state(session), call)
+
+
+def _state(session: Session) -> dict[str, Any]:
+    return {"session_id": session.id, "state": session.state, "generation": session.generation}
+
+
+EXECUTION_TOOLS = (
+    Definition(execution_wait, WaitForExecution, READS),
+    Definition(execution_cancel, CancelExecution, DESTROYS),
+    Definition(execution_list, ListExecutions, READS),
+    Definition(kernel_interrupt, OfSession, DESTROYS),
+    Definition(kernel_restart, OfSession, DESTROYS),
+    Definition(session_suspend, OfSession, DESTROYS),
+    Definition(session_resume, OfSession, CHANGES),
+)

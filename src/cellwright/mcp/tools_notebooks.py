@@ -1,0 +1,110 @@
+"""Tools that make, find and end notebooks."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from pydantic import Field
+
+from cellwright.engine import Session
+from cellwright.mcp.arguments import Arguments, SessionId
+from cellwright.mcp.calls import CHANGES, DESTROYS, READS, Call, Definition, Reply, data_reply
+from cellwright.mcp.needs import check_language, needs
+from cellwright.mcp.paths import within
+
+__all__ = ["NOTEBOOK_TOOLS", "about_session"]
+
+_MAX_NAME = 2_000
+
+
+class CreateNotebook(Arguments):
+    name: str = Field(min_length=1, max_length=_MAX_NAME, description="What the notebook is for")
+    language: str | None = Field(
+        default=None, max_length=100, description="python (default), r, julia, bash, typescript, javascript"
+    )
+    description: str | None = Field(default=None, max_length=100_000)
+    tsconfig: dict[str, Any] | None = Field(default=None)
+
+
+async def notebook_create(call: Call, args: CreateNotebook) -> Reply:
+    """Create a notebook and start its kernel. The reply's session_id goes into every later call."""
+    language = args.language or call.shared.default_language
+    check_language(language)
+    if args.tsconfig:
+        raise needs("tsconfig", "a TypeScript notebook", f"leave it out for language={language!r}")
+    session = await call.engine.create(args.name, language=language)
+    call.client.worked_with(session.id)
+    if args.description:
+        await session.edit_cell("problem", f"# {args.name}\n\n{args.description}")
+    return data_reply(about_session(session), call)
+
+
+class OpenNotebook(Arguments):
+    path: str = Field(
+        min_length=1, max_length=4_000, description="An .ipynb file, relative to the root directory"
+    )
+
+
+async def notebook_open(call: Call, args: OpenNotebook) -> Reply:
+    """Attach to an existing .ipynb file. Nothing is run."""
+    path = within(call.engine.settings.root, args.path)
+    session = await call.engine.open(path)
+    call.client.worked_with(session.id)
+    return data_reply(about_session(session), call)
+
+
+class ListNotebooks(Arguments):
+    filter: Literal["active", "suspended", "all"] = "active"
+
+
+async def notebook_list(call: Call, args: ListNotebooks) -> Reply:
+    """Sessions with their notebooks."""
+    sessions = [
+        _listed(session, own=session.id in call.client.sessions)
+        for session in call.engine.sessions(args.filter)
+    ]
+    return data_reply({"sessions": sessions}, call)
+
+
+def _listed(session: Session, *, own: bool) -> dict[str, Any]:
+    about = about_session(session)
+    about["running"] = [execution.id for execution in session.runs.live]
+    return {**about, "yours": own}
+
+
+class DeleteNotebook(Arguments):
+    session_id: SessionId = None
+    remove_file: bool = Field(default=False, description="Also delete the .ipynb")
+
+
+async def notebook_delete(call: Call, args: DeleteNotebook) -> Reply:
+    """End a session: its kernel and history go, its .ipynb file stays."""
+    session = call.session(args.session_id)
+    await call.engine.delete(session.id, remove_file=args.remove_file)
+    call.client.forget(session.id)
+    kept = {} if args.remove_file else {"kept": str(session.path)}
+    return data_reply({"deleted": session.id, **kept}, call)
+
+
+def about_session(session: Session) -> dict[str, Any]:
+    """A session's metadata, as every reply about a whole notebook has it."""
+    about: dict[str, Any] = {
+        "session_id": session.id,
+        "notebook": session.name,
+        "path": str(session.path),
+        "language": session.language,
+        "state": session.state,
+        "generation": session.generation,
+        "cells": len(session.document),
+    }
+    if session.reason:
+        about["reason"] = session.reason
+    return about
+
+
+NOTEBOOK_TOOLS = (
+    Definition(notebook_create, CreateNotebook, CHANGES),
+    Definition(notebook_open, OpenNotebook, CHANGES),
+    Definition(notebook_list, ListNotebooks, READS),
+    Definition(notebook_delete, DeleteNotebook, DESTROYS, asks_for=("session_id",)),
+)

@@ -1,0 +1,80 @@
+"""Waiting for executions on behalf of a call: not for longer than its client does, and never silently.
+
+An execution is the engine's. A call that ends first leaves it running and hands back its id; a call that its client
+cancels stops it; a client that goes away does not.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Awaitable, Callable, Sequence
+
+import anyio
+from starlette.requests import ClientDisconnect
+
+from cellwright.engine import Execution
+from cellwright.mcp.calls import Call
+from cellwright.mcp.rendering import last_line
+
+__all__ = ["run_and_wait", "wait_for"]
+
+_CANCEL_GRACE_S = 10.0
+
+
+async def run_and_wait(
+    call: Call, submit: Callable[[], Awaitable[Sequence[Execution]]], *, wait_ms: int | None
+) -> list[Execution]:
+    """Queue executions and wait for them; they are returned running where the wait ends first."""
+    # Shielded: a call that is cancelled while its cells are being queued must know which ones to stop.
+    with anyio.CancelScope(shield=True):
+        executions = list(await submit())
+    return await wait_for(call, executions, wait_ms=wait_ms)
+
+
+async def wait_for(call: Call, executions: list[Execution], *, wait_ms: int | None) -> list[Execution]:
+    """Wait for executions, telling progress; stop them if the client cancels its call."""
+    wait_s = call.shared.pace.wait_s if wait_ms is None else wait_ms / 1_000
+    try:
+        with anyio.move_on_after(wait_s):
+            await _follow(call, executions)
+    except anyio.get_cancelled_exc_class():
+        with anyio.move_on_after(_CANCEL_GRACE_S, shield=True):
+            if await _was_cancelled(call):
+                for execution in reversed(executions):  # what waits first, so that it does not start
+                    if not execution.done:
+                        await call.engine.cancel(execution.id)
+        raise
+    return executions
+
+
+async def _follow(call: Call, executions: list[Execution]) -> None:
+    began = time.monotonic()
+    for place, execution in enumerate(executions):
+        while not execution.done:
+            await execution.wait(call.shared.pace.progress_s)
+            if not execution.done:
+                await _tell_progress(call, executions, place, time.monotonic() - began)
+        await execution.wait()  # ended is not yet journalled
+
+
+async def _tell_progress(call: Call, executions: list[Execution], place: int, elapsed_s: float) -> None:
+    execution = executions[place]
+    about = f"{place + 1} of {len(executions)}, " if len(executions) > 1 else ""
+    said = last_line(execution)
+    message = f"{about}{execution.state} for {elapsed_s:.0f} s" + (f": {said}" if said else "")
+    await call.context.report_progress(round(elapsed_s, 3), message=message)
+
+
+async def _was_cancelled(call: Call) -> bool:
+    """Whether the client took back this call, rather than went away or was cut off by our own end."""
+    context = call.context.request_context
+    # The SDK has no public word for this yet: the request's own channel knows that its peer cancelled it.
+    if context.session._request_outbound.cancel_requested.is_set():  # noqa: SLF001
+        return True
+    if context.request is None:
+        return False
+    try:
+        # The newest protocol has no other way over HTTP to take back a call than to close its response.
+        return context.protocol_version >= "2026" and await context.request.is_disconnected()
+    except (ClientDisconnect, RuntimeError):
+        return False

@@ -1,0 +1,167 @@
+"""The real face over a real engine and real kernels, driven by the official client over a byte stream."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from typing import Any
+
+import anyio
+import pytest
+from anyio.abc import ByteReceiveStream, ByteSendStream
+from mcp import Client
+from mcp.client._transport import TransportStreams
+from mcp.shared.message import SessionMessage
+from mcp.types import CallToolResult, ImageContent, TextContent, jsonrpc_message_adapter
+from tests.engine.conftest import end_host, open_at
+
+from cellwright import Engine
+from cellwright.mcp import Face, Pace
+
+Connect = Callable[..., AbstractAsyncContextManager[Client]]
+
+
+@pytest.fixture(scope="module")
+async def engine(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Engine]:
+    root = tmp_path_factory.mktemp("mcp")
+    async with open_at(root, max_sessions=200) as engine:
+        yield engine
+    end_host(root / "state")
+
+
+@pytest.fixture(scope="module")
+async def face(engine: Engine) -> AsyncIterator[Face]:
+    async with running(Face(engine, pace=Pace(progress_s=0.05, notify_s=0.01))) as face:
+        yield face
+
+
+@pytest.fixture
+def connect(face: Face) -> Connect:
+    """Connect the official client to the face, in either protocol era."""
+
+    def connect(mode: str = "legacy", **options: Any) -> AbstractAsyncContextManager[Client]:
+        return connected(face, mode, **options)
+
+    return connect
+
+
+@pytest.fixture
+async def client(connect: Connect) -> AsyncIterator[Client]:
+    async with connect() as client:
+        yield client
+
+
+@asynccontextmanager
+async def running(face: Face) -> AsyncIterator[Face]:
+    async with anyio.create_task_group() as tasks:
+        await tasks.start(lambda task_status: face.run(task_status=task_status))
+        yield face
+        tasks.cancel_scope.cancel()
+
+
+@asynccontextmanager
+async def connected(face: Face, mode: str = "legacy", **options: Any) -> AsyncIterator[Client]:
+    async with Client(Wire(face), mode=mode, **options) as client:
+        yield client
+
+
+class Wire:
+    """A transport for the official client: bytes over a socket pair, as the daemon's socket carries them."""
+
+    def __init__(self, face: Face) -> None:
+        self._face = face
+        self._open: AbstractAsyncContextManager[TransportStreams] | None = None
+
+    async def __aenter__(self) -> TransportStreams:
+        self._open = self._connect()
+        return await self._open.__aenter__()
+
+    async def __aexit__(self, *exc: Any) -> bool | None:
+        assert self._open is not None
+        return await self._open.__aexit__(*exc)
+
+    @asynccontextmanager
+    async def _connect(self) -> AsyncIterator[TransportStreams]:
+        ours, theirs = await socket_pair()
+        to_client, incoming = anyio.create_memory_object_stream[SessionMessage | Exception](0)
+        outgoing, from_client = anyio.create_memory_object_stream[SessionMessage](0)
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(self._face.serve, theirs, theirs)
+            tasks.start_soon(_read, ours, to_client)
+            tasks.start_soon(_write, from_client, ours)
+            yield incoming, outgoing
+            await ours.aclose()
+            incoming.close()
+            outgoing.close()
+        await theirs.aclose()
+
+
+async def socket_pair() -> tuple[anyio.abc.SocketStream, anyio.abc.SocketStream]:
+    import socket  # noqa: PLC0415
+
+    pair = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
+    return (
+        await anyio.abc.UNIXSocketStream.from_socket(pair[0]),
+        await anyio.abc.UNIXSocketStream.from_socket(pair[1]),
+    )
+
+
+async def _read(stream: ByteReceiveStream, to_client: Any) -> None:
+    rest = b""
+    async with to_client:
+        try:
+            while True:
+                rest += await stream.receive()
+                *lines, rest = rest.split(b"\n")
+                for line in lines:
+                    await to_client.send(
+                        SessionMessage(jsonrpc_message_adapter.validate_json(line, by_name=False))
+                    )
+        except (anyio.EndOfStream, anyio.ClosedResourceError, anyio.BrokenResourceError):
+            return
+
+
+async def _write(from_client: Any, stream: ByteSendStream) -> None:
+    async with from_client:
+        async for item in from_client:
+            text = item.message.model_dump_json(by_alias=True, exclude_unset=True)
+            await stream.send(text.encode() + b"\n")
+
+
+# What a model reads of a result --------------------------------------------------------------------------------------
+
+
+def text_of(result: CallToolResult) -> str:
+    return "\n".join(block.text for block in result.content if isinstance(block, TextContent))
+
+
+def images_of(result: CallToolResult) -> list[ImageContent]:
+    return [block for block in result.content if isinstance(block, ImageContent)]
+
+
+async def ask(client: Client, tool: str, **arguments: Any) -> Any:
+    """Call a tool of data and return its data."""
+    result = await client.call_tool(tool, arguments)
+    assert not result.is_error, text_of(result)
+    assert result.structured_content is not None
+    return result.structured_content
+
+
+async def read(client: Client, tool: str, **arguments: Any) -> str:
+    """Call a tool of text and return its text."""
+    result = await client.call_tool(tool, arguments)
+    assert not result.is_error, text_of(result)
+    assert result.structured_content is None
+    return text_of(result)
+
+
+async def refused(client: Client, tool: str, **arguments: Any) -> str:
+    """Call a tool that must refuse and return what it says."""
+    result = await client.call_tool(tool, arguments)
+    assert result.is_error, text_of(result)
+    return text_of(result)
+
+
+async def new_session(client: Client, name: str = "a problem") -> str:
+    created = await ask(client, "notebook_create", name=name)
+    return str(created["session_id"])
