@@ -1,42 +1,21 @@
-"""The command line: data on stdout, all else on stderr, ``--json`` on every verb. Translates; decides nothing."""
+"""The command line: data on stdout, all else on stderr, ``--json`` on every verb. Translates; decides nothing.
+
+``cellwright mcp`` is started by impatient clients, so it is recognised here, before anything else is imported.
+"""
 
 from __future__ import annotations
 
-from typing import Annotated
+import sys
 
-import typer
-
-import cellwright
-from cellwright.cli.doctor import doctor
-from cellwright.cli.run import run
-
-__all__ = ["app", "main"]
-
-app = typer.Typer(
-    name="cellwright",
-    help="The notebook computer for AI agents.",
-    no_args_is_help=True,
-    add_completion=True,
-    pretty_exceptions_enable=False,
-)
-app.command()(run)
-app.command()(doctor)
+__all__ = ["main"]
 
 
 def main() -> None:
+    arguments = sys.argv[1:]
+    if arguments and arguments[0] == "mcp":
+        from cellwright.cli.mcp import mcp  # noqa: PLC0415  # see above
+
+        sys.exit(mcp(arguments[1:]))
+    from cellwright.cli.commands import app  # noqa: PLC0415  # see above
+
     app()
-
-
-def _version(wanted: bool) -> None:  # noqa: FBT001  # typer's callback
-    if wanted:
-        typer.echo(cellwright.__version__)
-        raise typer.Exit
-
-
-@app.callback()
-def _options(
-    version: Annotated[  # noqa: FBT002  # typer's way to say a flag
-        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version.")
-    ] = False,
-) -> None:
-    pass

@@ -1,0 +1,94 @@
+"""The daemon as a process: ``python -m cellwright.daemon STORAGE DIRECTORY``. Started by ``starting``.
+
+It listens before it imports anything heavy: what clients send meanwhile waits, and their first question is answered
+from what is known in advance (``greeter``).
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import socket
+import sys
+import time
+
+import cellwright
+from cellwright.daemon.greeter import Greeter
+from cellwright.daemon.paths import DaemonPaths
+from cellwright.settings.places import make_private
+
+_WAITING_CONNECTIONS = 128
+_PREDECESSOR_S = 60.0
+_LOCK_CHECK_S = 0.02
+
+
+def main() -> int:
+    paths, directory = DaemonPaths(sys.argv[1]), sys.argv[2]
+    if not _take_lock(paths):
+        sys.stderr.write(f"another daemon owns {paths.storage} and does not end\n")
+        return 1
+    listener = _listen(paths)
+    about = {"pid": os.getpid(), "version": cellwright.__version__, "started_at": time.time()}
+    _write(paths.about, json.dumps(about))
+    greeter = Greeter(listener, about)
+    greeter.start()
+    _say_ready()
+    try:
+        from cellwright.daemon.service import run_daemon  # noqa: PLC0415  # the heavy part, after listening
+
+        run_daemon(paths, directory, listener, greeter)
+    finally:
+        for left in (paths.socket, paths.about):
+            if os.path.exists(left):  # noqa: PTH110
+                os.unlink(left)  # noqa: PTH108
+    return 0
+
+
+def _take_lock(paths: DaemonPaths) -> bool:
+    """Own the storage directory until this process ends; a daemon that is just ending is waited for."""
+    lock = os.open(paths.lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    deadline = time.monotonic() + _PREDECESSOR_S
+    while time.monotonic() < deadline:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            time.sleep(_LOCK_CHECK_S)
+        else:
+            return True
+    return False
+
+
+def _listen(paths: DaemonPaths) -> socket.socket:
+    make_private(paths.runtime)
+    if os.path.lexists(
+        paths.socket
+    ):  # left over from one that was killed: we hold the lock, so nobody listens on it
+        os.unlink(paths.socket)  # noqa: PTH108
+    listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    before = os.umask(0o177)
+    try:
+        listener.bind(paths.socket)
+    finally:
+        os.umask(before)
+    listener.listen(_WAITING_CONNECTIONS)
+    return listener
+
+
+def _write(path: str, text: str) -> None:
+    """Write a small file that a reader sees whole or not at all."""
+    fd = os.open(f"{path}.new", os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+    with open(fd, "w", encoding="utf-8") as file:  # noqa: PTH123
+        file.write(text)
+    os.replace(f"{path}.new", path)  # noqa: PTH105
+
+
+def _say_ready() -> None:
+    os.write(1, b"listening\n")
+    # Nobody reads after that line; a print in some library must not end the daemon with a broken pipe.
+    os.dup2(2, 1)
+    os.chdir("/")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

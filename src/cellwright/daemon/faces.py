@@ -1,0 +1,67 @@
+"""One face for each dialect in use, made when first asked for."""
+
+from __future__ import annotations
+
+from types import TracebackType
+from typing import TYPE_CHECKING, Self
+
+import anyio
+import anyio.abc
+
+from cellwright.engine import Engine
+from cellwright.errors import CellwrightError
+
+if TYPE_CHECKING:
+    from cellwright.mcp import Face
+
+__all__ = ["Faces", "UnknownDialect"]
+
+
+class UnknownDialect(CellwrightError):
+    code = "unknown_dialect"
+
+
+class Faces:
+    """Owns the faces of one engine and what they do in the background."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self._faces: dict[str | None, Face] = {}
+        self._making = anyio.Lock()
+        self._tasks = anyio.create_task_group()
+
+    async def __aenter__(self) -> Self:
+        await self._tasks.__aenter__()
+        return self
+
+    async def __aexit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> bool | None:
+        self._tasks.cancel_scope.cancel()
+        return await self._tasks.__aexit__(exc_type, exc, traceback)
+
+    async def of(self, dialect: str | None) -> Face:
+        """The face that speaks a dialect.
+
+        Raises:
+            UnknownDialect: there is no such dialect.
+        """
+        from cellwright.mcp import DIALECTS, Face  # noqa: PLC0415  # the SDK takes a second to import
+
+        if dialect is not None and dialect not in DIALECTS:
+            raise UnknownDialect(
+                f"There is no dialect {dialect!r}", hint=f"Choose one of: {', '.join(DIALECTS)}"
+            )
+        async with self._making:
+            if dialect not in self._faces:
+                face = Face(self._engine, dialect=dialect)
+                await self._tasks.start(_run, face)
+                self._faces[dialect] = face
+        return self._faces[dialect]
+
+
+async def _run(face: Face, *, task_status: anyio.abc.TaskStatus[None]) -> None:
+    await face.run(task_status=task_status)

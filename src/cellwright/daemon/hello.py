@@ -1,0 +1,35 @@
+"""The first line on the daemon's socket: who comes and what for. All that follows depends on it.
+
+``mcp`` is followed by MCP, one JSON-RPC message a line. Every other wish is answered with one line of JSON. A
+connection that begins with anything else is taken for an MCP client that came without a pump.
+"""
+
+from __future__ import annotations
+
+import json
+
+import cellwright
+
+__all__ = ["LONGEST_HELLO", "encode_hello", "parse_hello"]
+
+LONGEST_HELLO = 64 * 1024
+_KEY = "cellwright"
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+
+def encode_hello(want: str, **details: Any) -> bytes:
+    return json.dumps({_KEY: cellwright.__version__, "want": want, **details}).encode() + b"\n"
+
+
+def parse_hello(line: bytes) -> dict[str, Any] | None:
+    """What a first line wants, or none if it is no hello."""
+    try:
+        hello = json.loads(line)
+    except ValueError:
+        return None
+    if isinstance(hello, dict) and _KEY in hello and isinstance(hello.get("want"), str):
+        return hello
+    return None

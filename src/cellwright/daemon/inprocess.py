@@ -1,0 +1,85 @@
+"""``cellwright mcp --in-process``: engine and face in the process that the client started, over its pipes.
+
+For containers and tests. There is no daemon, so no second client sees the sessions, and they end with the process
+unless the storage directory outlives it.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+
+import anyio
+from anyio.abc import ByteReceiveStream, ByteSendStream
+
+from cellwright.daemon.faces import Faces
+from cellwright.engine import open_engine
+from cellwright.errors import CellwrightError
+from cellwright.settings import Settings, load_settings
+
+__all__ = ["serve_stdio"]
+
+_OK, _FAILED, _INTERRUPTED = 0, 3, 130
+
+
+def serve_stdio(*, dialect: str | None) -> int:
+    """Serve the one client on stdin and stdout until it is done; the exit code."""
+    try:
+        anyio.run(_serve, load_settings(), dialect)
+    except CellwrightError as error:
+        sys.stderr.write(f"error: {error.message}\n" + (f"hint: {error.hint}\n" if error.hint else ""))
+        return _FAILED
+    except KeyboardInterrupt:
+        return _INTERRUPTED
+    return _OK
+
+
+async def _serve(settings: Settings, dialect: str | None) -> None:
+    # A stray print must not land between messages: they get pipes of their own, and stdout is stderr.
+    reading, writing = os.dup(0), os.dup(1)
+    null = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(null, 0)
+    os.dup2(2, 1)
+    os.close(null)
+    async with (
+        open_engine(settings, ephemeral=not settings.persist_sessions) as engine,
+        Faces(engine) as faces,
+    ):
+        face = await faces.of(dialect)
+        await face.serve(_Stdin(reading), _Stdout(writing))
+
+
+class _Stdin(ByteReceiveStream):
+    """A pipe, terminal or file that is read in a thread: not all of them can be waited for in a loop."""
+
+    def __init__(self, fd: int) -> None:
+        self._fd = fd
+
+    async def receive(self, max_bytes: int = 65536) -> bytes:
+        chunk = await anyio.to_thread.run_sync(os.read, self._fd, max_bytes, abandon_on_cancel=True)
+        if not chunk:
+            raise anyio.EndOfStream
+        return chunk
+
+    async def aclose(self) -> None:
+        """A thread may still be reading: it is closed with the process."""
+
+
+class _Stdout(ByteSendStream):
+    def __init__(self, fd: int) -> None:
+        self._fd = fd
+
+    async def send(self, item: bytes) -> None:
+        try:
+            await anyio.to_thread.run_sync(_write_all, self._fd, item)
+        except OSError as error:
+            raise anyio.BrokenResourceError from error
+
+    async def aclose(self) -> None:
+        os.close(self._fd)
+
+
+def _write_all(fd: int, data: bytes) -> None:
+    view = memoryview(data)
+    while view:
+        view = view[os.write(fd, view) :]

@@ -1,0 +1,88 @@
+"""``cellwright mcp``: carries bytes between a client's pipes and the daemon, and understands none of them.
+
+Standard library only: a client gives up on a server that is slow to answer, and importing the SDK takes longer than
+some clients wait. Two threads, one a direction, so that a client that does not read cannot stop what it writes.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import sys
+import threading
+
+from cellwright.daemon.hello import encode_hello
+from cellwright.daemon.paths import DaemonPaths
+from cellwright.daemon.starting import connect_or_start
+from cellwright.errors import CellwrightError
+from cellwright.settings.places import find_storage
+
+__all__ = ["pump"]
+
+_CHUNK = 256 * 1024
+_OK, _FAILED, _INTERRUPTED = 0, 3, 130
+
+
+def pump(*, dialect: str | None) -> int:
+    """Serve the client on stdin and stdout until either side is done; the exit code."""
+    directory = os.getcwd()  # noqa: PTH109
+    try:
+        paths = DaemonPaths(find_storage(directory))
+        connection = connect_or_start(paths, directory, say=_say)
+    except CellwrightError as error:
+        _say(f"error: {error.message}")
+        if error.hint:
+            _say(f"hint: {error.hint}")
+        return _FAILED
+    try:
+        return _carry(connection, encode_hello("mcp", dialect=dialect, directory=directory))
+    except KeyboardInterrupt:
+        return _INTERRUPTED
+
+
+def _carry(connection: socket.socket, hello: bytes) -> int:
+    finished = threading.Event()
+    threading.Thread(target=_upstream, args=(connection, hello, finished), daemon=True).start()
+    while True:
+        try:
+            chunk = connection.recv(_CHUNK)
+        except ConnectionError:
+            chunk = b""
+        if not chunk:
+            break
+        try:
+            _write_all(1, chunk)
+        except BrokenPipeError:  # the client is gone; what it asked for goes on in the daemon
+            return _OK
+    if finished.is_set():
+        return _OK
+    _say("error: The daemon ended, or closed the connection, before this client was done")
+    _say(
+        "hint: See `cellwright daemon logs`; starting `cellwright mcp` again starts a new daemon with every session"
+    )
+    return _FAILED
+
+
+def _upstream(connection: socket.socket, hello: bytes, finished: threading.Event) -> None:
+    try:
+        connection.sendall(hello)
+        while chunk := os.read(0, _CHUNK):
+            connection.sendall(chunk)
+    except OSError:  # the daemon is gone: the other direction finds out and says so
+        return
+    finished.set()
+    try:
+        connection.shutdown(socket.SHUT_WR)
+    except OSError:
+        return
+
+
+def _write_all(fd: int, data: bytes) -> None:
+    view = memoryview(data)
+    while view:
+        view = view[os.write(fd, view) :]
+
+
+def _say(message: str) -> None:
+    sys.stderr.write(message + "\n")
+    sys.stderr.flush()

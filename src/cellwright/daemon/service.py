@@ -1,0 +1,202 @@
+"""The daemon itself: one engine, a face for each dialect, and whoever comes to the socket. Ends when idle.
+
+Builds everything and reads the settings once. How clients find it is in ``starting``, HTTP is in ``listeners``.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import signal
+import socket
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import anyio
+import anyio.abc
+
+import cellwright
+from cellwright.daemon.connections import Heard, Said, receive_arrival
+from cellwright.daemon.faces import Faces
+from cellwright.daemon.greeter import Arrival, Greeter
+from cellwright.daemon.logs import keep_log
+from cellwright.daemon.paths import DaemonPaths
+from cellwright.engine import Engine, open_engine
+from cellwright.errors import CellwrightError
+from cellwright.settings import Settings, load_settings
+
+__all__ = ["Daemon", "run_daemon"]
+
+_log = logging.getLogger(__name__)
+_GONE = (anyio.EndOfStream, anyio.BrokenResourceError, anyio.ClosedResourceError)
+_IDLE_CHECKS_PER_PERIOD = 4
+
+
+def run_daemon(paths: DaemonPaths, directory: str, listener: socket.socket, greeter: Greeter) -> None:
+    """Serve until told to stop, or until idle for as long as the settings say."""
+    keep_log(paths)
+    try:
+        settings = load_settings(Path(directory), storage=Path(paths.storage))
+        anyio.run(_run, paths, settings, listener, greeter)
+    except CellwrightError as error:
+        _log.error("cannot_go_on %s", error)
+        raise SystemExit(1) from None
+
+
+async def _run(paths: DaemonPaths, settings: Settings, listener: socket.socket, greeter: Greeter) -> None:
+    for name, instead in settings.unenforced.items():
+        _log.warning("not_yet_enforced setting=%s: %s", name, instead)
+    async with _engine_and_faces(settings) as (engine, faces):
+        daemon = Daemon(paths, engine, faces)
+        await daemon.serve(listener, greeter)
+
+
+@asynccontextmanager
+async def _engine_and_faces(settings: Settings) -> AsyncIterator[tuple[Engine, Faces]]:
+    """The engine attaches to its host, another process, while this one imports the SDK: both take about as long."""
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(anyio.to_thread.run_sync, _import_the_sdk)
+        async with (
+            open_engine(settings, ephemeral=not settings.persist_sessions) as engine,
+            Faces(engine) as faces,
+        ):
+            yield engine, faces
+
+
+def _import_the_sdk() -> None:
+    import cellwright.mcp  # noqa: F401, PLC0415  # see above
+
+
+class Daemon:
+    """Clients of one engine."""
+
+    def __init__(self, paths: DaemonPaths, engine: Engine, faces: Faces) -> None:
+        self._paths = paths
+        self._engine = engine
+        self._faces = faces
+        self._clients = 0
+        self._started_at = time.time()
+        self._last_needed = time.monotonic()
+        self._stopped = anyio.Event()
+
+    async def serve(self, listener: socket.socket, greeter: Greeter) -> None:
+        """Take over from the greeter and go on until stopped."""
+        arrivals = await anyio.to_thread.run_sync(greeter.finish)
+        listening = await anyio.abc.SocketListener.from_socket(listener)
+        _log.info(
+            "ready version=%s pid=%s storage=%s", cellwright.__version__, os.getpid(), self._paths.storage
+        )
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(self._stop_on_signal)
+            tasks.start_soon(self._end_when_idle)
+            for arrival in arrivals:
+                stream = await anyio.abc.UNIXSocketStream.from_socket(arrival.connection)
+                tasks.start_soon(self._receive, stream, arrival)
+            tasks.start_soon(listening.serve, lambda stream: self._receive(stream, None), tasks)
+            await self._stopped.wait()
+            # From here on whoever comes starts another daemon, which waits for this one to be done.
+            with suppress(FileNotFoundError):
+                os.unlink(self._paths.socket)  # noqa: PTH108  # the paths are plain strings
+            tasks.cancel_scope.cancel()
+        await listening.aclose()
+        _log.info("ending")
+
+    # Connections -------------------------------------------------------------------------------------------------
+
+    async def _receive(self, stream: anyio.abc.SocketStream, arrival: Arrival | None) -> None:
+        arrival = arrival or Arrival(stream.extra_attributes[anyio.abc.SocketAttribute.raw_socket]())
+        self._clients += 1
+        try:
+            async with stream:
+                if await receive_arrival(stream, arrival):
+                    await self._answer(stream, arrival)
+        except _GONE:
+            pass
+        except Exception:  # noqa: BLE001  # boundary: a defect met by one client must not end everybody's daemon
+            _log.exception("client_failed wants=%s", arrival.wants)
+        finally:
+            self._clients -= 1
+            self._last_needed = time.monotonic()
+
+    async def _answer(self, stream: anyio.abc.SocketStream, arrival: Arrival) -> None:
+        hello = arrival.hello or {}
+        match arrival.wants:
+            case "mcp":
+                await self._serve_mcp(stream, arrival)
+            case "status":
+                await _tell(stream, self.status())
+            case "stop":
+                await self._stop(stream, hello)
+            case other:
+                await _tell(stream, {"error": f"This daemon does not know how to {other!r}"})
+
+    async def _serve_mcp(self, stream: anyio.abc.SocketStream, arrival: Arrival) -> None:
+        hello = arrival.hello or {}
+        try:
+            face = await self._faces.of(hello.get("dialect"))
+        except CellwrightError as error:
+            await _tell(
+                stream, {"jsonrpc": "2.0", "id": None, "error": {"code": -32600, "message": str(error)}}
+            )
+            return
+        await face.serve(Heard(stream, arrival.said), Said(stream, arrival.answered))
+
+    async def _stop(self, stream: anyio.abc.SocketStream, hello: dict[str, Any]) -> None:
+        busy = self._busy(but=1)
+        if hello.get("if_idle") and busy is not None:
+            await _tell(stream, {"stopping": False, "busy": busy})
+            return
+        if hello.get("kernels"):
+            await self._engine.close(stop_host=True)
+        await _tell(stream, {"stopping": True})
+        self._stopped.set()
+
+    # State -------------------------------------------------------------------------------------------------------
+
+    def status(self) -> dict[str, Any]:
+        """What ``cellwright daemon status`` shows."""
+        return {
+            "state": "ready",
+            "version": cellwright.__version__,
+            "pid": os.getpid(),
+            "started_at": self._started_at,
+            "storage": self._paths.storage,
+            "root": str(self._engine.settings.root),
+            "clients": self._clients - 1,
+            "sessions": {kind: len(self._engine.sessions(kind)) for kind in ("active", "suspended")},
+            "running": self._running(),
+            "unenforced": self._engine.settings.unenforced,
+        }
+
+    def _running(self) -> int:
+        return sum(len(session.runs.live) for session in self._engine.sessions("active"))
+
+    def _busy(self, *, but: int = 0) -> str | None:
+        """Why it cannot end now without anybody noticing; ``but`` so many clients that do not count."""
+        if self._clients > but:
+            return f"{self._clients - but} clients"
+        active = len(self._engine.sessions("active"))
+        return f"{active} active sessions" if active else None
+
+    async def _end_when_idle(self) -> None:
+        idle_s = self._engine.settings.daemon_idle_s
+        while True:
+            await anyio.sleep(idle_s / _IDLE_CHECKS_PER_PERIOD)
+            if self._busy() is not None:
+                self._last_needed = time.monotonic()
+            elif time.monotonic() - self._last_needed >= idle_s:
+                _log.info("idle_for_s=%g", idle_s)
+                self._stopped.set()
+
+    async def _stop_on_signal(self) -> None:
+        with anyio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
+            async for _ in signals:
+                self._stopped.set()
+
+
+async def _tell(stream: anyio.abc.SocketStream, message: dict[str, Any]) -> None:
+    await stream.send(json.dumps(message).encode() + b"\n")

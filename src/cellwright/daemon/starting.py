@@ -1,0 +1,224 @@
+"""Finds the daemon of a storage directory, or starts it; asks it things. For its clients, in the standard library.
+
+Whoever starts, replaces or ends a daemon holds the start lock meanwhile, so that of many clients at once one starts it
+and the others find it. A socket that nobody listens on is left over from a killed daemon and counts for nothing.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import signal
+import socket
+import sys
+import time
+
+import cellwright
+from cellwright.daemon.hello import encode_hello
+from cellwright.daemon.paths import DaemonPaths
+from cellwright.errors import CellwrightError
+from cellwright.settings.places import make_private
+
+__all__ = ["DaemonUnavailable", "ask", "connect", "connect_or_start", "read_about", "stop"]
+
+_ANSWER_S = 30.0
+_END_S = 60.0
+_END_CHECK_S = 0.02
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+
+class DaemonUnavailable(CellwrightError):
+    """The daemon cannot be started or does not answer."""
+
+    code = "daemon_unavailable"
+
+
+def connect_or_start(paths: DaemonPaths, directory: str, *, say: Callable[[str], None]) -> socket.socket:
+    """A connection to the living daemon, starting one where there is none.
+
+    A daemon of another version makes way for ours if it has nothing to do; otherwise ``say`` is told.
+
+    Raises:
+        DaemonUnavailable: it ended before it listened.
+    """
+    connection = connect(paths)
+    if connection is not None and _is_ours(paths):
+        return connection
+    with _start_lock(paths):
+        connection = connect(paths)
+        if connection is not None and not _is_ours(paths):
+            connection = _replace(paths, connection, say)
+        if connection is None:
+            _start(paths, directory)
+            connection = connect(paths)
+    if connection is None:
+        raise DaemonUnavailable("The daemon started but does not answer", hint="See `cellwright daemon logs`")
+    return connection
+
+
+def connect(paths: DaemonPaths) -> socket.socket | None:
+    """A connection to the living daemon, or none."""
+    connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        connection.connect(paths.socket)
+    except OSError:
+        connection.close()
+        return None
+    return connection
+
+
+def ask(connection: socket.socket, want: str, **details: Any) -> dict[str, Any]:
+    """Send a wish and read its one line of answer; the connection stays open.
+
+    Raises:
+        DaemonUnavailable: the daemon went away, or refused, before it answered.
+    """
+    connection.settimeout(_ANSWER_S)
+    try:
+        connection.sendall(encode_hello(want, **details))
+        with connection.makefile("rb") as answers:
+            line = answers.readline()
+    except OSError as error:
+        raise DaemonUnavailable(
+            f"The daemon did not answer: {error}", hint="See `cellwright daemon logs`"
+        ) from error
+    if not line:
+        raise DaemonUnavailable(
+            "The daemon went away before it answered", hint="See `cellwright daemon logs`"
+        )
+    answer: dict[str, Any] = json.loads(line)
+    if "error" in answer:
+        raise DaemonUnavailable(answer["error"], hint=answer.get("hint"))
+    return answer
+
+
+def stop(paths: DaemonPaths, **details: Any) -> dict[str, Any] | None:
+    """Ask the daemon to end and wait until it did; none if there was none.
+
+    Raises:
+        DaemonUnavailable: it did not end.
+    """
+    if connect(paths) is None:
+        return None
+    with _start_lock(paths):
+        connection = connect(paths)
+        if connection is None:
+            return None
+        with connection:
+            answer = ask(connection, "stop", **details)
+        if answer.get("stopping"):
+            _wait_for_end(paths)
+    return answer
+
+
+def read_about(paths: DaemonPaths) -> dict[str, Any]:
+    """What the living daemon wrote down about itself."""
+    try:
+        with open(paths.about, encoding="utf-8") as file:  # noqa: PTH123
+            about: dict[str, Any] = json.load(file)
+    except (OSError, ValueError):
+        return {}
+    return about
+
+
+class _start_lock:  # noqa: N801  # reads as a function; contextlib costs the byte pump more than this does
+    """Held while a daemon is being started or ended, by one process at a time."""
+
+    def __init__(self, paths: DaemonPaths) -> None:
+        self._paths = paths
+
+    def __enter__(self) -> None:
+        os.makedirs(self._paths.home, mode=0o700, exist_ok=True)  # noqa: PTH103
+        make_private(self._paths.runtime)
+        self._fd = os.open(self._paths.start_lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        fcntl.flock(self._fd, fcntl.LOCK_EX)
+
+    def __exit__(self, *_: object) -> None:
+        os.close(self._fd)
+
+
+def _is_held(lock: str) -> bool:
+    """Whether a living process holds a lock. Only for who holds the start lock: for a moment this takes it itself."""
+    fd = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(fd)
+    return False
+
+
+def _is_ours(paths: DaemonPaths) -> bool:
+    return read_about(paths).get("version") == cellwright.__version__
+
+
+def _replace(
+    paths: DaemonPaths, connection: socket.socket, say: Callable[[str], None]
+) -> socket.socket | None:
+    """End an idle daemon of another version; keep a busy one."""
+    theirs = read_about(paths).get("version", "unknown")
+    with connection:
+        answer = ask(connection, "stop", if_idle=True)
+    if answer.get("stopping"):
+        _wait_for_end(paths)
+        return None
+    say(
+        f"The daemon is version {theirs}, this is {cellwright.__version__}; it is busy ({answer.get('busy')}) "
+        "and is used as it is. `cellwright daemon stop` ends it"
+    )
+    return connect(paths)
+
+
+def _wait_for_end(paths: DaemonPaths) -> None:
+    deadline = time.monotonic() + _END_S
+    while _is_held(paths.lock):
+        if time.monotonic() > deadline:
+            pid = read_about(paths).get("pid")
+            raise DaemonUnavailable(
+                f"The daemon (process {pid}) does not end", hint=f"End it with `kill {pid}`"
+            )
+        time.sleep(_END_CHECK_S)
+
+
+def _start(paths: DaemonPaths, directory: str) -> None:
+    """Start a detached daemon and wait for the line in which it says that it listens."""
+    reading, writing = os.pipe2(os.O_CLOEXEC)
+    log = os.open(paths.log, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        pid = os.posix_spawn(
+            sys.executable,
+            [sys.executable, "-m", "cellwright.daemon", paths.storage, directory],
+            os.environ,
+            file_actions=[
+                (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
+                (os.POSIX_SPAWN_DUP2, writing, 1),
+                (os.POSIX_SPAWN_DUP2, log, 2),
+            ],
+            setsid=True,
+            # A client may have been started with these ignored or blocked; the daemon is nobody's child in spirit.
+            setsigmask=[],
+            setsigdef=[signal.SIGINT, signal.SIGTERM],
+        )
+    finally:
+        os.close(writing)
+        os.close(log)
+    with open(reading, "rb") as ready:  # noqa: PTH123
+        line = ready.readline()
+    if not line:
+        _, status = os.waitpid(pid, 0)
+        raise DaemonUnavailable(
+            f"The daemon ended with code {os.waitstatus_to_exitcode(status)} before it listened: {_last_line(paths)}",
+            hint="See `cellwright daemon logs`, or run `cellwright doctor`",
+        )
+
+
+def _last_line(paths: DaemonPaths) -> str:
+    with open(paths.log, encoding="utf-8", errors="replace") as file:  # noqa: PTH123
+        lines = file.read()[-4096:].strip().splitlines()
+    return lines[-1] if lines else "it printed nothing"
