@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -16,6 +17,7 @@ import pytest
 from tests.engine.conftest import OpenEngine, host_process
 
 from cellwright import Engine, Event
+from cellwright.errors import SaveFailed
 
 pytestmark = pytest.mark.anyio
 
@@ -223,3 +225,17 @@ async def test_a_hundred_kills_in_the_middle_of_saving_leave_a_valid_file_and_ev
         assert int(engine.sessions()[0].cell("counter").source) >= acknowledged
     saved = json.loads(path.read_text())
     assert int("".join(saved["cells"][0]["source"])) >= acknowledged
+
+
+async def test_a_full_disk_refuses_the_call_and_loses_nothing_once_there_is_room(own_engine: Engine) -> None:
+    session = await own_engine.create("full")
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1_000, hard))  # the system then refuses, as a full disk does
+    try:
+        with pytest.raises(SaveFailed, match="Free space"):
+            await session.add_cell("refused = 1")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    await session.add_cell("accepted = 1")
+    changes = [event.data["change"]["source"] for event in own_engine.events(since=0) if "change" in event.data]
+    assert changes == ["refused = 1", "accepted = 1"], "what was done in memory is journalled late, in order"

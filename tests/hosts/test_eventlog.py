@@ -1,5 +1,8 @@
 from __future__ import annotations
 
+import resource
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -8,7 +11,7 @@ from hypothesis import strategies as st
 
 from cellwright.hosts import eventlog
 from cellwright.hosts.eventlog import EventLog, read_events
-from cellwright.hosts.protocol import FrameReader, Output, decode_event, frame
+from cellwright.hosts.protocol import Finished, FrameReader, Output, decode_event, frame
 
 
 def output(size: int) -> Output:
@@ -79,11 +82,48 @@ def test_forgetting_leaves_what_a_slow_follower_has_not_read(
 
 def test_a_torn_last_frame_of_a_killed_host_is_left_out(tmp_path: Path) -> None:
     log = EventLog(tmp_path / "log")
-    event = log.append("k", output(10), time=0.0)
+    log.append("k", output(10), time=0.0)
     log.close()
     segment = next((tmp_path / "log").iterdir())
-    segment.write_bytes(segment.read_bytes() + frame(event)[:-3])
+    segment.write_bytes(segment.read_bytes() + segment.read_bytes()[:-3])
     assert [found.seq for found in read_events(tmp_path / "log")] == [1]
+
+
+def test_a_full_disk_delays_events_and_tears_none(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    log = EventLog(tmp_path / "log")
+    log.append("k", output(100), time=0.0)
+    with files_of_at_most(200):
+        log.append("k", output(300), time=0.0)
+        log.append("k", Finished("x", "ok", 1.0), time=0.0)
+        assert follow(log, 0) == [1]
+        assert "journal_not_written" in caplog.text
+        assert not log.retry()
+    assert log.retry()
+    assert follow(log, 0) == [1, 2, 3]
+    log.close()
+
+
+def test_output_that_cannot_be_written_does_not_fill_the_memory(tmp_path: Path) -> None:
+    log = EventLog(tmp_path / "log")
+    with files_of_at_most(10):
+        for _ in range(100):
+            log.append("k", output(1_000_000), time=0.0)
+        log.append("k", Finished("x", "ok", 1.0), time=0.0)
+    assert log.dropped_outputs == 100 - eventlog.MAX_WAITING_BYTES // 1_000_000
+    log.retry()
+    assert [type(event.body) for event in read_events(tmp_path / "log")][-1] is Finished
+    log.close()
+
+
+@contextmanager
+def files_of_at_most(size: int) -> Iterator[None]:
+    """Have the system refuse larger files, as a full disk does."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
 
 
 @given(st.lists(st.binary(max_size=300), max_size=20), st.integers(1, 50))

@@ -6,7 +6,9 @@ directory. Nothing is synced to the platter: a kernel does not survive what a pa
 
 from __future__ import annotations
 
+import logging
 import os
+from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +17,7 @@ from cellwright.hosts.protocol import (
     Event,
     EventBody,
     FrameReader,
+    Output,
     decode_event,
     frame,
     frame_bytes,
@@ -24,8 +27,10 @@ from cellwright.hosts.protocol import (
 __all__ = ["Cursor", "EventLog", "read_events"]
 
 SEGMENT_BYTES = 4 * 1024 * 1024
+MAX_WAITING_BYTES = 16 * 1024 * 1024
 _READ_BYTES = 256 * 1024
 _PREFIX, _SUFFIX = "events-", ".log"
+_log = logging.getLogger(__name__)
 
 
 @dataclass(slots=True)
@@ -43,22 +48,46 @@ class EventLog:
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._directory = directory
         self._segments: list[int] = []
+        self._waiting: deque[tuple[str, EventBody, float]] = deque()
+        self._waiting_bytes = 0
+        self._failing = False
+        self.dropped_outputs = 0
         self.last_seq = 0
         self._fd = -1
         self._size = 0
         self._open_segment()
 
-    def append(self, kernel_id: str, body: EventBody, *, time: float) -> Event:
-        """Number an event and write it; it survives this process from here on."""
-        event = Event(seq=self.last_seq + 1, time=time, kernel_id=kernel_id, body=body)
-        data = frame(event)
-        if self._size and self._size + len(data) > SEGMENT_BYTES:
-            os.close(self._fd)
-            self._open_segment()
-        _write_all(self._fd, data)
-        self._size += len(data)
-        self.last_seq = event.seq
-        return event
+    def append(self, kernel_id: str, body: EventBody, *, time: float) -> None:
+        """Number an event and write it; it survives this process from here on.
+
+        Where the disk refuses it, it waits in memory, in its order, for ``retry`` or the next event. Output that
+        finds too much waiting is dropped: what began and ended must still be told when there is room again.
+        """
+        if isinstance(body, Output) and self._waiting_bytes + len(body.content) > MAX_WAITING_BYTES:
+            self.dropped_outputs += 1
+            return
+        self._waiting.append((kernel_id, body, time))
+        self._waiting_bytes += _weight(body)
+        self.retry()
+
+    def retry(self) -> bool:
+        """Write what waits; true if anything was written."""
+        before = self.last_seq
+        while self._waiting:
+            kernel_id, body, time = self._waiting[0]
+            event = Event(seq=self.last_seq + 1, time=time, kernel_id=kernel_id, body=body)
+            try:
+                self._write(frame(event))
+            except OSError as error:
+                if not self._failing:
+                    _log.error("journal_not_written directory=%s %s", self._directory, error)
+                self._failing = True
+                break
+            self._failing = False
+            self.last_seq = event.seq
+            self._waiting.popleft()
+            self._waiting_bytes -= _weight(body)
+        return self.last_seq > before
 
     def cursor(self, since: int) -> Cursor:
         """Return the place right after event ``since``, or the oldest that is kept."""
@@ -99,10 +128,23 @@ class EventLog:
     def close(self) -> None:
         os.close(self._fd)
 
+    def _write(self, data: bytes) -> None:
+        if self._size and self._size + len(data) > SEGMENT_BYTES:
+            full = self._fd
+            self._open_segment()
+            os.close(full)
+        try:
+            _write_all(self._fd, data)
+        except OSError:
+            # A torn frame would make everything behind it unreadable.
+            os.ftruncate(self._fd, self._size)
+            raise
+        self._size += len(data)
+
     def _open_segment(self) -> None:
         first = self.last_seq + 1
         path = _segment_path(self._directory, first)
-        self._fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        self._fd = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
         self._segments.append(first)
         self._size = 0
 
@@ -115,6 +157,10 @@ def read_events(directory: Path, *, since: int = 0) -> Iterator[Event]:
             event = decode_event(payload)
             if event.seq > since:
                 yield event
+
+
+def _weight(body: EventBody) -> int:
+    return len(body.content) if isinstance(body, Output) else 0
 
 
 def _segment_path(directory: Path, first_seq: int) -> Path:

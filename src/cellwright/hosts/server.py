@@ -9,8 +9,6 @@ from __future__ import annotations
 import logging
 import os
 import time
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from pathlib import Path
 
 import anyio
@@ -30,7 +28,7 @@ from cellwright.kernels import KernelLaunch, OutputLimits, adopt_orphans, reap_s
 __all__ = ["Host"]
 
 _log = logging.getLogger(__name__)
-_MEMORY_CHECK_S = 0.25
+_WATCH_S = 0.25
 _IDLE_CHECK_SHARE = 4
 
 
@@ -48,14 +46,16 @@ class Host:
         self._kernel_count = 0
         self._last_needed = time.monotonic()
         self._stopped = anyio.Event()
+        self._limiter = anyio.CapacityLimiter(1)
 
     async def serve(self, listener: anyio.abc.SocketListener) -> None:
         """Answer engines until told to stop, or until idle for as long as the options say."""
         adopt_orphans()
-        async with anyio.create_task_group() as tasks, self._launchers() as self._launch_tasks:
+        async with anyio.create_task_group() as tasks:
             self._tasks = tasks
+            self._launchers = Launchers(tasks, runtime=self._runtime, cache=self._cache)
             tasks.start_soon(listener.serve, self._serve_connection)
-            tasks.start_soon(self._guard_memory)
+            tasks.start_soon(self._watch)
             tasks.start_soon(self._end_when_idle)
             await self._stopped.wait()
             await self._stop_kernels()
@@ -64,14 +64,6 @@ class Host:
 
     def stop(self) -> None:
         self._stopped.set()
-
-    @asynccontextmanager
-    async def _launchers(self) -> AsyncIterator[anyio.abc.TaskGroup]:
-        async with anyio.create_task_group() as tasks:
-            self._limiter = anyio.CapacityLimiter(1)
-            self._launchers_of_host = Launchers(tasks, runtime=self._runtime, cache=self._cache)
-            yield tasks
-            tasks.cancel_scope.cancel()
 
     # Connections -------------------------------------------------------------------------------------------------
 
@@ -165,7 +157,7 @@ class Host:
         self._limiter.total_tokens = request.options.max_concurrent_starts
         since = request.since if request.incarnation == self.incarnation else 0
         calls.start_soon(connection.follow, since)
-        self._launch_tasks.start_soon(self._warm_up, request)
+        self._tasks.start_soon(self._warm_up, request)
         return self._attached()
 
     def _attached(self) -> protocol.Attached:
@@ -180,7 +172,7 @@ class Host:
 
     async def _warm_up(self, attach: protocol.Attach) -> None:
         try:
-            await self._launchers_of_host.fork_server(None, attach.environment, attach.options)
+            await self._launchers.fork_server(None, attach.environment, attach.options)
         except CellwrightError as error:  # the first session will meet it again and be told
             _log.warning("warm_up_failed %s", error)
 
@@ -198,7 +190,7 @@ class Host:
                 environment=request.environment,
                 limits=OutputLimits(options.max_output_bytes, options.max_output_messages),
             )
-            kernel, interpreter = await self._launchers_of_host.launch(request.kind, launch, options)
+            kernel, interpreter = await self._launchers.launch(request.kind, launch, options)
         runner = KernelRunner(request.kernel_id, kernel, self._required_options, self._report)
         self._runners[request.kernel_id] = runner
         await self._tasks.start(self._run_kernel, runner)
@@ -218,7 +210,7 @@ class Host:
             self._runners.pop(runner.kernel_id, None)
             self._last_needed = time.monotonic()
             kernels = {other.kernel.process.pid for other in self._runners.values()}
-            reap_strangers(kernels | self._launchers_of_host.pids)
+            reap_strangers(kernels | self._launchers.pids)
 
     # State -------------------------------------------------------------------------------------------------------
 
@@ -249,15 +241,20 @@ class Host:
 
     # Watching ----------------------------------------------------------------------------------------------------
 
-    async def _guard_memory(self) -> None:
+    async def _watch(self) -> None:
         while True:
-            await anyio.sleep(_MEMORY_CHECK_S)
-            busy = [runner for runner in self._runners.values() if runner.busy]
-            if not busy or any(runner.stopping for runner in busy):
-                continue
-            if memory_fraction() > self._required_options().max_memory_fraction:
-                largest = max(busy, key=lambda runner: runner.kernel.process.memory_bytes())
-                largest.happened(jobs.MemoryShort())
+            await anyio.sleep(_WATCH_S)
+            self._guard_memory()
+            if self._log.retry() and self._engine is not None:
+                self._engine.log_grew()
+
+    def _guard_memory(self) -> None:
+        busy = [runner for runner in self._runners.values() if runner.busy]
+        if not busy or any(runner.stopping for runner in busy):
+            return
+        if memory_fraction() > self._required_options().max_memory_fraction:
+            largest = max(busy, key=lambda runner: runner.kernel.process.memory_bytes())
+            largest.happened(jobs.MemoryShort())
 
     async def _end_when_idle(self) -> None:
         while True:
