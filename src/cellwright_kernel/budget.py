@@ -2,7 +2,8 @@
 
 A cell's output passes as it comes while it is within the head, three quarters of the limit. What follows waits in
 a ring that holds the rest of the limit, so that the newest is kept, and is released when the cell ends. A cell
-below its limit therefore loses nothing, and one above it shows how it began and how it ended. ``outputs`` acts on
+below its limit therefore loses nothing, and one above it shows how it began and how it ended. Threads may go on
+after that: what they say passes as far as the limit allows, and one line says where it ends. ``outputs`` acts on
 these decisions.
 """
 
@@ -80,6 +81,10 @@ class Budget:
     lost: Loss = field(default_factory=Loss)
     """Everything dropped so far."""
 
+    closed: bool = False
+    """Whether the cell has ended, so that nothing can wait for its end any more."""
+
+    _silenced: bool = False
     _fresh: Loss = field(default_factory=Loss)
     """What was dropped since the last release."""
 
@@ -89,10 +94,12 @@ class Budget:
 
     def admit_text(self, name: str, text: str) -> str:
         """The part of the text that may pass now; the rest waits."""
+        if self.closed:
+            return self._admit_late(name, text)
         if self._holding:
             self._hold_text(name, text, 0)
             return ""
-        room = self.limits.max_bytes - self.limits.max_bytes // TAIL_PART - self.passed_bytes
+        room = self._room
         if len(text) <= room and (size := utf8_length(text)) <= room:
             self.passed_bytes += size
             return text
@@ -104,7 +111,8 @@ class Budget:
 
     def admit_stream_message(self, name: str, text: str) -> bool:
         """Whether text that passed may be sent as one more message; where not, it waits after all."""
-        if self.passed_messages < self._head_messages:
+        # One message more than allowed costs less than a second way to keep text back after the end.
+        if self.closed or self.passed_messages < self._head_messages:
             self.passed_messages += 1
             return True
         self._holding = True
@@ -118,8 +126,7 @@ class Budget:
 
     def admit_message(self, size: int) -> bool:
         """Whether a message of that size may be sent now; where not, ``hold`` or ``drop`` it."""
-        room = self.limits.max_bytes - self.limits.max_bytes // TAIL_PART - self.passed_bytes
-        if self._holding or size > room or self.passed_messages >= self._head_messages:
+        if self._holding or size > self._room or self.passed_messages >= self._head_messages:
             return False
         self.passed_bytes += size
         self.passed_messages += 1
@@ -147,7 +154,7 @@ class Budget:
         fresh, self._fresh = self._fresh, Loss()
         self.passed_bytes += sum(item.size for item in held)
         self.passed_messages += len(held)
-        self._holding = self._holding and self.passed_bytes >= self.limits.max_bytes
+        self._holding = False
         return fresh.stream, self._marker(fresh), held
 
     def report(self) -> dict[str, object]:
@@ -161,8 +168,27 @@ class Budget:
         }
 
     @property
+    def _room(self) -> int:
+        """What may pass at once: all that is left after the cell's end, and before it less the tail's part."""
+        tail = 0 if self.closed else self.limits.max_bytes // TAIL_PART
+        return max(0, self.limits.max_bytes - tail - self.passed_bytes)
+
+    @property
     def _head_messages(self) -> int:
-        return self.limits.max_messages - self.limits.max_messages // TAIL_PART
+        tail = 0 if self.closed else self.limits.max_messages // TAIL_PART
+        return self.limits.max_messages - tail
+
+    def _admit_late(self, name: str, text: str) -> str:
+        """Text of a thread that outlived its cell."""
+        size = utf8_length(text)
+        if not self._silenced and size <= self._room and self.passed_messages < self.limits.max_messages:
+            self.passed_bytes += size
+            return text
+        self._lose(size, 1, "max_output_bytes", name)
+        if self._silenced:
+            return ""
+        self._silenced = True
+        return f"\n[cellwright: output after the cell's end is dropped; limit max_output_bytes={self.limits.max_bytes:,}]\n"
 
     @property
     def _max_held(self) -> int:

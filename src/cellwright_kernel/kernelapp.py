@@ -8,16 +8,18 @@ then ipykernel starts. User code runs only after the ready byte was written.
 
 from __future__ import annotations
 
+import contextlib
 import faulthandler
 import os
 import signal
 import sys
+from collections import defaultdict
+from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import zmq
-from ipykernel.iostream import IOPubThread
 from ipykernel.ipkernel import IPythonKernel
 from ipykernel.kernelapp import IPKernelApp
 from ipykernel.zmqshell import ZMQInteractiveShell
@@ -28,7 +30,7 @@ from traitlets.config import Config
 from cellwright_kernel import descendants, inspection
 from cellwright_kernel.adoption import adopt, reseed
 from cellwright_kernel.budget import Limits
-from cellwright_kernel.outputs import CappedOutStream, CappedSession, OutputGate
+from cellwright_kernel.outputs import CappedOutStream, CappedSession, OutputGate, PromptIOPubThread
 
 if TYPE_CHECKING:
     from cellwright_kernel.forkserver import Job
@@ -87,12 +89,31 @@ def ipc_connection(prefix: str) -> dict[str, Any]:
     return {"transport": "ipc", "ip": prefix, "key": key, "signature_scheme": "hmac-sha256", **ports}
 
 
+class Forgetful(defaultdict[int, list[Any]]):
+    """Lists that nobody keeps."""
+
+    def __missing__(self, key: int) -> list[Any]:
+        return []
+
+
 class Shell(ZMQInteractiveShell):
-    """IPython's shell without its own ``open``, which hides the builtin one from ``mock.patch``."""
+    """IPython's shell, which remembers no output and leaves ``open`` alone."""
 
     def init_user_ns(self) -> None:
         super().init_user_ns()
+        # IPython's own hides the builtin one, so that `mock.patch("builtins.open")` would miss it.
         self.user_ns.pop("open", None)
+
+    def init_history(self) -> None:
+        super().init_history()
+        # IPython keeps everything ever printed or shown, for a magic that exports a notebook. The engine has that
+        # already, and no memory would be enough.
+        history: Any = self.history_manager
+        history.outputs = Forgetful()
+
+    @contextlib.contextmanager
+    def _tee(self, channel: str) -> Iterator[None]:  # noqa: ARG002  # upstream's signature
+        yield
 
 
 # Libraries recognise a notebook by this very name.
@@ -114,8 +135,13 @@ class Kernel(IPythonKernel):
         self, parent: dict[str, Any], metadata: dict[str, Any], reply_content: dict[str, Any]
     ) -> dict[str, Any]:
         finished: dict[str, Any] = super().finish_metadata(parent, metadata, reply_content)
-        finished["cellwright"] = self.session.release(parent["header"])
+        finished["cellwright"] = self.session.release(parent["header"], last=True)
         return finished
+
+    async def _progressively_terminate_all_children(self) -> None:
+        # Upstream waits up to 28 s for children, and counts those that are dead but not buried. Who asked for the
+        # shutdown ends what is left of the tree.
+        self._signal_children(signal.SIGTERM)
 
     async def cellwright_adopt_request(self, stream: Any, ident: Any, parent: dict[str, Any]) -> None:
         """Become a session's kernel."""
@@ -176,7 +202,7 @@ class KernelApp(IPKernelApp):
         self.iopub_socket.setsockopt(zmq.XPUB_VERBOSE, 1)
         self.iopub_port = self._bind_socket(self.iopub_socket, self.iopub_port)
         self.configure_tornado_logger()
-        self.iopub_thread = IOPubThread(self.iopub_socket, pipe=False, session=self.session)
+        self.iopub_thread = PromptIOPubThread(self.iopub_socket, pipe=False, session=self.session)
         self.iopub_thread.start()
         self.iopub_socket = self.iopub_thread.background_socket
         self.session.iopub = self.iopub_socket
@@ -185,8 +211,10 @@ class KernelApp(IPKernelApp):
         # Upstream makes the streams by a factory that it imports by name; ours need the gate as well.
         self.outstream_class = None  # type: ignore[assignment]  # allowed, says the trait
         super().init_io()
+        # "force": upstream leaves the descriptors alone where it takes the process for one under pytest.
         streams = [
-            CappedOutStream(self.gate, self.session, self.iopub_thread, name) for name in ("stdout", "stderr")
+            CappedOutStream(self.gate, self.session, self.iopub_thread, name, watchfd="force")
+            for name in ("stdout", "stderr")
         ]
         sys.stdout, sys.stderr = streams
         self.session.streams = tuple(streams)

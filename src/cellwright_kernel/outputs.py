@@ -14,14 +14,15 @@ import os
 import select
 import threading
 from collections import OrderedDict
+from collections.abc import Callable
 from typing import Any
 
-from ipykernel.iostream import OutStream
+from ipykernel.iostream import IOPubThread, OutStream
 from jupyter_client.session import Session
 
 from cellwright_kernel.budget import Budget, HeldText, Limits, utf8_length
 
-__all__ = ["CappedOutStream", "CappedSession", "OutputGate"]
+__all__ = ["CappedOutStream", "CappedSession", "OutputGate", "PromptIOPubThread"]
 
 GATED = frozenset(
     {
@@ -72,12 +73,26 @@ class OutputGate:
         self.lock = threading.RLock()
 
 
+class PromptIOPubThread(IOPubThread):
+    """The thread that sends; what is handed over by itself is sent at once, not after everything that waits.
+
+    So a flush has reached the socket when it returns, even if the next statement ends the process.
+    """
+
+    def schedule(self, f: Callable[[], Any]) -> None:
+        if threading.current_thread() is self.thread:
+            f()
+        else:
+            super().schedule(f)
+
+
 class CappedOutStream(OutStream):
     """A stream that hands on only what its cell's account admits."""
 
     def __init__(self, gate: OutputGate, *args: Any, **kwargs: Any) -> None:
         self._gate = gate
         self._raw_lock = threading.Lock()
+        self._child_text = ""
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
         super().__init__(*args, **kwargs)
 
@@ -90,8 +105,7 @@ class CappedOutStream(OutStream):
         if not isinstance(string, str):
             raise TypeError(f"write() argument must be str, not {type(string)}")
         if not self._gate.in_owner:
-            # The captured descriptor leads to the kernel, whose account then covers its children as well.
-            _write_all(self.fileno(), string.encode("utf-8", "backslashreplace"))
+            self._write_from_child(string)
             return len(string)
         self.drain_raw()
         self._admit(string)
@@ -99,6 +113,7 @@ class CappedOutStream(OutStream):
 
     def flush(self) -> None:
         if not self._gate.in_owner:
+            self._write_from_child("", line_ended=True)
             return
         self.drain_raw()
         with self._gate.lock:
@@ -136,6 +151,16 @@ class CappedOutStream(OutStream):
         while self._should_watch:
             poller.poll()
             self.drain_raw()
+
+    def _write_from_child(self, text: str, *, line_ended: bool = False) -> None:
+        """In a child that user code forked: write whole lines to the captured descriptor.
+
+        That leads to the kernel, whose account then covers its children as well.
+        """
+        self._child_text += text
+        if line_ended or "\n" in text:
+            pending, self._child_text = self._child_text, ""
+            _write_all(self.fileno(), pending.encode("utf-8", "backslashreplace"))
 
     def _admit(self, text: str) -> None:
         if not text.isascii():
@@ -201,14 +226,15 @@ class CappedSession(Session):
             message["content"] = self._bounded_error(message["content"])
         return publish()
 
-    def release(self, parent: dict[str, Any]) -> dict[str, object]:
-        """Send what waited of the cell's output, and return its account."""
+    def release(self, parent: dict[str, Any], *, last: bool = False) -> dict[str, object]:
+        """Send what waited of the cell's output, and return its account; ``last`` when the cell has ended."""
         for stream in self.streams:
             stream.flush()
         with self.gate.lock:
             budget = self.gate.budget(parent)
             stream_name, marker, held = budget.release()
             report = budget.report()
+            budget.closed = budget.closed or last
         if marker:
             self._send_text(stream_name, marker, parent)
         for item in held:
@@ -232,7 +258,7 @@ class CappedSession(Session):
                 budget.drop(size - _content_size(smaller))
                 message["content"] = smaller
                 size = _content_size(smaller)
-            if not admitted and size > budget.capacity:
+            if not admitted and (budget.closed or size > budget.capacity):
                 budget.drop(size)
             elif not admitted:
                 budget.hold(publish, size)

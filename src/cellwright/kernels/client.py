@@ -65,8 +65,6 @@ class KernelClient:
         self._proofs: set[str] = set()
         self._idle_seen = anyio.Event()
         self._gone: str | None = None
-        self.drained = anyio.Event()
-        """Set when the kernel has ended and its last message was handed on."""
 
     async def run(
         self, *, task_status: anyio.abc.TaskStatus[dict[str, Any]] = anyio.TASK_STATUS_IGNORED
@@ -84,7 +82,6 @@ class KernelClient:
                 task_status.started(await self._prove())
         finally:
             self.close("the connection was closed")
-            self.drained.set()
             for socket in self._sockets.values():
                 socket.close(linger=0)
 
@@ -149,7 +146,6 @@ class KernelClient:
         # The sockets' buffers outlive the process, but nothing marks their end: quiet is the only sign.
         while await iopub.poll(int(QUIET_S * 1000)):
             await anyio.lowlevel.checkpoint()
-        self.drained.set()
 
     def close(self, reason: str) -> None:
         """End every wait for a reply with KernelGone, and refuse new requests."""

@@ -6,6 +6,7 @@ its owner hears of that by ``died`` and builds another. The process itself is ``
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
 import shutil
@@ -19,16 +20,17 @@ from pathlib import Path
 
 import anyio
 import anyio.abc
+import zmq.asyncio
 
 import cellwright_kernel
-from cellwright.errors import KernelError, KernelStartError
+from cellwright.errors import KernelError, KernelGone, KernelStartError
 from cellwright.kernels.client import KernelClient, new_context
 from cellwright.kernels.connections import create_connection
 from cellwright.kernels.forkchannel import ForkChannel
 from cellwright.kernels.interpreters import Interpreter
 from cellwright.kernels.kernel import Beginning, Kernel, KernelLaunch, OutputLimits, StartedBy, tend
 from cellwright.kernels.lastwords import LastWords
-from cellwright.kernels.processes import KernelProcess, raise_file_limit
+from cellwright.kernels.processes import KernelProcess, raise_file_limit, wanted
 
 __all__ = ["ForkServer"]
 
@@ -65,11 +67,11 @@ class ForkServer:
         self._start_timeout_s = start_timeout_s
         self._numbers = count(1)
         self._standby: deque[Kernel] = deque()
-        self._living = 0
-        self._nobody_left = anyio.Event()
+        self._living: set[int] = set()
+        self._one_ended = anyio.Event()
         self._launched = anyio.Event()
-        self._context = new_context()
-        self._last_words = LastWords()
+        self._context: zmq.asyncio.Context
+        self._last_words: LastWords
         self._channel: ForkChannel
         self._tasks: anyio.abc.TaskGroup
         self._lifeline: tuple[int, int]
@@ -92,7 +94,17 @@ class ForkServer:
         """
         raise_file_limit()
         self._directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self._context, self._last_words = new_context(), LastWords()
         process, host_end = self._spawn()
+        with wanted(process.pid):
+            await self._run(process, host_end, task_status)
+
+    async def _run(
+        self,
+        process: subprocess.Popen[bytes],
+        host_end: socket.socket,
+        task_status: anyio.abc.TaskStatus[None],
+    ) -> None:
         self._channel = ForkChannel(host_end)
         self._lifeline = os.pipe2(os.O_CLOEXEC)
         can_fork = False
@@ -118,16 +130,16 @@ class ForkServer:
         self._require_alive()
         try:
             with anyio.fail_after(self._start_timeout_s):
-                kernel = self._take_standby() or await self._fork(launch.directory, "fork")
-                await self._adopt(kernel, launch)
+                return await self._give_standby(launch) or await self._give_fork(launch)
         except TimeoutError:
             raise KernelStartError(
                 f"A kernel of {self.interpreter.python} did not answer within {self._start_timeout_s:g} s",
                 hint="Run `cellwright doctor`, or raise the setting start_timeout_s",
             ) from None
+        except KernelGone as error:
+            raise KernelStartError(f"The kernel ended before its session began: {error.message}") from error
         finally:
             self._launched.set()
-        return kernel
 
     def _spawn(self) -> tuple[subprocess.Popen[bytes], socket.socket]:
         host_end, server_end = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
@@ -151,6 +163,7 @@ class ForkServer:
                 )
             except OSError as error:
                 host_end.close()
+                self._last_words.close()
                 raise KernelStartError(f"{self.interpreter.python} could not be started: {error}") from error
             finally:
                 self._last_words.handed_over()
@@ -171,8 +184,8 @@ class ForkServer:
         while self._standby:
             tasks.start_soon(partial(self._standby.popleft().stop, grace_s=0))
         while self._living:
-            self._nobody_left = anyio.Event()
-            await self._nobody_left.wait()
+            self._one_ended = anyio.Event()
+            await self._one_ended.wait()
 
     async def _keep_standby(self, scope: anyio.CancelScope) -> None:
         while not scope.cancel_called and not self.died.is_set():
@@ -189,12 +202,19 @@ class ForkServer:
             # The session that was just given a kernel needs the processor more than the next one does.
             await anyio.sleep(REFILL_PAUSE_S)
 
-    def _take_standby(self) -> Kernel | None:
+    async def _give_standby(self, launch: KernelLaunch) -> Kernel | None:
         while self._standby:
             kernel = self._standby.popleft()
-            if kernel.process.exit is None:
+            # One that died while it waited, or dies now, is no reason to fail: there are others.
+            with contextlib.suppress(KernelGone):
+                await self._adopt(kernel, launch)
                 return kernel
         return None
+
+    async def _give_fork(self, launch: KernelLaunch) -> Kernel:
+        kernel = await self._fork(launch.directory, "fork")
+        await self._adopt(kernel, launch)
+        return kernel
 
     async def _fork(self, directory: Path, started_by: StartedBy) -> Kernel:
         connection = create_connection(directory)
@@ -233,12 +253,14 @@ class ForkServer:
         return kernel
 
     async def _tend(self, beginning: Beginning, *, task_status: anyio.abc.TaskStatus[Kernel]) -> None:
-        self._living += 1
+        self._living.add(beginning.process.pid)
         try:
-            await tend(beginning, task_status=task_status)
+            # Should the fork server die, its kernels become children of this process.
+            with wanted(beginning.process.pid):
+                await tend(beginning, task_status=task_status)
         finally:
-            self._living -= 1
-            self._nobody_left.set()
+            self._living.discard(beginning.process.pid)
+            self._one_ended.set()
 
     async def _adopt(self, kernel: Kernel, launch: KernelLaunch) -> None:
         content = {

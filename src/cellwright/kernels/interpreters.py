@@ -7,18 +7,20 @@ files and comes last on the path, so that whatever the project has installed its
 from __future__ import annotations
 
 import hashlib
+import os
 import shutil
 import subprocess
 import sys
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import IO, Literal
 
 import anyio
 import msgspec
 
 from cellwright.errors import KernelStartError
+from cellwright.kernels.processes import wanted
 
 __all__ = ["Interpreter", "find_project_python", "prepare_interpreter"]
 
@@ -153,17 +155,39 @@ async def _run(command: list[str], *, timeout_s: float, purpose: str) -> bytes:
     Raises:
         KernelStartError: it failed; the message starts with the purpose.
     """
+    with tempfile.TemporaryFile() as output, tempfile.TemporaryFile() as errors:
+        try:
+            # Blocking, so that nobody can take the child for a stranger before it is known.
+            process = subprocess.Popen(  # noqa: ASYNC220
+                command, stdin=subprocess.DEVNULL, stdout=output, stderr=errors
+            )
+        except OSError as error:
+            raise KernelStartError(f"{purpose}: {error}") from error
+        with wanted(process.pid):
+            status = await _finish(process, timeout_s)
+        if status:
+            told = _last(errors).strip() or f"it ended with status {status}"
+            raise KernelStartError(f"{purpose}: {told}", hint=f"Try `{' '.join(command)}`")
+        output.seek(0)
+        return output.read()
+
+
+async def _finish(process: subprocess.Popen[bytes], timeout_s: float) -> int:
+    """The exit status of a program, which is ended where it takes too long or nobody waits any more."""
+    pidfd = os.pidfd_open(process.pid)
     try:
-        with anyio.fail_after(timeout_s):
-            done = await anyio.run_process(command, check=False, stdin=subprocess.DEVNULL)
-    except TimeoutError:
-        raise KernelStartError(f"{purpose}: it took longer than {timeout_s:g} s") from None
-    except OSError as error:
-        raise KernelStartError(f"{purpose}: {error}") from error
-    if done.returncode:
-        told = done.stderr.decode("utf-8", "replace").strip()[-MAX_TOLD:]
-        raise KernelStartError(f"{purpose}: {told}", hint=f"Try `{' '.join(command)}`")
-    return done.stdout
+        with anyio.move_on_after(timeout_s):
+            await anyio.wait_readable(pidfd)
+    finally:
+        os.close(pidfd)
+        process.kill()
+        status = process.wait()
+    return status
+
+
+def _last(file: IO[bytes]) -> str:
+    file.seek(max(0, file.seek(0, os.SEEK_END) - MAX_TOLD))
+    return file.read().decode("utf-8", "replace")
 
 
 def _numbers(version: str) -> tuple[int, ...]:

@@ -84,6 +84,8 @@ class Kernel:
         self.directory = directory
         self._interrupt_by = interrupt_by
         self._ours = ours
+        self.over = anyio.Event()
+        """Set when the process has ended, its last message was handed on and its files are gone."""
 
     async def interrupt(self) -> None:
         """Interrupt the running cell and the subprocesses in the kernel's group."""
@@ -120,15 +122,14 @@ class Kernel:
             except (KernelGone, TimeoutError):
                 pass
         self.process.kill_tree("it was stopped")
-        ended = await self.process.wait()
+        await self.process.wait()
         below.kill()
-        return ended
+        return await self.wait()
 
     async def wait(self) -> Exit:
-        """How the process ended, once it has and its last message was handed on."""
-        ended = await self.process.wait()
-        await self.client.drained.wait()
-        return ended
+        """How the process ended, once everything about it is over."""
+        await self.over.wait()
+        return await self.process.wait()
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,7 +156,7 @@ async def tend(beginning: Beginning, *, task_status: anyio.abc.TaskStatus[Kernel
         KernelStartError: (to the starter) it ended before it answered.
     """
     process, client = beginning.process, beginning.client
-    answered = False
+    kernel: Kernel | None = None
     try:
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(process.watch)
@@ -163,7 +164,6 @@ async def tend(beginning: Beginning, *, task_status: anyio.abc.TaskStatus[Kernel
             try:
                 kernel = await _bring_up(beginning, tasks)
                 if kernel is not None:
-                    answered = True
                     task_status.started(kernel)
                     ended = await process.wait()
                     await client.drain()
@@ -174,7 +174,9 @@ async def tend(beginning: Beginning, *, task_status: anyio.abc.TaskStatus[Kernel
     finally:
         process.last_words.close()
         shutil.rmtree(beginning.directory, ignore_errors=True)
-    if not answered:
+        if kernel is not None:
+            kernel.over.set()
+    if kernel is None:
         raise _start_error(process)
 
 

@@ -16,6 +16,8 @@ from typing import Any
 
 import anyio
 import anyio.abc
+import anyio.lowlevel
+import zmq.asyncio
 from jupyter_client.kernelspec import KernelSpecManager, NoSuchKernel
 
 import cellwright_kernel
@@ -24,7 +26,7 @@ from cellwright.kernels.client import KernelClient, new_context
 from cellwright.kernels.connections import create_connection
 from cellwright.kernels.kernel import Beginning, Kernel, KernelLaunch, tend
 from cellwright.kernels.lastwords import LastWords
-from cellwright.kernels.processes import KernelProcess, raise_file_limit
+from cellwright.kernels.processes import KernelProcess, raise_file_limit, wanted
 
 __all__ = ["KernelspecLauncher", "installed_kernelspecs"]
 
@@ -49,14 +51,19 @@ class KernelspecLauncher:
         self.name = name
         self._environment = dict(environment)
         self._start_timeout_s = start_timeout_s
-        self._context = new_context()
+        self._context: zmq.asyncio.Context
+        self._living: set[int] = set()
         self._tasks: anyio.abc.TaskGroup | None = None
-        self.pids: set[int] = set()
-        """Processes that are being started, so that nobody takes them for strangers."""
+
+    @property
+    def pids(self) -> frozenset[int]:
+        """The kernels' processes, from their start on; children of this one."""
+        return frozenset(self._living)
 
     async def run(self, *, task_status: anyio.abc.TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
         """Hold the kernels' tasks until cancelled; then every kernel ends."""
         raise_file_limit()
+        self._context = new_context()
         try:
             async with anyio.create_task_group() as tasks:
                 self._tasks = tasks
@@ -74,8 +81,7 @@ class KernelspecLauncher:
         beginning = self._spawn(spec, launch)
         try:
             with anyio.fail_after(self._start_timeout_s):
-                self.pids.add(beginning.process.pid)
-                kernel: Kernel = await self._tasks.start(partial(tend, beginning))
+                kernel: Kernel = await self._tasks.start(self._tend, beginning)
         except TimeoutError:
             words = beginning.process.exit.last_words if beginning.process.exit is not None else ""
             raise KernelStartError(
@@ -83,9 +89,14 @@ class KernelspecLauncher:
                 + (f"\nIt printed last:\n{words}" if words else ""),
                 hint="Raise the setting start_timeout_s, or try the kernel in `jupyter console`",
             ) from None
-        finally:
-            self.pids.discard(beginning.process.pid)
         return kernel
+
+    async def _tend(self, beginning: Beginning, *, task_status: anyio.abc.TaskStatus[Kernel]) -> None:
+        try:
+            with wanted(beginning.process.pid):
+                await tend(beginning, task_status=task_status)
+        finally:
+            self._living.discard(beginning.process.pid)
 
     def _spawn(self, spec: Any, launch: KernelLaunch) -> Beginning:
         connection = create_connection(launch.directory)
@@ -107,6 +118,7 @@ class KernelspecLauncher:
             last_words.close()
             raise KernelStartError(f"Kernel {self.name!r} could not be started: {error}") from error
         last_words.handed_over()
+        self._living.add(process.pid)
         return Beginning(
             process=KernelProcess(
                 process.pid,

@@ -10,7 +10,7 @@ import contextlib
 import os
 import resource
 import signal
-from collections.abc import Awaitable, Callable, Collection
+from collections.abc import Awaitable, Callable, Collection, Iterator
 from pathlib import Path
 
 import anyio
@@ -19,7 +19,15 @@ from cellwright.kernels.exits import Exit, explain_exit
 from cellwright.kernels.lastwords import LastWords
 from cellwright_kernel import descendants
 
-__all__ = ["KernelProcess", "Survivors", "adopt_orphans", "raise_file_limit", "reap", "reap_strangers"]
+__all__ = [
+    "KernelProcess",
+    "Survivors",
+    "adopt_orphans",
+    "raise_file_limit",
+    "reap",
+    "reap_strangers",
+    "wanted",
+]
 
 
 class KernelProcess:
@@ -131,12 +139,29 @@ def adopt_orphans() -> None:
     descendants.become_subreaper()
 
 
-def reap_strangers(known: Collection[int]) -> list[int]:
+# Which children a process has is a fact about the process, so this is one list for all of it.
+_wanted: set[int] = set()
+
+
+@contextlib.contextmanager
+def wanted(pid: int) -> Iterator[None]:
+    """Keep a child from being taken for a stranger. Enter it before anything else can run."""
+    _wanted.add(pid)
+    try:
+        yield
+    finally:
+        _wanted.discard(pid)
+
+
+def reap_strangers(known: Collection[int] = ()) -> list[int]:
     """End and bury children of this process that are nobody's: what dead kernels left behind.
 
-    ``known`` must hold every child that is still wanted. Returns the numbers of the others.
+    Children that this package started are spared; ``known`` must hold those that others did and still want.
+    Returns the numbers of the rest.
     """
-    strangers = [pid for pid in descendants.children_of(os.getpid()) if pid not in known]
+    strangers = [
+        pid for pid in descendants.children_of(os.getpid()) if pid not in known and pid not in _wanted
+    ]
     for pid in strangers:
         descendants.kill_tree(pid)
         with contextlib.suppress(ChildProcessError):
