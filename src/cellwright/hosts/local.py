@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import fcntl
 import hashlib
-import json
 import os
 import subprocess
 import sys
 import tempfile
+import threading
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -164,9 +164,8 @@ def _start(paths: HostPaths) -> None:
             f"The host ended with code {code} before it listened: {_last_line(paths.log)}",
             hint=f"See {paths.log}, or run `cellwright doctor`",
         )
-    json.loads(line)
-    # The host is meant to outlive us: this keeps Python from warning about a child nobody waited for.
-    process.returncode = 0
+    # The host is meant to outlive us; if it does not, somebody must take note of its end.
+    threading.Thread(target=process.wait, name="cellwright-host-end", daemon=True).start()
 
 
 def _last_line(log: Path) -> str:

@@ -193,7 +193,9 @@ class Host:
             kernel, interpreter = await self._launchers.launch(request.kind, launch, options)
         runner = KernelRunner(request.kernel_id, kernel, self._required_options, self._report)
         self._runners[request.kernel_id] = runner
-        await self._tasks.start(self._run_kernel, runner)
+        # Shielded: an engine that goes away now must leave a kernel that is known, or none.
+        with anyio.CancelScope(shield=True):
+            await self._tasks.start(self._run_kernel, runner)
         return protocol.KernelReady(
             pid=kernel.process.pid,
             started_by=kernel.started_by,
