@@ -252,12 +252,12 @@ class CappedSession(Session):
         with self.gate.lock:
             budget = self.gate.budget(message["parent_header"])
             size = _content_size(message["content"]) + buffer_bytes
-            admitted = budget.admit_message(size)
-            if not admitted and size > budget.capacity and "data" in message["content"]:
+            if size > budget.capacity and "data" in message["content"]:
                 smaller = _without_large(message["content"], budget)
                 budget.drop(size - _content_size(smaller))
                 message["content"] = smaller
                 size = _content_size(smaller)
+            admitted = budget.admit_message(size)
             if not admitted and (budget.closed or size > budget.capacity):
                 budget.drop(size)
             elif not admitted:

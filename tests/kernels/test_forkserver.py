@@ -22,6 +22,7 @@ from cellwright.kernels.forkserver import ForkServer
 from cellwright.kernels.interpreters import Interpreter
 from cellwright.kernels.kernel import OutputLimits
 from cellwright.kernels.processes import reap_strangers
+from cellwright_kernel import descendants
 
 pytestmark = pytest.mark.anyio
 
@@ -114,9 +115,9 @@ async def test_cancelling_a_fork_server_ends_everything_it_started(make_server: 
 async def test_bad_requests_are_refused_and_the_next_one_is_served(server: Any, launch_on: Any) -> None:
     channel = server._channel
     with pytest.raises(KernelStartError, match="3 descriptors, not 0"):
-        await channel.fork({"connection_file": "x", "max_bytes": 1, "max_messages": 1}, ())
+        await channel.fork({"connection_file": "x", "max_bytes": 1, "max_messages": 1}, (), timeout_s=20)
     with pytest.raises(KernelStartError, match="KeyError"):
-        await channel.fork({}, (0, 0, 0))
+        await channel.fork({}, (0, 0, 0), timeout_s=20)
     socket.send_fds(channel._socket, [b"not json"], [])
     await (await launch_on(server)).stop(grace_s=0)
 
@@ -130,6 +131,21 @@ async def test_a_kernel_that_cannot_start_says_what_it_printed(server: Any, shor
     ):
         await server._fork(directory, "fork")
     assert not directory.exists()
+
+
+async def test_a_fork_server_that_does_not_answer_is_a_start_error(make_server: Any, launch_on: Any) -> None:
+    server = await make_server(standby=0)
+    async with serving(server):
+        os.kill(server.pid, signal.SIGSTOP)
+        server._start_timeout_s = 0.2
+        with pytest.raises(KernelStartError, match=r"did not answer within 0.2 s"):
+            await launch_on(server)
+        os.kill(server.pid, signal.SIGCONT)
+        server._start_timeout_s = 20
+        kernel = await launch_on(server)  # and the fork that nobody waited for was ended
+        with anyio.fail_after(20):
+            while set(descendants.children_of(server.pid)) != {kernel.process.pid}:
+                await anyio.lowlevel.checkpoint()
 
 
 async def test_an_interpreter_without_ipykernel_is_a_start_error_with_its_last_words(tmp_path: Path) -> None:
@@ -162,7 +178,8 @@ async def test_memory_is_counted_for_the_whole_tree(kernel: Any, run_cell: Any) 
     assert alone - before > 60_000_000
     child = "import subprocess, sys; p = subprocess.Popen([sys.executable, '-c', {!r}], stdout=-1); p.stdout.read(1)"
     await run_cell(
-        kernel, child.format("x = bytearray(100_000_000); print(1, flush=True); import time; time.sleep(1000)")
+        kernel,
+        child.format("x = bytearray(100_000_000); print(1, flush=True); import time; time.sleep(1000)"),
     )
     assert kernel.process.memory_bytes() - alone > 60_000_000
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
+import anyio
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -98,6 +99,16 @@ async def test_an_oversize_display_without_small_forms_gets_a_stand_in(kernel: A
         display["data"]
     )
     assert "display dropped (text/plain" in str(result["data"])
+
+
+async def test_output_goes_on_live_after_an_oversize_display(kernel: Any) -> None:
+    live = anyio.Event()
+    kernel.client.on_message = lambda message: live.set() if b"progress" in message.content else None
+    code = "display({'image/png': 'x' * 3_000_000}, raw=True)\nprint('prog' + 'ress', flush=True)\n"
+    kernel.client.execute(code + "import time; time.sleep(1000)", message_id="m")
+    with anyio.fail_after(20):
+        await live.wait()
+        await kernel.interrupt()
 
 
 async def test_a_figure_after_a_flood_is_kept(kernel: Any, run_cell: Any) -> None:

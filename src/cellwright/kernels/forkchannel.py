@@ -76,18 +76,21 @@ class ForkChannel:
             for waiting in (*self._forks.values(), *self._ends.values()):
                 waiting.settled.set()
 
-    async def fork(self, request: dict[str, Any], fds: Sequence[int]) -> Forked:
+    async def fork(self, request: dict[str, Any], fds: Sequence[int], *, timeout_s: float) -> Forked:
         """A new process, which will become the kernel that the request describes.
 
         Raises:
-            KernelStartError: the fork server is gone or refused.
+            KernelStartError: the fork server is gone, refused or does not answer.
         """
         self._last_id += 1
         request_id = self._last_id
         waiting = self._forks[request_id] = _Waiting()
         try:
-            await self._send({"op": "fork", "id": request_id, **request}, fds)
-            await waiting.settled.wait()
+            with anyio.fail_after(timeout_s):
+                await self._send({"op": "fork", "id": request_id, **request}, fds)
+                await waiting.settled.wait()
+        except TimeoutError:
+            raise KernelStartError(f"The fork server did not answer within {timeout_s:g} s") from None
         finally:
             # A fork that is answered after its caller has gone finds nobody here, and is ended.
             del self._forks[request_id]

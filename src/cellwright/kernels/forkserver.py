@@ -23,7 +23,7 @@ import anyio.abc
 import zmq.asyncio
 
 import cellwright_kernel
-from cellwright.errors import KernelError, KernelGone, KernelStartError
+from cellwright.errors import KernelGone, KernelStartError
 from cellwright.kernels.client import KernelClient, new_context
 from cellwright.kernels.connections import create_connection
 from cellwright.kernels.forkchannel import ForkChannel
@@ -129,12 +129,12 @@ class ForkServer:
         """A kernel for a session: one that stood by, or a new fork."""
         self._require_alive()
         try:
-            with anyio.fail_after(self._start_timeout_s):
-                return await self._give_standby(launch) or await self._give_fork(launch)
+            return await self._give_standby(launch) or await self._give_fork(launch)
         except TimeoutError:
             raise KernelStartError(
-                f"A kernel of {self.interpreter.python} did not answer within {self._start_timeout_s:g} s",
-                hint="Run `cellwright doctor`, or raise the setting start_timeout_s",
+                f"A kernel of {self.interpreter.python} did not enter its session "
+                f"within {self._start_timeout_s:g} s",
+                hint="Raise the setting start_timeout_s",
             ) from None
         except KernelGone as error:
             raise KernelStartError(f"The kernel ended before its session began: {error.message}") from error
@@ -177,27 +177,27 @@ class ForkServer:
             self.died.set()
 
     async def _serve(self, tasks: anyio.abc.TaskGroup) -> None:
-        with anyio.CancelScope() as refilling:
-            tasks.start_soon(self._keep_standby, refilling)
-            await self.died.wait()
-            refilling.cancel()
+        tasks.start_soon(self._keep_standby)
+        await self.died.wait()
         while self._standby:
-            tasks.start_soon(partial(self._standby.popleft().stop, grace_s=0))
+            self._standby.popleft().process.kill_tree("its fork server ended")
         while self._living:
             self._one_ended = anyio.Event()
             await self._one_ended.wait()
 
-    async def _keep_standby(self, scope: anyio.CancelScope) -> None:
-        while not scope.cancel_called and not self.died.is_set():
+    async def _keep_standby(self) -> None:
+        while not self.died.is_set():
             self._launched = anyio.Event()
             while len(self._standby) < self._standby_wanted and not self.died.is_set():
                 try:
-                    with anyio.fail_after(self._start_timeout_s):
-                        kernel = await self._fork(self._directory / f"s{next(self._numbers)}", "standby")
-                except (KernelError, TimeoutError) as error:
+                    kernel = await self._fork(self._directory / f"s{next(self._numbers)}", "standby")
+                except KernelStartError as error:
                     log.warning("standby_kernel_failed", extra={"reason": str(error)})
                     break
-                self._standby.append(kernel)
+                if self.died.is_set():
+                    kernel.process.kill_tree("its fork server ended")
+                else:
+                    self._standby.append(kernel)
             await self._launched.wait()
             # The session that was just given a kernel needs the processor more than the next one does.
             await anyio.sleep(REFILL_PAUSE_S)
@@ -228,6 +228,7 @@ class ForkServer:
                     "max_messages": self._limits.max_messages,
                 },
                 (last_words.write_fd, ready_write, self._lifeline[0]),
+                timeout_s=self._start_timeout_s,
             )
         except BaseException:
             os.close(ready_read)
@@ -248,6 +249,7 @@ class ForkServer:
             directory=directory,
             started_by=started_by,
             ready=partial(_ready_byte, ready_read),
+            start_timeout_s=self._start_timeout_s,
         )
         kernel: Kernel = await self._tasks.start(self._tend, beginning)
         return kernel
@@ -290,8 +292,9 @@ class ForkServer:
 
     def _start_error(self) -> KernelStartError:
         words = self._last_words.text
+        how = "ended" if self.died.is_set() else f"took more than {self._start_timeout_s:g} s"
         return KernelStartError(
-            f"The fork server of {self.interpreter.python} could not fork within {self._start_timeout_s:g} s"
+            f"The fork server of {self.interpreter.python} {how} before it could fork"
             + (f"\nIt printed last:\n{words}" if words else ""),
             hint="Run `cellwright doctor` to check the interpreter",
         )

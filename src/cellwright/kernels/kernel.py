@@ -141,8 +141,9 @@ class Beginning:
     directory: Path
     started_by: StartedBy
     ready: Callable[[], Awaitable[None]]
-    """Returns when the kernel listens; raises KernelStartError where it never will."""
+    """Returns when the kernel listens."""
 
+    start_timeout_s: float
     interrupt_by: Literal["message", "signal"] = "message"
     ours: bool = True
 
@@ -153,7 +154,7 @@ async def tend(beginning: Beginning, *, task_status: anyio.abc.TaskStatus[Kernel
     Cancelled at any time, it ends the kernel's whole tree and removes its directory.
 
     Raises:
-        KernelStartError: (to the starter) it ended before it answered.
+        KernelStartError: (to the starter) it ended, or was ended at its deadline, before it answered.
     """
     process, client = beginning.process, beginning.client
     kernel: Kernel | None = None
@@ -181,15 +182,10 @@ async def tend(beginning: Beginning, *, task_status: anyio.abc.TaskStatus[Kernel
 
 
 async def _bring_up(beginning: Beginning, tasks: anyio.abc.TaskGroup) -> Kernel | None:
-    """The kernel, or None where its process ended first."""
+    """The kernel, or None where its process or its time ended first."""
     process, client = beginning.process, beginning.client
-    with anyio.CancelScope() as starting:
-
-        async def give_up_at_end() -> None:
-            await process.wait()
-            starting.cancel()
-
-        tasks.start_soon(give_up_at_end)
+    with anyio.move_on_after(beginning.start_timeout_s) as starting:
+        tasks.start_soon(_cancel_at_end, process, starting)
         await beginning.ready()
         info = await tasks.start(client.run)
         return Kernel(
@@ -201,7 +197,14 @@ async def _bring_up(beginning: Beginning, tasks: anyio.abc.TaskGroup) -> Kernel 
             interrupt_by=beginning.interrupt_by,
             ours=beginning.ours,
         )
+    if process.exit is None:
+        process.expect_end(f"it did not answer within {beginning.start_timeout_s:g} s")
     return None
+
+
+async def _cancel_at_end(process: KernelProcess, scope: anyio.CancelScope) -> None:
+    await process.wait()
+    scope.cancel()
 
 
 async def _make_sure_it_ended(process: KernelProcess) -> None:
@@ -215,6 +218,6 @@ def _start_error(process: KernelProcess) -> KernelStartError:
     told = process.exit.message if process.exit is not None else "it does not end"
     words = process.exit.last_words if process.exit is not None else ""
     return KernelStartError(
-        f"The kernel ended before it answered. {told}" + (f"\nIt printed last:\n{words}" if words else ""),
-        hint="Run `cellwright doctor` to check the interpreter",
+        f"The kernel did not start. {told}" + (f"\nIt printed last:\n{words}" if words else ""),
+        hint="Run `cellwright doctor`, or raise the setting start_timeout_s",
     )

@@ -77,18 +77,8 @@ class KernelspecLauncher:
         """A new kernel, started from cold. Output limits are the engine's to keep."""
         if self._tasks is None:
             raise KernelStartError(f"The launcher of {self.name!r} does not run")
-        spec = _find_spec(self.name)
-        beginning = self._spawn(spec, launch)
-        try:
-            with anyio.fail_after(self._start_timeout_s):
-                kernel: Kernel = await self._tasks.start(self._tend, beginning)
-        except TimeoutError:
-            words = beginning.process.exit.last_words if beginning.process.exit is not None else ""
-            raise KernelStartError(
-                f"Kernel {self.name!r} did not answer within {self._start_timeout_s:g} s"
-                + (f"\nIt printed last:\n{words}" if words else ""),
-                hint="Raise the setting start_timeout_s, or try the kernel in `jupyter console`",
-            ) from None
+        beginning = self._spawn(_find_spec(self.name), launch)
+        kernel: Kernel = await self._tasks.start(self._tend, beginning)
         return kernel
 
     async def _tend(self, beginning: Beginning, *, task_status: anyio.abc.TaskStatus[Kernel]) -> None:
@@ -130,6 +120,7 @@ class KernelspecLauncher:
             directory=launch.directory,
             started_by="spawn",
             ready=anyio.lowlevel.checkpoint,
+            start_timeout_s=self._start_timeout_s,
             interrupt_by="message" if spec.interrupt_mode == "message" else "signal",
             ours=False,
         )
