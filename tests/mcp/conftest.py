@@ -9,7 +9,6 @@ from typing import Any
 import anyio
 import pytest
 from anyio.abc import ByteReceiveStream, ByteSendStream
-from mcp import Client
 from mcp.client._transport import TransportStreams
 from mcp.shared.message import SessionMessage
 from mcp.types import CallToolResult, ImageContent, TextContent, jsonrpc_message_adapter
@@ -17,6 +16,7 @@ from tests.engine.conftest import end_host, open_at
 
 from cellwright import Engine
 from cellwright.mcp import Face, Pace
+from mcp import Client
 
 Connect = Callable[..., AbstractAsyncContextManager[Client]]
 
@@ -76,7 +76,7 @@ class Wire:
         self._open = self._connect()
         return await self._open.__aenter__()
 
-    async def __aexit__(self, *exc: Any) -> bool | None:
+    async def __aexit__(self, *exc: object) -> bool | None:
         assert self._open is not None
         return await self._open.__aexit__(*exc)
 

@@ -1,8 +1,9 @@
 from __future__ import annotations
 
 import pytest
-from mcp import Client
 from tests.mcp.conftest import ask, new_session, read
+
+from mcp import Client
 
 pytestmark = pytest.mark.anyio
 

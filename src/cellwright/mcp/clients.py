@@ -41,11 +41,17 @@ class Client:
     names: dict[str, frozenset[str]] = field(default_factory=dict)
     """The names in each session that it knows of."""
 
+    aliases: dict[str, str] = field(default_factory=dict)
+    """Session ids by the names it gave them, in dialects where a client names notebooks."""
+
     followed: dict[str, ServerSession] = field(default_factory=dict)
     """Resources it subscribed to by the handshake-era call, and where to tell it."""
 
+    reach: ServerSession | None = None
+    """How to reach it outside of a call, for a client of the handshake era that has asked for anything."""
+
     log_level: LoggingLevel | None = None
-    log_to: ServerSession | None = None
+    """The weight from which it wants log messages; it gets none before it says so."""
 
     def worked_with(self, session_id: str) -> None:
         self.sessions.pop(session_id, None)
@@ -58,13 +64,13 @@ class Client:
 
     async def log(self, level: LoggingLevel, data: Any) -> None:
         """Send a log message, if the client asked for messages of this weight."""
-        if self.log_to is None or self.log_level is None:
+        if self.reach is None or self.log_level is None:
             return
         if _LEVELS.index(level) >= _LEVELS.index(self.log_level):
             with warnings.catch_warnings():
                 # Deprecated by the newest protocol, and still what earlier clients ask for.
                 warnings.simplefilter("ignore", MCPDeprecationWarning)
-                await self.log_to.send_log_message(level, data, logger="cellwright")
+                await self.reach.send_log_message(level, data, logger="cellwright")
 
 
 class Clients:

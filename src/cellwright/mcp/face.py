@@ -15,11 +15,15 @@ from anyio.abc import ByteReceiveStream, ByteSendStream
 from mcp.server.lowlevel.server import NotificationOptions
 from mcp.server.mcpserver import MCPServer
 from mcp.server.runner import serve_dual_era_loop
+from mcp.server.subscriptions import InMemorySubscriptionBus
+from mcp.server.transport_security import TransportSecuritySettings
+from starlette.applications import Starlette
 
 from cellwright.engine import Engine
 from cellwright.mcp.calls import Shared
-from cellwright.mcp.clients import Clients
+from cellwright.mcp.clients import Client, Clients
 from cellwright.mcp.knowledge import Knowledge
+from cellwright.mcp.notifying import Notifier
 from cellwright.mcp.pace import Pace
 from cellwright.mcp.server import DIALECTS, build_server
 from cellwright.mcp.wire import message_streams
@@ -36,7 +40,10 @@ class Face:
         self._transports: set[Clients] = set()
         language = "typescript" if dialect == "srcbook" else engine.settings.default_language
         self._shared = Shared(engine, Knowledge(engine), pace or Pace(), language)
-        self.server: MCPServer[Clients] = build_server(self._shared, self._transport, dialect=dialect)
+        self._bus = InMemorySubscriptionBus()
+        self.server: MCPServer[Clients] = build_server(
+            self._shared, self._bus, self._transport, dialect=dialect
+        )
 
     @asynccontextmanager
     async def _transport(self, _: MCPServer[Clients]) -> AsyncIterator[Clients]:
@@ -68,5 +75,9 @@ class Face:
 
     async def run(self, *, task_status: anyio.abc.TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
         """Tell clients what happens in the engine, until cancelled."""
-        task_status.started()
-        await anyio.sleep_forever()
+        shared = self._shared
+        notifier = Notifier(shared.engine, shared.knowledge, self._bus, self._clients, shared.pace)
+        await notifier.run(task_status=task_status)
+
+    def _clients(self) -> list[Client]:
+        return [client for transport in self._transports for client in transport]

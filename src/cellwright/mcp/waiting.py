@@ -7,14 +7,18 @@ cancels stops it; a client that goes away does not.
 from __future__ import annotations
 
 import time
+import warnings
 from collections.abc import Awaitable, Callable, Sequence
 
 import anyio
+from mcp.types import LOG_LEVEL_META_KEY
 from starlette.requests import ClientDisconnect
 
-from cellwright.engine import Execution
+from cellwright.engine import Event, Execution
 from cellwright.mcp.calls import Call
+from cellwright.mcp.notifying import log_entry
 from cellwright.mcp.rendering import last_line
+from mcp import MCPDeprecationWarning
 
 __all__ = ["run_and_wait", "wait_for"]
 
@@ -35,8 +39,12 @@ async def wait_for(call: Call, executions: list[Execution], *, wait_ms: int | No
     """Wait for executions, telling progress; stop them if the client cancels its call."""
     wait_s = call.shared.pace.wait_s if wait_ms is None else wait_ms / 1_000
     try:
-        with anyio.move_on_after(wait_s):
-            await _follow(call, executions)
+        async with anyio.create_task_group() as tasks:
+            if executions and LOG_LEVEL_META_KEY in (call.context.request_context.meta or {}):
+                tasks.start_soon(_forward_log, call, executions[0].session_id)
+            with anyio.move_on_after(wait_s):
+                await _follow(call, executions)
+            tasks.cancel_scope.cancel()
     except anyio.get_cancelled_exc_class():
         with anyio.move_on_after(_CANCEL_GRACE_S, shield=True):
             if await _was_cancelled(call):
@@ -63,6 +71,18 @@ async def _tell_progress(call: Call, executions: list[Execution], place: int, el
     said = last_line(execution)
     message = f"{about}{execution.state} for {elapsed_s:.0f} s" + (f": {said}" if said else "")
     await call.context.report_progress(round(elapsed_s, 3), message=message)
+
+
+async def _forward_log(call: Call, session_id: str) -> None:
+    """Send what happens as log messages on the call's own stream, as the newest protocol has it."""
+    with call.engine.subscribe(session_id) as events:
+        async for event in events:
+            if isinstance(event, Event):
+                level, data = log_entry(event)
+                with warnings.catch_warnings():
+                    warnings.simplefilter("ignore", MCPDeprecationWarning)
+                    sending = call.context.session.send_log_message(level, data, logger="cellwright")
+                await sending
 
 
 async def _was_cancelled(call: Call) -> bool:

@@ -1,0 +1,255 @@
+"""The tools of jlab-mcp."""
+
+from __future__ import annotations
+
+import shutil
+import socket
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import anyio
+import psutil
+from pydantic import Field
+
+from cellwright.engine import Engine, Execution, Session
+from cellwright.mcp.arguments import Arguments, Content, SessionId
+from cellwright.mcp.calls import CHANGES, DESTROYS, READS, Call, Definition, Reply, data_reply
+from cellwright.mcp.dialects.indices import LONG_MS, cell_at
+from cellwright.mcp.replies import execution_reply
+from cellwright.mcp.tools_cells import (
+    AddAndRun,
+    ExecuteCell,
+    UpdateCell,
+    cell_add_and_run,
+    cell_execute,
+    cell_update,
+)
+from cellwright.mcp.tools_notebooks import CreateNotebook, OpenNotebook, notebook_create, notebook_open
+from cellwright.mcp.waiting import run_and_wait
+
+__all__ = ["JLAB_STATUS_URI", "JLAB_TOOLS", "status"]
+
+JLAB_STATUS_URI = "jlab-mcp://server/status"
+_GPU_QUERY = "index,name,memory.used,memory.total,utilization.gpu,temperature.gpu"
+_GPU_TIMEOUT_S = 10
+
+
+class StartNew(Arguments):
+    experiment_name: str = Field(min_length=1, max_length=2_000)
+
+
+async def start_new_notebook(call: Call, args: StartNew) -> Reply:
+    """Start a kernel and create a notebook for an experiment."""
+    created = await notebook_create(call, CreateNotebook(name=args.experiment_name))
+    session = call.engine.session((created.data or {})["session_id"])
+    await session.delete_cell("problem")  # this system's cells count from an empty notebook
+    return data_reply(_started(session), call)
+
+
+class StartExisting(Arguments):
+    notebook_path: str = Field(min_length=1, max_length=4_000)
+
+
+async def start_notebook(call: Call, args: StartExisting) -> Reply:
+    """Open an existing notebook, with its kernel if that is still alive. Nothing is run."""
+    opened = await notebook_open(call, OpenNotebook(path=args.notebook_path))
+    session = call.engine.session((opened.data or {})["session_id"])
+    await session.resume()
+    return data_reply(_started(session), call)
+
+
+def _started(session: Session) -> dict[str, Any]:
+    where = {"job_id": "local", "hostname": socket.gethostname()}
+    return {"session_id": session.id, "notebook_path": str(session.path), **where}
+
+
+class ExecuteCode(Arguments):
+    session_id: SessionId = None
+    code: Content
+
+
+async def execute_code(call: Call, args: ExecuteCode) -> Reply:
+    """Run code and add it to the notebook as a cell."""
+    return await cell_add_and_run(
+        call, AddAndRun(session_id=args.session_id, content=args.code, timeout=LONG_MS)
+    )
+
+
+class OfCell(Arguments):
+    session_id: SessionId = None
+    cell_index: int = Field(description="From 0; below 0 from the end")
+
+
+async def run_cell(call: Call, args: OfCell) -> Reply:
+    """Run an existing cell again."""
+    session = call.session(args.session_id)
+    cell = cell_at(session, args.cell_index)
+    return await cell_execute(call, ExecuteCell(session_id=session.id, cell_id=cell.id, timeout=LONG_MS))
+
+
+class EditCell(OfCell):
+    code: Content
+
+
+async def edit_cell(call: Call, args: EditCell) -> Reply:
+    """Replace a code cell and run it."""
+    session = call.session(args.session_id)
+    cell = cell_at(session, args.cell_index)
+    await cell_update(call, UpdateCell(session_id=session.id, cell_id=cell.id, content=args.code))
+    return await cell_execute(call, ExecuteCell(session_id=session.id, cell_id=cell.id, timeout=LONG_MS))
+
+
+class AddMarkdown(Arguments):
+    session_id: SessionId = None
+    markdown: Content
+
+
+async def add_markdown(call: Call, args: AddMarkdown) -> Reply:
+    """Add a Markdown cell at the end."""
+    session = call.session(args.session_id)
+    cell = await session.add_cell(args.markdown, "markdown")
+    return Reply(f"Added markdown cell at index {session.document.index(cell.id)}")
+
+
+class EditMarkdown(OfCell):
+    markdown: Content
+
+
+async def edit_markdown(call: Call, args: EditMarkdown) -> Reply:
+    """Replace a Markdown cell."""
+    session = call.session(args.session_id)
+    cell = cell_at(session, args.cell_index)
+    await session.edit_cell(cell.id, args.markdown)
+    return Reply(f"Edited markdown cell at index {session.document.index(cell.id)}")
+
+
+async def delete_cell(call: Call, args: OfCell) -> Reply:
+    """Delete a cell."""
+    session = call.session(args.session_id)
+    cell = cell_at(session, args.cell_index)
+    await session.delete_cell(cell.id)
+    return Reply(f"Deleted cell {args.cell_index}; {len(session.document)} are left")
+
+
+class OfSession(Arguments):
+    session_id: SessionId = None
+
+
+async def interrupt_kernel(call: Call, args: OfSession) -> Reply:
+    """Stop what runs; the kernel keeps its state."""
+    session = call.session(args.session_id)
+    await session.interrupt()
+    return Reply(f"Kernel interrupted for session {session.id}")
+
+
+async def shutdown_session(call: Call, args: OfSession) -> Reply:
+    """Stop the kernel; the notebook is saved. Only when the user asks for it."""
+    session = call.session(args.session_id)
+    await session.suspend()
+    await session.save()
+    return Reply(f"Session {session.id} shutdown successfully. Notebook saved at {session.path}")
+
+
+class Scratch(Arguments):
+    code: Content
+
+
+async def execute_scratch(call: Call, args: Scratch) -> Reply:
+    """Run code on a temporary kernel that is gone afterwards."""
+    directory = Path(tempfile.mkdtemp(prefix="cellwright-scratch-"))
+    session = await call.engine.create("scratch", directory=directory)
+    try:
+
+        async def submit() -> Sequence[Execution]:
+            return [await session.execute_code(args.code, timeout_s=call.shared.pace.wait_s)]
+
+        executions = await run_and_wait(call, submit, wait_ms=None)
+        return await execution_reply(call, session, executions, response_format="text", max_tokens=None)
+    finally:
+        with anyio.CancelScope(shield=True):
+            await call.engine.delete(session.id, remove_file=True)
+            await anyio.to_thread.run_sync(lambda: shutil.rmtree(directory, ignore_errors=True))
+        call.client.forget(session.id)
+
+
+class Nothing(Arguments):
+    pass
+
+
+async def ping(call: Call, _: Nothing) -> Reply:
+    """Check that the server answers."""
+    kernels = [
+        {"id": session.id, "name": session.language, "state": "busy" if session.runs.live else "idle"}
+        for session in call.engine.sessions("active")
+    ]
+    return data_reply(
+        {
+            "status": "ok",
+            "healthy": True,
+            "hostname": socket.gethostname(),
+            "active_sessions": len(kernels),
+            "kernels": kernels,
+        },
+        call,
+    )
+
+
+async def check_resources(call: Call, _: Nothing) -> Reply:
+    """CPU, memory and GPU use of this machine."""
+    memory = psutil.virtual_memory()
+    load = psutil.getloadavg()
+    megabyte = 1024 * 1024
+    found = {
+        "cpu": {"count": psutil.cpu_count(), "load_1m": load[0], "load_5m": load[1], "load_15m": load[2]},
+        "memory": {
+            "total_mb": memory.total // megabyte,
+            "used_mb": (memory.total - memory.available) // megabyte,
+            "available_mb": memory.available // megabyte,
+            "percent_used": memory.percent,
+        },
+        "gpu": await _gpus(),
+    }
+    return data_reply(found, call)
+
+
+async def _gpus() -> Any:
+    program = shutil.which("nvidia-smi")
+    if program is None:
+        return {"error": "nvidia-smi not found (no GPU)"}
+    with anyio.move_on_after(_GPU_TIMEOUT_S):
+        command = [program, f"--query-gpu={_GPU_QUERY}", "--format=csv,noheader,nounits"]
+        done = await anyio.run_process(command, check=False)
+        keys = _GPU_QUERY.split(",")
+        rows = [line.split(",") for line in done.stdout.decode(errors="replace").splitlines()]
+        return [dict(zip(keys, (value.strip() for value in row), strict=False)) for row in rows]
+    return {"error": f"nvidia-smi did not answer within {_GPU_TIMEOUT_S} s"}
+
+
+def status(engine: Engine) -> dict[str, Any]:
+    """What the resource ``jlab-mcp://server/status`` tells."""
+    sessions = engine.sessions("active")
+    listed = {
+        session.id: {"kernel_id": session.id, "notebook_path": str(session.path)} for session in sessions
+    }
+    server = {"job_id": "local", "hostname": socket.gethostname(), "healthy": True}
+    return {"server": server, "active_sessions": len(sessions), "sessions": listed}
+
+
+_SESSION = ("session_id",)
+JLAB_TOOLS = (
+    Definition(start_new_notebook, StartNew, CHANGES),
+    Definition(start_notebook, StartExisting, CHANGES),
+    Definition(execute_code, ExecuteCode, CHANGES, asks_for=_SESSION),
+    Definition(run_cell, OfCell, CHANGES, asks_for=_SESSION),
+    Definition(edit_cell, EditCell, CHANGES, asks_for=_SESSION),
+    Definition(add_markdown, AddMarkdown, CHANGES, asks_for=_SESSION),
+    Definition(edit_markdown, EditMarkdown, CHANGES, asks_for=_SESSION),
+    Definition(delete_cell, OfCell, DESTROYS, asks_for=_SESSION),
+    Definition(interrupt_kernel, OfSession, DESTROYS, asks_for=_SESSION),
+    Definition(shutdown_session, OfSession, DESTROYS, asks_for=_SESSION),
+    Definition(execute_scratch, Scratch, CHANGES),
+    Definition(ping, Nothing, READS),
+    Definition(check_resources, Nothing, READS),
+)

@@ -1,0 +1,230 @@
+"""The tools of Monadic Chat's notebook apps: notebooks by timestamped file name, cells by place, cells in batches."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Annotated, Any, Literal
+
+from pydantic import BeforeValidator, Field
+
+from cellwright.engine import Execution, Session
+from cellwright.mcp.arguments import Arguments, Content
+from cellwright.mcp.calls import CHANGES, DESTROYS, READS, Call, Definition, Reply, data_reply
+from cellwright.mcp.dialects.indices import LONG_MS, cell_at
+from cellwright.mcp.outputs import parts_of
+from cellwright.mcp.rendering import executions_text
+from cellwright.mcp.tools_notebooks import CreateNotebook, notebook_create
+from cellwright.mcp.waiting import run_and_wait
+from cellwright.notebook import Cell
+
+__all__ = ["MONADIC_TOOLS"]
+
+_MAX_TEXT = 4_000
+FileName = Annotated[
+    str,
+    Field(
+        min_length=1,
+        max_length=1_000,
+        description="As create_jupyter_notebook returned it, with its timestamp",
+    ),
+]
+
+
+class NewCell(Arguments):
+    cell_type: Literal["code", "markdown"] = "code"
+    source: Content
+
+
+def _read_cells(value: Any) -> Any:
+    """Cells as models send them: a list, or the JSON of one; with the older keys type and content, too."""
+    value = json.loads(value) if isinstance(value, str) else value
+    if not isinstance(value, list):
+        return value
+    names = {"type": "cell_type", "content": "source"}
+    return [
+        {names.get(key, key): held for key, held in cell.items()} if isinstance(cell, dict) else cell
+        for cell in value
+    ]
+
+
+Cells = Annotated[list[NewCell], BeforeValidator(_read_cells), Field(min_length=1, max_length=1_000)]
+
+
+class CreateFile(Arguments):
+    filename: str = Field(min_length=1, max_length=1_000)
+
+
+async def create_jupyter_notebook(call: Call, args: CreateFile) -> Reply:
+    """Create a notebook. The reply has the file name to use from now on, with its timestamp."""
+    session = await _create(call, args.filename)
+    return Reply(f"Notebook created: {session.path.name}")
+
+
+class CreateAndPopulate(CreateFile):
+    cells: Cells
+    run: bool = True
+    escaped: bool = False
+
+
+async def create_and_populate_jupyter_notebook(call: Call, args: CreateAndPopulate) -> Reply:
+    """Create a notebook with cells and run them, in one call."""
+    session = await _create(call, args.filename)
+    return await _add(
+        call, session, args.cells, run=args.run, before=f"Notebook created: {session.path.name}"
+    )
+
+
+async def _create(call: Call, filename: str) -> Session:
+    created = await notebook_create(call, CreateNotebook(name=filename.removesuffix(".ipynb")))
+    session = call.engine.session((created.data or {})["session_id"])
+    await session.delete_cell("problem")  # this system's cells count from an empty notebook
+    return session
+
+
+class AddCells(Arguments):
+    filename: FileName
+    cells: Cells
+    run: bool = True
+    escaped: bool = False
+
+
+async def add_jupyter_cells(call: Call, args: AddCells) -> Reply:
+    """Add cells {cell_type, source} at the end and run them."""
+    return await _add(call, call.session(args.filename), args.cells, run=args.run)
+
+
+async def _add(call: Call, session: Session, cells: list[NewCell], *, run: bool, before: str = "") -> Reply:
+    added = [await session.add_cell(cell.source, cell.cell_type) for cell in cells]
+    said = f"{len(added)} cells added to {session.path.name} at index {session.document.index(added[0].id)}"
+    code = [cell for cell in added if cell.runs]
+    if not run or not code:
+        return Reply("\n".join(filter(None, [before, said])))
+
+    async def submit() -> Sequence[Execution]:
+        return [await session.execute(cell.id, timeout_s=LONG_MS / 1_000) for cell in code]
+
+    executions = await run_and_wait(call, submit, wait_ms=None)
+    text, images = executions_text(executions)
+    return Reply("\n".join(filter(None, [before, said, text])), images)
+
+
+class OfCell(Arguments):
+    filename: FileName
+    index: int = Field(description="From 0")
+
+
+async def delete_jupyter_cell(call: Call, args: OfCell) -> Reply:
+    """Delete a cell."""
+    session = call.session(args.filename)
+    cell = cell_at(session, args.index)
+    await session.delete_cell(cell.id)
+    return Reply(f"Cell {args.index} deleted from {session.path.name}; {len(session.document)} are left")
+
+
+class UpdateCell(OfCell):
+    content: Content
+    cell_type: Literal["code", "markdown"] | None = None
+
+
+async def update_jupyter_cell(call: Call, args: UpdateCell) -> Reply:
+    """Replace a cell's content."""
+    session = call.session(args.filename)
+    cell = cell_at(session, args.index)
+    if args.cell_type is None or args.cell_type == cell.kind:
+        await session.edit_cell(cell.id, args.content)
+    else:
+        place = session.document.index(cell.id)
+        await session.add_cell(args.content, args.cell_type, position=place)
+        await session.delete_cell(cell.id)
+    return Reply(f"Cell {args.index} updated in {session.path.name}")
+
+
+class OfFile(Arguments):
+    filename: FileName
+
+
+async def get_jupyter_cells_with_results(call: Call, args: OfFile) -> Reply:
+    """All cells with their results and errors."""
+    session = call.session(args.filename, reads=True)
+    await session.refresh()
+    return data_reply({"filename": session.path.name, "cells": _with_results(session)}, call)
+
+
+def _with_results(session: Session) -> list[dict[str, Any]]:
+    return [{"index": index, **_result(cell)} for index, cell in enumerate(session.cells)]
+
+
+def _result(cell: Cell) -> dict[str, Any]:
+    about: dict[str, Any] = {"type": cell.kind, "source": cell.source}
+    parts = parts_of(cell.outputs)
+    error = next((output for output in cell.outputs if output.get("output_type") == "error"), None)
+    if error is not None:
+        traceback = next(part.text for part in parts if part.kind == "error")
+        about |= {"has_error": True, "error_type": error.get("ename"), "error_message": error.get("evalue")}
+        return {**about, "traceback": traceback[-_MAX_TEXT:]}
+    if parts:
+        about |= {
+            "has_error": False,
+            "outputs": [part.text[:_MAX_TEXT] or f"[{part.mime}]" for part in parts],
+        }
+    return about
+
+
+class Nothing(Arguments):
+    pass
+
+
+async def list_jupyter_notebooks(call: Call, _: Nothing) -> Reply:
+    """All notebooks by their full file names."""
+    listed = [
+        {"filename": session.path.name, "cells": len(session.document), "state": session.state}
+        for session in call.engine.sessions()
+    ]
+    return data_reply({"notebooks": listed}, call)
+
+
+class ExecuteAndFix(Arguments):
+    filename: FileName
+    max_retries: int = Field(default=3, ge=1, le=100)
+
+
+async def execute_and_fix_jupyter_cells(call: Call, args: ExecuteAndFix) -> Reply:
+    """Run all cells; the first that fails is returned with its error, to be mended with update_jupyter_cell."""
+    session = call.session(args.filename)
+
+    async def submit() -> Sequence[Execution]:
+        return await session.execute_all(timeout_s=LONG_MS / 1_000)
+
+    executions = await run_and_wait(call, submit, wait_ms=None)
+    running = next((execution for execution in executions if not execution.done), None)
+    failed = next((execution for execution in executions if execution.done and not execution.ok), None)
+    if failed is not None and failed.cell_id is not None:
+        return data_reply(_failed(session, failed, failed.cell_id, args.max_retries), call)
+    if running is not None:
+        return data_reply({"status": "running", "execution_id": running.id, "next": "execution_wait"}, call)
+    return data_reply({"status": "success", "message": "All cells executed successfully."}, call)
+
+
+def _failed(session: Session, failed: Execution, cell_id: str, max_retries: int) -> dict[str, Any]:
+    cell = session.cell(cell_id)
+    over = failed.record.attempt >= max_retries
+    return {
+        "status": "max_retries_reached" if over else "error_found",
+        "cell_index": session.document.index(cell.id),
+        **_result(cell),
+        "retry_count": failed.record.attempt,
+        "max_retries": max_retries,
+    }
+
+
+MONADIC_TOOLS = (
+    Definition(create_jupyter_notebook, CreateFile, CHANGES),
+    Definition(create_and_populate_jupyter_notebook, CreateAndPopulate, CHANGES),
+    Definition(add_jupyter_cells, AddCells, CHANGES),
+    Definition(delete_jupyter_cell, OfCell, DESTROYS),
+    Definition(update_jupyter_cell, UpdateCell, CHANGES),
+    Definition(get_jupyter_cells_with_results, OfFile, READS),
+    Definition(list_jupyter_notebooks, Nothing, READS),
+    Definition(execute_and_fix_jupyter_cells, ExecuteAndFix, CHANGES),
+)

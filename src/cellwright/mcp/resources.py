@@ -1,0 +1,200 @@
+"""What can be read of sessions by address: state, history, context, exports, and every output in full.
+
+Listed one by one, since clients do not look at templates. Reads the engine and changes nothing.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+from typing import Any
+
+from mcp.server.lowlevel.helper_types import ReadResourceContents
+from mcp.server.mcpserver.exceptions import ResourceError, ResourceNotFoundError
+from mcp.types import Resource, ResourceTemplate
+
+from cellwright.engine import Engine, Execution, Session
+from cellwright.errors import CellwrightError, UnknownCell, UnknownExecution, UnknownSession
+from cellwright.mcp.budget import cut_tail
+from cellwright.mcp.cellstates import cell_states
+from cellwright.mcp.context import context_of
+from cellwright.mcp.knowledge import Knowledge
+from cellwright.mcp.outputs import output_payload, parts_of
+from cellwright.mcp.tools_notebooks import about_session
+from cellwright.mcp.tools_reading import exported
+from cellwright.mcp.uris import Address, cell_output_uri, read_address, session_uri
+
+__all__ = ["Resources"]
+
+_MOST_LISTED = 1_000
+_HISTORY = 200
+_JSON = "application/json"
+_VIEWS = {
+    "state": "Cells with sources, states and output sizes",
+    "history": "Executions, newest first",
+    "context": "Imports, functions, variables, cells with states, last error",
+}
+_TEMPLATES = {
+    "state": _VIEWS["state"],
+    "history": _VIEWS["history"],
+    "context": _VIEWS["context"],
+    "export/{format}": "The notebook as ipynb, json or markdown",
+    "cells/{cell_id}/outputs/{index}": "One output that a cell shows now, in full",
+    "executions/{execution_id}/outputs/{index}": "One output of one execution, in full",
+}
+
+
+class Resources:
+    """The resources of a face."""
+
+    def __init__(self, engine: Engine, knowledge: Knowledge) -> None:
+        self._engine = engine
+        self._knowledge = knowledge
+
+    def templates(self) -> list[ResourceTemplate]:
+        return [
+            ResourceTemplate(
+                uri_template=f"notebook://session/{{session_id}}/{path}",
+                name=path.partition("/")[0],
+                description=description,
+                mime_type=_JSON if path in _VIEWS else None,
+            )
+            for path, description in _TEMPLATES.items()
+        ]
+
+    def listed(self) -> list[Resource]:
+        """What there is now, newest sessions first, within a bound."""
+        found: list[Resource] = []
+        for session in reversed(self._engine.sessions()):
+            found += [
+                Resource(
+                    uri=session_uri(session.id, view),
+                    name=f"{session.name} {view}",
+                    description=description,
+                    mime_type=_JSON,
+                )
+                for view, description in _VIEWS.items()
+            ]
+            found += _outputs_listed(session)
+            if len(found) >= _MOST_LISTED:
+                break
+        return found[:_MOST_LISTED]
+
+    async def read(self, uri: str) -> ReadResourceContents | None:
+        """The content of one of our addresses; none for an address that is not ours.
+
+        Raises:
+            ResourceNotFoundError: it is ours, and there is no such thing.
+        """
+        address = read_address(uri)
+        if address is None:
+            if uri.startswith("notebook://"):
+                known = ", ".join(template.uri_template for template in self.templates())
+                raise ResourceNotFoundError(f"There is no resource {uri}. There are: {known}")
+            return None
+        try:
+            return await self._content(address)
+        except (UnknownSession, UnknownCell, UnknownExecution) as error:
+            raise ResourceNotFoundError(str(error)) from error
+        except CellwrightError as error:
+            raise ResourceError(str(error)) from error
+
+    async def _content(self, address: Address) -> ReadResourceContents:
+        session = self._engine.session(address.session_id)
+        match address.view:
+            case "state":
+                return _as_json(_state(session))
+            case "history":
+                history = await self._engine.history(session.id, outputs=False)
+                newest = [_past(execution) for execution in reversed(history[-_HISTORY:])]
+                return _as_json({"session_id": session.id, "total": len(history), "executions": newest})
+            case "context":
+                return _as_json(await context_of(self._knowledge, session))
+            case "export":
+                mime = "text/markdown" if address.item == "markdown" else _JSON
+                return ReadResourceContents(exported(session, address.item), mime)
+            case "cell":
+                return _output(session.cell(address.item).outputs, address.index)
+            case "execution":
+                return _output(self._execution(session, address.item).outputs, address.index)
+
+    def _execution(self, session: Session, execution_id: str) -> Execution:
+        execution = self._engine.execution(execution_id)
+        if execution.session_id != session.id:
+            raise UnknownExecution(f"Session {session.id} has no execution {execution_id!r}")
+        return execution
+
+
+def _outputs_listed(session: Session) -> list[Resource]:
+    return [
+        Resource(
+            uri=cell_output_uri(session.id, cell.id, part.index),
+            name=f"{session.name} {cell.id} output {part.index}",
+            description=f"{part.kind} of: {cut_tail(cell.source, 60)}",
+            mime_type=part.mime,
+            size=part.size,
+        )
+        for cell in session.cells
+        for part in parts_of(cell.outputs)
+    ]
+
+
+def _state(session: Session) -> dict[str, Any]:
+    cells = session.cells
+    states = cell_states(session, cells)
+    return {
+        **about_session(session),
+        "running": [execution.id for execution in session.runs.live],
+        "cells": [
+            {
+                "id": cell.id,
+                "type": cell.kind,
+                "state": states[cell.id],
+                "version": cell.version,
+                "content": cell.source,
+                "outputs": [
+                    {
+                        "mime": part.mime,
+                        "bytes": part.size,
+                        "uri": cell_output_uri(session.id, cell.id, part.index),
+                    }
+                    for part in parts_of(cell.outputs)
+                ],
+            }
+            for cell in cells
+        ],
+    }
+
+
+def _past(execution: Execution) -> dict[str, Any]:
+    record = execution.record
+    return {
+        "execution_id": record.id,
+        "cell_id": record.cell_id,
+        "status": record.state,
+        "generation": record.generation,
+        "attempt": record.attempt,
+        "queued_at": record.queued_at,
+        "started_at": record.started_at,
+        "ended_at": record.ended_at,
+        "source": record.source,
+        "error": record.error and {key: record.error.get(key) for key in ("ename", "evalue")},
+        "reason": record.reason,
+    }
+
+
+def _output(outputs: Any, index: int) -> ReadResourceContents:
+    if index >= len(outputs):
+        raise ResourceNotFoundError(f"There is no output {index}: there are {len(outputs)}")
+    mime, content = output_payload(outputs[index])
+    if mime.startswith("image/") and mime != "image/svg+xml":
+        try:
+            return ReadResourceContents(base64.b64decode(content), mime)
+        except (binascii.Error, ValueError):
+            return ReadResourceContents(content, "text/plain")
+    return ReadResourceContents(content, mime)
+
+
+def _as_json(data: dict[str, Any]) -> ReadResourceContents:
+    return ReadResourceContents(json.dumps(data, ensure_ascii=False), _JSON)

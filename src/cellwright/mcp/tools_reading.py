@@ -1,0 +1,240 @@
+"""Tools that read: a notebook within a budget, what is defined, what could be written next, and other formats."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Literal
+
+import anyio
+from pydantic import Field
+
+from cellwright.engine import Session
+from cellwright.engine.environment import notebook_language
+from cellwright.errors import KernelError, NotebookError
+from cellwright.mcp.arguments import Arguments, Content, MaxTokens, SessionId
+from cellwright.mcp.budget import CHARACTERS_PER_TOKEN
+from cellwright.mcp.calls import CHANGES, READS, Call, Definition, Reply, data_reply
+from cellwright.mcp.cellstates import cell_states
+from cellwright.mcp.context import context_of, fit_lists, inspected
+from cellwright.mcp.formats import (
+    check_size,
+    document_of,
+    read_json,
+    read_markdown,
+    to_ipynb,
+    to_json,
+    to_markdown,
+)
+from cellwright.mcp.needs import check_language, needs
+from cellwright.mcp.outputs import size
+from cellwright.mcp.paths import within
+from cellwright.mcp.reading import find_text, outline, section
+from cellwright.mcp.tools_notebooks import about_session
+from cellwright.mcp.uris import session_uri
+from cellwright.notebook import Document, DocumentReplaced, write_atomically
+
+__all__ = ["READING_TOOLS", "exported"]
+
+_READ_TOKENS = 2_000
+_EXPORT_TOKENS = 10_000
+_SUFFIXES = {"json": ".json", "markdown": ".md", "ipynb": ".ipynb"}
+
+
+class ReadNotebook(Arguments):
+    session_id: SessionId = None
+    cell_id: str | None = Field(
+        default=None, max_length=300, description="This cell, or a heading's whole section"
+    )
+    query: str | None = Field(
+        default=None, min_length=1, max_length=1_000, description="Search sources and outputs"
+    )
+    include_outputs: bool = True
+    max_tokens: MaxTokens = None
+
+
+async def notebook_read(call: Call, args: ReadNotebook) -> Reply:
+    """Read a notebook: its outline (a line a cell), a section or cell, or search hits."""
+    session = call.session(args.session_id, reads=True)
+    await session.refresh()
+    cells = session.cells
+    tokens = args.max_tokens or _READ_TOKENS
+    head = f"session {session.id} | {session.name} | {session.state} | generation {session.generation} | {len(cells)} cells"
+    states = cell_states(session, cells)
+    if args.query is not None:
+        text = find_text(cells, args.query, max_tokens=tokens)
+    elif args.cell_id is not None:
+        session.cell(args.cell_id)
+        text = section(
+            session.id, cells, states, args.cell_id, outputs=args.include_outputs, max_tokens=tokens
+        )
+    else:
+        text = outline(cells, states, max_tokens=tokens)
+    return Reply(f"{head}\n{text}" if text else head)
+
+
+class GetContext(Arguments):
+    session_id: SessionId = None
+    max_tokens: MaxTokens = None
+
+
+async def session_context(call: Call, args: GetContext) -> Reply:
+    """What you may have forgotten: notebook name, imports, functions, variables, cells with states, last error."""
+    session = call.session(args.session_id, reads=True)
+    about = await context_of(call.shared.knowledge, session, max_tokens=args.max_tokens)
+    return data_reply(about, call)
+
+
+class InspectKernel(Arguments):
+    session_id: SessionId = None
+    query: str | None = Field(default=None, max_length=200, description="Only names with this in them")
+    packages: bool = False
+    max_tokens: MaxTokens = None
+
+
+async def kernel_inspect(call: Call, args: InspectKernel) -> Reply:
+    """Variables (type, shape, value), functions and modules in the live kernel."""
+    session = _awake(call.session(args.session_id, reads=True))
+    found = await session.inspect(packages=args.packages)
+    about = inspected(found)
+    if args.packages:
+        about["packages"] = list(found.packages)
+    if args.query:
+        wanted = args.query.lower()
+        about = {
+            kind: [entry for entry in entries if wanted in entry.lower()] for kind, entries in about.items()
+        }
+    where = {
+        "session_id": session.id,
+        "generation": session.generation,
+        "python": found.python,
+        "cwd": found.cwd,
+    }
+    return data_reply(fit_lists({**where, **about}, args.max_tokens or _READ_TOKENS), call)
+
+
+def _awake(session: Session) -> Session:
+    """The session, if there is a kernel to ask; asking must not start one."""
+    if session.state != "active":
+        raise KernelError(
+            f"Session {session.id} is suspended: there is no kernel to ask",
+            hint="session_context has what was last known; session_resume starts a new, empty kernel",
+        )
+    return session
+
+
+class CompleteCode(Arguments):
+    session_id: SessionId = None
+    code: Content
+    cursor: int | None = Field(default=None, ge=0, description="Offset; default: end")
+    max_tokens: MaxTokens = None
+
+
+async def kernel_complete(call: Call, args: CompleteCode) -> Reply:
+    """What could stand at the cursor."""
+    session = _awake(call.session(args.session_id, reads=True))
+    if args.cursor is not None and args.cursor > len(args.code):
+        raise NotebookError(
+            f"There is no position {args.cursor} in the code", hint=f"Give one from 0 to {len(args.code)}"
+        )
+    completion = await session.complete(args.code, args.cursor)
+    about = {"matches": list(completion.matches), "start": completion.start, "end": completion.end}
+    return data_reply(fit_lists({"session_id": session.id, **about}, args.max_tokens or _READ_TOKENS), call)
+
+
+class ExportNotebook(Arguments):
+    session_id: SessionId = None
+    format: Literal["json", "markdown", "html", "pdf", "ipynb", "src.md"] = "json"
+    include_outputs: bool = True
+    path: str | None = Field(
+        default=None, max_length=4_000, description="Write a new file instead of replying with it"
+    )
+    max_tokens: MaxTokens = None
+
+
+async def notebook_export(call: Call, args: ExportNotebook) -> Reply:
+    """Export as json, markdown or ipynb."""
+    session = call.session(args.session_id, reads=True)
+    await session.refresh()
+    text = exported(session, args.format, outputs=args.include_outputs)
+    if args.path is not None:
+        path = within(call.engine.settings.root, args.path)
+        await anyio.to_thread.run_sync(_write_new, path, text, _SUFFIXES[args.format])
+        return Reply(f"session {session.id}: {args.format} written to {path} ({size(len(text))})")
+    if len(text) > (args.max_tokens or _EXPORT_TOKENS) * CHARACTERS_PER_TOKEN:
+        uri = session_uri(session.id, f"export/{args.format}")
+        return Reply(
+            f"session {session.id}: the {args.format} export has {size(len(text))}, more than max_tokens allows. "
+            f"Give a path to write it to a file, read {uri}, raise max_tokens, or set include_outputs=false"
+        )
+    return Reply(text)
+
+
+def exported(session: Session, form: str, *, outputs: bool = True) -> str:
+    """A session's notebook in another format.
+
+    Raises:
+        NeedsMore: this version does not write that format.
+    """
+    match form:
+        case "ipynb":
+            return to_ipynb(session.document, outputs=outputs)
+        case "json":
+            return to_json(session.cells, name=session.name, language=session.language, outputs=outputs)
+        case "markdown":
+            return to_markdown(session.cells, language=session.language, outputs=outputs)
+        case _:
+            part = {"html": "the page writer", "pdf": "the PDF writer"}.get(form, "the Srcbook format")
+            raise needs(f"format {form!r}", part, "format='markdown' or format='ipynb'")
+
+
+def _write_new(path: Path, text: str, suffix: str) -> None:
+    if path.suffix != suffix:
+        raise NotebookError(
+            f"{path.name!r} does not end in {suffix}", hint=f"Give a path that ends in {suffix}"
+        )
+    if path.exists():
+        raise NotebookError(f"{path} is already there", hint="Give the path of a new file")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_atomically(path, text.encode())
+
+
+class ImportNotebook(Arguments):
+    content: Content
+    format: Literal["json", "markdown", "ipynb", "src.md"] = "json"
+    name: str | None = Field(default=None, min_length=1, max_length=2_000)
+
+
+async def notebook_import(call: Call, args: ImportNotebook) -> Reply:
+    """Make a notebook and session from json, markdown or ipynb. Nothing is run."""
+    max_cells = call.engine.settings.max_cells
+    title: str | None = None
+    match args.format:
+        case "ipynb":
+            document = Document.from_bytes(args.content.encode(), name="The imported notebook")
+        case "json" | "markdown":
+            draft = read_json(args.content) if args.format == "json" else read_markdown(args.content)
+            if isinstance(draft, Document):
+                document = draft
+            else:
+                title = draft.title
+                check_language(draft.language or "python")
+                document = document_of(draft, language=draft.language or "python", max_cells=max_cells)
+        case _:
+            raise needs("format 'src.md'", "the Srcbook format", "format='markdown'")
+    check_size(document, max_cells=max_cells)
+    language = notebook_language(document)
+    check_language(language)
+    session = await call.engine.create(args.name or title or "imported notebook", language=language)
+    call.client.worked_with(session.id)
+    await session.apply([DocumentReplaced(document.to_bytes().decode(), {})])
+    return data_reply({**about_session(session), "repairs": list(document.repairs)}, call)
+
+
+READING_TOOLS = (
+    Definition(notebook_read, ReadNotebook, READS),
+    Definition(session_context, GetContext, READS),
+    Definition(notebook_export, ExportNotebook, CHANGES, asks_for=("session_id",)),
+    Definition(notebook_import, ImportNotebook, CHANGES),
+    Definition(kernel_inspect, InspectKernel, READS),
+    Definition(kernel_complete, CompleteCode, READS),
+)
