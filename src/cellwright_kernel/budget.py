@@ -16,7 +16,8 @@ from dataclasses import dataclass, field
 __all__ = ["Budget", "HeldMessage", "HeldText", "Limits", "utf8_length"]
 
 TAIL_PART = 4
-CHUNK_BYTES = 4096
+MAX_CHUNK_BYTES = 4096
+CHUNKS_PER_LIMIT = 32
 COUNTING_STEP = 1 << 20
 
 
@@ -191,12 +192,17 @@ class Budget:
         return f"\n[cellwright: output after the cell's end is dropped; limit max_output_bytes={self.limits.max_bytes:,}]\n"
 
     @property
+    def _chunk_bytes(self) -> int:
+        """How much text is held, and later evicted, as one: enough to be cheap, little enough to keep a tail."""
+        return max(1, min(MAX_CHUNK_BYTES, self.limits.max_bytes // CHUNKS_PER_LIMIT))
+
+    @property
     def _max_held(self) -> int:
         return max(0, self.limits.max_messages - self.passed_messages)
 
     def _hold_text(self, name: str, text: str, start: int) -> None:
         """Hold ``text[start:]``, of which no more is copied than can be kept."""
-        if not start and len(text) <= CHUNK_BYTES and text.isascii():
+        if not start and len(text) <= self._chunk_bytes and text.isascii():
             # By far the most common: a print after the limit. It must cost next to nothing.
             self._append(name, text, first=True)
             if self._held_bytes > self.capacity or len(self._held) > self._max_held:
@@ -208,14 +214,15 @@ class Budget:
         cut = utf8_length(text, start) - utf8_length(kept)
         if cut:
             self._lose(cut, 0 if kept else 1, "max_output_bytes", name)
-        for piece_start in range(0, len(kept), CHUNK_BYTES):
-            self._append(name, kept[piece_start : piece_start + CHUNK_BYTES], first=piece_start == 0)
+        for piece_start in range(0, len(kept), self._chunk_bytes):
+            piece = kept[piece_start : piece_start + self._chunk_bytes]
+            self._append(name, piece, first=piece_start == 0)
         self._evict()
 
     def _append(self, name: str, piece: str, *, first: bool) -> None:
         size = utf8_length(piece)
         last = self._held[-1] if self._held else None
-        if isinstance(last, HeldText) and last.name == name and last.size + size <= CHUNK_BYTES:
+        if isinstance(last, HeldText) and last.name == name and last.size + size <= self._chunk_bytes:
             last.parts.append(piece)
             last.size += size
             last.writes += first

@@ -78,11 +78,19 @@ async def test_what_subprocesses_and_raw_writes_say_arrives_in_order(kernel: Any
 import os, subprocess, sys
 os.system("echo one")
 print("two")
-os.write(1, "drei ü ".encode()[:-2]); os.write(1, "ü\\n".encode()[1:])
-subprocess.run(["echo", "four"])
-subprocess.run(["echo", "five"], stdout=sys.stdout)
+subprocess.run(["echo", "three"])
+subprocess.run(["echo", "four"], stdout=sys.stdout)
+for i in range(500):
+    os.write(1, f"raw {i}\\n".encode())
+    print("print", i)
 """
-    assert (await run_cell(kernel, code)).text() == "one\ntwo\ndrei ü\nfour\nfive\n"
+    expected = "one\ntwo\nthree\nfour\n" + "".join(f"raw {i}\nprint {i}\n" for i in range(500))
+    assert (await run_cell(kernel, code)).text() == expected
+
+
+async def test_a_character_written_in_pieces_arrives_whole(kernel: Any, run_cell: Any) -> None:
+    code = "import os, sys\nfor byte in 'ü🐍'.encode(): os.write(1, bytes([byte])); sys.stdout.flush()"
+    assert (await run_cell(kernel, code)).text() == "ü🐍"
 
 
 async def test_an_oversize_display_keeps_its_small_forms(kernel: Any, run_cell: Any) -> None:
@@ -226,3 +234,6 @@ def test_what_is_kept_is_how_the_output_began_and_ended(
     whole = "".join(text for _, text in written)
     assert whole.startswith(head)
     assert whole.endswith(tail)
+    if utf8_length(whole) > max_bytes:
+        # No more is given up than the chunk that did not fit and the pieces of characters at the cuts.
+        assert utf8_length(head + tail) >= max_bytes - 4 * max(1, max_bytes // 32) - 8
