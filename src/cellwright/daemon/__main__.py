@@ -21,6 +21,8 @@ from cellwright.settings.places import make_private
 _WAITING_CONNECTIONS = 128
 _PREDECESSOR_S = 60.0
 _LOCK_CHECK_S = 0.02
+# Importing leaves the greeter little time: the client that this daemon was started for is served before.
+_FIRST_GREETING_S = 0.1
 
 
 def main() -> int:
@@ -29,11 +31,17 @@ def main() -> int:
         sys.stderr.write(f"another daemon owns {paths.storage} and does not end\n")
         return 1
     listener = _listen(paths)
-    about = {"pid": os.getpid(), "version": cellwright.__version__, "started_at": time.time()}
+    about = {
+        "pid": os.getpid(),
+        "version": cellwright.__version__,
+        "started_at": time.time(),
+        "socket": paths.socket,
+    }
     _write(paths.about, json.dumps(about))
     greeter = Greeter(listener, about)
     greeter.start()
     _say_ready()
+    greeter.wait_for_first(_FIRST_GREETING_S)
     try:
         from cellwright.daemon.service import run_daemon  # noqa: PLC0415  # the heavy part, after listening
 

@@ -64,9 +64,14 @@ class Greeter:
         self._wake_reading, self._wake_writing = os.pipe2(os.O_CLOEXEC)
         self._thread = threading.Thread(target=self._run, name="greeter", daemon=True)
         self._greetings = Greetings()
+        self._greeted = threading.Event()
 
     def start(self) -> None:
         self._thread.start()
+
+    def wait_for_first(self, seconds: float) -> None:
+        """Wait until a client was greeted, but no longer than this."""
+        self._greeted.wait(seconds)
 
     def finish(self) -> list[Arrival]:
         """Stop accepting, and hand over every connection with what it said."""
@@ -114,6 +119,7 @@ class Greeter:
             if answer is not None:
                 _send(arrival, answer)
                 arrival.answered = answer["id"]
+            self._greeted.set()
 
 
 def _send(arrival: Arrival, message: dict[str, Any]) -> None:

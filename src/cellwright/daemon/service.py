@@ -23,6 +23,7 @@ import cellwright
 from cellwright.daemon.connections import Heard, Said, receive_arrival
 from cellwright.daemon.faces import Faces
 from cellwright.daemon.greeter import Arrival, Greeter
+from cellwright.daemon.listeners import Listener, ListenerWish
 from cellwright.daemon.logs import keep_log
 from cellwright.daemon.paths import DaemonPaths
 from cellwright.engine import Engine, open_engine
@@ -79,6 +80,7 @@ class Daemon:
         self._engine = engine
         self._faces = faces
         self._clients = 0
+        self._listeners: list[Listener] = []
         self._started_at = time.time()
         self._last_needed = time.monotonic()
         self._stopped = anyio.Event()
@@ -90,7 +92,8 @@ class Daemon:
         _log.info(
             "ready version=%s pid=%s storage=%s", cellwright.__version__, os.getpid(), self._paths.storage
         )
-        async with anyio.create_task_group() as tasks:
+        async with anyio.create_task_group() as self._tasks:
+            tasks = self._tasks
             tasks.start_soon(self._stop_on_signal)
             tasks.start_soon(self._end_when_idle)
             for arrival in arrivals:
@@ -131,6 +134,8 @@ class Daemon:
                 await _tell(stream, self.status())
             case "stop":
                 await self._stop(stream, hello)
+            case "serve":
+                await self._serve_http(stream, hello)
             case other:
                 await _tell(stream, {"error": f"This daemon does not know how to {other!r}"})
 
@@ -144,6 +149,35 @@ class Daemon:
             )
             return
         await face.serve(Heard(stream, arrival.said), Said(stream, arrival.answered))
+
+    async def _serve_http(self, stream: anyio.abc.SocketStream, hello: dict[str, Any]) -> None:
+        """Keep a port open for as long as who asked for it stays, or until the end of the daemon."""
+        try:
+            wish = ListenerWish.from_hello(hello)
+            listener = Listener.open(wish, self._engine, await self._faces.of(wish.dialect))
+        except CellwrightError as error:
+            await _tell(stream, {"error": error.message, "hint": error.hint})
+            return
+        if hello.get("detach"):
+            self._tasks.start_soon(self._keep_open, listener)
+            await _tell(stream, {"url": listener.url})
+            return
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(self._keep_open, listener)
+            await _tell(stream, {"url": listener.url})
+            with suppress(*_GONE):
+                while True:
+                    await stream.receive()
+            tasks.cancel_scope.cancel()
+
+    async def _keep_open(self, listener: Listener) -> None:
+        self._listeners.append(listener)
+        _log.info("listening url=%s", listener.url)
+        try:
+            await listener.run()
+        finally:
+            self._listeners.remove(listener)
+            _log.info("closed url=%s", listener.url)
 
     async def _stop(self, stream: anyio.abc.SocketStream, hello: dict[str, Any]) -> None:
         busy = self._busy(but=1)
@@ -169,6 +203,7 @@ class Daemon:
             "clients": self._clients - 1,
             "sessions": {kind: len(self._engine.sessions(kind)) for kind in ("active", "suspended")},
             "running": self._running(),
+            "listeners": [listener.url for listener in self._listeners],
             "unenforced": self._engine.settings.unenforced,
         }
 
@@ -179,6 +214,8 @@ class Daemon:
         """Why it cannot end now without anybody noticing; ``but`` so many clients that do not count."""
         if self._clients > but:
             return f"{self._clients - but} clients"
+        if self._listeners:
+            return f"listening on {self._listeners[0].url}"
         active = len(self._engine.sessions("active"))
         return f"{active} active sessions" if active else None
 

@@ -65,7 +65,8 @@ def connect(paths: DaemonPaths) -> socket.socket | None:
     """A connection to the living daemon, or none."""
     connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
-        connection.connect(paths.socket)
+        # Where it said it listens: a client that started us without our variables would look elsewhere.
+        connection.connect(read_about(paths).get("socket", paths.socket))
     except OSError:
         connection.close()
         return None

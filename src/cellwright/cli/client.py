@@ -1,0 +1,143 @@
+"""The command line as an MCP client of the daemon: one interface, no second API.
+
+The SDK takes a second to import, so it is imported when a verb really calls.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import anyio
+import anyio.abc
+import typer
+
+from cellwright.cli.exits import ExitCode, show_error
+from cellwright.daemon.hello import encode_hello
+from cellwright.daemon.paths import DaemonPaths
+from cellwright.daemon.starting import connect_or_start
+from cellwright.errors import CellwrightError
+from cellwright.settings.places import find_storage
+
+if TYPE_CHECKING:
+    from mcp.types import CallToolResult
+
+    from mcp import Client
+
+__all__ = ["Caller", "ToolRefused", "call_daemon", "daemon_paths", "open_daemon"]
+
+T = TypeVar("T")
+
+
+class ToolRefused(CellwrightError):
+    """A tool answered with an error."""
+
+    code = "tool_refused"
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """Calls tools of the daemon."""
+
+    client: Client
+
+    async def data(self, tool: str, **arguments: Any) -> dict[str, Any]:
+        """Call a tool that answers with data.
+
+        Raises:
+            ToolRefused: it answered with an error.
+        """
+        result = await self._call(tool, arguments)
+        if result.structured_content is None:
+            raise ToolRefused(
+                f"{tool} answered with text, not data", hint="Run `cellwright daemon stop` and try again"
+            )
+        return dict(result.structured_content)
+
+    async def text(self, tool: str, **arguments: Any) -> str:
+        """Call a tool that answers with text.
+
+        Raises:
+            ToolRefused: it answered with an error.
+        """
+        return _text_of(await self._call(tool, arguments))
+
+    async def resource(self, uri: str) -> str:
+        """Read a resource that is text."""
+        found = await self.client.read_resource(uri)
+        return "".join(getattr(content, "text", "") for content in found.contents)
+
+    async def _call(self, tool: str, arguments: dict[str, Any]) -> CallToolResult:
+        given = {name: value for name, value in arguments.items() if value is not None}
+        result = await self.client.call_tool(tool, given)
+        if result.is_error:
+            raise ToolRefused(_text_of(result))
+        return result
+
+
+def call_daemon(work: Callable[[Caller], Awaitable[T]]) -> T:
+    """Do some work with the daemon; what fails is said on stderr and ends the command."""
+    from mcp.shared.exceptions import MCPError  # noqa: PLC0415  # see the module's docstring
+
+    async def run() -> T:
+        async with _caller() as caller:
+            return await work(caller)
+
+    try:
+        return anyio.run(run)
+    except* CellwrightError as group:
+        error = _first(group)
+        show_error(error)
+        code = ExitCode.RUN_FAILED if isinstance(error, ToolRefused) else ExitCode.ENGINE_FAILED
+    except* MCPError as group:
+        show_error(ToolRefused(str(_first(group)), hint="See `cellwright daemon logs`"))
+        code = ExitCode.ENGINE_FAILED
+    except* KeyboardInterrupt:
+        code = ExitCode.INTERRUPTED
+    raise typer.Exit(code)
+
+
+def daemon_paths() -> DaemonPaths:
+    """Where the daemon of whoever works here has its files."""
+    return DaemonPaths(find_storage(os.getcwd()))  # noqa: PTH109
+
+
+def open_daemon() -> socket.socket:
+    """A connection to the daemon, started if need be."""
+    return connect_or_start(daemon_paths(), os.getcwd(), say=lambda line: typer.echo(line, err=True))  # noqa: PTH109
+
+
+@asynccontextmanager
+async def _caller() -> AsyncIterator[Caller]:
+    from mcp_types.version import LATEST_MODERN_VERSION  # noqa: PLC0415  # as above
+
+    from mcp import Client  # noqa: PLC0415  # see the module's docstring
+
+    async with Client(_socket_transport(), mode=LATEST_MODERN_VERSION) as client:
+        yield Caller(client)
+
+
+@asynccontextmanager
+async def _socket_transport() -> AsyncIterator[Any]:
+    from cellwright.mcp.wire import message_streams  # noqa: PLC0415  # see the module's docstring
+
+    connection = await anyio.to_thread.run_sync(open_daemon)
+    async with await anyio.abc.UNIXSocketStream.from_socket(connection) as stream:
+        await stream.send(encode_hello("mcp", dialect=None, directory=os.getcwd()))  # noqa: PTH109
+        async with message_streams(stream, stream) as streams:
+            yield streams
+
+
+def _text_of(result: CallToolResult) -> str:
+    return "\n".join(block.text for block in result.content if block.type == "text")
+
+
+def _first(group: BaseExceptionGroup[Any]) -> Any:
+    error: BaseException = group
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return error

@@ -1,0 +1,153 @@
+"""The verbs that run: ``exec``, ``wait`` and ``cancel``. They wait as long as it takes; Ctrl-C stops the cell."""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import Annotated, Any
+
+import anyio
+import typer
+
+from cellwright.cli.client import Caller, call_daemon
+from cellwright.cli.exits import ExitCode
+from cellwright.cli.verbs import AsJson, SessionArgument
+
+__all__ = ["add_verbs"]
+
+# A call to the daemon comes back after this long at the latest, so that an interrupt is noticed between calls too.
+_TURN_MS = 50_000
+_UNFINISHED = frozenset({"queued", "running"})
+_CANCEL_S = 15.0
+
+
+def add_verbs(app: typer.Typer) -> None:
+    """Give the command line its verbs for running cells."""
+    app.command("exec")(execute)
+    app.command()(wait)
+    app.command()(cancel)
+
+
+def execute(
+    session: SessionArgument,
+    cell: Annotated[str, typer.Argument(help="A cell's id, or `all`.")] = "all",
+    code: Annotated[
+        str | None, typer.Option("--code", help="Run this instead, leaving no cell; `-` reads it from stdin.")
+    ] = None,
+    timeout: Annotated[float, typer.Option(min=0.001, help="Seconds a cell may run.")] = 30.0,
+    detach: Annotated[bool, typer.Option("--detach", help="Print the execution's id and return.")] = False,  # noqa: FBT002  # typer's way to say a flag
+    as_json: AsJson = False,  # noqa: FBT002  # as above
+) -> None:
+    """Run a cell, all cells, or some code. Exits 0 if it ran well, else 1."""
+    source = sys.stdin.read() if code == "-" else code
+    target = {"cell_id": cell} if source is None else {"code": source}
+    tool = "cell_execute" if source is None else "scratch_run"
+    limits = {"timeout": max(1, round(timeout * 1_000)), "response_format": "json"}
+
+    async def run(caller: Caller) -> dict[str, Any]:
+        found = await caller.data(tool, session_id=session, **target, **limits, wait=0)
+        return found if detach else await _finished(caller, found)
+
+    _report(call_daemon(run), as_json=as_json, detached=detach)
+
+
+def wait(
+    execution: Annotated[str, typer.Argument(metavar="EXECUTION", help="An execution's id.")],
+    as_json: AsJson = False,  # noqa: FBT002  # as above
+) -> None:
+    """Wait for an execution and show what it put out. Exits 0 if it ran well, else 1."""
+
+    async def run(caller: Caller) -> dict[str, Any]:
+        return await _waited(caller, execution)
+
+    _report(call_daemon(run), as_json=as_json)
+
+
+def cancel(
+    execution: Annotated[str, typer.Argument(metavar="EXECUTION", help="An execution's id.")],
+    as_json: AsJson = False,  # noqa: FBT002  # as above
+) -> None:
+    """Stop an execution that runs or waits. Its kernel keeps its state."""
+
+    async def run(caller: Caller) -> dict[str, Any]:
+        await caller.text("execution_cancel", execution_id=execution)
+        return await caller.data("execution_wait", execution_id=execution, wait=0, response_format="json")
+
+    data = call_daemon(run)
+    typer.echo(json.dumps(data, ensure_ascii=False) if as_json else f"{execution} {data['status']}")
+
+
+async def _finished(caller: Caller, found: dict[str, Any]) -> dict[str, Any]:
+    """The same, once everything that was started is over. An interrupt stops it first."""
+    started = [one["execution_id"] for one in found.get("cells") or [found] if "execution_id" in one]
+    try:
+        done = [await _waited(caller, execution_id) for execution_id in started]
+    except anyio.get_cancelled_exc_class():
+        with anyio.move_on_after(_CANCEL_S, shield=True):
+            for execution_id in reversed(started):
+                await caller.text("execution_cancel", execution_id=execution_id)
+        raise
+    if "cells" not in found:
+        return done[0] if done else found
+    return _joined(found, done)
+
+
+def _joined(found: dict[str, Any], done: list[dict[str, Any]]) -> dict[str, Any]:
+    """Several cells as one, as ``cell_execute`` tells them, with each one's own result beside."""
+    durations = [one["duration_ms"] for one in done if one.get("duration_ms") is not None]
+    return {
+        **found,
+        "status": next((one["status"] for one in done if one["status"] != "ok"), "ok"),
+        "stdout": "".join(one["stdout"] for one in done),
+        "stderr": "".join(one["stderr"] for one in done),
+        "result": next((one["result"] for one in reversed(done) if one["result"] is not None), None),
+        "error": next((one["error"] for one in done if one["error"] is not None), None),
+        "outputs": [output for one in done for output in one["outputs"]],
+        "duration_ms": sum(durations) if durations else None,
+        "truncated": any(one["truncated"] for one in done),
+        "cells": done,
+    }
+
+
+async def _waited(caller: Caller, execution_id: str) -> dict[str, Any]:
+    while True:
+        found = await caller.data(
+            "execution_wait", execution_id=execution_id, wait=_TURN_MS, response_format="json"
+        )
+        if found["status"] not in _UNFINISHED:
+            return found
+
+
+def _report(found: dict[str, Any], *, as_json: bool, detached: bool = False) -> None:
+    runs: list[dict[str, Any]] = found.get("cells", [found])
+    if as_json:
+        typer.echo(json.dumps(found, ensure_ascii=False))
+    elif detached:
+        for run in runs:
+            typer.echo(run["execution_id"])
+    else:
+        for run in runs:
+            _show(run)
+    failed = not detached and any(run.get("status") != "ok" for run in runs)
+    raise typer.Exit(ExitCode.RUN_FAILED if failed else ExitCode.OK)
+
+
+def _show(run: dict[str, Any]) -> None:
+    """What a cell put out goes where it put it; how it ended goes to stderr."""
+    for text in (run.get("stdout"), run.get("result")):
+        if text:
+            typer.echo(text if isinstance(text, str) else json.dumps(text, ensure_ascii=False), nl=False)
+            if not str(text).endswith("\n"):
+                typer.echo()
+    if run.get("stderr"):
+        typer.echo(run["stderr"], err=True, nl=False)
+    error = run.get("error")
+    if isinstance(error, dict):
+        trace = error.get("traceback")
+        text = "\n".join(trace) if isinstance(trace, list) else trace
+        typer.echo(text or f"{error.get('ename')}: {error.get('evalue')}", err=True)
+    if run.get("status") != "ok":
+        reason = f": {run['reason']}" if run.get("reason") else ""
+        typer.echo(
+            f"error: {run.get('execution_id', 'the cell')} ended as {run.get('status')}{reason}", err=True
+        )

@@ -1,0 +1,218 @@
+"""The verbs for notebooks: each calls one tool of the daemon and shows what it answers."""
+
+from __future__ import annotations
+
+import json
+import sys
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from cellwright.cli.client import Caller, call_daemon
+from cellwright.cli.exits import ExitCode
+
+__all__ = ["add_verbs"]
+
+AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
+SessionArgument = Annotated[
+    str, typer.Argument(metavar="SESSION", help="A session's id, or its notebook's name.")
+]
+_MOST_TOKENS = 200_000
+_SUFFIXES = {".ipynb": "ipynb", ".md": "markdown", ".json": "json"}
+
+
+class CellType(StrEnum):
+    CODE = "code"
+    MARKDOWN = "markdown"
+
+
+class Filter(StrEnum):
+    ACTIVE = "active"
+    SUSPENDED = "suspended"
+    ALL = "all"
+
+
+def add_verbs(app: typer.Typer) -> None:
+    """Give the command line its verbs for notebooks."""
+    for verb in (new, add, show, delete, logs):
+        app.command()(verb)
+    app.command("list")(list_sessions)
+    app.command("export")(export)
+    app.command("import")(import_notebook)
+
+
+def new(
+    name: Annotated[str, typer.Argument(help="What the notebook is for.")],
+    language: Annotated[str | None, typer.Option(help="The language of its cells. [default: python]")] = None,
+    description: Annotated[str | None, typer.Option(help="More words for its first cell.")] = None,
+    as_json: AsJson = False,  # noqa: FBT002  # typer's way to say a flag
+) -> None:
+    """Create a notebook with a live kernel, and print its session's id."""
+    data = call_daemon(
+        lambda caller: caller.data("notebook_create", name=name, language=language, description=description)
+    )
+    _show(data, data["session_id"], as_json=as_json)
+    _note(f"notebook: {data.get('path', '')}")
+
+
+def add(
+    session: SessionArgument,
+    content: Annotated[
+        str | None, typer.Argument(help="The cell's content; `-`, or nothing, reads it from stdin.")
+    ] = None,
+    cell_type: Annotated[CellType, typer.Option("--type", help="What kind of cell.")] = CellType.CODE,
+    position: Annotated[int | None, typer.Option(help="Where, from 0. [default: at the end]")] = None,
+    as_json: AsJson = False,  # noqa: FBT002  # as above
+) -> None:
+    """Add a cell without running it, and print its id."""
+    text = sys.stdin.read() if content in (None, "-") else content
+    data = call_daemon(
+        lambda caller: caller.data(
+            "cell_add", session_id=session, content=text, type=cell_type.value, position=position
+        )
+    )
+    _show(data, data["cell_id"], as_json=as_json)
+
+
+def show(
+    session: SessionArgument,
+    cell: Annotated[str | None, typer.Argument(help="One cell, or a heading's whole section.")] = None,
+    query: Annotated[str | None, typer.Option(help="Only what has this in it.")] = None,
+    as_json: AsJson = False,  # noqa: FBT002  # as above
+) -> None:
+    """Show a notebook: a line for each cell, or one cell with its outputs."""
+
+    async def read(caller: Caller) -> dict[str, Any]:
+        if as_json:
+            return json.loads(  # type: ignore[no-any-return]  # the server's JSON
+                await caller.text(
+                    "notebook_export", session_id=session, format="json", max_tokens=_MOST_TOKENS
+                )
+            )
+        text = await caller.text(
+            "notebook_read", session_id=session, cell_id=cell, query=query, max_tokens=_MOST_TOKENS
+        )
+        return {"text": text}
+
+    data = call_daemon(read)
+    _show(data, data.get("text", ""), as_json=as_json)
+
+
+def list_sessions(
+    which: Annotated[Filter, typer.Option("--filter", help="Which sessions.")] = Filter.ALL,
+    as_json: AsJson = False,  # noqa: FBT002  # as above
+) -> None:
+    """List sessions with their notebooks."""
+    data = call_daemon(lambda caller: caller.data("notebook_list", filter=which.value))
+    lines = [
+        f"{found['session_id']}  {found['state']:<9}  {found['language']:<10}  {found['cells']:>4} cells  {found['path']}"
+        for found in data["sessions"]
+    ]
+    _show(data["sessions"], "\n".join(lines), as_json=as_json)
+    if not lines:
+        _note("no sessions; `cellwright new` makes one")
+
+
+def export(
+    session: SessionArgument,
+    form: Annotated[str | None, typer.Option("--format", help="ipynb, json, markdown, html or pdf.")] = None,
+    output: Annotated[Path | None, typer.Option("-o", "--output", help="Write here, not to stdout.")] = None,
+    outputs: Annotated[bool, typer.Option(help="Include what the cells put out.")] = True,  # noqa: FBT002  # as above
+    as_json: AsJson = False,  # noqa: FBT002  # as above
+) -> None:
+    """Write a notebook in another format. [default: as the output's name says, else ipynb]"""
+    chosen = form or _SUFFIXES.get(output.suffix if output is not None else "", "ipynb")
+
+    async def read(caller: Caller) -> str:
+        return await caller.text(
+            "notebook_export",
+            session_id=session,
+            format=chosen,
+            include_outputs=outputs,
+            max_tokens=_MOST_TOKENS,
+        )
+
+    text = call_daemon(read)
+    if output is not None:
+        _write(output, text)
+        _note(f"wrote {output}")
+    data = {"session_id": session, "format": chosen, "path": str(output) if output else None}
+    _show(data if output else {**data, "content": text}, "" if output else text, as_json=as_json)
+
+
+def import_notebook(
+    file: Annotated[Path, typer.Argument(help="The file to read; `-` is stdin.")],
+    form: Annotated[
+        str | None,
+        typer.Option("--format", help="ipynb, json or markdown. [default: as the file's name says]"),
+    ] = None,
+    name: Annotated[str | None, typer.Option(help="What the new notebook is for.")] = None,
+    as_json: AsJson = False,  # noqa: FBT002  # as above
+) -> None:
+    """Make a new notebook and session from a file. Nothing is run."""
+    chosen = form or _SUFFIXES.get(file.suffix)
+    if chosen is None:
+        _usage(f"cannot tell the format of {file}", "Give --format ipynb, json or markdown")
+    try:
+        content = sys.stdin.read() if str(file) == "-" else file.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        _usage(
+            f"cannot read {file}: {getattr(error, 'strerror', None) or error}", "Name a text file that exists"
+        )
+    title = name or (file.stem if str(file) != "-" else None)
+    data = call_daemon(
+        lambda caller: caller.data("notebook_import", content=content, format=chosen, name=title)
+    )
+    _show(data, data["session_id"], as_json=as_json)
+
+
+def delete(
+    session: SessionArgument,
+    remove_file: Annotated[bool, typer.Option("--remove-file", help="Also delete the .ipynb.")] = False,  # noqa: FBT002  # as above
+    as_json: AsJson = False,  # noqa: FBT002  # as above
+) -> None:
+    """End a session: its kernel and history go, its notebook stays."""
+    data = call_daemon(
+        lambda caller: caller.data("notebook_delete", session_id=session, remove_file=remove_file)
+    )
+    _show(data, data["deleted"], as_json=as_json)
+
+
+def logs(
+    session: SessionArgument,
+    limit: Annotated[int, typer.Option(min=1, max=1000, help="At most so many.")] = 20,
+    as_json: AsJson = False,  # noqa: FBT002  # as above
+) -> None:
+    """List what ran in a session, newest first. The daemon's own log is `cellwright daemon logs`."""
+    data = call_daemon(lambda caller: caller.data("execution_list", session_id=session, limit=limit))
+    lines = [
+        f"{run['execution_id']}  {run['status']:<11}  {run.get('duration_ms', 0):>8} ms  "
+        f"{run.get('cell_id', 'scratch')}  {run.get('error') or run.get('source', '')}"
+        for run in data["executions"]
+    ]
+    _show(data, "\n".join(lines), as_json=as_json)
+
+
+def _show(data: Any, text: str, *, as_json: bool) -> None:
+    if as_json:
+        typer.echo(json.dumps(data, ensure_ascii=False))
+    elif text:
+        typer.echo(text)
+
+
+def _note(text: str) -> None:
+    typer.echo(text, err=True)
+
+
+def _write(path: Path, text: str) -> None:
+    try:
+        path.write_text(text, encoding="utf-8")
+    except OSError as error:
+        _usage(f"cannot write {path}: {error.strerror}", "Choose another --output")
+
+
+def _usage(problem: str, hint: str) -> Any:
+    typer.echo(f"error: {problem}\nhint: {hint}", err=True)
+    raise typer.Exit(ExitCode.BAD_USAGE)

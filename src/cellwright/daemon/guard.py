@@ -1,0 +1,114 @@
+"""Who may speak to a TCP listener: the right name, the right page, the right token, checked in this order.
+
+The name (Host) and the page (Origin) keep a web site that the user happens to visit from reaching a listener on
+loopback, also by DNS rebinding; the token keeps everybody else out. Knows nothing of what is behind it.
+"""
+
+from __future__ import annotations
+
+import hmac
+import json
+from dataclasses import dataclass
+from urllib.parse import urlsplit
+
+from starlette.datastructures import Headers
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+__all__ = ["Gate", "Guard", "Refusal", "refusal"]
+
+_LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    status: int
+    message: str
+    headers: tuple[tuple[bytes, bytes], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Gate:
+    """What is let in, and the one token."""
+
+    token: str
+    hosts: frozenset[str]
+    origins: frozenset[str]
+
+
+class Guard:
+    """An ASGI application in front of another."""
+
+    def __init__(
+        self, app: ASGIApp, *, token: str, hosts: tuple[str, ...] = (), origins: tuple[str, ...] = ()
+    ) -> None:
+        if not token:
+            raise ValueError("a listener needs a token")
+        self._app = app
+        self._gate = Gate(
+            token,
+            frozenset(host.lower() for host in hosts),
+            frozenset(origin.lower().rstrip("/") for origin in origins),
+        )
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "lifespan":
+            await self._app(scope, receive, send)
+            return
+        server = scope.get("server") or ("", 0)
+        found = refusal(Headers(scope=scope), server, self._gate)
+        if found is None:
+            await self._app(scope, receive, send)
+        else:
+            await _refuse(scope, send, found)
+
+
+def refusal(headers: Headers, server: tuple[str, int | None], gate: Gate) -> Refusal | None:
+    """Why a request is not let in, or none if it is. ``server`` is the address it came in on."""
+    hosts = headers.getlist("host")
+    name = _host_name(hosts[0]) if len(hosts) == 1 else None
+    if name is None or not _is_own(name, server[0], gate):
+        return Refusal(421, "This server is not addressed by that Host; see the setting allowed_hosts")
+    origin = headers.get("origin")
+    if origin is not None and not _may_come_from(origin.lower(), hosts[0].lower(), gate):
+        return Refusal(403, "This Origin may not use the server; see the setting allowed_origins")
+    scheme, _, given = headers.get("authorization", "").partition(" ")
+    right = hmac.compare_digest(given.strip().encode(), gate.token.encode())
+    if scheme.lower() != "bearer" or not right:
+        challenge = ((b"www-authenticate", b'Bearer realm="cellwright"'),)
+        return Refusal(401, "A bearer token is needed: Authorization: Bearer …", challenge)
+    return None
+
+
+def _host_name(host: str) -> str | None:
+    try:
+        parts = urlsplit(f"//{host}")
+        _ = parts.port  # reading it checks it
+    except ValueError:
+        return None
+    return parts.hostname if parts.netloc == host and parts.username is None else None
+
+
+def _is_own(name: str, address: str, gate: Gate) -> bool:
+    """An address cannot be rebound, so the one that the request came in on is always right; names must be known."""
+    if name in gate.hosts or name == address.lower():
+        return True
+    return name in _LOOPBACK and address in _LOOPBACK
+
+
+def _may_come_from(origin: str, host: str, gate: Gate) -> bool:
+    return origin in gate.origins or origin in (f"http://{host}", f"https://{host}")
+
+
+async def _refuse(scope: Scope, send: Send, found: Refusal) -> None:
+    body = json.dumps({"error": found.message}).encode()
+    headers = [
+        (b"content-type", b"application/json"),
+        (b"content-length", str(len(body)).encode()),
+        *found.headers,
+    ]
+    kind = "http.response"
+    if scope["type"] == "websocket":
+        kind = "websocket.http.response"
+    start: Message = {"type": f"{kind}.start", "status": found.status, "headers": headers}
+    await send(start)
+    await send({"type": f"{kind}.body", "body": body})

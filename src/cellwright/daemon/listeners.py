@@ -1,0 +1,159 @@
+"""TCP listeners: Streamable HTTP at ``/mcp`` and the event feed at ``/events``, behind the guard. None has no token."""
+
+from __future__ import annotations
+
+import ipaddress
+import socket
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Self
+
+import anyio
+import anyio.abc
+
+from cellwright.engine import Engine
+from cellwright.errors import CellwrightError
+
+if TYPE_CHECKING:
+    from starlette.applications import Starlette
+    from starlette.types import ASGIApp
+
+    from cellwright.mcp import Face
+
+__all__ = ["CannotListen", "Listener", "ListenerWish"]
+
+_GRACE_S = 1
+_END_S = 3.0
+_WAITING_CONNECTIONS = 128
+_MOST_PORTS = 65_535
+
+
+class CannotListen(CellwrightError):
+    """A listener cannot be had as asked."""
+
+    code = "cannot_listen"
+
+
+@dataclass(frozen=True, slots=True)
+class ListenerWish:
+    """What somebody who serves asks for."""
+
+    host: str
+    port: int
+    token: str = field(repr=False)
+    hosts: tuple[str, ...] = ()
+    origins: tuple[str, ...] = ()
+    dialect: str | None = None
+
+    @classmethod
+    def from_hello(cls, hello: dict[str, object]) -> Self:
+        """Read a wish from what a client sent.
+
+        Raises:
+            CannotListen: something in it is missing or of the wrong kind.
+        """
+        host, port, token, dialect = (hello.get(name) for name in ("host", "port", "token", "dialect"))
+        if not isinstance(host, str) or not isinstance(port, int) or not 0 <= port <= _MOST_PORTS:
+            raise CannotListen(f"{host}:{port} is not an address to listen on", hint="Give --host and --port")
+        if not isinstance(token, str) or not token:
+            raise CannotListen(
+                "A TCP listener needs a token", hint="Leave the token out: one is made and kept"
+            )
+        lists = [hello.get(name) or [] for name in ("hosts", "origins")]
+        hosts, origins = (tuple(str(one) for one in many) for many in lists if isinstance(many, list))
+        return cls(host, port, token, hosts, origins, dialect if isinstance(dialect, str) else None)
+
+
+class Listener:
+    """One open port."""
+
+    def __init__(self, bound: socket.socket, app: ASGIApp) -> None:
+        import uvicorn  # noqa: PLC0415  # only for who serves
+
+        class Server(uvicorn.Server):
+            @contextmanager
+            def capture_signals(self) -> Iterator[None]:
+                """The daemon has handlers of its own."""
+                yield
+
+        self._bound = bound
+        host, port = bound.getsockname()[:2]
+        self.url = f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+        config = uvicorn.Config(
+            app,
+            log_config=None,
+            access_log=False,
+            server_header=False,
+            lifespan="on",
+            ws="websockets-sansio",
+            ws_max_size=64 * 1024,
+            timeout_graceful_shutdown=_GRACE_S,
+        )
+        self._server = Server(config)
+
+    @classmethod
+    def open(cls, wish: ListenerWish, engine: Engine, face: Face) -> Self:
+        """Bind the port; ``run`` serves it.
+
+        Raises:
+            CannotListen: the address is taken, unknown or not allowed.
+        """
+        from cellwright.daemon.guard import Guard  # noqa: PLC0415  # only for who serves
+
+        hosts = wish.hosts if _is_address(wish.host) else (*wish.hosts, wish.host)
+        app = Guard(_application(engine, face), token=wish.token, hosts=hosts, origins=wish.origins)
+        return cls(_bind(wish.host, wish.port), app)
+
+    async def run(self) -> None:
+        """Serve until cancelled; whoever is connected then has a moment."""
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(self._serve)
+            try:
+                await anyio.sleep_forever()
+            finally:
+                self._server.should_exit = True
+                self._serving.deadline = anyio.current_time() + _END_S
+
+    async def _serve(self) -> None:
+        with anyio.CancelScope(shield=True) as self._serving:
+            await self._server.serve([self._bound])
+        self._bound.close()
+
+
+def _application(engine: Engine, face: Face) -> Starlette:
+    from starlette.applications import Starlette  # noqa: PLC0415  # only for who serves
+    from starlette.routing import Route, WebSocketRoute  # noqa: PLC0415  # as above
+
+    from cellwright.daemon.eventfeed import EventFeed  # noqa: PLC0415  # as above
+
+    http = face.http_app()
+
+    @asynccontextmanager
+    async def lifespan(_: Starlette) -> AsyncIterator[None]:
+        async with http.router.lifespan_context(http):
+            yield
+
+    feed = EventFeed(engine)
+    routes = [Route("/events", feed, methods=["GET"]), WebSocketRoute("/events", feed), *http.routes]
+    return Starlette(routes=routes, lifespan=lifespan)
+
+
+def _bind(host: str, port: int) -> socket.socket:
+    try:
+        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+        family, _, _, _, address = found[0]
+        return socket.create_server(address[:2], family=family, backlog=_WAITING_CONNECTIONS)
+    except OSError as error:
+        raise CannotListen(
+            f"Cannot listen on {host}:{port}: {error.strerror or error}",
+            hint="Choose another --host or --port",
+        ) from error
+
+
+def _is_address(host: str) -> bool:
+    try:
+        ipaddress.ip_address(host)
+    except ValueError:
+        return False
+    return True
