@@ -93,12 +93,12 @@ class Budget:
     _held_bytes: int = 0
     _holding: bool = False
 
-    def admit_text(self, name: str, text: str) -> str:
-        """The part of the text that may pass now; the rest waits."""
+    def admit_text(self, name: str, text: str, *, writes: int = 1) -> str:
+        """The part of some writes' text that may pass now; the rest waits."""
         if self.closed:
-            return self._admit_late(name, text)
+            return self._admit_late(name, text, writes)
         if self._holding:
-            self._hold_text(name, text, 0)
+            self._hold_text(name, text, 0, writes)
             return ""
         room = self._room
         if len(text) <= room and (size := utf8_length(text)) <= room:
@@ -107,7 +107,7 @@ class Budget:
         head = _first_bytes(text, room)
         self.passed_bytes += utf8_length(head)
         self._holding = True
-        self._hold_text(name, text, len(head))
+        self._hold_text(name, text, len(head), writes)
         return head
 
     def admit_stream_message(self, name: str, text: str) -> bool:
@@ -179,13 +179,13 @@ class Budget:
         tail = 0 if self.closed else self.limits.max_messages // TAIL_PART
         return self.limits.max_messages - tail
 
-    def _admit_late(self, name: str, text: str) -> str:
+    def _admit_late(self, name: str, text: str, writes: int) -> str:
         """Text of a thread that outlived its cell."""
         size = utf8_length(text)
         if not self._silenced and size <= self._room and self.passed_messages < self.limits.max_messages:
             self.passed_bytes += size
             return text
-        self._lose(size, 1, "max_output_bytes", name)
+        self._lose(size, writes, "max_output_bytes", name)
         if self._silenced:
             return ""
         self._silenced = True
@@ -200,11 +200,11 @@ class Budget:
     def _max_held(self) -> int:
         return max(0, self.limits.max_messages - self.passed_messages)
 
-    def _hold_text(self, name: str, text: str, start: int) -> None:
+    def _hold_text(self, name: str, text: str, start: int, writes: int) -> None:
         """Hold ``text[start:]``, of which no more is copied than can be kept."""
         if not start and len(text) <= self._chunk_bytes and text.isascii():
             # By far the most common: a print after the limit. It must cost next to nothing.
-            self._append(name, text, first=True)
+            self._append(name, text, writes)
             if self._held_bytes > self.capacity or len(self._held) > self._max_held:
                 self._evict()
             return
@@ -213,21 +213,21 @@ class Budget:
             kept = _last_bytes(kept, self.capacity)
         cut = utf8_length(text, start) - utf8_length(kept)
         if cut:
-            self._lose(cut, 0 if kept else 1, "max_output_bytes", name)
+            self._lose(cut, 0 if kept else writes, "max_output_bytes", name)
         for piece_start in range(0, len(kept), self._chunk_bytes):
             piece = kept[piece_start : piece_start + self._chunk_bytes]
-            self._append(name, piece, first=piece_start == 0)
+            self._append(name, piece, 0 if piece_start else writes)
         self._evict()
 
-    def _append(self, name: str, piece: str, *, first: bool) -> None:
+    def _append(self, name: str, piece: str, writes: int) -> None:
         size = utf8_length(piece)
         last = self._held[-1] if self._held else None
         if isinstance(last, HeldText) and last.name == name and last.size + size <= self._chunk_bytes:
             last.parts.append(piece)
             last.size += size
-            last.writes += first
+            last.writes += writes
         else:
-            self._held.append(HeldText(name, [piece], size, int(first)))
+            self._held.append(HeldText(name, [piece], size, writes))
         self._held_bytes += size
 
     def _evict(self) -> None:

@@ -10,8 +10,10 @@ dropped is marked in the output and counted in the reply. Beyond the cap nothing
 from __future__ import annotations
 
 import codecs
+import fcntl
 import os
 import select
+import termios
 import threading
 from collections import OrderedDict
 from collections.abc import Callable
@@ -38,6 +40,8 @@ GATED = frozenset(
 REMEMBERED_CELLS = 16
 RAW_READ_BYTES = 1 << 16
 RAW_READS = 4
+NO_BYTES = b"\0" * 4
+GATHERED_CHARACTERS = 1 << 13
 ERROR_PART = 10
 MIN_ERROR_BYTES = 2_000
 
@@ -94,6 +98,10 @@ class CappedOutStream(OutStream):
         self._raw_lock = threading.Lock()
         self._child_text = ""
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
+        # Small writes are gathered and accounted for together: `print` makes up to four of them a line.
+        self._pieces: list[str] = []
+        self._pieces_size = 0
+        self._pieces_parent: dict[str, Any] = {}
         super().__init__(*args, **kwargs)
 
     def fileno(self) -> int:
@@ -107,8 +115,19 @@ class CappedOutStream(OutStream):
         if not self._gate.in_owner:
             self._write_from_child(string)
             return len(string)
-        self.drain_raw()
-        self._admit(string)
+        if self._fid is not None and fcntl.ioctl(self._fid, termios.FIONREAD, NO_BYTES) != NO_BYTES:
+            self.drain_raw()
+        parent = self.parent_header
+        with self._gate.lock:
+            if parent is not self._pieces_parent:
+                self._account_for_pieces()
+                self._pieces_parent = parent
+            self._pieces.append(string)
+            self._pieces_size += len(string)
+            if self._pieces_size >= GATHERED_CHARACTERS:
+                self._account_for_pieces()
+        # Not under the lock: handing over may wait for the sending thread, which may wait for the lock.
+        self._schedule_flush()
         return len(string)
 
     def flush(self) -> None:
@@ -117,7 +136,7 @@ class CappedOutStream(OutStream):
             return
         self.drain_raw()
         with self._gate.lock:
-            nothing_waits = not self._buffers
+            nothing_waits = not self._buffers and not self._pieces
         # Messages leave in the order in which they were handed over: with nothing to add, nothing to wait for.
         if not nothing_waits:
             super().flush()
@@ -163,20 +182,30 @@ class CappedOutStream(OutStream):
             _write_all(self.fileno(), pending.encode("utf-8", "backslashreplace"))
 
     def _admit(self, text: str) -> None:
+        """Take in text that came another way, behind everything that was written before it."""
+        with self._gate.lock:
+            self._account_for_pieces()
+            self._account_for(self.parent_header, text, writes=1)
+        self._schedule_flush()
+
+    def _account_for_pieces(self) -> None:
+        """Call with the lock held, as the next."""
+        if self._pieces:
+            text, writes = "".join(self._pieces), len(self._pieces)
+            self._pieces, self._pieces_size = [], 0
+            self._account_for(self._pieces_parent, text, writes=writes)
+
+    def _account_for(self, parent: dict[str, Any], text: str, *, writes: int) -> None:
         if not text.isascii():
             # A lone surrogate cannot be put on the wire.
             text = text.encode("utf-8", "backslashreplace").decode("utf-8")
-        parent = self.parent_header
-        with self._gate.lock:
-            passed = self._gate.budget(parent).admit_text(self.name, text)
-            if passed:
-                self._buffers[frozenset(parent.items())].write(passed)
-        # Not under the lock: handing over may wait for the sending thread, which may wait for the lock.
+        passed = self._gate.budget(parent).admit_text(self.name, text, writes=writes)
         if passed:
-            self._schedule_flush()
+            self._buffers[frozenset(parent.items())].write(passed)
 
     def _flush_buffers(self) -> list[tuple[dict[str, Any], str]]:
         with self._gate.lock:
+            self._account_for_pieces()
             return [
                 (parent, text)
                 for parent, text in super()._flush_buffers()
