@@ -7,6 +7,7 @@ from what is known in advance (``greeter``).
 from __future__ import annotations
 
 import fcntl
+import gc
 import json
 import os
 import socket
@@ -42,6 +43,8 @@ def main() -> int:
     greeter.start()
     _say_ready()
     greeter.wait_for_first(_FIRST_GREETING_S)
+    # Thousands of classes are about to be made, and none of them is garbage.
+    gc.disable()
     try:
         from cellwright.daemon.service import run_daemon  # noqa: PLC0415  # the heavy part, after listening
 

@@ -12,6 +12,7 @@ import sys
 import anyio
 from anyio.abc import ByteReceiveStream, ByteSendStream
 
+from cellwright.daemon.connections import Conversation, Heard, Said, is_hung_up
 from cellwright.daemon.faces import Faces
 from cellwright.engine import open_engine
 from cellwright.errors import CellwrightError
@@ -46,7 +47,9 @@ async def _serve(settings: Settings, dialect: str | None) -> None:
         Faces(engine) as faces,
     ):
         face = await faces.of(dialect)
-        await face.serve(_Stdin(reading), _Stdout(writing))
+        conversation = Conversation()
+        heard = Heard(_Stdin(reading), conversation, lambda: is_hung_up(writing))
+        await face.serve(heard, Said(_Stdout(writing), conversation))
 
 
 class _Stdin(ByteReceiveStream):

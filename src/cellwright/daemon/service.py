@@ -5,6 +5,7 @@ Builds everything and reads the settings once. How clients find it is in ``start
 
 from __future__ import annotations
 
+import gc
 import json
 import logging
 import os
@@ -20,7 +21,7 @@ import anyio
 import anyio.abc
 
 import cellwright
-from cellwright.daemon.connections import Heard, Said, receive_arrival
+from cellwright.daemon.connections import Conversation, Heard, Said, is_hung_up, receive_arrival
 from cellwright.daemon.faces import Faces
 from cellwright.daemon.greeter import Arrival, Greeter
 from cellwright.daemon.listeners import Listener, ListenerWish
@@ -87,6 +88,9 @@ class Daemon:
 
     async def serve(self, listener: socket.socket, greeter: Greeter) -> None:
         """Take over from the greeter and go on until stopped."""
+        await anyio.to_thread.run_sync(_import_the_sdk)
+        gc.freeze()
+        gc.enable()
         arrivals = await anyio.to_thread.run_sync(greeter.finish)
         listening = await anyio.abc.SocketListener.from_socket(listener)
         _log.info(
@@ -148,7 +152,9 @@ class Daemon:
                 stream, {"jsonrpc": "2.0", "id": None, "error": {"code": -32600, "message": str(error)}}
             )
             return
-        await face.serve(Heard(stream, arrival.said), Said(stream, arrival.answered))
+        conversation = Conversation(answered=arrival.answered)
+        heard = Heard(stream, conversation, lambda: is_hung_up(arrival.connection), said=arrival.said)
+        await face.serve(heard, Said(stream, conversation))
 
     async def _serve_http(self, stream: anyio.abc.SocketStream, hello: dict[str, Any]) -> None:
         """Keep a port open for as long as who asked for it stays, or until the end of the daemon."""

@@ -47,8 +47,10 @@ def connect_or_start(paths: DaemonPaths, directory: str, *, say: Callable[[str],
         DaemonUnavailable: it ended before it listened.
     """
     connection = connect(paths)
-    if connection is not None and _is_ours(paths):
-        return connection
+    if connection is not None:
+        if _is_ours(paths):
+            return connection
+        connection.close()
     with _start_lock(paths):
         connection = connect(paths)
         if connection is not None and not _is_ours(paths):
@@ -104,7 +106,7 @@ def stop(paths: DaemonPaths, **details: Any) -> dict[str, Any] | None:
     Raises:
         DaemonUnavailable: it did not end.
     """
-    if connect(paths) is None:
+    if not os.path.isdir(paths.home):  # noqa: PTH112
         return None
     with _start_lock(paths):
         connection = connect(paths)

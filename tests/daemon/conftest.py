@@ -1,0 +1,210 @@
+"""Real daemons, pumps and clients, each in a directory of its own; whatever is started is ended with the test."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+from tests.engine.conftest import host_process
+
+from cellwright.daemon.paths import DaemonPaths
+from cellwright.daemon.starting import ask, connect, read_about, stop
+
+COMMAND = [sys.executable, "-c", "from cellwright.cli import main; main()"]
+CLIENT = {"name": "test", "version": "1"}
+
+
+@dataclass
+class Place:
+    """A user's directory with a storage directory, and everything that was started for it."""
+
+    root: Path
+    environment: dict[str, str]
+    started: list[subprocess.Popen[bytes]] = field(default_factory=list)
+
+    @property
+    def storage(self) -> Path:
+        return self.root / "state"
+
+    @property
+    def paths(self) -> DaemonPaths:
+        return DaemonPaths(str(self.storage))
+
+    def start(self, *arguments: str, **options: Any) -> subprocess.Popen[bytes]:
+        process = subprocess.Popen(
+            [*COMMAND, *arguments],
+            cwd=self.root / "work",
+            env=self.environment,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            **options,
+        )
+        self.started.append(process)
+        return process
+
+    def run(self, *arguments: str, given: str = "") -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [*COMMAND, *arguments],
+            cwd=self.root / "work",
+            env=self.environment,
+            input=given,
+            capture_output=True,
+            text=True,
+            timeout=100,
+            check=False,
+        )
+
+    def pump(self, *arguments: str) -> Pump:
+        return Pump(self.start("mcp", *arguments))
+
+    def status(self) -> dict[str, Any]:
+        connection = connect(self.paths)
+        assert connection is not None, "no daemon is running"
+        with connection:
+            return ask(connection, "status")
+
+    def ready(self) -> dict[str, Any]:
+        """The daemon's status once it is warm."""
+        while (found := self.status())["state"] != "ready":
+            time.sleep(0.02)
+        return found
+
+    def daemon(self) -> psutil.Process:
+        return psutil.Process(read_about(self.paths)["pid"])
+
+    def daemons(self) -> list[psutil.Process]:
+        """Every daemon of this place that lives."""
+        return [
+            process
+            for process in psutil.process_iter(["cmdline", "status"])
+            if "cellwright.daemon" in (process.info["cmdline"] or [])
+            and str(self.storage) in process.info["cmdline"]
+            and process.info["status"] != psutil.STATUS_ZOMBIE
+        ]
+
+    def end(self) -> None:
+        for process in self.started:
+            if process.poll() is None:
+                process.send_signal(signal.SIGKILL)
+            for stream in (process.stdin, process.stdout, process.stderr):
+                if stream is not None:
+                    stream.close()
+            process.wait(20)
+        stop(self.paths, kernels=True)
+        for process in self.daemons():
+            process.kill()
+            process.wait(20)
+        host = host_process(self.storage)
+        if host is not None:
+            host.terminate()
+            host.wait(20)
+
+
+class Pump:
+    """An MCP client that speaks through ``cellwright mcp``, one message at a time."""
+
+    def __init__(self, process: subprocess.Popen[bytes]) -> None:
+        self.process = process
+        self._ids = itertools.count(1)
+
+    def send(self, message: dict[str, Any]) -> None:
+        assert self.process.stdin is not None
+        self.process.stdin.write(json.dumps({"jsonrpc": "2.0", **message}).encode() + b"\n")
+        self.process.stdin.flush()
+
+    def read(self) -> dict[str, Any]:
+        assert self.process.stdout is not None
+        line = self.process.stdout.readline()
+        assert line, f"the pump ended: {self.errors()}"
+        message: dict[str, Any] = json.loads(line)
+        return message
+
+    def ask(self, method: str, **params: Any) -> int:
+        """Send a request without waiting for its answer; its id."""
+        ident = next(self._ids)
+        self.send({"id": ident, "method": method, "params": params})
+        return ident
+
+    def answer(self, ident: int) -> dict[str, Any]:
+        while (message := self.read()).get("id") != ident or "method" in message:
+            pass
+        return message
+
+    def initialize(self, version: str = "2025-06-18") -> dict[str, Any]:
+        ident = self.ask("initialize", protocolVersion=version, capabilities={}, clientInfo=CLIENT)
+        result: dict[str, Any] = self.answer(ident)["result"]
+        self.send({"method": "notifications/initialized"})
+        return result
+
+    def begin(self, tool: str, **arguments: Any) -> int:
+        return self.ask("tools/call", name=tool, arguments=arguments)
+
+    def call(self, tool: str, **arguments: Any) -> dict[str, Any]:
+        """Call a tool and give back its data."""
+        result = self.answer(self.begin(tool, **arguments))["result"]
+        assert not result.get("isError"), result
+        data: dict[str, Any] = result["structuredContent"]
+        return data
+
+    def finish(self) -> int:
+        """Close the client's side, as a client that is done does."""
+        assert self.process.stdin is not None
+        self.process.stdin.close()
+        return self.process.wait(60)
+
+    def errors(self) -> str:
+        assert self.process.stderr is not None
+        return self.process.stderr.read().decode()
+
+
+@contextmanager
+def place_in(root: Path, **variables: str) -> Iterator[Place]:
+    for name in ("work", "home"):
+        (root / name).mkdir()
+    kept = {
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith(("CELLWRIGHT_", "XDG_", "PYTHONDONTWRITEBYTECODE"))
+    }
+    environment = {
+        **kept,
+        "HOME": str(root / "home"),
+        "CELLWRIGHT_STORAGE": str(root / "state"),
+        "CELLWRIGHT_STANDBY_KERNELS": "0",
+        "CELLWRIGHT_HOST_IDLE_S": "30",
+        **variables,
+    }
+    place = Place(root, environment)
+    try:
+        yield place
+    finally:
+        place.end()
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Iterator[Place]:
+    """A place of a test's own, for tests that kill things."""
+    with place_in(tmp_path) as place:
+        yield place
+
+
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
+    """One place with a warm daemon for all tests of a module that leave it usable."""
+    with place_in(tmp_path_factory.mktemp("shared"), CELLWRIGHT_MAX_SESSIONS="50") as place:
+        assert place.run("daemon", "start").returncode == 0
+        place.ready()
+        yield place
