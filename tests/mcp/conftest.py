@@ -89,10 +89,13 @@ class Wire:
             tasks.start_soon(self._face.serve, theirs, theirs)
             tasks.start_soon(_read, ours, to_client)
             tasks.start_soon(_write, from_client, ours)
-            yield incoming, outgoing
-            await ours.aclose()
-            incoming.close()
-            outgoing.close()
+            try:
+                yield incoming, outgoing
+            finally:
+                incoming.close()
+                outgoing.close()
+                with anyio.CancelScope(shield=True):
+                    await ours.aclose()
         await theirs.aclose()
 
 

@@ -1,11 +1,22 @@
 from __future__ import annotations
 
-import pytest
-from tests.mcp.conftest import ask, new_session, read
+import base64
+import io
+import json
 
-from mcp import Client
+import anyio
+import pytest
+from PIL import Image
+from tests.mcp.conftest import Connect, ask, connected, images_of, new_session, read, running, text_of
+
+from cellwright import Engine, Event, Execution
+from cellwright.mcp import Face, Pace
+from mcp import Client, MCPError
 
 pytestmark = pytest.mark.anyio
+
+LOOP = "print('begun', flush=True)\nwhile True: pass"
+PLOT = "import matplotlib.pyplot as plt\nplt.figure(figsize=(12, 9)); plt.plot([1, 2, 3]); plt.show()"
 
 
 async def test_a_cell_is_added_and_run_and_its_output_comes_back(client: Client) -> None:
@@ -15,3 +26,228 @@ async def test_a_cell_is_added_and_run_and_its_output_comes_back(client: Client)
     assert text.startswith(f"session {session} | cell {added['cell_id']} | execution x-")
     assert "| ok | generation 1 |" in text
     assert "outputs: stdout 6 B, text/plain 2 B\nhello\n42" in text
+
+
+async def test_a_cell_that_prints_nothing_says_so(client: Client) -> None:
+    session = await new_session(client)
+    text = await read(client, "cell_add_and_run", session_id=session, content="pass")
+    assert "| ok |" in text
+    assert text.endswith("outputs: none")
+
+
+async def test_a_plot_comes_as_a_picture_of_512_pixels_without_a_structured_form(client: Client) -> None:
+    session = await new_session(client)
+    result = await client.call_tool("cell_add_and_run", {"session_id": session, "content": PLOT})
+    assert result.structured_content is None
+    (picture,) = images_of(result)
+    assert picture.mime_type == "image/png"
+    assert max(Image.open(io.BytesIO(base64.b64decode(picture.data))).size) == 512
+    assert "outputs: image/png" in text_of(result)
+    assert "<Figure" not in text_of(result)
+
+
+async def test_the_json_form_is_one_object_in_both_forms_without_pictures(client: Client) -> None:
+    session = await new_session(client)
+    code = f"import sys; print('out'); print('err', file=sys.stderr)\n{PLOT}\n'last'"
+    arguments = {"session_id": session, "content": code, "response_format": "json"}
+    result = await client.call_tool("cell_add_and_run", arguments)
+    data = result.structured_content
+    assert data is not None
+    assert json.loads(text_of(result)) == data
+    assert images_of(result) == []
+    assert (data["status"], data["stdout"], data["stderr"], data["result"]) == (
+        "ok",
+        "out\n",
+        "err\n",
+        "'last'",
+    )
+    assert (data["error"], data["truncated"], data["generation"]) == (None, False, 1)
+    assert data["execution_id"].startswith("x-")
+    assert data["duration_ms"] > 0
+    assert [output["type"] for output in data["outputs"]] == ["stdout", "stderr", "display", "result"]
+    picture = await client.read_resource(data["outputs"][2]["uri"])
+    assert picture.contents[0].mime_type == "image/png"
+
+
+async def test_an_error_names_the_line_and_is_not_a_failure_of_the_tool(client: Client) -> None:
+    session = await new_session(client)
+    text = await read(client, "cell_add_and_run", session_id=session, content="a = 1\na / 0")
+    assert "| error |" in text
+    assert "----> 2 a / 0" in text
+    assert text.count("ZeroDivisionError") == 1
+    assert "\x1b" not in text
+    data = await ask(client, "scratch_run", session_id=session, code="1 / 0", response_format="json")
+    assert data["error"]["ename"] == "ZeroDivisionError"
+    assert data["error"]["evalue"] == "division by zero"
+    assert data["error"]["traceback"]
+
+
+async def test_frames_of_libraries_are_told_briefly(client: Client) -> None:
+    session = await new_session(client)
+    code = "import pandas as pd\npd.DataFrame({'a': [1]})['b']"
+    text = await read(client, "cell_add_and_run", session_id=session, content=code)
+    assert "KeyError: 'b'" in text
+    assert "----> 2" in text
+    assert len(text) < 1_500
+
+
+async def test_long_output_keeps_head_and_tail_within_the_budget_and_the_rest_can_be_read(
+    client: Client,
+) -> None:
+    session = await new_session(client)
+    code = "for i in range(20_000): print('line', i)"
+    text = await read(client, "cell_add_and_run", session_id=session, content=code, max_tokens=300)
+    assert len(text) < 300 * 4 + 200
+    assert "line 0\n" in text
+    assert "line 19999" in text
+    uri = text.partition("all of it: ")[2].partition(" ")[0]
+    whole = await client.read_resource(uri)
+    assert whole.contents[0].text.count("\n") == 20_000  # type: ignore[union-attr]
+
+
+async def test_a_wide_frame_becomes_a_digest(client: Client) -> None:
+    session = await new_session(client)
+    code = (
+        "import pandas as pd\n"
+        "pd.DataFrame({f'column_{i}': range(1000) for i in range(12)} | {'name': ['someone'] * 1000})"
+    )
+    text = await read(client, "cell_add_and_run", session_id=session, content=code)
+    assert "table of 1000 rows \u00d7 13 columns" in text
+    assert "column_3: number 0, 1, 2" in text
+    assert "name: text someone, someone, someone" in text
+    assert "<td>" not in text
+    assert len(text) < 900
+
+
+async def test_progress_bars_are_told_as_they_stand_in_the_end(client: Client) -> None:
+    session = await new_session(client)
+    code = "for i in range(1, 101): print(f'\\r{i}%', end='')"
+    text = await read(client, "cell_add_and_run", session_id=session, content=code)
+    assert text.splitlines()[1] == "100%"
+
+
+async def test_all_cells_run_in_order_until_one_fails(client: Client) -> None:
+    session = await new_session(client)
+    for content in ("print('one')", "boom", "print('three')"):
+        await ask(client, "cell_add", session_id=session, content=content)
+    text = await read(client, "cell_execute", session_id=session, cell_id="all")
+    assert text.count("| execution ") == 3
+    assert text.count(f"session {session}") == 1
+    assert "NameError" in text
+    assert "An earlier cell failed" in text
+    data = await ask(client, "cell_execute", session_id=session, cell_id="all", response_format="json")
+    assert data["status"] == "error"
+    assert data["stdout"] == "one\n"
+    assert [cell["status"] for cell in data["cells"]] == ["ok", "error", "interrupted"]
+
+
+async def test_scratch_code_leaves_no_cell(client: Client) -> None:
+    session = await new_session(client)
+    text = await read(client, "scratch_run", session_id=session, code="print(1 + 1)")
+    assert f"session {session} | scratch | execution x-" in text
+    assert "\n2" in text
+    assert (await ask(client, "notebook_list"))["sessions"][-1]["cells"] == 1
+
+
+async def test_a_cell_over_its_limit_is_stopped_and_says_which_limit(client: Client) -> None:
+    session = await new_session(client)
+    with anyio.fail_after(30):
+        text = await read(
+            client, "cell_add_and_run", session_id=session, content="import time; time.sleep(60)", timeout=300
+        )
+    assert "| timeout |" in text
+    assert "0.3 s" in text
+
+
+async def test_a_call_that_would_wait_too_long_hands_back_the_execution_still_running(engine: Engine) -> None:
+    async with running(Face(engine, pace=Pace(wait_s=0.2))) as face, connected(face) as client:
+        session = await new_session(client)
+        code = "import time\nprint('started', flush=True)\ntime.sleep(300)"
+        with anyio.fail_after(20):
+            text = await read(client, "cell_add_and_run", session_id=session, content=code, timeout=600_000)
+            assert "| running |" in text
+            execution = text.partition("execution_wait('")[2].partition("'")[0]
+            waited = await read(client, "execution_wait", execution_id=execution, wait=0)
+            assert "| running |" in waited
+            stopped = await read(client, "execution_cancel", execution_id=execution)
+        assert "| interrupted |" in stopped
+        again = await read(client, "execution_wait", execution_id=execution)
+        assert "| interrupted |" in again
+
+
+async def test_progress_tells_the_running_outputs_last_line(client: Client) -> None:
+    session = await new_session(client)
+    await client.call_tool("scratch_run", {"session_id": session, "code": "import os, time"})
+    told: list[str] = []
+
+    async def progress(_: float, __: float | None, message: str | None) -> None:
+        told.append(message or "")
+        if "step 1" in (message or ""):
+            finish.set()
+
+    finish = anyio.Event()
+    code = "print('step 0\\nstep 1', flush=True)\nwhile not os.path.exists('go'): time.sleep(0.01)"
+
+    async def call() -> None:
+        await client.call_tool(
+            "scratch_run", {"session_id": session, "code": code}, progress_callback=progress
+        )
+
+    with anyio.fail_after(20):
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(call)
+            await finish.wait()
+            path = (await ask(client, "notebook_list"))["sessions"][-1]["path"]
+            await anyio.Path(path).parent.joinpath("go").touch()
+    await anyio.Path(path).parent.joinpath("go").unlink()
+    assert any(message.endswith(": step 1") for message in told)
+
+
+@pytest.mark.parametrize("mode", ["legacy", "2026-07-28"])
+async def test_cancelling_a_call_interrupts_the_cell_within_a_second(
+    connect: Connect, engine: Engine, mode: str
+) -> None:
+    async with connect(mode) as client:
+        session = engine.session(await new_session(client))
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(client.call_tool, "scratch_run", {"session_id": session.id, "code": LOOP})
+            execution = await _in_user_code(engine, session.id)
+            tasks.cancel_scope.cancel()
+        with anyio.fail_after(1):
+            await execution.wait()
+        assert execution.state == "interrupted"
+        assert "2" in await read(client, "scratch_run", session_id=session.id, code="1 + 1")
+
+
+async def test_closing_a_connection_leaves_the_execution_alone(connect: Connect, engine: Engine) -> None:
+    code = "import os, time\nprint('begun', flush=True)\nwhile not os.path.exists('finish'): time.sleep(0.01)\n'finished'"
+    async with anyio.create_task_group() as tasks:
+        async with connect() as client:
+            session = engine.session(await new_session(client))
+            tasks.start_soon(_ignoring_the_end, client, session.id, code)
+            execution = await _in_user_code(engine, session.id)
+        assert not execution.done
+        (session.cwd / "finish").touch()
+        with anyio.fail_after(20):
+            await execution.wait()
+    async with connect() as restarted:
+        text = await read(restarted, "execution_wait", execution_id=execution.id)
+    assert "| ok |" in text
+    assert "'finished'" in text
+
+
+async def _ignoring_the_end(client: Client, session_id: str, code: str) -> None:
+    with pytest.raises(MCPError):
+        await client.call_tool("scratch_run", {"session_id": session_id, "code": code})
+
+
+async def _in_user_code(engine: Engine, session_id: str) -> Execution:
+    """The session's execution, once its code has printed something."""
+    with anyio.fail_after(20), engine.subscribe(session_id) as events:
+        for execution in engine.session(session_id).runs.live:
+            if execution.outputs:
+                return execution
+        async for event in events:
+            if isinstance(event, Event) and event.kind == "notebook.cell.output":
+                return engine.execution(event.execution_id or "")
+    raise AssertionError

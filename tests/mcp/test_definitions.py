@@ -1,0 +1,82 @@
+from __future__ import annotations
+
+import json
+
+import pytest
+from tests.mcp.conftest import Connect
+
+from mcp import Client
+
+pytestmark = pytest.mark.anyio
+
+ISSUED = {
+    "notebook_create": ({"name", "language", "description", "tsconfig"}, {"name"}),
+    "notebook_list": ({"filter"}, set()),
+    "notebook_delete": ({"session_id"}, {"session_id"}),
+    "cell_add": ({"session_id", "content", "type", "position"}, {"session_id", "content"}),
+    "cell_execute": ({"session_id", "cell_id", "timeout"}, {"session_id", "cell_id"}),
+    "cell_update": ({"session_id", "cell_id", "content"}, {"session_id", "cell_id", "content"}),
+    "cell_delete": ({"session_id", "cell_id"}, {"session_id", "cell_id"}),
+    "notebook_export": ({"session_id", "format", "include_outputs"}, {"session_id"}),
+    "notebook_import": ({"content", "format"}, {"content"}),
+    "cell_visualize": ({"session_id", "cell_id", "type", "options"}, {"session_id", "cell_id"}),
+}
+
+
+@pytest.mark.parametrize("mode", ["legacy", "2026-07-28"])
+async def test_all_definitions_together_cost_less_than_5000_tokens(connect: Connect, mode: str) -> None:
+    async with connect(mode) as client:
+        listed = await client.list_tools()
+    tools = [tool.model_dump(by_alias=True, exclude_none=True, mode="json") for tool in listed.tools]
+    assert 20 <= len(tools) < 30
+    assert len(json.dumps(tools, ensure_ascii=False, separators=(",", ":"))) / 4 < 5_000
+
+
+async def test_the_named_tools_have_the_named_arguments(client: Client) -> None:
+    tools = {tool.name: tool.input_schema for tool in (await client.list_tools()).tools}
+    for name, (arguments, required) in ISSUED.items():
+        schema = tools[name]
+        assert arguments <= set(schema["properties"]), name
+        assert set(schema.get("required", ())) == required, name
+    assert tools["cell_execute"]["properties"]["timeout"]["default"] == 30_000
+    assert tools["notebook_list"]["properties"]["filter"]["enum"] == ["active", "suspended", "all"]
+    assert tools["cell_visualize"]["properties"]["type"]["enum"] == ["chart", "table", "graph", "auto"]
+
+
+async def test_every_tool_is_described_hinted_and_closed_and_none_declares_an_output_schema(
+    client: Client,
+) -> None:
+    for tool in (await client.list_tools()).tools:
+        assert tool.description, tool.name
+        assert tool.annotations is not None
+        assert tool.annotations.read_only_hint is not None, tool.name
+        assert tool.input_schema["additionalProperties"] is False, tool.name
+        assert tool.output_schema is None, tool.name
+
+
+async def test_reading_is_marked_as_reading_and_losing_as_destructive(client: Client) -> None:
+    hints = {tool.name: tool.annotations for tool in (await client.list_tools()).tools}
+    reads = {name for name, hint in hints.items() if hint is not None and hint.read_only_hint}
+    assert {"notebook_list", "notebook_read", "session_context", "execution_wait", "execution_list"} <= reads
+    destroys = {name for name, hint in hints.items() if hint is not None and hint.destructive_hint}
+    assert {"notebook_delete", "cell_delete", "kernel_restart", "session_suspend"} <= destroys
+    assert not reads & destroys
+
+
+async def test_every_prompt_is_described_and_speaks_of_tools_that_there_are(client: Client) -> None:
+    prompts = (await client.list_prompts()).prompts
+    assert [prompt.name for prompt in prompts] == [
+        "new_notebook",
+        "continue_notebook",
+        "fix_and_retry",
+        "skip_cell",
+        "show_status",
+    ]
+    assert all(prompt.description for prompt in prompts)
+    got = await client.get_prompt("new_notebook", {"problem": "How many primes are there below 100?"})
+    text = got.messages[0].content.text  # type: ignore[union-attr]
+    assert "How many primes" in text
+    tools = {tool.name for tool in (await client.list_tools()).tools}
+    assert {"notebook_create", "cell_add_and_run", "cell_update"} <= {
+        word.strip(".,;") for word in text.split()
+    } & tools
