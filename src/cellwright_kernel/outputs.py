@@ -119,7 +119,8 @@ class CappedOutStream(OutStream):
             self.drain_raw()
         parent = self.parent_header
         with self._gate.lock:
-            if parent is not self._pieces_parent:
+            # A large write goes alone: joined with others it would be copied.
+            if parent is not self._pieces_parent or len(string) >= GATHERED_CHARACTERS:
                 self._account_for_pieces()
                 self._pieces_parent = parent
             self._pieces.append(string)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import anyio
 import pytest
 
 pytestmark = pytest.mark.anyio
@@ -129,8 +130,12 @@ async def test_inspection_leaves_no_trace(kernel: Any, run_cell: Any) -> None:
 
 
 async def test_a_busy_kernel_is_a_timeout_and_answers_later(kernel: Any) -> None:
-    kernel.client.execute("import time; time.sleep(1000)", message_id="m")
+    begun = anyio.Event()
+    kernel.client.on_message = lambda message: begun.set() if message.kind == "stream" else None
+    kernel.client.execute("import time; print('begun', flush=True); time.sleep(1000)", message_id="m")
+    with anyio.fail_after(20):
+        await begun.wait()
     with pytest.raises(TimeoutError):
         await kernel.inspect(timeout_s=0.05)
     await kernel.interrupt()
-    assert (await kernel.inspect(timeout_s=20))["variables"] == []
+    assert named((await kernel.inspect(timeout_s=20))["modules"])["time"]

@@ -145,6 +145,7 @@ async def test_a_stopped_kernel_leaves_no_process_and_no_file(
     code = "import subprocess\nchild = subprocess.Popen(['sleep', '1000'])\nchild.pid"
     child = int((await run_cell(kernel, code)).result)
     daemon = int((await run_cell(kernel, DAEMON)).text())
+    assert {child, daemon} <= set(kernel.process.descendants())
     with anyio.fail_after(20):
         await kernel.stop(grace_s=10)
     await none_left(child, daemon, kernel.process.pid)
