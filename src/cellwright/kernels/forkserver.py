@@ -70,6 +70,7 @@ class ForkServer:
         self._living: set[int] = set()
         self._one_ended = anyio.Event()
         self._launched = anyio.Event()
+        self._launching = 0
         self._context: zmq.asyncio.Context
         self._last_words: LastWords
         self._channel: ForkChannel
@@ -128,6 +129,7 @@ class ForkServer:
     async def launch(self, launch: KernelLaunch) -> Kernel:
         """A kernel for a session: one that stood by, or a new fork."""
         self._require_alive()
+        self._launching += 1
         try:
             return await self._give_standby(launch) or await self._give_fork(launch)
         except TimeoutError:
@@ -139,6 +141,7 @@ class ForkServer:
         except KernelGone as error:
             raise KernelStartError(f"The kernel ended before its session began: {error.message}") from error
         finally:
+            self._launching -= 1
             self._launched.set()
 
     def _spawn(self) -> tuple[subprocess.Popen[bytes], socket.socket]:
@@ -187,7 +190,6 @@ class ForkServer:
 
     async def _keep_standby(self) -> None:
         while not self.died.is_set():
-            self._launched = anyio.Event()
             while len(self._standby) < self._standby_wanted and not self.died.is_set():
                 try:
                     kernel = await self._fork(self._directory / f"s{next(self._numbers)}", "standby")
@@ -199,8 +201,16 @@ class ForkServer:
                 else:
                     self._standby.append(kernel)
             await self._launched.wait()
-            # The session that was just given a kernel needs the processor more than the next one does.
-            await anyio.sleep(REFILL_PAUSE_S)
+            await self._quiet()
+
+    async def _quiet(self) -> None:
+        """Wait until nothing was launched for a moment: whoever launches needs the processor more than the pool."""
+        quiet = False
+        while not quiet:
+            self._launched = anyio.Event()
+            with anyio.move_on_after(REFILL_PAUSE_S):
+                await self._launched.wait()
+            quiet = not self._launched.is_set() and not self._launching
 
     async def _give_standby(self, launch: KernelLaunch) -> Kernel | None:
         while self._standby:
