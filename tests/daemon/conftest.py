@@ -173,7 +173,7 @@ class Pump:
 @contextmanager
 def place_in(root: Path, **variables: str) -> Iterator[Place]:
     for name in ("work", "home"):
-        (root / name).mkdir()
+        (root / name).mkdir(exist_ok=True)
     kept = {
         name: value
         for name, value in os.environ.items()

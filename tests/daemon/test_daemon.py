@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
 import stat
 import subprocess
@@ -167,7 +166,7 @@ def test_questions_that_are_piped_in_are_all_answered_before_the_end(place: Plac
     pump.ask("initialize", protocolVersion="2025-06-18", capabilities={}, clientInfo=CLIENT)
     pump.send({"method": "notifications/initialized"})
     pump.begin("notebook_create", name="piped")
-    pump.begin("scratch_run", code="print('all of it')", response_format="json")
+    pump.ask("tools/list")
     assert pump.process.stdin is not None
     pump.process.stdin.close()
     assert pump.process.stdout is not None
@@ -175,7 +174,7 @@ def test_questions_that_are_piped_in_are_all_answered_before_the_end(place: Plac
         message["id"]: message for line in pump.process.stdout if "id" in (message := json.loads(line))
     }
     assert sorted(answers) == [1, 2, 3]
-    assert answers[3]["result"]["structuredContent"]["stdout"] == "all of it\n"
+    assert answers[2]["result"]["structuredContent"]["state"] == "active"
     assert pump.process.wait(30) == 0
 
 

@@ -137,7 +137,8 @@ def _announce(url: str, token_file: str | None, host: str, *, as_json: bool) -> 
 
 def _stay(connection: Any) -> None:
     """Hold the connection, and with it the listener, until the daemon ends or somebody ends us."""
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    for number in (signal.SIGTERM, signal.SIGINT):  # also where a shell started us with interrupts ignored
+        signal.signal(number, signal.default_int_handler)
     connection.settimeout(None)
     try:
         while connection.recv(4096):

@@ -18,7 +18,6 @@ from typing import Annotated, Literal
 import anyio
 import typer
 from jupyter_client.kernelspec import KernelSpecManager
-from pydantic import ValidationError
 from rich.console import Console
 from rich.table import Table
 
@@ -27,7 +26,7 @@ from cellwright.engine import open_engine
 from cellwright.errors import CellwrightError
 from cellwright.hosts.memory import memory_fraction
 from cellwright.kernels import find_project_python
-from cellwright.settings import Settings
+from cellwright.settings import Settings, examine_settings, load_settings
 
 __all__ = ["doctor"]
 
@@ -61,12 +60,11 @@ def doctor(
 
 def _examine() -> Iterator[Finding]:
     yield Finding("interpreter", "ok", f"Python {sys.version.split()[0]} at {sys.executable}")
+    for problem in examine_settings():
+        yield Finding(f"setting {problem.where}", "failed", problem.message, problem.fix)
     try:
-        settings = Settings()
-    except ValidationError as error:
-        for problem in error.errors():
-            name = "CELLWRIGHT_" + "_".join(str(part) for part in problem["loc"]).upper()
-            yield Finding("settings", "failed", f"{name}: {problem['msg']}", f"correct or unset {name}")
+        settings = load_settings()
+    except CellwrightError:  # said above
         return
     yield _project(settings.root)
     yield _fork_server(settings)

@@ -1,0 +1,193 @@
+"""Each verb end to end: a real daemon, data on stdout, all else on stderr, exit codes as documented."""
+
+from __future__ import annotations
+
+import json
+import signal
+from pathlib import Path
+
+import nbformat
+import pytest
+from tests.daemon.conftest import Place
+
+
+def new(place: Place, name: str = "from the command line") -> str:
+    done = place.run("new", name)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip()
+
+
+def test_a_notebook_from_its_making_to_its_end(shared: Place) -> None:
+    session = new(shared)
+    cell = shared.run("add", session, "print('hi')\n6 * 7").stdout.strip()
+    text = shared.run(
+        "add", session, "--type", "markdown", "--position", "0", given="# Above all"
+    ).stdout.strip()
+    ran = shared.run("exec", session, cell)
+    assert (ran.returncode, ran.stdout) == (0, "hi\n42\n"), ran.stderr
+    shown = shared.run("show", session).stdout
+    assert shown.index(text) < shown.index(cell)
+    listed = json.loads(shared.run("list", "--json").stdout)
+    (found,) = [one for one in listed if one["session_id"] == session]
+    assert (found["state"], found["cells"]) == ("active", 3)
+    logged = json.loads(shared.run("logs", session, "--json").stdout)
+    assert [run["status"] for run in logged["executions"]] == ["ok"]
+    assert shared.run("delete", session).stdout.strip() == session
+    assert session not in shared.run("list").stdout
+    assert Path(found["path"]).is_file(), "the notebook stays"
+
+
+def test_data_is_json_on_stdout_and_nothing_else(shared: Place) -> None:
+    created = json.loads(shared.run("new", "as data", "--json").stdout)
+    session = created["session_id"]
+    added = json.loads(shared.run("add", session, "x = 1", "--json").stdout)
+    for arguments in (
+        ("exec", session, added["cell_id"]),
+        ("exec", session, "--code", "x"),
+        ("show", session),
+        ("list",),
+        ("logs", session),
+        ("export", session, "--format", "markdown"),
+        ("delete", session),
+    ):
+        done = shared.run(*arguments, "--json")
+        assert done.returncode == 0, (arguments, done.stderr)
+        json.loads(done.stdout)
+
+
+def test_a_failing_cell_is_told_on_stderr_and_exits_1(shared: Place) -> None:
+    session = new(shared)
+    done = shared.run("exec", session, "--code", "print('before'); 1/0")
+    assert (done.returncode, done.stdout) == (1, "before\n")
+    assert "ZeroDivisionError" in done.stderr
+    assert "error: " in done.stderr
+    as_json = shared.run("exec", session, "--code", "1/0", "--json")
+    assert as_json.returncode == 1
+    told = json.loads(as_json.stdout)
+    assert (told["status"], told["error"]["ename"]) == ("error", "ZeroDivisionError")
+    assert shared.run("exec", session, "--code", "1").returncode == 0, "the session stays usable"
+
+
+def test_all_cells_run_in_order_until_one_fails(shared: Place) -> None:
+    session = new(shared)
+    for content in ("print('one')", "print('two'); 1/0", "print('three')"):
+        shared.run("add", session, content)
+    done = shared.run("exec", session, "all", "--json")
+    told = json.loads(done.stdout)
+    assert done.returncode == 1
+    assert told["stdout"] == "one\ntwo\n"
+    assert [cell["status"] for cell in told["cells"]] == ["ok", "error", "interrupted"]
+
+
+def test_an_execution_that_was_let_go_is_waited_for_and_cancelled_by_its_id(shared: Place) -> None:
+    session = new(shared)
+    sleeping = shared.run(
+        "exec", session, "--code", "import time; time.sleep(60)", "--timeout", "90", "--detach"
+    )
+    execution = sleeping.stdout.strip()
+    assert sleeping.returncode == 0
+    cancelled = shared.run("cancel", execution)
+    assert (cancelled.returncode, cancelled.stdout) == (0, f"{execution} interrupted\n")
+    waited = shared.run("wait", execution, "--json")
+    assert waited.returncode == 1
+    assert json.loads(waited.stdout)["status"] == "interrupted"
+
+
+def test_an_interrupt_stops_the_cell_that_is_waited_for(shared: Place) -> None:
+    session = new(shared)
+    gate = shared.root / "running"
+    code = f"import pathlib, time\npathlib.Path({str(gate)!r}).touch()\ntime.sleep(60)"
+    process = shared.start("exec", session, "--code", code, "--timeout", "90")
+    while not gate.exists():
+        assert process.poll() is None
+    process.send_signal(signal.SIGINT)
+    assert process.wait(40) == 130
+    runs = json.loads(shared.run("logs", session, "--json").stdout)["executions"]
+    assert [run["status"] for run in runs] == ["interrupted"]
+
+
+def test_a_cell_that_takes_too_long_says_which_limit_stopped_it(shared: Place) -> None:
+    session = new(shared)
+    done = shared.run("exec", session, "--code", "import time; time.sleep(60)", "--timeout", "0.2")
+    assert done.returncode == 1
+    assert "timeout" in done.stderr
+
+
+def test_a_notebook_goes_out_and_comes_in_again(shared: Place) -> None:
+    session = new(shared, "there and back")
+    cell = shared.run("add", session, "print('kept')").stdout.strip()
+    shared.run("exec", session, cell)
+    work = shared.root / "work"
+    assert shared.run("export", session, "-o", "out.ipynb").returncode == 0
+    nbformat.validate(nbformat.read(work / "out.ipynb", as_version=4))
+    assert "kept" in shared.run("export", session, "--format", "markdown").stdout
+    assert "output" not in shared.run("export", session, "--format", "markdown", "--no-outputs").stdout
+    imported = shared.run("import", "out.ipynb")
+    assert imported.returncode == 0, imported.stderr
+    assert cell in shared.run("show", imported.stdout.strip()).stdout
+    piped = shared.run("import", "-", "--format", "markdown", given="# Piped\n\n```python\n1 + 1\n```\n")
+    assert piped.returncode == 0, piped.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "said"),
+    [
+        (("exec", "s-unknown", "--code", "1"), 1, "s-unknown"),
+        (("show", "s-unknown"), 1, "s-unknown"),
+        (("wait", "x-unknown"), 1, "x-unknown"),
+        (("cancel", "x-unknown"), 1, "x-unknown"),
+        (("delete", "s-unknown"), 1, "s-unknown"),
+        (("new", "what", "--language", "klingon"), 1, "klingon"),
+        (("new", ""), 1, "name"),
+        (("import", "missing.ipynb"), 2, "missing.ipynb"),
+        (("import", "data.parquet"), 2, "format"),
+        (("exec",), 2, "SESSION"),
+        (("list", "--filter", "some"), 2, "some"),
+        (("nonsense",), 2, "nonsense"),
+        (("logs", "s-unknown", "--limit", "0"), 2, "limit"),
+    ],
+)
+def test_bad_input_is_refused_with_a_reason_and_no_data(
+    shared: Place, arguments: tuple[str, ...], code: int, said: str
+) -> None:
+    done = shared.run(*arguments)
+    assert done.returncode == code, done.stderr
+    assert said in done.stderr
+    assert done.stdout == ""
+    assert "Traceback" not in done.stderr
+
+
+def test_a_position_out_of_range_and_an_unknown_cell_leave_the_notebook_as_it_was(shared: Place) -> None:
+    session = new(shared)
+    before = shared.run("show", session).stdout
+    assert shared.run("add", session, "x", "--position", "99").returncode == 1
+    assert shared.run("exec", session, "no-such-cell").returncode == 1
+    assert shared.run("show", session).stdout == before
+
+
+def test_the_version_and_help_need_no_daemon(place: Place) -> None:
+    assert place.run("--version").stdout.strip()
+    helped = place.run("--help")
+    for verb in (
+        "new",
+        "add",
+        "exec",
+        "show",
+        "list",
+        "export",
+        "import",
+        "delete",
+        "wait",
+        "cancel",
+        "logs",
+    ):
+        assert verb in helped.stdout
+    assert "--dialect" in place.run("mcp", "--help").stdout
+    assert place.daemons() == []
+
+
+def test_shells_can_complete_the_verbs(place: Place) -> None:
+    place.environment["_TYPER_COMPLETE_ARGS"] = "cellwright ex"
+    place.environment["_CELLWRIGHT_COMPLETE"] = "complete_bash"
+    done = place.run()
+    assert {"exec", "export"} <= set(done.stdout.split())
