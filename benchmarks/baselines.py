@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import subprocess
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+import sys
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,9 +11,10 @@ import anyio
 from jupyter_client.asynchronous.client import AsyncKernelClient
 from jupyter_client.manager import AsyncKernelManager
 
-__all__ = ["PlainKernel", "plain_kernel", "start_plain_kernel"]
+__all__ = ["PlainKernel", "start_plain_kernel"]
 
 _START_DEADLINE_S = 300.0
+_ATTEMPTS = 3
 # What nbclient passes: without it kernels started together wait for one another's lock on the history.
 _ARGUMENTS = ["--HistoryManager.hist_file=:memory:"]
 
@@ -55,7 +55,16 @@ class PlainKernel:
 
 
 async def start_plain_kernel() -> PlainKernel:
-    """Start a kernel cold and wait until it is ready."""
+    """Start a kernel cold and wait until it is ready; one that dies on the way is started again."""
+    for _ in range(_ATTEMPTS - 1):
+        try:
+            return await _start_once()
+        except RuntimeError as error:  # started by the dozen, one now and then finds its port taken
+            print(f"   baseline: {error}; starting another", file=sys.stderr, flush=True)
+    return await _start_once()
+
+
+async def _start_once() -> PlainKernel:
     manager = AsyncKernelManager(kernel_name="python3")
     await manager.start_kernel(extra_arguments=_ARGUMENTS, stderr=subprocess.DEVNULL)
     client = manager.client()
@@ -68,14 +77,3 @@ async def start_plain_kernel() -> PlainKernel:
             await kernel.stop()
         raise
     return kernel
-
-
-@asynccontextmanager
-async def plain_kernel() -> AsyncIterator[PlainKernel]:
-    """A cold kernel that is ready, ended afterwards."""
-    kernel = await start_plain_kernel()
-    try:
-        yield kernel
-    finally:
-        with anyio.CancelScope(shield=True):
-            await kernel.stop()
