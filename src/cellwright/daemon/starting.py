@@ -136,9 +136,15 @@ class _start_lock:  # noqa: N801  # reads as a function; contextlib costs the by
         self._paths = paths
 
     def __enter__(self) -> None:
-        os.makedirs(self._paths.home, mode=0o700, exist_ok=True)  # noqa: PTH103
-        make_private(self._paths.runtime)
-        self._fd = os.open(self._paths.start_lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            os.makedirs(self._paths.home, mode=0o700, exist_ok=True)  # noqa: PTH103
+            make_private(self._paths.runtime)
+            self._fd = os.open(self._paths.start_lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        except OSError as error:
+            raise DaemonUnavailable(
+                f"{error.filename} cannot be used: {error.strerror}",
+                hint="Make room there, or set CELLWRIGHT_STORAGE to a directory that can be written",
+            ) from error
         fcntl.flock(self._fd, fcntl.LOCK_EX)
 
     def __exit__(self, *_: object) -> None:
