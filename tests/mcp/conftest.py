@@ -85,7 +85,7 @@ class Wire:
         ours, theirs = await socket_pair()
         to_client, incoming = anyio.create_memory_object_stream[SessionMessage | Exception](0)
         outgoing, from_client = anyio.create_memory_object_stream[SessionMessage](0)
-        async with anyio.create_task_group() as tasks:
+        async with theirs, anyio.create_task_group() as tasks:
             tasks.start_soon(self._face.serve, theirs, theirs)
             tasks.start_soon(_read, ours, to_client)
             tasks.start_soon(_write, from_client, ours)
@@ -96,7 +96,6 @@ class Wire:
                 outgoing.close()
                 with anyio.CancelScope(shield=True):
                     await ours.aclose()
-        await theirs.aclose()
 
 
 async def socket_pair() -> tuple[anyio.abc.SocketStream, anyio.abc.SocketStream]:

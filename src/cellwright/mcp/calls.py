@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, TypeAlias
 
 from mcp.server.mcpserver import Context
@@ -26,6 +27,7 @@ from cellwright.mcp.clients import Client, Clients
 from cellwright.mcp.knowledge import Knowledge
 from cellwright.mcp.pace import Pace
 from cellwright.mcp.resolving import find_session
+from cellwright.settings import fenced
 
 __all__ = [
     "CHANGES",
@@ -71,8 +73,19 @@ class Call:
     def engine(self) -> Engine:
         return self.shared.engine
 
+    def path(self, named: str) -> Path:
+        """A path that the caller names, inside of the directories that the settings allow.
+
+        Raises:
+            OutsideRoots: it leads out of them.
+        """
+        settings = self.engine.settings
+        return fenced(named, settings.fences, base=settings.root)
+
     def session(self, session_id: str | None, *, reads: bool = False) -> Session:
         """The session that the caller means; a note says so where it was not named exactly.
+
+        One that a call only ``reads`` does not become the client's own.
 
         Raises:
             UnknownSession: no session, or more than one, could be meant.
@@ -80,7 +93,7 @@ class Call:
         found = find_session(self.engine.sessions(), session_id, own=list(self.client.sessions), reads=reads)
         if found.note is not None:
             self.notes.append(found.note)
-        if not reads or not self.client.sessions:
+        if not reads:
             self.client.worked_with(found.session.id)
         return found.session
 

@@ -82,7 +82,8 @@ def inspected(inspection: Inspection) -> dict[str, Any]:
         variables.append(
             " ".join(filter(None, [f"{variable.name}: {variable.type}", shape or length, value]))
         )
-    return {"imports": imports, "functions": [*functions, *classes], "variables": variables}
+    found: dict[str, Any] = {"imports": imports, "functions": [*functions, *classes], "variables": variables}
+    return {**found, "unlisted": inspection.omitted} if inspection.omitted else found
 
 
 def fit_lists(about: dict[str, Any], max_tokens: int) -> dict[str, Any]:

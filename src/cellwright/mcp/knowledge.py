@@ -8,14 +8,17 @@ gone, and comes back from the journal after a restart. What the kernel really ho
 from __future__ import annotations
 
 import ast
+from collections import deque
 from dataclasses import dataclass, field
 from typing import Any
 
 from cellwright.engine import Engine, Event, Execution, Session
+from cellwright.errors import UnknownExecution
 
-__all__ = ["Failure", "Knowledge", "Known", "Names", "names_defined"]
+__all__ = ["Ended", "Failure", "Knowledge", "Known", "Names", "names_defined"]
 
 _MAX_PENDING = 10_000
+_REMEMBERED = 256
 _SHOWN_ARGUMENTS = 6
 
 
@@ -50,6 +53,17 @@ class Failure:
     evalue: str
 
 
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """An execution that ended; ``failure`` says how, if it did not end well."""
+
+    execution_id: str
+    cell_id: str | None
+    generation: int
+    source: str
+    failure: Failure | None
+
+
 @dataclass(slots=True)
 class Known:
     """What is known of one session."""
@@ -57,17 +71,22 @@ class Known:
     generation: int = 0
     names: Names = field(default_factory=Names)
     failure: Failure | None = None
+    _taken: deque[str] = field(default_factory=lambda: deque(maxlen=_REMEMBERED))
 
-    def take(self, *, source: str, generation: int, cell_id: str | None, failure: Failure | None) -> None:
-        """An execution ended; ``failure`` says how, if it did not end well."""
-        if generation != self.generation:
-            self.generation, self.names = generation, Names()
-        if failure is not None:
-            self.failure = failure
+    def take(self, ended: Ended) -> None:
+        """An execution ended; one that was taken in before is passed over."""
+        if ended.execution_id in self._taken:
             return
-        if self.failure is not None and self.failure.cell_id == cell_id:
+        self._taken.append(ended.execution_id)
+        if ended.generation > self.generation:
+            self.generation, self.names = ended.generation, Names()
+        if ended.failure is not None:
+            self.failure = ended.failure
+            return
+        if self.failure is not None and self.failure.cell_id == ended.cell_id:
             self.failure = None
-        self.names.add(names_defined(source))
+        if ended.generation == self.generation:
+            self.names.add(names_defined(ended.source))
 
 
 class Knowledge:
@@ -103,26 +122,35 @@ class Knowledge:
         if known is None or event.execution_id is None:
             return
         if event.kind == "notebook.cell.executing" and "source" in event.data:
-            if len(self._sources) < _MAX_PENDING:
-                self._sources[event.execution_id] = event.data["source"]
+            self._sources[event.execution_id] = event.data["source"]
+            if len(self._sources) > _MAX_PENDING:
+                del self._sources[next(iter(self._sources))]
         elif event.kind == "notebook.cell.completed":
             known.take(
-                source=self._sources.pop(event.execution_id, ""),
-                generation=event.generation,
-                cell_id=event.cell_id,
-                failure=_failure(event.execution_id, event.cell_id, event.data),
+                Ended(
+                    execution_id=event.execution_id,
+                    cell_id=event.cell_id,
+                    generation=event.generation,
+                    source=self._source(event.execution_id),
+                    failure=_failure(event.execution_id, event.cell_id, event.data),
+                )
             )
+
+    def _source(self, execution_id: str) -> str:
+        """What ran; from the journal where its beginning was not heard."""
+        if execution_id in self._sources:
+            return self._sources.pop(execution_id)
+        try:
+            return self._engine.execution(execution_id).record.source
+        except UnknownExecution:  # its session was deleted meanwhile
+            return ""
 
 
 def _fold(known: Known, execution: Execution) -> None:
     record = execution.record
     about = {"state": record.state, "error": record.error, "reason": record.reason}
-    known.take(
-        source=record.source,
-        generation=record.generation,
-        cell_id=record.cell_id,
-        failure=_failure(record.id, record.cell_id, about),
-    )
+    failure = _failure(record.id, record.cell_id, about)
+    known.take(Ended(record.id, record.cell_id, record.generation, record.source, failure))
 
 
 def _failure(execution_id: str, cell_id: str | None, data: Any) -> Failure | None:

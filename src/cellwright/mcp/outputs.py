@@ -101,7 +101,7 @@ def _readable(mime: str, data: Mapping[str, Any]) -> str:
     if mime == "text/html":
         return text_of_html(_joined(data[mime]))
     if mime.startswith("text/") or mime == "application/json":
-        return _dumped(data[mime])
+        return _dumped(data.get(mime, ""))
     return ""
 
 

@@ -7,29 +7,37 @@ cell, execution, state, generation, seconds, and the outputs with their sizes, a
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
 
 from mcp.types import ImageContent
 
 from cellwright.engine import Execution
 from cellwright.mcp.budget import CHARACTERS_PER_TOKEN, cut_middle, share
-from cellwright.mcp.images import MAX_PICTURES, picture_content
+from cellwright.mcp.images import MAX_PICTURES, MAX_PIXELS, picture_content
 from cellwright.mcp.outputs import Part, clean, parts_of, size
 from cellwright.mcp.uris import output_uri
 
 __all__ = [
     "DEFAULT_TOKENS",
-    "execution_json",
+    "Gathered",
     "executions_json",
     "executions_text",
+    "gather",
     "last_line",
     "state_line",
 ]
 
 DEFAULT_TOKENS = 2_000
+Gathered: TypeAlias = tuple[Execution, list[Part]]
 
 
-def state_line(execution: Execution, *, session: bool = True) -> str:
+def gather(executions: Sequence[Execution]) -> list[Gathered]:
+    """Executions with what they have put out so far, to be rendered in a thread where there are pictures to scale."""
+    return [(execution, parts_of(execution.outputs)) for execution in executions]
+
+
+def state_line(execution: Execution, parts: Sequence[Part], *, session: bool = True) -> str:
     """What an execution is, where it stands, and what it has put out."""
     record = execution.record
     seconds = f"{record.seconds:.3g} s" if record.seconds is not None else None
@@ -40,13 +48,13 @@ def state_line(execution: Execution, *, session: bool = True) -> str:
         record.state,
         f"generation {record.generation}",
         seconds,
-        _sizes(execution),
+        _sizes(execution, parts),
     ]
     return " | ".join(fact for fact in facts if fact)
 
 
-def _sizes(execution: Execution) -> str:
-    sizes = [f"{_label(part)} {size(part.size)}" for part in parts_of(execution.outputs)]
+def _sizes(execution: Execution, parts: Sequence[Part]) -> str:
+    sizes = [f"{_label(part)} {size(part.size)}" for part in parts]
     if len(sizes) > 8:  # noqa: PLR2004  # a line, not a list
         sizes = [*sizes[:6], f"… {len(sizes) - 6} more"]
     dropped = execution.record.dropped_bytes
@@ -63,48 +71,56 @@ def _label(part: Part) -> str:
 
 
 def executions_text(
-    executions: Sequence[Execution], *, max_tokens: int | None = None
+    gathered: Sequence[Gathered], *, max_tokens: int | None = None, max_pixels: int = MAX_PIXELS
 ) -> tuple[str, tuple[ImageContent, ...]]:
     """Executions, each with its line, its reason, and its outputs; the budget is for all of them together."""
-    gathered = [(execution, parts_of(execution.outputs)) for execution in executions]
     texts = [part.text for _, parts in gathered for part in parts]
-    lines = [_lines_before(execution, first=place == 0) for place, (execution, _) in enumerate(gathered)]
+    lines = [_lines_before(*each, first=place == 0) for place, each in enumerate(gathered)]
     budget = (max_tokens or DEFAULT_TOKENS) * CHARACTERS_PER_TOKEN - sum(len(line) for line in lines)
     limits = iter(share([len(text) for text in texts], budget))
-    pictures: list[ImageContent] = []
+    pictures = _Pictures(max_pixels)
     said: list[str] = []
     for (execution, parts), line in zip(gathered, lines, strict=True):
         said.append(line)
         said += [_tell(execution, part, next(limits), pictures) for part in parts]
-    return "\n".join(text.rstrip("\n") for text in said if text), tuple(pictures)
+    return "\n".join(text.rstrip("\n") for text in said if text), tuple(pictures.taken)
 
 
-def _lines_before(execution: Execution, *, first: bool) -> str:
-    line = state_line(execution, session=first)
+@dataclass(slots=True)
+class _Pictures:
+    """The pictures of one reply: the first few, scaled."""
+
+    max_pixels: int
+    taken: list[ImageContent] = field(default_factory=list)
+
+    def take(self, data: str, mime: str) -> bool:
+        if len(self.taken) >= MAX_PICTURES:
+            return False
+        content = picture_content(data, mime, max_pixels=self.max_pixels)
+        if content is not None:
+            self.taken.append(content)
+        return content is not None
+
+
+def _lines_before(execution: Execution, parts: Sequence[Part], *, first: bool) -> str:
+    line = state_line(execution, parts, session=first)
     return f"{line}\n{execution.reason}" if execution.reason else line
 
 
-def _tell(execution: Execution, part: Part, limit: int, pictures: list[ImageContent]) -> str:
+def _tell(execution: Execution, part: Part, limit: int, pictures: _Pictures) -> str:
     uri = output_uri(execution.session_id, execution.id, part.index)
     text = cut_middle(part.text, limit, rest=uri)
     if part.kind == "stderr" and text:
         text = f"stderr: {text}"
     if part.picture is not None:
-        shown = picture_content(part.picture, part.mime) if len(pictures) < MAX_PICTURES else None
-        if shown is None:
+        if not pictures.take(part.picture, part.mime):
             return "\n".join(filter(None, [text, f"[{part.mime}, {size(part.size)}, not shown: {uri}]"]))
-        pictures.append(shown)
     elif not part.text and part.size:
         return f"[{part.mime}, {size(part.size)}: {uri}]"
     return text
 
 
 # As one JSON object --------------------------------------------------------------------------------------------------
-
-
-def execution_json(execution: Execution, *, max_tokens: int | None = None) -> dict[str, Any]:
-    """One execution as an object, without pictures."""
-    return executions_json([execution], cell_id=execution.cell_id, max_tokens=max_tokens)
 
 
 def executions_json(

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from functools import partial
+
+import anyio
+from mcp.types import ImageContent
 
 from cellwright.engine import Execution, Session
 from cellwright.mcp.arguments import ResponseFormat
 from cellwright.mcp.calls import Call, Reply
 from cellwright.mcp.knowledge import Known
-from cellwright.mcp.rendering import executions_json, executions_text
+from cellwright.mcp.rendering import executions_json, executions_text, gather
 
-__all__ = ["execution_reply"]
+__all__ = ["execution_reply", "rendered"]
 
 _MAX_NEWS = 300
 
@@ -38,8 +42,21 @@ async def execution_reply(
             found["notes"] = list(call.notes)
             call.notes.clear()
         return Reply(json.dumps(found, ensure_ascii=False, separators=(",", ":")), data=found)
-    text, images = executions_text(executions, max_tokens=max_tokens)
+    text, images = await rendered(call, executions, max_tokens=max_tokens)
     return Reply("\n".join([text, *_next_calls(executions), *news]), images)
+
+
+async def rendered(
+    call: Call, executions: Sequence[Execution], *, max_tokens: int | None = None
+) -> tuple[str, tuple[ImageContent, ...]]:
+    """Executions as text and pictures; scaling a picture takes longer than others should wait for."""
+    gathered = gather(executions)
+    render = partial(
+        executions_text, gathered, max_tokens=max_tokens, max_pixels=call.engine.settings.image_pixels
+    )
+    if any(part.picture is not None for _, parts in gathered for part in parts):
+        return await anyio.to_thread.run_sync(render)
+    return render()
 
 
 def _next_calls(executions: Sequence[Execution]) -> list[str]:

@@ -10,7 +10,6 @@ from cellwright.engine import Session
 from cellwright.mcp.arguments import Arguments, SessionId
 from cellwright.mcp.calls import CHANGES, DESTROYS, READS, Call, Definition, Reply, data_reply
 from cellwright.mcp.needs import check_language, needs
-from cellwright.mcp.paths import within
 
 __all__ = ["NOTEBOOK_TOOLS", "about_session"]
 
@@ -47,7 +46,7 @@ class OpenNotebook(Arguments):
 
 async def notebook_open(call: Call, args: OpenNotebook) -> Reply:
     """Attach to an existing .ipynb file. Nothing is run."""
-    path = within(call.engine.settings.root, args.path)
+    path = call.path(args.path)
     session = await call.engine.open(path)
     call.client.worked_with(session.id)
     return data_reply(about_session(session), call)

@@ -27,7 +27,6 @@ from cellwright.mcp.formats import (
 )
 from cellwright.mcp.needs import check_language, needs
 from cellwright.mcp.outputs import size
-from cellwright.mcp.paths import within
 from cellwright.mcp.reading import find_text, outline, section
 from cellwright.mcp.tools_notebooks import about_session
 from cellwright.mcp.uris import session_uri
@@ -101,7 +100,9 @@ async def kernel_inspect(call: Call, args: InspectKernel) -> Reply:
     if args.query:
         wanted = args.query.lower()
         about = {
-            kind: [entry for entry in entries if wanted in entry.lower()] for kind, entries in about.items()
+            kind: [entry for entry in entries if wanted in entry.lower()]
+            for kind, entries in about.items()
+            if isinstance(entries, list)
         }
     where = {
         "session_id": session.id,
@@ -157,7 +158,7 @@ async def notebook_export(call: Call, args: ExportNotebook) -> Reply:
     await session.refresh()
     text = exported(session, args.format, outputs=args.include_outputs)
     if args.path is not None:
-        path = within(call.engine.settings.root, args.path)
+        path = call.path(args.path)
         await anyio.to_thread.run_sync(_write_new, path, text, _SUFFIXES[args.format])
         return Reply(f"session {session.id}: {args.format} written to {path} ({size(len(text))})")
     if len(text) > (args.max_tokens or _EXPORT_TOKENS) * CHARACTERS_PER_TOKEN:

@@ -85,6 +85,9 @@ class Settings(BaseSettings):
     event_buffer: int = Field(default=1_000, ge=1, le=1_000_000)
     """Events that wait for one slow subscriber before it starts to miss some and is told so."""
 
+    image_pixels: int = Field(default=512, ge=32, le=8_192)
+    """The longer side of a picture in a reply to an agent; the whole picture can be read as a resource."""
+
     daemon_idle_s: Seconds = 900
     """How long the daemon stays with no client, no listener and no active session."""
 

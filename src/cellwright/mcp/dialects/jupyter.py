@@ -16,7 +16,6 @@ from cellwright.mcp.arguments import Arguments, Content
 from cellwright.mcp.calls import CHANGES, DESTROYS, READS, Call, Definition, Reply
 from cellwright.mcp.cellstates import cell_states
 from cellwright.mcp.dialects.indices import cell_at, place_for
-from cellwright.mcp.paths import within
 from cellwright.mcp.reading import outline, section
 from cellwright.mcp.tools_cells import (
     AddAndRun,
@@ -49,7 +48,7 @@ class UseNotebook(Arguments):
 
 async def use_notebook(call: Call, args: UseNotebook) -> Reply:
     """Activate a notebook for the calls that follow: 'connect' to an existing one or 'create' it."""
-    path = within(call.engine.settings.root, args.notebook_path)
+    path = call.path(args.notebook_path)
     if args.mode == "create":
         await anyio.to_thread.run_sync(_create, path)
     session = await call.engine.open(path)
@@ -133,7 +132,7 @@ class ListFiles(Arguments):
 async def list_files(call: Call, args: ListFiles) -> Reply:
     """Files under the root directory."""
     root = call.engine.settings.root
-    start = within(root, args.path)
+    start = call.path(args.path)
     found = await anyio.to_thread.run_sync(_files, root, start, args.max_depth, args.pattern)
     end = args.start_index + args.limit if args.limit else None
     shown = found[args.start_index : end]
@@ -154,7 +153,8 @@ def _files(root: Path, start: Path, depth: int, pattern: str) -> list[str]:
                 about = path.lstat()
                 when = datetime.fromtimestamp(about.st_mtime, tz=UTC).strftime("%Y-%m-%d %H:%M:%S")
                 kind = "directory" if is_directory else "file"
-                rows.append(f"{path.relative_to(root)}\t{kind}\t{about.st_size}\t{when}")
+                shown = path.relative_to(root) if path.is_relative_to(root) else path
+                rows.append(f"{shown}\t{kind}\t{about.st_size}\t{when}")
     return rows
 
 

@@ -13,7 +13,7 @@ from cellwright.mcp.arguments import Arguments, Content
 from cellwright.mcp.calls import CHANGES, DESTROYS, READS, Call, Definition, Reply, data_reply
 from cellwright.mcp.dialects.indices import LONG_MS, cell_at
 from cellwright.mcp.outputs import parts_of
-from cellwright.mcp.rendering import executions_text
+from cellwright.mcp.replies import rendered
 from cellwright.mcp.tools_notebooks import CreateNotebook, notebook_create
 from cellwright.mcp.waiting import run_and_wait
 from cellwright.notebook import Cell
@@ -105,7 +105,7 @@ async def _add(call: Call, session: Session, cells: list[NewCell], *, run: bool,
         return [await session.execute(cell.id, timeout_s=LONG_MS / 1_000) for cell in code]
 
     executions = await run_and_wait(call, submit, wait_ms=None)
-    text, images = executions_text(executions)
+    text, images = await rendered(call, executions)
     return Reply("\n".join(filter(None, [before, said, text])), images)
 
 

@@ -1,0 +1,130 @@
+"""The pure parts: budgets, frames, outputs, formats."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from cellwright.mcp.budget import cut_middle, share
+from cellwright.mcp.formats import (
+    Draft,
+    DraftCell,
+    document_of,
+    read_json,
+    read_markdown,
+    to_json,
+    to_markdown,
+)
+from cellwright.mcp.frames import frame_digest, text_of_html
+from cellwright.mcp.outputs import clean, parts_of
+from cellwright.mcp.uris import cell_output_uri, output_uri, read_address, session_uri
+from cellwright.notebook import Document
+
+MARKDOWN = st.text(
+    st.characters(codec="utf-8", exclude_characters="\r\x0b\x0c\x1c\x1d\x1e\x85\u2028\u2029\0"), max_size=80
+)
+
+
+@settings(deadline=None)
+@given(st.lists(st.integers(0, 10_000), max_size=20), st.integers(0, 20_000))
+def test_shares_keep_to_the_budget_and_leave_short_texts_whole(lengths: list[int], budget: int) -> None:
+    shares = share(lengths, budget)
+    assert sum(shares) <= max(budget, 0)
+    assert all(given <= length for given, length in zip(shares, lengths, strict=True))
+    if sum(lengths) <= budget:
+        assert shares == lengths
+
+
+@settings(deadline=None)
+@given(st.text(max_size=3_000), st.integers(0, 2_000))
+def test_a_cut_text_keeps_its_head_and_tail_and_counts_the_rest(text: str, limit: int) -> None:
+    cut = cut_middle(text, limit, rest="there")
+    if cut != text:
+        assert len(cut) <= max(limit, 120) + 80
+        assert "characters left out; all of it: there" in cut
+        assert cut[0] == text.rstrip()[0] or not text.strip()
+
+
+@settings(deadline=None)
+@given(st.lists(st.tuples(st.sampled_from(["code", "markdown"]), MARKDOWN), max_size=8))
+def test_json_gives_back_the_same_cells(cells: list[tuple[str, str]]) -> None:
+    document = _document(cells)
+    draft = read_json(to_json(document.cells, name="n", language="python", outputs=True))
+    assert isinstance(draft, Draft)
+    assert [(cell.kind, cell.source) for cell in draft.cells] == cells
+
+
+@settings(deadline=None)
+@given(st.lists(st.tuples(st.sampled_from(["code", "markdown"]), MARKDOWN), max_size=8))
+def test_markdown_gives_back_the_same_code(cells: list[tuple[str, str]]) -> None:
+    document = _document(cells)
+    draft = read_markdown(to_markdown(document.cells, language="python", outputs=True), language="python")
+    assert [cell.source for cell in draft.cells if cell.kind == "code"] == [
+        source for kind, source in cells if kind == "code"
+    ]
+
+
+def test_a_plain_page_becomes_text_and_code() -> None:
+    page = "# Title\n\nIntro\n\n```python\nx = 1\n```\n\n```output\n1\n```\n\n```bash\nls\n```\n"
+    draft = read_markdown(page)
+    assert (draft.title, draft.language) == ("Title", "python")
+    assert [(cell.kind, cell.source) for cell in draft.cells] == [
+        ("markdown", "# Title\n\nIntro"),
+        ("code", "x = 1"),
+        ("markdown", "```bash\nls\n```"),
+    ]
+
+
+def test_terminal_text_is_told_as_it_stands_in_the_end() -> None:
+    assert clean("\x1b[31mred\x1b[0m\n10%\r20%\r\nnext") == "red\n20%\nnext"
+
+
+def test_every_output_is_told_in_one_form() -> None:
+    html = '<table class="dataframe"><thead><tr><th></th><th>a</th></tr></thead><tbody><tr><th>0</th><td>1</td></tr></tbody></table>'
+    outputs = [
+        {
+            "output_type": "display_data",
+            "data": {"image/png": "aGk=", "text/plain": "<Figure size 1x1 with 0 Axes>"},
+        },
+        {"output_type": "execute_result", "data": {"text/html": html, "text/plain": "   a\n0  1"}},
+        {"output_type": "display_data", "data": {"text/html": "<b>bold</b> <script>evil()</script>"}},
+        {"output_type": "display_data", "data": {"application/x-unknown": "..."}},
+        {"output_type": "hologram", "beam": 7},
+    ]
+    parts = parts_of(outputs)
+    assert [part.text for part in parts] == ["", "   a\n0  1", "bold", "", ""]
+    assert parts[0].picture == "aGk="
+
+
+def test_a_frame_with_levels_gaps_and_an_index_is_digested() -> None:
+    rows = "".join(f"<tr><th>{i}</th><td>{i}.5</td><td>...</td><td>True</td></tr>" for i in range(5))
+    html = (
+        '<table border="1" class="dataframe"><thead><tr><th></th><th>x</th><th>...</th><th>flag</th></tr></thead>'
+        f"<tbody>{rows}</tbody></table><p>5 rows \u00d7 70 columns</p>"
+    )
+    assert frame_digest(html) == (
+        "table of 5 rows \u00d7 70 columns; columns with their first values:\n"
+        "x: number 0.5, 1.5, 2.5\n"
+        "flag: bool True, True, True\n"
+        "… 68 more columns"
+    )
+    assert frame_digest("<table><tr><td>plain</td></tr></table>") is None
+    assert text_of_html("<p>a<br>b</p><style>x{}</style>") == "a\nb"
+
+
+@pytest.mark.parametrize("cell_id", ["abc", "a b/c", "ünï"])
+def test_addresses_are_read_back(cell_id: str) -> None:
+    cell = read_address(cell_output_uri("s-1", cell_id, 3))
+    assert cell is not None
+    assert (cell.view, cell.item, cell.index) == ("cell", cell_id, 3)
+    execution = read_address(output_uri("s-1", "x-1", 0))
+    assert execution is not None
+    assert execution.view == "execution"
+    assert read_address(session_uri("s-1", "state")) is not None
+    assert read_address("notebook://elsewhere") is None
+
+
+def _document(cells: list[tuple[str, str]]) -> Document:
+    draft = Draft(tuple(DraftCell(kind, source) for kind, source in cells))  # type: ignore[arg-type]
+    return document_of(draft, language="python", max_cells=100)
