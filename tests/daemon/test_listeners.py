@@ -9,7 +9,7 @@ import signal
 import stat
 import subprocess
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -43,15 +43,18 @@ class Served:
     address: str
     token: str
 
+    @contextmanager
     def ask(
         self, path: str, *, method: str = "GET", body: Any = None, token: str | None = None, **headers: str
-    ) -> http.client.HTTPResponse:
+    ) -> Iterator[http.client.HTTPResponse]:
         connection = http.client.HTTPConnection(self.address, timeout=60)
         sent = {name.replace("_", "-"): value for name, value in headers.items()}
         if token is not None:
             sent["Authorization"] = f"Bearer {token}"
-        connection.request(method, path, json.dumps(body) if body is not None else None, sent)
-        return connection.getresponse()
+        with closing(connection):
+            connection.request(method, path, json.dumps(body) if body is not None else None, sent)
+            with connection.getresponse() as response:
+                yield response
 
     def status_of(self, path: str, **options: Any) -> int:
         with self.ask(path, **options) as response:
