@@ -30,6 +30,7 @@ from traitlets.config import Config
 from cellwright_kernel import descendants, inspection
 from cellwright_kernel.adoption import adopt, reseed
 from cellwright_kernel.budget import Limits
+from cellwright_kernel.interrupts import INTERRUPTED, Interrupts
 from cellwright_kernel.outputs import CappedOutStream, CappedSession, OutputGate, PromptIOPubThread
 
 if TYPE_CHECKING:
@@ -99,10 +100,19 @@ class Forgetful(defaultdict[int, list[Any]]):
 class Shell(ZMQInteractiveShell):
     """IPython's shell, which remembers no output and leaves ``open`` alone."""
 
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        self.interrupts = Interrupts()
+        super().__init__(*args, **kwargs)
+
     def init_user_ns(self) -> None:
         super().init_user_ns()
         # IPython's own hides the builtin one, so that `mock.patch("builtins.open")` would miss it.
         self.user_ns.pop("open", None)
+
+    async def run_code(self, code_obj: Any, result: Any = None, *, async_: bool = False) -> Any:
+        if self.interrupts.code_begins():
+            return await super().run_code(INTERRUPTED, result)
+        return await super().run_code(code_obj, result, async_=async_)
 
     def init_history(self) -> None:
         super().init_history()
@@ -130,6 +140,61 @@ class Kernel(IPythonKernel):
 
     # Our flush waits for the messages themselves: no sleep is needed to let them get ahead of the reply.
     _execute_sleep = 0
+
+    def pre_handler_hook(self) -> None:
+        interrupts = self._interrupts
+        interrupts.expect_code()
+        self.saved_sigint_handler = signal.signal(signal.SIGINT, interrupts.handle)
+
+    def post_handler_hook(self) -> None:
+        super().post_handler_hook()
+        self._interrupts.over()
+
+    async def interrupt_request(self, stream: Any, ident: Any, parent: dict[str, Any]) -> None:
+        """Interrupt the running cell; in the control channel's thread."""
+        # Before the signal: it may be noted at once, and must then not be repeated.
+        self._interrupts.insist(self.control_thread.io_loop.call_later)
+        await super().interrupt_request(stream, ident, parent)
+
+    @property
+    def _interrupts(self) -> Interrupts:
+        shell: Any = self.shell
+        interrupts: Interrupts = shell.interrupts
+        return interrupts
+
+    async def do_execute(  # upstream's signature, which its caller inspects
+        self,
+        code: str,
+        silent: bool,  # noqa: FBT001
+        store_history: bool = True,  # noqa: FBT001, FBT002
+        user_expressions: dict[str, str] | None = None,
+        allow_stdin: bool = False,  # noqa: FBT001, FBT002
+        *,
+        cell_meta: Any = None,
+        cell_id: Any = None,
+    ) -> dict[str, Any]:
+        """Run a cell; an interrupt that arrives after its code still gets a reply."""
+        try:
+            reply: dict[str, Any] = await super().do_execute(
+                code,
+                silent,
+                store_history,
+                user_expressions,
+                allow_stdin,
+                cell_meta=cell_meta,
+                cell_id=cell_id,
+            )
+        except KeyboardInterrupt:
+            return {
+                "status": "error",
+                "ename": "KeyboardInterrupt",
+                "evalue": "",
+                "traceback": ["KeyboardInterrupt"],
+                "execution_count": self.execution_count,
+                "user_expressions": {},
+                "payload": [],
+            }
+        return reply
 
     def finish_metadata(
         self, parent: dict[str, Any], metadata: dict[str, Any], reply_content: dict[str, Any]

@@ -87,3 +87,13 @@ async def test_an_idle_session_is_suspended_and_says_why(open_here: OpenEngine) 
                     break
         assert session.state == "suspended"
         assert "session_idle_s" in (session.reason or "")
+
+
+async def test_cancelling_right_after_submitting_keeps_the_kernel(engine: Engine) -> None:
+    session = await engine.create("at once")
+    for _ in range(20):
+        execution = await session.execute_code("import time; time.sleep(60)")
+        await session.cancel(execution.id)
+        with anyio.fail_after(20):
+            assert (await execution.wait()).state == "interrupted"
+    assert session.generation == 1

@@ -24,6 +24,7 @@ class Kernel:
     ended: dict[str, str] = field(default_factory=dict)
     interrupts: int = 0
     kills: int = 0
+    takes_up: bool = True
 
     def happen(self, *happenings: jobs.Happening) -> Kernel:
         for happening in happenings:
@@ -32,6 +33,8 @@ class Kernel:
                 match effect:
                     case jobs.SendExecute(job):
                         self.sent.append(job.execution_id)
+                        if self.takes_up:
+                            self.happen(jobs.Began(job.execution_id))
                     case jobs.End(execution_id, state):
                         assert execution_id not in self.ended, "an execution ends once"
                         self.ended[execution_id] = state
@@ -102,6 +105,24 @@ def test_a_second_stop_does_not_interrupt_the_clean_up_of_the_first() -> None:
     kernel = Kernel().happen(run("a"), jobs.Cancelled("a"), jobs.Expired("cell", "a"), jobs.Interrupted())
     assert kernel.interrupts == 1
     assert kernel.finish("a", FAILED).ended == {"a": "interrupted"}
+
+
+def test_an_interrupt_waits_until_the_kernel_has_taken_the_job_up() -> None:
+    kernel = Kernel(takes_up=False).happen(run("a"), jobs.Cancelled("a"))
+    assert kernel.interrupts == 0
+    assert kernel.happen(jobs.Began("a")).interrupts == 1
+    assert kernel.finish("a", FAILED).ended == {"a": "interrupted"}
+
+
+def test_a_kernel_that_never_takes_the_job_up_is_killed_when_its_grace_is_over() -> None:
+    kernel = Kernel(takes_up=False).happen(run("a"), jobs.Cancelled("a"), jobs.Expired("grace", "a"))
+    assert kernel.kills == 1
+
+
+def test_an_idle_kernel_is_not_killed_for_want_of_a_reply() -> None:
+    kernel = Kernel().happen(run("a"), jobs.Cancelled("a"), jobs.WentIdle("a"), jobs.Expired("grace", "a"))
+    assert kernel.kills == 0
+    assert kernel.happen(jobs.Expired("idle", "a")).ended == {"a": "interrupted"}
 
 
 def test_cancelling_a_waiting_job_touches_nothing_else() -> None:

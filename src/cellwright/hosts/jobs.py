@@ -13,6 +13,7 @@ from typing import Any, Literal, TypeAlias, assert_never
 from cellwright.hosts.protocol import ExecutionState, Run
 
 __all__ = [
+    "Began",
     "Cancelled",
     "Died",
     "Effect",
@@ -44,6 +45,7 @@ class Running:
     """The job that the kernel has, and how far its end has come."""
 
     job: Run
+    begun: bool = False
     reply: dict[str, Any] | None = None
     idle: bool = False
     stopping: StopCause | None = None
@@ -64,6 +66,13 @@ class Queue:
 @dataclass(frozen=True, slots=True)
 class Submitted:
     job: Run
+
+
+@dataclass(frozen=True, slots=True)
+class Began:
+    """The kernel took the job up; before that an interrupt would be lost."""
+
+    execution_id: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +116,9 @@ class Died:
     message: str
 
 
-Happening: TypeAlias = Submitted | Replied | WentIdle | Expired | Cancelled | Interrupted | MemoryShort | Died
+Happening: TypeAlias = (
+    Submitted | Began | Replied | WentIdle | Expired | Cancelled | Interrupted | MemoryShort | Died
+)
 
 # What to do ------------------------------------------------------------------------------------------------------
 
@@ -155,6 +166,8 @@ def advance(queue: Queue, happening: Happening) -> Step:  # noqa: PLR0911  # one
     match happening:
         case Submitted(job):
             return _next_job(replace(queue, waiting=(*queue.waiting, job)), [])
+        case Began(execution_id):
+            return _on_running(queue, execution_id, lambda running: _began(queue, running))
         case Replied(execution_id, reply):
             return _on_running(queue, execution_id, lambda running: _replied(queue, running, reply))
         case WentIdle(execution_id):
@@ -180,6 +193,11 @@ def _on_running(queue: Queue, execution_id: str, settle: Callable[[Running], Ste
     return settle(queue.running)
 
 
+def _began(queue: Queue, running: Running) -> Step:
+    late: list[Effect] = [SendInterrupt()] if running.stopping is not None else []
+    return replace(queue, running=replace(running, begun=True)), late
+
+
 def _replied(queue: Queue, running: Running, reply: dict[str, Any]) -> Step:
     if running.idle:
         return _finish(queue, running, reply)
@@ -200,7 +218,7 @@ def _expired(queue: Queue, running: Running, timer: Timer) -> Step:
         case "cell":
             return _stop(queue, "timeout", [])
         case "grace":
-            if running.killed:
+            if running.killed or running.idle:  # what is idle has stopped; only its reply is missing
                 return queue, []
             kill = Kill(f"it did not stop when interrupted ({_cause(running)})")
             return replace(queue, running=replace(running, killed=True)), [kill]
@@ -226,7 +244,8 @@ def _stop(queue: Queue, cause: StopCause, effects: Sequence[Effect]) -> Step:
     if running is None or running.stopping is not None:
         return queue, list(effects)
     grace = StartTimer("grace", running.job.execution_id, None)
-    return replace(queue, running=replace(running, stopping=cause)), [*effects, SendInterrupt(), grace]
+    interrupt = [SendInterrupt()] if running.begun else []
+    return replace(queue, running=replace(running, stopping=cause)), [*effects, *interrupt, grace]
 
 
 def _finish(queue: Queue, running: Running, reply: dict[str, Any]) -> Step:

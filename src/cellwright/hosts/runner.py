@@ -198,7 +198,9 @@ class KernelRunner:
             self.happened(jobs.Replied(message.parent_id, reply))
 
     def _on_iopub(self, message: Message) -> None:
-        if message.kind == "status":
+        if message.kind == "execute_input":
+            self.happened(jobs.Began(message.parent_id))
+        elif message.kind == "status":
             if message.parent_id in self._budgets and b'"idle"' in message.content:
                 self.happened(jobs.WentIdle(message.parent_id))
         elif message.kind in _OUTPUT_KINDS:
