@@ -29,7 +29,11 @@ BAD: list[tuple[str, dict[str, Any], str]] = [
         {"cell_id": "all", "max_tokens": 1},
         "max_tokens: input should be greater than or equal to 50",
     ),
-    ("execution_wait", {"execution_id": "x-nothing"}, "There is no execution 'x-nothing'"),
+    (
+        "execution_wait",
+        {"execution_id": "x-nothing"},
+        "There is no execution 'x-nothing'. List a session's executions with `history`. Next call: execution_list",
+    ),
     ("notebook_export", {"format": "docx"}, "format: input should be 'json'"),
     (
         "notebook_export",

@@ -128,17 +128,39 @@ async def test_progress_bars_are_told_as_they_stand_in_the_end(client: Client) -
 
 async def test_all_cells_run_in_order_until_one_fails(client: Client) -> None:
     session = await new_session(client)
-    for content in ("print('one')", "boom", "print('three')"):
-        await ask(client, "cell_add", session_id=session, content=content)
+    ids = [
+        (await ask(client, "cell_add", session_id=session, content=content))["cell_id"]
+        for content in ("print('one')", "boom", "print('three')")
+    ]
     text = await read(client, "cell_execute", session_id=session, cell_id="all")
     assert text.count("| execution ") == 3
+    assert f"An earlier cell failed: {ids[2]}" in text
     assert text.count(f"session {session}") == 1
     assert "NameError" in text
-    assert "An earlier cell failed" in text
     data = await ask(client, "cell_execute", session_id=session, cell_id="all", response_format="json")
     assert data["status"] == "error"
     assert data["stdout"] == "one\n"
     assert [cell["status"] for cell in data["cells"]] == ["ok", "error", "interrupted"]
+
+
+async def test_many_outputs_and_many_cells_keep_to_the_budget_too(client: Client) -> None:
+    session = await new_session(client)
+    code = "for i in range(2_000): display(i)"
+    text = await read(client, "scratch_run", session_id=session, code=code, max_tokens=200)
+    assert len(text) < 200 * 4 + 600
+    data = await ask(client, "scratch_run", session_id=session, code=code, response_format="json")
+    assert len(data["outputs"]) == 40
+    assert (data["truncated"], data["more_outputs"]) == (True, 1_960)
+    cells = [{"content": "boom"}, *({"content": f"value = {number}"} for number in range(80))]
+    imported = await ask(client, "notebook_import", content=json.dumps(cells))
+    text = await read(client, "cell_execute", session_id=imported["session_id"], cell_id="all")
+    assert text.count("An earlier cell failed") == 1
+    assert len(text) < 2_000
+
+
+async def test_a_notebook_without_code_has_nothing_to_run(client: Client) -> None:
+    session = await new_session(client)
+    assert "cell_add adds one" in await read(client, "cell_execute", session_id=session, cell_id="all")
 
 
 async def test_scratch_code_leaves_no_cell(client: Client) -> None:

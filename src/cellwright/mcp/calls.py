@@ -7,7 +7,7 @@ the model with the next step; anything else is logged here and told without its 
 from __future__ import annotations
 
 import json
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Container
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -21,7 +21,15 @@ from mcp.types import CallToolResult, ContentBlock, ImageContent, TextContent, T
 from pydantic import ConfigDict, Field, ValidationError
 
 from cellwright.engine import Engine, Session
-from cellwright.errors import CellwrightError, StaleEdit
+from cellwright.errors import (
+    CellwrightError,
+    KernelBusy,
+    StaleEdit,
+    TooManyCells,
+    TooManySessions,
+    UnknownCell,
+    UnknownExecution,
+)
 from cellwright.mcp.arguments import Arguments, complaint, published_schema
 from cellwright.mcp.clients import Client, Clients
 from cellwright.mcp.knowledge import Knowledge
@@ -57,6 +65,8 @@ class Shared:
     knowledge: Knowledge
     pace: Pace
     default_language: str
+    tools: frozenset[str] = frozenset()
+    """The names of the tools there are."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,9 +147,21 @@ def data_reply(data: dict[str, Any], call: Call) -> Reply:
     return Reply(json.dumps(data, ensure_ascii=False, separators=(",", ":")), data=data)
 
 
-def told(error: CellwrightError) -> ToolError:
-    """An error as a model reads it: what failed, on what, what to do next."""
-    text = str(error)
+_NEXT_CALLS: dict[type[CellwrightError], str] = {
+    UnknownCell: "notebook_read",
+    StaleEdit: "notebook_read",
+    UnknownExecution: "execution_list",
+    TooManySessions: "notebook_list",
+    TooManyCells: "notebook_create",
+    KernelBusy: "execution_wait",
+}
+
+
+def told(error: CellwrightError, tools: Container[str] = ()) -> ToolError:
+    """An error as a model reads it: what failed, on what, what to do next, with which of these tools."""
+    text = str(error).rstrip(".")
+    if (call := _NEXT_CALLS.get(type(error))) is not None and call in tools:
+        text += f". Next call: {call}"
     if isinstance(error, StaleEdit):
         text += f"\n{error.diff}"
     return ToolError(text)
@@ -186,7 +208,7 @@ class _FaceTool(Tool):
         try:
             reply = await self.definition.run(call, checked)
         except CellwrightError as error:
-            raise told(error) from error
+            raise told(error, self.shared.tools) from error
         except (MCPError, ToolError):
             raise
         except Exception as error:  # boundary: the SDK logs it; nothing of it reaches the client

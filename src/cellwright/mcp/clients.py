@@ -68,9 +68,11 @@ class Client:
             return
         if _LEVELS.index(level) >= _LEVELS.index(self.log_level):
             with warnings.catch_warnings():
-                # Deprecated by the newest protocol, and still what earlier clients ask for.
+                # Deprecated by the newest protocol, and still what earlier clients ask for. Awaited outside: the
+                # filters are everybody's.
                 warnings.simplefilter("ignore", MCPDeprecationWarning)
-                await self.reach.send_log_message(level, data, logger="cellwright")
+                sending = self.reach.send_log_message(level, data, logger="cellwright")
+            await sending
 
 
 class Clients:

@@ -16,7 +16,7 @@ from cellwright.engine import Execution
 from cellwright.mcp.budget import CHARACTERS_PER_TOKEN, cut_middle, share
 from cellwright.mcp.images import MAX_PICTURES, MAX_PIXELS, picture_content
 from cellwright.mcp.outputs import Part, clean, parts_of, size
-from cellwright.mcp.uris import output_uri
+from cellwright.mcp.uris import output_uri, session_uri
 
 __all__ = [
     "DEFAULT_TOKENS",
@@ -29,6 +29,8 @@ __all__ = [
 ]
 
 DEFAULT_TOKENS = 2_000
+_SLACK = 400
+_MOST_OUTPUTS = 40
 Gathered: TypeAlias = tuple[Execution, list[Part]]
 
 
@@ -75,15 +77,21 @@ def executions_text(
 ) -> tuple[str, tuple[ImageContent, ...]]:
     """Executions, each with its line, its reason, and its outputs; the budget is for all of them together."""
     texts = [part.text for _, parts in gathered for part in parts]
-    lines = [_lines_before(*each, first=place == 0) for place, each in enumerate(gathered)]
-    budget = (max_tokens or DEFAULT_TOKENS) * CHARACTERS_PER_TOKEN - sum(len(line) for line in lines)
-    limits = iter(share([len(text) for text in texts], budget))
+    lines = _lines_before(gathered)
+    whole = (max_tokens or DEFAULT_TOKENS) * CHARACTERS_PER_TOKEN
+    limits = iter(share([len(text) for text in texts], whole - sum(len(line) for line in lines)))
     pictures = _Pictures(max_pixels)
     said: list[str] = []
     for (execution, parts), line in zip(gathered, lines, strict=True):
         said.append(line)
         said += [_tell(execution, part, next(limits), pictures) for part in parts]
-    return "\n".join(text.rstrip("\n") for text in said if text), tuple(pictures.taken)
+    text = "\n".join(text.rstrip("\n") for text in said if text)
+    # Thousands of small outputs are each within their share and together are not.
+    return cut_middle(text, whole + _SLACK, rest=_history(gathered)), tuple(pictures.taken)
+
+
+def _history(gathered: Sequence[Gathered]) -> str:
+    return session_uri(gathered[0][0].session_id, "history")
 
 
 @dataclass(slots=True)
@@ -102,9 +110,24 @@ class _Pictures:
         return content is not None
 
 
-def _lines_before(execution: Execution, parts: Sequence[Part], *, first: bool) -> str:
-    line = state_line(execution, parts, session=first)
-    return f"{line}\n{execution.reason}" if execution.reason else line
+def _lines_before(gathered: Sequence[Gathered]) -> list[str]:
+    """A line or two for each execution; those that did not run for one reason are told together."""
+    lines: list[str] = []
+    dropped: dict[str, int] = {}
+    for execution, parts in gathered:
+        line = state_line(execution, parts, session=not lines)
+        reason = execution.reason
+        if reason and execution.record.started_at is None and execution.done:
+            if reason in dropped:
+                lines[dropped[reason]] += f", {execution.cell_id}"
+                lines.append("")
+                continue
+            dropped[reason] = len(lines)
+            line = f"{line}\n{reason}: {execution.cell_id}"
+        elif reason:
+            line = f"{line}\n{reason}"
+        lines.append(line)
+    return lines
 
 
 def _tell(execution: Execution, part: Part, limit: int, pictures: _Pictures) -> str:
@@ -145,13 +168,13 @@ def executions_json(
         "stderr": "".join(text for (_, part), text in zip(parts, cut, strict=True) if part.kind == "stderr"),
         "result": results[-1] if results else None,
         "error": _error(failed, parts, cut) if failed is not None else None,
-        "outputs": [
-            _output(execution, part, text) for (execution, part), text in zip(parts, cut, strict=True)
-        ],
+        "outputs": [_output(*pair, text) for pair, text in zip(parts[:_MOST_OUTPUTS], cut, strict=False)],
         "duration_ms": round(sum(seconds) * 1_000) if seconds else None,
         "truncated": any(len(text) < len(part.text) for (_, part), text in zip(parts, cut, strict=True))
         or any(execution.record.dropped_bytes for execution in executions),
     }
+    if len(parts) > _MOST_OUTPUTS:
+        found |= {"truncated": True, "more_outputs": len(parts) - _MOST_OUTPUTS}
     if reason := next((execution.reason for execution in executions if execution.reason), None):
         found["reason"] = reason
     if len(executions) > 1:

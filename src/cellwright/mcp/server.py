@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from contextlib import AbstractAsyncContextManager
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -93,6 +94,7 @@ def build_server(
         CellwrightError: there is no such dialect.
     """
     definitions = _definitions(dialect)
+    shared = replace(shared, tools=frozenset(definition.name for definition in definitions))
     server = NotebookServer(
         Resources(shared.engine, shared.knowledge),
         instructions=_INSTRUCTIONS,

@@ -71,9 +71,14 @@ async def cell_execute(call: Call, args: ExecuteCell) -> Reply:
 
     executions = await run_and_wait(call, submit, wait_ms=args.wait)
     if not executions:
-        return data_reply(
-            {"session_id": session.id, "status": "ok", "cells": [], "hint": "There are no code cells"}, call
-        )
+        nothing = {
+            "session_id": session.id,
+            "status": "ok",
+            "cells": [],
+            "hint": "No code cells: cell_add adds one",
+        }
+        reply = data_reply(nothing, call)
+        return reply if args.response_format == "json" else Reply(reply.text)
     return await _run_reply(call, session, executions, args, cell_id=args.cell_id)
 
 
