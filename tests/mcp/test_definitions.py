@@ -1,10 +1,14 @@
 from __future__ import annotations
 
 import json
+import re
+from pathlib import Path
 
 import pytest
 from tests.mcp.conftest import Connect
 
+from cellwright import Engine
+from cellwright.mcp import DIALECTS, Face
 from mcp import Client
 
 pytestmark = pytest.mark.anyio
@@ -80,3 +84,13 @@ async def test_every_prompt_is_described_and_speaks_of_tools_that_there_are(clie
     assert {"notebook_create", "cell_add_and_run", "cell_update"} <= {
         word.strip(".,;") for word in text.split()
     } & tools
+
+
+@pytest.mark.parametrize("dialect", [None, *DIALECTS])
+async def test_every_tool_is_in_the_reference(engine: Engine, dialect: str | None) -> None:
+    page = (Path(__file__).parents[2] / "docs" / "reference" / "mcp.md").read_text()
+    words = set(re.findall(r"\w+", page))
+    tools = await Face(engine, dialect=dialect).server.list_tools()
+    assert not {tool.name for tool in tools} - words
+    assert all(tool.description for tool in tools)
+    assert len(json.dumps([tool.model_dump(mode="json", exclude_none=True) for tool in tools])) / 4 < 5_000
