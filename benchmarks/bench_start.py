@@ -13,16 +13,18 @@ from baselines import start_plain_kernel
 from cellwright import Engine, open_engine
 from measuring import Bench, alternate, host_pid, main, quiet
 
+STANDBY = 2
+
 
 async def measure(bench: Bench) -> None:
-    standing_by = bench.settings(standby_kernels=2)
+    standing_by = bench.settings(standby_kernels=STANDBY)
     none_standing_by = bench.settings(standby_kernels=0)
     async with (
         open_engine(standing_by, ephemeral=True) as pooled,
         open_engine(none_standing_by, ephemeral=True) as bare,
     ):
         for engine in (pooled, bare):
-            await quiet(host_pid(engine))
+            await _ready(engine)
         times = await alternate(
             bench.size(15, 3),
             {
@@ -45,8 +47,13 @@ async def _first_result(engine: Engine, expected_start: str) -> float:
     started_by = [event.data["started_by"] for event in events if "started_by" in event.data]
     assert started_by == [expected_start], f"the kernel was started by {started_by}, not {expected_start}"
     await engine.delete(session.id, remove_file=True)
-    await quiet(host_pid(engine))
+    await _ready(engine)
     return seconds
+
+
+async def _ready(engine: Engine) -> None:
+    """Wait until the fork server is warm and its pool full."""
+    await quiet(host_pid(engine), processes=2 + engine.settings.standby_kernels)
 
 
 async def _cold_first_result() -> float:
