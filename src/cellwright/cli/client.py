@@ -6,6 +6,7 @@ The SDK takes a second to import, so it is imported when a verb really calls.
 from __future__ import annotations
 
 import os
+import signal
 import socket
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
@@ -24,6 +25,7 @@ from cellwright.errors import CellwrightError
 from cellwright.settings.places import find_storage
 
 if TYPE_CHECKING:
+    from mcp.shared.dispatcher import ProgressFnT
     from mcp.types import CallToolResult
 
     from mcp import Client
@@ -45,13 +47,15 @@ class Caller:
 
     client: Client
 
-    async def data(self, tool: str, **arguments: Any) -> dict[str, Any]:
-        """Call a tool that answers with data.
+    async def data(
+        self, tool: str, *, progress: ProgressFnT | None = None, **arguments: Any
+    ) -> dict[str, Any]:
+        """Call a tool that answers with data; ``progress`` is told what happens meanwhile.
 
         Raises:
             ToolRefused: it answered with an error.
         """
-        result = await self._call(tool, arguments)
+        result = await self._call(tool, arguments, progress)
         if result.structured_content is None:
             raise ToolRefused(
                 f"{tool} answered with text, not data", hint="Run `cellwright daemon stop` and try again"
@@ -71,9 +75,11 @@ class Caller:
         found = await self.client.read_resource(uri)
         return "".join(getattr(content, "text", "") for content in found.contents)
 
-    async def _call(self, tool: str, arguments: dict[str, Any]) -> CallToolResult:
+    async def _call(
+        self, tool: str, arguments: dict[str, Any], progress: ProgressFnT | None = None
+    ) -> CallToolResult:
         given = {name: value for name, value in arguments.items() if value is not None}
-        result = await self.client.call_tool(tool, given)
+        result = await self.client.call_tool(tool, given, progress_callback=progress)
         if result.is_error:
             raise ToolRefused(_text_of(result))
         return result
@@ -84,8 +90,14 @@ def call_daemon(work: Callable[[Caller], Awaitable[T]]) -> T:
     from mcp.shared.exceptions import MCPError  # noqa: PLC0415  # see the module's docstring
 
     async def run() -> T:
-        async with _caller() as caller:
-            return await work(caller)
+        async with _caller() as caller, anyio.create_task_group() as tasks:
+            with anyio.CancelScope() as scope:
+                tasks.start_soon(_cancel_on_interrupt, scope)
+                result = await work(caller)
+            tasks.cancel_scope.cancel()
+            if scope.cancelled_caught:
+                raise KeyboardInterrupt
+        return result
 
     try:
         return anyio.run(run)
@@ -109,6 +121,13 @@ def daemon_paths() -> DaemonPaths:
 def open_daemon() -> socket.socket:
     """A connection to the daemon, started if need be."""
     return connect_or_start(daemon_paths(), os.getcwd(), say=lambda line: typer.echo(line, err=True))  # noqa: PTH109
+
+
+async def _cancel_on_interrupt(scope: anyio.CancelScope) -> None:
+    """Cancel the work but not the client, so that the work can still tell the daemon to stop."""
+    with anyio.open_signal_receiver(signal.SIGINT) as signals:
+        async for _ in signals:
+            scope.cancel()
 
 
 @asynccontextmanager

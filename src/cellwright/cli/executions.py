@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import shutil
 import sys
-from typing import Annotated, Any
+import time
+from typing import Annotated, Any, Self
 
 import anyio
 import typer
@@ -19,6 +21,7 @@ __all__ = ["add_verbs"]
 _TURN_MS = 50_000
 _UNFINISHED = frozenset({"queued", "running"})
 _CANCEL_S = 15.0
+_CLEAR = "\r\x1b[K"
 
 
 def add_verbs(app: typer.Typer) -> None:
@@ -40,12 +43,14 @@ def execute(
 ) -> None:
     """Run a cell, all cells, or some code. Exits 0 if it ran well, else 1."""
     source = sys.stdin.read() if code == "-" else code
-    target = {"cell_id": cell} if source is None else {"code": source}
+    target: dict[str, Any] = {"cell_id": cell} if source is None else {"code": source}
     tool = "cell_execute" if source is None else "scratch_run"
-    limits = {"timeout": max(1, round(timeout * 1_000)), "response_format": "json"}
+    limits: dict[str, Any] = {"timeout": max(1, round(timeout * 1_000)), "response_format": "json"}
 
     async def run(caller: Caller) -> dict[str, Any]:
-        found = await caller.data(tool, session_id=session, **target, **limits, wait=0)
+        # Whoever interrupts means the cell, so its id is awaited even then.
+        with anyio.CancelScope(shield=True):
+            found = await caller.data(tool, session_id=session, **target, **limits, wait=0)
         return found if detach else await _finished(caller, found)
 
     _report(call_daemon(run), as_json=as_json, detached=detach)
@@ -110,12 +115,39 @@ def _joined(found: dict[str, Any], done: list[dict[str, Any]]) -> dict[str, Any]
 
 
 async def _waited(caller: Caller, execution_id: str) -> dict[str, Any]:
-    while True:
-        found = await caller.data(
-            "execution_wait", execution_id=execution_id, wait=_TURN_MS, response_format="json"
-        )
-        if found["status"] not in _UNFINISHED:
-            return found
+    with _ProgressLine() as line:
+        while True:
+            found = await caller.data(
+                "execution_wait",
+                progress=line.tell if line.wanted else None,
+                execution_id=execution_id,
+                wait=_TURN_MS,
+                response_format="json",
+            )
+            if found["status"] not in _UNFINISHED:
+                return found
+
+
+class _ProgressLine:
+    """One line on a terminal that says how long it has been and what was said last; gone when it is over."""
+
+    def __init__(self) -> None:
+        self.wanted = sys.stderr.isatty()
+        self._begun = time.monotonic()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self.wanted:
+            sys.stderr.write(_CLEAR)
+            sys.stderr.flush()
+
+    async def tell(self, progress: float, total: float | None, message: str | None) -> None:  # noqa: ARG002  # the SDK's
+        width = shutil.get_terminal_size().columns - 1
+        line = f"… {time.monotonic() - self._begun:.0f} s  {message or ''}"
+        sys.stderr.write(_CLEAR + "".join(char for char in line if char.isprintable())[:width])
+        sys.stderr.flush()
 
 
 def _report(found: dict[str, Any], *, as_json: bool, detached: bool = False) -> None:

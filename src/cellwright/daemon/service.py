@@ -42,7 +42,9 @@ def run_daemon(paths: DaemonPaths, directory: str, listener: socket.socket, gree
     """Serve until told to stop, or until idle for as long as the settings say."""
     keep_log(paths)
     try:
-        settings = load_settings(Path(directory), storage=Path(paths.storage))
+        # A desktop application starts its servers in the root directory, where nobody wants notebooks.
+        place = Path(directory) if directory != "/" else Path.home()
+        settings = load_settings(place, storage=Path(paths.storage))
         anyio.run(_run, paths, settings, listener, greeter)
     except CellwrightError as error:
         _log.error("cannot_go_on %s", error)
