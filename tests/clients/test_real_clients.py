@@ -16,8 +16,6 @@ import psutil
 import pytest
 from PIL import Image
 
-pytest.importorskip("cellwright.mcp.server")
-
 from clients.installing import INSTALL_LIMIT_S, obtain
 from clients.launching import CLIENTS, RUN_LIMIT_S, Client, ServerCommand
 from clients.scripted import Call, Say, ScriptedModel, Seen

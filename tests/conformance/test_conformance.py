@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
+import anyio
 import pytest
 
-pytest.importorskip("cellwright.mcp.server")
-
-from mcp.server.mcpserver import MCPServer
-
+from cellwright import Settings, open_engine
+from cellwright.mcp import Face
 from clients.installing import CONFORMANCE, INSTALL_LIMIT_S, Installed, obtain
 from conformance.fixtures import register
 from conformance.running import SUITE_LIMIT_S, run_suite
@@ -27,14 +26,18 @@ pytestmark = [
 
 
 @pytest.fixture
-async def served_url() -> AsyncIterator[str]:
-    """The seam: where the server under test stands. Replace the bare server with ``build_server(...)``."""
-    server: MCPServer[None] = MCPServer("bare", version="0", log_level="WARNING")
-    register(server)
-    # The store and the interval let a client resume a stream that was cut, which one scenario tries.
-    app = server.streamable_http_app(event_store=MemoryEventStore(), retry_interval=100)
-    async with serving(app) as address:
-        yield f"{address}/mcp"
+async def served_url(tmp_path: Path) -> AsyncIterator[str]:
+    """Our own server object over a real engine, with the fixtures that the suite looks for besides."""
+    settings = Settings(root=tmp_path, storage=tmp_path / "state", standby_kernels=0)
+    async with open_engine(settings, ephemeral=True) as engine, anyio.create_task_group() as tasks:
+        face = Face(engine)
+        await tasks.start(face.run)
+        register(face.server)
+        # The store and the interval let a client resume a stream that was cut, which one scenario tries.
+        app = face.server.streamable_http_app(event_store=MemoryEventStore(), retry_interval=100)
+        async with serving(app) as address:
+            yield f"{address}/mcp"
+        tasks.cancel_scope.cancel()
 
 
 @pytest.fixture(scope="module")
