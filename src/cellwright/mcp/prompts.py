@@ -22,24 +22,32 @@ Solve this in a new notebook: {problem}
 _OF_A_SESSION = {
     "continue_notebook": (
         "Go on with a notebook where it stopped",
-        "Go on with this notebook. Add to it; do not create another. Where its state is suspended, its variables are "
-        "gone: run the cells again first. notebook_read shows its outline.",
+        (
+            "Go on with this notebook. Add to it; do not create another. Where its state is suspended, its variables are "
+            "gone: run the cells again first. notebook_read shows its outline."
+        ),
     ),
     "fix_and_retry": (
         "Mend the cell that failed last and run it again",
-        "Mend what failed last. notebook_read with the cell_id of last_error shows the cell and its traceback; "
-        "kernel_inspect shows what is defined. Change the cell with cell_update, run it with cell_execute, and stop "
-        "after three attempts that fail, saying what you learned.",
+        (
+            "Mend what failed last. notebook_read with the cell_id of last_error shows the cell and its traceback; "
+            "kernel_inspect shows what is defined. Change the cell with cell_update, run it with cell_execute, and stop "
+            "after three attempts that fail, saying what you learned."
+        ),
     ),
     "skip_cell": (
         "Leave the cell that failed last and go on after it",
-        "Leave the cell of last_error as it is, add a Markdown cell after it that says why it was skipped, and go on "
-        "with the cells after it that do not need what it would have defined.",
+        (
+            "Leave the cell of last_error as it is, add a Markdown cell after it that says why it was skipped, and go on "
+            "with the cells after it that do not need what it would have defined."
+        ),
     ),
     "show_status": (
         "Say how a notebook stands",
-        "Say in a few sentences how this notebook stands: what is done, what is not run, what failed, and what comes "
-        "next. Run nothing.",
+        (
+            "Say in a few sentences how this notebook stands: what is done, what is not run, what failed, and what comes "
+            "next. Run nothing."
+        ),
     ),
 }
 
