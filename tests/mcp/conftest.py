@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from types import TracebackType
 from typing import Any
 
 import anyio
@@ -76,9 +77,14 @@ class Wire:
         self._open = self._connect()
         return await self._open.__aenter__()
 
-    async def __aexit__(self, *exc: object) -> bool | None:
+    async def __aexit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> bool | None:
         assert self._open is not None
-        return await self._open.__aexit__(*exc)
+        return await self._open.__aexit__(exc_type, exc, traceback)
 
     @asynccontextmanager
     async def _connect(self) -> AsyncIterator[TransportStreams]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -82,7 +84,7 @@ def test_terminal_text_is_told_as_it_stands_in_the_end() -> None:
 
 def test_every_output_is_told_in_one_form() -> None:
     html = '<table class="dataframe"><thead><tr><th></th><th>a</th></tr></thead><tbody><tr><th>0</th><td>1</td></tr></tbody></table>'
-    outputs = [
+    outputs: list[dict[str, Any]] = [
         {
             "output_type": "display_data",
             "data": {"image/png": "aGk=", "text/plain": "<Figure size 1x1 with 0 Axes>"},
