@@ -149,7 +149,7 @@ def test_paths_in_a_file_are_meant_from_where_it_lies(own_home: Path, project: P
 def test_a_project_cannot_let_itself_out(project: Path) -> None:
     write_project(project, 'roots = ["/"]\nallowed_hosts = ["evil.example"]\n')
     found = load_settings(project)
-    assert found.fences == (project,)
+    assert found.roots == ()
     assert found.allowed_hosts == ()
     assert {problem.where.rpartition(" ")[2] for problem in examine_settings(project)} == {
         "roots",

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from functools import partial
+from pathlib import Path
 from types import TracebackType
 from typing import Any
 
@@ -61,16 +63,19 @@ async def running(face: Face) -> AsyncIterator[Face]:
 
 
 @asynccontextmanager
-async def connected(face: Face, mode: str = "legacy", **options: Any) -> AsyncIterator[Client]:
-    async with Client(Wire(face), mode=mode, **options) as client:
+async def connected(
+    face: Face, mode: str = "legacy", *, directory: Path | None = None, **options: Any
+) -> AsyncIterator[Client]:
+    async with Client(Wire(face, directory), mode=mode, **options) as client:
         yield client
 
 
 class Wire:
     """A transport for the official client: bytes over a socket pair, as the daemon's socket carries them."""
 
-    def __init__(self, face: Face) -> None:
+    def __init__(self, face: Face, directory: Path | None = None) -> None:
         self._face = face
+        self._directory = directory
         self._open: AbstractAsyncContextManager[TransportStreams] | None = None
 
     async def __aenter__(self) -> TransportStreams:
@@ -92,7 +97,7 @@ class Wire:
         to_client, incoming = anyio.create_memory_object_stream[SessionMessage | Exception](0)
         outgoing, from_client = anyio.create_memory_object_stream[SessionMessage](0)
         async with theirs, anyio.create_task_group() as tasks:
-            tasks.start_soon(self._face.serve, theirs, theirs)
+            tasks.start_soon(partial(self._face.serve, theirs, theirs, directory=self._directory))
             tasks.start_soon(_read, ours, to_client)
             tasks.start_soon(_write, from_client, ours)
             try:

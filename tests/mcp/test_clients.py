@@ -1,8 +1,10 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import anyio
+import nbformat
 import pytest
 from mcp.types import LATEST_PROTOCOL_VERSION
 from tests.mcp.conftest import Connect, ask, new_session, read, refused, socket_pair
@@ -131,3 +133,20 @@ async def test_a_line_that_is_no_message_is_answered_and_the_next_is_served(face
             assert json.loads(await ours.receive())["result"]["serverInfo"]["name"] == "cellwright"
         await ours.aclose()
     await theirs.aclose()
+
+
+async def test_each_client_works_where_it_was_started(
+    connect: Connect, engine: Engine, tmp_path: Path
+) -> None:
+    here, there = tmp_path / "here", tmp_path / "there"
+    for directory in (here, there):
+        directory.mkdir()
+        notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_markdown_cell(directory.name)])
+        nbformat.write(notebook, directory / "mine.ipynb")
+    async with connect(directory=here) as one, connect(directory=there) as two:
+        for client, directory in ((one, here), (two, there)):
+            session = engine.session(await new_session(client))
+            assert session.path.parent == directory / "notebooks"
+            opened = await ask(client, "notebook_open", path="mine.ipynb")
+            assert opened["path"] == str(directory / "mine.ipynb")
+        assert "roots" in await refused(one, "notebook_open", path=str(there / "mine.ipynb"))

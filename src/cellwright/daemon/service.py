@@ -42,13 +42,16 @@ def run_daemon(paths: DaemonPaths, directory: str, listener: socket.socket, gree
     """Serve until told to stop, or until idle for as long as the settings say."""
     keep_log(paths)
     try:
-        # A desktop application starts its servers in the root directory, where nobody wants notebooks.
-        place = Path(directory) if directory != "/" else Path.home()
-        settings = load_settings(place, storage=Path(paths.storage))
+        settings = load_settings(_place(directory), storage=Path(paths.storage))
         anyio.run(_run, paths, settings, listener, greeter)
     except CellwrightError as error:
         _log.error("cannot_go_on %s", error)
         raise SystemExit(1) from None
+
+
+def _place(directory: str) -> Path:
+    """Where a client works. A desktop application starts its servers in /, where nobody wants notebooks."""
+    return Path(directory) if directory != "/" else Path.home()
 
 
 async def _run(paths: DaemonPaths, settings: Settings, listener: socket.socket, greeter: Greeter) -> None:
@@ -156,7 +159,9 @@ class Daemon:
             return
         conversation = Conversation(answered=arrival.answered)
         heard = Heard(stream, conversation, lambda: is_hung_up(arrival.connection), said=arrival.said)
-        await face.serve(heard, Said(stream, conversation))
+        directory = hello.get("directory")
+        place = _place(directory) if directory else None
+        await face.serve(heard, Said(stream, conversation), directory=place)
 
     async def _serve_http(self, stream: anyio.abc.SocketStream, hello: dict[str, Any]) -> None:
         """Keep a port open for as long as who asked for it stays, or until the end of the daemon."""

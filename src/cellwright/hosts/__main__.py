@@ -45,8 +45,8 @@ async def _serve(paths: HostPaths) -> None:
         incarnation=incarnation, journal=paths.journal(incarnation), runtime=runtime, cache=paths.cache
     )
     listener = await anyio.create_unix_listener(paths.socket, mode=0o600)
-    about = {"pid": os.getpid(), "incarnation": incarnation}
-    paths.current.write_text(json.dumps(about))
+    about = {"pid": os.getpid(), "incarnation": incarnation, "socket": str(paths.socket)}
+    _write(paths.current, about)
     async with anyio.create_task_group() as tasks, listener:
         tasks.start_soon(_stop_on_signal, host)
         _say_ready(about)
@@ -54,6 +54,13 @@ async def _serve(paths: HostPaths) -> None:
         tasks.cancel_scope.cancel()
     paths.current.unlink(missing_ok=True)
     shutil.rmtree(runtime, ignore_errors=True)
+
+
+def _write(path: Path, about: dict[str, object]) -> None:
+    """All at once, for whoever reads it meanwhile."""
+    new = path.with_suffix(".new")
+    new.write_text(json.dumps(about))
+    new.replace(path)
 
 
 async def _stop_on_signal(host: Host) -> None:

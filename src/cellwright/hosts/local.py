@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import fcntl
 import hashlib
+import json
 import os
 import subprocess
 import sys
@@ -124,8 +125,10 @@ async def _connect(paths: HostPaths) -> HostConnection | None:
     if not is_held(paths.lock):
         return None
     try:
-        return HostConnection(await anyio.connect_unix(paths.socket))
-    except OSError:
+        # As the host wrote it down: it may have been started where the runtime directory was another.
+        about = json.loads(paths.current.read_text())
+        return HostConnection(await anyio.connect_unix(about["socket"]))
+    except (OSError, ValueError, KeyError):
         return None
 
 

@@ -83,14 +83,23 @@ class Call:
     def engine(self) -> Engine:
         return self.shared.engine
 
+    @property
+    def root(self) -> Path:
+        """Where the caller works."""
+        return self.client.directory or self.engine.settings.root
+
+    @property
+    def notebooks(self) -> Path:
+        """Where the caller's new notebooks go."""
+        return self.root / "notebooks"
+
     def path(self, named: str) -> Path:
-        """A path that the caller names, inside of the directories that the settings allow.
+        """A path that the caller names, inside of the directories that the settings allow, else of its own.
 
         Raises:
             OutsideRoots: it leads out of them.
         """
-        settings = self.engine.settings
-        return fenced(named, settings.fences, base=settings.root)
+        return fenced(named, self.engine.settings.roots or (self.root,), base=self.root)
 
     def session(self, session_id: str | None, *, reads: bool = False) -> Session:
         """The session that the caller means; a note says so where it was not named exactly.

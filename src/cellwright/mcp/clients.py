@@ -10,6 +10,7 @@ import warnings
 from collections import OrderedDict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, TypeAlias, get_args
 
 from mcp.server.context import ServerRequestContext
@@ -31,6 +32,9 @@ _LEVELS: tuple[LoggingLevel, ...] = get_args(LoggingLevel)
 @dataclass(eq=False, slots=True)
 class Client:
     """One client of the face."""
+
+    directory: Path | None = None
+    """Where it works: its paths begin there, and its notebooks go there. None: the engine's root directory."""
 
     sessions: dict[str, None] = field(default_factory=dict)
     """Ids of the sessions it has worked with, the latest last."""
@@ -78,8 +82,8 @@ class Client:
 class Clients:
     """The clients of one transport: a connection has one, HTTP has one per protocol session."""
 
-    def __init__(self) -> None:
-        self._own = Client()
+    def __init__(self, directory: Path | None = None) -> None:
+        self._own = Client(directory)
         self._by_header: OrderedDict[str, Client] = OrderedDict()
 
     def __iter__(self) -> Iterator[Client]:

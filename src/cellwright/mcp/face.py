@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from pathlib import Path
 
 import anyio
 import anyio.abc
@@ -46,20 +47,27 @@ class Face:
         )
 
     @asynccontextmanager
-    async def _transport(self, _: MCPServer[Clients]) -> AsyncIterator[Clients]:
-        clients = Clients()
+    async def _transport(
+        self, _: MCPServer[Clients], directory: Path | None = None
+    ) -> AsyncIterator[Clients]:
+        clients = Clients(directory)
         self._transports.add(clients)
         try:
             yield clients
         finally:
             self._transports.discard(clients)
 
-    async def serve(self, read: ByteReceiveStream, write: ByteSendStream) -> None:
-        """Serve one client over newline-delimited JSON-RPC until it goes away. Its calls end; executions go on."""
+    async def serve(
+        self, read: ByteReceiveStream, write: ByteSendStream, *, directory: Path | None = None
+    ) -> None:
+        """Serve one client over newline-delimited JSON-RPC until it goes away. Its calls end; executions go on.
+
+        ``directory`` is where the client works.
+        """
         lowlevel = self.server._lowlevel_server  # noqa: SLF001  # the SDK has no public name for it yet
         options = lowlevel.create_initialization_options(NotificationOptions(resources_changed=True))
         async with (
-            self._transport(self.server) as clients,
+            self._transport(self.server, directory) as clients,
             message_streams(read, write) as (incoming, outgoing),
         ):
             await serve_dual_era_loop(

@@ -225,7 +225,8 @@ async def notebook_import(call: Call, args: ImportNotebook) -> Reply:
     check_size(document, max_cells=max_cells)
     language = notebook_language(document)
     check_language(language)
-    session = await call.engine.create(args.name or title or "imported notebook", language=language)
+    name = args.name or title or "imported notebook"
+    session = await call.engine.create(name, language=language, directory=call.notebooks)
     call.client.worked_with(session.id)
     await session.apply([DocumentReplaced(document.to_bytes().decode(), {})])
     return data_reply({**about_session(session), "repairs": list(document.repairs)}, call)

@@ -116,11 +116,6 @@ class Settings(BaseSettings):
     """A Srcbook-style JSON file whose options are read below every other source but the defaults."""
 
     @property
-    def fences(self) -> tuple[Path, ...]:
-        """The directories in which clients may name files."""
-        return self.roots or (self.root,)
-
-    @property
     def unenforced(self) -> dict[str, str]:
         """Limits that are asked for and that this version does not keep: the setting, and what happens instead."""
         found = {}

@@ -131,7 +131,7 @@ class ListFiles(Arguments):
 
 async def list_files(call: Call, args: ListFiles) -> Reply:
     """Files under the root directory."""
-    root = call.engine.settings.root
+    root = call.root
     start = call.path(args.path)
     found = await anyio.to_thread.run_sync(_files, root, start, args.max_depth, args.pattern)
     end = args.start_index + args.limit if args.limit else None
