@@ -13,7 +13,7 @@ from jupyter_client.manager import AsyncKernelManager
 
 __all__ = ["PlainKernel", "start_plain_kernel"]
 
-_START_DEADLINE_S = 300.0
+_START_DEADLINE_S = 60.0
 _ATTEMPTS = 3
 # What nbclient passes: without it kernels started together wait for one another's lock on the history.
 _ARGUMENTS = ["--HistoryManager.hist_file=:memory:"]

@@ -73,6 +73,8 @@ class Journal:
     """Writes in order, groups what waits into one commit, and reads in the caller's thread."""
 
     def __init__(self, path: Path) -> None:
+        # What cells printed is nobody else's business; SQLite gives its other files the same mode.
+        path.touch(mode=0o600)
         self._path = path
         self._reader = _connect(path)
         self._queue: SimpleQueue[_Batch | None] = SimpleQueue()
