@@ -90,9 +90,14 @@ def short_path() -> Iterator[Path]:
         yield Path(directory)
 
 
+@pytest.fixture(scope="session", autouse=True)
+def _adopted_orphans() -> None:
+    """As the host does, and whichever test comes first."""
+    adopt_orphans()
+
+
 @pytest.fixture(scope="session")
 async def server(short_path: Path) -> AsyncIterator[ForkServer]:
-    adopt_orphans()
     server = await new_server(
         short_path / "f", preload=("numpy", "pandas", "matplotlib.pyplot", "no_such_module")
     )
