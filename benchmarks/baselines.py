@@ -59,7 +59,7 @@ async def start_plain_kernel() -> PlainKernel:
     for _ in range(_ATTEMPTS - 1):
         try:
             return await _start_once()
-        except RuntimeError as error:  # started by the dozen, one now and then finds its port taken
+        except RuntimeError as error:  # seen a few times in a thousand starts, cause unknown
             print(f"   baseline: {error}; starting another", file=sys.stderr, flush=True)
     return await _start_once()
 

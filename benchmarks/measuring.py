@@ -75,7 +75,7 @@ class Bench:
             what,
             milliseconds(ours),
             milliseconds(baseline),
-            f"{ratio:.1f}x",
+            f"{ratio:.2f}x",
             target=f">= {at_least:g}x",
             passed=passed,
         )
