@@ -16,6 +16,7 @@ What a forked child does next is ``kernelapp``'s.
 from __future__ import annotations
 
 import argparse
+import atexit
 import contextlib
 import gc
 import json
@@ -71,6 +72,9 @@ def main(argv: list[str]) -> None:
         from cellwright_kernel.kernelapp import run_kernel  # noqa: PLC0415  # preloaded, bound only in the child
 
         run_kernel(job)
+        # What user code registered runs; taking the interpreter apart object by object would only unshare pages.
+        atexit._run_exitfuncs()  # noqa: SLF001  # there is no public way
+        os._exit(0)
 
 
 def _parse(argv: list[str]) -> argparse.Namespace:

@@ -14,7 +14,6 @@ from collections.abc import Callable
 from typing import Annotated, Any
 
 import mcp.types as wire
-from mcp import MCPError
 from mcp.server.context import ServerRequestContext
 from mcp.server.mcpserver import Context, MCPServer
 from mcp.server.mcpserver.exceptions import ToolError
@@ -22,6 +21,7 @@ from mcp.server.mcpserver.prompts.base import Prompt, UserMessage
 from pydantic import BaseModel, Field
 
 from conformance import asking
+from mcp import MCPError
 
 
 def register(server: MCPServer[Any]) -> None:

@@ -237,5 +237,7 @@ async def test_a_full_disk_refuses_the_call_and_loses_nothing_once_there_is_room
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
     await session.add_cell("accepted = 1")
-    changes = [event.data["change"]["source"] for event in own_engine.events(since=0) if "change" in event.data]
+    changes = [
+        event.data["change"]["source"] for event in own_engine.events(since=0) if "change" in event.data
+    ]
     assert changes == ["refused = 1", "accepted = 1"], "what was done in memory is journalled late, in order"

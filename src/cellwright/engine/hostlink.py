@@ -33,6 +33,7 @@ T = TypeVar("T")
 _DRAIN_BATCH = 500
 _STOP_DEADLINE_S = 15.0
 _DYING_S = 2.0
+_ACKNOWLEDGE_S = 0.25
 _DYING_CHECK_S = 0.02
 
 
@@ -184,6 +185,8 @@ class HostLink:
                 self._to_acknowledge = anyio.Event()
                 seq = self._consumed(self._incarnation or "")
                 await connection.call(protocol.Acknowledge(seq), type(None))
+                # The host forgets in whole segments: telling it more often only costs both a round trip.
+                await anyio.sleep(_ACKNOWLEDGE_S)
 
     def _drain_the_dead(self, *, living: str | None) -> None:
         """Take in what hosts that are gone said and nobody heard."""

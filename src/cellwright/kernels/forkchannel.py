@@ -11,6 +11,7 @@ import signal
 import socket
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import anyio
@@ -22,6 +23,8 @@ from cellwright.kernels.processes import reap
 __all__ = ["ForkChannel", "Forked"]
 
 PACKET_BYTES = 1 << 18
+ADOPTION_S = 2.0
+ADOPTION_CHECK_S = 0.01
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,8 +107,16 @@ class ForkChannel:
         if not self.closed.is_set():
             await waiting.settled.wait()
         del self._ends[pid]
-        # A dead fork server's kernels are ours to bury, if this process adopts orphans.
-        return reap(pid) if waiting.status is None else waiting.status
+        return await self._adopted_status(pid) if waiting.status is None else waiting.status
+
+    async def _adopted_status(self, pid: int) -> int | None:
+        """The status of a dead fork server's kernel, which is ours to bury if this process adopts orphans."""
+        with anyio.move_on_after(ADOPTION_S):
+            # A fork server that is just dying has closed its channel a moment before its children become ours.
+            while (status := reap(pid)) is None and Path(f"/proc/{pid}").exists():
+                await anyio.sleep(ADOPTION_CHECK_S)
+            return status
+        return None
 
     async def _send(self, packet: dict[str, Any], fds: Sequence[int]) -> None:
         data = msgspec.json.encode(packet)

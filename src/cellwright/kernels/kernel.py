@@ -167,7 +167,8 @@ async def tend(beginning: Beginning, *, task_status: anyio.abc.TaskStatus[Kernel
                 if kernel is not None:
                     task_status.started(kernel)
                     ended = await process.wait()
-                    await client.drain()
+                    if not process.end_expected:
+                        await client.drain()
                     client.close(ended.message)
             finally:
                 await _make_sure_it_ended(process)

@@ -40,6 +40,8 @@ class KernelProcess:
         self.last_words = last_words
         self._pidfd = pidfd
         self._status = status
+        self.end_expected = False
+        """Whether it was asked to end, so that nobody waits for its last messages."""
         self._killed_by_us: str | None = None
         self._oom_kills_before = _oom_kills()
         self._exit: Exit | None = None
@@ -100,11 +102,12 @@ class KernelProcess:
     def kill_tree(self, reason: str) -> None:
         """End the kernel and everything below it; the reason is told in its Exit."""
         if self._exit is None and self._pidfd >= 0:
-            self.expect_end(reason)
+            self._killed_by_us = self._killed_by_us or reason
             descendants.kill_tree(self.pid)
 
     def expect_end(self, reason: str) -> None:
         """Note why the process will end, where it was asked to; the first reason is the one that is told."""
+        self.end_expected = True
         self._killed_by_us = self._killed_by_us or reason
 
     def descendants(self) -> list[int]:

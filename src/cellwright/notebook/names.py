@@ -48,6 +48,7 @@ def create_notebook_file(directory: Path, problem: str, *, now: datetime, conten
     stem = f"{now:%Y%m%d_%H%M%S}_{slug(problem)}"
     for number in count(1):
         path = directory / f"{stem}{f'_{number}' if number > 1 else ''}.ipynb"
-        if create_exclusively(path, content):
+        # Looked at first: a file that is written and synced only to find its name taken costs a hundred times more.
+        if not path.exists() and create_exclusively(path, content):
             return path
     raise AssertionError  # count() never ends
