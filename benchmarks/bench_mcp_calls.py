@@ -168,7 +168,7 @@ async def _measure_growth(bench: Bench, agents: dict[str, Agent]) -> None:
         target="<= 1.5x",
         passed=ratio <= 1.5,
     )
-    for mode in growth.keys() & MODES.keys():
+    for mode in (mode for mode in MODES if mode in growth):
         theirs_first_s, theirs_last_s = growth[mode]
         bench.inform(
             f"... peer's {mode} mode",
