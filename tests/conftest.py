@@ -5,7 +5,12 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 
+import hypothesis
 import pytest
+
+# A neighbour's load must not fail a property: time is measured in benchmarks/, never in a test.
+hypothesis.settings.register_profile("cellwright", deadline=None)
+hypothesis.settings.load_profile("cellwright")
 
 Require = Callable[[str, bool, str], None]
 
