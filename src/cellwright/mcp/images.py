@@ -10,14 +10,19 @@ import base64
 import binascii
 import importlib.util
 import io
+from typing import TYPE_CHECKING
 
 from mcp.types import ImageContent
+
+if TYPE_CHECKING:
+    from PIL import Image
 
 __all__ = ["MAX_PICTURES", "MAX_PIXELS", "MAX_UNSCALED_BYTES", "picture_content"]
 
 MAX_PIXELS = 512
 MAX_PICTURES = 4
 MAX_UNSCALED_BYTES = 300_000
+COLOURS = 128
 _MAX_SOURCE_BYTES = 50_000_000
 _MAX_AREA = 100_000_000
 _HAS_PILLOW = importlib.util.find_spec("PIL") is not None
@@ -45,14 +50,26 @@ def _scaled(raw: bytes, mime: str, max_pixels: int) -> ImageContent | None:
         with Image.open(io.BytesIO(raw)) as image:
             if image.width * image.height > _MAX_AREA:
                 return None
-            if max(image.size) <= max_pixels and mime in {"image/png", "image/jpeg"}:
-                return ImageContent(data=base64.b64encode(raw).decode(), mime_type=mime)
-            small = image.convert(
-                "RGBA" if "A" in image.getbands() or "transparency" in image.info else "RGB"
-            )
+            fits = max(image.size) <= max_pixels and mime in {"image/png", "image/jpeg"}
+            small = _on_white(image)
             small.thumbnail((max_pixels, max_pixels), Image.Resampling.LANCZOS)
+            # Smoothing makes thousands of colours out of a plot's ten; a palette takes most of the bytes away again.
+            small = small.quantize(COLOURS, dither=Image.Dither.NONE)
     except (OSError, ValueError, SyntaxError, Image.DecompressionBombError):
         return None
     buffer = io.BytesIO()
     small.save(buffer, "PNG", optimize=True)
+    if fits and len(raw) <= buffer.tell():
+        return ImageContent(data=base64.b64encode(raw).decode(), mime_type=mime)
     return ImageContent(data=base64.b64encode(buffer.getvalue()).decode(), mime_type="image/png")
+
+
+def _on_white(image: Image.Image) -> Image.Image:
+    """The picture as a page shows it: what is transparent is white."""
+    from PIL import Image  # noqa: PLC0415  # as above
+
+    if "A" not in image.getbands() and "transparency" not in image.info:
+        return image.convert("RGB")
+    page = Image.new("RGBA", image.size, "white")
+    page.alpha_composite(image.convert("RGBA"))
+    return page.convert("RGB")
