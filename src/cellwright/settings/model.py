@@ -52,7 +52,7 @@ class Settings(BaseSettings):
     max_cells: int = Field(default=100, ge=1, le=100_000)
     """Cells that a notebook may hold."""
 
-    max_concurrent_starts: int = Field(default=4, ge=1, le=256)
+    max_concurrent_starts: int = Field(default=16, ge=1, le=256)
     """Kernels that may be starting at once."""
 
     start_timeout_s: Seconds = 60
