@@ -260,3 +260,12 @@ async def test_metadata_and_outputs_that_nobody_knows_survive(engine: Engine, tm
     assert saved["cells"][0]["outputs"] == cell["outputs"]
     assert saved["cells"][0]["metadata"] == cell["metadata"]
     assert (saved["extra"], saved["metadata"]["y"]) == (True, 1)
+
+
+async def test_what_a_caller_raises_leaves_the_engine_as_it_was_raised(open_here: OpenEngine) -> None:
+    with pytest.raises(UnknownSession):
+        async with open_here() as engine:
+            engine.session("s-nothing")
+    with pytest.raises(RuntimeError, match="mine"):
+        async with open_here():
+            raise RuntimeError("mine")

@@ -36,19 +36,30 @@ async def open_engine(settings: Settings | None = None, *, ephemeral: bool = Fal
     with _storage(settings, ephemeral=ephemeral) as storage, _owned(storage):
         settings = settings.model_copy(update={"storage": storage})
         journal = Journal(storage / "journal.db")
-        engine = Engine(settings, journal)
         try:
-            async with anyio.create_task_group() as tasks:
-                await tasks.start(engine.run)
-                try:
-                    yield engine
-                finally:
-                    with anyio.move_on_after(_CLOSE_DEADLINE_S, shield=True):
-                        await engine.close(stop_host=ephemeral)
-                    tasks.cancel_scope.cancel()
+            async with _running(Engine(settings, journal), ephemeral=ephemeral) as engine:
+                yield engine
         finally:
             with anyio.CancelScope(shield=True):
                 await journal.close()
+
+
+@asynccontextmanager
+async def _running(engine: Engine, *, ephemeral: bool) -> AsyncIterator[Engine]:
+    """Keep the engine at work, and let through what the caller's own block raises as it was raised."""
+    failure: Exception | None = None
+    async with anyio.create_task_group() as tasks:
+        try:
+            await tasks.start(engine.run)
+            yield engine
+        except Exception as error:  # noqa: BLE001  # raised again below, outside of the group that would wrap it
+            failure = error
+        finally:
+            with anyio.move_on_after(_CLOSE_DEADLINE_S, shield=True):
+                await engine.close(stop_host=ephemeral)
+            tasks.cancel_scope.cancel()
+    if failure is not None:
+        raise failure
 
 
 @contextmanager
