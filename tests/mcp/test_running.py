@@ -241,6 +241,27 @@ async def test_cancelling_a_call_interrupts_the_cell_within_a_second(
         assert "2" in await read(client, "scratch_run", session_id=session.id, code="1 + 1")
 
 
+@pytest.mark.parametrize("mode", ["legacy", "2026-07-28"])
+async def test_a_call_cancelled_at_once_keeps_the_kernel(connect: Connect, engine: Engine, mode: str) -> None:
+    async with connect(mode) as client:
+        session = engine.session(await new_session(client))
+        for _ in range(5):
+            with engine.subscribe(session.id) as events:
+                async with anyio.create_task_group() as tasks:
+                    tasks.start_soon(
+                        client.call_tool, "scratch_run", {"session_id": session.id, "code": LOOP}
+                    )
+                    async for event in events:  # queued: its code has not begun
+                        assert isinstance(event, Event)
+                        if event.execution_id is not None:
+                            break
+                    tasks.cancel_scope.cancel()
+            with anyio.fail_after(20):
+                execution = await engine.execution(event.execution_id or "").wait()
+            assert execution.state == "interrupted"
+        assert session.generation == 1
+
+
 async def test_closing_a_connection_leaves_the_execution_alone(connect: Connect, engine: Engine) -> None:
     code = "import os, time\nprint('begun', flush=True)\nwhile not os.path.exists('finish'): time.sleep(0.01)\n'finished'"
     async with anyio.create_task_group() as tasks:
