@@ -245,11 +245,13 @@ async def test_cancelling_a_call_interrupts_the_cell_within_a_second(
 async def test_a_call_cancelled_at_once_keeps_the_kernel(connect: Connect, engine: Engine, mode: str) -> None:
     async with connect(mode) as client:
         session = engine.session(await new_session(client))
-        for _ in range(5):
+        for _ in range(15):
             with engine.subscribe(session.id) as events:
                 async with anyio.create_task_group() as tasks:
                     tasks.start_soon(
-                        client.call_tool, "scratch_run", {"session_id": session.id, "code": LOOP}
+                        client.call_tool,
+                        "scratch_run",
+                        {"session_id": session.id, "code": "import time; time.sleep(60)"},
                     )
                     async for event in events:  # queued: its code has not begun
                         assert isinstance(event, Event)
