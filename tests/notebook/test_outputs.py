@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import copy
-from time import process_time
 from typing import Any
 
 import nbformat
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from nbclient import NotebookClient
@@ -104,20 +102,6 @@ def test_update_of_an_earlier_cells_display_is_handed_out() -> None:
 def test_messages_that_are_no_output_are_passed_over() -> None:
     unknown = [("status", {"execution_state": "busy"}), ("comm_open", {"comm_id": "x"}), ("hologram", {})]
     assert collect(*unknown).outputs == []
-
-
-@pytest.mark.parametrize("message", [stream("x" * 50), display("y", "d")], ids=["stream", "display"])
-def test_cost_of_a_message_does_not_grow_with_their_number(message: Message) -> None:
-    def cost(count: int) -> float:
-        started = process_time()
-        collector = OutputCollector()
-        for _ in range(count):
-            collector.add(*message)
-        assert collector.outputs
-        return process_time() - started
-
-    # Ten times the messages cost about ten times as much; a hundred times if each looked at all before it.
-    assert cost(30_000) / min(cost(3_000) for _ in range(3)) < 40
 
 
 messages = st.lists(
