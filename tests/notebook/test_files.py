@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import resource
 import signal
+import subprocess
+import sys
 import tempfile
 from pathlib import Path
 
@@ -133,6 +135,29 @@ def test_full_disk_leaves_the_old_file_and_no_other(tmp_path: Path) -> None:
         signal.signal(signal.SIGXFSZ, handler)
     assert path.read_bytes() == b"old"
     assert names(tmp_path) == ["a.ipynb"]
+
+
+# The system ends the process inside the write that passes the limit: a kill that cannot miss.
+DIES_WRITING = """
+import resource, signal, sys
+from pathlib import Path
+from cellwright.notebook import write_atomically
+
+signal.signal(signal.SIGXFSZ, signal.SIG_DFL)
+resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+resource.setrlimit(resource.RLIMIT_FSIZE, (1_000, 1_000))
+write_atomically(Path(sys.argv[1]), b"x" * 2_000)
+"""
+
+
+def test_a_kill_in_the_middle_of_a_write_leaves_the_old_file_whole(tmp_path: Path) -> None:
+    path = tmp_path / "a.ipynb"
+    path.write_bytes(b"old")
+    killed = subprocess.run([sys.executable, "-c", DIES_WRITING, str(path)], check=False)
+    assert killed.returncode == -signal.SIGXFSZ
+    assert path.read_bytes() == b"old"
+    [leftover] = [name for name in names(tmp_path) if name != "a.ipynb"]
+    assert (tmp_path / leftover).stat().st_size == 1_000, "it died half-way"
 
 
 def test_reading_what_cannot_be_read_says_why(tmp_path: Path) -> None:
