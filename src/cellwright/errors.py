@@ -21,6 +21,14 @@
     │   ├── HostStartError
     │   ├── HostLost             it went away; its kernels went with it
     │   └── HostRefused          it answered a request with a refusal
+    ├── SandboxError             something that the isolation refuses, or cannot do
+    │   ├── FileRefused          a name in a working directory leads elsewhere or is no plain file
+    │   ├── NoSuchFile           there is nothing of that name in the working directory
+    │   ├── FileTooLarge         a file is larger than may be read, written or copied at once
+    │   ├── FileFailed           the file system refused
+    │   ├── PackageRefused       not on the approved list, or not a plain name
+    │   ├── PackageFailed        approved, but it could not be resolved or installed
+    │   └── NetworkRuleInvalid   an entry of a network list cannot be understood
     ├── StorageInUse             another engine owns this storage directory
     └── LimitReached             a limit of the settings stops this work
 """
@@ -126,6 +134,44 @@ class HostRefused(HostError):
     def __init__(self, message: str, *, cause: str, hint: str | None = None) -> None:
         super().__init__(message, hint=hint)
         self.cause = cause
+
+
+class SandboxError(CellwrightError):
+    code = "sandbox"
+
+
+class FileRefused(SandboxError):
+    code = "file_refused"
+
+
+class NoSuchFile(SandboxError):
+    code = "no_such_file"
+
+
+class FileTooLarge(SandboxError):
+    code = "file_too_large"
+
+
+class FileFailed(SandboxError):
+    code = "file_failed"
+
+
+class PackageRefused(SandboxError):
+    """A package may not be installed here; ``suggestion`` is the approved one that was probably meant."""
+
+    code = "package_refused"
+
+    def __init__(self, message: str, *, suggestion: str | None = None, hint: str | None = None) -> None:
+        super().__init__(message, hint=hint)
+        self.suggestion = suggestion
+
+
+class PackageFailed(SandboxError):
+    code = "package_failed"
+
+
+class NetworkRuleInvalid(SandboxError):
+    code = "network_rule_invalid"
 
 
 class StorageInUse(CellwrightError):

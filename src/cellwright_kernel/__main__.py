@@ -1,5 +1,7 @@
 """The fork server's way in, run as a file: ``python path/to/cellwright_kernel/__main__.py --channel FD``.
 
+With ``--trial`` it is the trial of the lockdown instead, with ``--confine`` it confines another program.
+
 A path rather than ``-m``, because the package must not be importable by way of a directory that would bring
 the rest of our site-packages into the user's interpreter. So it registers itself from where it lies.
 """
@@ -26,6 +28,15 @@ def register_package() -> None:
 
 if __name__ == "__main__":
     register_package()
-    from cellwright_kernel.forkserver import main
+    if sys.argv[1:] == ["--trial"]:
+        from cellwright_kernel import trial
 
-    main(sys.argv[1:])
+        trial.main()
+    elif sys.argv[1:2] == ["--confine"]:
+        from cellwright_kernel import confined
+
+        confined.main(sys.argv[2:])
+    else:
+        from cellwright_kernel import forkserver
+
+        forkserver.main(sys.argv[1:])

@@ -1,10 +1,11 @@
-"""Turns a kernel that stood by into a session's own: its directory, its environment, its limits.
+"""Turns a kernel that stood by into a session's own: its directory, its environment, its limits, its packages.
 
 Asked for by one message before any user code runs. Touches the process, never the user's namespace.
 """
 
 from __future__ import annotations
 
+import importlib
 import os
 import random
 import sys
@@ -16,19 +17,34 @@ from cellwright_kernel.budget import Limits
 if TYPE_CHECKING:
     from cellwright_kernel.outputs import OutputGate
 
-__all__ = ["adopt", "reseed"]
+__all__ = ["add_layers", "adopt", "reseed"]
 
 
 def adopt(
-    gate: OutputGate, *, cwd: str, environment: dict[str, str], max_bytes: int, max_messages: int
+    gate: OutputGate,
+    *,
+    cwd: str,
+    environment: dict[str, str],
+    max_bytes: int,
+    max_messages: int,
+    layers: tuple[str, ...] = (),
 ) -> dict[str, Any]:
-    """Take on a session's directory, environment (on top of the fork server's) and limits."""
+    """Take on a session's directory, environment (on top of the fork server's), limits and packages."""
     os.chdir(cwd)
     os.environ.update(environment)
     # `!cd` and `%cd` keep it for shells; a stale one makes `pwd` lie.
     os.environ["PWD"] = cwd
     time.tzset()
     gate.limits = Limits(max_bytes, max_messages)
+    add_layers(layers=layers)
+    return {"pid": os.getpid()}
+
+
+def add_layers(*, layers: tuple[str, ...]) -> dict[str, Any]:
+    """Put directories of packages at the end of the path, where they add and never replace."""
+    sys.path.extend(layer for layer in layers if layer not in sys.path)
+    # An import that failed a moment ago may have been remembered.
+    importlib.invalidate_caches()
     return {"pid": os.getpid()}
 
 

@@ -3,12 +3,15 @@
 It answers packets on an inherited SOCK_SEQPACKET socket, one JSON object each::
 
     host → {"op": "fork", "id": 7, "connection_file": …, "max_bytes": …, "max_messages": …} + 3 descriptors
-    ←      {"op": "ready", "failures": {"module": "why it was not preloaded"}}
+           with "plan": …, "directory": … the child is confined (see lockdown), and there are 4
+    ←      {"op": "ready", "failures": {"module": "why it was not preloaded"}, "paths": ["what to keep readable"],
+            "version": "3.12", "search": ["where it imports from, in order"]}
     ←      {"op": "forked", "id": 7, "pid": 4711} + a pidfd
     ←      {"op": "refused", "id": 7, "reason": …}
     ←      {"op": "exited", "pid": 4711, "status": -9}
 
-The descriptors are the kernel's stderr, the write end of its ready pipe and the read end of its lifeline.
+The descriptors are the kernel's stderr, the write end of its ready pipe, the read end of its lifeline, and where it
+is confined a socket over which the host says what else it may see.
 End of file on the channel means that the host is gone, and then everything forked here goes too.
 What a forked child does next is ``kernelapp``'s.
 """
@@ -25,16 +28,17 @@ import select
 import signal
 import socket
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
-from cellwright_kernel import descendants
+from cellwright_kernel import descendants, lockdown
 from cellwright_kernel.preload import preload
 
 __all__ = ["ForkServer", "Job", "main"]
 
 PACKET_BYTES = 1 << 18
 FDS_PER_JOB = 3
+FDS_PER_CONFINED_JOB = 4
 
 
 @dataclass(frozen=True)
@@ -46,7 +50,11 @@ class Job:
     max_messages: int
     stderr_fd: int
     ready_fd: int
-    lifeline_fd: int
+    lifeline_fd: int | None
+    profile: str
+    plan: dict[str, Any] | None = None
+    directory: str = ""
+    control_fd: int = -1
 
 
 def main(argv: list[str]) -> None:
@@ -63,18 +71,43 @@ def main(argv: list[str]) -> None:
     gc.collect()
     gc.freeze()
     server = ForkServer(channel)
-    server.tell({"op": "ready", "failures": failures})
+    server.tell({"op": "ready", "failures": failures, "paths": _own_paths(), **_python()})
     job = server.serve()
     if job is not None:
         # The server's frames are gone by now: user code finds none of them on its stack.
         del server, channel
         gc.enable()
+        job = _confined(job)
         from cellwright_kernel.kernelapp import run_kernel  # noqa: PLC0415  # preloaded, bound only in the child
 
         run_kernel(job)
         # What user code registered runs; taking the interpreter apart object by object would only unshare pages.
         atexit._run_exitfuncs()  # noqa: SLF001  # there is no public way
         os._exit(0)
+
+
+def _confined(job: Job) -> Job:
+    """The job as the kernel has it: in the process that is confined, if it is to be."""
+    if job.plan is None or job.lifeline_fd is None:
+        return job
+    lines = lockdown.Lifelines(job.control_fd, job.lifeline_fd)
+    lockdown.confine(job.plan, lines, [job.stderr_fd, job.ready_fd], job.directory)
+    # The monitor has the lifeline: the kernel's own code can neither close it nor be asked to mind it.
+    return replace(job, lifeline_fd=None)
+
+
+def _own_paths() -> list[str]:
+    """Every directory that this interpreter runs from or imports from."""
+    places = [sys.prefix, sys.base_prefix, sys.exec_prefix, os.path.realpath(sys.executable), *sys.path]
+    # The package itself is not on the path (see __main__).
+    places.append(os.path.dirname(os.path.abspath(__file__)))  # noqa: PTH100, PTH120
+    return sorted({os.path.abspath(place) for place in places if place and os.path.exists(place)})  # noqa: PTH100, PTH110
+
+
+def _python() -> dict[str, Any]:
+    """What packages must fit: told before any session's code could change it."""
+    search = [os.path.abspath(place) for place in sys.path if place and os.path.isdir(place)]  # noqa: PTH100, PTH112
+    return {"version": f"{sys.version_info[0]}.{sys.version_info[1]}", "search": search}
 
 
 def _parse(argv: list[str]) -> argparse.Namespace:
@@ -173,17 +206,24 @@ class ForkServer:
 def _job_from(request: dict[str, Any], fds: list[int]) -> Job:
     if request.get("op") != "fork":
         raise ValueError(f"unknown operation {request.get('op')!r}")
-    if len(fds) != FDS_PER_JOB:
-        raise ValueError(f"a fork takes {FDS_PER_JOB} descriptors, not {len(fds)}")
+    plan = request.get("plan")
+    expected = FDS_PER_JOB if plan is None else FDS_PER_CONFINED_JOB
+    if len(fds) != expected:
+        raise ValueError(f"a fork takes {expected} descriptors, not {len(fds)}")
     for fd in fds:
         os.set_inheritable(fd, False)  # noqa: FBT003
+    connection_file = str(request["connection_file"])
     return Job(
-        connection_file=str(request["connection_file"]),
+        connection_file=connection_file,
         max_bytes=int(request["max_bytes"]),
         max_messages=int(request["max_messages"]),
         stderr_fd=fds[0],
         ready_fd=fds[1],
         lifeline_fd=fds[2],
+        profile=str(request.get("profile") or f"{os.path.dirname(connection_file)}/profile"),  # noqa: PTH120
+        plan=plan,
+        directory=str(request.get("directory", "")),
+        control_fd=fds[3] if plan is not None else -1,
     )
 
 

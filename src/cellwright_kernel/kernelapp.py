@@ -16,7 +16,6 @@ import sys
 from collections import defaultdict
 from collections.abc import Iterator
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import zmq
@@ -28,7 +27,7 @@ from traitlets import Instance, Type
 from traitlets.config import Config
 
 from cellwright_kernel import descendants, inspection
-from cellwright_kernel.adoption import adopt, reseed
+from cellwright_kernel.adoption import add_layers, adopt, reseed
 from cellwright_kernel.budget import Limits
 from cellwright_kernel.interrupts import INTERRUPTED, Interrupts
 from cellwright_kernel.outputs import CappedOutStream, CappedSession, OutputGate, PromptIOPubThread
@@ -44,8 +43,12 @@ READY = b"R"
 def run_kernel(job: Job) -> None:
     """Turn this forked child into a kernel and run it to its end."""
     _set_apart(job.stderr_fd)
+    if job.plan is None:
+        descendants.become_subreaper()
     reseed()
-    app = build_app(job.connection_file, max_bytes=job.max_bytes, max_messages=job.max_messages)
+    app = build_app(
+        job.connection_file, profile=job.profile, max_bytes=job.max_bytes, max_messages=job.max_messages
+    )
     app.initialize([])
     app.ready_fd, app.lifeline_fd = job.ready_fd, job.lifeline_fd
     app.start()
@@ -53,7 +56,6 @@ def run_kernel(job: Job) -> None:
 
 def _set_apart(stderr_fd: int) -> None:
     os.setsid()
-    descendants.become_subreaper()
     for number in (signal.SIGTERM, signal.SIGCHLD, signal.SIGHUP):
         signal.signal(number, signal.SIG_DFL)
     signal.signal(signal.SIGPIPE, signal.SIG_IGN)
@@ -69,14 +71,14 @@ def _set_apart(stderr_fd: int) -> None:
     sys.argv[:] = ["ipykernel_launcher.py"]
 
 
-def build_app(connection_file: str, *, max_bytes: int, max_messages: int) -> KernelApp:
+def build_app(connection_file: str, *, profile: str, max_bytes: int, max_messages: int) -> KernelApp:
     """The application, configured but not yet initialized."""
     config = Config()
     config.HistoryManager.enabled = False
     config.IPKernelApp.connection_file = connection_file
     config.IPKernelApp.parent_handle = 0  # the lifeline does that work, without polling
     config.IPKernelApp.log_level = 40
-    config.ProfileDir.location = str(Path(connection_file).parent / "profile")
+    config.ProfileDir.location = profile
     app: KernelApp = KernelApp.instance(config=config)
     app.connection_file = connection_file
     app.gate = OutputGate(Limits(max_bytes, max_messages))
@@ -136,7 +138,8 @@ class Kernel(IPythonKernel):
     session = Instance(CappedSession)
     shell_class = Type(Shell)
     msg_types = [*IPythonKernel.msg_types, "cellwright_adopt_request", "cellwright_inspect_request"]  # noqa: RUF012
-    control_msg_types = [*IPythonKernel.control_msg_types]  # noqa: RUF012
+    # On the control channel, which has a thread of its own: packages come also while a cell runs.
+    control_msg_types = [*IPythonKernel.control_msg_types, "cellwright_layers_request"]  # noqa: RUF012
 
     # Our flush waits for the messages themselves: no sleep is needed to let them get ahead of the reply.
     _execute_sleep = 0
@@ -217,6 +220,10 @@ class Kernel(IPythonKernel):
         shell: Any = self.shell
         look = partial(inspection.snapshot, shell.user_ns, shell.user_ns_hidden)
         self._answer(stream, ident, parent, look)
+
+    async def cellwright_layers_request(self, stream: Any, ident: Any, parent: dict[str, Any]) -> None:
+        """Find the packages of more layers."""
+        self._answer(stream, ident, parent, add_layers)
 
     def _answer(self, stream: Any, ident: Any, parent: dict[str, Any], work: Any) -> None:
         try:

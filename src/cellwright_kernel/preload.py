@@ -109,7 +109,8 @@ def _report_modules(directory: Path, write: int) -> None:
     before = set(sys.modules)
     connection_file = directory / "c.json"
     connection_file.write_text(json.dumps(kernelapp.ipc_connection(str(directory / "s"))))
-    app = kernelapp.build_app(str(connection_file), max_bytes=1 << 20, max_messages=1000)
+    profile = str(directory / "profile")
+    app = kernelapp.build_app(str(connection_file), profile=profile, max_bytes=1 << 20, max_messages=1000)
     app.initialize([])
     os.write(write, json.dumps(sorted(set(sys.modules) - before)).encode())
 

@@ -32,11 +32,11 @@ async def test_a_notebook_is_written_by_itself_once_it_is_quiet(open_here: OpenE
 
 
 async def test_outputs_of_a_long_cell_are_written_while_it_runs(
-    open_here: OpenEngine, tmp_path: Path
+    open_here: OpenEngine,
 ) -> None:
     async with open_here(save_quiet_s=0.01) as engine:
         session = await engine.create("long")
-        gate = tmp_path / "gate"
+        gate = session.path.parent / "gate"
         code = f"import os, time\nprint('so far', flush=True)\nwhile not os.path.exists({str(gate)!r}): time.sleep(.01)"
         cell = await session.add_cell(code)
         execution = await session.execute(cell.id)

@@ -67,8 +67,8 @@ def kill(process: subprocess.Popen[str]) -> None:
 
 
 async def test_a_killed_engine_loses_no_line_of_a_running_cell(open_here: OpenEngine, tmp_path: Path) -> None:
-    gate = tmp_path / "gate"
-    gate.mkdir()
+    gate = tmp_path / "notebooks" / "gate"  # in the kernel's own folder: it sees no other
+    gate.mkdir(parents=True)
     doomed, (session_id, cell_id, execution_id) = start_doomed(
         tmp_path, PRINTS_ON_DEMAND.format(gate=str(gate))
     )
@@ -105,7 +105,7 @@ async def test_a_cell_that_ended_while_no_engine_lived_is_there_afterwards(
 async def test_what_a_host_said_before_it_died_is_read_from_its_journal(
     open_here: OpenEngine, tmp_path: Path
 ) -> None:
-    marker = tmp_path / "printed"
+    marker = tmp_path / "notebooks" / "printed"  # in the kernel's own folder: it sees no other
     code = f"print('last words', flush=True)\nimport pathlib, time\npathlib.Path({str(marker)!r}).touch()\ntime.sleep(60)"
     doomed, (session_id, cell_id, execution_id) = start_doomed(tmp_path, code)
     with anyio.fail_after(20):

@@ -219,9 +219,9 @@ async def test_progress_tells_the_running_outputs_last_line(client: Client) -> N
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(call)
             await finish.wait()
-            path = (await ask(client, "notebook_list"))["sessions"][-1]["path"]
-            await anyio.Path(path).parent.joinpath("go").touch()
-    await anyio.Path(path).parent.joinpath("go").unlink()
+            path = (await ask(client, "notebook_list"))["sessions"][-1]["cwd"]
+            await anyio.Path(path).joinpath("go").touch()
+    await anyio.Path(path).joinpath("go").unlink()
     assert any(message.endswith(": step 1") for message in told)
 
 

@@ -13,6 +13,7 @@ from cellwright.cli.doctor import doctor
 from cellwright.cli.install import install
 from cellwright.cli.mcp import mcp
 from cellwright.cli.run import run
+from cellwright.cli.surroundings import files_app, packages_app
 
 __all__ = ["app"]
 
@@ -26,6 +27,8 @@ app = typer.Typer(
 app.command()(run)
 verbs.add_verbs(app)
 executions.add_verbs(app)
+app.add_typer(files_app)
+app.add_typer(packages_app)
 app.add_typer(daemon_app)
 app.command()(serve)
 app.command()(install)

@@ -26,6 +26,7 @@ from cellwright.engine import open_engine
 from cellwright.errors import CellwrightError
 from cellwright.hosts.memory import memory_fraction
 from cellwright.kernels import find_project_python
+from cellwright.sandbox.trials import try_isolation
 from cellwright.settings import Settings, examine_settings, load_settings
 
 __all__ = ["doctor"]
@@ -68,6 +69,7 @@ def _examine() -> Iterator[Finding]:
         return
     yield _project(settings.root)
     yield _fork_server(settings)
+    yield _isolation(settings)
     yield _storage(settings.storage)
     yield _kernelspecs()
     yield from _extras()
@@ -109,6 +111,16 @@ def _fork_server(settings: Settings) -> Finding:
         return Finding("fork server", "ok", f"ipykernel {version}; {anyio.run(measure)}")
     except CellwrightError as error:
         return Finding("fork server", "failed", error.message, error.hint or "reinstall cellwright")
+
+
+def _isolation(settings: Settings) -> Finding:
+    """Go through the lockdown for real."""
+    if settings.unsafe_no_sandbox:
+        return Finding("isolation", "failed", "switched off by unsafe_no_sandbox", "unset it")
+    found = try_isolation(namespaces=settings.sandbox_namespaces)
+    detail = f"tier {found.tier}" + "".join(f"; {loss}" for loss in found.losses)
+    fix = "; ".join(found.remedies) or None
+    return Finding("isolation", "failed" if found.tier == "none" else "ok", detail, fix)
 
 
 def _notebook_outside_projects(storage: Path) -> Path:

@@ -38,6 +38,7 @@ class Request:
     timeout_s: float | None
     parameters: dict[str, Any]
     allow_errors: bool
+    unsafe: bool = False
 
 
 def run(
@@ -53,11 +54,14 @@ def run(
     ] = None,
     allow_errors: Annotated[bool, typer.Option("--allow-errors", help="Go on after a failing cell.")] = False,  # noqa: FBT002
     as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,  # noqa: FBT002
+    unsafe: Annotated[  # noqa: FBT002
+        bool, typer.Option("--unsafe-no-sandbox", help="Confine nothing: code can do whatever you can.")
+    ] = False,
 ) -> None:
     """Run a notebook top to bottom and write its outputs. Exits 0 if every cell ran well, else 1."""
     try:
         parameters = dict(parse_parameter(text) for text in param or [])
-        request = Request(notebook, output, timeout, parameters, allow_errors)
+        request = Request(notebook, output, timeout, parameters, allow_errors, unsafe)
         report = anyio.run(_run, request)
     except CellwrightError as error:
         show_error(error)
@@ -83,6 +87,8 @@ async def _run(request: Request) -> Report:
     target = source if request.output is None else _copied(source, request.output.resolve())
     # One run needs one kernel: a second one standing by would only slow the first one's start.
     settings = Settings(root=source.parent, standby_kernels=1, host_idle_s=5, max_sessions=1)
+    if request.unsafe:
+        settings = settings.model_copy(update={"unsafe_no_sandbox": True})
     async with open_engine(settings, ephemeral=True) as engine:
         session = await engine.open(target, cwd=source.parent)
         if request.parameters:
@@ -157,5 +163,13 @@ def _report(target: Path, session: Session, executions: list[Execution], request
         }
         for execution in executions
     ]
-    data = {"notebook": str(target), "ok": ok, "allow_errors": request.allow_errors, "cells": cells}
+    data = {
+        "notebook": str(target),
+        "ok": ok,
+        "tier": session.tier,
+        "mode": session.mode,
+        "banner": session.banner,
+        "allow_errors": request.allow_errors,
+        "cells": cells,
+    }
     return Report(data, ok or request.allow_errors)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from datetime import datetime
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
@@ -13,7 +14,7 @@ import typer
 from cellwright.cli.client import Caller, call_daemon
 from cellwright.cli.exits import ExitCode
 
-__all__ = ["add_verbs"]
+__all__ = ["AsJson", "SessionArgument", "add_verbs", "show_data"]
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
 SessionArgument = Annotated[
@@ -53,7 +54,7 @@ def new(
     data = call_daemon(
         lambda caller: caller.data("notebook_create", name=name, language=language, description=description)
     )
-    _show(data, data["session_id"], as_json=as_json)
+    show_data(data, data["session_id"], as_json=as_json)
     _note(f"notebook: {data.get('path', '')}")
 
 
@@ -73,7 +74,7 @@ def add(
             "cell_add", session_id=session, content=text, type=cell_type.value, position=position
         )
     )
-    _show(data, data["cell_id"], as_json=as_json)
+    show_data(data, data["cell_id"], as_json=as_json)
 
 
 def show(
@@ -97,7 +98,7 @@ def show(
         return {"text": text}
 
     data = call_daemon(read)
-    _show(data, data.get("text", ""), as_json=as_json)
+    show_data(data, data.get("text", ""), as_json=as_json)
 
 
 def list_sessions(
@@ -107,10 +108,11 @@ def list_sessions(
     """List sessions with their notebooks."""
     data = call_daemon(lambda caller: caller.data("notebook_list", filter=which.value))
     lines = [
-        f"{found['session_id']}  {found['state']:<9}  {found['language']:<10}  {found['cells']:>4} cells  {found['path']}"
+        f"{found['session_id']}  {found['state']:<9}  {found['language']:<10}  {found['cells']:>4} cells  "
+        f"{found['mode']:<7}  tier {found.get('tier', '?'):<4}  {found['path']}"
         for found in data["sessions"]
     ]
-    _show(data["sessions"], "\n".join(lines), as_json=as_json)
+    show_data(data["sessions"], "\n".join(lines), as_json=as_json)
     if not lines:
         _note("no sessions; `cellwright new` makes one")
 
@@ -139,7 +141,7 @@ def export(
         _write(output, text)
         _note(f"wrote {output}")
     data = {"session_id": session, "format": chosen, "path": str(output) if output else None}
-    _show(data if output else {**data, "content": text}, "" if output else text, as_json=as_json)
+    show_data(data if output else {**data, "content": text}, "" if output else text, as_json=as_json)
 
 
 def import_notebook(
@@ -165,7 +167,7 @@ def import_notebook(
     data = call_daemon(
         lambda caller: caller.data("notebook_import", content=content, format=chosen, name=title)
     )
-    _show(data, data["session_id"], as_json=as_json)
+    show_data(data, data["session_id"], as_json=as_json)
 
 
 def delete(
@@ -177,25 +179,47 @@ def delete(
     data = call_daemon(
         lambda caller: caller.data("notebook_delete", session_id=session, remove_file=remove_file)
     )
-    _show(data, data["deleted"], as_json=as_json)
+    show_data(data, data["deleted"], as_json=as_json)
 
 
 def logs(
     session: SessionArgument,
     limit: Annotated[int, typer.Option(min=1, max=1000, help="At most so many.")] = 20,
+    network: Annotated[bool, typer.Option("--network", help="What its code asked of the network.")] = False,  # noqa: FBT002  # as above
     as_json: AsJson = False,  # noqa: FBT002  # as above
 ) -> None:
     """List what ran in a session, newest first. The daemon's own log is `cellwright daemon logs`."""
+    if network:
+        _network_logs(session, limit, as_json=as_json)
+        return
     data = call_daemon(lambda caller: caller.data("execution_list", session_id=session, limit=limit))
     lines = [
         f"{run['execution_id']}  {run['status']:<11}  {run.get('duration_ms', 0):>8} ms  "
         f"{run.get('cell_id', 'scratch')}  {run.get('error') or run.get('source', '')}"
         for run in data["executions"]
     ]
-    _show(data, "\n".join(lines), as_json=as_json)
+    show_data(data, "\n".join(lines), as_json=as_json)
 
 
-def _show(data: Any, text: str, *, as_json: bool) -> None:
+def _network_logs(session: str, limit: int, *, as_json: bool) -> None:
+    async def read(caller: Caller) -> dict[str, Any]:
+        listed = await caller.data("execution_list", session_id=session, limit=1)
+        text = await caller.resource(f"notebook://session/{listed['session_id']}/network")
+        return json.loads(text)  # type: ignore[no-any-return]  # the server's JSON
+
+    data = call_daemon(read)
+    data["requests"] = data["requests"][: -limit - 1 : -1]
+    lines = [
+        f"{datetime.fromtimestamp(one['time']).astimezone():%Y-%m-%d %H:%M:%S}  {one['verdict']:<9}  "
+        f"{one['method']} {one['host']}:{one['port']}  {one['bytes_up']} B up  {one['bytes_down']} B down  "
+        f"{one['execution'] or '-'}  {one['reason']}"
+        for one in data["requests"]
+    ]
+    show_data(data, "\n".join(lines), as_json=as_json)
+
+
+def show_data(data: Any, text: str, *, as_json: bool) -> None:
+    """What a verb answers, on stdout."""
     if as_json:
         typer.echo(json.dumps(data, ensure_ascii=False))
     elif text:

@@ -4,6 +4,8 @@ from cellwright.engine.engine import Engine, SessionFilter
 from cellwright.engine.events import Event, EventKind, Missed, Subscription
 from cellwright.engine.executions import Execution
 from cellwright.engine.inspection import Completion, Inspection, Variable
+from cellwright.engine.leavings import Leavings, LeftFile
+from cellwright.engine.network import NetworkUse
 from cellwright.engine.opening import open_engine
 from cellwright.engine.sessions import Session
 
@@ -14,7 +16,10 @@ __all__ = [
     "EventKind",
     "Execution",
     "Inspection",
+    "Leavings",
+    "LeftFile",
     "Missed",
+    "NetworkUse",
     "Session",
     "SessionFilter",
     "Subscription",

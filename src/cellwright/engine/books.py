@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Coroutine, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from cellwright.engine.hostlink import HostLink
 from cellwright.engine.keeping import Keeper
+from cellwright.engine.network import network_opening
 from cellwright.engine.records import Batch, Recorder, SessionRecord, SessionState
 from cellwright.engine.runs import Runs
 from cellwright.notebook import (
@@ -28,6 +29,10 @@ from cellwright.notebook import (
     encode_change,
     move_cell,
 )
+from cellwright.sandbox.destinations import NetworkMode
+from cellwright.sandbox.places import PRIVATE, Place
+from cellwright.sandbox.policy import Mode
+from cellwright.sandbox.tiers import UNSAFE_BANNER, Tier
 from cellwright.settings import Settings
 
 __all__ = ["Book", "Services"]
@@ -41,9 +46,13 @@ class Services:
     recorder: Recorder
     host: HostLink
     environment: Mapping[str, str]
+    home: Path
+    """The user's home, which no session may see as a whole."""
     admit: Callable[[Book], None]
     """Raises where one more active session is too many."""
     wake_saver: Callable[[], None]
+    in_background: Callable[[Callable[[], Coroutine[Any, Any, None]]], None]
+    """Does something later that nobody waits for."""
 
 
 class Book:
@@ -91,9 +100,52 @@ class Book:
         return self.record.reason
 
     @property
+    def folder(self) -> Path:
+        """Where its notebook belongs, and where the search for its project and interpreter begins."""
+        return Path(self.record.cwd) if self.record.cwd is not None else self.path.parent
+
+    @property
+    def storage(self) -> Path:
+        """The session's own directory, which goes with it."""
+        return self._services.settings.storage / "sessions" / self.id
+
+    @property
     def cwd(self) -> Path:
         """Where its kernel works."""
-        return Path(self.record.cwd) if self.record.cwd is not None else self.path.parent
+        return self.storage / PRIVATE if self.mode == "private" else self.folder
+
+    @property
+    def mode(self) -> Mode:
+        """How it works on files: on a view of the project, in a folder of its own, or where the notebook lies."""
+        return self.record.mode
+
+    @property
+    def tier(self) -> Tier | None:
+        """How strongly its kernel is confined; None while it never had one."""
+        return self.record.tier
+
+    @property
+    def network(self) -> NetworkMode:
+        """How far its code reaches."""
+        opening = network_opening(self._services.settings)
+        return opening.mode if opening is not None and self.tier != "C" else "off"
+
+    @property
+    def banner(self) -> str | None:
+        """What every reply about this session must say first, if anything."""
+        return UNSAFE_BANNER if self._services.settings.unsafe_no_sandbox else None
+
+    @property
+    def place(self) -> Place:
+        """Where it works and what of the project it sees there."""
+        settings = self._services.settings
+        return Place(
+            mode=self.mode,
+            cwd=str(self.cwd),
+            project=self.record.project if self.mode != "private" else None,
+            storage=str(self.storage),
+            hidden=(str(settings.storage),),
+        )
 
     @property
     def document(self) -> Document:

@@ -9,11 +9,11 @@ from __future__ import annotations
 import logging
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from contextlib import AbstractContextManager
 from datetime import datetime
 from pathlib import Path
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import anyio
 import anyio.abc
@@ -27,6 +27,8 @@ from cellwright.engine.hostlink import HostLink
 from cellwright.engine.ids import new_session_id
 from cellwright.engine.journal import Journal, Statement
 from cellwright.engine.keeping import Keeper
+from cellwright.engine.limits import host_options
+from cellwright.engine.network import NetworkUse, read_requests
 from cellwright.engine.records import (
     Batch,
     Recorder,
@@ -46,6 +48,9 @@ from cellwright.notebook import (
     read_notebook,
     remove_leftovers,
 )
+from cellwright.sandbox.places import find_project
+from cellwright.sandbox.policy import Mode
+from cellwright.sandbox.storage import remove_storage
 from cellwright.settings import Settings
 
 __all__ = ["Engine", "SessionFilter"]
@@ -66,10 +71,11 @@ class Engine:
         self._recorder = Recorder(journal, self._stream)
         self._sessions: dict[str, Session] = {}
         environment = dict(os.environ)
+        self._home = Path(environment.get("HOME") or Path.home()).resolve()
         self._host = HostLink(
             HostPaths(settings.storage),
             journal,
-            options=_host_options(settings),
+            options=host_options(settings, self._home),
             environment=kernel_environment(environment, protocol.PythonKernel()),
             on_events=self._take,
             on_lost=self._host_lost,
@@ -80,16 +86,26 @@ class Engine:
             recorder=self._recorder,
             host=self._host,
             environment=environment,
+            home=self._home,
             admit=self._admit,
             wake_saver=self._saver.wake,
+            in_background=self._do_later,
         )
 
     # Sessions ----------------------------------------------------------------------------------------------------
 
     async def create(
-        self, problem: str, *, language: str | None = None, directory: Path | None = None
+        self,
+        problem: str,
+        *,
+        language: str | None = None,
+        directory: Path | None = None,
+        mode: Mode | None = None,
     ) -> Session:
         """Create a notebook for a problem, stated in its first cell, and a session with a live kernel.
+
+        The session works where the notebook lies (``direct``), unless another ``mode`` is asked for; an ``overlay``
+        needs a project around it, and is ``private`` where there is none.
 
         Raises:
             TooManySessions: as many sessions are active as ``max_sessions`` allows.
@@ -104,14 +120,14 @@ class Engine:
         path = await anyio.to_thread.run_sync(
             lambda: create_notebook_file(target, problem, now=now, content=content)
         )
-        session = await self._enter(path, document, language=language, cwd=None)
+        session = await self._enter(path, document, language=language, cwd=None, mode=mode)
         await session.resume()
         return session
 
-    async def open(self, path: Path | str, *, cwd: Path | None = None) -> Session:
+    async def open(self, path: Path | str, *, cwd: Path | None = None, mode: Mode | None = None) -> Session:
         """Return the session of an existing notebook, making one if there is none. Nothing is run.
 
-        Its kernel works in ``cwd``, or where the notebook lies.
+        Its kernel works in ``cwd``, or where the notebook lies; ``mode`` is as in ``create``.
 
         Raises:
             NotebookFormatError: the file is not a notebook that this version reads.
@@ -123,7 +139,8 @@ class Engine:
                 return session
         document, _ = await anyio.to_thread.run_sync(read_notebook, path)
         await anyio.to_thread.run_sync(remove_leftovers, path.parent)
-        return await self._enter(path, document, language=notebook_language(document), cwd=cwd)
+        language = notebook_language(document)
+        return await self._enter(path, document, language=language, cwd=cwd, mode=mode)
 
     def session(self, session_id: str) -> Session:
         """One session.
@@ -149,6 +166,7 @@ class Engine:
         else:
             await session.save()
         del self._sessions[session_id]
+        await anyio.to_thread.run_sync(remove_storage, session.storage)
         batch = Batch(statements=delete_session(session_id))
         self._recorder.note(batch, "notebook.state.changed", session.record, {"session": "deleted"})
         await self._recorder.commit(batch)
@@ -183,6 +201,12 @@ class Engine:
         await self._journal.flush()
         return recovery.load_executions(self._journal, session_id, cell_id=cell_id, outputs=outputs)
 
+    async def network_log(self, session_id: str) -> NetworkUse:
+        """What a session's code asked of the network: its newest requests, each with its verdict."""
+        self.session(session_id)
+        await self._journal.flush()
+        return read_requests(self._journal, session_id)
+
     def subscribe(self, session_id: str | None = None) -> AbstractContextManager[Subscription]:
         """Listen to all events, or to one session's, from now on."""
         return self._stream.subscribe(session_id)
@@ -200,6 +224,7 @@ class Engine:
         """Take up every session from the journal, attach to the host, and keep house until cancelled."""
         self._recover()
         async with anyio.create_task_group() as tasks:
+            self._tasks = tasks
             await tasks.start(self._host.run)
             tasks.start_soon(self._saver.run, self.sessions)
             attached = await self._host.connect()
@@ -219,15 +244,22 @@ class Engine:
         await self._host.close(stop_host=stop_host)
         self._stream.close()
 
-    async def _enter(self, path: Path, document: Document, *, language: str, cwd: Path | None) -> Session:
+    async def _enter(
+        self, path: Path, document: Document, *, language: str, cwd: Path | None, mode: Mode | None
+    ) -> Session:
         """Make a session for a document that is in its file as it is here, but for what reading mended."""
+        folder = await anyio.to_thread.run_sync((cwd or path.parent).resolve)
+        project = find_project(folder, home=self._home)
+        mode = "private" if mode == "overlay" and project is None else mode or "direct"
         record = SessionRecord(
             id=self._new_id(),
             name=path.stem,
             path=str(path),
             language=language,
             created_at=time.time(),
-            cwd=str(cwd) if cwd is not None else None,
+            cwd=str(folder) if cwd is not None else None,
+            mode=mode,
+            project=str(project) if project is not None else None,
         )
         batch = Batch()
         created = self._recorder.note(batch, "notebook.state.changed", record, {"session": "created"})
@@ -304,6 +336,9 @@ class Engine:
                     reason = f"Idle for more than {limit_s:g} s (session_idle_s)"
                     await session.suspend(reason=reason)
 
+    def _do_later(self, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        self._tasks.start_soon(work)
+
     def _save_failed(self, session: Session, error: CellwrightError) -> None:
         batch = Batch()
         data = {"code": error.code, "message": error.message, "hint": error.hint}
@@ -321,18 +356,4 @@ def _lose(batch: Batch, session: Session) -> None:
         "The process that owned the kernel went away, and the kernel's state with it",
         "Run the cells again; the next one starts a new kernel",
         cause="host_lost",
-    )
-
-
-def _host_options(settings: Settings) -> protocol.HostOptions:
-    return protocol.HostOptions(
-        standby_kernels=settings.standby_kernels,
-        preload=settings.preload,
-        max_concurrent_starts=settings.max_concurrent_starts,
-        start_timeout_s=settings.start_timeout_s,
-        interrupt_grace_s=settings.interrupt_grace_s,
-        max_output_bytes=settings.max_output_bytes,
-        max_output_messages=settings.max_output_messages,
-        max_memory_fraction=settings.max_memory_fraction,
-        idle_s=settings.host_idle_s,
     )

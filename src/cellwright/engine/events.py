@@ -19,7 +19,9 @@ EventKind: TypeAlias = Literal[
     "notebook.cell.executing",
     "notebook.cell.output",
     "notebook.cell.completed",
+    "notebook.cell.files",
     "notebook.state.changed",
+    "notebook.network.request",
     "notebook.error",
 ]
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import anyio
 
+from cellwright.engine.leavings import LeftFile
 from cellwright.engine.records import FINAL_STATES, ExecutionRecord
 from cellwright.hosts.protocol import ExecutionState
 from cellwright.notebook import OutputCollector
@@ -21,6 +22,7 @@ class Execution:
         self.record = record
         self.collector = collector if collector is not None else OutputCollector()
         self._settled = anyio.Event()
+        self._files_known: anyio.Event | None = None
         if record.state in FINAL_STATES:
             self._settled.set()
 
@@ -67,6 +69,11 @@ class Execution:
         return self.record.reason
 
     @property
+    def files(self) -> tuple[LeftFile, ...]:
+        """What it left in the working directory; known a moment after its end."""
+        return self.record.files
+
+    @property
     def outputs(self) -> list[dict[str, Any]]:
         """The outputs so far, as nbformat has them."""
         return self.collector.outputs
@@ -81,6 +88,20 @@ class Execution:
         with anyio.move_on_after(timeout_s):
             await self._settled.wait()
         return self
+
+    async def wait_for_files(self, timeout_s: float) -> None:
+        """Return when it is known what it left in the working directory, or after ``timeout_s``."""
+        if self._files_known is not None:
+            with anyio.move_on_after(timeout_s):
+                await self._files_known.wait()
+
+    def expect_files(self) -> None:
+        """Somebody will look at what it left."""
+        self._files_known = anyio.Event()
+
+    def files_known(self) -> None:
+        if self._files_known is not None:
+            self._files_known.set()
 
     def settle(self) -> None:
         """Release whoever waits; called once the end is in the journal."""

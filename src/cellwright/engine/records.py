@@ -15,7 +15,10 @@ import msgspec
 
 from cellwright.engine.events import Event, EventKind, EventStream
 from cellwright.engine.journal import Journal, Statement, insert_event
+from cellwright.engine.leavings import LeftFile
 from cellwright.hosts.protocol import ExecutionState
+from cellwright.sandbox.policy import Mode
+from cellwright.sandbox.tiers import Tier
 
 __all__ = [
     "FINAL_STATES",
@@ -46,6 +49,16 @@ class SessionRecord(msgspec.Struct, frozen=True):
     python: str | None = None
     cwd: str | None = None
     reason: str | None = None
+    mode: Mode = "direct"
+    project: str | None = None
+    tier: Tier | None = None
+    python_version: str = ""
+    search_path: tuple[str, ...] = ()
+    """Where its interpreter imports from, as found before any of its code ran."""
+    layers: tuple[str, ...] = ()
+    """Layers of packages that were installed for it, by name."""
+    packages: tuple[str, ...] = ()
+    """What those layers hold."""
 
     @property
     def state(self) -> SessionState:
@@ -72,6 +85,10 @@ class ExecutionRecord(msgspec.Struct, frozen=True):
     reason: str | None = None
     dropped_bytes: int = 0
     dropped_messages: int = 0
+    files: tuple[LeftFile, ...] = ()
+    """What it left in the working directory, the newest first; noted a moment after its end."""
+    files_directory: str | None = None
+    more_files: int = 0
 
 
 def put_session(record: SessionRecord) -> Statement:

@@ -7,11 +7,14 @@ session stands among others (limits, listing, deletion) is the ``engine``'s busi
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import anyio
+from msgspec import to_builtins
 from msgspec.structs import replace
 
 from cellwright.engine.books import Book, Services
@@ -19,14 +22,29 @@ from cellwright.engine.environment import kernel_environment, kernel_kind
 from cellwright.engine.executions import Execution
 from cellwright.engine.ids import new_execution_id
 from cellwright.engine.inspection import INSPECT_REQUEST, Completion, Inspection, completion_of, inspection_of
+from cellwright.engine.installing import install_packages
 from cellwright.engine.keeping import Keeper
-from cellwright.engine.records import Batch, ExecutionRecord, SessionRecord, put_session
-from cellwright.errors import CellwrightError, HostLost, KernelError, KernelGone, NotebookError
+from cellwright.engine.leavings import Leavings, leavings_of
+from cellwright.engine.network import note_request
+from cellwright.engine.records import Batch, ExecutionRecord, SessionRecord, put_execution, put_session
+from cellwright.errors import (
+    CellwrightError,
+    HostLost,
+    KernelError,
+    KernelGone,
+    NotebookError,
+    PackageRefused,
+)
 from cellwright.hosts import protocol
+from cellwright.sandbox.files import Entry
+from cellwright.sandbox.overlays import LayerChange, apply_changes, layer_changes, layer_diff
+from cellwright.sandbox.packages import InstallResult
+from cellwright.sandbox.places import refuse_too_open
 
 __all__ = ["Session"]
 
 _ASK_TIMEOUT_S = 10.0
+_MOST_FILES = 1_000
 
 
 class Session(Book):
@@ -35,6 +53,10 @@ class Session(Book):
     def __init__(self, record: SessionRecord, keeper: Keeper, services: Services) -> None:
         super().__init__(record, keeper, services)
         self._submitting = anyio.Lock()
+        self._installing = anyio.Lock()
+        self._looking = anyio.Lock()
+        self._seen: Mapping[str, Entry] = {}
+        """What lay in the working directory when somebody last looked."""
 
     # Running -----------------------------------------------------------------------------------------------------
 
@@ -174,6 +196,58 @@ class Session(Book):
         content = {"code": code, "cursor_pos": len(code) if cursor is None else cursor}
         return completion_of(await self._ask("complete_request", content))
 
+    async def install(self, packages: Sequence[str]) -> InstallResult:
+        """Install approved packages for this session; they can be imported at once, also after a restart.
+
+        Raises:
+            PackageRefused: a name is not approved; nothing was installed.
+            PackageFailed: they cannot be found, or do not go with what is installed.
+            LimitReached: it took too long or too much room.
+        """
+        if self.language != "python":
+            raise PackageRefused(
+                f"Packages are installed for Python only, and this session is {self.language}",
+                hint="Use what its kernel has, or create a Python session",
+            )
+        async with self._installing:
+            await self.resume()
+            result = await install_packages(packages, self.record, self._services.settings)
+            if result.layer is not None:
+                with anyio.CancelScope(shield=True):
+                    await self._add_layer(result.layer.name, result)
+        return result
+
+    async def _add_layer(self, name: str, result: InstallResult) -> None:
+        pins = tuple(str(pin) for pin in result.installed)
+        layers = tuple(dict.fromkeys((*self.record.layers, name)))
+        held = tuple(dict.fromkeys((*self.record.packages, *pins)))
+        self.record = replace(self.record, layers=layers, packages=held)
+        await self._record_state({"session": self.state, "packages": list(pins)})
+        # A kernel that went away meanwhile gets them when it starts again.
+        if self.record.kernel_id is not None:
+            with suppress(HostLost, KernelGone):
+                request = protocol.AddLayers(self.record.kernel_id, (name,))
+                await self._services.host.call(request, type(None))
+
+    # Files ------------------------------------------------------------------------------------------------------
+
+    async def files(self) -> Leavings:
+        """What lies in its working directory; in ``overlay`` mode what it wrote over the project."""
+        look = partial(leavings_of, self.place.written, but=self.path, limit=_MOST_FILES)
+        return await anyio.to_thread.run_sync(look)
+
+    async def file_changes(self) -> list[LayerChange]:
+        """What it wrote over the project (in ``overlay`` mode), each with the real path where others find it."""
+        return await anyio.to_thread.run_sync(layer_changes, self.place)
+
+    async def file_diff(self, paths: Sequence[str] | None = None) -> str:
+        """The same as a unified diff."""
+        return await anyio.to_thread.run_sync(layer_diff, self.place, paths)
+
+    async def apply_files(self, paths: Sequence[str] | None = None) -> list[LayerChange]:
+        """Bring what it wrote over into the project, all of it or the named paths."""
+        return await anyio.to_thread.run_sync(apply_changes, self.place, paths)
+
     async def _ask(self, kind: str, content: dict[str, Any]) -> dict[str, Any]:
         async with self._submitting:
             with anyio.CancelScope(shield=True):
@@ -187,12 +261,17 @@ class Session(Book):
         if self.record.kernel_id is not None:
             return self.record.kernel_id
         self._services.admit(self)
-        kind = kernel_kind(self.keeper.document, self.language, self.cwd)
+        kind = kernel_kind(self.keeper.document, self.language, self.folder)
+        place = self.place
+        if self.banner is None:
+            refuse_too_open(place, str(self._services.home))
         request = protocol.StartKernel(
             kernel_id=f"{self.id}.{self.generation + 1}",
             kind=kind,
             cwd=str(self.cwd),
             environment=kernel_environment(self._services.environment, kind),
+            place=place,
+            layers=self.record.layers,
         )
         ready = await self._services.host.call(request, protocol.KernelReady)
         generation = self.generation + 1
@@ -202,8 +281,21 @@ class Session(Book):
             kernel_id=request.kernel_id,
             python=ready.interpreter,
             reason=None,
+            tier=ready.tier,
+            python_version=ready.python_version,
+            search_path=ready.search_path,
+            mode=ready.mode,
         )
-        data = {"session": "active", "interpreter": ready.interpreter, "started_by": ready.started_by}
+        data = {
+            "session": "active",
+            "interpreter": ready.interpreter,
+            "started_by": ready.started_by,
+            "tier": ready.tier,
+            "losses": list(ready.losses),
+            "mode": ready.mode,
+            "cwd": ready.cwd,
+            "banner": self.banner,
+        }
         await self._record_state(data)
         return request.kernel_id
 
@@ -228,16 +320,50 @@ class Session(Book):
     def take(self, batch: Batch, event: protocol.Event) -> None:
         """Fold one of the host's events into the session."""
         match event.body:
+            case protocol.NetworkUsed(entry):
+                execution = self.runs.find(entry.execution) if entry.execution is not None else None
+                recorder = self._services.recorder
+                note_request(recorder, batch, self.record, entry, execution=execution, at=event.time)
+                return
             case protocol.Started(execution_id):
                 self.runs.started(batch, self.record, execution_id, event.time)
             case protocol.Output(execution_id, kind, content):
                 self.runs.output(batch, self.record, execution_id, kind, content, event.time)
             case protocol.Finished() as finished:
+                execution = self.runs.find(finished.execution_id)
                 self.runs.finished(batch, self.record, finished, event.time)
+                if execution is not None and execution.record.started_at is not None:
+                    execution.expect_files()
+                    look = partial(self._note_files, execution)
+                    batch.after.append(partial(self._services.in_background, look))
             case protocol.KernelDied() as died:
                 if event.kernel_id == self.record.kernel_id and not died.expected:
                     self.lose_kernel(batch, died.message, died.next_step, cause=died.cause)
         self._touch()
+
+    async def _note_files(self, execution: Execution) -> None:
+        """Journal what an execution left; after its end was told, so that nobody waits for the looking."""
+        try:
+            since = execution.record.started_at or 0.0
+            async with self._looking:
+                look = partial(leavings_of, self.place.written, since=since, before=self._seen, but=self.path)
+                left = await anyio.to_thread.run_sync(look)
+                self._seen = left.seen
+            if left.files:
+                record = execution.record = replace(
+                    execution.record, files=left.files, files_directory=left.directory, more_files=left.more
+                )
+                recorder, batch = self._services.recorder, Batch()
+                data = {
+                    "files": to_builtins(left.files),
+                    "directory": left.directory,
+                    "more": left.more,
+                }
+                recorder.note(batch, "notebook.cell.files", self.record, data, execution=record)
+                batch.statements.append(put_execution(record))
+                await recorder.commit(batch)
+        finally:
+            execution.files_known()
 
     def lose_kernel(self, batch: Batch, message: str, next_step: str, *, cause: str) -> None:
         """The kernel is gone without being asked to go: what ran is over, and everybody is told."""

@@ -5,7 +5,8 @@ Made on first need, replaced when they die. It does not know what kernels are fo
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TypeAlias
 
@@ -17,12 +18,17 @@ from cellwright.hosts.protocol import HostOptions, KernelspecKernel, PythonKerne
 from cellwright.kernels import (
     ForkServer,
     Interpreter,
+    Isolation,
     Kernel,
     KernelLaunch,
     KernelspecLauncher,
     OutputLimits,
     prepare_interpreter,
 )
+from cellwright.sandbox.doors import Opening
+from cellwright.sandbox.policy import Policy
+from cellwright.sandbox.tiers import Finding
+from cellwright.sandbox.trials import try_isolation
 
 __all__ = ["Launchers", "start_environment"]
 
@@ -30,7 +36,11 @@ __all__ = ["Launchers", "start_environment"]
 _START_PREFIXES = ("PYTHON", "LD_", "OMP_", "OPENBLAS_", "MKL_", "NUMEXPR_", "CUDA_", "GOMP_", "MALLOC_")
 _START_NAMES = frozenset({"VIRTUAL_ENV", "HOME", "PATH", "LANG", "LC_ALL", "TZ", "TMPDIR"})
 
-_Key: TypeAlias = tuple[str | None, tuple[str, ...], tuple[tuple[str, str], ...]]
+_LAYER = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+
+_Key: TypeAlias = tuple[
+    str | None, tuple[str, ...], tuple[tuple[str, str], ...], Policy | None, Opening | None
+]
 
 
 def start_environment(environment: Mapping[str, str]) -> dict[str, str]:
@@ -52,8 +62,10 @@ class Launchers:
         self._fork_servers: dict[_Key, ForkServer] = {}
         self._locks: dict[_Key, anyio.Lock] = {}
         self._interpreters: dict[str | None, Interpreter] = {}
-        self._kernelspecs: dict[str, KernelspecLauncher] = {}
+        self._kernelspecs: dict[tuple[str, Policy | None, Opening | None], KernelspecLauncher] = {}
         self._servers: list[ForkServer] = []
+        self._findings: dict[bool, Finding] = {}
+        self._trying = anyio.Lock()
 
     @property
     def pids(self) -> set[int]:
@@ -76,12 +88,60 @@ class Launchers:
         server = await self.fork_server(kind.python, launch.environment, options)
         return await server.launch(launch), server.interpreter
 
+    async def finding(self, options: HostOptions) -> Finding:
+        """How well kernels can be confined here; found out once."""
+        namespaces = options.namespaces
+        async with self._trying:
+            if namespaces not in self._findings:
+                found = await anyio.to_thread.run_sync(lambda: try_isolation(namespaces=namespaces))
+                self._findings[namespaces] = found
+        return self._findings[namespaces]
+
+    async def isolation(self, options: HostOptions) -> Isolation | None:
+        """How kernels are confined; None only where that was asked for in so many words.
+
+        Raises:
+            KernelStartError: this machine cannot confine them.
+        """
+        if options.policy is None:
+            return None
+        found = await self.finding(options)
+        if found.tier == "none":
+            raise KernelStartError(
+                f"Code cannot be confined on this machine: {'; '.join(found.reasons)}",
+                hint="; ".join((*found.remedies, "or run unconfined with --unsafe-no-sandbox")),
+            )
+        if options.packages:
+            store = Path(options.packages)
+            await anyio.to_thread.run_sync(lambda: store.mkdir(mode=0o711, parents=True, exist_ok=True))
+        return Isolation(
+            found.tier,
+            options.policy,
+            options.secret,
+            options.passed_environment,
+            packages=options.packages,
+            opening=options.opening,
+        )
+
+    async def seen_layers(self, names: Sequence[str], options: HostOptions) -> tuple[str, ...]:
+        """Layers of packages as kernels see them.
+
+        Raises:
+            KernelStartError: one is named as no layer is.
+        """
+        if any(not _LAYER.fullmatch(name) for name in names):
+            raise KernelStartError(f"These are no names of layers: {', '.join(names)}")
+        isolation = await self.isolation(options)
+        if isolation is None:
+            return tuple(f"{options.packages}/{name}" for name in names)
+        return isolation.seen_layers(names)
+
     async def fork_server(
         self, python: str | None, environment: Mapping[str, str], options: HostOptions
     ) -> ForkServer:
         """Return the live fork server for this interpreter, environment and preload, starting it if need be."""
         start = start_environment(environment)
-        key = (python, options.preload, tuple(sorted(start.items())))
+        key = (python, options.preload, tuple(sorted(start.items())), options.policy, options.opening)
         async with self._locks.setdefault(key, anyio.Lock()):
             server = self._fork_servers.get(key)
             if server is None or server.died.is_set():
@@ -103,15 +163,22 @@ class Launchers:
             directory=self._runtime / f"f{len(self._servers)}",
             limits=OutputLimits(options.max_output_bytes, options.max_output_messages),
             start_timeout_s=options.start_timeout_s,
+            isolation=await self.isolation(options),
         )
         self._servers.append(server)
         await self._tasks.start(server.run)
         return server
 
     async def _kernelspec(self, name: str, options: HostOptions) -> KernelspecLauncher:
-        if name not in self._kernelspecs:
+        key = (name, options.policy, options.opening)
+        if key not in self._kernelspecs:
             # All of a kernel's environment comes with its launch.
-            launcher = KernelspecLauncher(name, environment={}, start_timeout_s=options.start_timeout_s)
+            launcher = KernelspecLauncher(
+                name,
+                environment={},
+                start_timeout_s=options.start_timeout_s,
+                isolation=await self.isolation(options),
+            )
             await self._tasks.start(launcher.run)
-            self._kernelspecs[name] = launcher
-        return self._kernelspecs[name]
+            self._kernelspecs[key] = launcher
+        return self._kernelspecs[key]

@@ -11,10 +11,17 @@ from typing import Any, Literal, TypeAlias
 
 import msgspec
 
+from cellwright.sandbox.doors import Opening
+from cellwright.sandbox.netlog import NetworkEntry
+from cellwright.sandbox.places import Place
+from cellwright.sandbox.policy import Mode, Policy
+from cellwright.sandbox.tiers import Tier
+
 __all__ = [
     "MAX_FRAME_BYTES",
     "PROTOCOL_VERSION",
     "Acknowledge",
+    "AddLayers",
     "Ask",
     "Attach",
     "Attached",
@@ -34,6 +41,7 @@ __all__ = [
     "KernelReady",
     "KernelStatus",
     "KernelspecKernel",
+    "NetworkUsed",
     "Output",
     "Ping",
     "PythonKernel",
@@ -80,6 +88,16 @@ class HostOptions(msgspec.Struct, frozen=True):
     max_output_messages: int
     max_memory_fraction: float
     idle_s: float
+    policy: Policy | None = None
+    """What code may do; None, which only an explicit setting gives, is everything."""
+    secret: tuple[str, ...] = ()
+    """Directories that code never sees as a whole."""
+    passed_environment: tuple[str, ...] = ()
+    namespaces: bool = True
+    packages: str = ""
+    """The directory of all layers of packages, which every kernel may read."""
+    opening: Opening | None = None
+    """How far the network is open; None where it is closed."""
 
 
 class Attach(_Tagged, frozen=True, tag="attach"):
@@ -112,6 +130,10 @@ class StartKernel(_Tagged, frozen=True, tag="start_kernel"):
     kind: PythonKernel | KernelspecKernel
     cwd: str
     environment: dict[str, str]
+    place: Place | None = None
+    """Where it works and what it sees there; needed where kernels are confined."""
+    layers: tuple[str, ...] = ()
+    """Names of the layers of packages that come at the end of its path; Python only."""
 
 
 class StopKernel(_Tagged, frozen=True, tag="stop_kernel"):
@@ -156,6 +178,13 @@ class Ask(_Tagged, frozen=True, tag="ask"):
     timeout_s: float
 
 
+class AddLayers(_Tagged, frozen=True, tag="add_layers"):
+    """Put layers of packages at the end of a living kernel's path, also while a cell runs; Python only."""
+
+    kernel_id: str
+    layers: tuple[str, ...]
+
+
 class Acknowledge(_Tagged, frozen=True, tag="acknowledge"):
     """Everything up to ``seq`` is safe with the engine; the host may forget it."""
 
@@ -182,6 +211,7 @@ Request: TypeAlias = (
     | Cancel
     | Interrupt
     | Ask
+    | AddLayers
     | Acknowledge
     | Status
     | Ping
@@ -225,6 +255,15 @@ class KernelReady(msgspec.Struct, frozen=True):
     started_by: str
     interpreter: str | None
     language: dict[str, Any]
+    tier: Tier = "none"
+    """How strongly it is confined; see the security page for what each promises."""
+    losses: tuple[str, ...] = ()
+    mode: Mode = "direct"
+    cwd: str = ""
+    python_version: str = ""
+    """Such as ``3.12``; of a Python kernel."""
+    search_path: tuple[str, ...] = ()
+    """Where its interpreter imports from, as found before any code of the session ran."""
 
 
 class Reply(_Tagged, frozen=True, tag="reply"):
@@ -278,7 +317,13 @@ class KernelDied(_Tagged, frozen=True, tag="kernel_died"):
     expected: bool = False
 
 
-EventBody: TypeAlias = Started | Output | Finished | KernelDied
+class NetworkUsed(_Tagged, frozen=True, tag="network_used"):
+    """A request that a kernel's code sent to the network, told when it is over."""
+
+    entry: NetworkEntry
+
+
+EventBody: TypeAlias = Started | Output | Finished | KernelDied | NetworkUsed
 
 
 class Event(_Tagged, frozen=True, tag="event"):

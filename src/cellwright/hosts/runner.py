@@ -26,11 +26,14 @@ from cellwright.hosts.protocol import (
     HostOptions,
     KernelDied,
     KernelStatus,
+    NetworkUsed,
     Output,
     Run,
     Started,
 )
+from cellwright.hosts.watching import Watch
 from cellwright.kernels import Exit, Kernel, Message
+from cellwright.sandbox.exits import explain_error
 
 __all__ = ["KernelRunner"]
 
@@ -51,9 +54,13 @@ class KernelRunner:
         kernel: Kernel,
         options: Callable[[], HostOptions],
         report: Callable[[str, EventBody], None],
+        *,
+        watch: Watch | None = None,
     ) -> None:
         self.kernel_id = kernel_id
         self.kernel = kernel
+        self.watch = watch
+        """Looks after its memory and its disk, if it is confined."""
         self._options = options
         self._report = report
         self._queue = jobs.Queue()
@@ -64,6 +71,11 @@ class KernelRunner:
         self._expected_end = False
         self.last_active = time.monotonic()
         self.ended = anyio.Event()
+
+    @property
+    def running(self) -> str | None:
+        """The execution that runs now."""
+        return self._queue.running.job.execution_id if self._queue.running is not None else None
 
     @property
     def busy(self) -> bool:
@@ -78,11 +90,10 @@ class KernelRunner:
         return self.busy or bool(self._queue.waiting)
 
     def status(self) -> KernelStatus:
-        running = self._queue.running
         return KernelStatus(
             kernel_id=self.kernel_id,
             pid=self.kernel.process.pid,
-            running=running.job.execution_id if running else None,
+            running=self.running,
             waiting=tuple(job.execution_id for job in self._queue.waiting),
             memory_bytes=self.kernel.process.memory_bytes(),
         )
@@ -90,6 +101,9 @@ class KernelRunner:
     async def run(self, *, task_status: anyio.abc.TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
         """Follow the kernel to its end and report that end last; started once work can be submitted."""
         self.kernel.client.on_message = self._on_message
+        if self.kernel.door is not None:
+            self.kernel.door.execution = lambda: self.running
+            self.kernel.door.told = lambda entry: self._report(self.kernel_id, NetworkUsed(entry))
         async with anyio.create_task_group() as tasks:
             self._tasks = tasks
             task_status.started()
@@ -170,17 +184,25 @@ class KernelRunner:
                 self._report(self.kernel_id, Output(end.execution_id, kind, content))
         reply = end.reply or {}
         told = reply.get("cellwright") or {}
+        error = _error_of(reply)
         finished = Finished(
             execution_id=end.execution_id,
             state=end.state,
             seconds=time.monotonic() - started if started is not None else 0.0,
             execution_count=reply.get("execution_count"),
-            error=_error_of(reply),
-            reason=end.reason,
+            error=error,
+            reason=end.reason or self._explanation(error),
             dropped_bytes=told.get("dropped_bytes", 0) + (budget.dropped_bytes if budget else 0),
             dropped_messages=told.get("dropped_messages", 0) + (budget.dropped_messages if budget else 0),
         )
         self._report(self.kernel_id, finished)
+
+    def _explanation(self, error: dict[str, Any] | None) -> str | None:
+        """Which limit of the sandbox an error comes from, if it does."""
+        policy = self._options().policy
+        if error is None or policy is None:
+            return None
+        return explain_error(str(error["ename"]), str(error["evalue"]), policy)
 
     async def _interrupt(self) -> None:
         # A kernel too busy to take the interrupt is killed when its grace is over; one that is gone needs none.

@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 import os
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import anyio
@@ -16,19 +17,26 @@ import anyio.abc
 import msgspec
 
 import cellwright
-from cellwright.errors import CellwrightError, HostError, KernelGone, LimitReached
+from cellwright.errors import CellwrightError, HostError, KernelGone, KernelStartError, LimitReached
 from cellwright.hosts import jobs, protocol
 from cellwright.hosts.attachment import Attachment
 from cellwright.hosts.eventlog import EventLog
 from cellwright.hosts.launchers import Launchers
 from cellwright.hosts.memory import memory_fraction
 from cellwright.hosts.runner import KernelRunner
+from cellwright.hosts.watching import Watch
 from cellwright.kernels import KernelLaunch, OutputLimits, adopt_orphans, reap_strangers
+from cellwright.sandbox.places import Place, without_overlay
+from cellwright.sandbox.policy import Mode
+from cellwright.sandbox.storage import prepare_storage
+from cellwright.sandbox.tiers import LOSSES, NO_DOOR
 
 __all__ = ["Host"]
 
 _log = logging.getLogger(__name__)
 _WATCH_S = 0.25
+_LIMITS_WATCH_S = 0.1
+_IDLE_LOOKS = 20
 _IDLE_CHECK_SHARE = 4
 
 
@@ -56,6 +64,7 @@ class Host:
             self._launchers = Launchers(tasks, runtime=self._runtime, cache=self._cache)
             tasks.start_soon(listener.serve, self._serve_connection)
             tasks.start_soon(self._watch)
+            tasks.start_soon(self._watch_limits)
             tasks.start_soon(self._end_when_idle)
             await self._stopped.wait()
             await self._stop_kernels()
@@ -132,6 +141,9 @@ class Host:
                     await self._runners[kernel_id].stop()
             case protocol.Ask(kernel_id, kind, content, timeout_s):
                 result = await self._runner(kernel_id).ask(kind, content, timeout_s=timeout_s)
+            case protocol.AddLayers(kernel_id, layers):
+                seen = await self._launchers.seen_layers(layers, self._required_options())
+                await self._runner(kernel_id).kernel.add_layers(seen)
             case protocol.Acknowledge(seq):
                 self._log.forget(seq, keep=connection.cursor)
             case protocol.Status() | protocol.Ping():
@@ -183,25 +195,56 @@ class Host:
         options = self._required_options()
         async with self._limiter:
             self._kernel_count += 1
+            place = await self._place(request, options)
             launch = KernelLaunch(
                 kernel_id=request.kernel_id,
                 directory=self._runtime / f"k{self._kernel_count}",
-                cwd=Path(request.cwd),
+                cwd=Path(place.cwd if place is not None else request.cwd),
                 environment=request.environment,
                 limits=OutputLimits(options.max_output_bytes, options.max_output_messages),
+                place=place,
+                layers=await self._launchers.seen_layers(request.layers, options),
             )
             kernel, interpreter = await self._launchers.launch(request.kind, launch, options)
-        runner = KernelRunner(request.kernel_id, kernel, self._required_options, self._report)
+        watch = None
+        if launch.place is not None and options.policy is not None:
+            kernel.process.policy = options.policy
+            watch = await anyio.to_thread.run_sync(Watch, kernel, launch.place, options.policy)
+        runner = KernelRunner(request.kernel_id, kernel, self._required_options, self._report, watch=watch)
         self._runners[request.kernel_id] = runner
         # Shielded: an engine that goes away now must leave a kernel that is known, or none.
         with anyio.CancelScope(shield=True):
             await self._tasks.start(self._run_kernel, runner)
+        finding = await self._launchers.finding(options) if options.policy is not None else None
+        losses = finding.losses if finding is not None else LOSSES["none"]
+        if finding is not None and options.opening is not None and kernel.door is None:
+            losses = (*losses, NO_DOOR)
         return protocol.KernelReady(
             pid=kernel.process.pid,
             started_by=kernel.started_by,
             interpreter=str(interpreter.python) if interpreter is not None else None,
             language=kernel.info.get("language_info", {}),
+            tier=finding.tier if finding is not None else "none",
+            losses=losses,
+            mode=_mode(request, launch.place),
+            cwd=str(launch.cwd),
+            python_version=interpreter.version if interpreter is not None else "",
+            search_path=interpreter.search_path if interpreter is not None else (),
         )
+
+    async def _place(self, request: protocol.StartKernel, options: protocol.HostOptions) -> Place | None:
+        if options.policy is None:
+            if request.place is not None and request.place.mode == "private":
+                prepare_storage(request.place)
+            return None
+        if request.place is None:
+            raise KernelStartError("A confined kernel needs a place to work in")
+        found = await self._launchers.finding(options)
+        place = replace(request.place, hidden=(*request.place.hidden, str(self._runtime)))
+        if place.mode == "overlay" and found.tier == "C":
+            place = without_overlay(place)
+        prepare_storage(place)
+        return place
 
     async def _run_kernel(
         self, runner: KernelRunner, *, task_status: anyio.abc.TaskStatus[None] = anyio.TASK_STATUS_IGNORED
@@ -250,6 +293,18 @@ class Host:
             if self._log.retry() and self._engine is not None:
                 self._engine.log_grew()
 
+    async def _watch_limits(self) -> None:
+        idle_looks = 0
+        while True:
+            await anyio.sleep(_LIMITS_WATCH_S)
+            idle_looks = (idle_looks + 1) % _IDLE_LOOKS
+            for runner in list(self._runners.values()):
+                # Threads and daemons of a kernel may go on when no cell runs, but hardly ever do.
+                if runner.watch is not None and (runner.busy or idle_looks == 0):
+                    hit = await anyio.to_thread.run_sync(runner.watch.look)
+                    if hit is not None:
+                        runner.kernel.process.kill_tree(hit)
+
     def _guard_memory(self) -> None:
         busy = [runner for runner in self._runners.values() if runner.busy]
         if not busy or any(runner.stopping for runner in busy):
@@ -273,6 +328,13 @@ class Host:
             async with anyio.create_task_group() as stopping:
                 for runner in list(self._runners.values()):
                     stopping.start_soon(runner.stop)
+
+
+def _mode(request: protocol.StartKernel, place: Place | None) -> Mode:
+    if place is not None:
+        return place.mode
+    # Nothing is confined: a folder of its own can be had, a view of the project cannot.
+    return "private" if request.place is not None and request.place.mode == "private" else "direct"
 
 
 def _reply(call_id: int, result: object) -> protocol.Reply:

@@ -4,6 +4,7 @@
 (``client``). Code that runs inside the kernel's process is the package ``cellwright_kernel``.
 """
 
+from cellwright.kernels.boxes import Isolation
 from cellwright.kernels.exits import Exit
 from cellwright.kernels.forkserver import ForkServer
 from cellwright.kernels.interpreters import Interpreter, find_project_python, prepare_interpreter
@@ -16,6 +17,7 @@ __all__ = [
     "Exit",
     "ForkServer",
     "Interpreter",
+    "Isolation",
     "Kernel",
     "KernelLaunch",
     "KernelspecLauncher",

@@ -11,8 +11,9 @@ from pathlib import Path
 from cellwright.errors import KernelStartError
 from cellwright.kernels.messages import Channel
 
-__all__ = ["Connection", "create_connection"]
+__all__ = ["INSIDE", "Connection", "create_connection"]
 
+INSIDE = "inside.json"
 MAX_SOCKET_PATH = 107
 PORTS: dict[str, int] = {"shell": 1, "iopub": 2, "stdin": 3, "control": 4, "hb": 5}
 
@@ -37,8 +38,10 @@ class Connection:
         return self.directory / "s"
 
 
-def create_connection(directory: Path) -> Connection:
+def create_connection(directory: Path, *, seen_at: str | None = None) -> Connection:
     """Make the directory, for this user only, and put a connection file into it.
+
+    A kernel that sees the directory elsewhere, at ``seen_at``, finds another one there, named ``inside.json``.
 
     Raises:
         KernelStartError: the path is too long for a unix socket.
@@ -51,14 +54,20 @@ def create_connection(directory: Path) -> Connection:
         )
     directory.mkdir(mode=0o700, parents=True, exist_ok=True)
     connection = Connection(directory, secrets.token_hex(32))
+    _write(connection.file, str(connection._prefix), connection.key)  # noqa: SLF001  # the maker knows what it makes
+    if seen_at is not None:
+        _write(directory / INSIDE, f"{seen_at}/{connection._prefix.name}", connection.key)  # noqa: SLF001
+    return connection
+
+
+def _write(file: Path, prefix: str, key: str) -> None:
     content = {
         "transport": "ipc",
-        "ip": str(connection._prefix),  # noqa: SLF001  # the maker knows what it makes
-        "key": connection.key,
+        "ip": prefix,
+        "key": key,
         "signature_scheme": "hmac-sha256",
         **{f"{name}_port": port for name, port in PORTS.items()},
     }
-    descriptor = os.open(connection.file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-        json.dump(content, file)
-    return connection
+    descriptor = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with os.fdopen(descriptor, "w", encoding="utf-8") as stream:
+        json.dump(content, stream)

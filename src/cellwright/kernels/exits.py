@@ -6,9 +6,11 @@ import signal
 from dataclasses import dataclass
 from typing import Literal
 
+from cellwright.sandbox.exits import LimitHit
+
 __all__ = ["Exit", "explain_exit"]
 
-Cause = Literal["exit", "signal", "out_of_memory", "killed", "unknown"]
+Cause = Literal["exit", "signal", "out_of_memory", "killed", "limit", "unknown"]
 
 RESTART = "Run the cells again in a new kernel"
 CRASHES = {signal.SIGSEGV, signal.SIGBUS, signal.SIGABRT, signal.SIGILL, signal.SIGFPE}
@@ -28,9 +30,17 @@ class Exit:
 
 
 def explain_exit(
-    status: int | None, *, killed_by_us: str | None, oom_kills_seen: bool, last_words: str = ""
+    status: int | None,
+    *,
+    killed_by_us: str | None,
+    oom_kills_seen: bool,
+    last_words: str = "",
+    limit: LimitHit | None = None,
 ) -> Exit:
     """Explain a status as ``os.waitstatus_to_exitcode`` gives it; None is one that nobody could read."""
+    if limit is not None:
+        number = -status if status is not None and status < 0 else None
+        return Exit(None, number, "limit", limit.message, limit.next_step, last_words)
     if killed_by_us is not None:
         number = -status if status is not None and status < 0 else None
         code = status if status is not None and status >= 0 else None

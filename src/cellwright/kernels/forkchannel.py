@@ -57,6 +57,11 @@ class ForkChannel:
         self.closed = anyio.Event()
         self.preload_failures: dict[str, str] = {}
         """Modules that could not be preloaded, each with the reason."""
+        self.paths: list[str] = []
+        """What the interpreter runs from and imports from."""
+        self.version = ""
+        self.search: list[str] = []
+        """Where it imports from, in order."""
 
     async def run(self) -> None:
         """Receive until the fork server is gone."""
@@ -132,8 +137,9 @@ class ForkChannel:
 
     def _hear(self, packet: dict[str, Any], fds: list[int]) -> None:
         match packet:
-            case {"op": "ready", "failures": failures}:
-                self.preload_failures = failures
+            case {"op": "ready", "failures": failures, "paths": paths}:
+                self.preload_failures, self.paths = failures, paths
+                self.version, self.search = packet["version"], packet["search"]
                 self.ready.set()
             case {"op": "forked", "id": request_id, "pid": pid}:
                 forked, fds = Forked(pid, fds[0]), fds[1:]

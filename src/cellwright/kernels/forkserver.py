@@ -14,9 +14,11 @@ import socket
 import subprocess
 from collections import deque
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from itertools import count
 from pathlib import Path
+from typing import Any
 
 import anyio
 import anyio.abc
@@ -24,13 +26,17 @@ import zmq.asyncio
 
 import cellwright_kernel
 from cellwright.errors import KernelGone, KernelStartError
+from cellwright.kernels.boxes import BoxLine, Isolation
 from cellwright.kernels.client import KernelClient, new_context
-from cellwright.kernels.connections import create_connection
+from cellwright.kernels.connections import INSIDE, create_connection
 from cellwright.kernels.forkchannel import ForkChannel
 from cellwright.kernels.interpreters import Interpreter
 from cellwright.kernels.kernel import Beginning, Kernel, KernelLaunch, OutputLimits, StartedBy, tend
 from cellwright.kernels.lastwords import LastWords
 from cellwright.kernels.processes import KernelProcess, raise_file_limit, wanted
+from cellwright.sandbox.doors import DOOR, Door
+from cellwright.sandbox.places import Place, needs_own_fork
+from cellwright.sandbox.plans import SOCKETS
 
 __all__ = ["ForkServer"]
 
@@ -53,15 +59,18 @@ class ForkServer:
         directory: Path,
         limits: OutputLimits,
         start_timeout_s: float,
+        isolation: Isolation | None = None,
     ) -> None:
         self.interpreter = interpreter
+        self.isolation = isolation
+        """How its kernels are confined; None where they are not."""
         self.pid: int | None = None
         self.died = anyio.Event()
         """Set when the process is gone: nothing more can be launched, kernels that live go on."""
 
         self._preload = tuple(preload)
         self._environment = dict(environment)
-        self._standby_wanted = standby
+        self._standby_wanted = standby if isolation is None or isolation.stands_by else 0
         self._directory = directory
         self._limits = limits
         self._start_timeout_s = start_timeout_s
@@ -118,6 +127,11 @@ class ForkServer:
                     await self._channel.ready.wait()
                     can_fork = not self._channel.closed.is_set()
                 if can_fork:
+                    self.interpreter = replace(
+                        self.interpreter,
+                        version=self._channel.version,
+                        search_path=tuple(self._channel.search),
+                    )
                     task_status.started()
                     await self._serve(tasks)
                 tasks.cancel_scope.cancel()
@@ -213,7 +227,7 @@ class ForkServer:
             quiet = not self._launched.is_set() and not self._launching
 
     async def _give_standby(self, launch: KernelLaunch) -> Kernel | None:
-        while self._standby:
+        while self._standby and (launch.place is None or not needs_own_fork(launch.place)):
             kernel = self._standby.popleft()
             # One that died while it waited, or dies now, is no reason to fail: there are others.
             with contextlib.suppress(KernelGone):
@@ -222,32 +236,41 @@ class ForkServer:
         return None
 
     async def _give_fork(self, launch: KernelLaunch) -> Kernel:
-        kernel = await self._fork(launch.directory, "fork")
+        kernel = await self._fork(launch.directory, "fork", launch.place)
         await self._adopt(kernel, launch)
         return kernel
 
-    async def _fork(self, directory: Path, started_by: StartedBy) -> Kernel:
-        connection = create_connection(directory)
-        last_words = LastWords()
+    async def _fork(self, directory: Path, started_by: StartedBy, place: Place | None = None) -> Kernel:
+        if self.isolation is not None:
+            directory = self.isolation.directory(directory)
+        confined = self._confinement(directory, place)
+        boxed = self.isolation is not None and self.isolation.stands_by
+        connection = create_connection(directory, seen_at=SOCKETS if boxed else None)
+        door = await self._open_door(directory)
+        last_words, line = LastWords(), BoxLine() if confined else None
         ready_read, ready_write = os.pipe2(os.O_CLOEXEC)
+        fds = [last_words.write_fd, ready_write, self._lifeline[0], *([line.fd] if line is not None else [])]
+        request = {
+            "connection_file": f"{SOCKETS}/{INSIDE}" if boxed else str(connection.file),
+            "max_bytes": self._limits.max_bytes,
+            "max_messages": self._limits.max_messages,
+        }
         try:
-            forked = await self._channel.fork(
-                {
-                    "connection_file": str(connection.file),
-                    "max_bytes": self._limits.max_bytes,
-                    "max_messages": self._limits.max_messages,
-                },
-                (last_words.write_fd, ready_write, self._lifeline[0]),
-                timeout_s=self._start_timeout_s,
-            )
+            forked = await self._channel.fork(request | confined, fds, timeout_s=self._start_timeout_s)
         except BaseException:
             os.close(ready_read)
             last_words.close()
+            if line is not None:
+                line.close()
+            if door is not None:
+                await door.close()
             shutil.rmtree(directory, ignore_errors=True)
             raise
         finally:
             os.close(ready_write)
         last_words.handed_over()
+        if line is not None:
+            line.handed_over()
         beginning = Beginning(
             process=KernelProcess(
                 forked.pid,
@@ -260,9 +283,29 @@ class ForkServer:
             started_by=started_by,
             ready=partial(_ready_byte, ready_read),
             start_timeout_s=self._start_timeout_s,
+            line=line,
+            door=door,
         )
         kernel: Kernel = await self._tasks.start(self._tend, beginning)
         return kernel
+
+    async def _open_door(self, directory: Path) -> Door | None:
+        """The kernel's way to the network, which must be there before the kernel is."""
+        door = self.isolation.door() if self.isolation is not None else None
+        if door is not None:
+            await self._tasks.start(door.serve, directory / DOOR)
+        return door
+
+    def _confinement(self, directory: Path, place: Place | None) -> dict[str, Any]:
+        """What a fork is asked for beyond the kernel itself."""
+        if self.isolation is None:
+            return {}
+        plan = self.isolation.plan(self._readable, self._environment, directory, place)
+        return {"plan": plan, "directory": str(directory), "profile": self.isolation.profile(directory)}
+
+    @property
+    def _readable(self) -> list[str]:
+        return self.isolation.readable(self._channel.paths) if self.isolation is not None else []
 
     async def _tend(self, beginning: Beginning, *, task_status: anyio.abc.TaskStatus[Kernel]) -> None:
         self._living.add(beginning.process.pid)
@@ -275,13 +318,19 @@ class ForkServer:
             self._one_ended.set()
 
     async def _adopt(self, kernel: Kernel, launch: KernelLaunch) -> None:
+        environment = dict(launch.environment)
+        if self.isolation is not None:
+            environment = self.isolation.environment(environment, kernel.directory)
         content = {
             "cwd": str(launch.cwd),
-            "environment": dict(launch.environment),
+            "environment": environment,
             "max_bytes": launch.limits.max_bytes,
             "max_messages": launch.limits.max_messages,
+            "layers": launch.layers,
         }
         try:
+            if self.isolation is not None and self.isolation.stands_by:
+                await self._settle(kernel, launch)
             reply = await kernel.client.request(
                 "cellwright_adopt_request", content, timeout_s=self._start_timeout_s
             )
@@ -293,6 +342,11 @@ class ForkServer:
             raise KernelStartError(
                 f"The kernel could not enter its session: {reply['ename']}: {reply['evalue']}"
             )
+
+    async def _settle(self, kernel: Kernel, launch: KernelLaunch) -> None:
+        if self.isolation is None or kernel.line is None or launch.place is None:
+            raise KernelStartError("A confined kernel needs a place to work in")
+        await kernel.line.settle(self.isolation.mounts(launch.place, self._readable))
 
     def _require_alive(self) -> None:
         if self.died.is_set() or self.pid is None:

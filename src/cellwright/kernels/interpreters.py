@@ -50,6 +50,9 @@ class Interpreter:
     origin: Literal["project", "own"]
     layers: tuple[Path, ...] = ()
     """Directories that come after the interpreter's own path."""
+    version: str = ""
+    """Such as ``3.12``; told by its fork server, like the next."""
+    search_path: tuple[str, ...] = ()
 
 
 def find_project_python(start: Path) -> Path | None:

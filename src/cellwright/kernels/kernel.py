@@ -16,9 +16,12 @@ import anyio
 import anyio.abc
 
 from cellwright.errors import KernelError, KernelGone, KernelStartError
+from cellwright.kernels.boxes import BoxLine
 from cellwright.kernels.client import KernelClient
 from cellwright.kernels.exits import Exit
 from cellwright.kernels.processes import KernelProcess, Survivors
+from cellwright.sandbox.doors import Door
+from cellwright.sandbox.places import Place
 
 __all__ = ["Beginning", "Kernel", "KernelLaunch", "Launcher", "OutputLimits", "StartedBy", "tend"]
 
@@ -49,6 +52,10 @@ class KernelLaunch:
     """Variables on top of the launcher's own."""
 
     limits: OutputLimits
+    place: Place | None = None
+    """Where it works, if it is confined; ``cwd`` is in it."""
+    layers: tuple[str, ...] = ()
+    """Directories of packages, as the kernel sees them, for the end of its path."""
 
 
 class Launcher(Protocol):
@@ -76,6 +83,7 @@ class Kernel:
         directory: Path,
         interrupt_by: Literal["message", "signal"],
         ours: bool,
+        line: BoxLine | None = None,
     ) -> None:
         self.process = process
         self.client = client
@@ -84,6 +92,10 @@ class Kernel:
         self.directory = directory
         self._interrupt_by = interrupt_by
         self._ours = ours
+        self.line = line
+        """The way to its monitor, if it is confined."""
+        self.door: Door | None = None
+        """Its way to the network, if it has one."""
         self.over = anyio.Event()
         """Set when the process has ended, its last message was handed on and its files are gone."""
 
@@ -110,6 +122,22 @@ class Kernel:
         if reply.pop("status") != "ok":
             raise KernelError(f"The namespace could not be inspected: {reply['ename']}: {reply['evalue']}")
         return reply
+
+    async def add_layers(self, layers: tuple[str, ...]) -> None:
+        """Put directories of packages, as the kernel sees them, at the end of its path; a running cell goes on.
+
+        Raises:
+            KernelError: this kernel is not one of ours, or refused.
+            KernelGone: it ended before it answered.
+            TimeoutError: it does not answer.
+        """
+        if not self._ours:
+            raise KernelError("Only Python kernels of the fork server take packages")
+        reply = await self.client.request(
+            "cellwright_layers_request", {"layers": layers}, timeout_s=CONTROL_TIMEOUT_S, channel="control"
+        )
+        if reply["status"] != "ok":
+            raise KernelError(f"The packages could not be added: {reply['ename']}: {reply['evalue']}")
 
     async def stop(self, *, grace_s: float) -> Exit:
         """End the kernel and everything below it: asked first, killed after the grace. Safe to call again."""
@@ -146,6 +174,8 @@ class Beginning:
     start_timeout_s: float
     interrupt_by: Literal["message", "signal"] = "message"
     ours: bool = True
+    line: BoxLine | None = None
+    door: Door | None = None
 
 
 async def tend(beginning: Beginning, *, task_status: anyio.abc.TaskStatus[Kernel]) -> None:
@@ -175,6 +205,10 @@ async def tend(beginning: Beginning, *, task_status: anyio.abc.TaskStatus[Kernel
                 tasks.cancel_scope.cancel()
     finally:
         process.last_words.close()
+        if beginning.line is not None:
+            beginning.line.close()
+        if beginning.door is not None:
+            await beginning.door.close()
         shutil.rmtree(beginning.directory, ignore_errors=True)
         if kernel is not None:
             kernel.over.set()
@@ -189,7 +223,7 @@ async def _bring_up(beginning: Beginning, tasks: anyio.abc.TaskGroup) -> Kernel 
         tasks.start_soon(_cancel_at_end, process, starting)
         await beginning.ready()
         info = await tasks.start(client.run)
-        return Kernel(
+        kernel = Kernel(
             process=process,
             client=client,
             info=info,
@@ -197,7 +231,10 @@ async def _bring_up(beginning: Beginning, tasks: anyio.abc.TaskGroup) -> Kernel 
             directory=beginning.directory,
             interrupt_by=beginning.interrupt_by,
             ours=beginning.ours,
+            line=beginning.line,
         )
+        kernel.door = beginning.door
+        return kernel
     if process.exit is None:
         process.expect_end(f"it did not answer within {beginning.start_timeout_s:g} s")
     return None

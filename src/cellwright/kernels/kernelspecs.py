@@ -5,11 +5,14 @@ Such a kernel runs none of our code: its output is not capped at its source, and
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
+import shutil
 import subprocess
 import sys
 from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -17,16 +20,20 @@ from typing import Any
 import anyio
 import anyio.abc
 import anyio.lowlevel
+import msgspec
 import zmq.asyncio
 from jupyter_client.kernelspec import KernelSpecManager, NoSuchKernel
 
 import cellwright_kernel
 from cellwright.errors import KernelStartError
+from cellwright.kernels.boxes import BoxLine, Isolation
 from cellwright.kernels.client import KernelClient, new_context
-from cellwright.kernels.connections import create_connection
+from cellwright.kernels.connections import INSIDE, Connection, create_connection
 from cellwright.kernels.kernel import Beginning, Kernel, KernelLaunch, tend
 from cellwright.kernels.lastwords import LastWords
 from cellwright.kernels.processes import KernelProcess, raise_file_limit, wanted
+from cellwright.sandbox.doors import DOOR
+from cellwright.sandbox.plans import SOCKETS
 
 __all__ = ["KernelspecLauncher", "installed_kernelspecs"]
 
@@ -47,8 +54,16 @@ def installed_kernelspecs() -> dict[str, Path]:
 class KernelspecLauncher:
     """Spawns kernels of one installed kernelspec; their tasks live in ``run``."""
 
-    def __init__(self, name: str, *, environment: Mapping[str, str], start_timeout_s: float) -> None:
+    def __init__(
+        self,
+        name: str,
+        *,
+        environment: Mapping[str, str],
+        start_timeout_s: float,
+        isolation: Isolation | None = None,
+    ) -> None:
         self.name = name
+        self._isolation = isolation
         self._environment = dict(environment)
         self._start_timeout_s = start_timeout_s
         self._context: zmq.asyncio.Context
@@ -77,8 +92,22 @@ class KernelspecLauncher:
         """A new kernel, started from cold. Output limits are the engine's to keep."""
         if self._tasks is None:
             raise KernelStartError(f"The launcher of {self.name!r} does not run")
-        beginning = self._spawn(_find_spec(self.name), launch)
+        spec, isolation = _find_spec(self.name), self._isolation
+        if isolation is not None:
+            launch = replace(launch, directory=isolation.directory(launch.directory))
+        door = isolation.door() if isolation is not None else None
+        if door is not None:
+            launch.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+            await self._tasks.start(door.serve, launch.directory / DOOR)
+        try:
+            beginning = replace(self._spawn(spec, launch), door=door)
+        except BaseException:
+            if door is not None:
+                await door.close()
+            raise
         kernel: Kernel = await self._tasks.start(self._tend, beginning)
+        if kernel.line is not None and self._isolation is not None and self._isolation.stands_by:
+            await kernel.line.settle([])
         return kernel
 
     async def _tend(self, beginning: Beginning, *, task_status: anyio.abc.TaskStatus[Kernel]) -> None:
@@ -89,24 +118,31 @@ class KernelspecLauncher:
             self._living.discard(beginning.process.pid)
 
     def _spawn(self, spec: Any, launch: KernelLaunch) -> Beginning:
-        connection = create_connection(launch.directory)
+        start = self._bare(spec, launch) if self._isolation is None else self._confined(spec, launch)
         last_words = LastWords()
-        values = {"connection_file": str(connection.file), "resource_dir": spec.resource_dir}
-        guard = Path(cellwright_kernel.__file__).with_name("spawn.py")
-        command = [sys.executable, "-I", "-S", str(guard), str(os.getpid()), *_command(spec.argv, values)]
         try:
             process = subprocess.Popen(
-                command,
-                cwd=launch.cwd,
-                env={**self._environment, **spec.env, **launch.environment},
-                stdin=subprocess.DEVNULL,
+                start.command,
+                cwd=start.cwd,
+                env=start.environment,
+                stdin=subprocess.DEVNULL if start.request is None else subprocess.PIPE,
                 stdout=last_words.write_fd,
                 stderr=last_words.write_fd,
-                start_new_session=True,
+                pass_fds=[start.line.fd] if start.line is not None else [],
+                start_new_session=start.request is None,  # one that is confined sees to it itself
             )
         except OSError as error:
             last_words.close()
+            if start.line is not None:
+                start.line.close()
             raise KernelStartError(f"Kernel {self.name!r} could not be started: {error}") from error
+        if process.stdin is not None and start.line is not None:
+            start.line.handed_over()
+            with (
+                process.stdin,
+                contextlib.suppress(BrokenPipeError),
+            ):  # its end is noticed and explained elsewhere
+                process.stdin.write(start.request or b"")
         last_words.handed_over()
         self._living.add(process.pid)
         return Beginning(
@@ -115,15 +151,78 @@ class KernelspecLauncher:
                 os.pidfd_open(process.pid),
                 status=partial(_status, process),
                 last_words=last_words,
+                depth=start.depth,
             ),
-            client=KernelClient(connection, self._context),
+            client=KernelClient(start.connection, self._context),
             directory=launch.directory,
             started_by="spawn",
             ready=anyio.lowlevel.checkpoint,
             start_timeout_s=self._start_timeout_s,
             interrupt_by="message" if spec.interrupt_mode == "message" else "signal",
             ours=False,
+            line=start.line,
         )
+
+    def _bare(self, spec: Any, launch: KernelLaunch) -> _Start:
+        connection = create_connection(launch.directory)
+        values = {"connection_file": str(connection.file), "resource_dir": spec.resource_dir}
+        guard = Path(cellwright_kernel.__file__).with_name("spawn.py")
+        command = [sys.executable, "-I", "-S", str(guard), str(os.getpid()), *_command(spec.argv, values)]
+        environment = {**self._environment, **spec.env, **launch.environment}
+        return _Start(command, connection, environment, launch.cwd)
+
+    def _confined(self, spec: Any, launch: KernelLaunch) -> _Start:
+        isolation, place = self._isolation, launch.place
+        if isolation is None or place is None:
+            raise KernelStartError("A confined kernel needs a place to work in")
+        boxed = isolation.stands_by
+        connection = create_connection(launch.directory, seen_at=SOCKETS if boxed else None)
+        file = f"{SOCKETS}/{INSIDE}" if boxed else str(connection.file)
+        program = _command(spec.argv, {"connection_file": file, "resource_dir": spec.resource_dir})
+        environment = {**launch.environment, **spec.env}
+        paths = [
+            *_program_paths(program[0]),
+            *environment.get("PYTHONPATH", "").split(":"),
+            spec.resource_dir,
+        ]
+        readable = isolation.readable([path for path in paths if Path(path).is_absolute()])
+        plan = isolation.plan(readable, environment, launch.directory, place, known=True)
+        plan["environment"] |= spec.env
+        request = {
+            "plan": plan,
+            "directory": str(launch.directory),
+            "cwd": str(launch.cwd),
+            "host": os.getpid(),
+        }
+        line = BoxLine()
+        guard = Path(cellwright_kernel.__file__).with_name("__main__.py")
+        command = [sys.executable, "-I", "-S", str(guard), "--confine", str(line.fd), *program]
+        return _Start(
+            command, connection, {}, Path("/"), line, msgspec.json.encode(request), depth=2 if boxed else 1
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class _Start:
+    """What a process is started with; ``request`` goes to its standard input."""
+
+    command: list[str]
+    connection: Connection
+    environment: Mapping[str, str]
+    cwd: Path
+    line: BoxLine | None = None
+    request: bytes | None = None
+    depth: int = 0
+
+
+def _program_paths(program: str) -> list[str]:
+    """What a program needs to see of itself where it is not one of the system's."""
+    if program == sys.executable:
+        return [sys.prefix, sys.base_prefix]
+    found = shutil.which(program)
+    if found is None:
+        return []
+    return [str(Path(path).parent.parent) for path in (found, os.path.realpath(found))]
 
 
 def _find_spec(name: str) -> Any:

@@ -17,6 +17,8 @@ import anyio
 
 from cellwright.kernels.exits import Exit, explain_exit
 from cellwright.kernels.lastwords import LastWords
+from cellwright.sandbox.exits import LimitHit, ended_by_signal
+from cellwright.sandbox.policy import Policy
 from cellwright_kernel import descendants
 
 __all__ = [
@@ -30,19 +32,32 @@ __all__ = [
 ]
 
 
+PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
+
+
 class KernelProcess:
     """One process that runs a kernel. Takes over the pidfd and the pipe of its last words."""
 
     def __init__(
-        self, pid: int, pidfd: int, *, status: Callable[[], Awaitable[int | None]], last_words: LastWords
+        self,
+        pid: int,
+        pidfd: int,
+        *,
+        status: Callable[[], Awaitable[int | None]],
+        last_words: LastWords,
+        depth: int = 0,
     ) -> None:
         self.pid = pid
+        self._depth = depth
         self.last_words = last_words
         self._pidfd = pidfd
         self._status = status
         self.end_expected = False
         """Whether it was asked to end, so that nobody waits for its last messages."""
         self._killed_by_us: str | None = None
+        self._limit: LimitHit | None = None
+        self.policy: Policy | None = None
+        """The limits it runs under, if it is confined; they explain some ends."""
         self._oom_kills_before = _oom_kills()
         self._exit: Exit | None = None
         self._ended = anyio.Event()
@@ -64,6 +79,7 @@ class KernelProcess:
                 killed_by_us=self._killed_by_us,
                 oom_kills_seen=_oom_kills() > self._oom_kills_before,
                 last_words=self.last_words.text,
+                limit=self._limit or _limit_behind(status, self.policy),
             )
         finally:
             os.close(self._pidfd)
@@ -97,12 +113,24 @@ class KernelProcess:
         if self._exit is None and self._pidfd >= 0:
             # Until its status was read a dead process keeps its number, so the group cannot be another's.
             with contextlib.suppress(ProcessLookupError, PermissionError):
-                os.killpg(self.pid, number)
+                os.killpg(self._leader(), number)
 
-    def kill_tree(self, reason: str) -> None:
+    def _leader(self) -> int:
+        """The kernel itself: a confined one is that many generations below its monitor."""
+        pid = self.pid
+        for _ in range(self._depth):
+            below = descendants.children_of(pid)
+            if not below:
+                raise ProcessLookupError
+            pid = below[0]
+        return pid
+
+    def kill_tree(self, reason: str | LimitHit) -> None:
         """End the kernel and everything below it; the reason is told in its Exit."""
         if self._exit is None and self._pidfd >= 0:
-            self._killed_by_us = self._killed_by_us or reason
+            if isinstance(reason, LimitHit):
+                self._limit = self._limit or reason
+            self._killed_by_us = self._killed_by_us or str(reason)
             descendants.kill_tree(self.pid)
 
     def expect_end(self, reason: str) -> None:
@@ -113,6 +141,10 @@ class KernelProcess:
     def descendants(self) -> list[int]:
         """The processes below the kernel."""
         return descendants.tree_of(self.pid)[1:] if self._exit is None else []
+
+    def resident_bytes(self) -> int:
+        """Memory of the kernel and everything below it, quickly: shared pages count in full for each."""
+        return sum(map(_resident_bytes, [self.pid, *self.descendants()])) if self._exit is None else 0
 
     def memory_bytes(self) -> int:
         """Memory of the kernel and everything below it; pages shared with siblings count in part."""
@@ -187,6 +219,19 @@ def raise_file_limit() -> None:
     if soft < hard:
         with contextlib.suppress(ValueError, OSError):
             resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+
+
+def _limit_behind(status: int | None, policy: Policy | None) -> LimitHit | None:
+    if status is None or status >= 0 or policy is None:
+        return None
+    return ended_by_signal(policy, -status)
+
+
+def _resident_bytes(pid: int) -> int:
+    try:
+        return int(Path(f"/proc/{pid}/statm").read_bytes().split()[1]) * PAGE_BYTES
+    except (OSError, IndexError):
+        return 0
 
 
 def _proportional_bytes(pid: int) -> int:

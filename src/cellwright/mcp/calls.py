@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Awaitable, Callable, Container
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -35,6 +35,7 @@ from cellwright.mcp.clients import Client, Clients
 from cellwright.mcp.knowledge import Knowledge
 from cellwright.mcp.pace import Pace
 from cellwright.mcp.resolving import find_session
+from cellwright.sandbox.tiers import UNSAFE_BANNER
 from cellwright.settings import fenced
 
 __all__ = [
@@ -223,7 +224,17 @@ class _FaceTool(Tool):
         except Exception as error:  # boundary: the SDK logs it; nothing of it reaches the client
             message = f"{self.name} failed inside Cellwright. The session is as it was; look at `cellwright daemon logs`"
             raise UnexpectedToolError(message) from error
-        return _result(reply, call.notes)
+        return _result(_warned(reply, self.shared.engine), call.notes)
+
+
+def _warned(reply: Reply, engine: Engine) -> Reply:
+    """A reply with the banner that nothing may leave out while code runs unconfined."""
+    if not engine.settings.unsafe_no_sandbox:
+        return reply
+    if reply.data is None:
+        return replace(reply, text=f"{UNSAFE_BANNER}\n{reply.text}")
+    data = {"banner": UNSAFE_BANNER, **reply.data}
+    return replace(reply, text=json.dumps(data, ensure_ascii=False, separators=(",", ":")), data=data)
 
 
 def _result(reply: Reply, notes: list[str]) -> CallToolResult:

@@ -124,6 +124,8 @@ class Notifier:
 
 def changed_resources(event: Event) -> list[str]:
     """Which addresses show something else after an event."""
+    if event.kind == "notebook.network.request":
+        return [session_uri(event.session_id, "network")]
     uris = [session_uri(event.session_id, "state")]
     if event.kind != "notebook.cell.output":
         uris.append(session_uri(event.session_id, "context"))
@@ -149,7 +151,7 @@ def log_entry(event: Event) -> tuple[LoggingLevel, dict[str, Any]]:
     level: LoggingLevel = "warning" if failed else _LEVELS.get(event.kind, "info")
     told = {
         key: event.data[key]
-        for key in ("state", "seconds", "message", "hint", "session")
+        for key in ("state", "seconds", "message", "hint", "session", "host", "verdict")
         if event.data.get(key)
     }
     about = {"session_id": event.session_id, "cell_id": event.cell_id, "execution_id": event.execution_id}

@@ -5,19 +5,25 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from functools import partial
+from typing import Any
 
 import anyio
+import msgspec
 from mcp.types import ImageContent
 
 from cellwright.engine import Execution, Session
 from cellwright.mcp.arguments import ResponseFormat
 from cellwright.mcp.calls import Call, Reply
 from cellwright.mcp.knowledge import Known
+from cellwright.mcp.outputs import size
 from cellwright.mcp.rendering import executions_json, executions_text, gather
 
 __all__ = ["execution_reply", "rendered"]
 
 _MAX_NEWS = 300
+# What code left is looked up after its end: so long a reply waits for it, and no longer.
+_FILES_WAIT_S = 0.25
+_FILES_IN_TEXT = 5
 
 
 async def execution_reply(
@@ -33,17 +39,20 @@ async def execution_reply(
     known = await call.shared.knowledge.of(session)
     for execution in executions:
         known = await call.shared.knowledge.learn(session, execution)
-    news = _news(call, session, known)
+        if execution.done:
+            await execution.wait_for_files(_FILES_WAIT_S)
     if response_format == "json":
         found = executions_json(executions, cell_id=cell_id or executions[-1].cell_id, max_tokens=max_tokens)
-        if news:
+        found |= _files_json(executions)
+        if news := _news(call, session, known):
             found["context"] = news
         if call.notes:
             found["notes"] = list(call.notes)
             call.notes.clear()
         return Reply(json.dumps(found, ensure_ascii=False, separators=(",", ":")), data=found)
     text, images = await rendered(call, executions, max_tokens=max_tokens)
-    return Reply("\n".join([text, *_next_calls(executions), *news]), images)
+    lines = [text, *_files_text(executions), *_next_calls(executions), *_news(call, session, known)]
+    return Reply("\n".join(lines), images)
 
 
 async def rendered(
@@ -57,6 +66,34 @@ async def rendered(
     if any(part.picture is not None for _, parts in gathered for part in parts):
         return await anyio.to_thread.run_sync(render)
     return render()
+
+
+def _files_text(executions: Sequence[Execution]) -> list[str]:
+    """One line with what was left in the working directory, if anything was."""
+    found = _files_json(executions)
+    if not found:
+        return []
+    named = [
+        f"{one['path']} {one['type'] if one['type'] != 'file' else size(one['size'])}"
+        for one in found["files"]
+    ]
+    more = len(named) - _FILES_IN_TEXT + found.get("more_files", 0)
+    tail = f", … {more} more" if more > 0 else ""
+    return [f"files: {', '.join(named[:_FILES_IN_TEXT])}{tail} (in {found['files_in']})"]
+
+
+def _files_json(executions: Sequence[Execution]) -> dict[str, Any]:
+    """What executions left, each file once and as the last of them left it."""
+    files = {file.path: file for execution in executions for file in execution.files}
+    if not files:
+        return {}
+    last = next(execution.record for execution in reversed(executions) if execution.files)
+    about: dict[str, Any] = {
+        "files": [msgspec.to_builtins(file) for file in files.values()],
+        "files_in": last.files_directory,
+    }
+    more = max(execution.record.more_files for execution in executions)
+    return about | ({"more_files": more} if more else {})
 
 
 def _next_calls(executions: Sequence[Execution]) -> list[str]:

@@ -8,7 +8,8 @@ from __future__ import annotations
 import base64
 import binascii
 import json
-from typing import Any
+from dataclasses import asdict
+from typing import Any, Literal
 
 from mcp.server.lowlevel.helper_types import ReadResourceContents
 from mcp.server.mcpserver.exceptions import ResourceError, ResourceNotFoundError
@@ -39,6 +40,7 @@ _TEMPLATES = {
     "state": _VIEWS["state"],
     "history": _VIEWS["history"],
     "context": _VIEWS["context"],
+    "network": "Requests of its code to the network, each with its verdict",
     "export/{format}": "The notebook as ipynb, json or markdown",
     "cells/{cell_id}/outputs/{index}": "One output that a cell shows now, in full",
     "executions/{execution_id}/outputs/{index}": "One output of one execution, in full",
@@ -58,7 +60,7 @@ class Resources:
                 uri_template=f"notebook://session/{{session_id}}/{path}",
                 name=path.partition("/")[0],
                 description=description,
-                mime_type=_JSON if path in _VIEWS else None,
+                mime_type=_JSON if path in {*_VIEWS, "network"} else None,
             )
             for path, description in _TEMPLATES.items()
         ]
@@ -103,14 +105,8 @@ class Resources:
     async def _content(self, address: Address) -> ReadResourceContents:
         session = self._engine.session(address.session_id)
         match address.view:
-            case "state":
-                return _as_json(_state(session))
-            case "history":
-                history = await self._engine.history(session.id, outputs=False)
-                newest = [_past(execution) for execution in reversed(history[-_HISTORY:])]
-                return _as_json({"session_id": session.id, "total": len(history), "executions": newest})
-            case "context":
-                return _as_json(await context_of(self._knowledge, session))
+            case "state" | "history" | "context" | "network" as view:
+                return _as_json(await self._view(session, view))
             case "export":
                 mime = "text/markdown" if address.item == "markdown" else _JSON
                 return ReadResourceContents(exported(session, address.item), mime)
@@ -118,6 +114,23 @@ class Resources:
                 return _output(session.cell(address.item).outputs, address.index)
             case "execution":
                 return _output(self._execution(session, address.item).outputs, address.index)
+
+    async def _view(
+        self, session: Session, view: Literal["state", "history", "context", "network"]
+    ) -> dict[str, Any]:
+        match view:
+            case "state":
+                return _state(session)
+            case "history":
+                history = await self._engine.history(session.id, outputs=False)
+                newest = [_past(execution) for execution in reversed(history[-_HISTORY:])]
+                return {"session_id": session.id, "total": len(history), "executions": newest}
+            case "context":
+                return await context_of(self._knowledge, session)
+            case "network":
+                use = await self._engine.network_log(session.id)
+                requests = [asdict(entry) for entry in use.entries]
+                return {"session_id": session.id, "dropped": use.dropped, "requests": requests}
 
     def _execution(self, session: Session, execution_id: str) -> Execution:
         execution = self._engine.execution(execution_id)

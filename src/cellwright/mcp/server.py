@@ -37,7 +37,9 @@ from cellwright.mcp.prompts import prompts
 from cellwright.mcp.resources import Resources
 from cellwright.mcp.tools_cells import CELL_TOOLS
 from cellwright.mcp.tools_executions import EXECUTION_TOOLS
+from cellwright.mcp.tools_files import FILE_TOOLS
 from cellwright.mcp.tools_notebooks import NOTEBOOK_TOOLS
+from cellwright.mcp.tools_packages import PACKAGE_TOOLS
 from cellwright.mcp.tools_reading import READING_TOOLS
 
 __all__ = ["DIALECTS", "NotebookServer", "build_server"]
@@ -114,7 +116,7 @@ def build_server(
 
 
 def _definitions(dialect: str | None) -> tuple[Definition, ...]:
-    own = (*NOTEBOOK_TOOLS, *CELL_TOOLS, *READING_TOOLS, *EXECUTION_TOOLS)
+    own = (*NOTEBOOK_TOOLS, *CELL_TOOLS, *READING_TOOLS, *EXECUTION_TOOLS, *PACKAGE_TOOLS, *FILE_TOOLS)
     if dialect is None:
         return own
     tables = {"srcbook": own, "jlab": JLAB_TOOLS, "jupyter": JUPYTER_TOOLS, "monadic": MONADIC_TOOLS}

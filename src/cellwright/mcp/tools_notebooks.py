@@ -10,6 +10,7 @@ from cellwright.engine import Session
 from cellwright.mcp.arguments import Arguments, SessionId
 from cellwright.mcp.calls import CHANGES, DESTROYS, READS, Call, Definition, Reply, data_reply
 from cellwright.mcp.needs import check_language, needs
+from cellwright.sandbox.tiers import LOSSES
 
 __all__ = ["NOTEBOOK_TOOLS", "about_session"]
 
@@ -31,11 +32,14 @@ async def notebook_create(call: Call, args: CreateNotebook) -> Reply:
     check_language(language)
     if args.tsconfig:
         raise needs("tsconfig", "a TypeScript notebook", f"leave it out for language={language!r}")
-    session = await call.engine.create(args.name, language=language, directory=call.notebooks)
+    session = await call.engine.create(
+        args.name, language=language, directory=call.notebooks, mode="overlay"
+    )
     call.client.worked_with(session.id)
     if args.description:
         await session.edit_cell("problem", f"# {args.name}\n\n{args.description}")
-    return data_reply(about_session(session), call)
+    losses = LOSSES[session.tier] if session.tier is not None else ()
+    return data_reply(about_session(session) | ({"losses": list(losses)} if losses else {}), call)
 
 
 class OpenNotebook(Arguments):
@@ -47,7 +51,7 @@ class OpenNotebook(Arguments):
 async def notebook_open(call: Call, args: OpenNotebook) -> Reply:
     """Attach to an existing .ipynb file. Nothing is run."""
     path = call.path(args.path)
-    session = await call.engine.open(path)
+    session = await call.engine.open(path, mode="overlay")
     call.client.worked_with(session.id)
     return data_reply(about_session(session), call)
 
@@ -95,10 +99,18 @@ def about_session(session: Session) -> dict[str, Any]:
         "state": session.state,
         "generation": session.generation,
         "cells": len(session.document),
+        "cwd": str(session.cwd),
+        "mode": session.mode,
     }
-    if session.reason:
-        about["reason"] = session.reason
-    return about
+    told = {
+        "reason": session.reason,
+        "banner": session.banner,
+        "interpreter": session.record.python,
+        "tier": session.tier,
+        "packages": list(session.record.packages),
+        "network": session.network if session.network != "off" else None,
+    }
+    return about | {name: value for name, value in told.items() if value}
 
 
 NOTEBOOK_TOOLS = (

@@ -9,10 +9,10 @@ from urllib.parse import quote, unquote
 
 __all__ = ["Address", "View", "cell_output_uri", "output_uri", "read_address", "session_uri"]
 
-View: TypeAlias = Literal["state", "history", "context", "export", "cell", "execution"]
+View: TypeAlias = Literal["state", "history", "context", "network", "export", "cell", "execution"]
 
 _address = re.compile(
-    r"notebook://session/(?P<session>[^/]+)/(?:(?P<view>state|history|context)|export/(?P<format>[a-z.]+)"
+    r"notebook://session/(?P<session>[^/]+)/(?:(?P<view>state|history|context|network)|export/(?P<format>[a-z.]+)"
     r"|(?P<kind>cells|executions)/(?P<id>[^/]+)/outputs/(?P<index>\d{1,6}))"
 )
 

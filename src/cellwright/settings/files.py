@@ -22,7 +22,22 @@ FILE_NAME = "cellwright.toml"
 PATHS = frozenset({"root", "storage", "srcbook_file", "token_file"})
 PATH_LISTS = frozenset({"roots"})
 # A project's file comes with the project, perhaps from a stranger: it says how to work there, not what the user allows.
-_ONLY_THE_USER_SAYS = frozenset({"token_file", "allowed_hosts", "allowed_origins"})
+_ONLY_THE_USER_SAYS = frozenset(
+    {
+        "allow_network",
+        "allowed_hosts",
+        "allowed_origins",
+        "approved_packages",
+        "network",
+        "network_allow",
+        "pass_environment",
+        "read_paths",
+        "sandbox_namespaces",
+        "token_file",
+        "unsafe_no_sandbox",
+        "write_paths",
+    }
+)
 
 SRCBOOK_NAMES = {
     "maxSessions": "max_sessions",
@@ -64,9 +79,14 @@ def read_files(directory: Path, *, srcbook_file: str | None = None) -> list[Sett
     project = _project_file(directory)
     if project is not None and project != user:
         tomls.append(_project_settings(project))
+    if srcbook_file is not None:
+        return [_read_srcbook(Path(srcbook_file).expanduser()), *tomls]
     for file in reversed(tomls):
-        srcbook_file = srcbook_file or file.values.get("srcbook_file")
-    return [*([_read_srcbook(Path(srcbook_file).expanduser())] if srcbook_file else []), *tomls]
+        if (named := file.values.get("srcbook_file")) is not None:
+            srcbook = _read_srcbook(Path(named).expanduser())
+            # What a project's file may not say, it may not have said by another.
+            return [srcbook if file.path == user else _without_the_users(srcbook), *tomls]
+    return tomls
 
 
 def storage_in_files(directory: str) -> str | None:
@@ -91,10 +111,7 @@ def _project_file(directory: Path) -> Path | None:
 
 
 def _project_settings(path: Path) -> SettingsFile:
-    file = _read_toml(path)
-    for name in sorted(_ONLY_THE_USER_SAYS & file.values.keys()):
-        del file.values[name]
-        file.refused[name] = f"only {user_settings_file()}, a variable or a flag may say it"
+    file = _without_the_users(_read_toml(path))
     for name in ("root", "roots"):
         value = file.values.get(name, ())
         wanted = [value] if isinstance(value, str) else value
@@ -104,6 +121,13 @@ def _project_settings(path: Path) -> SettingsFile:
             file.refused[name] = (
                 f"a project's file may name directories in the project only, not {outside[0]}"
             )
+    return file
+
+
+def _without_the_users(file: SettingsFile) -> SettingsFile:
+    for name in sorted(_ONLY_THE_USER_SAYS & file.values.keys()):
+        del file.values[name]
+        file.refused[name] = f"only {user_settings_file()}, a variable or a flag may say it"
     return file
 
 

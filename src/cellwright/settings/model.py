@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import Field, SecretStr, field_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
@@ -94,11 +94,77 @@ class Settings(BaseSettings):
     persist_sessions: bool = True
     """Whether sessions and history outlive the daemon."""
 
-    max_session_memory: int | None = Field(default=None, ge=1024**2)
-    """Memory that one session may use, in bytes or as ``"512MB"``. Not enforced yet."""
+    unsafe_no_sandbox: bool = False
+    """Run code with nothing to confine it. Every reply then says so."""
 
-    allow_network: bool = True
-    """Whether code may use the network. ``false`` is not enforced yet."""
+    sandbox_namespaces: bool = True
+    """Whether to try namespaces; without them code is confined as on machines that forbid them (tier C)."""
+
+    max_session_memory: int | None = Field(default=512 * 1024**2, ge=64 * 1024**2)
+    """Memory that one session may use, in bytes or as ``"512MB"``."""
+
+    max_session_disk: int = Field(default=100 * 1024**2, ge=1024**2)
+    """What one session may write to its working directory, in bytes or as ``"100MB"``."""
+
+    max_session_files: int = Field(default=20_000, ge=100, le=10_000_000)
+    """Files and directories that one session may make in its working directory."""
+
+    max_session_processes: int | None = Field(default=128, ge=32)
+    """Processes and threads that one session may have at once."""
+
+    max_session_open_files: int | None = Field(default=1_024, ge=64)
+    """Files that each process of a session may have open."""
+
+    max_session_cpu_s: int | None = Field(default=3_600, ge=1)
+    """Processor time that each process of a session may use, in seconds."""
+
+    allow_network: bool = False
+    """Whether code may reach every public host: another word for ``network = "open"``."""
+
+    network: Literal["off", "allow", "deny", "open"] = "off"
+    """What code may reach, through a proxy that logs it: nothing, what is listed, what is not, or every public host."""
+
+    network_allow: tuple[str, ...] = ()
+    """Hosts and addresses that code may reach, for instance ``["*.example.org", "10.1.2.3:8080"]``."""
+
+    network_deny: tuple[str, ...] = ()
+    """Hosts and addresses that code may not reach, whatever else is allowed."""
+
+    network_max_connections: int = Field(default=64, ge=1, le=10_000)
+    """Connections that one session may have at once."""
+
+    network_max_bytes: int = Field(default=1024**3, ge=1024)
+    """What one session may send and receive altogether, in bytes or as ``"1GB"``."""
+
+    network_max_s: Seconds = 600
+    """How long one request to the network may take."""
+
+    network_idle_s: Seconds = 60
+    """How long a connection to the network may carry nothing."""
+
+    max_download_bytes: int = Field(default=50 * 1024**2, ge=1024)
+    """What one request may bring in, in bytes or as ``"50MB"``."""
+
+    max_upload_bytes: int = Field(default=50 * 1024**2, ge=1024)
+    """What one request may send out, in bytes or as ``"50MB"``."""
+
+    approved_packages: tuple[str, ...] | None = None
+    """Packages that may be installed, with versions where they are bound; a list of well-known ones by default."""
+
+    install_timeout_s: Seconds = 300
+    """How long one installation of packages may take."""
+
+    max_install_bytes: int = Field(default=2 * 1024**3, ge=1024)
+    """What one installation of packages may take, in bytes or as ``"2GB"``."""
+
+    read_paths: tuple[Path, ...] = ()
+    """Directories and files, beyond the project, that code may read."""
+
+    write_paths: tuple[Path, ...] = ()
+    """Directories, beyond the working directory, that code may write to."""
+
+    pass_environment: tuple[str, ...] = ()
+    """Environment variables that code may see, beyond the harmless ones such as ``PATH`` and ``LANG``."""
 
     token: SecretStr | None = None
     """The bearer token of every TCP listener; otherwise it is read from ``token_file``."""
@@ -117,20 +183,19 @@ class Settings(BaseSettings):
 
     @property
     def unenforced(self) -> dict[str, str]:
-        """Limits that are asked for and that this version does not keep: the setting, and what happens instead."""
-        found = {}
-        if self.max_session_memory is not None:
-            found["max_session_memory"] = "a session may use memory until max_memory_fraction stops it"
-        if not self.allow_network:
-            found["allow_network"] = "code in cells can reach the network"
-        return found
+        """Limits that are asked for and that will not be kept: the setting, and what happens instead."""
+        return (
+            {"unsafe_no_sandbox": "code in cells can do whatever this user can"}
+            if self.unsafe_no_sandbox
+            else {}
+        )
 
     @field_validator("root", "storage")
     @classmethod
     def _absolute(cls, value: Path) -> Path:
         return value.expanduser().resolve()
 
-    @field_validator("roots")
+    @field_validator("roots", "read_paths", "write_paths")
     @classmethod
     def _all_absolute(cls, value: tuple[Path, ...]) -> tuple[Path, ...]:
         return tuple(one.expanduser().resolve() for one in value)
@@ -147,7 +212,15 @@ class Settings(BaseSettings):
             raise ValueError(f"a token needs at least {_SHORTEST_TOKEN} characters")
         return value
 
-    @field_validator("max_session_memory", mode="before")
+    @field_validator(
+        "max_session_memory",
+        "max_session_disk",
+        "network_max_bytes",
+        "max_download_bytes",
+        "max_upload_bytes",
+        "max_install_bytes",
+        mode="before",
+    )
     @classmethod
     def _size(cls, value: Any) -> Any:
         if isinstance(value, str) and (match := _SIZE.fullmatch(value)) is not None:

@@ -1,0 +1,77 @@
+"""The verbs for what surrounds a session's code: packages and files. Each calls one tool of the daemon."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+
+from cellwright.cli.client import call_daemon
+from cellwright.cli.verbs import AsJson, SessionArgument, show_data
+
+__all__ = ["files_app", "packages_app"]
+
+packages_app = typer.Typer(name="packages", help="Packages of a session.", no_args_is_help=True)
+
+
+@packages_app.command("add")
+def add_packages(
+    session: SessionArgument,
+    names: Annotated[
+        list[str], typer.Argument(metavar="NAME...", help="For instance `polars` or `polars>=1`.")
+    ],
+    as_json: AsJson = False,  # noqa: FBT002  # typer's way to say a flag
+) -> None:
+    """Install approved packages for a Python session; they can be imported at once."""
+    data = call_daemon(lambda caller: caller.data("package_install", session_id=session, packages=names))
+    lines = [
+        *data.get("installed", ()),
+        *(f"{name}: already there" for name in data.get("already_there", ())),
+    ]
+    show_data(data, "\n".join(lines), as_json=as_json)
+
+
+files_app = typer.Typer(name="files", help="What a session's code wrote.", no_args_is_help=True)
+Paths = Annotated[list[str] | None, typer.Argument(metavar="[PATH]...", help="Only these. [default: all]")]
+
+
+@files_app.command("list")
+def list_files(
+    session: SessionArgument,
+    paths: Paths = None,
+    as_json: AsJson = False,  # noqa: FBT002  # as above
+) -> None:
+    """List files with type, size and the real directory they lie in."""
+    data = _files(session, "list", paths)
+    lines = [f"{one['size']:>12}  {one['type']:<8}  {one['path']}" for one in data["files"]]
+    show_data(data, "\n".join(lines), as_json=as_json)
+    typer.echo(f"in {data['directory']}", err=True)
+
+
+@files_app.command("diff")
+def diff_files(
+    session: SessionArgument,
+    paths: Paths = None,
+    as_json: AsJson = False,  # noqa: FBT002  # as above
+) -> None:
+    """Show what a session in overlay mode would change in the project."""
+    data = _files(session, "diff", paths)
+    show_data(data, data["diff"].rstrip("\n"), as_json=as_json)
+
+
+@files_app.command("apply")
+def apply_files(
+    session: SessionArgument,
+    paths: Paths = None,
+    as_json: AsJson = False,  # noqa: FBT002  # as above
+) -> None:
+    """Bring what a session in overlay mode wrote over into the project."""
+    data = _files(session, "apply", paths)
+    lines = [f"{one['change']}: {one['path']}" for one in data["applied"]]
+    show_data(data, "\n".join(lines), as_json=as_json)
+
+
+def _files(session: str, action: str, paths: list[str] | None) -> dict[str, Any]:
+    return call_daemon(
+        lambda caller: caller.data("session_files", session_id=session, action=action, paths=paths or None)
+    )

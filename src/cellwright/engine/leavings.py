@@ -1,0 +1,83 @@
+"""What code left in a session's working directory, by what the file system says of each file. Blocking; reads no contents."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import msgspec
+
+from cellwright.errors import SandboxError
+from cellwright.sandbox.files import Entry, Workdir
+
+__all__ = ["Leavings", "LeftFile", "leavings_of"]
+
+MOST_LISTED = 50
+# File systems tell time by a clock that may be some ticks behind.
+_TICKS_NS = 20_000_000
+_NS = 1_000_000_000
+
+
+class LeftFile(msgspec.Struct, frozen=True):
+    """A file in a working directory; ``type`` is ``file``, ``link``, ``deleted`` (from the project) or ``other``."""
+
+    path: str
+    type: str
+    size: int
+    time: float
+
+
+@dataclass(frozen=True, slots=True)
+class Leavings:
+    """Files, the newest first, by their paths from ``directory``; ``more`` counts those beyond a bound."""
+
+    directory: str
+    files: tuple[LeftFile, ...] = ()
+    more: int = 0
+    seen: Mapping[str, Entry] = field(default_factory=dict, repr=False)
+    """All that lay there, for the next look."""
+
+
+def leavings_of(
+    directory: str,
+    *,
+    since: float = 0,
+    before: Mapping[str, Entry] | None = None,
+    but: Path | None = None,
+    limit: int = MOST_LISTED,
+) -> Leavings:
+    """The files in a directory that came or changed since a moment and since an earlier look.
+
+    ``but`` is a file of the engine's own.
+    """
+    try:
+        with Workdir.open(Path(directory)) as workdir:
+            seen = workdir.snapshot().entries
+    except SandboxError:  # it is not there yet, or no longer
+        return Leavings(directory)
+    own = str(but.relative_to(directory)) if but is not None and but.is_relative_to(directory) else None
+    first = int(since * _NS) - _TICKS_NS
+    known = before or {}
+    found = [
+        entry
+        for path, entry in seen.items()
+        if _is_new(entry, first) and known.get(path) != entry and path != own
+    ]
+    found.sort(key=_changed_at, reverse=True)
+    return Leavings(directory, tuple(map(_told, found[:limit])), max(len(found) - limit, 0), seen)
+
+
+def _is_new(entry: Entry, first: int) -> bool:
+    ours = entry.path.rpartition("/")[2].startswith(".cellwright-")
+    return entry.type != "directory" and _changed_at(entry) >= first and not ours
+
+
+def _changed_at(entry: Entry) -> int:
+    # Of the file itself: code can set the other times.
+    return entry.identity[1]
+
+
+def _told(entry: Entry) -> LeftFile:
+    kind = "deleted" if entry.type == "whiteout" else entry.type
+    return LeftFile(entry.path, kind, entry.size, entry.mtime_ns / _NS)

@@ -1,0 +1,190 @@
+"""The host's side of a confined kernel: what it is started with, and the line to the monitor beside it.
+
+What is allowed stands in ``cellwright.sandbox``, how it is enforced in ``cellwright_kernel.lockdown``.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import anyio
+import msgspec
+
+from cellwright.errors import KernelStartError
+from cellwright.sandbox.doors import DOOR, PROXY_PORT, Door, Opening
+from cellwright.sandbox.places import Place, needs_own_fork, place_mounts
+from cellwright.sandbox.plans import (
+    PACKAGES,
+    SOCKETS,
+    allowed_environment,
+    box_plan,
+    readable_paths,
+    watched_plan,
+)
+from cellwright.sandbox.policy import Policy
+from cellwright.sandbox.tiers import Tier
+from cellwright_kernel.bridge import proxy_environment
+
+__all__ = ["BoxLine", "Isolation"]
+
+PACKET_BYTES = 1 << 16
+
+
+@dataclass(frozen=True, slots=True)
+class Isolation:
+    """How the kernels of a host are confined."""
+
+    tier: Tier
+    policy: Policy
+    secret: tuple[str, ...] = ()
+    """Directories that are never shown as a whole: the user's home, the engine's state."""
+    passed: tuple[str, ...] = ()
+    """Environment variables that code may see beyond the harmless ones."""
+    packages: str = ""
+    """The directory of all layers of packages, to be read by every kernel."""
+    opening: Opening | None = None
+    """How far the network is open, if it is."""
+
+    def door(self) -> Door | None:
+        """A new way to the network for one kernel; None where it has none."""
+        return Door(self.opening) if self.opening is not None and self.has_door else None
+
+    @property
+    def has_door(self) -> bool:
+        """Whether code reaches the network. Without a network of its own it has no loopback to find a proxy on."""
+        return self.stands_by and self.opening is not None and self.policy.network == "proxy"
+
+    @property
+    def stands_by(self) -> bool:
+        """Whether a kernel can be confined before its session is known."""
+        return self.tier in ("A", "B")
+
+    def seen_layers(self, names: Sequence[str]) -> tuple[str, ...]:
+        """Layers of packages as a kernel sees them."""
+        return tuple(f"{PACKAGES if self.stands_by else self.packages}/{name}" for name in names)
+
+    def readable(self, paths: Sequence[str]) -> list[str]:
+        """What of an interpreter's own paths may be shown."""
+        return readable_paths(paths, never=self.secret)
+
+    def environment(self, environment: Mapping[str, str], directory: Path) -> dict[str, str]:
+        """What code sees of an environment."""
+        allowed = allowed_environment(environment, self.passed)
+        if not self.stands_by:
+            temporary = str(directory / "tmp")
+            allowed |= {"HOME": temporary, "TMPDIR": temporary}
+        return allowed | (proxy_environment(PROXY_PORT) if self.has_door else {})
+
+    def plan(
+        self,
+        readable: Sequence[str],
+        environment: Mapping[str, str],
+        directory: Path,
+        place: Place | None,
+        *,
+        known: bool = False,
+    ) -> dict[str, Any]:
+        """What a process is started with. A place goes in at once if it is ``known`` for good or must not wait."""
+        allowed = self.environment(environment, directory)
+        if self.stands_by:
+            plan = box_plan(self.policy, readable, allowed)
+            if self.has_door:
+                plan["proxy"] = {"port": PROXY_PORT, "socket": f"{SOCKETS}/{DOOR}"}
+            if self.packages:
+                plan["mounts"].append({"kind": "bind", "from": self.packages, "at": PACKAGES, "write": False})
+                plan["rules"]["READ"].append(PACKAGES)
+            if place is not None and (known or needs_own_fork(place)):
+                plan["mounts"] += place_mounts(place, readable, gate=False)
+                plan["rules"]["WRITE"].append(place.cwd)
+                plan["rules"]["READ"].append(place.top)
+            return plan
+        if place is None:
+            raise KernelStartError("A kernel cannot stand by in this tier")
+        if os.getuid() == 0:
+            _refuse_unreachable([place.cwd, str(directory), *readable])
+        temporary = directory / "tmp"
+        temporary.mkdir(mode=0o700, parents=True, exist_ok=True)
+        shown = [path for path in (*readable, place.project, self.packages) if path]
+        directories = {"sockets": str(directory), "temporary": str(temporary)}
+        return watched_plan(
+            self.policy,
+            shown,
+            allowed,
+            directories=directories,
+            writable=[place.cwd],
+            owned=[place.cwd] if place.mode == "private" else [],
+        )
+
+    def mounts(self, place: Place, readable: Sequence[str]) -> list[dict[str, Any]]:
+        """What is mounted when a kernel that was confined before gets its session."""
+        return [] if needs_own_fork(place) else place_mounts(place, readable, gate=True)
+
+    def directory(self, wanted: Path) -> Path:
+        """Where a kernel's sockets go: as wanted, unless its user could not get there."""
+        if self.stands_by or os.getuid() != 0:
+            return wanted
+        return Path(tempfile.mkdtemp(prefix="cw-"))
+
+    def profile(self, directory: Path) -> str:
+        """Where IPython keeps what it insists on keeping."""
+        return "/tmp/.ipython" if self.stands_by else str(directory / "tmp" / ".ipython")  # noqa: S108
+
+
+def _refuse_unreachable(paths: Sequence[str]) -> None:
+    """Raise where the user that root's kernels become could not get to one of these paths."""
+    for path in paths:
+        closed = next((above for above in Path(path).parents if not above.stat().st_mode & 0o001), None)
+        if closed is not None:
+            raise KernelStartError(
+                f"Without namespaces root's kernels run as a user who cannot pass through {closed}",
+                hint="Run Cellwright as an ordinary user, or set CELLWRIGHT_STORAGE to a directory that others can "
+                "pass through",
+            )
+
+
+class BoxLine:
+    """Tells a kernel's monitor what its session may see. Closed with the kernel."""
+
+    def __init__(self) -> None:
+        self._mine, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self._mine.setblocking(False)  # noqa: FBT003  # the standard library takes no name
+        self._theirs: socket.socket | None = theirs
+
+    @property
+    def fd(self) -> int:
+        """The monitor's end, to be let go of with ``handed_over``."""
+        if self._theirs is None:
+            raise ValueError("the monitor's end was handed over")
+        return self._theirs.fileno()
+
+    def handed_over(self) -> None:
+        if self._theirs is not None:
+            self._theirs.close()
+            self._theirs = None
+
+    def close(self) -> None:
+        self.handed_over()
+        self._mine.close()
+
+    async def settle(self, mounts: list[dict[str, Any]]) -> None:
+        """Put what a session sees into its box, and take the sockets out of its sight.
+
+        Raises:
+            KernelStartError: it could not be mounted.
+        """
+        request = msgspec.json.encode({"mounts": mounts, "drop": [SOCKETS]})
+        self._mine.send(request)
+        await anyio.wait_readable(self._mine)
+        answer = self._mine.recv(PACKET_BYTES)
+        reply: dict[str, Any] = msgspec.json.decode(answer) if answer else {"error": "its monitor is gone"}
+        if not reply.get("ok"):
+            raise KernelStartError(
+                f"The working directory could not be shown to the kernel: {reply['error']}",
+                hint="Run `cellwright doctor` to see what this machine allows",
+            )

@@ -1,0 +1,251 @@
+"""A session's one door to the network: an HTTP proxy on a unix socket that only this session is shown.
+
+It takes ``CONNECT host:port`` and ``GET http://host/path``, one request a connection. The name is judged, looked up
+here, and the very address that was judged is connected to (see destinations). Everything is counted, bounded and
+logged (see netlog). It looks into no tunnel: what goes through one is between the code and the host it named.
+"""
+
+from __future__ import annotations
+
+import socket
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import TypeAlias
+
+import anyio
+from anyio.abc import TaskGroup, TaskStatus
+from anyio.streams.buffered import BufferedByteReceiveStream
+
+from cellwright.sandbox.addresses import Address, parse_address
+from cellwright.sandbox.destinations import Destination, NetworkRules
+from cellwright.sandbox.heads import BadHead, RequestHead, parse_request
+from cellwright.sandbox.netlog import NetworkEntry, NetworkLog
+from cellwright.sandbox.relay import Cut, EgressLimits, Exchange, Totals, relay_request, relay_tunnel
+from cellwright.sandbox.wires import Wire, accept, connect_to, listen_at
+
+__all__ = ["Egress", "EgressLimits", "Resolver", "system_resolver"]
+
+Resolver: TypeAlias = Callable[[str, int], Awaitable[Sequence[Address]]]
+
+_MAX_HEAD = 32 * 1024
+_SPARE_CONNECTIONS = 8
+"""Connections beyond the limit that are taken only to be told so."""
+_RETRY_S = 0.1
+_LINGER_S = 1.0
+_LINGER_BYTES = 1024**2
+_MAX_REASON = 300
+
+
+async def system_resolver(host: str, port: int) -> list[Address]:
+    """The addresses that this machine's resolver gives for a name, in its order."""
+    found = await anyio.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    addresses = (parse_address(str(entry[4][0])) for entry in found)
+    return list(dict.fromkeys(address for address in addresses if address is not None))
+
+
+class Egress:
+    """The proxy of one session.
+
+    ``execution`` tells which execution runs now; ``told`` gets each log entry as it is made, and must not block.
+    """
+
+    def __init__(
+        self,
+        rules: NetworkRules,
+        *,
+        limits: EgressLimits | None = None,
+        resolve: Resolver = system_resolver,
+        execution: Callable[[], str | None] = lambda: None,
+        told: Callable[[NetworkEntry], None] = lambda _: None,
+        log: NetworkLog | None = None,
+    ) -> None:
+        self.rules = rules
+        self.log = log if log is not None else NetworkLog()
+        self._limits = limits if limits is not None else EgressLimits()
+        self._resolve = resolve
+        self._execution = execution
+        self._told = told
+        self._open = 0
+        self._totals = Totals()
+
+    @property
+    def open_connections(self) -> int:
+        """How many connections there are now."""
+        return self._open
+
+    async def serve(
+        self,
+        path: Path,
+        *,
+        owner: tuple[int, int] | None = None,
+        task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED,
+    ) -> None:
+        """Answer on a new unix socket (0600) until cancelled; then every connection ends and the socket goes.
+
+        ``owner`` is the user and group of a session that has its own.
+        """
+        listener = listen_at(path, owner=owner)
+        try:
+            async with anyio.create_task_group() as tasks:
+                task_status.started()
+                await self._accept(listener, tasks)
+        finally:
+            listener.close()
+            path.unlink(missing_ok=True)  # noqa: ASYNC240  # one name in a directory of ours
+
+    async def _accept(self, listener: socket.socket, tasks: TaskGroup) -> None:
+        """Take connections while there is room; whoever comes beyond waits in the kernel and costs us nothing."""
+        room = anyio.Semaphore(self._limits.max_connections + _SPARE_CONNECTIONS)
+
+        async def handle(client: Wire) -> None:
+            try:
+                async with client:
+                    await self._handle(client)
+            finally:
+                room.release()
+
+        while True:
+            await room.acquire()
+            try:
+                client = await accept(listener)
+            except OSError:
+                # Out of descriptors, or the client is gone already: neither ends the session's proxy.
+                room.release()
+                await anyio.sleep(_RETRY_S)
+                continue
+            tasks.start_soon(handle, client)
+
+    async def _handle(self, client: Wire) -> None:
+        self._open += 1
+        exchange = Exchange(self._limits, self._totals, started=time.time(), execution=self._execution())
+        try:
+            with exchange.deadline():
+                await self._converse(client, exchange)
+            if (expired := exchange.expired) is not None:
+                await _end(client, exchange, expired)
+        except (OSError, anyio.EndOfStream) as error:
+            exchange.fail(f"the connection broke: {type(error).__name__}")
+        except Exception as error:  # noqa: BLE001  # boundary: one connection must not end the session's others
+            exchange.fail(f"the proxy failed: {error!r}")
+        finally:
+            self._open -= 1
+            entry = exchange.entry(self.log.next_number(), time.time())
+            self.log.add(entry)
+            self._told(entry)
+
+    async def _converse(self, client: Wire, exchange: Exchange) -> None:
+        buffered = BufferedByteReceiveStream(client)
+        try:
+            request = await self._read_head(buffered)
+            exchange.asked(request)
+            async with self._connected(request.destination, exchange) as origin:
+                if request.is_tunnel:
+                    await relay_tunnel(client, buffered, origin, exchange)
+                else:
+                    await relay_request(client, buffered, origin, request, exchange)
+            await _linger(client)
+        except Cut as cut:
+            await _end(client, exchange, cut)
+        except BadHead as error:
+            hint = "Send plain HTTP/1.1, one request a connection"
+            await _end(client, exchange, Cut(400, str(error), setting=None, hint=hint, verdict="malformed"))
+
+    async def _read_head(self, buffered: BufferedByteReceiveStream) -> RequestHead:
+        if self._open > self._limits.max_connections:
+            raise Cut(
+                503,
+                f"more than {self._limits.max_connections} connections at once",
+                setting="network_max_connections",
+                hint="Close some, or open fewer at once",
+            )
+        try:
+            with anyio.fail_after(self._limits.head_timeout_s):
+                head = await buffered.receive_until(b"\r\n\r\n", _MAX_HEAD)
+        except anyio.DelimiterNotFound:
+            raise BadHead(f"the head is longer than {_MAX_HEAD} bytes") from None
+        except anyio.IncompleteRead:
+            raise BadHead("the head is cut short") from None
+        except TimeoutError:
+            raise BadHead(f"the head took longer than {self._limits.head_timeout_s:g} s") from None
+        return parse_request(head)
+
+    @asynccontextmanager
+    async def _connected(self, destination: Destination, exchange: Exchange) -> AsyncIterator[Wire]:
+        """The origin, reached at an address that the rules were asked about."""
+        permitted = await self._permitted(destination)
+        exchange.allowed()
+        origin = await self._connect(permitted, destination)
+        async with origin:
+            exchange.address = origin.peer
+            yield origin
+
+    async def _permitted(self, destination: Destination) -> list[Address]:
+        refusal = self.rules.refuse_name(destination)
+        if refusal is not None:
+            raise Cut.refused(refusal)
+        addresses = [literal] if (literal := destination.address) else await self._look_up(destination)
+        permitted = []
+        for address in addresses:
+            verdict = self.rules.refuse_address(destination, address)
+            if verdict is None:
+                permitted.append(address)
+            else:
+                refusal = refusal or verdict
+        if not permitted and refusal is not None:
+            raise Cut.refused(refusal)
+        return permitted
+
+    async def _look_up(self, destination: Destination) -> Sequence[Address]:
+        try:
+            with anyio.fail_after(self._limits.connect_timeout_s):
+                found = await self._resolve(destination.host, destination.port)
+        except (OSError, TimeoutError):
+            found = []
+        if not found:
+            raise Cut.failed(502, f"no address was found for {destination.host}", "Check the host's name")
+        # Never an unbounded row of attempts, whatever a name server answers.
+        return list(found)[: self._limits.max_addresses]
+
+    async def _connect(self, addresses: list[Address], destination: Destination) -> Wire:
+        told = "nobody answered"
+        for address in addresses:
+            try:
+                with anyio.fail_after(self._limits.connect_timeout_s):
+                    # An address, never the name again: a second lookup could answer differently.
+                    return await connect_to(address, destination.port)
+            except TimeoutError:
+                told = f"no answer within {self._limits.connect_timeout_s:g} s"
+            except OSError as error:
+                told = str(error)
+        raise Cut.failed(502, f"{destination} cannot be reached: {told}", "Check that it is up")
+
+
+async def _end(client: Wire, exchange: Exchange, cut: Cut) -> None:
+    """Note why a request ends, and tell the client, unless it is in the middle of somebody else's answer.
+
+    The reason stands in the status line too: of a refused tunnel, most clients show nothing else.
+    """
+    exchange.cut(cut)
+    if exchange.answered:
+        return
+    reason = " ".join(str(cut).encode("ascii", "replace").decode().split())[:_MAX_REASON]
+    body = f"{cut}.\n{cut.hint}.\n".encode()
+    head = f"HTTP/1.1 {cut.status} {reason}\r\nContent-Type: text/plain; charset=utf-8\r\n"
+    head += f"Content-Length: {len(body)}\r\nConnection: close\r\n\r\n"
+    with anyio.move_on_after(_LINGER_S):
+        await client.send(head.encode() + body)
+    await _linger(client)
+
+
+async def _linger(client: Wire) -> None:
+    """Take what the client still sends, for a moment: closing on unread bytes would destroy the answer to it."""
+    taken = 0
+    with anyio.move_on_after(_LINGER_S):
+        try:
+            await client.send_eof()
+            while taken < _LINGER_BYTES:
+                taken += len(await client.receive())
+        except (OSError, anyio.EndOfStream):
+            return

@@ -1,0 +1,143 @@
+"""What a limit says when it is reached: which one, its value, its setting, and the next step. Pure.
+
+Some limits end the kernel (``over_memory``, ``over_disk``, ``ended_by_signal``); others make a call fail that code can
+catch, and then the session goes on (``explain_error``).
+"""
+
+from __future__ import annotations
+
+import re
+import signal
+from dataclasses import dataclass
+
+from cellwright.sandbox.policy import Policy
+
+__all__ = ["LimitHit", "ended_by_signal", "explain_error", "over_disk", "over_files", "over_memory"]
+
+_MEGABYTE = 1024**2
+
+
+@dataclass(frozen=True, slots=True)
+class LimitHit:
+    """A limit that stopped something."""
+
+    setting: str
+    message: str
+    next_step: str
+
+    def __str__(self) -> str:
+        return f"{self.message}. {self.next_step}"
+
+
+def over_memory(policy: Policy, used: int) -> LimitHit:
+    return LimitHit(
+        "max_session_memory",
+        f"The session used {_size(used)} of memory, over its limit of {_size(policy.memory_bytes or 0)} "
+        "(max_session_memory)",
+        "Use less at once (samples, chunks, fewer copies), or raise CELLWRIGHT_MAX_SESSION_MEMORY; "
+        "then run the cells again in a new kernel",
+    )
+
+
+def over_disk(policy: Policy, used: int) -> LimitHit:
+    return LimitHit(
+        "max_session_disk",
+        f"The session wrote {_size(used)} to its working directory, over its limit of "
+        f"{_size(policy.disk_bytes)} (max_session_disk)",
+        "Delete files there or write less, or raise CELLWRIGHT_MAX_SESSION_DISK",
+    )
+
+
+def over_files(policy: Policy, count: int) -> LimitHit:
+    return LimitHit(
+        "max_session_files",
+        f"The session made {count:,} files in its working directory, over its limit of "
+        f"{policy.disk_files:,} (max_session_files)",
+        "Delete files there or make fewer, or raise CELLWRIGHT_MAX_SESSION_FILES",
+    )
+
+
+def ended_by_signal(policy: Policy, number: int) -> LimitHit | None:
+    """The limit behind a signal that ended a kernel, if there is one."""
+    if number == signal.SIGXCPU and policy.cpu_seconds is not None:
+        return LimitHit(
+            "max_session_cpu_s",
+            f"The kernel used up its {policy.cpu_seconds} s of processor time (max_session_cpu_s)",
+            "Split the work over several sessions, or raise CELLWRIGHT_MAX_SESSION_CPU_S",
+        )
+    return None
+
+
+def explain_error(name: str, value: str, policy: Policy) -> str | None:
+    """What an exception in a cell has to do with the sandbox, if anything."""
+    for pattern, explain in _ERRORS:
+        if pattern.search(f"{name}: {value}"):
+            return explain(policy)
+    return None
+
+
+def _memory(policy: Policy) -> str | None:
+    if policy.memory_bytes is None:
+        return None
+    return (
+        f"A process of this session may use {_size(policy.memory_bytes)} (max_session_memory). Use less at once, "
+        "or raise CELLWRIGHT_MAX_SESSION_MEMORY"
+    )
+
+
+def _disk(policy: Policy) -> str:
+    return (
+        f"This session may write {_size(policy.disk_bytes)} (max_session_disk) in {policy.disk_files:,} files "
+        f"(max_session_files), and {_size(policy.temporary_bytes)} to /tmp. Delete files, or raise the limit"
+    )
+
+
+def _processes(policy: Policy) -> str | None:
+    if policy.processes is None:
+        return None
+    return (
+        f"This session may have {policy.processes} processes and threads at once (max_session_processes). "
+        "Start fewer, or raise CELLWRIGHT_MAX_SESSION_PROCESSES"
+    )
+
+
+def _open_files(policy: Policy) -> str:
+    return (
+        f"A process of this session may have {policy.open_files} files open (max_session_open_files). "
+        "Close some, or raise CELLWRIGHT_MAX_SESSION_OPEN_FILES"
+    )
+
+
+def _network(policy: Policy) -> str | None:
+    if policy.network == "open":
+        return None
+    return (
+        "Code in cells has no network here (network). Ask for the package or the page with a tool, or let the "
+        "operator set CELLWRIGHT_ALLOW_NETWORK=true"
+    )
+
+
+def _read_only(_: Policy) -> str:
+    return (
+        "Only the working directory and /tmp can be written to. Write there with a relative path, or let the "
+        "operator add a directory to write_paths"
+    )
+
+
+_ERRORS = (
+    (re.compile(r"MemoryError|Errno 12\]|std::bad_alloc|Unable to allocate"), _memory),
+    (re.compile(r"Errno (28|122|27)\]|No space left|Disk quota|File too large"), _disk),
+    (re.compile(r"BlockingIOError: \[Errno 11\] Resource temp|can't start new thread"), _processes),
+    (re.compile(r"Errno 24\]|Too many open files"), _open_files),
+    (re.compile(r"Errno 30\]|Read-only file system"), _read_only),
+    (
+        re.compile(
+            r"Errno (95|101|113|-2|-3|-5)\]|Network is unreachable|name resolution|Name or service not known"
+        ),
+        _network,
+    ),
+)
+
+
+def _size(count: int) -> str:
+    return f"{count / _MEGABYTE:,.0f} MB"

@@ -1,0 +1,347 @@
+"""The one way in which anything of ours reads from or writes to a directory that user code can write to.
+
+That code runs while we look, and may swap files, links and directories under our hands at full speed. So every path
+is opened beneath the directory's descriptor without following any link (see beneath), what was opened is checked on
+its own descriptor, and every size is bounded. Blocking, like all file work: call it from a worker thread.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import secrets
+import stat
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from cellwright.errors import FileFailed, FileRefused, FileTooLarge, NoSuchFile, SandboxError
+from cellwright.sandbox import listing
+from cellwright.sandbox.beneath import components, open_beneath
+from cellwright.sandbox.clearing import clear_directory
+from cellwright.sandbox.listing import Changes, Entry, Listing, Snapshot
+
+__all__ = ["Changes", "Entry", "Listing", "Part", "Snapshot", "Workdir"]
+
+DEFAULT_MAX_BYTES = 100 * 1024**2
+DEFAULT_MAX_ENTRIES = 10_000
+_CHUNK = 1024**2
+_PREFIX = ".cellwright-"
+_SUFFIX = ".tmp"
+# Non-blocking: nobody who plants a pipe, or holds a lease on a file, makes us wait.
+_READ = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY
+_PARENT = os.O_PATH | os.O_DIRECTORY
+_FORBIDDEN_MODE_BITS = stat.S_ISUID | stat.S_ISGID | stat.S_ISVTX
+
+_LINK_HINT = (
+    "Only what lies in the working directory itself can be used: copy the file there under its own name"
+)
+_NEXT_STEPS = {
+    errno.ENOSPC: "The working directory is full: delete files there, or raise its quota",
+    errno.EDQUOT: "The working directory is full: delete files there, or raise its quota",
+    errno.EROFS: "The file system is read-only: write somewhere else",
+    errno.EACCES: "Change the permissions of the file and of its directory",
+    errno.EPERM: "Change the permissions of the file and of its directory",
+    errno.ENAMETOOLONG: "Use a shorter name",
+    errno.EAGAIN: "Another program holds the file: close it there, then try again",
+    errno.EISDIR: "Name a file inside it",
+    errno.ENOTDIR: "A part of the path is a file: name something else",
+    errno.ENOTEMPTY: "Remove what it holds first",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A piece of a file, and how large the whole was when it was read."""
+
+    data: bytes
+    size: int
+
+
+class Workdir:
+    """A directory that user code writes to, held by its descriptor: renaming or replacing it leads nowhere else.
+
+    Owns the descriptor; close it, or use it in a ``with`` statement. Paths are relative to it, with ``/`` between
+    names. Every method raises a ``SandboxError``: ``FileRefused`` where a path leads elsewhere or to no plain file,
+    ``NoSuchFile``, ``FileTooLarge``, and ``FileFailed`` for what the file system refuses.
+    """
+
+    def __init__(
+        self, descriptor: int, *, max_bytes: int = DEFAULT_MAX_BYTES, cross_mounts: bool = False
+    ) -> None:
+        self._root = descriptor
+        self._max_bytes = max_bytes
+        self._cross_mounts = cross_mounts
+
+    @classmethod
+    def open(cls, path: Path, *, max_bytes: int = DEFAULT_MAX_BYTES, cross_mounts: bool = False) -> Self:
+        """Hold the directory at a path that nobody but us can replace."""
+        try:
+            descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        except OSError as error:
+            raise _failure("open", str(path), error) from error
+        return cls(descriptor, max_bytes=max_bytes, cross_mounts=cross_mounts)
+
+    def close(self) -> None:
+        """Let go of the directory; what lies there stays."""
+        if self._root >= 0:
+            os.close(self._root)
+            self._root = -1
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def read(self, path: str, max_bytes: int | None = None) -> bytes:
+        """The whole content of a plain file."""
+        limit = self._limit(max_bytes)
+        with self._plain_file(path) as (descriptor, size):
+            if size > limit:
+                raise _too_large(path, size, limit)
+            data = _read_up_to(descriptor, limit + 1)
+        if len(data) > limit:
+            raise _too_large(path, len(data), limit)
+        return data
+
+    def read_part(self, path: str, *, offset: int = 0, max_bytes: int | None = None) -> Part:
+        """At most this many bytes from an offset on, of a plain file of any size."""
+        with self._plain_file(path) as (descriptor, size):
+            os.lseek(descriptor, offset, os.SEEK_SET)
+            return Part(_read_up_to(descriptor, self._limit(max_bytes)), size)
+
+    def write(self, path: str, data: bytes, *, parents: bool = False) -> Entry:
+        """Put a file of this content in place of whatever has the name, link or not, all at once."""
+        if len(data) > self._max_bytes:
+            raise _too_large(path, len(data), self._max_bytes)
+        with (
+            self._parent(path, create=parents) as (parent, name),
+            _told("write", path),
+            _temporary(parent, like=name) as (temporary, descriptor),
+        ):
+            _write_all(descriptor, data)
+            os.fsync(descriptor)
+            os.rename(temporary, name, src_dir_fd=parent, dst_dir_fd=parent)
+            return listing.entry_of(path, os.fstat(descriptor))
+
+    def list(self, path: str = "", max_entries: int = DEFAULT_MAX_ENTRIES) -> Listing:
+        """The names in a directory, each as what it is itself."""
+        names = self._names(path)
+        with _told("list", path or "the working directory"):
+            return listing.list_directory(
+                self._root, names, max_entries=max_entries, cross_mounts=self._cross_mounts
+            )
+
+    def entry(self, path: str) -> Entry | None:
+        """What has this name, or None."""
+        try:
+            with self._parent(path) as (parent, name):
+                return listing.entry_of(path, os.stat(name, dir_fd=parent, follow_symlinks=False))
+        except (FileNotFoundError, NoSuchFile):
+            return None
+        except OSError as error:
+            raise _failure("look at", path, error) from error
+
+    def exists(self, path: str) -> bool:
+        """Whether anything has this name, be it a link that leads nowhere."""
+        return self.entry(path) is not None
+
+    def remove(self, path: str) -> None:
+        """Delete a file, a link itself, or an empty directory."""
+        with self._parent(path) as (parent, name), _told("remove", path):
+            try:
+                os.unlink(name, dir_fd=parent)
+            except IsADirectoryError:
+                os.rmdir(name, dir_fd=parent)
+
+    def clear(self) -> int:
+        """Delete everything in the directory and tell how many entries could not be deleted."""
+        return clear_directory(self._root)
+
+    def snapshot(
+        self, *, max_entries: int = DEFAULT_MAX_ENTRIES, skip: frozenset[str] = listing.SKIPPED
+    ) -> Snapshot:
+        """What lies here now, to compare with later. Does not look into directories of the names to skip."""
+        return listing.take_snapshot(
+            self._root, max_entries=max_entries, skip=skip, cross_mounts=self._cross_mounts
+        )
+
+    def changed_since(
+        self,
+        before: Snapshot,
+        *,
+        max_entries: int = DEFAULT_MAX_ENTRIES,
+        skip: frozenset[str] = listing.SKIPPED,
+    ) -> tuple[Changes, Snapshot]:
+        """What came, changed and went since then, and the snapshot to compare with the next time."""
+        after = self.snapshot(max_entries=max_entries, skip=skip)
+        return listing.compare(before, after), after
+
+    def copy_out(self, path: str, destination: Path, max_bytes: int | None = None) -> int:
+        """Copy a plain file to a path outside, in whose directory only we write, and tell its size."""
+        limit = self._limit(max_bytes)
+        with self._plain_file(path) as (source, size), _told("copy to", str(destination)):
+            if size > limit:
+                raise _too_large(path, size, limit)
+            parent = os.open(destination.parent, _PARENT | os.O_CLOEXEC)
+            try:
+                with _temporary(parent, like=destination.name) as (temporary, target):
+                    copied = _copy_up_to(source, target, limit + 1)
+                    if copied > limit:
+                        raise _too_large(path, copied, limit)
+                    os.fsync(target)
+                    os.rename(temporary, destination.name, src_dir_fd=parent, dst_dir_fd=parent)
+            finally:
+                os.close(parent)
+        return copied
+
+    def _limit(self, max_bytes: int | None) -> int:
+        return self._max_bytes if max_bytes is None else max_bytes
+
+    def _names(self, path: str) -> tuple[str, ...]:
+        try:
+            return components(path)
+        except ValueError as error:
+            raise FileRefused(
+                f"{path!r} cannot be used in a working directory: {error}",
+                hint="Name a file by its path from the working directory, such as data/result.csv",
+            ) from None
+
+    @contextlib.contextmanager
+    def _plain_file(self, path: str) -> Iterator[tuple[int, int]]:
+        """A regular file that has this one name only, open for reading, and its size."""
+        names = self._names(path)
+        with _told("read", path):
+            descriptor = open_beneath(self._root, names, _READ, cross_mounts=self._cross_mounts)
+            try:
+                status = os.fstat(descriptor)
+                _check_plain(path, status)
+                yield descriptor, status.st_size
+            finally:
+                os.close(descriptor)
+
+    @contextlib.contextmanager
+    def _parent(self, path: str, *, create: bool = False) -> Iterator[tuple[int, str]]:
+        """The directory that holds a name, and the name."""
+        names = self._names(path)
+        if not names:
+            raise FileRefused("The working directory itself is no file", hint="Name something inside it")
+        with _told("reach", path):
+            if create:
+                self._make_directories(names[:-1])
+            parent = open_beneath(self._root, names[:-1], _PARENT, cross_mounts=self._cross_mounts)
+        try:
+            yield parent, names[-1]
+        finally:
+            os.close(parent)
+
+    def _make_directories(self, names: tuple[str, ...]) -> None:
+        for count in range(1, len(names) + 1):
+            parent = open_beneath(self._root, names[: count - 1], _PARENT, cross_mounts=self._cross_mounts)
+            try:
+                os.mkdir(names[count - 1], 0o777, dir_fd=parent)
+                _give_to_owner_of(parent, names[count - 1])
+            except FileExistsError:
+                continue
+            finally:
+                os.close(parent)
+
+
+@contextlib.contextmanager
+def _temporary(parent: int, *, like: str) -> Iterator[tuple[str, int]]:
+    """A new file beside the one to replace, with its owner and mode; gone afterwards, unless it was renamed."""
+    name = f"{_PREFIX}{secrets.token_hex(8)}{_SUFFIX}"
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+    descriptor = os.open(name, flags, 0o666, dir_fd=parent)
+    try:
+        _take_after(descriptor, parent, like)
+        yield name, descriptor
+    finally:
+        os.close(descriptor)
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(name, dir_fd=parent)
+
+
+def _take_after(descriptor: int, parent: int, name: str) -> None:
+    owner = os.fstat(parent)
+    with contextlib.suppress(FileNotFoundError):
+        status = os.stat(name, dir_fd=parent, follow_symlinks=False)
+        if stat.S_ISREG(status.st_mode):
+            os.fchmod(descriptor, stat.S_IMODE(status.st_mode) & ~_FORBIDDEN_MODE_BITS)
+    if os.geteuid() == 0:
+        # A session of a daemon run by root has a uid of its own, and must be able to use what it is given.
+        os.fchown(descriptor, owner.st_uid, owner.st_gid)
+
+
+def _give_to_owner_of(parent: int, name: str) -> None:
+    if os.geteuid() == 0:
+        owner = os.fstat(parent)
+        os.chown(name, owner.st_uid, owner.st_gid, dir_fd=parent, follow_symlinks=False)
+
+
+def _check_plain(path: str, status: os.stat_result) -> None:
+    kind = listing.entry_of(path, status).type
+    if kind != "file":
+        what = "a directory" if kind == "directory" else "a pipe, socket or device"
+        raise FileRefused(f"{path} is {what}, not a file", hint="Name a plain file")
+    if status.st_nlink != 1:
+        # The other name may be anywhere on the file system, and the content somebody else's.
+        raise FileRefused(f"{path} has {status.st_nlink} hard links", hint=_LINK_HINT)
+
+
+def _read_up_to(descriptor: int, limit: int) -> bytes:
+    parts: list[bytes] = []
+    left = limit
+    while left > 0 and (data := os.read(descriptor, min(left, _CHUNK))):
+        parts.append(data)
+        left -= len(data)
+    return b"".join(parts)
+
+
+def _copy_up_to(source: int, target: int, limit: int) -> int:
+    copied = 0
+    while copied < limit and (data := os.read(source, min(limit - copied, _CHUNK))):
+        _write_all(target, data)
+        copied += len(data)
+    return copied
+
+
+def _write_all(descriptor: int, data: bytes) -> None:
+    rest = memoryview(data)
+    while rest:
+        rest = rest[os.write(descriptor, rest) :]
+
+
+@contextlib.contextmanager
+def _told(action: str, path: str) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise _failure(action, path, error) from error
+
+
+def _failure(action: str, path: str, error: OSError) -> SandboxError:
+    match error.errno:
+        case errno.ENOENT:
+            return NoSuchFile(f"Cannot {action} {path}: there is none", hint="List the working directory")
+        case errno.ELOOP:
+            return FileRefused(f"Cannot {action} {path}: a symbolic link stands in the way", hint=_LINK_HINT)
+        case errno.EXDEV:
+            return FileRefused(f"Cannot {action} {path}: it lies on another mount", hint=_LINK_HINT)
+        case errno.ENXIO:
+            return FileRefused(f"{path} is a pipe, socket or device, not a file", hint="Name a plain file")
+    step = _NEXT_STEPS.get(error.errno or 0, "Check the working directory, then try again")
+    return FileFailed(f"Cannot {action} {path}: {error.strerror or error}", hint=step)
+
+
+def _too_large(path: str, size: int, limit: int) -> FileTooLarge:
+    return FileTooLarge(
+        f"{path} has at least {size:,} bytes, and {limit:,} may be handled at once",
+        hint="Read it in parts, or write less into it",
+    )

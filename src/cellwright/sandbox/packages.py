@@ -1,0 +1,335 @@
+"""Installs approved packages on the host's side into layers: directories that sessions see and cannot write.
+
+A session's own interpreter is never run for it, nor anything that its code could have written: uv resolves and
+unpacks with our interpreter, for the session's version of Python. Only wheels, so nothing is built; hashed, so what
+is unpacked is what was resolved; and copied, so no layer shares a file with uv's cache. A layer is named by what it
+holds, so the same packages are unpacked once for all sessions. It goes to the end of the session's path, where it
+adds and never replaces.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import anyio
+import anyio.to_thread
+
+from cellwright.errors import LimitReached, PackageFailed
+from cellwright.sandbox.approved import ApprovedList, Requirement, normal_name
+from cellwright.sandbox.layers import Lock, Pin, keep_layer, remove_tree, tree_bytes
+
+__all__ = [
+    "InstallLimits",
+    "InstallResult",
+    "PackageSource",
+    "Pin",
+    "PythonTarget",
+    "find_uv",
+    "install",
+    "installed_in",
+]
+
+_MAX_TOLD = 2_000
+_WATCH_S = 0.5
+_METADATA = re.compile(
+    r"(?P<name>[A-Za-z0-9._]+)-(?P<version>[A-Za-z0-9.!+_]+)(?:-py\d[\d.]*)?\.(?:dist|egg)-info"
+)
+_VERSION = re.compile(
+    r"(?:\d+!)?\d+(?:\.\d+)*(?:[-_.]?(?:a|b|c|rc|alpha|beta|pre|preview)[-_.]?\d*)?"
+    r"(?:[-_.]?post[-_.]?\d*|-\d+)?(?:[-_.]?dev[-_.]?\d*)?(?:\+[a-z0-9]+(?:[-_.][a-z0-9]+)*)?",
+    re.IGNORECASE | re.ASCII,
+)
+# What would make uv, or the interpreter that it asks for its platform, answer for another environment than ours.
+_DROPPED = frozenset(
+    {
+        "CONDA_PREFIX",
+        "PYTHONHOME",
+        "PYTHONPATH",
+        "PYTHONSTARTUP",
+        "UV_CONSTRAINT",
+        "UV_NO_BINARY",
+        "UV_NO_CACHE",
+        "UV_OVERRIDE",
+        "UV_PROJECT_ENVIRONMENT",
+        "UV_PYTHON",
+        "UV_REQUIRE_HASHES",
+        "VIRTUAL_ENV",
+    }
+)
+
+
+@dataclass(frozen=True, slots=True)
+class PythonTarget:
+    """The Python that will import what is installed."""
+
+    version: str
+    """Such as ``3.12``."""
+    platform: str | None = None
+    """uv's name of the platform, such as ``aarch64-manylinux_2_28``; None is this machine."""
+
+
+@dataclass(frozen=True, slots=True)
+class PackageSource:
+    """Where packages come from, beyond what the operator has configured uv with."""
+
+    index_url: str | None = None
+    find_links: tuple[str, ...] = ()
+    only_links: bool = False
+    """Use no index at all."""
+    cache: Path | None = None
+    """uv's cache; its own default where none is given. Never a directory that sessions can write."""
+
+    def arguments(self) -> list[str]:
+        """The options for uv."""
+        index = ["--index-url", self.index_url] if self.index_url else []
+        links = [part for link in self.find_links for part in ("--find-links", link)]
+        cache = ["--cache-dir", str(self.cache)] if self.cache else []
+        return [*index, *links, *(["--no-index"] if self.only_links else []), *cache]
+
+
+@dataclass(frozen=True, slots=True)
+class InstallLimits:
+    """Where an installation stops."""
+
+    timeout_s: float = 300
+    max_bytes: int = 2 * 1024**3
+
+
+@dataclass(frozen=True, slots=True)
+class InstallResult:
+    """What an installation did."""
+
+    installed: tuple[Pin, ...]
+    """All that the layer holds: what was asked for and what that needs."""
+    already_there: tuple[str, ...]
+    """What was asked for and needed nothing: in the standard library, or installed before."""
+    layer: Path | None
+    """The directory to add to the end of the session's path, or None where nothing was needed."""
+    reused: bool
+    """Whether the layer was there before."""
+    seconds: float
+    not_listed: tuple[str, ...] = field(default=())
+    """Those of ``installed`` that are on no list, and came because an approved package needs them."""
+
+
+async def install(
+    requests: Sequence[str],
+    *,
+    target: PythonTarget,
+    store: Path,
+    approved: ApprovedList,
+    installed: Mapping[str, str] | None = None,
+    source: PackageSource | None = None,
+    limits: InstallLimits | None = None,
+) -> InstallResult:
+    """Install packages into a layer below ``store``, next to what is ``installed`` (see ``installed_in``).
+
+    Raises:
+        PackageRefused: a name is not approved; nothing was installed.
+        PackageFailed: the packages, or their place beside the installed ones, cannot be found or unpacked.
+        LimitReached: it took too long or too much room.
+    """
+    began = time.monotonic()
+    judged = approved.judge(requests)
+    job = _Job(
+        target, store, approved, dict(installed or {}), source or PackageSource(), limits or InstallLimits()
+    )
+    try:
+        with anyio.fail_after(job.limits.timeout_s):
+            news, there = await job.resolve(judged.wanted)
+            layer, reused = await job.layer_of(news)
+    except TimeoutError:
+        raise LimitReached(
+            f"Installing {', '.join(requests)} took longer than {job.limits.timeout_s:g} s",
+            setting="install_timeout_s",
+            hint="Try again: what was fetched is kept. Or have the operator raise `install_timeout_s`",
+        ) from None
+    return InstallResult(
+        installed=news.pins,
+        already_there=(*judged.standard, *there),
+        layer=layer,
+        reused=reused,
+        seconds=time.monotonic() - began,
+        not_listed=tuple(pin.name for pin in news.pins if not approved.names(pin.name)),
+    )
+
+
+def installed_in(directories: Iterable[Path]) -> dict[str, str]:
+    """The packages in these directories with their versions, told by the names of their metadata. Runs nothing.
+
+    Where a package is in several, the first one counts, as it does on a path.
+    """
+    found: dict[str, str] = {}
+    for directory in directories:
+        with contextlib.suppress(OSError), os.scandir(directory) as entries:
+            for entry in entries:
+                if (match := _METADATA.fullmatch(entry.name)) is not None:
+                    found.setdefault(normal_name(match["name"]), match["version"])
+    return found
+
+
+def find_uv() -> str | None:
+    """The program uv: the one installed beside us, or else the one on the path."""
+    try:
+        from uv import find_uv_bin  # noqa: PLC0415  # an optional dependency
+
+        return str(find_uv_bin())
+    except (ImportError, FileNotFoundError):
+        return shutil.which("uv")
+
+
+@dataclass(frozen=True, slots=True)
+class _Job:
+    """One installation: what all of its steps know."""
+
+    target: PythonTarget
+    store: Path
+    approved: ApprovedList
+    present: Mapping[str, str]
+    source: PackageSource
+    limits: InstallLimits
+
+    async def resolve(self, wanted: Sequence[Requirement]) -> tuple[Lock, list[str]]:
+        """What must be added, and what was wanted and needs nothing."""
+        there = [one for one in wanted if one.name in self.present and not (one.versions or one.extras)]
+        missing = [one for one in wanted if one not in there]
+        news = (await self._locked(missing)).without(self.present) if missing else Lock(())
+        added = {pin.name for pin in news.pins}
+        return news, [str(one) for one in wanted if one.name not in added]
+
+    async def layer_of(self, lock: Lock) -> tuple[Path | None, bool]:
+        """The layer that holds these packages, and whether it was there before."""
+        if not lock.pins:
+            return None, False
+        layer = self.store / lock.key(self.target.version, self.target.platform)
+        if await anyio.to_thread.run_sync(layer.is_dir):
+            return layer, True
+        await self._unpack(lock, layer)
+        return layer, False
+
+    async def _locked(self, wanted: Sequence[Requirement]) -> Lock:
+        """Every package that is needed, in one version, with the hashes of its files."""
+        names = ", ".join(str(one) for one in wanted)
+        async with self._scratch() as scratch:
+            constraints = scratch / "constraints.txt"
+            constraints.write_text("\n".join([*_pins(self.present), *self.approved.bounds, ""]))
+            command = ["pip", "compile", "--no-header", "--no-annotate", "--generate-hashes", "--no-sources"]
+            asked = scratch / "asked.txt"
+            asked.write_text("\n".join(str(one) for one in wanted))
+            command += ["--constraints", str(constraints), str(asked)]
+            return Lock.parse(await self._uv(command, scratch, purpose=f"Cannot resolve {names}"))
+
+    async def _unpack(self, lock: Lock, layer: Path) -> None:
+        """Put the packages into a new layer, whole or not at all."""
+        async with self._scratch() as scratch:
+            listed, fresh = scratch / "lock.txt", scratch / "layer"
+            listed.write_text(lock.text())
+            command = ["pip", "install", "--require-hashes", "--no-deps", "--link-mode", "copy"]
+            command += ["--target", str(fresh), "--requirements", str(listed)]
+            failure = None
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(self._watch, fresh, tasks.cancel_scope)
+                try:
+                    await self._uv(command, scratch, purpose=f"Cannot install {lock}")
+                except PackageFailed as error:
+                    failure = error
+                tasks.cancel_scope.cancel()
+            size = await anyio.to_thread.run_sync(tree_bytes, fresh)
+            if size > self.limits.max_bytes:
+                raise self._too_large(size)
+            if failure is not None:
+                raise failure
+            await anyio.to_thread.run_sync(keep_layer, fresh, layer, lock)
+
+    async def _watch(self, directory: Path, scope: anyio.CancelScope) -> None:
+        # Nobody tells how a directory grows.
+        while await anyio.to_thread.run_sync(tree_bytes, directory) <= self.limits.max_bytes:  # noqa: ASYNC110
+            await anyio.sleep(_WATCH_S)
+        scope.cancel()
+
+    async def _uv(self, command: list[str], scratch: Path, *, purpose: str) -> str:
+        """What uv answers on standard output."""
+        uv = find_uv()
+        if uv is None:
+            raise PackageFailed(
+                f"{purpose}: uv is not installed", hint="Run `pip install uv` beside cellwright"
+            )
+        platform = ["--python-platform", self.target.platform] if self.target.platform else []
+        full = [uv, *command[:2], "--quiet", "--only-binary", ":all:", "--python", sys.executable]
+        full += ["--python-version", self.target.version, *platform, *self.source.arguments(), *command[2:]]
+        output, errors = scratch / "output.txt", scratch / "errors.txt"
+        code = await _run(full, output, errors)
+        if code:
+            raise _failed(purpose, errors.read_text(errors="replace"))
+        return output.read_text()
+
+    @contextlib.asynccontextmanager
+    async def _scratch(self) -> AsyncIterator[Path]:
+        self.store.mkdir(parents=True, exist_ok=True)
+        # Others may enter a layer that they know, and cannot list what other sessions have.
+        self.store.chmod(0o711)
+        directory = Path(tempfile.mkdtemp(prefix=".new-", dir=self.store))
+        try:
+            yield directory
+        finally:
+            with anyio.CancelScope(shield=True):
+                await anyio.to_thread.run_sync(remove_tree, directory)
+
+    def _too_large(self, size: int) -> LimitReached:
+        return LimitReached(
+            f"The packages take {size:,} bytes, and {self.limits.max_bytes:,} are allowed",
+            setting="max_install_bytes",
+            hint="Install fewer packages, or have the operator raise `max_install_bytes`",
+        )
+
+
+async def _run(command: list[str], output: Path, errors: Path) -> int:
+    """Run a program to its end, or end it when cancelled."""
+    environment = {name: value for name, value in os.environ.items() if name not in _DROPPED}
+    with output.open("wb") as out, errors.open("wb") as err:
+        # A process that is cancelled while it is being born would outlive us.
+        with anyio.CancelScope(shield=True):
+            process = await anyio.open_process(
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=out,
+                stderr=err,
+                # Not where a session, or a project, keeps a configuration for uv of its own.
+                cwd="/",
+                env={**environment, "NO_COLOR": "1"},
+            )
+        async with process:
+            return await process.wait()
+
+
+def _pins(present: Mapping[str, str]) -> list[str]:
+    """What is installed, as constraints; a version that uv could not read would fail everything, and binds nothing."""
+    return [
+        f"{name}=={version}"
+        for name, version in sorted(present.items())
+        if Requirement.parse(name) is not None and _VERSION.fullmatch(version)
+    ]
+
+
+def _failed(purpose: str, told: str) -> PackageFailed:
+    text = told.strip().rstrip(".")[-_MAX_TOLD:]
+    said = text.lower()
+    if "no wheels" in said or "no usable wheels" in said or "source distributions is disabled" in said:
+        hint = "Only wheels are installed, and this version has none that fits: ask for another version"
+    elif "there is no version of" in said:
+        hint = "Ask for a version that there is, or for any with the name alone"
+    elif "unsatisfiable" in said:
+        hint = "What is installed already keeps its version: ask for a version that goes with it"
+    else:
+        hint = "Check the name and version, and that this machine reaches its package index"
+    return PackageFailed(f"{purpose}: {text}", hint=hint)

@@ -1,0 +1,135 @@
+"""Where a session works, and what of the project it sees there: one rule with three modes. Pure.
+
+``overlay``: the project at its own path, every write in a layer of the session's own. ``private``: a folder of the
+session's own. ``direct``: the notebook's folder itself, with the rest of the project to read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path, PurePath
+from typing import Any
+
+from cellwright.errors import KernelStartError
+from cellwright.sandbox.policy import Mode
+
+__all__ = [
+    "LAYER",
+    "PRIVATE",
+    "Place",
+    "find_project",
+    "needs_own_fork",
+    "place_mounts",
+    "refuse_too_open",
+    "without_overlay",
+]
+
+LAYER = "layer"
+PRIVATE = "files"
+_MARKS = (".git", "pyproject.toml", ".venv")
+# Code that writes here would be run by others later: by git, by whoever uses the environment.
+_NEVER_WRITTEN = (".git", ".venv")
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where one session works. All paths are absolute and resolved."""
+
+    mode: Mode
+    cwd: str
+    project: str | None
+    storage: str
+    """The session's own directory, which holds its layer or its private folder."""
+    hidden: tuple[str, ...] = ()
+    """What must not be seen even where it lies in the project: the engine's state, sockets."""
+
+    @property
+    def top(self) -> str:
+        """The uppermost directory of the user's that is seen."""
+        return self.cwd if self.mode == "private" or self.project is None else self.project
+
+    @property
+    def written(self) -> str:
+        """The real directory in which everything that is written ends up."""
+        return f"{self.storage}/{LAYER}/upper" if self.mode == "overlay" else self.cwd
+
+
+def find_project(start: Path, *, home: Path) -> Path | None:
+    """The nearest directory, at or above this one, that is marked as a project; a home, or what holds it, is none."""
+    for directory in (start, *start.parents):
+        if home.is_relative_to(directory):
+            return None
+        if any((directory / mark).exists() for mark in _MARKS):
+            return directory
+    return None
+
+
+def refuse_too_open(place: Place, home: str) -> None:
+    """Raise where the place would open somebody's whole home, or more."""
+    for what in {place.top, place.cwd}:
+        if PurePath(home).is_relative_to(what):
+            raise KernelStartError(
+                f"Working in {what} would show code everything in {home}",
+                hint="Put the notebook into a folder of its own, or choose the mode `private`",
+            )
+
+
+def without_overlay(place: Place) -> Place:
+    """The nearest place where nothing can be mounted: a folder of the session's own, with the project to read."""
+    return replace(place, mode="private", cwd=f"{place.storage}/{PRIVATE}")
+
+
+def needs_own_fork(place: Place) -> bool:
+    """Whether a kernel that stands by cannot take this place, because there is no directory above to come by."""
+    return PurePath(place.top).parent == PurePath("/")
+
+
+def place_mounts(place: Place, readable: Sequence[str], *, gate: bool) -> list[dict[str, Any]]:
+    """What to mount, in order, for a session to find itself in its place."""
+    mounts = [*_gate(place, readable)] if gate and not needs_own_fork(place) else []
+    if place.mode == "overlay":
+        mounts.append(
+            {"kind": "overlay", "at": place.top, "lower": place.top, "layer": f"{place.storage}/{LAYER}"}
+        )
+    else:
+        if place.top != place.cwd:
+            mounts.append(_bind(place.top, write=False))
+        mounts.append(_bind(place.cwd, write=True))
+        mounts += _protected(place)
+        mounts += [
+            {"kind": "bind", "from": path, "at": path, "write": False}
+            for path in readable
+            if PurePath(path).is_relative_to(place.top)
+        ]
+    mounts += [
+        {"kind": "tmpfs", "at": path, "bytes": 4096, "inodes": 2, "write": False}
+        for path in place.hidden
+        if PurePath(path).is_relative_to(place.top) and path != place.cwd
+    ]
+    return mounts
+
+
+def _gate(place: Place, readable: Sequence[str]) -> list[dict[str, Any]]:
+    parent = str(PurePath(place.top).parent)
+    if PurePath(parent).is_relative_to("/tmp"):  # noqa: S108  # the private one, which is writable as it is
+        return []
+    # The gate covers what was mounted below it: that is put back.
+    covered = [
+        {"kind": "bind", "from": path, "at": path, "write": False}
+        for path in readable
+        if PurePath(path).is_relative_to(parent) and not PurePath(path).is_relative_to(place.top)
+    ]
+    return [{"kind": "gate", "at": parent}, *covered]
+
+
+def _protected(place: Place) -> list[dict[str, Any]]:
+    return [
+        {"kind": "bind", "from": f"{place.cwd}/{name}", "at": f"{place.cwd}/{name}", "write": False}
+        for name in _NEVER_WRITTEN
+        if Path(place.cwd, name).exists()
+    ]
+
+
+def _bind(path: str, *, write: bool) -> dict[str, Any]:
+    return {"kind": "bind", "from": path, "at": path, "write": write, "own": True}

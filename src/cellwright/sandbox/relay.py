@@ -1,0 +1,330 @@
+"""Carries one request through the proxy, counts it, and stops it at its limits. Judges no destination (see egress)."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from typing import Self
+
+import anyio
+from anyio.streams.buffered import BufferedByteReceiveStream
+
+from cellwright.sandbox.destinations import Refusal
+from cellwright.sandbox.heads import BadHead, RequestHead, parse_response, read_chunk_size
+from cellwright.sandbox.netlog import NetworkEntry, Verdict
+from cellwright.sandbox.wires import Wire
+
+__all__ = ["Cut", "EgressLimits", "Exchange", "Totals", "relay_request", "relay_tunnel"]
+
+_PIECE = 64 * 1024
+_MAX_RESPONSE_HEAD = 64 * 1024
+_MAX_CHUNK_LINE = 1024
+_MAX_INTERIM = 10
+_MAX_TRAILERS = 100
+_ESTABLISHED = b"HTTP/1.1 200 Connection established\r\n\r\n"
+
+
+@dataclass(frozen=True, slots=True)
+class EgressLimits:
+    """Where a session's use of the network stops."""
+
+    max_connections: int = 64
+    """Connections at once; further ones are refused, not queued."""
+    max_download_bytes: int = 50 * 1024**2
+    """What one request may bring in."""
+    max_upload_bytes: int = 50 * 1024**2
+    """What one request may send out."""
+    max_total_bytes: int = 1024**3
+    """What the session may bring in and send out altogether."""
+    head_timeout_s: float = 10
+    connect_timeout_s: float = 10
+    idle_timeout_s: float = 60
+    """How long a connection may carry nothing."""
+    max_seconds: float = 600
+    """How long one request may take."""
+    max_addresses: int = 4
+    """Addresses of one name that are tried."""
+
+
+@dataclass(slots=True)
+class Totals:
+    """What a session has moved so far."""
+
+    carried: int = 0
+
+
+class Cut(Exception):
+    """Ends a request before it is done, and says why. Never leaves the proxy."""
+
+    def __init__(
+        self, status: int, reason: str, *, setting: str | None, hint: str, verdict: Verdict = "cut"
+    ) -> None:
+        super().__init__(
+            f"cellwright stopped this request: {reason}" + (f" (setting {setting})" if setting else "")
+        )
+        self.status = status
+        self.reason = reason
+        self.setting = setting
+        self.hint = hint
+        self.verdict = verdict
+
+    @classmethod
+    def refused(cls, refusal: Refusal) -> Self:
+        return cls(403, refusal.reason, setting=refusal.setting, hint=refusal.hint, verdict="refused")
+
+    @classmethod
+    def failed(cls, status: int, reason: str, hint: str) -> Self:
+        return cls(status, reason, setting=None, hint=hint, verdict="failed")
+
+
+class Exchange:
+    """One request as it goes: what is known of it, what it carried, and when it must be over."""
+
+    def __init__(
+        self, limits: EgressLimits, totals: Totals, *, started: float, execution: str | None
+    ) -> None:
+        self.address: str | None = None
+        self.answered = False
+        """Whether the client has had the first byte of an answer that is not ours."""
+        self._limits = limits
+        self._totals = totals
+        self._started = started
+        self._execution = execution
+        self._request: RequestHead | None = None
+        self._up = self._down = 0
+        self._verdict: Verdict = "malformed"
+        self._reason = "no request came"
+        self._setting: str | None = None
+        self._scope = anyio.CancelScope()
+        self._end = 0.0
+
+    @contextmanager
+    def deadline(self) -> Iterator[None]:
+        """Ends what runs inside once nothing moved for too long, or it took too long altogether."""
+        self._end = anyio.current_time() + self._limits.max_seconds
+        self._moved()
+        with self._scope:
+            yield
+
+    def asked(self, request: RequestHead) -> None:
+        self._request = request
+
+    def allowed(self) -> None:
+        self._verdict, self._reason = "allowed", ""
+
+    def cut(self, cut: Cut) -> None:
+        self._verdict, self._reason, self._setting = cut.verdict, cut.reason, cut.setting
+
+    def malformed(self, reason: str) -> None:
+        self._verdict, self._reason = "malformed", reason
+
+    def fail(self, reason: str) -> None:
+        """The connection broke; that says nothing new of a request that was refused, or was nearly done."""
+        if self._verdict == "allowed" and not self.answered:
+            self._verdict, self._reason = "failed", reason
+
+    @property
+    def expired(self) -> Cut | None:
+        """That time ran out, where it did."""
+        if not self._scope.cancelled_caught:
+            return None
+        if anyio.current_time() >= self._end:
+            reason, setting = f"it took longer than {self._limits.max_seconds:g} s", "network_max_s"
+        else:
+            reason, setting = f"nothing moved for {self._limits.idle_timeout_s:g} s", "network_idle_s"
+        return Cut(504, reason, setting=setting, hint="Try again, or use another source")
+
+    def carry_up(self, count: int) -> None:
+        """Count bytes on their way out, before they go.
+
+        Raises:
+            Cut: they may not.
+        """
+        self._up += count
+        self._count(count)
+        if self._up > self._limits.max_upload_bytes:
+            raise self._too_much("sent", self._limits.max_upload_bytes, "max_upload_bytes", status=413)
+
+    def carry_down(self, count: int) -> None:
+        """Count bytes on their way in, before they are handed over.
+
+        Raises:
+            Cut: they may not.
+        """
+        self._down += count
+        self._count(count)
+        if self._down > self._limits.max_download_bytes:
+            raise self._too_much(
+                "received", self._limits.max_download_bytes, "max_download_bytes", status=502
+            )
+
+    def entry(self, number: int, now: float) -> NetworkEntry:
+        """What the log keeps of it."""
+        request = self._request
+        return NetworkEntry(
+            number=number,
+            time=self._started,
+            seconds=max(0.0, now - self._started),
+            method=request.method if request else "",
+            host=request.destination.host if request else "",
+            port=request.destination.port if request else 0,
+            address=self.address,
+            bytes_up=self._up,
+            bytes_down=self._down,
+            verdict=self._verdict,
+            reason=self._reason,
+            setting=self._setting,
+            execution=self._execution,
+        )
+
+    def _count(self, count: int) -> None:
+        self._moved()
+        self._totals.carried += count
+        if self._totals.carried > self._limits.max_total_bytes:
+            raise self._too_much(
+                "moved in all", self._limits.max_total_bytes, "network_max_bytes", status=403
+            )
+
+    def _moved(self) -> None:
+        self._scope.deadline = min(self._end, anyio.current_time() + self._limits.idle_timeout_s)
+
+    def _too_much(self, what: str, limit: int, setting: str, *, status: int) -> Cut:
+        return Cut(
+            status,
+            f"more than {limit:,} bytes {what}",
+            setting=setting,
+            hint=f"Move less, or have the operator raise `{setting}`",
+        )
+
+
+async def relay_tunnel(
+    client: Wire, buffered: BufferedByteReceiveStream, origin: Wire, exchange: Exchange
+) -> None:
+    """Carry bytes both ways until the origin is done. A client that only stops sending still gets the rest."""
+    await client.send(_ESTABLISHED)
+    exchange.answered = True
+    with _one_failure():
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(_pump_up, buffered, origin, exchange)
+            await _pump_down(origin, client, exchange)
+            tasks.cancel_scope.cancel()
+
+
+async def relay_request(
+    client: Wire,
+    buffered: BufferedByteReceiveStream,
+    origin: Wire,
+    request: RequestHead,
+    exchange: Exchange,
+) -> None:
+    """Send one request on, with its body, and bring back the answer, which may come before the body is through."""
+    with _one_failure():
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(_send_request, buffered, origin, request, exchange)
+            await _bring_answer(origin, client, exchange)
+            tasks.cancel_scope.cancel()
+
+
+async def _pump_up(source: BufferedByteReceiveStream, origin: Wire, exchange: Exchange) -> None:
+    # An origin that stops listening may still be answering: what it says decides how this ends.
+    with suppress(OSError):
+        while data := await _piece(source):
+            exchange.carry_up(len(data))
+            await origin.send(data)
+        await origin.send_eof()
+
+
+async def _pump_down(origin: Wire | BufferedByteReceiveStream, client: Wire, exchange: Exchange) -> None:
+    while data := await _piece(origin):
+        exchange.carry_down(len(data))
+        await client.send(data)
+
+
+async def _send_request(
+    source: BufferedByteReceiveStream, origin: Wire, request: RequestHead, exchange: Exchange
+) -> None:
+    head = request.forwarded()
+    exchange.carry_up(len(head))
+    # As in a tunnel: an origin that refuses an upload closes one half and answers on the other.
+    with suppress(ConnectionError):
+        await origin.send(head)
+        if request.body == "chunked":
+            await _send_chunks(source, origin, exchange)
+            return
+        async for data in _exactly(source, request.body):
+            exchange.carry_up(len(data))
+            await origin.send(data)
+
+
+async def _send_chunks(source: BufferedByteReceiveStream, origin: Wire, exchange: Exchange) -> None:
+    """Chunks are cut anew: the origin sees our framing, never the client's."""
+    while size := read_chunk_size(await _line(source)):
+        async for data in _exactly(source, size):
+            framed = b"%x\r\n%b\r\n" % (len(data), data)
+            exchange.carry_up(len(framed))
+            await origin.send(framed)
+        if await _line(source):
+            raise BadHead("a chunk is longer than its size")
+    for _ in range(_MAX_TRAILERS):
+        if not await _line(source):
+            await origin.send(b"0\r\n\r\n")
+            return
+    raise BadHead(f"there are more than {_MAX_TRAILERS} trailers")
+
+
+async def _bring_answer(origin: Wire, client: Wire, exchange: Exchange) -> None:
+    buffered = BufferedByteReceiveStream(origin)
+    for _ in range(_MAX_INTERIM):
+        try:
+            head = parse_response(await buffered.receive_until(b"\r\n\r\n", _MAX_RESPONSE_HEAD))
+        except (BadHead, anyio.DelimiterNotFound, anyio.IncompleteRead) as error:
+            told = f"the host's answer is not HTTP: {error}"
+            raise Cut.failed(502, told, "Check that it is a web server") from None
+        forwarded = head.forwarded()
+        exchange.carry_down(len(forwarded))
+        exchange.answered = True
+        await client.send(forwarded)
+        if not head.is_interim:
+            await _pump_down(buffered, client, exchange)
+            return
+    raise Cut.failed(502, "the host gave no final answer", "Check that it is a web server")
+
+
+async def _piece(source: Wire | BufferedByteReceiveStream) -> bytes:
+    try:
+        return await source.receive(_PIECE)
+    except anyio.EndOfStream:
+        return b""
+
+
+async def _exactly(source: BufferedByteReceiveStream, size: int) -> AsyncIterator[bytes]:
+    while size > 0:
+        data = await source.receive(min(size, _PIECE))
+        size -= len(data)
+        yield data
+
+
+async def _line(source: BufferedByteReceiveStream) -> bytes:
+    try:
+        line = await source.receive_until(b"\r\n", _MAX_CHUNK_LINE)
+    except (anyio.DelimiterNotFound, anyio.IncompleteRead):
+        raise BadHead("a chunk's line is too long, or cut short") from None
+    if b"\r" in line or b"\n" in line:
+        raise BadHead("a chunk's line ends with half a line end")
+    return line
+
+
+@contextmanager
+def _one_failure() -> Iterator[None]:
+    """Lets the one reason out of a group of tasks that all ended for it."""
+    try:
+        yield
+    except ExceptionGroup as group:
+        reasons = group.subgroup(lambda error: isinstance(error, Cut | BadHead)) or group
+        raise _first(reasons) from None
+
+
+def _first(group: ExceptionGroup[Exception]) -> Exception:
+    found = group.exceptions[0]
+    return _first(found) if isinstance(found, ExceptionGroup) else found

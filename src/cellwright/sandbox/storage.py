@@ -1,0 +1,37 @@
+"""The directory that is a session's own: its layer over the project, or its private folder. Blocking."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from pathlib import Path
+
+from cellwright.sandbox.clearing import clear_directory
+from cellwright.sandbox.places import LAYER, Place
+
+__all__ = ["prepare_storage", "remove_storage"]
+
+
+def prepare_storage(place: Place) -> None:
+    """Make the directories that a place needs."""
+    if place.mode == "overlay":
+        for part in ("upper", "work"):
+            Path(place.storage, LAYER, part).mkdir(mode=0o700, parents=True, exist_ok=True)
+    elif place.mode == "private":
+        Path(place.cwd).mkdir(mode=0o700, parents=True, exist_ok=True)
+
+
+def remove_storage(directory: Path) -> None:
+    """Remove a session's own directory, whatever its code left there."""
+    try:
+        root = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return
+    try:
+        clear_directory(root)
+    finally:
+        os.close(root)
+    with contextlib.suppress(
+        OSError
+    ):  # what could not be deleted stays, in a directory that nobody else uses
+        directory.rmdir()

@@ -1,0 +1,54 @@
+"""How strong the isolation is on this machine, in words that a person can act on. Pure (``trials`` finds it out)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+__all__ = ["LOSSES", "NO_DOOR", "UNSAFE_BANNER", "Finding", "Tier", "tier_of"]
+
+Tier: TypeAlias = Literal["A", "B", "C", "none"]
+
+LOSSES: dict[Tier, tuple[str, ...]] = {
+    "A": (),
+    "B": ("the memory limit is per process, and watched for the whole tree",),
+    "C": (
+        "no private network stack: sockets are refused altogether",
+        "the memory limit is per process, and watched for the whole tree",
+        "the disk quota is watched, not hard",
+        "no multiprocessing queues or shared memory, no Deno",
+        "changing a file's mode, owner or time by its path has no effect",
+        "no overlay: sessions of agents get a folder of their own, with the project to read",
+    ),
+    "none": ("nothing confines the code: it can do whatever this user can",),
+}
+
+NO_DOOR = (
+    "the network stays closed, though the setting network opens it: its proxy needs a private network stack"
+)
+
+UNSAFE_BANNER = (
+    "UNSAFE: this session runs without a sandbox (unsafe_no_sandbox); its code can do whatever this user can"
+)
+SMALLEST_LANDLOCK = 6
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """What a trial found: the tier, what it loses, and the commands that would lift it."""
+
+    tier: Tier
+    losses: tuple[str, ...]
+    reasons: tuple[str, ...] = ()
+    """Why it is not a higher tier."""
+    remedies: tuple[str, ...] = ()
+
+
+def tier_of(*, namespaces: bool, landlock: int, seccomp: bool, cgroup: bool) -> Tier:
+    """The tier that these parts make."""
+    if not seccomp or landlock == 0:
+        return "none"
+    if namespaces:
+        return "A" if cgroup else "B"
+    # Below ABI 6 code without a pid namespace could signal the user's other processes.
+    return "C" if landlock >= SMALLEST_LANDLOCK else "none"

@@ -1,0 +1,35 @@
+"""Becomes another program, confined: ``__main__.py --confine CONTROL_FD program argument…``, with the plan on stdin.
+
+The second way into the lockdown, for kernels that are started from cold (see ``spawn`` for those that are not
+confined). The program dies with the host: the monitor watches it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+
+from cellwright_kernel import lockdown
+
+__all__ = ["main"]
+
+
+def main(argv: list[str]) -> None:
+    """Confine this process as told on standard input, then run the program."""
+    request = json.load(sys.stdin)
+    host = os.getppid()
+    # Readable once the host has ended, like the lifeline of a forked kernel.
+    lines = lockdown.Lifelines(control_fd=int(argv[0]), lifeline_fd=os.pidfd_open(host))
+    if os.getppid() != host or host != request["host"]:
+        sys.exit("the process that starts this kernel has ended")
+    lockdown.confine(request["plan"], lines, [2], request["directory"])
+    os.setsid()
+    null = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(null, 0)
+    os.close(null)
+    os.chdir(request["cwd"])
+    try:
+        os.execvp(argv[1], argv[1:])  # noqa: S606  # what this is for
+    except OSError as error:
+        sys.exit(f"{argv[1]}: {error.strerror}")

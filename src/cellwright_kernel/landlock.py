@@ -1,0 +1,75 @@
+"""Landlock: which files a process may touch, in rules that it can never loosen again."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import stat
+import struct
+from collections.abc import Sequence
+
+from cellwright_kernel.syscalls import invoke
+
+__all__ = ["READ", "READ_FILE", "SOCKETS", "WRITE", "WRITE_FILE", "abi", "restrict"]
+
+EXECUTE, WRITE_FILE_BIT, READ_FILE_BIT, READ_DIR = 1, 2, 4, 8
+MAKE_CHAR, MAKE_SOCK, MAKE_BLOCK = 64, 512, 2048
+TRUNCATE, IOCTL_DEV = 1 << 14, 1 << 15
+# The bits that each ABI added: moving between directories, truncating, ioctl on devices.
+FILE_BITS = {1: 0x1FFF, 2: 0x3FFF, 3: 0x7FFF, 4: 0x7FFF, 5: 0xFFFF}
+ON_A_FILE = EXECUTE | WRITE_FILE_BIT | READ_FILE_BIT | TRUNCATE | IOCTL_DEV
+TCP = 3
+SCOPES = 3  # abstract unix sockets and signals
+
+READ = EXECUTE | READ_FILE_BIT | READ_DIR
+READ_FILE = READ_FILE_BIT
+WRITE_FILE = READ_FILE_BIT | WRITE_FILE_BIT
+WRITE = 0xFFFF & ~(MAKE_CHAR | MAKE_BLOCK | IOCTL_DEV)
+SOCKETS = READ_FILE_BIT | READ_DIR | MAKE_SOCK
+"""A directory in which sockets can be made, and nothing else: no file to fill it, no link to lead elsewhere."""
+
+_NET_ABI, _SCOPE_ABI = 4, 6
+
+
+def abi() -> int:
+    """The version of Landlock here; 0 where there is none."""
+    try:
+        return invoke("landlock_create_ruleset", None, 0, 1)
+    except OSError:
+        return 0
+
+
+def restrict(rules: Sequence[tuple[str, int]], *, tcp: bool) -> None:
+    """Allow what the rules name, by path and rights, and nothing else; paths that are missing are left out.
+
+    With ``tcp`` connections stay possible, because a network namespace already keeps them inside.
+    """
+    version = abi()
+    if version == 0:
+        raise OSError("this kernel has no Landlock")
+    handled = FILE_BITS[min(version, max(FILE_BITS))]
+    net = TCP if not tcp and version >= _NET_ABI else 0
+    scopes = SCOPES if version >= _SCOPE_ABI else 0
+    size = 24 if version >= _SCOPE_ABI else 16 if version >= _NET_ABI else 8
+    attributes = ctypes.create_string_buffer(struct.pack("QQQ", handled, net, scopes), 24)
+    ruleset = invoke("landlock_create_ruleset", attributes, size, 0)
+    try:
+        for path, rights in rules:
+            _allow(ruleset, path, rights & handled)
+        invoke("landlock_restrict_self", ruleset, 0)
+    finally:
+        os.close(ruleset)
+
+
+def _allow(ruleset: int, path: str, rights: int) -> None:
+    try:
+        fd = os.open(path, os.O_PATH | os.O_CLOEXEC)
+    except OSError:
+        return
+    try:
+        if not stat.S_ISDIR(os.fstat(fd).st_mode):
+            rights &= ON_A_FILE
+        rule = ctypes.create_string_buffer(struct.pack("=Qi", rights, fd), 12)
+        invoke("landlock_add_rule", ruleset, 1, rule, 0)
+    finally:
+        os.close(fd)

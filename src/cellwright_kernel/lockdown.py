@@ -1,0 +1,233 @@
+"""Confines a forked child before any of a session's code runs: the order of the steps, and nothing about what is
+allowed (that is the plan, decided in ``cellwright.sandbox``).
+
+With namespaces three processes come of one: the monitor, which is what the fork server forked; the first process of
+the new pid namespace; and the kernel. Without them (tier C) there are two: a supervisor and the kernel. ``confine``
+returns in the kernel only.
+"""
+
+from __future__ import annotations
+
+import os
+import resource
+import signal
+import socket
+import sys
+import traceback
+from dataclasses import dataclass
+from typing import Any
+
+from cellwright_kernel import box, bridge, descendants, landlock, namespaces, reaper, seccomp
+from cellwright_kernel.syscalls import invoke, prctl
+
+__all__ = ["Lifelines", "confine", "lock", "set_limits"]
+
+PR_SET_PDEATHSIG, PR_SET_DUMPABLE, PR_SET_NAME = 1, 4, 15
+FAILED = 70
+STDERR = 2
+# Thread stacks and the heaps of ipykernel's own threads count against the same limit as the user's data.
+OWN_DATA_BYTES = 192 << 20
+CPU_GRACE_S = 5
+LAST_FD = (1 << 32) - 1
+
+
+@dataclass(frozen=True)
+class Lifelines:
+    """The descriptors that stay with the monitor."""
+
+    control_fd: int
+    lifeline_fd: int
+
+
+def confine(plan: dict[str, Any], lines: Lifelines, keep: list[int], directory: str) -> None:
+    """Lock this process up as the plan says; ``keep`` are the kernel's own descriptors, ``directory`` its sockets'."""
+    try:
+        if plan["namespaces"]:
+            _enter_box(plan, lines, keep, directory)
+        else:
+            _stay_outside(plan, lines, keep)
+    except BaseException:  # noqa: BLE001  # boundary: this child ends here, with its reason on stderr
+        # Nobody above may go on in a child that is confined only in part.
+        sys.stderr = sys.__stderr__
+        os.dup2(keep[0], 2)
+        traceback.print_exc()
+        if sys.stderr is not None:
+            sys.stderr.flush()
+        os._exit(FAILED)
+
+
+def _enter_box(plan: dict[str, Any], lines: Lifelines, keep: list[int], directory: str) -> None:
+    os.setsid()
+    own_root = f"{directory}/root"
+    os.makedirs(own_root, exist_ok=True)  # noqa: PTH103  # strings throughout, as in box
+    owner = namespaces.leave_machine(network=plan["network"])
+    namespaces.make_private()
+    if not plan["network"]:
+        namespaces.bring_up_loopback()
+    socket.sethostname(plan["hostname"])
+    _give_to(owner, directory)
+    sockets = {"kind": "bind", "from": directory, "at": plan["sockets"], "write": True}
+    built = box.build(own_root, plan, owner)
+    built.furnish([sockets])
+    status_read, status_write = os.pipe2(os.O_CLOEXEC)
+    outside, inside = socket.socketpair()
+    namespaces.leave_processes()
+    first = os.fork()
+    if first:
+        inside.close()
+        for fd in (status_write, *(fd for fd in keep if fd > STDERR)):
+            os.close(fd)
+        _monitor(built, first, status_read, outside, lines)
+    outside.close()
+    prctl(PR_SET_PDEATHSIG, signal.SIGKILL, what="parent death signal")
+    for fd in (lines.control_fd, lines.lifeline_fd, status_read):
+        os.close(fd)
+    namespaces.unshare_mounts()
+    namespaces.enter_root(own_root)
+    _meet(inside)
+    if plan.get("proxy"):
+        _start_relay(plan["proxy"], owner)
+    kernel = os.fork()
+    if kernel:
+        _reap(kernel, status_write, owner)
+    os.close(status_write)
+    lock(plan, owner, keep)
+
+
+def _monitor(built: box.Box, first: int, status_read: int, line: socket.socket, lines: Lifelines) -> None:
+    if not line.recv(1):
+        os._exit(FAILED)
+    # While it waits for us: later it can no longer be looked into.
+    namespace = os.open(f"/proc/{first}/ns/mnt", os.O_RDONLY | os.O_CLOEXEC)
+    line.send(b"G")
+    line.close()
+
+    def change(request: dict[str, Any]) -> None:
+        built.refurnish(namespace, request["mounts"], request["drop"])
+
+    reaper.monitor(first, status_read, lines.control_fd, lines.lifeline_fd, change)
+
+
+def _meet(line: socket.socket) -> None:
+    with line:
+        line.send(b"E")
+        if not line.recv(1):
+            os._exit(FAILED)
+
+
+def _start_relay(proxy: dict[str, Any], owner: tuple[int, int]) -> None:
+    """Carry what code sends to its proxy's port to the proxy's socket, which is out of its sight before it runs."""
+    listener = bridge.open_listener(proxy["port"])
+    target = os.open(proxy["socket"], os.O_PATH | os.O_CLOEXEC)
+    if os.fork():
+        listener.close()
+        os.close(target)
+        return
+    try:
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            signal.signal(number, signal.SIG_IGN)
+        _close_all_but([listener.fileno(), target])
+        namespaces.drop_powers(*owner)
+        # Like the reaper: not confined as the kernel is, so the kernel may not look into it.
+        prctl(PR_SET_DUMPABLE, 0, what="dumpable")
+        namespaces.no_new_privileges()
+        bridge.relay(listener, f"/proc/self/fd/{target}")
+    finally:
+        os._exit(0)
+
+
+def _reap(kernel: int, status_fd: int, owner: tuple[int, int]) -> None:
+    _close_all_but([status_fd])
+    namespaces.drop_powers(*owner)
+    # The kernel may not look into the one process here that is not confined as it is.
+    prctl(PR_SET_DUMPABLE, 0, what="dumpable")
+    namespaces.no_new_privileges()
+    reaper.reap(kernel, status_fd)
+
+
+def _stay_outside(plan: dict[str, Any], lines: Lifelines, keep: list[int]) -> None:
+    os.setsid()
+    descendants.become_subreaper()
+    owner = (os.getuid(), os.getgid())
+    if owner[0] == 0:
+        owner = (namespaces.FIRST_UID + os.getpid(),) * 2
+        for path in plan["owned"]:
+            _give_to(owner, path)
+    supervisor = os.getpid()
+    kernel = os.fork()
+    if kernel:
+        for fd in (*(fd for fd in keep if fd > STDERR), lines.control_fd):
+            os.close(fd)
+        reaper.watch_tree(kernel, lines.lifeline_fd, lambda: _end_below(supervisor))
+    prctl(PR_SET_PDEATHSIG, signal.SIGKILL, what="parent death signal")
+    lock(plan, owner, keep)
+
+
+def _end_below(pid: int) -> None:
+    while below := descendants.children_of(pid):
+        for child in below:
+            descendants.kill_tree(child)
+        for child in below:
+            os.waitpid(child, 0)
+
+
+def _give_to(owner: tuple[int, int], directory: str) -> None:
+    """Let the kernel's user make its sockets; only root can and need do that."""
+    if os.geteuid() == 0 and owner[0] != 0:
+        os.chown(directory, *owner)
+        for name in os.listdir(directory):  # noqa: PTH208  # names only
+            os.chown(f"{directory}/{name}", *owner, follow_symlinks=False)
+
+
+def lock(plan: dict[str, Any], owner: tuple[int, int], keep: list[int]) -> None:
+    """The last steps, in the process that will run the session's code: descriptors, user, rights, limits, calls."""
+    _close_all_but(keep)
+    os.environ.clear()
+    os.environ.update(plan["environment"])
+    os.umask(0o022)
+    set_limits(plan["limits"])
+    namespaces.drop_powers(*owner)
+    namespaces.no_new_privileges()
+    rules = [(path, getattr(landlock, kind)) for kind, paths in plan["rules"].items() for path in paths]
+    landlock.restrict(rules, tcp=plan["namespaces"])
+    seccomp.install(local_network=plan["namespaces"])
+
+
+def set_limits(limits: dict[str, int | None]) -> None:
+    """Limits that the kernel keeps for each process."""
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    memory = limits["memory"]
+    if memory is not None:
+        data = _data_bytes() + OWN_DATA_BYTES + memory
+        resource.setrlimit(resource.RLIMIT_DATA, (data, data))
+    for name, number in (
+        ("processes", resource.RLIMIT_NPROC),
+        ("files", resource.RLIMIT_NOFILE),
+        ("file_bytes", resource.RLIMIT_FSIZE),
+        ("cpu_seconds", resource.RLIMIT_CPU),
+    ):
+        value = limits[name]
+        if value is not None:
+            hard = resource.getrlimit(number)[1]
+            value = value if hard == resource.RLIM_INFINITY else min(value, hard)
+            # Processor time is told with a signal that says why, before one that does not.
+            slack = CPU_GRACE_S if name == "cpu_seconds" and hard == resource.RLIM_INFINITY else 0
+            resource.setrlimit(number, (value, value + slack))
+
+
+def _data_bytes() -> int:
+    """What this process already holds, most of it shared with its siblings."""
+    with open("/proc/self/status", "rb") as file:  # noqa: PTH123  # quick
+        for line in file:
+            if line.startswith(b"VmData:"):
+                return int(line.split()[1]) * 1024
+    return 0
+
+
+def _close_all_but(keep: list[int]) -> None:
+    start = 3
+    for fd in sorted(fd for fd in keep if fd >= start):
+        if fd > start:
+            invoke("close_range", start, fd - 1, 0)
+        start = fd + 1
+    invoke("close_range", start, LAST_FD, 0)

@@ -1,0 +1,178 @@
+"""Mounts as values: made out of sight, shaped, then put in place. Knows no policy (the plan says what to mount).
+
+Everything is made where the whole machine is visible and put in place where hardly anything is: a detached mount
+survives the change of mount namespace in between.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+import stat
+import struct
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from cellwright_kernel.syscalls import invoke, libc, unmount
+
+__all__ = ["Mount", "attach", "identity_map", "make", "make_place", "make_tmpfs"]
+
+AT_FDCWD = -100
+AT_EMPTY_PATH = 0x1000
+AT_RECURSIVE = 0x8000
+OPEN_TREE_CLONE = 1
+OPEN_TREE_CLOEXEC = os.O_CLOEXEC
+MOVE_MOUNT_F_EMPTY_PATH = 4
+ATTR_RDONLY, ATTR_NOSUID, ATTR_NODEV, ATTR_NOEXEC = 1, 2, 4, 8
+ATTR_IDMAP = 0x100000
+FSOPEN_CLOEXEC = FSMOUNT_CLOEXEC = 1
+SET_FLAG, SET_STRING, CREATE = 0, 1, 6
+CLONE_NEWUSER = 0x10000000
+STRANGER = 0x0FFFFFFF
+
+Owner = tuple[int, int]
+
+
+class Mount:
+    """A mount that is nowhere yet, and the path at which it is meant to be."""
+
+    def __init__(self, fd: int, at: str, *, directory: bool = True) -> None:
+        self.fd = fd
+        self.at = at
+        self.directory = directory
+
+
+def make(entry: dict[str, Any], *, gate: str, stage: str, owner: Owner) -> Mount:
+    """Make what one entry of a plan describes; ``owner`` is whom files of the session's own are to belong to."""
+    kind, at = entry["kind"], entry["at"]
+    if kind == "bind":
+        return _bind(entry, owner)
+    if kind == "gate":
+        # Whatever is mounted in this directory is writable as far as Landlock is concerned.
+        fd = _clone(gate)
+        _set_attributes(fd, ATTR_RDONLY | ATTR_NOSUID | ATTR_NODEV)
+        return Mount(fd, at)
+    if kind == "tmpfs":
+        return Mount(make_tmpfs(entry["bytes"], entry["inodes"], owner=owner, write=entry["write"]), at)
+    if kind == "overlay":
+        return _overlay(entry, owner, stage)
+    raise ValueError(f"unknown kind of mount {kind!r}")
+
+
+def attach(mount: Mount) -> None:
+    """Put a mount in its place, which must be there."""
+    try:
+        invoke("move_mount", mount.fd, b"", AT_FDCWD, os.fsencode(mount.at), MOVE_MOUNT_F_EMPTY_PATH)
+    finally:
+        os.close(mount.fd)
+
+
+def make_place(path: str, *, directory: bool) -> None:
+    """Make something to mount on, with the directories above it."""
+    if os.path.lexists(path):
+        return
+    os.makedirs(path if directory else os.path.dirname(path), mode=0o755, exist_ok=True)  # noqa: PTH103, PTH120
+    if not directory:
+        os.close(os.open(path, os.O_CREAT | os.O_WRONLY | os.O_CLOEXEC, 0o444))
+
+
+def make_tmpfs(size: int, inodes: int, *, owner: Owner | None, write: bool = True, mode: str = "0755") -> int:
+    """A file system in memory with hard limits."""
+    options = {"size": str(size), "nr_inodes": str(inodes), "mode": mode}
+    if owner is not None:
+        options |= {"uid": str(owner[0]), "gid": str(owner[1])}
+    return _create("tmpfs", options, ATTR_NOSUID | ATTR_NODEV | (0 if write else ATTR_RDONLY))
+
+
+def _bind(entry: dict[str, Any], owner: Owner | None) -> Mount:
+    source, attributes = entry["from"], ATTR_NOSUID
+    if not entry.get("device"):
+        attributes |= ATTR_NODEV
+    if not entry["write"]:
+        attributes |= ATTR_RDONLY
+    fd = _clone(source)
+    status = os.fstat(fd)
+    _shape(fd, attributes, owner if entry.get("own") else None, status)
+    return Mount(fd, entry["at"], directory=stat.S_ISDIR(status.st_mode))
+
+
+def _clone(source: str) -> int:
+    flags = OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_RECURSIVE
+    return invoke("open_tree", AT_FDCWD, os.fsencode(source), flags)
+
+
+def _shape(fd: int, attributes: int, owner: Owner | None, status: os.stat_result) -> None:
+    _set_attributes(fd, attributes, depth=AT_RECURSIVE)
+    if owner is not None and (status.st_uid, status.st_gid) != owner:
+        with identity_map((status.st_uid, status.st_gid), owner) as map_fd:
+            # Only of this one mount: what is mounted below a project keeps its owners.
+            _set_attributes(fd, ATTR_IDMAP, map_fd=map_fd)
+
+
+def _set_attributes(fd: int, attributes: int, *, depth: int = 0, map_fd: int = 0) -> None:
+    packed = ctypes.create_string_buffer(struct.pack("QQQQ", attributes, 0, 0, map_fd), 32)
+    invoke("mount_setattr", fd, b"", AT_EMPTY_PATH | depth, packed, 32)
+
+
+@contextlib.contextmanager
+def identity_map(on_disk: Owner, seen_as: Owner) -> Iterator[int]:
+    """A user namespace in which files of one owner are another's; for whoever may change owners anyway."""
+    ready_read, ready_write = os.pipe()
+    done_read, done_write = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        os.close(done_write)
+        os.write(ready_write, b"1" if libc.unshare(CLONE_NEWUSER) == 0 else b"0")
+        os.read(done_read, 1)
+        os._exit(0)
+    os.close(done_read)
+    os.close(ready_write)
+    try:
+        if os.read(ready_read, 1) != b"1":
+            raise PermissionError("a user namespace for changing owners was refused")
+        for name, disk, seen in (("uid", on_disk[0], seen_as[0]), ("gid", on_disk[1], seen_as[1])):
+            # The second line is for what root itself makes in an overlay's work directory.
+            Path(f"/proc/{pid}/{name}_map").write_text(f"{disk} {seen} 1\n{STRANGER} 0 1\n")
+        fd = os.open(f"/proc/{pid}/ns/user", os.O_RDONLY | os.O_CLOEXEC)
+    finally:
+        os.close(ready_read)
+        os.close(done_write)
+        os.waitpid(pid, 0)
+    try:
+        yield fd
+    finally:
+        os.close(fd)
+
+
+def _overlay(entry: dict[str, Any], owner: Owner | None, stage: str) -> Mount:
+    """The project as it is, with every write in the session's own layer."""
+    lower, layer = f"{stage}/lower", f"{stage}/layer"
+    # An overlay takes paths, so its parts are mounted for a moment, with owners as the session is to see them.
+    parts = [
+        {"kind": "bind", "from": entry["lower"], "at": lower, "write": False, "own": True},
+        {"kind": "bind", "from": entry["layer"], "at": layer, "write": True, "own": True},
+    ]
+    with contextlib.ExitStack() as stack:
+        for part in parts:
+            make_place(part["at"], directory=True)
+            attach(_bind(part, owner))
+            stack.callback(unmount, part["at"])
+        options = {"lowerdir": lower, "upperdir": f"{layer}/upper", "workdir": f"{layer}/work"}
+        # Without root's attributes an overlay keeps its notes in the user's own.
+        flags = () if os.getuid() == 0 else ("userxattr",)
+        return Mount(_create("overlay", options, ATTR_NOSUID | ATTR_NODEV, flags), entry["at"])
+
+
+def _create(kind: str, options: dict[str, str], attributes: int, flags: Sequence[str] = ()) -> int:
+    context = invoke("fsopen", os.fsencode(kind), FSOPEN_CLOEXEC)
+    try:
+        for name in flags:
+            invoke("fsconfig", context, SET_FLAG, os.fsencode(name), None, 0)
+        for name, value in options.items():
+            invoke("fsconfig", context, SET_STRING, os.fsencode(name), os.fsencode(value), 0)
+        invoke("fsconfig", context, CREATE, None, None, 0)
+        return invoke("fsmount", context, FSMOUNT_CLOEXEC, attributes)
+    finally:
+        os.close(context)

@@ -1,0 +1,136 @@
+"""What an agent is told about the box that its code runs in, and what it may change there."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import anyio
+import pytest
+from tests.engine.conftest import end_host, open_at
+from tests.mcp.conftest import ask, connected, new_session, read, refused, running
+from tests.sandbox.test_packages import make_wheel
+
+from cellwright import Engine
+from cellwright.engine import Event
+from cellwright.mcp import Face
+from mcp import Client
+
+pytestmark = [pytest.mark.anyio, pytest.mark.timeout(120)]
+
+
+@pytest.fixture(scope="module")
+async def boxed(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Engine]:
+    root = tmp_path_factory.mktemp("surroundings")
+    (root / "project").mkdir()
+    (root / "project" / "pyproject.toml").touch()
+    options = {"network": "allow", "network_allow": ["127.0.0.3"], "approved_packages": ["small-tool"]}
+    async with open_at(root / "project", storage=root / "state", **options) as engine:
+        yield engine
+    end_host(root / "state")
+
+
+@pytest.fixture
+async def client(boxed: Engine) -> AsyncIterator[Client]:
+    async with running(Face(boxed)) as face, connected(face) as client:
+        yield client
+
+
+async def resource(client: Client, session: str, view: str) -> dict[str, object]:
+    found = await client.read_resource(f"notebook://session/{session}/{view}")
+    return dict(json.loads(found.contents[0].text))  # type: ignore[union-attr]  # text, as it says
+
+
+async def test_creating_tells_where_the_code_works_and_how_well_it_is_confined(
+    client: Client, boxed: Engine
+) -> None:
+    created = await ask(client, "notebook_create", name="told")
+    assert created["mode"] == "overlay"
+    assert created["cwd"] == str(boxed.settings.root / "notebooks")
+    assert created["tier"] in {"A", "B", "C"}
+    assert Path(created["interpreter"]).exists()
+    assert created["network"] == "allow"
+    state = await resource(client, created["session_id"], "state")
+    for name in ("mode", "cwd", "tier", "interpreter", "network"):
+        assert state[name] == created[name], name
+    (listed,) = [
+        one
+        for one in (await ask(client, "notebook_list"))["sessions"]
+        if one["session_id"] == created["session_id"]
+    ]
+    assert listed["tier"] == created["tier"]
+
+
+async def test_without_a_project_an_agents_session_gets_a_folder_of_its_own(tmp_path: Path) -> None:
+    async with open_at(tmp_path) as engine, running(Face(engine)) as face, connected(face) as client:
+        created = await ask(client, "notebook_create", name="alone")
+        assert created["mode"] == "private"
+        assert created["cwd"].startswith(str(tmp_path / "state"))
+        assert "banner" not in created
+    end_host(tmp_path / "state")
+
+
+async def test_every_reply_of_an_unconfined_engine_begins_with_the_banner(tmp_path: Path) -> None:
+    async with (
+        open_at(tmp_path, unsafe_no_sandbox=True) as engine,
+        running(Face(engine)) as face,
+        connected(face) as client,
+    ):
+        created = await ask(client, "notebook_create", name="open")
+        assert created["banner"].startswith("UNSAFE")
+        session = created["session_id"]
+        assert (await read(client, "scratch_run", session_id=session, code="1")).startswith("UNSAFE")
+        as_json = await ask(client, "scratch_run", session_id=session, code="1", response_format="json")
+        assert as_json["banner"].startswith("UNSAFE")
+        assert (await ask(client, "notebook_list"))["banner"].startswith("UNSAFE")
+        assert (await resource(client, session, "state"))["banner"]
+    end_host(tmp_path / "state")
+
+
+async def test_a_tool_installs_what_is_approved_and_refuses_the_rest(
+    client: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make_wheel(tmp_path, "small-tool", "1.0")
+    monkeypatch.setenv("UV_FIND_LINKS", str(tmp_path))
+    monkeypatch.setenv("UV_NO_INDEX", "1")
+    session = await new_session(client)
+    told = await refused(client, "package_install", session_id=session, packages=["smalltool2"])
+    assert "small-tool" in told
+    done = await ask(client, "package_install", session_id=session, packages=["small-tool", "json"])
+    assert (done["installed"], done["already_there"]) == (["small-tool==1.0"], ["json"])
+    text = await read(client, "scratch_run", session_id=session, code="import small_tool; small_tool.version")
+    assert "'1.0'" in text
+    assert (await resource(client, session, "state"))["packages"] == ["small-tool==1.0"]
+
+
+async def test_requests_to_the_network_can_be_read(client: Client, boxed: Engine) -> None:
+    session = await new_session(client)
+    code = "import urllib.request\nurllib.request.urlopen('http://127.0.0.9/')"
+    with boxed.subscribe(session) as events, anyio.fail_after(30):
+        assert "network_allow" in await read(client, "scratch_run", session_id=session, code=code)
+        async for event in events:
+            if isinstance(event, Event) and event.kind == "notebook.network.request":
+                break
+    found = await resource(client, session, "network")
+    (request,) = found["requests"]  # type: ignore[misc]  # a list
+    assert (request["host"], request["port"], request["verdict"]) == ("127.0.0.9", 80, "refused")
+    assert request["execution"]
+
+
+async def test_a_reply_tells_what_code_left_and_an_overlay_is_applied_by_a_tool(
+    client: Client, boxed: Engine
+) -> None:
+    session = await new_session(client)
+    code = "open('left.txt', 'w').write('hello')"
+    text = await read(client, "scratch_run", session_id=session, code=code)
+    assert "files: notebooks/left.txt 5 B (in " in text
+    told = await ask(client, "scratch_run", session_id=session, code=code, response_format="json")
+    (file,) = told["files"]
+    assert (file["path"], file["type"], file["size"]) == ("notebooks/left.txt", "file", 5)
+    assert Path(told["files_in"], file["path"]).read_text() == "hello"
+    listed = await ask(client, "session_files", session_id=session)
+    assert [one["path"] for one in listed["files"]] == ["notebooks/left.txt"]
+    assert "+hello" in (await ask(client, "session_files", session_id=session, action="diff"))["diff"]
+    await ask(client, "session_files", session_id=session, action="apply")
+    assert (boxed.settings.root / "notebooks" / "left.txt").read_text() == "hello"

@@ -1,0 +1,174 @@
+"""The second half of the table: the kernel's own interfaces, and using up what is shared."""
+
+from __future__ import annotations
+
+from .attempts import FILES, LIBC, NETWORK, PROCESSES, Attempt, _call
+
+__all__ = ["ATTEMPTS"]
+
+KERNEL = (
+    Attempt(
+        "make a user namespace",
+        LIBC
+        + "pid = os.fork()\nif pid == 0: os._exit(0 if libc.unshare(0x10000000) == 0 else 1)\nprint('ESCAPED' if os.waitpid(pid, 0)[1] == 0 else '')",
+        "said",
+    ),
+    Attempt(
+        "make a user namespace by clone",
+        LIBC
+        + "import sys\nnr = 56 if os.uname().machine == 'x86_64' else 220\npid = libc.syscall(nr, 0x10000000 | 17, 0, 0, 0, 0)\nif pid == 0: os._exit(0)\nprint('ESCAPED' if pid > 0 else '')",
+        "said",
+    ),
+    Attempt(
+        "mount", _call("libc.mount(b'none', W['outside'].encode(), b'tmpfs', 0, None)"), "said", root=True
+    ),
+    Attempt("open a new mount", _call("libc.syscall(428, -100, b'/', 1)"), "said", root=True),
+    Attempt("change the root", "import os; os.chroot('/'); print('ESCAPED')", "said", root=True),
+    Attempt(
+        "enter another namespace",
+        LIBC + "print('ESCAPED' if libc.setns(os.open(f\"/proc/{W['victim']}/ns/uts\", 0), 0) == 0 else '')",
+        "said",
+        root=True,
+    ),
+    Attempt("become root", "import os; os.setuid(0); print('ESCAPED')", "said", root=True),
+    Attempt(
+        "keep capabilities",
+        "import re; print('ESCAPED' if int(re.search(r'CapEff:\\s*(\\w+)', open('/proc/self/status').read())[1], 16) else '')",
+        "said",
+        root=True,
+    ),
+    Attempt(
+        "gain rights by running a program",
+        "print('ESCAPED' if 'NoNewPrivs:\\t0' in open('/proc/self/status').read() else '')",
+        "said",
+    ),
+    Attempt(
+        "open the core pattern",
+        "open('/proc/sys/kernel/core_pattern', 'r+'); print('ESCAPED')",
+        "said",
+        root=True,
+    ),
+    Attempt(
+        "read the kernel's log device",
+        "import os; os.open('/dev/kmsg', 0); print('ESCAPED')",
+        "said",
+        root=True,
+    ),
+    Attempt("read the kernel's log by call", _call("libc.klogctl(10, 0, 0)"), "said", root=True),
+    Attempt(
+        "open a device of the machine",
+        "import os; os.open(next(d for d in ('/dev/console', '/dev/tty0', '/dev/mem') if os.path.exists(d)), os.O_WRONLY | os.O_NOCTTY); print('ESCAPED')",
+        "said",
+        root=True,
+    ),
+    Attempt(
+        "make a device",
+        "import os; os.mknod('planted', 0o60600, os.makedev(7, 0)); print('ESCAPED')",
+        "said",
+        root=True,
+    ),
+    Attempt(
+        "see the machine's devices", "import os; print('ESCAPED' if os.listdir('/sys/block') else '')", "said"
+    ),
+    Attempt(
+        "add a key",
+        LIBC
+        + "nr = 248 if os.uname().machine == 'x86_64' else 217\nprint('ESCAPED' if libc.syscall(nr, b'user', b'k', b'v', 1, -3) >= 0 else '')",
+        "said",
+    ),
+    Attempt(
+        "set up io_uring",
+        LIBC + "print('ESCAPED' if libc.syscall(425, 4, ctypes.create_string_buffer(120)) >= 0 else '')",
+        "said",
+    ),
+    Attempt(
+        "load a BPF map",
+        LIBC
+        + "import struct\nnr = 321 if os.uname().machine == 'x86_64' else 280\nprint('ESCAPED' if libc.syscall(nr, 0, ctypes.create_string_buffer(struct.pack('IIIII', 2, 4, 8, 1, 0), 72), 72) >= 0 else '')",
+        "said",
+        root=True,
+    ),
+    Attempt(
+        "open a file by handle",
+        LIBC
+        + "import struct\nnr = 303 if os.uname().machine == 'x86_64' else 264\nh = ctypes.create_string_buffer(struct.pack('Ii', 128, 0), 136); m = ctypes.c_int()\nr = libc.syscall(nr, -100, W['secret'].encode(), h, ctypes.byref(m), 0)\nprint('ESCAPED' if r >= 0 else '')",
+        "said",
+    ),
+    Attempt(
+        "disable address randomisation",
+        LIBC
+        + "old = libc.personality(0xffffffff)\nr = libc.personality(0x0040000)\nprint('ESCAPED' if r >= 0 else '')\nlibc.personality(old)",
+        "said",
+    ),
+    Attempt(
+        "set the host name",
+        "import socket; socket.sethostname(socket.gethostname()); print('ESCAPED')",
+        "said",
+        root=True,
+    ),
+    Attempt(
+        "raise the priority",
+        "import os; os.setpriority(os.PRIO_PROCESS, 0, -5); print('ESCAPED'); os.setpriority(os.PRIO_PROCESS, 0, 0)",
+        "said",
+        root=True,
+    ),
+)
+
+RESOURCES = (
+    Attempt("use memory in one process", "x = b'x' * (1200 << 20)\nprint('ESCAPED', len(x))\ndel x", "said"),
+    Attempt(
+        "use memory in many processes",
+        "import os, time\nfor _ in range(7):\n    if os.fork() == 0:\n        x = b'x' * (180 << 20); time.sleep(4); os._exit(0)\ntime.sleep(4)\nprint('ESCAPED')",
+        "said",
+    ),
+    Attempt(
+        "use memory in a memory file",
+        LIBC
+        + "fd = os.memfd_create('x')\nfor _ in range(80): os.write(fd, b'x' * (10 << 20))\nprint('ESCAPED')\nos.close(fd)",
+        "said",
+    ),
+    Attempt(
+        "use shared memory",
+        "import mmap, time\nm = mmap.mmap(-1, 900 << 20)\nfor i in range(0, len(m), 1 << 20): m[i:i + (1 << 20)] = b'x' * (1 << 20)\ntime.sleep(2)\nprint('ESCAPED')\nm.close()",
+        "said",
+    ),
+    Attempt(
+        "use System V shared memory",
+        LIBC
+        + "r = libc.shmget(0, 900 << 20, 0o1600)\nprint('ESCAPED' if r >= 0 else '')\nlibc.shmctl(r, 0, None)",
+        "said",
+    ),
+    Attempt(
+        "fill /dev/shm",
+        "import os\nwith open('/dev/shm/cw-fill', 'wb') as f:\n    for _ in range(40): f.write(b'x' * (10 << 20))\nprint('ESCAPED')\nos.unlink('/dev/shm/cw-fill')",
+        "said",
+    ),
+    Attempt(
+        "fill the temporary directory",
+        "import os, tempfile, time\nd = tempfile.mkdtemp()\ntry:\n    for i in range(8): open(f'{d}/{i}', 'wb').write(b'x' * (50 << 20))\n    time.sleep(1)\n    print('ESCAPED')\nfinally:\n    import shutil; shutil.rmtree(d)",
+        "said",
+    ),
+    Attempt(
+        "fill the disk with one file",
+        "import os, time\nwith open('fill', 'wb') as f:\n    for _ in range(50): f.write(b'x' * (10 << 20))\ntime.sleep(1)\nprint('ESCAPED')",
+        "said",
+    ),
+    Attempt(
+        "fill the disk with many files",
+        "import time\nfor i in range(10): open(f'fill{i}', 'wb').write(b'x' * (50 << 20))\ntime.sleep(1)\nprint('ESCAPED')",
+        "said",
+    ),
+    Attempt(
+        "reserve the disk",
+        LIBC
+        + "r = 0\nfor i in range(8):\n    r = min(r, libc.fallocate(os.open(f'fill{i}', os.O_CREAT | os.O_RDWR, 0o600), 0, ctypes.c_long(0), ctypes.c_long(90 << 20)))\nprint('ESCAPED' if r >= 0 else '')",
+        "said",
+    ),
+    Attempt(
+        "use up the inodes",
+        "import os, time\nos.mkdir('fill-many')\nfor i in range(60_000): os.close(os.open(f'fill-many/{i}', os.O_CREAT, 0o600))\ntime.sleep(2)\nprint('ESCAPED')",
+        "said",
+    ),
+)
+
+ATTEMPTS = (*FILES, *NETWORK, *PROCESSES, *KERNEL, *RESOURCES)
