@@ -31,6 +31,7 @@ class Box:
 
     root: str
     owner: tuple[int, int]
+    offer: mounts.Offer
 
     def furnish(self, entries: list[dict[str, Any]]) -> None:
         """Mount what the entries say, each below the root."""
@@ -58,7 +59,9 @@ class Box:
             os.close(home)
 
     def _make(self, entry: dict[str, Any]) -> mounts.Mount:
-        return mounts.make(entry, gate=self.root + GATE, stage=self.root + STAGE, owner=self.owner)
+        return mounts.make(
+            entry, gate=self.root + GATE, stage=self.root + STAGE, owner=self.owner, offer=self.offer
+        )
 
     def _place_of(self, at: str, gate: str | None) -> str:
         if gate is not None and at.startswith(f"{gate}/"):
@@ -66,11 +69,11 @@ class Box:
         return self.root + at
 
 
-def build(root: str, plan: dict[str, Any], owner: tuple[int, int]) -> Box:
+def build(root: str, plan: dict[str, Any], owner: tuple[int, int], offer: mounts.Offer) -> Box:
     """Make the root: the system read-only, the interpreter, devices, and the few files that programs expect."""
     os.makedirs(root, exist_ok=True)  # noqa: PTH103  # a string throughout: paths are joined to roots here
     mounts.attach(mounts.Mount(mounts.make_tmpfs(ROOT_BYTES, ROOT_INODES, owner=None), root))
-    box = Box(root, owner)
+    box = Box(root, owner, offer)
     for target, link in plan["links"]:
         os.symlink(target, root + link)  # noqa: PTH211
     for path, content in plan["files"].items():

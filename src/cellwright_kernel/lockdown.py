@@ -15,6 +15,7 @@ import socket
 import sys
 import traceback
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from cellwright_kernel import box, bridge, descendants, landlock, namespaces, reaper, seccomp
@@ -67,7 +68,7 @@ def _enter_box(plan: dict[str, Any], lines: Lifelines, keep: list[int], director
     socket.sethostname(plan["hostname"])
     _give_to(owner, directory)
     sockets = {"kind": "bind", "from": directory, "at": plan["sockets"], "write": True}
-    built = box.build(own_root, plan, owner)
+    built = box.build(own_root, plan, owner, partial(reaper.offer, lines.control_fd))
     built.furnish([sockets])
     status_read, status_write = os.pipe2(os.O_CLOEXEC)
     outside, inside = socket.socketpair()

@@ -11,7 +11,7 @@ import ctypes
 import os
 import stat
 import struct
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +33,8 @@ CLONE_NEWUSER = 0x10000000
 STRANGER = 0x0FFFFFFF
 
 Owner = tuple[int, int]
+Offer = Callable[[int], None]
+"""Shows a directory to the host, which may fill it before anybody else sees it."""
 
 
 class Mount:
@@ -44,7 +46,7 @@ class Mount:
         self.directory = directory
 
 
-def make(entry: dict[str, Any], *, gate: str, stage: str, owner: Owner) -> Mount:
+def make(entry: dict[str, Any], *, gate: str, stage: str, owner: Owner, offer: Offer) -> Mount:
     """Make what one entry of a plan describes; ``owner`` is whom files of the session's own are to belong to."""
     kind, at = entry["kind"], entry["at"]
     if kind == "bind":
@@ -55,9 +57,12 @@ def make(entry: dict[str, Any], *, gate: str, stage: str, owner: Owner) -> Mount
         _set_attributes(fd, ATTR_RDONLY | ATTR_NOSUID | ATTR_NODEV)
         return Mount(fd, at)
     if kind == "tmpfs":
-        return Mount(make_tmpfs(entry["bytes"], entry["inodes"], owner=owner, write=entry["write"]), at)
+        fd = make_tmpfs(entry["bytes"], entry["inodes"], owner=owner, write=entry["write"])
+        if entry.get("offered"):
+            _show(fd, ".", offer)
+        return Mount(fd, at)
     if kind == "overlay":
-        return _overlay(entry, owner, stage)
+        return _overlay(entry, owner, stage, offer)
     raise ValueError(f"unknown kind of mount {kind!r}")
 
 
@@ -146,23 +151,42 @@ def identity_map(on_disk: Owner, seen_as: Owner) -> Iterator[int]:
         os.close(fd)
 
 
-def _overlay(entry: dict[str, Any], owner: Owner | None, stage: str) -> Mount:
+def _show(directory: int, name: str, offer: Offer) -> None:
+    fd = os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=directory)
+    try:
+        offer(fd)
+    finally:
+        os.close(fd)
+
+
+def _overlay(entry: dict[str, Any], owner: Owner, stage: str, offer: Offer) -> Mount:
     """The project as it is, with every write in the session's own layer."""
     lower, layer = f"{stage}/lower", f"{stage}/layer"
     # An overlay takes paths, so its parts are mounted for a moment, with owners as the session is to see them.
-    parts = [
-        {"kind": "bind", "from": entry["lower"], "at": lower, "write": False, "own": True},
-        {"kind": "bind", "from": entry["layer"], "at": layer, "write": True, "own": True},
-    ]
+    below = _bind({"from": entry["lower"], "at": lower, "write": False, "own": True}, owner)
     with contextlib.ExitStack() as stack:
-        for part in parts:
-            make_place(part["at"], directory=True)
-            attach(_bind(part, owner))
-            stack.callback(unmount, part["at"])
+        for part in (below, Mount(_layer(entry, owner, offer), layer)):
+            make_place(part.at, directory=True)
+            attach(part)
+            stack.callback(unmount, part.at)
         options = {"lowerdir": lower, "upperdir": f"{layer}/upper", "workdir": f"{layer}/work"}
         # Without root's attributes an overlay keeps its notes in the user's own.
         flags = () if os.getuid() == 0 else ("userxattr",)
         return Mount(_create("overlay", options, ATTR_NOSUID | ATTR_NODEV, flags), entry["at"])
+
+
+def _layer(entry: dict[str, Any], owner: Owner, offer: Offer) -> int:
+    """Where writes go: memory of a fixed size that the host fills and saves, or a directory on the disk."""
+    memory = entry["memory"]
+    if memory is None:
+        return _bind({"from": entry["layer"], "at": "", "write": True, "own": True}, owner).fd
+    # Two inodes are the overlay's own.
+    fd = make_tmpfs(memory["bytes"], memory["inodes"] + 2, owner=owner)
+    for name in ("upper", "work"):
+        os.mkdir(name, 0o700, dir_fd=fd)
+        os.chown(name, *owner, dir_fd=fd)
+    _show(fd, "upper", offer)
+    return fd
 
 
 def _create(kind: str, options: dict[str, str], attributes: int, flags: Sequence[str] = ()) -> int:

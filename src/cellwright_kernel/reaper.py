@@ -17,7 +17,7 @@ import struct
 from collections.abc import Callable
 from typing import Any, NoReturn
 
-__all__ = ["monitor", "reap", "watch_tree"]
+__all__ = ["monitor", "offer", "reap", "watch_tree"]
 
 PACKET_BYTES = 1 << 18
 STATUS = struct.Struct("i")
@@ -56,6 +56,17 @@ def monitor(
             if control_fd in ready and not _serve(control, change):
                 poller.unregister(control_fd)
     _end_like(_status_of(first, status_fd))
+
+
+def offer(control_fd: int, directory: int) -> None:
+    """Show the host a directory, and wait until it has put in what belongs there."""
+    control = socket.socket(fileno=control_fd)
+    try:
+        socket.send_fds(control, [json.dumps({"offer": True}).encode()], [directory])
+        if not control.recv(PACKET_BYTES):
+            raise ConnectionError("the host went away, or could not fill the working directory")
+    finally:
+        control.detach()
 
 
 def watch_tree(kernel: int, lifeline_fd: int, end_tree: Callable[[], None]) -> NoReturn:

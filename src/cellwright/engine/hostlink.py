@@ -15,7 +15,7 @@ import anyio.abc
 
 import cellwright
 from cellwright.engine.journal import Journal, Statement
-from cellwright.errors import HostLost
+from cellwright.errors import HostLost, HostStartError
 from cellwright.hosts import (
     HostConnection,
     HostPaths,
@@ -129,6 +129,15 @@ class HostLink:
         return attached
 
     async def _greet(self) -> tuple[HostConnection, protocol.Attached]:
+        try:
+            return await self._greet_once()
+        except (HostLost, HostStartError):
+            # It was about to end, and is followed by another.
+            if not await self._host_is_gone():
+                raise
+            return await self._greet_once()
+
+    async def _greet_once(self) -> tuple[HostConnection, protocol.Attached]:
         connection = await connect_or_start(self._paths)
         self._tasks.start_soon(self._follow, connection)
         return connection, await connection.call(protocol.Status(), protocol.Attached)

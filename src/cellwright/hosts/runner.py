@@ -32,7 +32,7 @@ from cellwright.hosts.protocol import (
     Started,
 )
 from cellwright.hosts.watching import Watch
-from cellwright.kernels import Exit, Kernel, Message
+from cellwright.kernels import BoxLine, Exit, Kernel, Message
 from cellwright.sandbox.exits import explain_error
 
 __all__ = ["KernelRunner"]
@@ -224,11 +224,23 @@ class KernelRunner:
             self.happened(jobs.Began(message.parent_id))
         elif message.kind == "status":
             if message.parent_id in self._budgets and b'"idle"' in message.content:
-                self.happened(jobs.WentIdle(message.parent_id))
+                self._went_idle(message.parent_id)
         elif message.kind in _OUTPUT_KINDS:
             budget = self._budgets.get(message.parent_id)
             if budget is not None and budget.admit(message.kind, message.content):
                 self._report(self.kernel_id, Output(message.parent_id, message.kind, message.content))
+
+    def _went_idle(self, execution_id: str) -> None:
+        """Let the execution end once its files are saved, so that whoever hears of its end finds them."""
+        line = self.kernel.line
+        if line is None or line.layer is None or self._tasks is None:
+            self.happened(jobs.WentIdle(execution_id))
+        else:
+            self._tasks.start_soon(self._save_then_idle, line, execution_id)
+
+    async def _save_then_idle(self, line: BoxLine, execution_id: str) -> None:
+        await line.save()
+        self.happened(jobs.WentIdle(execution_id))
 
     # The end -----------------------------------------------------------------------------------------------------
 

@@ -33,7 +33,10 @@ class Watch:
     def __init__(self, kernel: Kernel, place: Place, policy: Policy) -> None:
         self._kernel = kernel
         # Without a mount namespace temporary files lie on the disk, beside the sockets.
-        self._directories = [place.written, str(kernel.directory / "tmp")]
+        self._directories = [str(kernel.directory / "tmp")]
+        # What is in memory is limited by its size.
+        if kernel.line is None or kernel.line.layer is None:
+            self._directories.append(place.written)
         self._policy = policy
         # A folder of the person's own is not empty: what was there before is not the session's.
         self._before = _usage([place.written]) if place.mode == "direct" else _Usage()

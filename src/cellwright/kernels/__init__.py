@@ -4,7 +4,7 @@
 (``client``). Code that runs inside the kernel's process is the package ``cellwright_kernel``.
 """
 
-from cellwright.kernels.boxes import Isolation
+from cellwright.kernels.boxes import BoxLine, Isolation
 from cellwright.kernels.exits import Exit
 from cellwright.kernels.forkserver import ForkServer
 from cellwright.kernels.interpreters import Interpreter, find_project_python, prepare_interpreter
@@ -14,6 +14,7 @@ from cellwright.kernels.messages import Message
 from cellwright.kernels.processes import adopt_orphans, reap_strangers
 
 __all__ = [
+    "BoxLine",
     "Exit",
     "ForkServer",
     "Interpreter",

@@ -5,6 +5,7 @@ What is allowed stands in ``cellwright.sandbox``, how it is enforced in ``cellwr
 
 from __future__ import annotations
 
+import logging
 import os
 import socket
 import tempfile
@@ -28,12 +29,15 @@ from cellwright.sandbox.plans import (
     watched_plan,
 )
 from cellwright.sandbox.policy import Policy
+from cellwright.sandbox.quotas import MemoryLayer, memory_of
 from cellwright.sandbox.tiers import Tier
 from cellwright_kernel.bridge import proxy_environment
 
 __all__ = ["BoxLine", "Isolation"]
 
 PACKET_BYTES = 1 << 16
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +104,9 @@ class Isolation:
                 plan["mounts"].append({"kind": "bind", "from": self.packages, "at": PACKAGES, "write": False})
                 plan["rules"]["READ"].append(PACKAGES)
             if place is not None and (known or needs_own_fork(place)):
-                plan["mounts"] += place_mounts(place, readable, gate=False)
+                plan["mounts"] += place_mounts(
+                    place, readable, gate=False, memory=memory_of(self.policy, place.mode)
+                )
                 plan["rules"]["WRITE"].append(place.cwd)
                 plan["rules"]["READ"].append(place.top)
             return plan
@@ -123,7 +129,9 @@ class Isolation:
 
     def mounts(self, place: Place, readable: Sequence[str]) -> list[dict[str, Any]]:
         """What is mounted when a kernel that was confined before gets its session."""
-        return [] if needs_own_fork(place) else place_mounts(place, readable, gate=True)
+        if needs_own_fork(place):
+            return []
+        return place_mounts(place, readable, gate=True, memory=memory_of(self.policy, place.mode))
 
     def directory(self, wanted: Path) -> Path:
         """Where a kernel's sockets go: as wanted, unless its user could not get there."""
@@ -149,9 +157,13 @@ def _refuse_unreachable(paths: Sequence[str]) -> None:
 
 
 class BoxLine:
-    """Tells a kernel's monitor what its session may see. Closed with the kernel."""
+    """Tells a kernel's monitor what its session may see, and holds what it writes. Closed with the kernel."""
 
-    def __init__(self) -> None:
+    def __init__(self, saved: Path | None = None) -> None:
+        self.layer: MemoryLayer | None = None
+        """What the session writes, where that is in memory."""
+        self._saved = saved
+        self._saving = anyio.Lock()
         self._mine, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self._mine.setblocking(False)  # noqa: FBT003  # the standard library takes no name
         self._theirs: socket.socket | None = theirs
@@ -168,23 +180,74 @@ class BoxLine:
             self._theirs.close()
             self._theirs = None
 
-    def close(self) -> None:
+    def abandon(self) -> None:
+        """Let go of a line that nobody has taken up."""
         self.handed_over()
         self._mine.close()
 
-    async def settle(self, mounts: list[dict[str, Any]]) -> None:
+    async def close(self) -> None:
+        """Save what the session wrote last, and let go of everything."""
+        self.abandon()
+        with anyio.CancelScope(shield=True):
+            await self.save()
+            async with self._saving:
+                if self.layer is not None:
+                    self.layer.close()
+                    self.layer = None
+
+    async def save(self) -> None:
+        """Save what the session wrote, as far as it is in memory."""
+        async with self._saving:
+            if self.layer is not None:
+                await anyio.to_thread.run_sync(_save, self.layer)
+
+    async def settle(self, mounts: list[dict[str, Any]], saved: Path | None = None) -> None:
         """Put what a session sees into its box, and take the sockets out of its sight.
 
+        ``saved`` is the directory on disk of what it writes.
+
         Raises:
-            KernelStartError: it could not be mounted.
+            KernelStartError: it could not be mounted, or what was saved does not fit.
         """
-        request = msgspec.json.encode({"mounts": mounts, "drop": [SOCKETS]})
-        self._mine.send(request)
-        await anyio.wait_readable(self._mine)
-        answer = self._mine.recv(PACKET_BYTES)
-        reply: dict[str, Any] = msgspec.json.decode(answer) if answer else {"error": "its monitor is gone"}
+        self._saved = saved or self._saved
+        self._mine.send(msgspec.json.encode({"mounts": mounts, "drop": [SOCKETS]}))
+        reply = await self._next()
+        if reply.get("offer"):
+            reply = await self._next()
         if not reply.get("ok"):
             raise KernelStartError(
                 f"The working directory could not be shown to the kernel: {reply['error']}",
                 hint="Run `cellwright doctor` to see what this machine allows",
             )
+
+    async def furnish(self, plan: dict[str, Any]) -> None:
+        """Fill the directory of a process that is started with its place, and offers it before it runs.
+
+        Raises:
+            KernelStartError: what was saved does not fit.
+        """
+        if any(mount.get("offered") or mount.get("memory") for mount in plan.get("mounts", ())):
+            await self._next()
+
+    async def _next(self) -> dict[str, Any]:
+        """The monitor's next word; a directory that it offers is filled first."""
+        await anyio.wait_readable(self._mine)
+        answer, fds, _, _ = socket.recv_fds(self._mine, PACKET_BYTES, 1)
+        reply: dict[str, Any] = msgspec.json.decode(answer) if answer else {"error": "its monitor is gone"}
+        if reply.get("offer") and self._saved is not None:
+            self.layer = MemoryLayer(fds[0], self._saved)
+            await anyio.to_thread.run_sync(self.layer.fill)
+            self._mine.send(b"filled")
+        return reply
+
+
+def _save(layer: MemoryLayer) -> None:
+    try:
+        left_out = layer.save()
+    except (
+        OSError
+    ) as error:  # a full disk, most likely: what is in memory stays, and is tried again after the next cell
+        log.warning("files_not_saved", extra={"reason": str(error)})
+        return
+    if left_out:
+        log.warning("files_not_saved", extra={"count": left_out})

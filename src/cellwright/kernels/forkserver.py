@@ -247,7 +247,8 @@ class ForkServer:
         boxed = self.isolation is not None and self.isolation.stands_by
         connection = create_connection(directory, seen_at=SOCKETS if boxed else None)
         door = await self._open_door(directory)
-        last_words, line = LastWords(), BoxLine() if confined else None
+        saved = Path(place.written) if place is not None else None
+        last_words, line = LastWords(), BoxLine(saved) if confined else None
         ready_read, ready_write = os.pipe2(os.O_CLOEXEC)
         fds = [last_words.write_fd, ready_write, self._lifeline[0], *([line.fd] if line is not None else [])]
         request = {
@@ -261,7 +262,7 @@ class ForkServer:
             os.close(ready_read)
             last_words.close()
             if line is not None:
-                line.close()
+                line.abandon()
             if door is not None:
                 await door.close()
             shutil.rmtree(directory, ignore_errors=True)
@@ -281,7 +282,7 @@ class ForkServer:
             client=KernelClient(connection, self._context),
             directory=directory,
             started_by=started_by,
-            ready=partial(_ready_byte, ready_read),
+            ready=partial(_ready_byte, ready_read, line, confined.get("plan")),
             start_timeout_s=self._start_timeout_s,
             line=line,
             door=door,
@@ -346,7 +347,8 @@ class ForkServer:
     async def _settle(self, kernel: Kernel, launch: KernelLaunch) -> None:
         if self.isolation is None or kernel.line is None or launch.place is None:
             raise KernelStartError("A confined kernel needs a place to work in")
-        await kernel.line.settle(self.isolation.mounts(launch.place, self._readable))
+        mounts = self.isolation.mounts(launch.place, self._readable)
+        await kernel.line.settle(mounts, saved=Path(launch.place.written))
 
     def _require_alive(self) -> None:
         if self.died.is_set() or self.pid is None:
@@ -375,9 +377,11 @@ class ForkServer:
         shutil.rmtree(self._directory, ignore_errors=True)
 
 
-async def _ready_byte(fd: int) -> None:
-    """Wait until the kernel listens."""
+async def _ready_byte(fd: int, line: BoxLine | None, plan: dict[str, Any] | None) -> None:
+    """Wait until the kernel listens, and show it its files where it is started with them."""
     try:
+        if line is not None and plan is not None:
+            await line.furnish(plan)
         await anyio.wait_readable(fd)
         if not os.read(fd, 1):
             # Its end is noticed and explained by whoever watches the process.

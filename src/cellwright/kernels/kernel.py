@@ -206,7 +206,7 @@ async def tend(beginning: Beginning, *, task_status: anyio.abc.TaskStatus[Kernel
     finally:
         process.last_words.close()
         if beginning.line is not None:
-            beginning.line.close()
+            await beginning.line.close()
         if beginning.door is not None:
             await beginning.door.close()
         shutil.rmtree(beginning.directory, ignore_errors=True)
@@ -221,7 +221,11 @@ async def _bring_up(beginning: Beginning, tasks: anyio.abc.TaskGroup) -> Kernel 
     process, client = beginning.process, beginning.client
     with anyio.move_on_after(beginning.start_timeout_s) as starting:
         tasks.start_soon(_cancel_at_end, process, starting)
-        await beginning.ready()
+        try:
+            await beginning.ready()
+        except KernelStartError as error:
+            process.expect_end(error.message)
+            return None
         info = await tasks.start(client.run)
         kernel = Kernel(
             process=process,

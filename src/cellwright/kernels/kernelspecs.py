@@ -19,7 +19,6 @@ from typing import Any
 
 import anyio
 import anyio.abc
-import anyio.lowlevel
 import msgspec
 import zmq.asyncio
 from jupyter_client.kernelspec import KernelSpecManager, NoSuchKernel
@@ -134,7 +133,7 @@ class KernelspecLauncher:
         except OSError as error:
             last_words.close()
             if start.line is not None:
-                start.line.close()
+                start.line.abandon()
             raise KernelStartError(f"Kernel {self.name!r} could not be started: {error}") from error
         if process.stdin is not None and start.line is not None:
             start.line.handed_over()
@@ -142,7 +141,7 @@ class KernelspecLauncher:
                 process.stdin,
                 contextlib.suppress(BrokenPipeError),
             ):  # its end is noticed and explained elsewhere
-                process.stdin.write(start.request or b"")
+                process.stdin.write(msgspec.json.encode(start.request))
         last_words.handed_over()
         self._living.add(process.pid)
         return Beginning(
@@ -156,7 +155,7 @@ class KernelspecLauncher:
             client=KernelClient(start.connection, self._context),
             directory=launch.directory,
             started_by="spawn",
-            ready=anyio.lowlevel.checkpoint,
+            ready=start.ready,
             start_timeout_s=self._start_timeout_s,
             interrupt_by="message" if spec.interrupt_mode == "message" else "signal",
             ours=False,
@@ -194,12 +193,10 @@ class KernelspecLauncher:
             "cwd": str(launch.cwd),
             "host": os.getpid(),
         }
-        line = BoxLine()
+        line = BoxLine(Path(place.written))
         guard = Path(cellwright_kernel.__file__).with_name("__main__.py")
         command = [sys.executable, "-I", "-S", str(guard), "--confine", str(line.fd), *program]
-        return _Start(
-            command, connection, {}, Path("/"), line, msgspec.json.encode(request), depth=2 if boxed else 1
-        )
+        return _Start(command, connection, {}, Path("/"), line, request, depth=2 if boxed else 1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,8 +208,13 @@ class _Start:
     environment: Mapping[str, str]
     cwd: Path
     line: BoxLine | None = None
-    request: bytes | None = None
+    request: dict[str, Any] | None = None
     depth: int = 0
+
+    async def ready(self) -> None:
+        """Show the program its files; that it listens is seen when it answers."""
+        if self.line is not None and self.request is not None:
+            await self.line.furnish(self.request["plan"])
 
 
 def _program_paths(program: str) -> list[str]:

@@ -6,7 +6,7 @@ session's own. ``direct``: the notebook's folder itself, with the rest of the pr
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePath
 from typing import Any
@@ -85,13 +85,21 @@ def needs_own_fork(place: Place) -> bool:
     return PurePath(place.top).parent == PurePath("/")
 
 
-def place_mounts(place: Place, readable: Sequence[str], *, gate: bool) -> list[dict[str, Any]]:
-    """What to mount, in order, for a session to find itself in its place."""
+def place_mounts(
+    place: Place, readable: Sequence[str], *, gate: bool, memory: Mapping[str, int] | None
+) -> list[dict[str, Any]]:
+    """What to mount, in order, for a session to find itself in its place.
+
+    ``memory`` is the size of the file system in memory that holds what it writes; None where that is the disk.
+    """
     mounts = [*_gate(place, readable)] if gate and not needs_own_fork(place) else []
     if place.mode == "overlay":
+        layer = f"{place.storage}/{LAYER}"
         mounts.append(
-            {"kind": "overlay", "at": place.top, "lower": place.top, "layer": f"{place.storage}/{LAYER}"}
+            {"kind": "overlay", "at": place.top, "lower": place.top, "layer": layer, "memory": memory}
         )
+    elif memory is not None:
+        mounts.append({"kind": "tmpfs", "at": place.cwd, **memory, "write": True, "offered": True})
     else:
         if place.top != place.cwd:
             mounts.append(_bind(place.top, write=False))

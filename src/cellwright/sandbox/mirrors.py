@@ -1,0 +1,278 @@
+"""Makes one directory tree the same as another, again and again, copying only what changed. Blocking.
+
+The source may be written to by user code while it is read: every name is opened beneath its root without following a
+link, and no more bytes are copied than there is room for. The target is ours alone.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import secrets
+import stat
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from cellwright.sandbox.beneath import open_beneath
+from cellwright.sandbox.clearing import clear_directory
+
+__all__ = ["Mirror"]
+
+Names: TypeAlias = tuple[str, ...]
+Stamp: TypeAlias = tuple[int, int, int, int, int]
+
+# As deep as paths can usefully be; code that wants to exhaust whoever looks goes deeper.
+_MAX_DEPTH = 128
+# File systems tell time in ticks: what changed so shortly before it was copied may change again unnoticed.
+_TICKS_NS = 20_000_000
+_READ = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY
+_DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NONBLOCK
+# What an overlay notes on a directory that hides the one below it, for root and for others.
+_OPAQUE = ("trusted.overlay.opaque", "user.overlay.opaque")
+_CHUNK = 16 << 20
+_GONE = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ELOOP})
+
+
+@dataclass(slots=True)
+class Mirror:
+    """A source and its target, both open directories that somebody else closes."""
+
+    source: int
+    target: int
+    room: int
+    """The most bytes that one ``update`` copies."""
+    owner: tuple[int, int] | None = None
+    """Whom copies are to belong to, where that is not whoever copies."""
+    _known: dict[Names, Stamp] = field(default_factory=dict)
+
+    def update(self) -> int:
+        """Bring the target up to date, and tell how many entries could not be copied."""
+        return _Pass(self, self._known).run()
+
+    def assume_equal(self) -> None:
+        """Take the target to be what the source is now, so that the next update copies only what changes from here."""
+        walk = _Pass(self, {})
+        walk.act = lambda _names, _status: True
+        walk.run()
+
+
+class _Pass:
+    """One walk through the source."""
+
+    def __init__(self, mirror: Mirror, known: dict[Names, Stamp]) -> None:
+        self._mirror = mirror
+        self._before = known
+        self._now: dict[Names, Stamp] = {}
+        self._room = mirror.room
+        self._left_out = 0
+        self._first_of: dict[int, Names] = {}
+        # A copy of what changed since then is not trusted to be the last.
+        self._settled_ns = time.time_ns() - _TICKS_NS
+        self.act: Callable[[Names, os.stat_result], bool] = self._copy
+
+    def run(self) -> int:
+        ahead: list[Names] = [()]
+        while ahead:
+            for names, status in self._entries(ahead.pop()):
+                is_directory = stat.S_ISDIR(status.st_mode)
+                if is_directory and len(names) > _MAX_DEPTH:
+                    self._left_out += 1
+                elif self._take(names, status) and is_directory:
+                    ahead.append(names)
+        # What lies deepest goes first, so that its directory is empty.
+        for names in sorted(self._before.keys() - self._now.keys(), key=len, reverse=True):
+            self._remove(names)
+        self._mirror._known = self._now  # noqa: SLF001  # the other half of the same thing
+        return self._left_out
+
+    def _entries(self, names: Names) -> Iterator[tuple[Names, os.stat_result]]:
+        try:
+            descriptor = open_beneath(self._mirror.source, names, _DIRECTORY)
+        except OSError:
+            # Gone since its name was read, or closed to us: what we have of it is kept for the time being.
+            self._keep(names)
+            return
+        with _closing(descriptor), os.scandir(descriptor) as found:
+            for entry in found:
+                with contextlib.suppress(OSError):
+                    yield (*names, entry.name), entry.stat(follow_symlinks=False)
+
+    def _keep(self, names: Names) -> None:
+        """Leave what was copied from there before as it is."""
+        self._left_out += 1
+        for known, stamp in self._before.items():
+            if known[: len(names)] == names:
+                self._now[known] = stamp
+
+    def _take(self, names: Names, status: os.stat_result) -> bool:
+        """Copy what is not known to be the same; false where that could not be done."""
+        stamp = _stamp(status)
+        before = self._before.get(names)
+        if before != stamp or stat.S_ISDIR(status.st_mode):
+            try:
+                if before is not None and stat.S_IFMT(before[3]) != stat.S_IFMT(status.st_mode):
+                    self._remove(names)
+                if not self.act(names, status):
+                    return False
+            except OSError as error:
+                # What vanished in between is no loss: it is not there any more.
+                if error.errno != errno.ENOENT:
+                    self._keep(names)
+                return False
+        if status.st_nlink > 1 and stat.S_ISREG(status.st_mode):
+            self._first_of.setdefault(status.st_ino, names)
+        unsure = status.st_ctime_ns >= self._settled_ns
+        self._now[names] = (*stamp[:1], 0, *stamp[2:]) if unsure else stamp
+        return True
+
+    def _copy(self, names: Names, status: os.stat_result) -> bool:
+        mode = status.st_mode
+        if stat.S_ISDIR(mode):
+            self._make_directory(names, mode)
+        elif stat.S_ISREG(mode) and status.st_ino in self._first_of:
+            first = self._first_of[status.st_ino]
+            with self._parent(first) as (source, name), self._replacing(names) as (parent, temporary):
+                os.link(name, temporary, src_dir_fd=source, dst_dir_fd=parent, follow_symlinks=False)
+        elif stat.S_ISREG(mode):
+            self._copy_file(names)
+        elif stat.S_ISLNK(mode):
+            with _opened(self._mirror.source, names[:-1]) as directory:
+                points_to = os.readlink(names[-1], dir_fd=directory)
+            with self._replacing(names) as (parent, temporary):
+                os.symlink(points_to, temporary, dir_fd=parent)
+        elif stat.S_ISCHR(mode) and status.st_rdev == 0:
+            with self._replacing(names) as (parent, temporary):
+                os.mknod(temporary, stat.S_IFCHR, 0, dir_fd=parent)
+        else:
+            self._left_out += 1  # a pipe or a socket means nothing elsewhere
+            return False
+        return True
+
+    def _make_directory(self, names: Names, mode: int) -> None:
+        with self._parent(names) as (parent, name):
+            with contextlib.suppress(FileExistsError):
+                os.mkdir(name, dir_fd=parent)
+            descriptor = os.open(name, _DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=parent)
+        with _closing(descriptor), _opened(self._mirror.source, names) as source:
+            _copy_opaque(source, descriptor)
+            # Always open to us, whatever the code thought of it.
+            os.fchmod(descriptor, stat.S_IMODE(mode) & 0o777 | 0o700)
+            self._give(descriptor)
+
+    def _copy_file(self, names: Names) -> None:
+        source = open_beneath(self._mirror.source, names, _READ)
+        with _closing(source):
+            status = os.fstat(source)
+            if not stat.S_ISREG(status.st_mode):
+                raise FileNotFoundError(errno.ENOENT, "it was replaced meanwhile")
+            with self._replacing(names) as (parent, temporary):
+                flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+                target = os.open(temporary, flags, 0o600, dir_fd=parent)
+                with _closing(target):
+                    self._room -= _copy_data(source, target, status.st_size, self._room)
+                    os.fchmod(target, stat.S_IMODE(status.st_mode) & 0o777)
+                    self._give(target)
+                    os.utime(target, ns=(status.st_mtime_ns, status.st_mtime_ns))
+
+    def _give(self, descriptor: int) -> None:
+        if self._mirror.owner is not None:
+            os.fchown(descriptor, *self._mirror.owner)
+
+    def _remove(self, names: Names) -> None:
+        try:
+            with self._parent(names) as (parent, name):
+                _remove_entry(parent, name)
+        except OSError as error:
+            # It went with the directory that it was in, whose name something else may have by now.
+            if error.errno not in _GONE:
+                raise
+
+    @contextlib.contextmanager
+    def _parent(self, names: Names) -> Iterator[tuple[int, str]]:
+        with _opened(self._mirror.target, names[:-1]) as parent:
+            yield parent, names[-1]
+
+    @contextlib.contextmanager
+    def _replacing(self, names: Names) -> Iterator[tuple[int, str]]:
+        """A name to make the copy under, which then takes the place of the last."""
+        with self._parent(names) as (parent, name):
+            temporary = f".cellwright-{secrets.token_hex(8)}.tmp"
+            try:
+                yield parent, temporary
+                os.rename(temporary, name, src_dir_fd=parent, dst_dir_fd=parent)
+            except BaseException:
+                with contextlib.suppress(FileNotFoundError):
+                    os.unlink(temporary, dir_fd=parent)
+                raise
+
+
+def _remove_entry(parent: int, name: str) -> None:
+    try:
+        os.unlink(name, dir_fd=parent)
+    except IsADirectoryError:
+        inside = os.open(name, _DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=parent)
+        with _closing(inside):
+            clear_directory(inside)
+        os.rmdir(name, dir_fd=parent)
+
+
+def _stamp(status: os.stat_result) -> Stamp:
+    return (status.st_ino, status.st_ctime_ns, status.st_size, status.st_mode, status.st_mtime_ns)
+
+
+@contextlib.contextmanager
+def _closing(descriptor: int) -> Iterator[None]:
+    try:
+        yield
+    finally:
+        os.close(descriptor)
+
+
+@contextlib.contextmanager
+def _opened(root: int, names: Names) -> Iterator[int]:
+    descriptor = open_beneath(root, names, _DIRECTORY)
+    with _closing(descriptor):
+        yield descriptor
+
+
+def _copy_data(source: int, target: int, size: int, room: int) -> int:
+    """Copy a file's data and leave its holes; returns how much was copied."""
+    copied = offset = 0
+    while True:
+        try:
+            begin = os.lseek(source, offset, os.SEEK_DATA)
+        except OSError as error:
+            if error.errno != errno.ENXIO:
+                raise
+            break  # nothing but a hole is left
+        offset = os.lseek(source, begin, os.SEEK_HOLE)
+        while begin < offset:
+            if copied >= room:
+                raise OSError(errno.ENOSPC, "there is no more room for copies")
+            os.lseek(target, begin, os.SEEK_SET)
+            sent = os.sendfile(target, source, begin, min(_CHUNK, offset - begin, room - copied))
+            if not sent:
+                break
+            begin += sent
+            copied += sent
+    os.ftruncate(target, max(size, offset))
+    return copied
+
+
+def _copy_opaque(source: int, target: int) -> None:
+    for name in _OPAQUE:
+        try:
+            value: bytes | None = os.getxattr(source, name)
+        except OSError:
+            value = None
+        try:
+            if value is not None:
+                os.setxattr(target, name, value)
+            else:
+                os.removexattr(target, name)
+        except OSError as error:
+            if value is not None or error.errno not in (errno.ENODATA, errno.EPERM, errno.ENOTSUP):
+                raise

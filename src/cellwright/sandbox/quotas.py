@@ -1,0 +1,76 @@
+"""Keeps what a session writes within a hard quota: a file system in memory of that size, saved after every cell.
+
+No ordinary user may limit a directory on a disk, but everybody may mount memory of a fixed size in namespaces of their
+own. So the files of a kernel that lives are in memory, and in the session's own directory as they were when its last
+cell ended. Whoever holds the kernel fills, saves and closes (``kernels``). Blocking.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+
+from cellwright.errors import KernelStartError
+from cellwright.sandbox.mirrors import Mirror
+from cellwright.sandbox.policy import Mode, Policy
+
+__all__ = ["MemoryLayer", "memory_of"]
+
+MOST_IN_MEMORY = 256 << 20
+"""A larger quota lies on the disk, where it can only be watched: so much memory is not a session's to take."""
+
+# Before, memory cannot hold what an ordinary user's overlay notes on its files.
+_FIRST_WITH_USER_ATTRIBUTES = (6, 6)
+_DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+
+
+def memory_of(policy: Policy, mode: Mode) -> dict[str, int] | None:
+    """The size of the file system in memory that holds what a session writes; None where that is the disk."""
+    if mode == "direct" or policy.disk_bytes > MOST_IN_MEMORY:
+        return None
+    if mode == "overlay" and os.getuid() != 0 and _linux() < _FIRST_WITH_USER_ATTRIBUTES:
+        return None
+    return {"bytes": policy.disk_bytes, "inodes": policy.disk_files}
+
+
+class MemoryLayer:
+    """A directory in memory and the one on disk in which it is saved. Owns its descriptor of the former."""
+
+    def __init__(self, descriptor: int, saved: Path) -> None:
+        self._memory = descriptor
+        self._disk = os.open(saved, _DIRECTORY)
+        self._saved = saved
+        self._mirror = Mirror(self._memory, self._disk, room=2 * _size(descriptor))
+
+    def fill(self) -> None:
+        """Bring in what was saved.
+
+        Raises:
+            KernelStartError: it does not fit.
+        """
+        status = os.fstat(self._memory)
+        owner = (status.st_uid, status.st_gid) if os.getuid() == 0 else None
+        if Mirror(self._disk, self._memory, room=_size(self._memory), owner=owner).update():
+            raise KernelStartError(
+                f"The session's files in {self._saved} do not fit in its quota, or cannot be read",
+                hint="Raise max_session_disk or max_session_files, or delete files there",
+            )
+        self._mirror.assume_equal()
+
+    def save(self) -> int:
+        """Save what changed, and tell how many entries could not be."""
+        return self._mirror.update()
+
+    def close(self) -> None:
+        os.close(self._memory)
+        os.close(self._disk)
+
+
+def _linux() -> tuple[int, ...]:
+    return tuple(int(part) for part in re.findall(r"\d+", os.uname().release)[:2])
+
+
+def _size(descriptor: int) -> int:
+    found = os.fstatvfs(descriptor)
+    return found.f_blocks * found.f_frsize

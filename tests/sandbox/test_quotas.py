@@ -1,0 +1,139 @@
+"""What a session writes is limited hard, saved after each cell, and there again in its next kernel."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from cellwright import Engine, Execution, Session, Settings, open_engine
+from cellwright.errors import KernelStartError
+
+pytestmark = pytest.mark.anyio
+
+QUOTA = 4 << 20
+FILES = 200
+
+
+def settings(root: Path, **changes: object) -> Settings:
+    values = {
+        "root": root / "project",
+        "storage": root / "state",
+        "standby_kernels": 0,
+        "max_session_disk": QUOTA,
+        "max_session_files": FILES,
+    }
+    return Settings.model_validate({**values, **changes})
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    project = tmp_path / "project"
+    (project / ".git").mkdir(parents=True)
+    (project / "data.csv").write_text("original\n")
+    (project / "kept").mkdir()
+    (project / "kept" / "old").write_text("old")
+    return project
+
+
+@pytest.fixture
+async def engine(project: Path, tmp_path: Path) -> AsyncIterator[Engine]:
+    assert project.is_dir()
+    async with open_engine(settings(tmp_path)) as opened:
+        yield opened
+        await opened.close(stop_host=True)
+
+
+async def run(session: Session, code: str) -> Execution:
+    return await (await session.execute_code(code)).wait()
+
+
+def stored_bytes(directory: Path) -> int:
+    """What files take on the disk; those with several names once."""
+    statuses = [path.lstat() for path in directory.rglob("*") if not path.is_dir()]
+    return sum({status.st_ino: status.st_blocks * 512 for status in statuses}.values())
+
+
+@pytest.mark.parametrize("mode", ["overlay", "private"])
+async def test_a_full_quota_is_an_error_that_explains_itself_and_the_session_goes_on(
+    engine: Engine, tmp_path: Path, mode: str
+) -> None:
+    session = await engine.create("full", mode=mode)
+    full = await run(session, "for n in range(10): open(str(n), 'wb').write(b'x' * 1_000_000)")
+    assert full.state == "error"
+    assert "max_session_disk" in (full.reason or "")
+    assert stored_bytes(tmp_path / "state" / "sessions") <= QUOTA
+    after = await run(session, "import os; os.remove('0'); open('small', 'w').write('fits')")
+    assert (after.state, after.generation) == ("ok", 1)
+
+
+@pytest.mark.parametrize("mode", ["overlay", "private"])
+async def test_the_number_of_files_is_limited_too(engine: Engine, mode: str) -> None:
+    session = await engine.create("many", mode=mode)
+    many = await run(session, f"for n in range({2 * FILES}): open(f'f{{n}}', 'w').close()")
+    assert many.state == "error"
+    assert "max_session_files" in (many.reason or "")
+
+
+async def test_holes_and_names_for_one_file_do_not_pass_the_quota(engine: Engine, tmp_path: Path) -> None:
+    session = await engine.create("tricks", mode="private")
+    await run(session, "open('one', 'wb').write(b'x' * 3_000_000)")
+    tricks = "import os\nfor n in range(100): os.link('one', f'l{n}'); os.truncate('one', 4_000_000)"
+    assert (await run(session, tricks)).state == "ok"
+    assert stored_bytes(tmp_path / "state" / "sessions") <= QUOTA
+
+
+@pytest.mark.parametrize("mode", ["overlay", "private"])
+async def test_files_are_on_disk_when_their_cell_has_ended(engine: Engine, tmp_path: Path, mode: str) -> None:
+    session = await engine.create("saved", mode=mode)
+    await run(session, "open('result.txt', 'w').write('one')")
+    [saved] = (tmp_path / "state" / "sessions").rglob("result.txt")
+    assert saved.read_text() == "one"
+    await run(session, "open('result.txt', 'a').write(' two')")
+    assert saved.read_text() == "one two"
+    await run(session, "import os; os.remove('result.txt')")
+    assert not saved.exists()
+
+
+@pytest.mark.parametrize("mode", ["overlay", "private"])
+async def test_files_of_a_cell_whose_kernel_died_are_saved(engine: Engine, tmp_path: Path, mode: str) -> None:
+    session = await engine.create("dies", mode=mode)
+    died = await run(session, "import os; open('last', 'w').write('words'); os.kill(os.getpid(), 9)")
+    assert died.state == "died"
+    [saved] = (tmp_path / "state" / "sessions").rglob("last")
+    assert saved.read_text() == "words"
+
+
+async def test_the_next_kernel_finds_everything_also_what_was_deleted_or_hidden(
+    engine: Engine, tmp_path: Path
+) -> None:
+    session = await engine.create("again", mode="overlay")
+    changes = (
+        f"import os, shutil; os.chdir({str(tmp_path / 'project')!r})\n"
+        "os.remove('data.csv'); shutil.rmtree('kept'); os.mkdir('kept'); open('kept/new', 'w').write('new')\n"
+        "open('run.sh', 'w').write('x'); os.chmod('run.sh', 0o755)"
+    )
+    assert (await run(session, changes)).state == "ok"
+    await session.restart()
+    look = (
+        f"import os; os.chdir({str(tmp_path / 'project')!r})\n"
+        "print(os.path.exists('data.csv'), os.listdir('kept'), oct(os.stat('run.sh').st_mode & 0o777))"
+    )
+    assert (await run(session, look)).text == "False ['new'] 0o755\n"
+    assert (tmp_path / "project" / "data.csv").read_text() == "original\n"
+    assert (tmp_path / "project" / "kept" / "old").read_text() == "old"
+
+
+async def test_saved_files_that_no_longer_fit_are_told_and_kept(project: Path, tmp_path: Path) -> None:
+    assert project.is_dir()
+    async with open_engine(settings(tmp_path)) as engine:
+        session = await engine.create("shrunk", mode="private")
+        await run(session, "open('big', 'wb').write(b'x' * 3_000_000)")
+        await engine.close(stop_host=True)
+    async with open_engine(settings(tmp_path, max_session_disk=1 << 20)) as smaller:
+        with pytest.raises(KernelStartError, match="max_session_disk"):
+            await smaller.session(session.id).execute_code("1")
+        await smaller.close(stop_host=True)
+    [saved] = (tmp_path / "state" / "sessions").rglob("big")
+    assert saved.stat().st_size == 3_000_000
