@@ -11,7 +11,7 @@ import ctypes
 import os
 import signal
 
-__all__ = ["become_subreaper", "children_of", "kill_tree", "tree_of"]
+__all__ = ["become_subreaper", "children_of", "count_tasks", "kill_tree", "tree_of"]
 
 PR_SET_CHILD_SUBREAPER = 36
 
@@ -42,6 +42,16 @@ def tree_of(pid: int) -> list[int]:
     for parent in found:  # grows while it is walked
         found.extend(children_of(parent))
     return found
+
+
+def count_tasks(uid: int) -> int:
+    """How many processes and threads of all the machine's are a user's."""
+    count = 0
+    for name in os.listdir("/proc"):  # noqa: PTH208  # names only
+        with contextlib.suppress(OSError):
+            if name.isdigit() and os.stat(f"/proc/{name}").st_uid == uid:  # noqa: PTH116
+                count += len(os.listdir(f"/proc/{name}/task"))  # noqa: PTH208
+    return count
 
 
 def kill_tree(pid: int) -> None:

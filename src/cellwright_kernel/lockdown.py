@@ -150,6 +150,10 @@ def _stay_outside(plan: dict[str, Any], lines: Lifelines, keep: list[int]) -> No
     os.setsid()
     descendants.become_subreaper()
     owner = (os.getuid(), os.getgid())
+    limits = plan["limits"]
+    if owner[0] != 0 and limits["processes"] is not None:
+        # The kernel counts all of a user's tasks, wherever they are: those that are there already come on top.
+        limits["processes"] += descendants.count_tasks(owner[0])
     if owner[0] == 0:
         owner = (namespaces.FIRST_UID + os.getpid(),) * 2
         for path in plan["owned"]:

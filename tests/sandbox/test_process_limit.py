@@ -1,0 +1,73 @@
+"""A session's processes are limited, and without namespaces not by what else its user runs."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import sysconfig
+from pathlib import Path
+
+import pytest
+from tests.conftest import Require
+
+NOBODY = 65534
+# A user with many processes of their own, who may have none of them counted against a session.
+BUSY_USER = """
+import subprocess, sys, tempfile
+from pathlib import Path
+import anyio
+from cellwright import Settings, open_engine
+
+async def main(root):
+    (root / "state").mkdir(mode=0o711)
+    settings = Settings(root=root, storage=root / "state", standby_kernels=0, sandbox_namespaces=False, max_session_processes=40)
+    async with open_engine(settings, ephemeral=False) as engine:
+        session = await engine.create("busy", mode="private")
+        code = (
+            "import threading\\n"
+            "stop = threading.Event()\\n"
+            "started = 0\\n"
+            "try:\\n"
+            "    for _ in range(200): threading.Thread(target=stop.wait, daemon=True).start(); started += 1\\n"
+            "finally:\\n"
+            "    stop.set(); print(started)\\n"
+        )
+        execution = await (await session.execute_code(code)).wait()
+        print(session.tier, execution.state, execution.text.split()[0], "max_session_processes" in (execution.reason or ""))
+        await engine.close(stop_host=True)
+
+with tempfile.TemporaryDirectory(dir="/var/tmp") as directory:
+    others = [subprocess.Popen(["sleep", "600"]) for _ in range(100)]
+    try:
+        anyio.run(main, Path(directory))
+    finally:
+        for other in others:
+            other.kill()
+            other.wait()
+"""
+
+
+@pytest.mark.timeout(120)
+def test_a_busy_user_has_a_sessions_processes_all_the_same_and_no_more(require: Require) -> None:
+    program, environment, uid = sys.executable, dict(os.environ), None
+    if os.getuid() == 0:
+        program, uid = f"/usr/bin/python{sys.version_info.major}.{sys.version_info.minor}", NOBODY
+        require(program, Path(program).exists(), f"install Python {sys.version_info.minor}")
+        packages = f"{sysconfig.get_paths()['purelib']}:{Path(__file__).parents[2] / 'src'}"
+        environment = {"PATH": "/usr/bin:/bin", "PYTHONPATH": packages, "PYTHONDONTWRITEBYTECODE": "1"}
+    done = subprocess.run(
+        [program, "-c", BUSY_USER],
+        env=environment | {"HOME": "/nonexistent"},
+        user=uid,
+        group=uid,
+        extra_groups=[] if uid is not None else None,
+        cwd="/",
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    tier, state, started, explained = done.stdout.split()
+    assert (tier, state, explained) == ("C", "error", "True")
+    assert 10 < int(started) < 40
