@@ -1,107 +1,93 @@
-"""What confinement costs: sandboxed against bare, interleaved in one run, and against a cold kernel of jupyter_client."""
+"""What confinement costs: sandboxed sessions over bare ones, taking turns in one run.
+
+A start is ``engine.create`` on a fork server without standby kernels, one execution, and the session's end: all
+processor time that the host's tree used for it, of processes that have ended too. An execute is one cell, ``1``, up to its
+journalled end. How fast a sandboxed session is against a cold, bare ``AsyncKernelManager`` is ``bench_start.py``'s to say,
+whose sessions are sandboxed like all others.
+"""
 
 from __future__ import annotations
 
 import statistics
-import tempfile
 import time
-from pathlib import Path
+from functools import partial
 
-import anyio
 import psutil
-from jupyter_client.manager import AsyncKernelManager
 
-from cellwright import Engine, Settings, open_engine
+from cellwright import Engine, Session, open_engine
+from measuring import Bench, alternate, host_pid, main, milliseconds, quiet
 
-ROUNDS = 5
-CELLS = 40
-
-
-def cpu_of_tree(pid: int) -> float:
-    process = psutil.Process(pid)
-    family = [process, *process.children(recursive=True)]
-    times = [member.cpu_times() for member in family]
-    return sum(t.user + t.system + t.children_user + t.children_system for t in times)
+# The system counts processor time in ticks of 10 ms: several starts are counted together.
+STARTS_TOGETHER = 10
+MAX_MORE_CPU_S = 0.040
+MAX_EXECUTE_RATIO = 1.05
+MODES = ("overlay", "private", "direct")
 
 
-def host_pid(storage: Path) -> int:
-    return next(
-        p.pid
-        for p in psutil.process_iter(["cmdline"])
-        if "cellwright.hosts" in (p.info["cmdline"] or []) and str(storage) in p.info["cmdline"]
+async def measure(bench: Bench) -> None:
+    (bench.directory / ".git").mkdir()
+    confined = bench.settings(standby_kernels=0)
+    bare = bench.settings(standby_kernels=0, unsafe_no_sandbox=True)
+    async with open_engine(confined, ephemeral=True) as boxed, open_engine(bare, ephemeral=True) as free:
+        await _measure_starts(bench, boxed, free)
+        for mode in MODES:
+            await _measure_executes(bench, boxed, free, mode)
+
+
+async def _measure_starts(bench: Bench, boxed: Engine, free: Engine) -> None:
+    used = await alternate(
+        bench.size(7, 1), {"boxed": partial(_cpu_of_starts, boxed), "free": partial(_cpu_of_starts, free)}
+    )
+    ours, theirs = (statistics.median(used[name]) for name in ("boxed", "free"))
+    bench.claim(
+        "processor time of a start, over a bare one",
+        milliseconds(ours),
+        milliseconds(theirs),
+        f"+{1000 * (ours - theirs):.1f} ms",
+        target=f"<= {milliseconds(MAX_MORE_CPU_S)} more",
+        passed=ours - theirs <= MAX_MORE_CPU_S,
     )
 
 
-async def one(engine: Engine) -> tuple[float, float, float]:
-    """Seconds and processor seconds of a start, and seconds of one execute."""
-    pid = host_pid(engine.settings.storage)
-    cpu, begun = cpu_of_tree(pid), time.perf_counter()
-    session = await engine.create("bench", mode="private")
-    await (await session.execute_code("1")).wait()
-    started, used = time.perf_counter() - begun, cpu_of_tree(pid) - cpu
+async def _cpu_of_starts(engine: Engine) -> float:
+    pid = host_pid(engine)
+    await quiet(pid)
+    before = _cpu_with_ended(pid)
+    for _ in range(STARTS_TOGETHER):
+        session = await engine.create("start", mode="overlay")
+        assert (await (await session.execute_code("1")).wait()).ok
+        await engine.delete(session.id, remove_file=True)
+    await quiet(pid)
+    return (_cpu_with_ended(pid) - before) / STARTS_TOGETHER
+
+
+def _cpu_with_ended(pid: int) -> float:
+    root = psutil.Process(pid)
+    times = [process.cpu_times() for process in (root, *root.children(recursive=True))]
+    return sum(time.user + time.system + time.children_user + time.children_system for time in times)
+
+
+async def _measure_executes(bench: Bench, boxed: Engine, free: Engine, mode: str) -> None:
+    ours, theirs = [await engine.create(f"execute {mode}", mode=mode) for engine in (boxed, free)]
+    times = await alternate(
+        bench.size(400, 20), {"boxed": partial(_execute, ours), "free": partial(_execute, theirs)}
+    )
+    mine, other = (statistics.median(times[name]) for name in ("boxed", "free"))
+    bench.claim(
+        f"an execute in {mode} mode, over a bare one",
+        f"{1000 * mine:.2f} ms",
+        f"{1000 * other:.2f} ms",
+        f"{mine / other:.3f}x",
+        target=f"<= {MAX_EXECUTE_RATIO:g}x",
+        passed=mine / other <= MAX_EXECUTE_RATIO,
+    )
+
+
+async def _execute(session: Session) -> float:
     begun = time.perf_counter()
-    for _ in range(CELLS):
-        await (await session.execute_code("1")).wait()
-    execute = (time.perf_counter() - begun) / CELLS
-    await engine.delete(session.id)
-    await anyio.sleep(0.6)
-    return started, used, execute
-
-
-async def cold() -> float:
-    begun = time.perf_counter()
-    manager = AsyncKernelManager()
-    await manager.start_kernel()
-    client = manager.client()
-    client.start_channels()
-    await client.wait_for_ready()
-    await client.execute_interactive("1", output_hook=lambda _: None)
-    seconds = time.perf_counter() - begun
-    client.stop_channels()
-    await manager.shutdown_kernel(now=True)
-    return seconds
-
-
-async def compare(base: Path, standby: int) -> dict[str, list[tuple[float, float, float]]]:
-    found: dict[str, list[tuple[float, float, float]]] = {"confined": [], "bare": []}
-    common = {"standby_kernels": standby, "host_idle_s": 5}
-    confined = Settings(root=base, storage=base / f"c{standby}", **common)
-    bare = Settings(root=base, storage=base / f"b{standby}", unsafe_no_sandbox=True, **common)
-    async with open_engine(confined) as first, open_engine(bare) as second:
-        for engine in (first, second):
-            await one(engine)
-        for _ in range(ROUNDS):
-            found["confined"].append(await one(first))
-            found["bare"].append(await one(second))
-        await first.close(stop_host=True)
-        await second.close(stop_host=True)
-    return found
-
-
-async def main() -> None:
-    with tempfile.TemporaryDirectory() as directory:
-        forked = await compare(Path(directory), 0)
-        stood_by = await compare(Path(directory), 1)
-    colds = [await cold() for _ in range(3)]
-
-    def median(runs: list[tuple[float, float, float]], place: int) -> float:
-        return statistics.median(run[place] for run in runs)
-
-    extra_cpu = median(forked["confined"], 1) - median(forked["bare"], 1)
-    execute = median(forked["confined"], 2) / median(forked["bare"], 2)
-    ratio = statistics.median(colds) / median(stood_by["confined"], 0)
-    print(
-        f"start, forked: confined {median(forked['confined'], 0) * 1e3:.0f} ms, bare {median(forked['bare'], 0) * 1e3:.0f} ms"
-    )
-    print(f"more CPU per start: {extra_cpu * 1e3:.0f} ms (at most 40)")
-    print(f"execute, confined over bare: {execute:.3f} (at most 1.05)")
-    print(
-        f"standby, confined: {median(stood_by['confined'], 0) * 1e3:.0f} ms; cold kernel over it: {ratio:.1f} (at least 10)"
-    )
-    assert extra_cpu <= 0.040
-    assert execute <= 1.05
-    assert ratio >= 10
+    assert (await (await session.execute_code("1")).wait()).ok
+    return time.perf_counter() - begun
 
 
 if __name__ == "__main__":
-    anyio.run(main)
+    main(measure, __doc__)
