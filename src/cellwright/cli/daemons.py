@@ -170,7 +170,7 @@ def _described(found: dict[str, Any]) -> str:
         f"sessions  {found['sessions']['active']} active, {found['sessions']['suspended']} suspended",
         f"running   {found['running']} cells",
         *(f"listening {url}" for url in found["listeners"]),
-        *(f"warning: {name} is not enforced yet: {instead}" for name, instead in found["unenforced"].items()),
+        *(f"warning: {name}: {danger}" for name, danger in found["dangers"].items()),
     ]
     return "\n".join(lines)
 
