@@ -123,5 +123,7 @@ def test_doctor_tells_the_tier_what_it_loses_and_why(place: Place, namespaces: s
     if namespaces == "false":
         assert tier == "C"
         assert "because: namespaces were not to be used" in rest
+    else:
+        assert tier == json.loads(place.run("new", "confined as told", "--json").stdout)["tier"]
     for loss in LOSSES[tier]:
         assert loss in rest
