@@ -108,15 +108,54 @@ def test_bad_input_says_what_and_what_next(
 
 
 def test_an_interrupt_saves_what_ran_and_leaves_no_process(tmp_path: Path) -> None:
-    path = write(tmp_path / "long.ipynb", "print('kept')", "open('begun', 'w').close()\nwhile True: pass")
+    endless = (
+        "import subprocess\nleft = subprocess.Popen(['sleep', '1000'], start_new_session=True)\n"
+        "open('begun', 'w').close()\nwhile True: pass"
+    )
+    path = write(tmp_path / "long.ipynb", "print('kept')", endless)
     process = subprocess.Popen([*COMMAND, str(path)], stderr=subprocess.PIPE, text=True)
     while not (tmp_path / "begun").exists():
         assert process.poll() is None, "it ended before its second cell began"
         os.sched_yield()
     below = psutil.Process(process.pid).children(recursive=True)
+    assert any("sleep" in process.name() for process in below), "the cell's own process is among them"
     process.send_signal(signal.SIGINT)
     _, said = process.communicate(timeout=60)
     assert process.returncode == 130, said
     assert texts(path)[0] == "kept\n"
     _, alive = psutil.wait_procs(below, 20)
     assert alive == []
+
+
+@pytest.mark.parametrize("how", ["flag", "variable", "file"])
+def test_an_unconfined_run_says_so_first_on_stderr_and_in_the_data(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, how: str
+) -> None:
+    (tmp_path / "own" / "cellwright").mkdir(parents=True)
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "own"))
+    flags = ["--unsafe-no-sandbox"] if how == "flag" else []
+    if how == "variable":
+        monkeypatch.setenv("CELLWRIGHT_UNSAFE_NO_SANDBOX", "1")
+    if how == "file":
+        (tmp_path / "own" / "cellwright" / "cellwright.toml").write_text("unsafe_no_sandbox = true\n")
+    (tmp_path / "secret").write_text("reached")
+    (tmp_path / "work").mkdir()
+    path = write(tmp_path / "work" / "open.ipynb", f"print(open({str(tmp_path / 'secret')!r}).read())")
+    done = run(path, "--json", *flags)
+    assert done.returncode == 0, done.stderr
+    assert done.stderr.startswith("UNSAFE: ")
+    assert json.loads(done.stdout)["banner"].startswith("UNSAFE: ")
+    assert texts(path) == ["reached\n"]
+
+
+def test_a_run_is_confined_where_nobody_said_otherwise(tmp_path: Path) -> None:
+    (tmp_path / "secret").write_text("not reached")
+    (tmp_path / "work").mkdir()
+    path = write(tmp_path / "work" / "closed.ipynb", f"print(open({str(tmp_path / 'secret')!r}).read())")
+    done = run(path, "--json")
+    assert done.returncode == 1
+    assert "UNSAFE" not in done.stderr
+    told = json.loads(done.stdout)
+    assert (told["banner"], told["mode"]) == (None, "direct")
+    assert told["tier"] in {"A", "B", "C"}
+    assert told["cells"][0]["error"]["ename"] in {"FileNotFoundError", "PermissionError"}

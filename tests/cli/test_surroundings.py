@@ -5,9 +5,12 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import nbformat
 import pytest
 from tests.daemon.conftest import Place
 from tests.sandbox.test_packages import make_wheel
+
+from cellwright.sandbox.tiers import LOSSES, UNSAFE_BANNER
 
 
 @pytest.fixture
@@ -52,3 +55,75 @@ def test_packages_files_and_network_of_a_session(opened: Place) -> None:
     requests = json.loads(opened.run("logs", "--network", session, "--json").stdout)["requests"]
     assert [(one["host"], one["verdict"]) for one in requests] == [("elsewhere.example", "refused")]
     assert "refused" in opened.run("logs", "--network", session).stdout
+
+
+def test_show_tells_where_the_code_runs_and_how_well_it_is_confined(opened: Place) -> None:
+    created = json.loads(opened.run("new", "shown", "--json").stdout)
+    named = Path(created["path"]).stem  # by its notebook's name, as a person would
+    lines = dict(line.split(maxsplit=1) for line in opened.run("show", named).stdout.splitlines()[:6])
+    assert lines["mode"] == "overlay"
+    for name in ("session_id", "path", "cwd", "interpreter", "tier"):
+        assert lines[name] == created[name], name
+    told = json.loads(opened.run("show", named, "--json").stdout)
+    assert told["session"] == {name: created[name] for name in lines}
+    assert told["cells"]
+    assert "mode" not in opened.run("show", created["session_id"], "problem").stdout, "one cell is only that"
+
+
+def test_an_unconfined_daemon_is_warned_of_on_stderr_and_data_stay_data(place: Place) -> None:
+    started = place.run("daemon", "start", "--unsafe-no-sandbox")
+    assert started.returncode == 0, started.stderr
+    place.ready()
+    assert "unsafe_no_sandbox" in place.run("daemon", "status").stdout
+    created = place.run("new", "open to all")
+    session = created.stdout.strip()
+    assert created.stderr.startswith(UNSAFE_BANNER)
+    ran = place.run("exec", session, "--code", "print('hi')")
+    assert (ran.stdout, ran.stderr.count("UNSAFE")) == ("hi\n", 1)
+    for arguments in (("show", session), ("list",), ("logs", session), ("show", session, "--json")):
+        done = place.run(*arguments)
+        assert done.returncode == 0, done.stderr
+        assert done.stderr.startswith(UNSAFE_BANNER), arguments
+        assert UNSAFE_BANNER not in done.stdout.split("\n")[0] or "--json" in arguments
+    exported = place.run("export", session, "-o", "out.ipynb")
+    assert exported.stderr.startswith(UNSAFE_BANNER)
+    nbformat.validate(nbformat.read(place.root / "work" / "out.ipynb", as_version=4))
+    assert UNSAFE_BANNER in place.run("show", "s-none").stderr
+
+
+def test_a_notebook_that_is_exported_by_its_name_holds_no_note(place: Place) -> None:
+    created = json.loads(place.run("new", "by name", "--json").stdout)
+    done = place.run("export", Path(created["path"]).stem)
+    assert created["session_id"] in done.stderr, "the note"
+    nbformat.validate(nbformat.reads(done.stdout, as_version=4))
+
+
+def test_a_daemon_that_confines_code_cannot_be_asked_not_to(place: Place) -> None:
+    assert place.run("daemon", "start").returncode == 0
+    for arguments in (("daemon", "start"), ("serve", "--port", "0", "--detach")):
+        refused = place.run(*arguments, "--unsafe-no-sandbox")
+        assert refused.returncode == 3
+        assert "cellwright daemon stop" in refused.stderr
+
+
+def test_a_client_may_start_an_unconfined_server(place: Place) -> None:
+    pump = place.pump("--in-process", "--unsafe-no-sandbox")
+    pump.initialize()
+    assert pump.call("notebook_list")["banner"] == UNSAFE_BANNER
+    assert pump.finish() == 0
+
+
+@pytest.mark.parametrize("namespaces", ["true", "false"])
+def test_doctor_tells_the_tier_what_it_loses_and_why(place: Place, namespaces: str) -> None:
+    place.environment["CELLWRIGHT_SANDBOX_NAMESPACES"] = namespaces
+    findings = json.loads(place.run("doctor", "--json").stdout)
+    (found,) = [finding for finding in findings if finding["what"] == "isolation"]
+    assert found["verdict"] == "ok"
+    tier, _, rest = found["detail"].removeprefix("tier ").partition("; ")
+    if namespaces == "false":
+        assert tier == "C"
+        assert "because: namespaces were not to be used" in rest
+    else:
+        assert tier == json.loads(place.run("new", "confined as told", "--json").stdout)["tier"]
+    for loss in LOSSES[tier]:
+        assert loss in rest

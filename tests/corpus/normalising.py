@@ -1,7 +1,7 @@
 """Makes two runs of one notebook comparable: what must be equal stays, what cannot be is replaced by its name.
 
 Pure. Some differences are there in any two runs (how a stream is cut into messages, the working directory, the names
-that IPython gives to compiled cells) and are always removed. The rest is removed by rules, only for the notebooks whose
+that IPython gives to compiled cells, the home directory that it abbreviates in a traceback) and are always removed. The rest is removed by rules, only for the notebooks whose
 manifest entry names them.
 """
 
@@ -33,13 +33,20 @@ RULES: dict[str, Rule] = {
     "svg ids": _replacing(r"(?<=[\"#])[A-Za-z][0-9a-f]{10}(?=[\")])", "svg id"),
 }
 COMPILED_CELL = re.compile(r"(?:/[\w.-]+)*/ipykernel_\d+/\d+\.py")
+FRAME_BELOW_HOME = re.compile(r"(?<=File )((?:\x1b\[[\d;]*m)*)~/")
 
 
-def normalised_cells(notebook: Json, *, directory: str, volatile: Sequence[str] = ()) -> list[Json]:
-    """What a run left in the code cells of a notebook, in a form that another run must equal."""
+def normalised_cells(
+    notebook: Json, *, directory: str, home: str, volatile: Sequence[str] = ()
+) -> list[Json]:
+    """What a run left in the code cells of a notebook, in a form that another run must equal.
+
+    ``home`` is what ``~`` stood for in that run: a confined kernel has another home than an unconfined one.
+    """
     rules = [RULES[name] for name in volatile]
 
     def clean(text: str) -> str:
+        text = FRAME_BELOW_HOME.sub(rf"\g<1>{home}/", text)
         text = COMPILED_CELL.sub("<compiled cell>", text.replace(directory, "<directory>"))
         for rule in rules:
             text = rule(text)

@@ -24,8 +24,8 @@ def _result(text: str) -> dict[str, Any]:
     return {"output_type": "display_data", "data": {"text/plain": text}, "metadata": {}}
 
 
-def _outputs(notebook: dict[str, Any], *volatile: str) -> Any:
-    [cell] = normalised_cells(notebook, directory="/a/copy", volatile=volatile)
+def _outputs(notebook: dict[str, Any], *volatile: str, home: str = "/one") -> Any:
+    [cell] = normalised_cells(notebook, directory="/a/copy", home=home, volatile=volatile)
     return cell["outputs"]
 
 
@@ -49,8 +49,23 @@ def test_order_of_text_and_display_is_kept() -> None:
 
 
 def test_execution_counts_are_compared() -> None:
-    one, other = (normalised_cells(_notebook(count=count), directory="/nowhere") for count in (1, 2))
+    one, other = (
+        normalised_cells(_notebook(count=count), directory="/nowhere", home="/nowhere") for count in (1, 2)
+    )
     assert one != other
+
+
+@pytest.mark.parametrize("colour", ["", "\x1b[39m\x1b[38;5;28;01m"])
+def test_a_frame_below_home_is_the_same_whatever_home_is(colour: str) -> None:
+    shortened = _notebook(_stream(f"File {colour}~/lib/module.py:3"))
+    in_full = _notebook(_stream(f"File {colour}/one/lib/module.py:3"))
+    assert _outputs(shortened, home="/one") == _outputs(in_full, home="/two")
+    assert _outputs(shortened, home="/other") != _outputs(in_full, home="/two")
+
+
+def test_a_tilde_that_is_no_frame_is_compared() -> None:
+    notebook = _notebook(_stream("saved ~/results.csv"))
+    assert _outputs(notebook, home="/one") == [_stream("saved ~/results.csv")]
 
 
 def test_directory_of_the_copy_and_names_of_compiled_cells_are_removed() -> None:

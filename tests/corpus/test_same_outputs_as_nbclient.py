@@ -12,6 +12,7 @@ from jupyter_client.kernelspec import KernelSpecManager
 from nbclient import NotebookClient
 
 from cellwright import Engine, Settings, open_engine
+from cellwright.sandbox.plans import HOME
 from corpus.fetching import CorpusNotebook, CorpusUnavailableError, fetch_sources, lay_out, read_manifest
 from corpus.normalising import normalised_cells
 
@@ -70,7 +71,9 @@ async def _run_by_nbclient(notebook: CorpusNotebook, directory: Path) -> list[An
         resources={"metadata": {"path": str(path.parent)}},
     )
     await client.async_execute()
-    return normalised_cells(document, directory=str(directory), volatile=notebook.volatile)
+    return normalised_cells(
+        document, directory=str(directory), home=str(Path.home()), volatile=notebook.volatile
+    )
 
 
 async def _run_by_cellwright(notebook: CorpusNotebook, directory: Path, engine: Engine) -> list[Any]:
@@ -82,4 +85,4 @@ async def _run_by_cellwright(notebook: CorpusNotebook, directory: Path, engine: 
     finally:
         await engine.delete(session.id)
     document = nbformat.read(path, as_version=4)
-    return normalised_cells(document, directory=str(directory), volatile=notebook.volatile)
+    return normalised_cells(document, directory=str(directory), home=HOME, volatile=notebook.volatile)

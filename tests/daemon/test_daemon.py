@@ -111,10 +111,12 @@ def test_a_killed_daemon_is_told_and_the_next_one_still_has_the_sessions(place: 
 
 
 def test_a_client_killed_in_the_middle_of_a_cell_finds_it_finished_when_it_comes_back(place: Place) -> None:
-    gate = place.root / "gate"
     doomed = place.pump()
     doomed.initialize()
-    session = doomed.call("notebook_create", name="outlives its client")["session_id"]
+    created = doomed.call("notebook_create", name="outlives its client")
+    session = created["session_id"]
+    # Outside of a project a session works in a folder of its own, which both sides see at the same path.
+    gate = Path(created["cwd"], "gate")
     cell = doomed.call("cell_add", session_id=session, content=WAITS_FOR_A_FILE.format(gate=str(gate)))[
         "cell_id"
     ]

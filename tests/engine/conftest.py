@@ -9,9 +9,12 @@ from pathlib import Path
 
 import psutil
 import pytest
+from tests.sandbox.conftest import open_root
 
 from cellwright import Engine, Settings, open_engine
 from cellwright.hosts import HostPaths
+
+__all__ = ["OpenEngine", "end_host", "host_process", "open_at", "open_root"]
 
 OpenEngine = Callable[..., AbstractAsyncContextManager[Engine]]
 

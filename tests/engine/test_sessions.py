@@ -20,6 +20,7 @@ from cellwright.errors import (
     UnknownExecution,
     UnknownSession,
 )
+from cellwright.sandbox.tiers import UNSAFE_BANNER
 
 pytestmark = pytest.mark.anyio
 
@@ -269,3 +270,32 @@ async def test_what_a_caller_raises_leaves_the_engine_as_it_was_raised(open_here
     with pytest.raises(RuntimeError, match="mine"):
         async with open_here():
             raise RuntimeError("mine")
+
+
+async def test_sessions_that_start_at_once_each_get_a_kernel_of_their_own(engine: Engine) -> None:
+    sessions = [await engine.create(f"one of many {number}") for number in range(6)]
+    for session in sessions:
+        await session.suspend()
+    async with anyio.create_task_group() as tasks:
+        for session in sessions:
+            tasks.start_soon(session.resume)
+    runs = [await session.execute_code("import os; os.getcwd()") for session in sessions]
+    with anyio.fail_after(60):
+        assert [(await run.wait()).state for run in runs] == ["ok"] * len(sessions)
+    for session in sessions:
+        await engine.delete(session.id)
+
+
+async def test_a_kernel_that_an_unconfined_engine_left_is_still_told_to_be_unsafe(
+    open_here: OpenEngine,
+) -> None:
+    async with open_here(unsafe_no_sandbox=True) as engine:
+        session = await engine.create("outlives its engine")
+        assert (session.tier, session.banner, engine.banner) == ("none", UNSAFE_BANNER, UNSAFE_BANNER)
+    async with open_here() as engine:
+        session = engine.session(session.id)
+        assert (session.state, session.tier) == ("active", "none")
+        assert (session.banner, engine.banner) == (UNSAFE_BANNER, UNSAFE_BANNER)
+        await session.restart()
+        assert session.tier in {"A", "B", "C"}
+        assert (session.banner, engine.banner) == (None, None)

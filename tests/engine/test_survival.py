@@ -14,12 +14,21 @@ import anyio
 import nbformat
 import psutil
 import pytest
-from tests.engine.conftest import OpenEngine, host_process
+from tests.conftest import Require
+from tests.engine.conftest import OpenEngine, end_host, host_process, open_at
+from tests.sandbox.conftest import require_watched
 
 from cellwright import Engine, Event
 from cellwright.errors import SaveFailed
 
 pytestmark = pytest.mark.anyio
+
+# A process in a session of its own, which nothing of the kernel's tells to end.
+LEAVES_A_PROCESS = """
+import subprocess
+left = subprocess.Popen(["sleep", "1000"], start_new_session=True)
+open("begun", "w").close()
+"""
 
 # Runs until it is killed: starts a cell that prints while a file grows, and says the execution's id.
 DOOMED_ENGINE = """
@@ -149,6 +158,31 @@ async def test_a_killed_host_is_told_and_the_next_cell_gets_a_new_generation(
     assert session.cell(cell.id).outputs[0]["text"] == "before\n"
     _, alive = psutil.wait_procs([psutil.Process(pid) for pid in kernels if psutil.pid_exists(pid)], 10)
     assert alive == [], "kernels end with their host"
+
+
+@pytest.mark.parametrize("namespaces", [True, False])
+async def test_a_killed_host_takes_everything_with_it_that_a_confined_cell_started(
+    open_root: Path, require: Require, *, namespaces: bool
+) -> None:
+    if not namespaces:
+        require_watched(require)
+    async with open_at(open_root, sandbox_namespaces=namespaces) as engine:
+        session = await engine.create("leaves something behind", mode="private")
+        execution = await session.execute_code(LEAVES_A_PROCESS + "while True: pass")
+        with anyio.fail_after(20):
+            while not (session.cwd / "begun").exists():
+                await anyio.lowlevel.checkpoint()
+        host = host_process(open_root / "state")
+        assert host is not None
+        started = host.children(recursive=True)
+        assert any("sleep" in process.name() for process in started), "the cell's own process is among them"
+        host.kill()
+        with anyio.fail_after(20):
+            assert (await execution.wait()).state == "died"
+        _, alive = psutil.wait_procs(started, 20)
+        assert alive == []
+        await session.resume()  # the next host clears away what this one could not
+    end_host(open_root / "state")
 
 
 async def test_a_killed_kernel_is_told_with_its_cause(engine: Engine) -> None:

@@ -5,16 +5,19 @@ from __future__ import annotations
 import json
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any
 
 import anyio
 import pytest
+from mcp.types import CallToolResult
 from tests.engine.conftest import end_host, open_at
-from tests.mcp.conftest import ask, connected, new_session, read, refused, running
+from tests.mcp.conftest import ask, connected, new_session, read, refused, running, text_of
 from tests.sandbox.test_packages import make_wheel
 
 from cellwright import Engine
 from cellwright.engine import Event
 from cellwright.mcp import Face
+from cellwright.sandbox.tiers import UNSAFE_BANNER
 from mcp import Client
 
 pytestmark = [pytest.mark.anyio, pytest.mark.timeout(120)]
@@ -73,19 +76,87 @@ async def test_without_a_project_an_agents_session_gets_a_folder_of_its_own(tmp_
 
 async def test_every_reply_of_an_unconfined_engine_begins_with_the_banner(tmp_path: Path) -> None:
     async with (
-        open_at(tmp_path, unsafe_no_sandbox=True) as engine,
+        open_at(tmp_path, unsafe_no_sandbox=True, approved_packages=["small-tool"]) as engine,
         running(Face(engine)) as face,
         connected(face) as client,
     ):
         created = await ask(client, "notebook_create", name="open")
-        assert created["banner"].startswith("UNSAFE")
         session = created["session_id"]
-        assert (await read(client, "scratch_run", session_id=session, code="1")).startswith("UNSAFE")
-        as_json = await ask(client, "scratch_run", session_id=session, code="1", response_format="json")
-        assert as_json["banner"].startswith("UNSAFE")
-        assert (await ask(client, "notebook_list"))["banner"].startswith("UNSAFE")
-        assert (await resource(client, session, "state"))["banner"]
+        assert created["banner"] == UNSAFE_BANNER
+        added = await ask(client, "cell_add", session_id=session, content="x = 1")
+        assert added["banner"] == UNSAFE_BANNER
+        execution = await ask(client, "scratch_run", session_id=session, code="1", response_format="json")
+        assert execution["banner"] == UNSAFE_BANNER
+        called = {"notebook_create", "cell_add", "notebook_delete"}
+        for tool, arguments in _good_calls(created["path"], added["cell_id"], execution["execution_id"]):
+            result = await client.call_tool(tool, arguments)
+            assert not result.is_error, (tool, text_of(result))
+            _begins_with_the_banner(tool, result)
+            called.add(tool)
+        for tool, arguments in (
+            ("scratch_run", {"cod": "1"}),
+            ("notebook_read", {"session_id": "s-none"}),
+            ("cell_visualize", {"session_id": session, "cell_id": "problem"}),
+        ):
+            result = await client.call_tool(tool, arguments)
+            assert result.is_error
+            _begins_with_the_banner(tool, result)
+            called.add(tool)
+        assert called == {tool.name for tool in (await client.list_tools()).tools}, "no tool is left out"
+        assert (await resource(client, session, "state"))["banner"] == UNSAFE_BANNER
+        assert (await ask(client, "notebook_delete", session_id=session))["banner"] == UNSAFE_BANNER
     end_host(tmp_path / "state")
+
+
+@pytest.mark.parametrize("dialect", ["jlab", "jupyter", "monadic"])
+async def test_another_dialect_leaves_the_banner_on(tmp_path: Path, dialect: str) -> None:
+    async with (
+        open_at(tmp_path, unsafe_no_sandbox=True) as engine,
+        running(Face(engine, dialect=dialect)) as face,
+        connected(face) as client,
+    ):
+        for tool in (await client.list_tools()).tools:
+            _begins_with_the_banner(tool.name, await client.call_tool(tool.name, {}))
+    end_host(tmp_path / "state")
+
+
+def _good_calls(path: str, cell: str, execution: str) -> list[tuple[str, dict[str, Any]]]:
+    """A call of every tool that succeeds, in an order in which it does."""
+    as_json = {"response_format": "json"}
+    return [
+        ("cell_update", {"cell_id": cell, "content": "x = 2"}),
+        ("cell_execute", {"cell_id": cell}),
+        ("cell_execute", {"cell_id": cell, **as_json}),
+        ("cell_add_and_run", {"content": "x"}),
+        ("scratch_run", {"code": "x"}),
+        ("scratch_run", {"code": "x", **as_json}),
+        ("execution_list", {}),
+        ("execution_wait", {"execution_id": execution}),
+        ("execution_cancel", {"execution_id": execution}),
+        ("notebook_read", {}),
+        ("notebook_list", {}),
+        ("notebook_open", {"path": path}),
+        ("session_context", {}),
+        ("kernel_inspect", {}),
+        ("kernel_complete", {"code": "pri"}),
+        ("session_files", {}),
+        ("notebook_export", {}),
+        ("kernel_interrupt", {}),
+        ("kernel_restart", {}),
+        ("session_suspend", {}),
+        ("session_resume", {}),
+        ("package_install", {"packages": ["json"]}),
+        ("cell_delete", {"cell_id": cell}),
+        ("notebook_import", {"content": "# Words\n", "format": "markdown"}),
+    ]
+
+
+def _begins_with_the_banner(tool: str, result: CallToolResult) -> None:
+    if result.structured_content is not None:
+        assert result.structured_content["banner"] == UNSAFE_BANNER, tool
+        assert json.loads(text_of(result)) == result.structured_content, tool
+    else:
+        assert text_of(result).startswith(f"{UNSAFE_BANNER}\n"), tool
 
 
 async def test_a_tool_installs_what_is_approved_and_refuses_the_rest(

@@ -10,7 +10,7 @@ import signal
 import socket
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import anyio
@@ -46,6 +46,7 @@ class Caller:
     """Calls tools of the daemon."""
 
     client: Client
+    _warned: set[str] = field(default_factory=set)
 
     async def data(
         self, tool: str, *, progress: ProgressFnT | None = None, **arguments: Any
@@ -60,7 +61,10 @@ class Caller:
             raise ToolRefused(
                 f"{tool} answered with text, not data", hint="Run `cellwright daemon stop` and try again"
             )
-        return dict(result.structured_content)
+        data = dict(result.structured_content)
+        if "banner" in data:
+            self._say(data["banner"])
+        return data
 
     async def text(self, tool: str, **arguments: Any) -> str:
         """Call a tool that answers with text.
@@ -68,7 +72,10 @@ class Caller:
         Raises:
             ToolRefused: it answered with an error.
         """
-        return _text_of(await self._call(tool, arguments))
+        *before, text = _texts_of(await self._call(tool, arguments))
+        for said in before:
+            self._say(said)
+        return text
 
     async def resource(self, uri: str) -> str:
         """Read a resource that is text."""
@@ -81,8 +88,14 @@ class Caller:
         given = {name: value for name, value in arguments.items() if value is not None}
         result = await self.client.call_tool(tool, given, progress_callback=progress)
         if result.is_error:
-            raise ToolRefused(_text_of(result))
+            raise ToolRefused("\n".join(_texts_of(result)))
         return result
+
+    def _say(self, text: str) -> None:
+        """Something beside the answer, once: on stderr, so that data stay data."""
+        if text not in self._warned:
+            self._warned.add(text)
+            typer.echo(text, err=True)
 
 
 def call_daemon(work: Callable[[Caller], Awaitable[T]]) -> T:
@@ -151,8 +164,9 @@ async def _socket_transport() -> AsyncIterator[Any]:
             yield streams
 
 
-def _text_of(result: CallToolResult) -> str:
-    return "\n".join(block.text for block in result.content if block.type == "text")
+def _texts_of(result: CallToolResult) -> list[str]:
+    """What it says, the answer last."""
+    return [block.text for block in result.content if block.type == "text"]
 
 
 def _first(group: BaseExceptionGroup[Any]) -> Any:

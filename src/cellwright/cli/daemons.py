@@ -12,7 +12,7 @@ import typer
 
 from cellwright.cli.client import daemon_paths, open_daemon
 from cellwright.cli.exits import ExitCode, show_error
-from cellwright.cli.flags import SetOption, apply_settings
+from cellwright.cli.flags import SetOption, UnsafeOption, apply_settings
 from cellwright.cli.verbs import AsJson
 from cellwright.daemon.logs import read_log
 from cellwright.daemon.starting import ask, connect, stop
@@ -22,18 +22,30 @@ from cellwright.settings import load_settings
 
 __all__ = ["daemon_app", "serve"]
 
+_START_S = 30.0
+_START_CHECK_S = 0.05
+
 daemon_app = typer.Typer(name="daemon", help="Start, stop and look at the daemon.", no_args_is_help=True)
+
+
+class DaemonConfines(CellwrightError):
+    """A daemon runs, with the sandbox that was to be left out."""
+
+    code = "daemon_confines"
 
 
 @daemon_app.command("start")
 def start(
     settings: SetOption = None,
-    as_json: AsJson = False,  # noqa: FBT002  # typer's way to say a flag
+    unsafe: UnsafeOption = False,  # noqa: FBT002  # typer's way to say a flag
+    as_json: AsJson = False,  # noqa: FBT002  # as above
 ) -> None:
     """Start the daemon, unless it runs already. Everything that needs it does so by itself."""
     try:
-        apply_settings(settings)
+        apply_settings(settings, unsafe=unsafe)
         load_settings()  # says here, not in a log, what is wrong with them
+        if unsafe:
+            _refuse_if_confined()
         with open_daemon() as connection:
             status = ask(connection, "status")
     except CellwrightError as error:
@@ -95,12 +107,15 @@ def serve(
         bool, typer.Option("--detach", help="Return, and listen until the daemon stops.")
     ] = False,  # as above
     settings: SetOption = None,
+    unsafe: UnsafeOption = False,  # noqa: FBT002  # as above
     as_json: AsJson = False,  # noqa: FBT002  # as above
 ) -> None:
     """Open a TCP port of the daemon: MCP at /mcp, events at /events. Ends with Ctrl-C."""
     try:
-        apply_settings(settings)
+        apply_settings(settings, unsafe=unsafe)
         loaded = load_settings()
+        if unsafe:
+            _refuse_if_confined()
         token, file = obtain_token(loaded, daemon_paths())
         with open_daemon() as connection:
             answer = ask(
@@ -119,6 +134,24 @@ def serve(
                 _stay(connection)
     except CellwrightError as error:
         _fail(error)
+
+
+def _refuse_if_confined() -> None:
+    """Raise where a daemon runs that confines code: a flag would change nothing about it."""
+    found: dict[str, Any] = {"state": "starting"}
+    until = time.monotonic() + _START_S
+    while found["state"] == "starting" and time.monotonic() < until:
+        connection = connect(daemon_paths())
+        if connection is None:
+            return
+        with connection:
+            found = ask(connection, "status")
+        time.sleep(_START_CHECK_S if found["state"] == "starting" else 0)
+    if "unsafe_no_sandbox" not in found.get("dangers", {}):
+        raise DaemonConfines(
+            "The daemon runs already, and it confines code: --unsafe-no-sandbox would change nothing",
+            hint="Run `cellwright daemon stop --kernels` first",
+        )
 
 
 def _announce(url: str, token_file: str | None, host: str, *, as_json: bool) -> None:
@@ -170,7 +203,7 @@ def _described(found: dict[str, Any]) -> str:
         f"sessions  {found['sessions']['active']} active, {found['sessions']['suspended']} suspended",
         f"running   {found['running']} cells",
         *(f"listening {url}" for url in found["listeners"]),
-        *(f"warning: {name} is not enforced yet: {instead}" for name, instead in found["unenforced"].items()),
+        *(f"warning: {name}: {danger}" for name, danger in found["dangers"].items()),
     ]
     return "\n".join(lines)
 

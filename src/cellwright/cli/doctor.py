@@ -119,8 +119,12 @@ def _isolation(settings: Settings) -> Finding:
         return Finding("isolation", "failed", "switched off by unsafe_no_sandbox", "unset it")
     found = try_isolation(namespaces=settings.sandbox_namespaces)
     detail = f"tier {found.tier}" + "".join(f"; {loss}" for loss in found.losses)
-    fix = "; ".join(found.remedies) or None
-    return Finding("isolation", "failed" if found.tier == "none" else "ok", detail, fix)
+    if found.reasons:
+        detail += f"; because: {'; '.join(found.reasons)}"
+    if found.tier == "none":
+        fix = "; ".join((*found.remedies, "or run unconfined with --unsafe-no-sandbox"))
+        return Finding("isolation", "failed", detail, fix)
+    return Finding("isolation", "ok", detail, "; ".join(found.remedies) or None)
 
 
 def _notebook_outside_projects(storage: Path) -> Path:

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-__all__ = ["SetOption", "apply_settings"]
+__all__ = ["SetOption", "UnsafeOption", "apply_settings"]
 
 SetOption = Annotated[
     list[str] | None,
@@ -15,9 +15,14 @@ SetOption = Annotated[
 ]
 
 
-def apply_settings(pairs: list[str] | None) -> None:
+UnsafeOption = Annotated[
+    bool, typer.Option("--unsafe-no-sandbox", help="Confine nothing: code can do whatever you can.")
+]
+
+
+def apply_settings(pairs: list[str] | None, *, unsafe: bool = False) -> None:
     """Take flags over into this process's variables, from which everything that it starts has them too."""
-    for pair in pairs or []:
+    for pair in [*(pairs or []), *(["unsafe_no_sandbox=true"] if unsafe else [])]:
         name, equals, value = pair.partition("=")
         if not equals or not name.strip():
             raise typer.BadParameter(f"{pair!r} is not NAME=VALUE", param_hint="--set")

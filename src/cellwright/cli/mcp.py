@@ -16,9 +16,13 @@ Options:
   --dialect NAME    Also speak the tools of another system: jlab, jupyter, monadic or srcbook.
   --in-process      Run the engine in this process and use no daemon, as in a container.
   --set NAME=VALUE  Change a setting; may be repeated. Counts for the daemon only if this starts it.
+  --unsafe-no-sandbox
+                    Confine nothing: the same as --set unsafe_no_sandbox=true.
   --help            Show this message and exit.
 """
 _BAD_USAGE = 2
+# What each flag sets.
+_FLAGS = {"--in-process": {}, "--unsafe-no-sandbox": {"CELLWRIGHT_UNSAFE_NO_SANDBOX": "true"}}
 
 
 def mcp(arguments: list[str]) -> int:
@@ -31,8 +35,9 @@ def mcp(arguments: list[str]) -> int:
         if name == "--help":
             sys.stdout.write(_USAGE)
             return 0
-        if name == "--in-process" and not given:
-            in_process = True
+        if name in _FLAGS and not given:
+            in_process |= name == "--in-process"
+            os.environ |= _FLAGS[name]
             continue
         if name not in ("--dialect", "--set"):
             return _refuse(f"there is no option {name}")

@@ -16,10 +16,11 @@ from rich.live import Live
 from rich.text import Text
 
 from cellwright.cli.exits import ExitCode, show_error
+from cellwright.cli.flags import UnsafeOption
 from cellwright.engine import Execution, Session, open_engine
 from cellwright.errors import CellwrightError, NotebookError
 from cellwright.notebook import inject_parameters, parse_parameter
-from cellwright.settings import Settings
+from cellwright.settings import load_settings
 
 __all__ = ["run"]
 
@@ -54,9 +55,7 @@ def run(
     ] = None,
     allow_errors: Annotated[bool, typer.Option("--allow-errors", help="Go on after a failing cell.")] = False,  # noqa: FBT002
     as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,  # noqa: FBT002
-    unsafe: Annotated[  # noqa: FBT002
-        bool, typer.Option("--unsafe-no-sandbox", help="Confine nothing: code can do whatever you can.")
-    ] = False,
+    unsafe: UnsafeOption = False,  # noqa: FBT002
 ) -> None:
     """Run a notebook top to bottom and write its outputs. Exits 0 if every cell ran well, else 1."""
     try:
@@ -86,11 +85,12 @@ async def _run(request: Request) -> Report:
     source = request.notebook.resolve()
     target = source if request.output is None else _copied(source, request.output.resolve())
     # One run needs one kernel: a second one standing by would only slow the first one's start.
-    settings = Settings(root=source.parent, standby_kernels=1, host_idle_s=5, max_sessions=1)
-    if request.unsafe:
-        settings = settings.model_copy(update={"unsafe_no_sandbox": True})
+    flags: dict[str, Any] = {"unsafe_no_sandbox": True} if request.unsafe else {}
+    settings = load_settings(root=source.parent, standby_kernels=1, host_idle_s=5, max_sessions=1, **flags)
     async with open_engine(settings, ephemeral=True) as engine:
         session = await engine.open(target, cwd=source.parent)
+        if session.banner is not None:
+            typer.echo(session.banner, err=True)
         if request.parameters:
             await session.apply(inject_parameters(session.document, request.parameters))
         executions = await session.execute_all(timeout_s=request.timeout_s, allow_errors=request.allow_errors)

@@ -21,6 +21,7 @@ SessionArgument = Annotated[
     str, typer.Argument(metavar="SESSION", help="A session's id, or its notebook's name.")
 ]
 _MOST_TOKENS = 200_000
+_SURROUNDINGS = ("session_id", "path", "mode", "cwd", "interpreter", "tier")
 _SUFFIXES = {".ipynb": "ipynb", ".md": "markdown", ".json": "json"}
 
 
@@ -83,22 +84,29 @@ def show(
     query: Annotated[str | None, typer.Option(help="Only what has this in it.")] = None,
     as_json: AsJson = False,  # noqa: FBT002  # as above
 ) -> None:
-    """Show a notebook: a line for each cell, or one cell with its outputs."""
+    """Show a notebook: where its code runs and a line for each cell, or one cell with its outputs."""
+    whole = cell is None and query is None
 
-    async def read(caller: Caller) -> dict[str, Any]:
+    async def read(caller: Caller) -> tuple[dict[str, Any], str]:
+        state = await _resource(caller, session, "state") if as_json or whole else {}
         if as_json:
-            return json.loads(  # type: ignore[no-any-return]  # the server's JSON
-                await caller.text(
-                    "notebook_export", session_id=session, format="json", max_tokens=_MOST_TOKENS
-                )
+            content = await caller.text(
+                "notebook_export", session_id=session, format="json", max_tokens=_MOST_TOKENS
             )
+            about = {name: state.get(name) for name in _SURROUNDINGS}
+            return {**json.loads(content), "session": about}, ""
         text = await caller.text(
             "notebook_read", session_id=session, cell_id=cell, query=query, max_tokens=_MOST_TOKENS
         )
-        return {"text": text}
+        return {}, f"{_surroundings(state)}\n\n{text}" if whole else text
 
-    data = call_daemon(read)
-    show_data(data, data.get("text", ""), as_json=as_json)
+    data, text = call_daemon(read)
+    show_data(data, text, as_json=as_json)
+
+
+def _surroundings(state: dict[str, Any]) -> str:
+    """Where a session's code runs and how well it is confined; not all of it is known before the first kernel."""
+    return "\n".join(f"{name:<11}  {state.get(name) or '-'}" for name in _SURROUNDINGS)
 
 
 def list_sessions(
@@ -202,12 +210,7 @@ def logs(
 
 
 def _network_logs(session: str, limit: int, *, as_json: bool) -> None:
-    async def read(caller: Caller) -> dict[str, Any]:
-        listed = await caller.data("execution_list", session_id=session, limit=1)
-        text = await caller.resource(f"notebook://session/{listed['session_id']}/network")
-        return json.loads(text)  # type: ignore[no-any-return]  # the server's JSON
-
-    data = call_daemon(read)
+    data = call_daemon(lambda caller: _resource(caller, session, "network"))
     data["requests"] = data["requests"][: -limit - 1 : -1]
     lines = [
         f"{datetime.fromtimestamp(one['time']).astimezone():%Y-%m-%d %H:%M:%S}  {one['verdict']:<9}  "
@@ -216,6 +219,13 @@ def _network_logs(session: str, limit: int, *, as_json: bool) -> None:
         for one in data["requests"]
     ]
     show_data(data, "\n".join(lines), as_json=as_json)
+
+
+async def _resource(caller: Caller, session: str, view: str) -> dict[str, Any]:
+    """One of a session's resources, which go by its id."""
+    listed = await caller.data("execution_list", session_id=session, limit=1)
+    text = await caller.resource(f"notebook://session/{listed['session_id']}/{view}")
+    return json.loads(text)  # type: ignore[no-any-return]  # the server's JSON
 
 
 def show_data(data: Any, text: str, *, as_json: bool) -> None:

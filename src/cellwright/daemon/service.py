@@ -55,8 +55,8 @@ def _place(directory: str) -> Path:
 
 
 async def _run(paths: DaemonPaths, settings: Settings, listener: socket.socket, greeter: Greeter) -> None:
-    for name, instead in settings.unenforced.items():
-        _log.warning("not_yet_enforced setting=%s: %s", name, instead)
+    for name, danger in settings.dangers.items():
+        _log.warning("dangerous setting=%s: %s", name, danger)
     async with _engine_and_faces(settings) as (engine, faces):
         daemon = Daemon(paths, engine, faces)
         await daemon.serve(listener, greeter)
@@ -217,7 +217,7 @@ class Daemon:
             "sessions": {kind: len(self._engine.sessions(kind)) for kind in ("active", "suspended")},
             "running": self._running(),
             "listeners": [listener.url for listener in self._listeners],
-            "unenforced": self._engine.settings.unenforced,
+            "dangers": self._engine.settings.dangers,
         }
 
     def _running(self) -> int:

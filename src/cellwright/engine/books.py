@@ -133,7 +133,10 @@ class Book:
     @property
     def banner(self) -> str | None:
         """What every reply about this session must say first, if anything."""
-        return UNSAFE_BANNER if self._services.settings.unsafe_no_sandbox else None
+        outlived = (
+            self.state == "active" and self.tier == "none"
+        )  # it was started by an engine that confined nothing
+        return UNSAFE_BANNER if outlived or self._services.settings.unsafe_no_sandbox else None
 
     @property
     def place(self) -> Place:

@@ -51,6 +51,7 @@ from cellwright.notebook import (
 from cellwright.sandbox.places import find_project
 from cellwright.sandbox.policy import Mode
 from cellwright.sandbox.storage import remove_storage
+from cellwright.sandbox.tiers import UNSAFE_BANNER
 from cellwright.settings import Settings
 
 __all__ = ["Engine", "SessionFilter"]
@@ -170,6 +171,13 @@ class Engine:
         batch = Batch(statements=delete_session(session_id))
         self._recorder.note(batch, "notebook.state.changed", session.record, {"session": "deleted"})
         await self._recorder.commit(batch)
+
+    @property
+    def banner(self) -> str | None:
+        """What every reply must say while code runs unconfined, also code that an earlier engine started so."""
+        if self.settings.unsafe_no_sandbox:
+            return UNSAFE_BANNER
+        return next((session.banner for session in self.sessions("active") if session.banner), None)
 
     # Executions and events ---------------------------------------------------------------------------------------
 

@@ -65,7 +65,8 @@ class Launchers:
         self._kernelspecs: dict[tuple[str, Policy | None, Opening | None], KernelspecLauncher] = {}
         self._servers: list[ForkServer] = []
         self._findings: dict[bool, Finding] = {}
-        self._trying = anyio.Lock()
+        self.trying = anyio.Lock()
+        """Held while a trial runs, whose processes are children of the host that nobody has a number of."""
 
     @property
     def pids(self) -> set[int]:
@@ -91,7 +92,7 @@ class Launchers:
     async def finding(self, options: HostOptions) -> Finding:
         """How well kernels can be confined here; found out once."""
         namespaces = options.namespaces
-        async with self._trying:
+        async with self.trying:
             if namespaces not in self._findings:
                 found = await anyio.to_thread.run_sync(lambda: try_isolation(namespaces=namespaces))
                 self._findings[namespaces] = found

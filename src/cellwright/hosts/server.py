@@ -195,10 +195,11 @@ class Host:
         options = self._required_options()
         async with self._limiter:
             self._kernel_count += 1
+            directory = self._runtime / f"k{self._kernel_count}"  # before another start can count on
             place = await self._place(request, options)
             launch = KernelLaunch(
                 kernel_id=request.kernel_id,
-                directory=self._runtime / f"k{self._kernel_count}",
+                directory=directory,
                 cwd=Path(place.cwd if place is not None else request.cwd),
                 environment=request.environment,
                 limits=OutputLimits(options.max_output_bytes, options.max_output_messages),
@@ -254,8 +255,10 @@ class Host:
         finally:
             self._runners.pop(runner.kernel_id, None)
             self._last_needed = time.monotonic()
-            kernels = {other.kernel.process.pid for other in self._runners.values()}
-            reap_strangers(kernels | self._launchers.pids)
+            with anyio.CancelScope(shield=True):
+                async with self._launchers.trying:
+                    kernels = {other.kernel.process.pid for other in self._runners.values()}
+                    reap_strangers(kernels | self._launchers.pids)
 
     # State -------------------------------------------------------------------------------------------------------
 

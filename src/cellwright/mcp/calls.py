@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Awaitable, Callable, Container
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -35,7 +35,6 @@ from cellwright.mcp.clients import Client, Clients
 from cellwright.mcp.knowledge import Knowledge
 from cellwright.mcp.pace import Pace
 from cellwright.mcp.resolving import find_session
-from cellwright.sandbox.tiers import UNSAFE_BANNER
 from cellwright.settings import fenced
 
 __all__ = [
@@ -210,6 +209,14 @@ class _FaceTool(Tool):
         convert_result: bool = False,  # noqa: ARG002, FBT001, FBT002  # the SDK's signature
     ) -> CallToolResult:
         try:
+            return await self._answer(arguments, context)
+        except ToolError as error:
+            if (banner := self.shared.engine.banner) is None:
+                raise
+            raise type(error)(f"{banner}\n{error}") from error.__cause__
+
+    async def _answer(self, arguments: dict[str, Any], context: Context[Any, Any]) -> CallToolResult:
+        try:
             checked = self.definition.arguments.model_validate(arguments)
         except ValidationError as error:
             raise ToolError(complaint(self.name, self.parameters, error)) from error
@@ -224,20 +231,18 @@ class _FaceTool(Tool):
         except Exception as error:  # boundary: the SDK logs it; nothing of it reaches the client
             message = f"{self.name} failed inside Cellwright. The session is as it was; look at `cellwright daemon logs`"
             raise UnexpectedToolError(message) from error
-        return _result(_warned(reply, self.shared.engine), call.notes)
+        return _result(reply, call.notes, self.shared.engine.banner)
 
 
-def _warned(reply: Reply, engine: Engine) -> Reply:
-    """A reply with the banner that nothing may leave out while code runs unconfined."""
-    if not engine.settings.unsafe_no_sandbox:
-        return reply
-    if reply.data is None:
-        return replace(reply, text=f"{UNSAFE_BANNER}\n{reply.text}")
-    data = {"banner": UNSAFE_BANNER, **reply.data}
-    return replace(reply, text=json.dumps(data, ensure_ascii=False, separators=(",", ":")), data=data)
-
-
-def _result(reply: Reply, notes: list[str]) -> CallToolResult:
-    text = "\n".join([*(f"note: {note}" for note in notes), reply.text])
-    content: list[ContentBlock] = [TextContent(text=text), *reply.images]
-    return CallToolResult(content=content, structured_content=reply.data)
+def _result(reply: Reply, notes: list[str], banner: str | None) -> CallToolResult:
+    """A reply as the SDK sends it. What is said before a text is a block of its own: the text may be a file's."""
+    data, text = reply.data, reply.text
+    if data is not None and banner is not None:
+        data = {"banner": banner, **data}
+        text = json.dumps(data, ensure_ascii=False, separators=(",", ":"))
+    before = [f"note: {note}" for note in notes]
+    if data is None and banner is not None:
+        before.insert(0, banner)
+    content: list[ContentBlock] = [TextContent(text="\n".join(before))] if before else []
+    content += [TextContent(text=text), *reply.images]
+    return CallToolResult(content=content, structured_content=data)

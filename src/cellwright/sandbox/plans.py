@@ -69,9 +69,12 @@ def allowed_environment(environment: Mapping[str, str], passed: Iterable[str] = 
 
 
 def readable_paths(paths: Iterable[str], *, never: Sequence[str]) -> list[str]:
-    """The paths that an interpreter needs, less those that would open what ``never`` names, and none inside another."""
+    """The paths that an interpreter needs, less those that would open what ``never`` names, and none inside another.
+
+    A relative path, such as the "" that stands for wherever an interpreter happens to be, is not a path that it needs.
+    """
     kept: list[str] = []
-    for path in sorted(set(paths), key=len):
+    for path in sorted(filter(os.path.isabs, set(paths)), key=len):
         opens = any(_is_within(secret, path) for secret in never)
         if not opens and not any(_is_within(path, other) for other in (*kept, *_SYSTEM)):
             kept.append(path)

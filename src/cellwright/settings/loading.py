@@ -73,7 +73,7 @@ def load_settings(directory: Path | None = None, **flags: Any) -> Settings:
 
 
 def examine_settings(directory: Path | None = None, **flags: Any) -> list[Problem]:
-    """Everything that is unknown, mistyped or without effect, also what ``load_settings`` lets pass."""
+    """Everything that is unknown, mistyped, without effect or dangerous, also what ``load_settings`` lets pass."""
     directory = directory or Path.cwd()
     problems: list[Problem] = []
     try:
@@ -83,9 +83,8 @@ def examine_settings(directory: Path | None = None, **flags: Any) -> list[Proble
     except CellwrightError as error:
         return [Problem("settings", error.message, error.hint or "correct the file")]
     else:
-        for name, instead in settings.unenforced.items():
-            fix = f"remove {name} until a release enforces it"
-            problems.append(Problem(name, f"not yet enforced: {instead}", fix))
+        for name, danger in settings.dangers.items():
+            problems.append(Problem(name, danger, f"remove {name}, unless you trust all code that runs here"))
     problems += _unknown_variables(os.environ)
     for file in read_files(directory):
         for name, reason in file.refused.items():

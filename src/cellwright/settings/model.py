@@ -21,6 +21,10 @@ Seconds = Annotated[float, Field(gt=0, le=7 * 24 * 3600)]
 _SIZE = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([kmgt]?)i?b?\s*", re.IGNORECASE)
 _SIZE_UNITS = {"": 1, "k": 1024, "m": 1024**2, "g": 1024**3, "t": 1024**4}
 _SHORTEST_TOKEN = 16
+_UNCONFINED = (
+    "code in cells can do whatever this user can, "
+    "and limits on its memory, disk, processes and network are not kept"
+)
 
 
 class Settings(BaseSettings):
@@ -182,13 +186,9 @@ class Settings(BaseSettings):
     """A Srcbook-style JSON file whose options are read below every other source but the defaults."""
 
     @property
-    def unenforced(self) -> dict[str, str]:
-        """Limits that are asked for and that will not be kept: the setting, and what happens instead."""
-        return (
-            {"unsafe_no_sandbox": "code in cells can do whatever this user can"}
-            if self.unsafe_no_sandbox
-            else {}
-        )
+    def dangers(self) -> dict[str, str]:
+        """Settings that take protection away, each with what that means."""
+        return {"unsafe_no_sandbox": _UNCONFINED} if self.unsafe_no_sandbox else {}
 
     @field_validator("root", "storage")
     @classmethod
