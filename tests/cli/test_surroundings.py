@@ -22,7 +22,7 @@ def opened(place: Place, tmp_path: Path) -> Place:
     (place.root / "work" / "pyproject.toml").touch()
     place.environment |= {
         "UV_FIND_LINKS": str(wheels),
-        "UV_NO_INDEX": "1",
+        "UV_OFFLINE": "1",
         "CELLWRIGHT_APPROVED_PACKAGES": '["small-tool"]',
         "CELLWRIGHT_NETWORK": "allow",
     }

@@ -164,7 +164,7 @@ async def test_a_tool_installs_what_is_approved_and_refuses_the_rest(
 ) -> None:
     make_wheel(tmp_path, "small-tool", "1.0")
     monkeypatch.setenv("UV_FIND_LINKS", str(tmp_path))
-    monkeypatch.setenv("UV_NO_INDEX", "1")
+    monkeypatch.setenv("UV_OFFLINE", "1")
     session = await new_session(client)
     told = await refused(client, "package_install", session_id=session, packages=["smalltool2"])
     assert "small-tool" in told
