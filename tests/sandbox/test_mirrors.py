@@ -103,7 +103,7 @@ def test_after_any_changes_the_target_is_what_the_source_is(rounds: list[Any]) -
             for round_of_changes in rounds:
                 for step in round_of_changes:
                     change(source, *step)
-                assert mirror.update() == 0
+                assert mirror.update().left_out == 0
                 assert tree(target) == tree(source)
 
 
@@ -141,7 +141,7 @@ def test_holes_stay_holes_so_that_a_large_empty_file_takes_no_room(ends: tuple[P
         file.seek(500 * MB)
         file.write(b"end")
     with mirrored(source, target, room=MB) as mirror:
-        assert mirror.update() == 0
+        assert mirror.update().left_out == 0
     copy = (target / "sparse").stat()
     assert copy.st_size == 500 * MB + 3
     assert copy.st_blocks * 512 < MB
@@ -152,7 +152,7 @@ def test_no_more_is_copied_than_there_is_room_for(ends: tuple[Path, Path]) -> No
     for number in range(5):
         (source / str(number)).write_bytes(b"x" * MB)
     with mirrored(source, target, room=2 * MB) as mirror:
-        assert mirror.update() == 3
+        assert mirror.update().left_out == 3
     assert sum(path.stat().st_size for path in target.iterdir()) == 2 * MB
 
 
@@ -164,7 +164,7 @@ def test_links_and_pipes_lead_nowhere(ends: tuple[Path, Path], tmp_path: Path) -
     (source / "out").symlink_to(secret)
     os.mkfifo(source / "pipe")
     with mirrored(source, target) as mirror:
-        assert mirror.update() == 1, "the pipe is counted as left out"
+        assert mirror.update().left_out == 1, "the pipe is counted as left out"
         assert [path.name for path in target.iterdir()] == ["out"]
         assert (target / "out").is_symlink()
         (source / "out").unlink()
@@ -179,7 +179,7 @@ def test_what_stands_for_a_deleted_file_is_copied(ends: tuple[Path, Path]) -> No
     source, target = ends
     os.mknod(source / "gone", stat.S_IFCHR, 0)
     with mirrored(source, target) as mirror:
-        assert mirror.update() == 0
+        assert mirror.update().left_out == 0
     status = (target / "gone").lstat()
     assert (stat.S_ISCHR(status.st_mode), status.st_rdev) == (True, 0)
 
@@ -191,7 +191,7 @@ def test_what_is_closed_to_us_is_kept_as_it_was(ends: tuple[Path, Path]) -> None
     with mirrored(source, target) as mirror, as_ordinary_user(source, target):
         mirror.update()
         os.chmod("d", 0, dir_fd=mirror.source)
-        assert mirror.update() > 0
+        assert mirror.update().left_out > 0
         os.chmod("d", 0o700, dir_fd=mirror.source)
     assert (target / "d" / "a").read_text() == "a"
 
@@ -209,3 +209,38 @@ def as_ordinary_user(*roots: Path) -> Iterator[None]:
         yield
     finally:
         os.seteuid(0)
+
+
+@given(rounds=st.lists(st.tuples(steps, steps), max_size=3))
+def test_two_that_mirror_each_other_agree_whatever_both_sides_did(rounds: list[Any]) -> None:
+    with tempfile.TemporaryDirectory() as directory:
+        ours, theirs = Path(directory, "ours"), Path(directory, "theirs")
+        ours.mkdir()
+        theirs.mkdir()
+        with mirrored(ours, theirs) as outward, mirrored(theirs, ours) as inward:
+            inward.spared = outward.differs
+            for our_steps, their_steps in rounds:
+                for root, changes in ((ours, our_steps), (theirs, their_steps)):
+                    for step in changes:
+                        change(root, *step)
+                outward.trust(inward.update().changed)
+                inward.trust(outward.update().changed)
+                assert tree(theirs) == tree(ours)
+
+
+def test_a_file_that_only_the_other_side_wrote_arrives_and_one_that_both_wrote_is_the_sources(
+    ends: tuple[Path, Path],
+) -> None:
+    ours, theirs = ends
+    (ours / "both").write_text("ours, first")
+    with mirrored(ours, theirs) as outward, mirrored(theirs, ours) as inward:
+        inward.spared = outward.differs
+        inward.trust(outward.update().changed)
+        (theirs / "new").write_text("theirs")
+        (theirs / "both").write_text("theirs too")
+        (ours / "both").write_text("ours, second")
+        outward.trust(inward.update().changed)
+        inward.trust(outward.update().changed)
+    for side in ends:
+        assert (side / "new").read_text() == "theirs"
+        assert (side / "both").read_text() == "ours, second"

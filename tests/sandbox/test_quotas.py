@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from pathlib import Path
 
+import anyio
+import anyio.lowlevel
 import pytest
 
 from cellwright import Engine, Execution, Session, Settings, open_engine
@@ -137,3 +139,24 @@ async def test_saved_files_that_no_longer_fit_are_told_and_kept(project: Path, t
         await smaller.close(stop_host=True)
     [saved] = (tmp_path / "state" / "sessions").rglob("big")
     assert saved.stat().st_size == 3_000_000
+
+
+async def test_a_file_that_somebody_puts_into_a_private_folder_is_seen_by_the_next_cell(
+    engine: Engine,
+) -> None:
+    session = await engine.create("given", mode="private")
+    (session.cwd / "given.txt").write_text("from outside")
+    assert (await run(session, "print(open('given.txt').read())")).text == "from outside\n"
+    (session.cwd / "given.txt").unlink()
+    assert (await run(session, "import os; print(os.listdir())")).text == "[]\n"
+
+
+async def test_files_are_exchanged_while_a_cell_runs(engine: Engine) -> None:
+    session = await engine.create("long", mode="private")
+    waits = "import os, time\nopen('begun', 'w').close()\nwhile not os.path.exists('gate'): time.sleep(0.01)"
+    execution = await session.execute_code(waits)
+    with anyio.fail_after(20):
+        while not (session.cwd / "begun").exists():
+            await anyio.lowlevel.checkpoint()
+        (session.cwd / "gate").touch()
+        assert (await execution.wait()).state == "ok"

@@ -43,6 +43,7 @@ _OUTPUT_KINDS = frozenset(
 # Threads of a cell may print after it ended; beyond this many cells back, nobody is listening any more.
 _REMEMBERED_EXECUTIONS = 64
 _STOP_GRACE_S = 2.0
+_EXCHANGE_S = 1.0
 
 
 class KernelRunner:
@@ -106,6 +107,8 @@ class KernelRunner:
             self.kernel.door.told = lambda entry: self._report(self.kernel_id, NetworkUsed(entry))
         async with anyio.create_task_group() as tasks:
             self._tasks = tasks
+            if self._layered is not None:
+                tasks.start_soon(self._exchange_files, self._layered)
             task_status.started()
             end = await self.kernel.wait()
             self._close(end)
@@ -145,6 +148,8 @@ class KernelRunner:
 
     def _act(self, effect: jobs.Effect) -> None:
         match effect:
+            case jobs.SendExecute(job) if self._shared is not None and self._tasks is not None:
+                self._tasks.start_soon(self._bring_in_then_send, self._shared, job)
             case jobs.SendExecute(job):
                 self._send(job)
             case jobs.StartTimer(timer, execution_id, seconds):
@@ -231,16 +236,42 @@ class KernelRunner:
                 self._report(self.kernel_id, Output(message.parent_id, message.kind, message.content))
 
     def _went_idle(self, execution_id: str) -> None:
-        """Let the execution end once its files are saved, so that whoever hears of its end finds them."""
-        line = self.kernel.line
-        if line is None or line.layer is None or self._tasks is None:
+        if self._layered is None or self._tasks is None:
             self.happened(jobs.WentIdle(execution_id))
         else:
-            self._tasks.start_soon(self._save_then_idle, line, execution_id)
+            self._tasks.start_soon(self._save_then_idle, self._layered, execution_id)
+
+    # Files -------------------------------------------------------------------------------------------------------
+
+    @property
+    def _layered(self) -> BoxLine | None:
+        """The way to its files, where they are in memory."""
+        line = self.kernel.line
+        return line if line is not None and line.layer is not None else None
+
+    @property
+    def _shared(self) -> BoxLine | None:
+        """The way to its files, where others may put some beside them."""
+        line = self._layered
+        return line if line is not None and line.layer is not None and line.layer.shared else None
+
+    async def _bring_in_then_send(self, line: BoxLine, job: Run) -> None:
+        """Let a cell find what was put there before it was asked for."""
+        await line.bring_in()
+        self._send(job)
 
     async def _save_then_idle(self, line: BoxLine, execution_id: str) -> None:
+        """Let an execution end once its files are saved, so that whoever hears of its end finds them."""
         await line.save()
         self.happened(jobs.WentIdle(execution_id))
+
+    async def _exchange_files(self, line: BoxLine) -> None:
+        """While a cell runs, show others its files, and it theirs, with a little delay."""
+        while True:
+            await anyio.sleep(_EXCHANGE_S)
+            if self.busy:
+                await line.bring_in()
+                await line.save()
 
     # The end -----------------------------------------------------------------------------------------------------
 

@@ -163,6 +163,7 @@ class BoxLine:
         self.layer: MemoryLayer | None = None
         """What the session writes, where that is in memory."""
         self._saved = saved
+        self._overlaid = False
         self._saving = anyio.Lock()
         self._mine, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self._mine.setblocking(False)  # noqa: FBT003  # the standard library takes no name
@@ -201,6 +202,12 @@ class BoxLine:
             if self.layer is not None:
                 await anyio.to_thread.run_sync(_save, self.layer)
 
+    async def bring_in(self) -> None:
+        """Show the session what others put into its folder."""
+        async with self._saving:
+            if self.layer is not None:
+                await anyio.to_thread.run_sync(_bring_in, self.layer)
+
     async def settle(self, mounts: list[dict[str, Any]], saved: Path | None = None) -> None:
         """Put what a session sees into its box, and take the sockets out of its sight.
 
@@ -210,6 +217,7 @@ class BoxLine:
             KernelStartError: it could not be mounted, or what was saved does not fit.
         """
         self._saved = saved or self._saved
+        self._overlaid = _has_overlay(mounts)
         self._mine.send(msgspec.json.encode({"mounts": mounts, "drop": [SOCKETS]}))
         reply = await self._next()
         if reply.get("offer"):
@@ -226,7 +234,9 @@ class BoxLine:
         Raises:
             KernelStartError: what was saved does not fit.
         """
-        if any(mount.get("offered") or mount.get("memory") for mount in plan.get("mounts", ())):
+        mounts = plan.get("mounts", ())
+        self._overlaid = _has_overlay(mounts)
+        if any(mount.get("offered") or mount.get("memory") for mount in mounts):
             await self._next()
 
     async def _next(self) -> dict[str, Any]:
@@ -235,10 +245,21 @@ class BoxLine:
         answer, fds, _, _ = socket.recv_fds(self._mine, PACKET_BYTES, 1)
         reply: dict[str, Any] = msgspec.json.decode(answer) if answer else {"error": "its monitor is gone"}
         if reply.get("offer") and self._saved is not None:
-            self.layer = MemoryLayer(fds[0], self._saved)
+            self.layer = MemoryLayer(fds[0], self._saved, shared=not self._overlaid)
             await anyio.to_thread.run_sync(self.layer.fill)
             self._mine.send(b"filled")
         return reply
+
+
+def _has_overlay(mounts: Sequence[Mapping[str, Any]]) -> bool:
+    return any(mount["kind"] == "overlay" for mount in mounts)
+
+
+def _bring_in(layer: MemoryLayer) -> None:
+    try:
+        layer.bring_in()
+    except OSError as error:
+        log.warning("files_not_brought_in", extra={"reason": str(error)})
 
 
 def _save(layer: MemoryLayer) -> None:

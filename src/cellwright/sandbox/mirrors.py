@@ -12,14 +12,14 @@ import os
 import secrets
 import stat
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from cellwright.sandbox.beneath import open_beneath
 from cellwright.sandbox.clearing import clear_directory
 
-__all__ = ["Mirror"]
+__all__ = ["Mirror", "Update"]
 
 Names: TypeAlias = tuple[str, ...]
 Stamp: TypeAlias = tuple[int, int, int, int, int]
@@ -33,12 +33,25 @@ _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NONBLOCK
 # What an overlay notes on a directory that hides the one below it, for root and for others.
 _OPAQUE = ("trusted.overlay.opaque", "user.overlay.opaque")
 _CHUNK = 16 << 20
+_OTHER_KIND = frozenset({errno.EISDIR, errno.ENOTDIR, errno.ELOOP, errno.EEXIST, errno.ENOTEMPTY})
 _GONE = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ELOOP})
 
 
 @dataclass(slots=True)
+class Update:
+    """What one walk did: the names that it copied or removed, and how many entries it could not copy."""
+
+    changed: set[Names] = field(default_factory=set)
+    left_out: int = 0
+
+
+@dataclass(slots=True)
 class Mirror:
-    """A source and its target, both open directories that somebody else closes."""
+    """A source and its target, both open directories that somebody else closes.
+
+    Two of them, one each way, keep two directories the same that are both written to: each is told what the other did
+    (``trust``), and spares what the other has yet to take over (``spared``).
+    """
 
     source: int
     target: int
@@ -46,47 +59,72 @@ class Mirror:
     """The most bytes that one ``update`` copies."""
     owner: tuple[int, int] | None = None
     """Whom copies are to belong to, where that is not whoever copies."""
-    _known: dict[Names, Stamp] = field(default_factory=dict)
+    spared: Callable[[Names], bool] | None = None
+    """Which names of the target are not to be touched, where the target has a right to differ."""
+    known: dict[Names, Stamp] = field(default_factory=dict)
+    """The source's entries as they were when they were copied."""
+    unsure: set[Names] = field(default_factory=set)
+    """Those that may have changed again in the same tick of the clock: they are copied once more."""
 
-    def update(self) -> int:
-        """Bring the target up to date, and tell how many entries could not be copied."""
-        return _Pass(self, self._known).run()
+    def spares(self, names: Names) -> bool:
+        return self.spared is not None and self.spared(names)
 
-    def assume_equal(self) -> None:
-        """Take the target to be what the source is now, so that the next update copies only what changes from here."""
-        walk = _Pass(self, {})
-        walk.act = lambda _names, _status: True
-        walk.run()
+    def update(self) -> Update:
+        """Bring the target up to date."""
+        return _Pass(self).run()
+
+    def trust(self, names: Iterable[Names]) -> None:
+        """Take the target to be what the source is now at these names."""
+        for name in names:
+            stamp = self._look(name)
+            if stamp is None:
+                self.known.pop(name, None)
+            else:
+                self.known[name] = stamp
+                self.unsure.discard(name)
+
+    def differs(self, names: Names) -> bool:
+        """Whether the source changed at this name since it was last copied."""
+        return self._look(names) != self.known.get(names)
+
+    def _look(self, names: Names) -> Stamp | None:
+        try:
+            with _opened(self.source, names[:-1]) as directory:
+                return _stamp(os.stat(names[-1], dir_fd=directory, follow_symlinks=False))
+        except OSError:
+            return None
 
 
 class _Pass:
     """One walk through the source."""
 
-    def __init__(self, mirror: Mirror, known: dict[Names, Stamp]) -> None:
+    def __init__(self, mirror: Mirror) -> None:
         self._mirror = mirror
-        self._before = known
+        self._before = mirror.known
         self._now: dict[Names, Stamp] = {}
+        self._unsure: set[Names] = set()
         self._room = mirror.room
-        self._left_out = 0
+        self._done = Update()
         self._first_of: dict[int, Names] = {}
         # A copy of what changed since then is not trusted to be the last.
         self._settled_ns = time.time_ns() - _TICKS_NS
-        self.act: Callable[[Names, os.stat_result], bool] = self._copy
 
-    def run(self) -> int:
+    def run(self) -> Update:
         ahead: list[Names] = [()]
         while ahead:
             for names, status in self._entries(ahead.pop()):
                 is_directory = stat.S_ISDIR(status.st_mode)
                 if is_directory and len(names) > _MAX_DEPTH:
-                    self._left_out += 1
+                    self._done.left_out += 1
                 elif self._take(names, status) and is_directory:
                     ahead.append(names)
         # What lies deepest goes first, so that its directory is empty.
         for names in sorted(self._before.keys() - self._now.keys(), key=len, reverse=True):
-            self._remove(names)
-        self._mirror._known = self._now  # noqa: SLF001  # the other half of the same thing
-        return self._left_out
+            if not self._mirror.spares(names):
+                self._remove(names)
+                self._done.changed.add(names)
+        self._mirror.known, self._mirror.unsure = self._now, self._unsure
+        return self._done
 
     def _entries(self, names: Names) -> Iterator[tuple[Names, os.stat_result]]:
         try:
@@ -102,31 +140,44 @@ class _Pass:
 
     def _keep(self, names: Names) -> None:
         """Leave what was copied from there before as it is."""
-        self._left_out += 1
+        self._done.left_out += 1
         for known, stamp in self._before.items():
             if known[: len(names)] == names:
                 self._now[known] = stamp
 
     def _take(self, names: Names, status: os.stat_result) -> bool:
         """Copy what is not known to be the same; false where that could not be done."""
-        stamp = _stamp(status)
-        before = self._before.get(names)
-        if before != stamp or stat.S_ISDIR(status.st_mode):
+        stamp, is_directory = _stamp(status), stat.S_ISDIR(status.st_mode)
+        same = self._before.get(names) == stamp and names not in self._mirror.unsure
+        if not same and not is_directory and self._mirror.spares(names):
+            return False
+        if not same or is_directory:
             try:
-                if before is not None and stat.S_IFMT(before[3]) != stat.S_IFMT(status.st_mode):
-                    self._remove(names)
-                if not self.act(names, status):
+                if not self._copy_over(names, status):
                     return False
             except OSError as error:
                 # What vanished in between is no loss: it is not there any more.
                 if error.errno != errno.ENOENT:
                     self._keep(names)
                 return False
+            if not is_directory or names not in self._before:
+                self._done.changed.add(names)
         if status.st_nlink > 1 and stat.S_ISREG(status.st_mode):
             self._first_of.setdefault(status.st_ino, names)
-        unsure = status.st_ctime_ns >= self._settled_ns
-        self._now[names] = (*stamp[:1], 0, *stamp[2:]) if unsure else stamp
+        if not same and status.st_ctime_ns >= self._settled_ns:
+            self._unsure.add(names)
+        self._now[names] = stamp
         return True
+
+    def _copy_over(self, names: Names, status: os.stat_result) -> bool:
+        """Copy, in place of something of another kind too, unless the target has a right to it."""
+        try:
+            return self._copy(names, status)
+        except OSError as error:
+            if error.errno not in _OTHER_KIND or self._mirror.spares(names):
+                raise
+            self._remove(names)
+            return self._copy(names, status)
 
     def _copy(self, names: Names, status: os.stat_result) -> bool:
         mode = status.st_mode
@@ -147,7 +198,7 @@ class _Pass:
             with self._replacing(names) as (parent, temporary):
                 os.mknod(temporary, stat.S_IFCHR, 0, dir_fd=parent)
         else:
-            self._left_out += 1  # a pipe or a socket means nothing elsewhere
+            self._done.left_out += 1  # a pipe or a socket means nothing elsewhere
             return False
         return True
 

@@ -37,11 +37,16 @@ def memory_of(policy: Policy, mode: Mode) -> dict[str, int] | None:
 class MemoryLayer:
     """A directory in memory and the one on disk in which it is saved. Owns its descriptor of the former."""
 
-    def __init__(self, descriptor: int, saved: Path) -> None:
-        self._memory = descriptor
+    def __init__(self, descriptor: int, saved: Path, *, shared: bool) -> None:
+        self.shared = shared
+        """Whether what others put into the directory on disk comes in: it cannot below an overlay."""
+        self._memory, self._saved = descriptor, saved
         self._disk = os.open(saved, _DIRECTORY)
-        self._saved = saved
-        self._mirror = Mirror(self._memory, self._disk, room=2 * _size(descriptor))
+        size, status = _size(descriptor), os.fstat(descriptor)
+        owner = (status.st_uid, status.st_gid) if os.getuid() == 0 else None
+        # One pass may copy a file that is deleted meanwhile, and another in its place.
+        self._outward = Mirror(self._memory, self._disk, room=2 * size)
+        self._inward = Mirror(self._disk, self._memory, room=size, owner=owner)
 
     def fill(self) -> None:
         """Bring in what was saved.
@@ -49,18 +54,26 @@ class MemoryLayer:
         Raises:
             KernelStartError: it does not fit.
         """
-        status = os.fstat(self._memory)
-        owner = (status.st_uid, status.st_gid) if os.getuid() == 0 else None
-        if Mirror(self._disk, self._memory, room=_size(self._memory), owner=owner).update():
+        done = self._inward.update()
+        if done.left_out:
             raise KernelStartError(
                 f"The session's files in {self._saved} do not fit in its quota, or cannot be read",
                 hint="Raise max_session_disk or max_session_files, or delete files there",
             )
-        self._mirror.assume_equal()
+        self._outward.trust(done.changed)
+        # What code changed and nobody has saved yet is not replaced by what somebody else changed.
+        self._inward.spared = self._outward.differs
+
+    def bring_in(self) -> None:
+        """Take over what others changed in the directory on disk, where it is shared."""
+        if self.shared:
+            self._outward.trust(self._inward.update().changed)
 
     def save(self) -> int:
         """Save what changed, and tell how many entries could not be."""
-        return self._mirror.update()
+        done = self._outward.update()
+        self._inward.trust(done.changed)
+        return done.left_out
 
     def close(self) -> None:
         os.close(self._memory)
