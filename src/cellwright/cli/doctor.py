@@ -119,6 +119,8 @@ def _isolation(settings: Settings) -> Finding:
         return Finding("isolation", "failed", "switched off by unsafe_no_sandbox", "unset it")
     found = try_isolation(namespaces=settings.sandbox_namespaces)
     detail = f"tier {found.tier}" + "".join(f"; {loss}" for loss in found.losses)
+    if found.reasons:
+        detail += f" (because {'; '.join(found.reasons)})"
     fix = "; ".join(found.remedies) or None
     return Finding("isolation", "failed" if found.tier == "none" else "ok", detail, fix)
 

@@ -18,6 +18,7 @@ import msgspec
 
 from cellwright.errors import KernelStartError
 from cellwright.sandbox.doors import DOOR, PROXY_PORT, Door, Opening
+from cellwright.sandbox.groups import Groups
 from cellwright.sandbox.places import Place, needs_own_fork, place_mounts
 from cellwright.sandbox.plans import (
     PACKAGES,
@@ -50,6 +51,8 @@ class Isolation:
     """The directory of all layers of packages, to be read by every kernel."""
     opening: Opening | None = None
     """How far the network is open, if it is."""
+    groups: Groups | None = None
+    """Where kernels of tier A get a group each."""
 
     def door(self) -> Door | None:
         """A new way to the network for one kernel; None where it has none."""
