@@ -221,7 +221,7 @@ def _job_from(request: dict[str, Any], fds: list[int]) -> Job:
     confined, grouped = plan is not None, bool(request.get("group"))
     expected = FDS_PER_JOB + confined + grouped
     if len(fds) != expected:
-        raise ValueError(f"a fork takes {expected} descriptors here, not {len(fds)}")
+        raise ValueError(f"a fork takes {expected} descriptors, not {len(fds)}")
     for fd in fds:
         os.set_inheritable(fd, False)  # noqa: FBT003
     connection_file = str(request["connection_file"])

@@ -21,6 +21,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.conftest import Require
 
+from cellwright import Settings, open_engine
 from cellwright.errors import KernelStartError
 from cellwright.kernels import (
     ForkServer,
@@ -37,6 +38,7 @@ from cellwright.sandbox.groups import Groups, open_groups
 from cellwright.sandbox.places import Place
 from cellwright.sandbox.policy import Policy
 from cellwright.sandbox.storage import prepare_storage
+from cellwright.sandbox.tiers import SOFT_CPUS
 from cellwright.sandbox.trials import try_isolation
 
 LIMITS = OutputLimits(max_bytes=1_000_000, max_messages=25_000)
@@ -318,16 +320,15 @@ def short_path() -> Iterator[Path]:
         yield Path(directory)
 
 
-async def _fork_server(directory: Path, isolation: Isolation, *, standby: int = 0) -> ForkServer:
+async def _fork_server(directory: Path, isolation: Isolation, **options: Any) -> ForkServer:
+    defaults: dict[str, Any] = {"preload": (), "environment": os.environ, "standby": 0}
     return ForkServer(
         await prepare_interpreter(None, cache=directory),
-        preload=(),
-        environment=os.environ,
-        standby=standby,
         directory=directory / "f",
         limits=LIMITS,
         start_timeout_s=60,
         isolation=isolation,
+        **{**defaults, **options},
     )
 
 
@@ -410,6 +411,27 @@ async def test_a_kernel_that_does_not_come_to_be_leaves_no_group(groups: Groups,
 
 
 @pytest.mark.anyio
+async def test_a_fork_that_is_refused_leaves_no_group(groups: Groups, short_path: Path) -> None:
+    thread = "import threading\nthreading.Thread(target=threading.Event().wait, daemon=True).start()\n"
+    (short_path / "threaded.py").write_text(thread)
+    environment = {**os.environ, "PYTHONPATH": str(short_path)}
+    server = await _fork_server(short_path, _boxed(groups), preload=("threaded",), environment=environment)
+    async with _running(server):
+        with pytest.raises(KernelStartError, match="2 threads"), anyio.fail_after(60):
+            await server.launch(_launch(short_path))
+        assert _children(groups.directory) == {HOME}
+
+
+@pytest.mark.anyio
+async def test_a_program_that_cannot_be_started_leaves_no_group(groups: Groups, short_path: Path) -> None:
+    launcher = KernelspecLauncher("python3", environment={}, start_timeout_s=60, isolation=_boxed(groups))
+    async with _running(launcher):
+        with pytest.raises(KernelStartError, match="needs a place"), anyio.fail_after(60):
+            await launcher.launch(replace(_launch(short_path), place=None))
+        assert _children(groups.directory) == {HOME}
+
+
+@pytest.mark.anyio
 async def test_a_group_that_cannot_be_made_is_a_start_that_failed(groups: Groups, short_path: Path) -> None:
     elsewhere = Groups(groups.directory / "gone", frozenset())
     server = await _fork_server(short_path, _boxed(elsewhere))
@@ -438,3 +460,23 @@ async def test_without_groups_a_share_is_whole_processors(
         assert [len(cpus) for cpus in own] == [1, 1]
         assert own[0] != own[1]
         assert os.sched_getaffinity(0) == available
+
+
+@pytest.mark.anyio
+async def test_a_session_is_told_that_its_share_of_the_processors_is_soft(tmp_path: Path) -> None:
+    settings = Settings(root=tmp_path, storage=tmp_path / "state", max_session_cpus=0.5, host_idle_s=5)
+    async with open_engine(settings) as engine:
+        with engine.subscribe() as events, anyio.fail_after(60):
+            session = await engine.create("share", mode="private")
+            losses = [event.data["losses"] async for event in _until_active(events)][-1]
+        assert (SOFT_CPUS in losses) == (session.tier != "A")
+        told = await (await session.execute_code("import os; print(len(os.sched_getaffinity(0)))")).wait()
+        assert int(told.text) == (1 if session.tier != "A" else len(os.sched_getaffinity(0)))
+        await engine.close(stop_host=True)
+
+
+async def _until_active(events: Any) -> AsyncIterator[Any]:
+    async for event in events:
+        if event.data.get("session") == "active" and "losses" in event.data:
+            yield event
+            return
