@@ -35,6 +35,7 @@ from cellwright_kernel.bridge import proxy_environment
 __all__ = ["BoxLine", "Isolation"]
 
 PACKET_BYTES = 1 << 16
+OWN_PROCESSES = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +98,9 @@ class Isolation:
         allowed = self.environment(environment, directory)
         if self.stands_by:
             plan = box_plan(self.policy, readable, allowed)
+            if self.groups is not None and self.policy.processes is not None:
+                # The group counts them too, and can say later that it refused: it must come first.
+                plan["limits"]["processes"] = self.policy.processes + OWN_PROCESSES
             if self.has_door:
                 plan["proxy"] = {"port": PROXY_PORT, "socket": f"{SOCKETS}/{DOOR}"}
             if self.packages:

@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -95,7 +96,7 @@ def main() -> int:
     work: Path = options.work.resolve()
     work.mkdir(parents=True, exist_ok=True)
     kernel = _kernel(work)
-    _image(work, " ".join(options.arguments) or "-v")
+    _image(work, shlex.join(options.arguments) or "-v")
     _initramfs(work, kernel)
     return _boot(work, kernel)
 
