@@ -10,7 +10,7 @@ import json
 import os
 import sys
 
-from cellwright_kernel import lockdown
+from cellwright_kernel import joining, lockdown
 
 __all__ = ["main"]
 
@@ -18,6 +18,7 @@ __all__ = ["main"]
 def main(argv: list[str]) -> None:
     """Confine this process as told on standard input, then run the program."""
     request = json.load(sys.stdin)
+    joining.join(request["group_fd"], request["processors"])
     host = os.getppid()
     # Readable once the host has ended, like the lifeline of a forked kernel.
     lines = lockdown.Lifelines(control_fd=int(argv[0]), lifeline_fd=os.pidfd_open(host))

@@ -3,7 +3,8 @@
 It answers packets on an inherited SOCK_SEQPACKET socket, one JSON object each::
 
     host → {"op": "fork", "id": 7, "connection_file": …, "max_bytes": …, "max_messages": …} + 3 descriptors
-           with "plan": …, "directory": … the child is confined (see lockdown), and there are 4
+           with "plan": …, "directory": … the child is confined (see lockdown), and there is one more
+           with "group": true it first enters its group, and there is one more; "processors": […] are all it runs on
     ←      {"op": "ready", "failures": {"module": "why it was not preloaded"}, "paths": ["what to keep readable"],
             "version": "3.12", "search": ["where it imports from, in order"]}
     ←      {"op": "forked", "id": 7, "pid": 4711} + a pidfd
@@ -11,7 +12,7 @@ It answers packets on an inherited SOCK_SEQPACKET socket, one JSON object each::
     ←      {"op": "exited", "pid": 4711, "status": -9}
 
 The descriptors are the kernel's stderr, the write end of its ready pipe, the read end of its lifeline, and where it
-is confined a socket over which the host says what else it may see.
+is confined a socket over which the host says what else it may see; last, the entrance of its group.
 End of file on the channel means that the host is gone, and then everything forked here goes too.
 What a forked child does next is ``kernelapp``'s.
 """
@@ -31,14 +32,13 @@ import sys
 from dataclasses import dataclass, replace
 from typing import Any
 
-from cellwright_kernel import descendants, lockdown
+from cellwright_kernel import descendants, joining, lockdown
 from cellwright_kernel.preload import preload
 
 __all__ = ["ForkServer", "Job", "main"]
 
 PACKET_BYTES = 1 << 18
 FDS_PER_JOB = 3
-FDS_PER_CONFINED_JOB = 4
 
 
 @dataclass(frozen=True)
@@ -55,6 +55,8 @@ class Job:
     plan: dict[str, Any] | None = None
     directory: str = ""
     control_fd: int = -1
+    group_fd: int = -1
+    processors: tuple[int, ...] = ()
 
 
 def main(argv: list[str]) -> None:
@@ -77,6 +79,7 @@ def main(argv: list[str]) -> None:
         # The server's frames are gone by now: user code finds none of them on its stack.
         del server, channel
         gc.enable()
+        _join(job)
         job = _confined(job)
         from cellwright_kernel.kernelapp import run_kernel  # noqa: PLC0415  # preloaded, bound only in the child
 
@@ -84,6 +87,14 @@ def main(argv: list[str]) -> None:
         # What user code registered runs; taking the interpreter apart object by object would only unshare pages.
         atexit._run_exitfuncs()  # noqa: SLF001  # there is no public way
         os._exit(0)
+
+
+def _join(job: Job) -> None:
+    try:
+        joining.join(job.group_fd, job.processors)
+    except OSError as error:
+        os.write(job.stderr_fd, f"The kernel could not enter its group: {error}\n".encode())
+        os._exit(lockdown.FAILED)
 
 
 def _confined(job: Job) -> Job:
@@ -207,7 +218,8 @@ def _job_from(request: dict[str, Any], fds: list[int]) -> Job:
     if request.get("op") != "fork":
         raise ValueError(f"unknown operation {request.get('op')!r}")
     plan = request.get("plan")
-    expected = FDS_PER_JOB if plan is None else FDS_PER_CONFINED_JOB
+    confined, grouped = plan is not None, bool(request.get("group"))
+    expected = FDS_PER_JOB + confined + grouped
     if len(fds) != expected:
         raise ValueError(f"a fork takes {expected} descriptors, not {len(fds)}")
     for fd in fds:
@@ -223,7 +235,9 @@ def _job_from(request: dict[str, Any], fds: list[int]) -> Job:
         profile=str(request.get("profile") or f"{os.path.dirname(connection_file)}/profile"),  # noqa: PTH120
         plan=plan,
         directory=str(request.get("directory", "")),
-        control_fd=fds[3] if plan is not None else -1,
+        control_fd=fds[3] if confined else -1,
+        group_fd=fds[-1] if grouped else -1,
+        processors=tuple(request.get("processors", ())),
     )
 
 

@@ -44,6 +44,7 @@ def _policy(settings: Settings) -> Policy:
         processes=settings.max_session_processes,
         open_files=settings.max_session_open_files,
         cpu_seconds=settings.max_session_cpu_s,
+        cpus=settings.max_session_cpus,
         disk_bytes=settings.max_session_disk,
         disk_files=settings.max_session_files,
         network="proxy" if network_opening(settings) is not None else "off",

@@ -122,6 +122,7 @@ class Launchers:
             options.passed_environment,
             packages=options.packages,
             opening=options.opening,
+            groups=found.groups,
         )
 
     async def seen_layers(self, names: Sequence[str], options: HostOptions) -> tuple[str, ...]:

@@ -29,7 +29,7 @@ from cellwright.kernels import KernelLaunch, OutputLimits, adopt_orphans, reap_s
 from cellwright.sandbox.places import Place, without_overlay
 from cellwright.sandbox.policy import Mode
 from cellwright.sandbox.storage import prepare_storage
-from cellwright.sandbox.tiers import LOSSES, NO_DOOR
+from cellwright.sandbox.tiers import LOSSES, NO_DOOR, SOFT_CPUS
 
 __all__ = ["Host"]
 
@@ -220,6 +220,8 @@ class Host:
         losses = finding.losses if finding is not None else LOSSES["none"]
         if finding is not None and options.opening is not None and kernel.door is None:
             losses = (*losses, NO_DOOR)
+        if finding is not None and options.policy is not None and options.policy.cpus is not None:
+            losses = losses if finding.shares_processors else (*losses, SOFT_CPUS)
         return protocol.KernelReady(
             pid=kernel.process.pid,
             started_by=kernel.started_by,

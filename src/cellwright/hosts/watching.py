@@ -49,6 +49,8 @@ class Watch:
     def _memory(self) -> LimitHit | None:
         limit = self._policy.memory_bytes
         process = self._kernel.process
+        if process.in_group:  # which keeps the limit itself
+            return None
         # The quick count has shared pages in it more than once, and can only be too high.
         if limit is None or process.resident_bytes() <= limit:
             return None

@@ -19,6 +19,7 @@ import msgspec
 
 from cellwright.errors import KernelStartError
 from cellwright.sandbox.doors import DOOR, PROXY_PORT, Door, Opening
+from cellwright.sandbox.groups import Groups
 from cellwright.sandbox.places import Place, needs_own_fork, place_mounts
 from cellwright.sandbox.plans import (
     PACKAGES,
@@ -36,6 +37,7 @@ from cellwright_kernel.bridge import proxy_environment
 __all__ = ["BoxLine", "Isolation"]
 
 PACKET_BYTES = 1 << 16
+OWN_PROCESSES = 8
 
 log = logging.getLogger(__name__)
 
@@ -54,6 +56,8 @@ class Isolation:
     """The directory of all layers of packages, to be read by every kernel."""
     opening: Opening | None = None
     """How far the network is open, if it is."""
+    groups: Groups | None = None
+    """Where kernels of tier A get a group each."""
 
     def door(self) -> Door | None:
         """A new way to the network for one kernel; None where it has none."""
@@ -98,6 +102,9 @@ class Isolation:
         allowed = self.environment(environment, directory)
         if self.stands_by:
             plan = box_plan(self.policy, readable, allowed)
+            if self.groups is not None and self.policy.processes is not None:
+                # The group counts them too, and can say later that it refused: it must come first.
+                plan["limits"]["processes"] = self.policy.processes + OWN_PROCESSES
             if self.has_door:
                 plan["proxy"] = {"port": PROXY_PORT, "socket": f"{SOCKETS}/{DOOR}"}
             if self.packages:

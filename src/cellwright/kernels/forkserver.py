@@ -26,7 +26,8 @@ import zmq.asyncio
 
 import cellwright_kernel
 from cellwright.errors import KernelGone, KernelStartError
-from cellwright.kernels.boxes import BoxLine, Isolation
+from cellwright.kernels.allotments import Allotter
+from cellwright.kernels.boxes import Isolation
 from cellwright.kernels.client import KernelClient, new_context
 from cellwright.kernels.connections import INSIDE, create_connection
 from cellwright.kernels.forkchannel import ForkChannel
@@ -34,6 +35,7 @@ from cellwright.kernels.interpreters import Interpreter
 from cellwright.kernels.kernel import Beginning, Kernel, KernelLaunch, OutputLimits, StartedBy, tend
 from cellwright.kernels.lastwords import LastWords
 from cellwright.kernels.processes import KernelProcess, raise_file_limit, wanted
+from cellwright.kernels.wiring import Wiring
 from cellwright.sandbox.doors import DOOR, Door
 from cellwright.sandbox.places import Place, needs_own_fork
 from cellwright.sandbox.plans import SOCKETS
@@ -68,6 +70,7 @@ class ForkServer:
         self.died = anyio.Event()
         """Set when the process is gone: nothing more can be launched, kernels that live go on."""
 
+        self._allotter = Allotter(isolation)
         self._preload = tuple(preload)
         self._environment = dict(environment)
         self._standby_wanted = standby if isolation is None or isolation.stands_by else 0
@@ -248,43 +251,38 @@ class ForkServer:
         connection = create_connection(directory, seen_at=SOCKETS if boxed else None)
         door = await self._open_door(directory)
         saved = Path(place.written) if place is not None else None
-        last_words, line = LastWords(), BoxLine(saved) if confined else None
-        ready_read, ready_write = os.pipe2(os.O_CLOEXEC)
-        fds = [last_words.write_fd, ready_write, self._lifeline[0], *([line.fd] if line is not None else [])]
+        allotment = await self._allotter.next()
+        wiring = Wiring(allotment, door, plan=confined.get("plan"), saved=saved)
         request = {
             "connection_file": f"{SOCKETS}/{INSIDE}" if boxed else str(connection.file),
             "max_bytes": self._limits.max_bytes,
             "max_messages": self._limits.max_messages,
+            "group": wiring.allotment.group is not None,
+            "processors": wiring.allotment.processors,
         }
+        fds = wiring.fds(self._lifeline[0])
         try:
             forked = await self._channel.fork(request | confined, fds, timeout_s=self._start_timeout_s)
         except BaseException:
-            os.close(ready_read)
-            last_words.close()
-            if line is not None:
-                line.abandon()
-            if door is not None:
-                await door.close()
+            wiring.handed_over()
+            await wiring.drop()
             shutil.rmtree(directory, ignore_errors=True)
             raise
-        finally:
-            os.close(ready_write)
-        last_words.handed_over()
-        if line is not None:
-            line.handed_over()
+        wiring.handed_over()
         beginning = Beginning(
             process=KernelProcess(
                 forked.pid,
                 forked.pidfd,
                 status=partial(self._channel.status_of, forked.pid),
-                last_words=last_words,
+                last_words=wiring.last_words,
+                group=wiring.allotment.group,
             ),
             client=KernelClient(connection, self._context),
             directory=directory,
             started_by=started_by,
-            ready=partial(_ready_byte, ready_read, line, confined.get("plan")),
+            ready=wiring.ready,
             start_timeout_s=self._start_timeout_s,
-            line=line,
+            line=wiring.line,
             door=door,
         )
         kernel: Kernel = await self._tasks.start(self._tend, beginning)
@@ -375,19 +373,6 @@ class ForkServer:
         self._last_words.close()
         self._context.term()
         shutil.rmtree(self._directory, ignore_errors=True)
-
-
-async def _ready_byte(fd: int, line: BoxLine | None, plan: dict[str, Any] | None) -> None:
-    """Wait until the kernel listens, and show it its files where it is started with them."""
-    try:
-        if line is not None and plan is not None:
-            await line.furnish(plan)
-        await anyio.wait_readable(fd)
-        if not os.read(fd, 1):
-            # Its end is noticed and explained by whoever watches the process.
-            await anyio.sleep_forever()
-    finally:
-        os.close(fd)
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:

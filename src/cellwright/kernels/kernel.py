@@ -209,6 +209,7 @@ async def tend(beginning: Beginning, *, task_status: anyio.abc.TaskStatus[Kernel
             await beginning.line.close()
         if beginning.door is not None:
             await beginning.door.close()
+        await process.remove_group()
         shutil.rmtree(beginning.directory, ignore_errors=True)
         if kernel is not None:
             kernel.over.set()

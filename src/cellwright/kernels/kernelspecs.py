@@ -25,6 +25,7 @@ from jupyter_client.kernelspec import KernelSpecManager, NoSuchKernel
 
 import cellwright_kernel
 from cellwright.errors import KernelStartError
+from cellwright.kernels.allotments import Allotment, Allotter
 from cellwright.kernels.boxes import BoxLine, Isolation
 from cellwright.kernels.client import KernelClient, new_context
 from cellwright.kernels.connections import INSIDE, Connection, create_connection
@@ -63,6 +64,7 @@ class KernelspecLauncher:
     ) -> None:
         self.name = name
         self._isolation = isolation
+        self._allotter = Allotter(isolation)
         self._environment = dict(environment)
         self._start_timeout_s = start_timeout_s
         self._context: zmq.asyncio.Context
@@ -98,12 +100,16 @@ class KernelspecLauncher:
         if door is not None:
             launch.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
             await self._tasks.start(door.serve, launch.directory / DOOR)
+        allotment = await self._allotter.next()
         try:
-            beginning = replace(self._spawn(spec, launch), door=door)
+            beginning = replace(self._spawn(spec, launch, allotment), door=door)
         except BaseException:
             if door is not None:
                 await door.close()
+            await allotment.remove()
             raise
+        finally:
+            allotment.handed_over()
         kernel: Kernel = await self._tasks.start(self._tend, beginning)
         if kernel.line is not None and self._isolation is not None and self._isolation.stands_by:
             await kernel.line.settle([])
@@ -116,8 +122,9 @@ class KernelspecLauncher:
         finally:
             self._living.discard(beginning.process.pid)
 
-    def _spawn(self, spec: Any, launch: KernelLaunch) -> Beginning:
-        start = self._bare(spec, launch) if self._isolation is None else self._confined(spec, launch)
+    def _spawn(self, spec: Any, launch: KernelLaunch, allotment: Allotment) -> Beginning:
+        confined = self._isolation is not None
+        start = self._confined(spec, launch, allotment) if confined else self._bare(spec, launch)
         last_words = LastWords()
         try:
             process = subprocess.Popen(
@@ -127,7 +134,7 @@ class KernelspecLauncher:
                 stdin=subprocess.DEVNULL if start.request is None else subprocess.PIPE,
                 stdout=last_words.write_fd,
                 stderr=last_words.write_fd,
-                pass_fds=[start.line.fd] if start.line is not None else [],
+                pass_fds=[start.line.fd, *allotment.fds] if start.line is not None else [],
                 start_new_session=start.request is None,  # one that is confined sees to it itself
             )
         except OSError as error:
@@ -151,6 +158,7 @@ class KernelspecLauncher:
                 status=partial(_status, process),
                 last_words=last_words,
                 depth=start.depth,
+                group=allotment.group,
             ),
             client=KernelClient(start.connection, self._context),
             directory=launch.directory,
@@ -170,7 +178,7 @@ class KernelspecLauncher:
         environment = {**self._environment, **spec.env, **launch.environment}
         return _Start(command, connection, environment, launch.cwd)
 
-    def _confined(self, spec: Any, launch: KernelLaunch) -> _Start:
+    def _confined(self, spec: Any, launch: KernelLaunch, allotment: Allotment) -> _Start:
         isolation, place = self._isolation, launch.place
         if isolation is None or place is None:
             raise KernelStartError("A confined kernel needs a place to work in")
@@ -192,6 +200,8 @@ class KernelspecLauncher:
             "directory": str(launch.directory),
             "cwd": str(launch.cwd),
             "host": os.getpid(),
+            "group_fd": allotment.entrance_fd,
+            "processors": allotment.processors,
         }
         line = BoxLine(Path(place.written))
         guard = Path(cellwright_kernel.__file__).with_name("__main__.py")

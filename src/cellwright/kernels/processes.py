@@ -7,6 +7,7 @@ knows its status: the fork server while it lives, this process otherwise.
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
 import resource
 import signal
@@ -18,6 +19,7 @@ import anyio
 from cellwright.kernels.exits import Exit, explain_exit
 from cellwright.kernels.lastwords import LastWords
 from cellwright.sandbox.exits import LimitHit, ended_by_signal
+from cellwright.sandbox.groups import Group
 from cellwright.sandbox.policy import Policy
 from cellwright_kernel import descendants
 
@@ -32,6 +34,7 @@ __all__ = [
 ]
 
 
+log = logging.getLogger(__name__)
 PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 
 
@@ -46,9 +49,11 @@ class KernelProcess:
         status: Callable[[], Awaitable[int | None]],
         last_words: LastWords,
         depth: int = 0,
+        group: Group | None = None,
     ) -> None:
         self.pid = pid
         self._depth = depth
+        self._group = group
         self.last_words = last_words
         self._pidfd = pidfd
         self._status = status
@@ -79,12 +84,31 @@ class KernelProcess:
                 killed_by_us=self._killed_by_us,
                 oom_kills_seen=_oom_kills() > self._oom_kills_before,
                 last_words=self.last_words.text,
-                limit=self._limit or _limit_behind(status, self.policy),
+                limit=self._limit or self._limit_behind(status),
             )
         finally:
             os.close(self._pidfd)
             self._pidfd = -1
         self._ended.set()
+
+    def _limit_behind(self, status: int | None) -> LimitHit | None:
+        hit = self._group.limit_behind(status) if self._group is not None else None
+        if hit is not None or status is None or status >= 0 or self.policy is None:
+            return hit
+        return ended_by_signal(self.policy, -status)
+
+    @property
+    def in_group(self) -> bool:
+        """Whether a group of its own keeps its limits."""
+        return self._group is not None
+
+    async def remove_group(self) -> None:
+        """Remove its group, and end whatever is left there; for when it has ended."""
+        if self._group is not None:
+            with anyio.CancelScope(shield=True):
+                removed = await anyio.to_thread.run_sync(self._group.remove)
+            if not removed:  # the next host tries again
+                log.warning("group_left_behind path=%s pids=%s", self._group.path, self._group.pids)
 
     def abandon(self) -> None:
         """Stop watching a process that does not even die when it is killed."""
@@ -131,6 +155,9 @@ class KernelProcess:
             if isinstance(reason, LimitHit):
                 self._limit = self._limit or reason
             self._killed_by_us = self._killed_by_us or str(reason)
+            if self._group is not None:
+                self._group.kill()
+            # One that was just forked may not be in its group yet.
             descendants.kill_tree(self.pid)
 
     def expect_end(self, reason: str) -> None:
@@ -219,12 +246,6 @@ def raise_file_limit() -> None:
     if soft < hard:
         with contextlib.suppress(ValueError, OSError):
             resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
-
-
-def _limit_behind(status: int | None, policy: Policy | None) -> LimitHit | None:
-    if status is None or status >= 0 or policy is None:
-        return None
-    return ended_by_signal(policy, -status)
 
 
 def _resident_bytes(pid: int) -> int:

@@ -12,7 +12,16 @@ from dataclasses import dataclass
 
 from cellwright.sandbox.policy import Policy
 
-__all__ = ["LimitHit", "ended_by_signal", "explain_error", "over_disk", "over_files", "over_memory"]
+__all__ = [
+    "LimitHit",
+    "ended_by_signal",
+    "explain_error",
+    "out_of_memory",
+    "out_of_processes",
+    "over_disk",
+    "over_files",
+    "over_memory",
+]
 
 _MEGABYTE = 1024**2
 
@@ -36,6 +45,26 @@ def over_memory(policy: Policy, used: int) -> LimitHit:
         "(max_session_memory)",
         "Use less at once (samples, chunks, fewer copies), or raise CELLWRIGHT_MAX_SESSION_MEMORY; "
         "then run the cells again in a new kernel",
+    )
+
+
+def out_of_memory(policy: Policy) -> LimitHit:
+    """Where the limit is the group's own, and hard: nothing could pass it."""
+    return LimitHit(
+        "max_session_memory",
+        f"The session needed more than its {_size(policy.memory_bytes or 0)} of memory (max_session_memory), and was "
+        "ended as a whole",
+        "Use less at once (samples, chunks, fewer copies), or raise CELLWRIGHT_MAX_SESSION_MEMORY; "
+        "then run the cells again in a new kernel",
+    )
+
+
+def out_of_processes(policy: Policy, refused: int) -> LimitHit:
+    return LimitHit(
+        "max_session_processes",
+        f"The kernel ended by itself after {refused:,} new processes or threads were refused to its session, which "
+        f"may have {policy.processes or 0} at once (max_session_processes)",
+        "Start fewer, or raise CELLWRIGHT_MAX_SESSION_PROCESSES; then run the cells again in a new kernel",
     )
 
 

@@ -23,6 +23,8 @@ class Policy:
     processes: int | None = 128
     open_files: int | None = 1024
     cpu_seconds: int | None = None
+    cpus: float | None = None
+    """How many processors' worth of time it may use at once."""
     disk_bytes: int = 100 << 20
     disk_files: int = 20_000
     temporary_bytes: int = 64 << 20

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal, TypeAlias
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
-__all__ = ["LOSSES", "NO_DOOR", "UNSAFE_BANNER", "Finding", "Tier", "tier_of"]
+if TYPE_CHECKING:
+    from cellwright.sandbox.groups import Groups
+
+__all__ = ["LOSSES", "NO_DOOR", "SOFT_CPUS", "UNSAFE_BANNER", "Finding", "Tier", "tier_of"]
 
 Tier: TypeAlias = Literal["A", "B", "C", "none"]
 
@@ -27,6 +30,8 @@ NO_DOOR = (
     "the network stays closed, though the setting network opens it: its proxy needs a private network stack"
 )
 
+SOFT_CPUS = "max_session_cpus is rounded up to whole processors, and code can undo it"
+
 UNSAFE_BANNER = (
     "UNSAFE: this session runs without a sandbox (unsafe_no_sandbox); its code can do whatever this user can"
 )
@@ -42,6 +47,13 @@ class Finding:
     reasons: tuple[str, ...] = ()
     """Why it is not a higher tier."""
     remedies: tuple[str, ...] = ()
+    groups: Groups | None = None
+    """The groups that kernels of tier A are put in."""
+
+    @property
+    def shares_processors(self) -> bool:
+        """Whether a share of the processors is kept to exactly."""
+        return self.groups is not None and "cpu" in self.groups.controllers
 
 
 def tier_of(*, namespaces: bool, landlock: int, seccomp: bool, cgroup: bool) -> Tier:

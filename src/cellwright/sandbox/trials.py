@@ -18,6 +18,8 @@ from typing import Any
 import msgspec
 
 import cellwright_kernel
+from cellwright.sandbox.delegation import Refusal
+from cellwright.sandbox.groups import open_groups
 from cellwright.sandbox.plans import allowed_environment, box_plan, readable_paths, watched_plan
 from cellwright.sandbox.policy import Policy
 from cellwright.sandbox.tiers import LOSSES, Finding, tier_of
@@ -70,21 +72,39 @@ class _Verdict(msgspec.Struct, frozen=True):
 
 
 def try_isolation(*, namespaces: bool = True) -> Finding:
-    """The tier of this machine. Takes about a tenth of a second; without ``namespaces`` they are not even tried."""
+    """The tier of this machine. Takes about a tenth of a second; without ``namespaces`` they are not even tried.
+
+    Where it is A, this process has moved to a leaf of its cgroup (see ``groups``).
+    """
     with ExitStack() as stack:
         directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="cw-trial-")))
         baits = stack.enter_context(_baits(directory))
-        readable = readable_paths([sys.prefix, sys.base_prefix, *sys.path, *_own()], never=[str(directory)])
+        paths = [
+            sys.prefix,
+            sys.base_prefix,
+            *(path for path in sys.path if Path(path).is_absolute()),
+            *_own(),
+        ]
+        readable = readable_paths(paths, never=[str(directory)])
         boxed = _Verdict(ok=False, landlock=0, escaped=[], error="namespaces were not to be used")
         if namespaces:
             boxed = _run(box_plan(Policy(), readable, allowed_environment({})), baits, directory / "a")
         if boxed.held:
-            tier = tier_of(namespaces=True, landlock=boxed.landlock, seccomp=True, cgroup=False)
-            return Finding(tier, LOSSES[tier], ("no cgroup is delegated to this process",), ())
+            return _with_groups(boxed)
         watched = _run(_watched(readable, directory), baits, directory / "c")
     tier = tier_of(namespaces=False, landlock=watched.landlock, seccomp=watched.held, cgroup=False)
     reasons = [boxed.failure, *([] if watched.held else [watched.failure])]
     return Finding(tier, LOSSES[tier], tuple(reasons), _remedies(watched))
+
+
+def _with_groups(boxed: _Verdict) -> Finding:
+    """The tier of a machine where the box holds: it only remains to see whether groups can be had."""
+    found = open_groups()
+    if isinstance(found, Refusal):
+        tier = tier_of(namespaces=True, landlock=boxed.landlock, seccomp=True, cgroup=False)
+        return Finding(tier, LOSSES[tier], (found.reason,), (found.remedy,))
+    tier = tier_of(namespaces=True, landlock=boxed.landlock, seccomp=True, cgroup=True)
+    return Finding(tier, LOSSES[tier], groups=found)
 
 
 def _watched(readable: list[str], directory: Path) -> dict[str, Any]:

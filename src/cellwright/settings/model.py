@@ -122,6 +122,9 @@ class Settings(BaseSettings):
     max_session_cpu_s: int | None = Field(default=3_600, ge=1)
     """Processor time that each process of a session may use, in seconds."""
 
+    max_session_cpus: float | None = Field(default=None, ge=0.05, le=1_024)
+    """Processors that one session may use at once, for instance ``1.5``."""
+
     allow_network: bool = False
     """Whether code may reach every public host: another word for ``network = "open"``."""
 

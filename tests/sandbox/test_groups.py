@@ -1,0 +1,482 @@
+"""Kernels in cgroups of their own: which one was given to us, what is written there, and real ones made and removed.
+
+The limits themselves need the controllers of version 2, which a machine may not have: see ``tier_a``.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import tempfile
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import anyio
+import anyio.lowlevel
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.conftest import Require
+
+from cellwright import Settings, open_engine
+from cellwright.errors import KernelStartError
+from cellwright.kernels import (
+    ForkServer,
+    Isolation,
+    KernelLaunch,
+    KernelspecLauncher,
+    OutputLimits,
+    prepare_interpreter,
+)
+from cellwright.sandbox import delegation
+from cellwright.sandbox.delegation import HOME, Facts, Owner, Refusal
+from cellwright.sandbox.exits import LimitHit
+from cellwright.sandbox.groups import Groups, open_groups
+from cellwright.sandbox.places import Place
+from cellwright.sandbox.policy import Policy
+from cellwright.sandbox.storage import prepare_storage
+from cellwright.sandbox.tiers import SOFT_CPUS
+from cellwright.sandbox.trials import try_isolation
+
+LIMITS = OutputLimits(max_bytes=1_000_000, max_messages=25_000)
+ALL = frozenset({"memory", "pids", "cpu"})
+MOUNT = "41 31 0:38 {root} {at} rw,relatime - cgroup2 cgroup2 rw\n"
+OURS = Facts(
+    directory="/sys/fs/cgroup/a",
+    is_root=False,
+    controllers=ALL,
+    writable=True,
+    marked=True,
+    boundary=False,
+    managed=True,
+    user=1000,
+)
+
+# Which group it is -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("cgroup", "root", "at", "found"),
+    [
+        ("0::/user.slice/a.scope\n", "/", "/sys/fs/cgroup", "/sys/fs/cgroup/user.slice/a.scope"),
+        ("9:pids:/\n0::/\n", "/", "/sys/fs/cgroup/unified", "/sys/fs/cgroup/unified"),
+        ("0::/docker/1/in\n", "/docker/1", "/cg", "/cg/in"),
+        ("0::/docker/1\n", "/docker/1", "/cg", "/cg"),
+        ("0::/a\n", "/", "/with\\040space", "/with space/a"),
+        ("0::/docker/12\n", "/docker/1", "/cg", None),
+        ("0::/../x\n", "/other", "/cg", None),
+        ("4:memory:/a\n", "/", "/sys/fs/cgroup", None),
+    ],
+)
+def test_the_own_group_is_found_by_what_proc_says(cgroup: str, root: str, at: str, found: str | None) -> None:
+    mounts = "32 31 0:29 / /v1 rw - cgroup cgroup rw,cpu\n" + MOUNT.format(root=root, at=at)
+    assert delegation.own_group(cgroup, mounts) == ((found, at.replace("\\040", " ")) if found else None)
+
+
+def test_a_host_that_has_moved_to_its_leaf_still_finds_the_group_that_it_was_given() -> None:
+    assert delegation.given_to(f"/sys/fs/cgroup/a.scope/{HOME}") == "/sys/fs/cgroup/a.scope"
+    assert delegation.given_to("/sys/fs/cgroup/a.scope") == "/sys/fs/cgroup/a.scope"
+
+
+@pytest.mark.parametrize(
+    ("facts", "reason", "remedy"),
+    [
+        (None, "no cgroup v2", "unified_cgroup_hierarchy"),
+        (
+            replace(OURS, is_root=True, controllers=frozenset()),
+            "lacks memory and pids",
+            "unified_cgroup_hierarchy",
+        ),
+        (replace(OURS, is_root=True), "whole machine's", "systemd-run --user --scope -p Delegate=yes"),
+        (replace(OURS, writable=False), "may not be changed", "systemd-run --user --scope -p Delegate=yes"),
+        (replace(OURS, writable=False, user=0), "may not be changed", "systemd-run --scope -p Delegate=yes"),
+        (replace(OURS, marked=False), "not delegated", "systemd-run --user"),
+        (replace(OURS, controllers=frozenset({"memory"})), "not given pids", "Delegate=cpu memory pids"),
+    ],
+)
+def test_a_group_that_will_not_do_is_refused_with_its_reason_and_a_command(
+    facts: Facts | None, reason: str, remedy: str
+) -> None:
+    refused = delegation.refusal(facts)
+    assert refused is not None
+    assert reason in refused.reason
+    assert remedy in refused.remedy
+
+
+@pytest.mark.parametrize(
+    "facts",
+    [
+        OURS,
+        replace(OURS, marked=False, boundary=True),
+        replace(OURS, marked=False, managed=False),
+        replace(OURS, controllers=frozenset({"memory", "pids"})),
+    ],
+    ids=["marked", "ours and nobody else's", "no systemd", "no cpu"],
+)
+def test_a_group_that_was_given_to_us_is_tried(facts: Facts) -> None:
+    assert delegation.refusal(facts) is None
+
+
+def test_this_machine_is_told_its_tier_with_the_reason_it_is_no_higher() -> None:
+    found = try_isolation()
+    if found.tier == "B":
+        assert found.groups is None
+        (reason,) = found.reasons
+        assert "cgroup" in reason
+        assert found.remedies
+    else:
+        assert (found.tier == "A") == (found.groups is not None)
+
+
+# What is written and what is read ----------------------------------------------------------------------------------
+
+
+def test_a_policy_becomes_the_files_of_a_group() -> None:
+    policy = Policy(memory_bytes=1000, processes=7, cpus=1.5)
+    assert delegation.group_files(policy, ALL) == {
+        "memory.max": "1000",
+        "memory.swap.max": "0",
+        "memory.oom.group": "1",
+        "pids.max": "7",
+        "cpu.max": "150000 100000",
+    }
+    assert "cpu.max" not in delegation.group_files(policy, {"memory", "pids"})
+    free = delegation.group_files(Policy(memory_bytes=None, processes=None), ALL)
+    assert (free["memory.max"], free["memory.swap.max"], free["pids.max"]) == ("max", "max", "max")
+
+
+@given(st.integers(0), st.integers(0), st.integers(0), st.integers(0))
+def test_a_groups_name_tells_who_made_it(namespace: int, pid: int, started: int, number: int) -> None:
+    owner = Owner(namespace, pid, started)
+    assert delegation.owner_of(delegation.group_name(owner, number)) == owner
+
+
+@given(st.text())
+def test_a_strangers_group_is_nobodys(name: str) -> None:
+    assert delegation.owner_of(name) is None
+    assert delegation.owner_of(HOME) is None
+
+
+@given(st.floats(0.05, 40), st.integers(1, 32), st.integers(0, 1000))
+def test_a_share_is_rounded_up_to_processors_that_are_there(cpus: float, count: int, turn: int) -> None:
+    available = list(range(100, 100 + count))
+    chosen = delegation.processors(cpus, available, turn)
+    assert set(chosen) <= set(available)
+    assert len(set(chosen)) == len(chosen)
+    assert len(chosen) >= min(cpus, count) or not chosen
+    assert len(chosen) < cpus + 1
+    assert (chosen == []) == (cpus > count - 1)
+
+
+def test_kernels_with_a_share_take_turns_on_the_processors() -> None:
+    turns = [delegation.processors(1.5, [0, 1, 2, 3], turn) for turn in range(3)]
+    assert turns == [[0, 1], [2, 3], [0, 1]]
+    assert delegation.processors(None, [0, 1], 0) == []
+
+
+@pytest.mark.parametrize(
+    ("oom_kill", "refused", "status", "setting"),
+    [
+        (1, 0, -9, "max_session_memory"),
+        (1, 0, None, "max_session_memory"),
+        (2, 9, -6, "max_session_memory"),
+        (0, 9, -6, "max_session_processes"),
+        (0, 9, 1, "max_session_processes"),
+        (0, 9, -9, None),
+        (0, 9, 0, None),
+        (0, 9, None, None),
+        (0, 0, -6, None),
+    ],
+)
+def test_a_groups_counters_explain_an_end(
+    oom_kill: int, refused: int, status: int | None, setting: str | None
+) -> None:
+    hit = delegation.limit_behind(Policy(), {"oom_kill": oom_kill, "refused": refused}, status)
+    assert (hit.setting if isinstance(hit, LimitHit) else None) == setting
+    if hit is not None:
+        assert setting in hit.message
+        assert f"CELLWRIGHT_{hit.setting.upper()}" in hit.next_step
+
+
+def test_counters_are_read_by_their_whole_name() -> None:
+    told = "low 0\noom 4\noom_kill 2\noom_group_kill 1\n"
+    assert [delegation.count_of(key, told) for key in ("oom", "oom_kill", "kill", "max")] == [4, 2, 0, 0]
+    assert delegation.count_of("oom_kill", "") == 0
+
+
+# Real groups --------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def given_group(require: Require) -> Iterator[Path]:
+    """A group that was given to this process alone, for as long as the test takes."""
+    found = delegation.own_group(
+        Path("/proc/self/cgroup").read_text(), Path("/proc/self/mountinfo").read_text()
+    )
+    above = Path(found[0]) if found is not None else Path("/nowhere")
+    usable = os.access(above, os.W_OK) and os.access(above / "cgroup.procs", os.W_OK)
+    require("a cgroup v2 hierarchy that this user may change", usable, "run the tests as root")
+    directory = above / f"cellwright-test-{os.getpid()}"
+    directory.mkdir()
+    os.setxattr(directory, "user.delegate", b"1")
+    (directory / "cgroup.procs").write_text(str(os.getpid()))
+    try:
+        yield directory
+    finally:
+        (above / "cgroup.procs").write_text(str(os.getpid()))
+        for child in [path for path in directory.iterdir() if path.is_dir()]:
+            child.rmdir()
+        directory.rmdir()
+
+
+@pytest.fixture
+def groups(given_group: Path) -> Groups:
+    # The controllers are beside the point here: which there are depends on the machine.
+    opened = open_groups(required=())
+    assert isinstance(opened, Groups), opened
+    assert opened.directory == given_group
+    return opened
+
+
+def _children(directory: Path) -> set[str]:
+    return {path.name for path in directory.iterdir() if path.is_dir()}
+
+
+def _group_of(pid: int) -> str:
+    return Path(f"/proc/{pid}/cgroup").read_text().splitlines()[-1].rpartition("/")[2]
+
+
+def test_the_host_and_its_company_move_to_a_leaf_and_the_probe_leaves_nothing(given_group: Path) -> None:
+    with subprocess.Popen(["/bin/sleep", "60"]) as company:
+        opened = open_groups(required=())
+        assert isinstance(opened, Groups), opened
+        assert _children(given_group) == {HOME}
+        assert (_group_of(os.getpid()), _group_of(company.pid)) == (HOME, HOME)
+        again = open_groups(required=())
+        assert isinstance(again, Groups)
+        assert again.directory == given_group
+        company.kill()
+
+
+def test_controllers_that_were_not_given_are_missed(given_group: Path) -> None:
+    refused = open_groups(required=("no_such",))
+    assert isinstance(refused, Refusal)
+    assert f"{given_group} was not given no_such" in refused.reason
+    assert _group_of(os.getpid()) == given_group.name
+
+
+def test_a_group_ends_everything_in_it_and_goes(groups: Groups) -> None:
+    group = groups.make(Policy())
+    with subprocess.Popen(["/bin/sh", "-c", "sleep 600 & sleep 600 & wait"]) as process:
+        group.add(process.pid)
+        assert process.pid in group.pids
+        assert group.remove()
+        assert process.wait(10) == -9
+    assert not group.path.exists()
+    assert group.remove()
+
+
+def test_groups_of_hosts_that_are_gone_are_swept_and_others_are_left(groups: Groups) -> None:
+    living = groups.make(Policy())
+    mine = delegation.owner_of(living.path.name)
+    assert mine is not None
+    ghosts = [replace(mine, started=mine.started + 1), replace(mine, pid=2**22 + 1)]
+    others = [replace(mine, namespace=1, pid=2**22 + 1)]
+    for owner in (*ghosts, *others):
+        (groups.directory / delegation.group_name(owner, 1)).mkdir()
+    with subprocess.Popen(["/bin/sleep", "600"]) as left:
+        (groups.directory / delegation.group_name(ghosts[0], 1) / "cgroup.procs").write_text(str(left.pid))
+        groups.sweep()
+        assert left.wait(10) == -9
+    assert _children(groups.directory) == {HOME, living.path.name, delegation.group_name(others[0], 1)}
+    assert living.remove()
+
+
+# Real kernels in them -----------------------------------------------------------------------------------------------
+
+
+@asynccontextmanager
+async def _running(launcher: ForkServer | KernelspecLauncher) -> AsyncIterator[None]:
+    async with anyio.create_task_group() as tasks:
+        await tasks.start(launcher.run)
+        yield
+        tasks.cancel_scope.cancel()
+
+
+def _launch(directory: Path, name: str = "k") -> KernelLaunch:
+    work = directory / f"w-{name}"
+    place = Place(mode="private", cwd=str(work), project=None, storage=str(directory))
+    prepare_storage(place)
+    return KernelLaunch(name, directory / name, work, {}, LIMITS, place=place)
+
+
+@pytest.fixture
+def short_path() -> Iterator[Path]:
+    """A directory whose name is short enough for unix sockets."""
+    with tempfile.TemporaryDirectory(prefix="cw-") as directory:
+        yield Path(directory)
+
+
+async def _fork_server(directory: Path, isolation: Isolation, **options: Any) -> ForkServer:
+    defaults: dict[str, Any] = {"preload": (), "environment": os.environ, "standby": 0}
+    return ForkServer(
+        await prepare_interpreter(None, cache=directory),
+        directory=directory / "f",
+        limits=LIMITS,
+        start_timeout_s=60,
+        isolation=isolation,
+        **{**defaults, **options},
+    )
+
+
+def _boxed(groups: Groups | None, **limits: Any) -> Isolation:
+    return Isolation("A", Policy(**limits), groups=groups)
+
+
+@pytest.mark.anyio
+async def test_a_kernels_whole_tree_is_in_its_group_and_goes_with_it(
+    groups: Groups, short_path: Path
+) -> None:
+    server = await _fork_server(short_path, _boxed(groups))
+    async with _running(server):
+        with anyio.fail_after(60):
+            kernel = await server.launch(_launch(short_path))
+        (name,) = _children(groups.directory) - {HOME}
+        tree = [kernel.process.pid, *kernel.process.descendants()]
+        assert {_group_of(pid) for pid in tree} == {name}
+        assert len(tree) == 3  # the monitor, the reaper, the kernel
+        assert _group_of(server.pid or 0) == HOME
+        with anyio.fail_after(60):
+            await kernel.stop(grace_s=5)
+        assert _children(groups.directory) == {HOME}
+
+
+@pytest.mark.anyio
+async def test_a_kernel_that_stands_by_has_its_group_and_keeps_it(groups: Groups, short_path: Path) -> None:
+    server = await _fork_server(short_path, _boxed(groups), standby=1)
+    async with _running(server):
+        with anyio.fail_after(60):
+            while not server.standing_by:
+                await anyio.lowlevel.checkpoint()
+            (name,) = _children(groups.directory) - {HOME}
+            kernel = await server.launch(_launch(short_path))
+        assert kernel.started_by == "standby"
+        assert _group_of(kernel.process.pid) == name
+    assert _children(groups.directory) == {HOME}
+
+
+@pytest.mark.anyio
+async def test_killing_a_kernel_ends_all_that_is_in_its_group(groups: Groups, short_path: Path) -> None:
+    server = await _fork_server(short_path, _boxed(groups))
+    async with _running(server):
+        with anyio.fail_after(60):
+            kernel = await server.launch(_launch(short_path))
+        (name,) = _children(groups.directory) - {HOME}
+        # It is nobody's child that the kernel could be found by: only the group knows of it.
+        with subprocess.Popen(["/bin/sleep", "600"]) as elsewhere:
+            (groups.directory / name / "cgroup.procs").write_text(str(elsewhere.pid))
+            kernel.process.kill_tree("for the test")
+            assert elsewhere.wait(20) == -9
+        with anyio.fail_after(60):
+            assert (await kernel.wait()).cause == "killed"
+        assert _children(groups.directory) == {HOME}
+
+
+@pytest.mark.anyio
+async def test_a_spawned_kernels_whole_tree_is_in_its_group_and_goes_with_it(
+    groups: Groups, short_path: Path
+) -> None:
+    launcher = KernelspecLauncher("python3", environment={}, start_timeout_s=60, isolation=_boxed(groups))
+    async with _running(launcher):
+        with anyio.fail_after(60):
+            kernel = await launcher.launch(_launch(short_path))
+        (name,) = _children(groups.directory) - {HOME}
+        tree = [kernel.process.pid, *kernel.process.descendants()]
+        assert {_group_of(pid) for pid in tree} == {name}
+        assert len(tree) == 3
+    assert _children(groups.directory) == {HOME}
+
+
+@pytest.mark.anyio
+async def test_a_kernel_that_does_not_come_to_be_leaves_no_group(groups: Groups, short_path: Path) -> None:
+    isolation = replace(_boxed(groups), packages=str(short_path / "nowhere"))
+    server = await _fork_server(short_path, isolation)
+    async with _running(server):
+        with pytest.raises(KernelStartError), anyio.fail_after(60):
+            await server.launch(_launch(short_path))
+        assert _children(groups.directory) == {HOME}
+
+
+@pytest.mark.anyio
+async def test_a_fork_that_is_refused_leaves_no_group(groups: Groups, short_path: Path) -> None:
+    thread = "import threading\nthreading.Thread(target=threading.Event().wait, daemon=True).start()\n"
+    (short_path / "threaded.py").write_text(thread)
+    environment = {**os.environ, "PYTHONPATH": str(short_path)}
+    server = await _fork_server(short_path, _boxed(groups), preload=("threaded",), environment=environment)
+    async with _running(server):
+        with pytest.raises(KernelStartError, match="2 threads"), anyio.fail_after(60):
+            await server.launch(_launch(short_path))
+        assert _children(groups.directory) == {HOME}
+
+
+@pytest.mark.anyio
+async def test_a_program_that_cannot_be_started_leaves_no_group(groups: Groups, short_path: Path) -> None:
+    launcher = KernelspecLauncher("python3", environment={}, start_timeout_s=60, isolation=_boxed(groups))
+    async with _running(launcher):
+        with pytest.raises(KernelStartError, match="needs a place"), anyio.fail_after(60):
+            await launcher.launch(replace(_launch(short_path), place=None))
+        assert _children(groups.directory) == {HOME}
+
+
+@pytest.mark.anyio
+async def test_a_group_that_cannot_be_made_is_a_start_that_failed(groups: Groups, short_path: Path) -> None:
+    elsewhere = Groups(groups.directory / "gone", frozenset())
+    server = await _fork_server(short_path, _boxed(elsewhere))
+    async with _running(server):
+        with pytest.raises(KernelStartError, match="group could not be made"), anyio.fail_after(60):
+            await server.launch(_launch(short_path))
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("way", ["forked", "spawned"])
+async def test_without_groups_a_share_is_whole_processors(
+    way: str, short_path: Path, require: Require
+) -> None:
+    available = os.sched_getaffinity(0)
+    require("a second processor", len(available) > 1, "use a machine that has two")
+    isolation = replace(_boxed(None, cpus=0.5), tier="B")
+    launcher: ForkServer | KernelspecLauncher = (
+        await _fork_server(short_path, isolation)
+        if way == "forked"
+        else KernelspecLauncher("python3", environment={}, start_timeout_s=60, isolation=isolation)
+    )
+    async with _running(launcher):
+        with anyio.fail_after(60):
+            kernels = [await launcher.launch(_launch(short_path, name)) for name in ("a", "b")]
+        own = [os.sched_getaffinity(kernel.process.descendants()[-1]) for kernel in kernels]
+        assert [len(cpus) for cpus in own] == [1, 1]
+        assert own[0] != own[1]
+        assert os.sched_getaffinity(0) == available
+
+
+@pytest.mark.anyio
+async def test_a_session_is_told_that_its_share_of_the_processors_is_soft(tmp_path: Path) -> None:
+    settings = Settings(root=tmp_path, storage=tmp_path / "state", max_session_cpus=0.5, host_idle_s=5)
+    async with open_engine(settings) as engine:
+        with engine.subscribe() as events, anyio.fail_after(60):
+            session = await engine.create("share", mode="private")
+            losses = [event.data["losses"] async for event in _until_active(events)][-1]
+        assert (SOFT_CPUS in losses) == (session.tier != "A")
+        told = await (await session.execute_code("import os; print(len(os.sched_getaffinity(0)))")).wait()
+        assert int(told.text) == (1 if session.tier != "A" else len(os.sched_getaffinity(0)))
+        await engine.close(stop_host=True)
+
+
+async def _until_active(events: Any) -> AsyncIterator[Any]:
+    async for event in events:
+        if event.data.get("session") == "active" and "losses" in event.data:
+            yield event
+            return
