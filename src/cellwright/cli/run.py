@@ -16,9 +16,12 @@ from rich.live import Live
 from rich.text import Text
 
 from cellwright.cli.exits import ExitCode, show_error
+from cellwright.cli.flags import LimitOption, limit_values
 from cellwright.engine import Execution, Session, open_engine
+from cellwright.engine.limits import session_narrowing
 from cellwright.errors import CellwrightError, NotebookError
 from cellwright.notebook import inject_parameters, parse_parameter
+from cellwright.sandbox.policy import Narrowing
 from cellwright.settings import Settings
 
 __all__ = ["run"]
@@ -39,6 +42,7 @@ class Request:
     parameters: dict[str, Any]
     allow_errors: bool
     unsafe: bool = False
+    limits: Narrowing | None = None
 
 
 def run(
@@ -53,6 +57,7 @@ def run(
         list[str] | None, typer.Option(metavar="NAME=VALUE", help="Set a variable; may be repeated.")
     ] = None,
     allow_errors: Annotated[bool, typer.Option("--allow-errors", help="Go on after a failing cell.")] = False,  # noqa: FBT002
+    limit: LimitOption = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,  # noqa: FBT002
     unsafe: Annotated[  # noqa: FBT002
         bool, typer.Option("--unsafe-no-sandbox", help="Confine nothing: code can do whatever you can.")
@@ -61,7 +66,8 @@ def run(
     """Run a notebook top to bottom and write its outputs. Exits 0 if every cell ran well, else 1."""
     try:
         parameters = dict(parse_parameter(text) for text in param or [])
-        request = Request(notebook, output, timeout, parameters, allow_errors, unsafe)
+        limits = session_narrowing(limit_values(limit))
+        request = Request(notebook, output, timeout, parameters, allow_errors, unsafe, limits)
         report = anyio.run(_run, request)
     except CellwrightError as error:
         show_error(error)
@@ -90,7 +96,7 @@ async def _run(request: Request) -> Report:
     if request.unsafe:
         settings = settings.model_copy(update={"unsafe_no_sandbox": True})
     async with open_engine(settings, ephemeral=True) as engine:
-        session = await engine.open(target, cwd=source.parent)
+        session = await engine.open(target, cwd=source.parent, mode="direct", limits=request.limits)
         if request.parameters:
             await session.apply(inject_parameters(session.document, request.parameters))
         executions = await session.execute_all(timeout_s=request.timeout_s, allow_errors=request.allow_errors)
@@ -168,6 +174,8 @@ def _report(target: Path, session: Session, executions: list[Execution], request
         "ok": ok,
         "tier": session.tier,
         "mode": session.mode,
+        "cwd": str(session.cwd),
+        "limits": session.limits,
         "banner": session.banner,
         "allow_errors": request.allow_errors,
         "cells": cells,

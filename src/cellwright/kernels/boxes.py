@@ -9,7 +9,7 @@ import os
 import socket
 import tempfile
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -50,6 +50,10 @@ class Isolation:
     """The directory of all layers of packages, to be read by every kernel."""
     opening: Opening | None = None
     """How far the network is open, if it is."""
+
+    def under(self, policy: Policy | None) -> Isolation:
+        """The same for a session whose code may do less."""
+        return self if policy is None else replace(self, policy=policy)
 
     def door(self) -> Door | None:
         """A new way to the network for one kernel; None where it has none."""

@@ -35,7 +35,7 @@ from cellwright.kernels.kernel import Beginning, Kernel, KernelLaunch, OutputLim
 from cellwright.kernels.lastwords import LastWords
 from cellwright.kernels.processes import KernelProcess, raise_file_limit, wanted
 from cellwright.sandbox.doors import DOOR, Door
-from cellwright.sandbox.places import Place, needs_own_fork
+from cellwright.sandbox.places import needs_own_fork
 from cellwright.sandbox.plans import SOCKETS
 
 __all__ = ["ForkServer"]
@@ -227,7 +227,9 @@ class ForkServer:
             quiet = not self._launched.is_set() and not self._launching
 
     async def _give_standby(self, launch: KernelLaunch) -> Kernel | None:
-        while self._standby and (launch.place is None or not needs_own_fork(launch.place)):
+        # One that stands by was confined as everybody is: what its session narrows, a fork of its own keeps.
+        own = launch.policy is not None or (launch.place is not None and needs_own_fork(launch.place))
+        while self._standby and not own:
             kernel = self._standby.popleft()
             # One that died while it waited, or dies now, is no reason to fail: there are others.
             with contextlib.suppress(KernelGone):
@@ -236,17 +238,17 @@ class ForkServer:
         return None
 
     async def _give_fork(self, launch: KernelLaunch) -> Kernel:
-        kernel = await self._fork(launch.directory, "fork", launch.place)
+        kernel = await self._fork(launch.directory, "fork", launch)
         await self._adopt(kernel, launch)
         return kernel
 
-    async def _fork(self, directory: Path, started_by: StartedBy, place: Place | None = None) -> Kernel:
+    async def _fork(self, directory: Path, by: StartedBy, launch: KernelLaunch | None = None) -> Kernel:
         if self.isolation is not None:
             directory = self.isolation.directory(directory)
-        confined = self._confinement(directory, place)
+        confined = self._confinement(directory, launch)
         boxed = self.isolation is not None and self.isolation.stands_by
         connection = create_connection(directory, seen_at=SOCKETS if boxed else None)
-        door = await self._open_door(directory)
+        door = await self._open_door(directory, launch)
         last_words, line = LastWords(), BoxLine() if confined else None
         ready_read, ready_write = os.pipe2(os.O_CLOEXEC)
         fds = [last_words.write_fd, ready_write, self._lifeline[0], *([line.fd] if line is not None else [])]
@@ -280,7 +282,7 @@ class ForkServer:
             ),
             client=KernelClient(connection, self._context),
             directory=directory,
-            started_by=started_by,
+            started_by=by,
             ready=partial(_ready_byte, ready_read),
             start_timeout_s=self._start_timeout_s,
             line=line,
@@ -289,19 +291,23 @@ class ForkServer:
         kernel: Kernel = await self._tasks.start(self._tend, beginning)
         return kernel
 
-    async def _open_door(self, directory: Path) -> Door | None:
+    def _isolation_of(self, launch: KernelLaunch | None) -> Isolation | None:
+        return self.isolation.under(launch.policy if launch else None) if self.isolation else None
+
+    async def _open_door(self, directory: Path, launch: KernelLaunch | None) -> Door | None:
         """The kernel's way to the network, which must be there before the kernel is."""
-        door = self.isolation.door() if self.isolation is not None else None
+        door = isolation.door() if (isolation := self._isolation_of(launch)) else None
         if door is not None:
             await self._tasks.start(door.serve, directory / DOOR)
         return door
 
-    def _confinement(self, directory: Path, place: Place | None) -> dict[str, Any]:
+    def _confinement(self, directory: Path, launch: KernelLaunch | None) -> dict[str, Any]:
         """What a fork is asked for beyond the kernel itself."""
-        if self.isolation is None:
+        isolation, place = self._isolation_of(launch), launch.place if launch is not None else None
+        if isolation is None:
             return {}
-        plan = self.isolation.plan(self._readable, self._environment, directory, place)
-        return {"plan": plan, "directory": str(directory), "profile": self.isolation.profile(directory)}
+        plan = isolation.plan(self._readable, self._environment, directory, place)
+        return {"plan": plan, "directory": str(directory), "profile": isolation.profile(directory)}
 
     @property
     def _readable(self) -> list[str]:
@@ -319,8 +325,8 @@ class ForkServer:
 
     async def _adopt(self, kernel: Kernel, launch: KernelLaunch) -> None:
         environment = dict(launch.environment)
-        if self.isolation is not None:
-            environment = self.isolation.environment(environment, kernel.directory)
+        if (isolation := self._isolation_of(launch)) is not None:
+            environment = isolation.environment(environment, kernel.directory)
         content = {
             "cwd": str(launch.cwd),
             "environment": environment,

@@ -94,6 +94,7 @@ class KernelspecLauncher:
             raise KernelStartError(f"The launcher of {self.name!r} does not run")
         spec, isolation = _find_spec(self.name), self._isolation
         if isolation is not None:
+            isolation = isolation.under(launch.policy)
             launch = replace(launch, directory=isolation.directory(launch.directory))
         door = isolation.door() if isolation is not None else None
         if door is not None:
@@ -172,9 +173,10 @@ class KernelspecLauncher:
         return _Start(command, connection, environment, launch.cwd)
 
     def _confined(self, spec: Any, launch: KernelLaunch) -> _Start:
-        isolation, place = self._isolation, launch.place
-        if isolation is None or place is None:
+        place = launch.place
+        if self._isolation is None or place is None:
             raise KernelStartError("A confined kernel needs a place to work in")
+        isolation = self._isolation.under(launch.policy)
         boxed = isolation.stands_by
         connection = create_connection(launch.directory, seen_at=SOCKETS if boxed else None)
         file = f"{SOCKETS}/{INSIDE}" if boxed else str(connection.file)
