@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+import time
 from ast import literal_eval
 from collections.abc import AsyncIterator
 from itertools import count
 from pathlib import Path
 from typing import Any
 
+import anyio
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -204,7 +206,11 @@ async def test_a_file_that_a_person_made_in_a_deleted_directory_is_not_deleted(
     engine: Engine, folder: Path
 ) -> None:
     session = await work(engine, folder, "import shutil\nshutil.rmtree('deep')")
-    (folder / "deep" / "mine.txt").write_text("mine")
+    mine = folder / "deep" / "mine.txt"
+    mine.write_text("mine")
+    with anyio.fail_after(10):
+        while time.time() < mine.stat().st_ctime + 0.1:  # so that the next cell begins clearly later
+            await anyio.lowlevel.checkpoint()
     await run(session, "1")  # a look that finds the file there
     with pytest.raises(FileConflict, match=r"mine\.txt"):
         await session.apply_files()
