@@ -97,12 +97,15 @@ def test_every_name_of_a_srcbook_file_is_read(tmp_path: Path, project: Path) -> 
         assert found.storage == tmp_path / "kept"
 
 
-def test_limits_that_are_not_kept_yet_are_said_to_be_so(tmp_path: Path, project: Path) -> None:
+def test_only_what_is_not_kept_is_said_to_be_so(
+    tmp_path: Path, project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     file = tmp_path / "srcbook-mcp.json"
     file.write_text(json.dumps(SRCBOOK))
-    said = {problem.where: problem.message for problem in examine_settings(project, srcbook_file=str(file))}
-    assert set(said) == {"max_session_memory", "allow_network"}
-    assert all(message.startswith("not yet enforced") for message in said.values())
+    assert examine_settings(project, srcbook_file=str(file)) == []
+    monkeypatch.setenv("CELLWRIGHT_UNSAFE_NO_SANDBOX", "true")
+    (problem,) = examine_settings(project, srcbook_file=str(file))
+    assert problem.where == "unsafe_no_sandbox"
 
 
 @pytest.mark.parametrize(
@@ -183,12 +186,12 @@ def test_secrets_are_not_shown(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_doctor_lists_what_is_wrong_with_the_settings(place: Place) -> None:
     place.environment["CELLWRIGHT_MAX_SESSON"] = "5"
-    place.environment["CELLWRIGHT_ALLOW_NETWORK"] = "false"
+    place.environment["CELLWRIGHT_UNSAFE_NO_SANDBOX"] = "true"
     done = place.run("doctor", "--json")
     findings: list[dict[str, Any]] = json.loads(done.stdout)
     said = {finding["what"]: finding for finding in findings}
     assert "CELLWRIGHT_MAX_SESSIONS" in said["setting CELLWRIGHT_MAX_SESSON"]["fix"]
-    assert "not yet enforced" in said["setting allow_network"]["detail"]
+    assert "whatever this user can" in said["setting unsafe_no_sandbox"]["detail"]
     assert done.returncode == 1
 
 
