@@ -26,6 +26,7 @@
     │   ├── NoSuchFile           there is nothing of that name in the working directory
     │   ├── FileTooLarge         a file is larger than may be read, written or copied at once
     │   ├── FileFailed           the file system refused
+    │   ├── FileConflict         a file of the project changed since the session began to have its own
     │   ├── PackageRefused       not on the approved list, or not a plain name
     │   ├── PackageFailed        approved, but it could not be resolved or installed
     │   └── NetworkRuleInvalid   an entry of a network list cannot be understood
@@ -154,6 +155,16 @@ class FileTooLarge(SandboxError):
 
 class FileFailed(SandboxError):
     code = "file_failed"
+
+
+class FileConflict(SandboxError):
+    """Files of the project are no longer what a session's own were made from; ``paths`` names them."""
+
+    code = "file_conflict"
+
+    def __init__(self, message: str, *, paths: tuple[str, ...], hint: str | None = None) -> None:
+        super().__init__(message, hint=hint)
+        self.paths = paths
 
 
 class PackageRefused(SandboxError):

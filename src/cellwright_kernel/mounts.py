@@ -170,8 +170,10 @@ def _overlay(entry: dict[str, Any], owner: Owner, stage: str, offer: Offer) -> M
             attach(part)
             stack.callback(unmount, part.at)
         options = {"lowerdir": lower, "upperdir": f"{layer}/upper", "workdir": f"{layer}/work"}
-        # Without root's attributes an overlay keeps its notes in the user's own.
+        # Without root's attributes an overlay keeps its notes in the user's own, and then makes whole copies by itself.
         flags = () if os.getuid() == 0 else ("userxattr",)
+        if os.getuid() == 0:
+            options |= {"redirect_dir": "off", "metacopy": "off"}
         return Mount(_create("overlay", options, ATTR_NOSUID | ATTR_NODEV, flags), entry["at"])
 
 

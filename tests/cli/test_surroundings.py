@@ -127,3 +127,55 @@ def test_doctor_tells_the_tier_what_it_loses_and_why(place: Place, namespaces: s
         assert tier == json.loads(place.run("new", "confined as told", "--json").stdout)["tier"]
     for loss in LOSSES[tier]:
         assert loss in rest
+
+
+def test_limits_modes_and_odd_files_from_the_command_line(opened: Place) -> None:
+    made = opened.run("new", "narrow", "--limit", "processes=40", "--limit", "memory=256MB", "--json")
+    about = json.loads(made.stdout)
+    session = about["session_id"]
+    assert about["limits"] == {"memory": "256MB", "processes": 40}, made.stderr
+    assert "limits: memory 256MB" in opened.run("show", session).stdout
+    wide = opened.run("new", "wide", "--limit", "memory=1GB")
+    assert wide.returncode == 1
+    assert "max_session_memory allows 512MB" in wide.stderr
+    assert json.loads(opened.run("new", "here", "--mode", "direct", "--json").stdout)["mode"] == "direct"
+
+    original = opened.root / "work" / "notebooks" / "-rf"
+    original.write_text("before")
+    code = "open('-rf', 'w').write('ours'); open('new\\nline', 'w').write('odd')"
+    assert opened.run("exec", session, "--code", code).returncode == 0
+    listed = opened.run("files", "list", session).stdout
+    assert len(listed.splitlines()) == 2
+    assert '"notebooks/new\\nline"' in listed
+    original.write_text("a person's")
+    refused = opened.run("files", "apply", session, "notebooks/-rf")
+    assert refused.returncode == 1
+    assert "--force" in refused.stderr
+    assert original.read_text() == "a person's"
+    forced = opened.run("files", "apply", "--force", session, "--", "notebooks/-rf")
+    assert forced.stdout == "changed: notebooks/-rf\n", forced.stderr
+    assert original.read_text() == "ours"
+
+
+def test_run_takes_limits_and_works_in_the_notebooks_folder(opened: Place) -> None:
+    notebook = opened.root / "work" / "limited.ipynb"
+    code = (
+        "import resource\nopen('here.txt', 'w').close()\nprint(resource.getrlimit(resource.RLIMIT_NPROC)[0])"
+    )
+    cell = {
+        "cell_type": "code",
+        "id": "a",
+        "metadata": {},
+        "source": code,
+        "outputs": [],
+        "execution_count": None,
+    }
+    notebook.write_text(json.dumps({"cells": [cell], "metadata": {}, "nbformat": 4, "nbformat_minor": 5}))
+    done = opened.run("run", str(notebook), "--limit", "processes=40", "--json")
+    told = json.loads(done.stdout)
+    assert (told["mode"], told["limits"]) == ("direct", {"processes": 40}), done.stderr
+    assert (notebook.parent / "here.txt").exists()
+    assert '"40\\n"' in notebook.read_text()
+    wrong = opened.run("run", str(notebook), "--limit", "speed=1")
+    assert wrong.returncode == 3
+    assert "There are: memory" in wrong.stderr

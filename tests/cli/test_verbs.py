@@ -94,11 +94,9 @@ def test_an_execution_that_was_let_go_is_waited_for_and_cancelled_by_its_id(shar
 
 
 def test_an_interrupt_stops_the_cell_that_is_waited_for(shared: Place) -> None:
-    created = json.loads(shared.run("new", "interrupted", "--json").stdout)
-    session = created["session_id"]
-    # Outside of a project a session works in a folder of its own, which both sides see at the same path.
-    gate = Path(created["cwd"], "running")
-    code = f"import pathlib, time\npathlib.Path({str(gate)!r}).touch()\ntime.sleep(60)"
+    about = json.loads(shared.run("new", "interrupted", "--json").stdout)
+    session, gate = about["session_id"], Path(about["cwd"], "running")
+    code = "import pathlib, time\npathlib.Path('running').touch()\ntime.sleep(60)"
     process = shared.start("exec", session, "--code", code, "--timeout", "90")
     while not gate.exists():
         assert process.poll() is None

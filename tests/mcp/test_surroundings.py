@@ -205,3 +205,144 @@ async def test_a_reply_tells_what_code_left_and_an_overlay_is_applied_by_a_tool(
     assert "+hello" in (await ask(client, "session_files", session_id=session, action="diff"))["diff"]
     await ask(client, "session_files", session_id=session, action="apply")
     assert (boxed.settings.root / "notebooks" / "left.txt").read_text() == "hello"
+
+
+async def test_an_apply_over_what_a_person_changed_is_refused_with_the_way_on(
+    client: Client, boxed: Engine
+) -> None:
+    original = boxed.settings.root / "notebooks" / "shared.txt"
+    original.parent.mkdir(exist_ok=True)
+    original.write_text("before")
+    session = await new_session(client)
+    code = "open('shared.txt', 'w').write('ours'); import os; os.symlink('/etc/passwd', 'planted')"
+    await read(client, "scratch_run", session_id=session, code=code)
+    original.write_text("a person's")
+    told = await refused(client, "session_files", session_id=session, action="apply")
+    assert "notebooks/shared.txt" in told
+    assert "force=true" in told
+    listed = {one["path"]: one for one in (await ask(client, "session_files", session_id=session))["files"]}
+    assert listed["notebooks/shared.txt"]["conflict"] is True
+    assert Path(listed["notebooks/shared.txt"]["real"]).read_text() == "ours"
+    assert listed["notebooks/planted"]["type"] == "link"
+    done = await ask(client, "session_files", session_id=session, action="apply", force=True)
+    assert [one["path"] for one in done["applied"]] == ["notebooks/shared.txt"]
+    assert "link" in done["skipped"]["notebooks/planted"]
+    assert original.read_text() == "ours"
+
+
+async def test_limits_are_asked_for_in_few_words_and_told_wherever_the_session_is(client: Client) -> None:
+    limits = {"memory": "256MB", "processes": 40, "cell_s": 5, "network": "off"}
+    created = await ask(client, "notebook_create", name="narrow", limits=limits)
+    session = created["session_id"]
+    assert created["limits"] == limits
+    assert "network" not in created
+    assert (await resource(client, session, "state"))["limits"] == limits
+    assert "limits: memory 256MB, processes 40" in await read(client, "notebook_read", session_id=session)
+    code = "import resource; resource.getrlimit(resource.RLIMIT_NPROC)[0]"
+    assert "40" in await read(client, "scratch_run", session_id=session, code=code)
+    other = await ask(client, "notebook_create", name="everybody")
+    assert "limits" not in other
+
+
+@pytest.mark.parametrize(
+    ("limits", "told"),
+    [
+        ({"memory": "1GB"}, "max_session_memory allows 512MB"),
+        ({"cell_s": 600}, "cell_timeout_s allows 30 s"),
+        ({"write_paths": ["/etc"]}, "write_paths has nothing"),
+        ({"network": "open"}, "network"),
+        ({"speed": 1}, "speed"),
+    ],
+)
+async def test_more_than_the_operator_allows_is_refused_by_name(
+    client: Client, limits: dict[str, object], told: str
+) -> None:
+    assert told in await refused(client, "notebook_create", name="wide", limits=limits)
+
+
+async def test_a_cell_that_names_no_time_gets_the_operators(tmp_path: Path) -> None:
+    async with (
+        open_at(tmp_path, cell_timeout_s=0.3) as engine,
+        running(Face(engine)) as face,
+        connected(face) as client,
+    ):
+        session = await new_session(client)
+        with anyio.fail_after(30):
+            text = await read(client, "scratch_run", session_id=session, code="import time; time.sleep(60)")
+        assert "over its limit of 0.3 s; raise `cell_timeout_s`" in text
+    end_host(tmp_path / "state")
+
+
+MARKS = [".git", "pyproject.toml", ".venv", None]
+
+
+@pytest.mark.parametrize("mark", MARKS)
+@pytest.mark.parametrize("asked", [None, "overlay", "private", "direct"])
+async def test_where_a_session_works_follows_from_its_project_and_what_was_asked_for(
+    moded: Engine, mark: str | None, asked: str | None
+) -> None:
+    top = moded.settings.root / f"project-{mark}"
+    folder = top / "deep" / "er"
+    folder.mkdir(parents=True, exist_ok=True)
+    if mark == "pyproject.toml":
+        (top / mark).touch()
+    elif mark is not None:
+        (top / mark).mkdir(exist_ok=True)
+    expected = asked or ("overlay" if mark else "private")
+    if expected == "overlay" and mark is None:
+        expected = "private"
+    async with running(Face(moded)) as face, connected(face, directory=folder) as client:
+        created = await ask(client, "notebook_create", name="where", **({"mode": asked} if asked else {}))
+        session = created["session_id"]
+        (seen,) = (await ask(client, "scratch_run", session_id=session, code=WHERE, response_format="json"))[
+            "stdout"
+        ].splitlines()
+        await ask(client, "notebook_delete", session_id=session)
+    assert created["mode"] == expected
+    assert {"cwd", "interpreter", "tier", "mode"} <= set(created)
+    own = expected == "private"
+    assert created["cwd"].startswith(str(moded.settings.storage if own else folder))
+    written = Path(created["cwd"], "mark").exists()
+    assert json.loads(seen) == {"cwd": created["cwd"], "project": bool(mark) and not own}
+    assert written == (expected == "direct")
+
+
+WHERE = (
+    "import json, os, pathlib\npathlib.Path('mark').touch()\n"
+    "above = pathlib.Path.cwd().parents[1] if pathlib.Path.cwd().name != 'files' else pathlib.Path('/none')\n"
+    "marked = [m for m in ('.git', 'pyproject.toml', '.venv') for p in (above, above.parent) if (p / m).exists()]\n"
+    "print(json.dumps({'cwd': os.getcwd(), 'project': bool(marked)}))"
+)
+
+
+@pytest.fixture(scope="module")
+async def moded(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Engine]:
+    root = tmp_path_factory.mktemp("modes")
+    async with open_at(root / "work", storage=root / "state", roots=[root / "work"]) as engine:
+        yield engine
+    end_host(root / "state")
+
+
+async def test_a_configured_project_needs_no_mark(tmp_path: Path) -> None:
+    work = tmp_path / "work"
+    (work / "notebooks").mkdir(parents=True)
+    (work / "data.txt").write_text("seen")
+    async with (
+        open_at(work, storage=tmp_path / "state", project=work) as engine,
+        running(Face(engine)) as face,
+        connected(face) as client,
+    ):
+        created = await ask(client, "notebook_create", name="configured")
+        assert created["mode"] == "overlay"
+        text = await read(
+            client, "scratch_run", session_id=created["session_id"], code="open('../data.txt').read()"
+        )
+        assert "seen" in text
+    end_host(tmp_path / "state")
+
+
+async def test_every_way_of_making_a_session_over_mcp_follows_the_same_rule(client: Client) -> None:
+    imported = await ask(client, "notebook_import", content="# Imported\n", format="markdown")
+    assert imported["mode"] == "overlay"
+    opened = await ask(client, "notebook_open", path=imported["path"])
+    assert opened["mode"] == "overlay"

@@ -37,7 +37,9 @@ def execute(
     code: Annotated[
         str | None, typer.Option("--code", help="Run this instead, leaving no cell; `-` reads it from stdin.")
     ] = None,
-    timeout: Annotated[float, typer.Option(min=0.001, help="Seconds a cell may run.")] = 30.0,
+    timeout: Annotated[
+        float | None, typer.Option(min=0.001, help="Seconds a cell may run. [default: cell_timeout_s, 30]")
+    ] = None,
     detach: Annotated[bool, typer.Option("--detach", help="Print the execution's id and return.")] = False,  # noqa: FBT002  # typer's way to say a flag
     as_json: AsJson = False,  # noqa: FBT002  # as above
 ) -> None:
@@ -45,7 +47,9 @@ def execute(
     source = sys.stdin.read() if code == "-" else code
     target: dict[str, Any] = {"cell_id": cell} if source is None else {"code": source}
     tool = "cell_execute" if source is None else "scratch_run"
-    limits: dict[str, Any] = {"timeout": max(1, round(timeout * 1_000)), "response_format": "json"}
+    limits: dict[str, Any] = {"response_format": "json"}
+    if timeout is not None:
+        limits["timeout"] = max(1, round(timeout * 1_000))
 
     async def run(caller: Caller) -> dict[str, Any]:
         # Whoever interrupts means the cell, so its id is awaited even then.

@@ -1,13 +1,43 @@
-"""Settings as flags: ``--set NAME=VALUE``, stronger than variables and files."""
+"""Settings as flags: ``--set NAME=VALUE``, stronger than variables and files; and a session's own limits."""
 
 from __future__ import annotations
 
 import os
-from typing import Annotated
+from enum import StrEnum
+from typing import Annotated, Any
 
 import typer
 
-__all__ = ["SetOption", "UnsafeOption", "apply_settings"]
+__all__ = [
+    "LimitOption",
+    "ModeOption",
+    "SetOption",
+    "UnsafeOption",
+    "WorkMode",
+    "apply_settings",
+    "limit_values",
+]
+
+
+class WorkMode(StrEnum):
+    OVERLAY = "overlay"
+    PRIVATE = "private"
+    DIRECT = "direct"
+
+
+LimitOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--limit",
+        metavar="NAME=VALUE",
+        help="Allow its code less: memory, disk, processes, cpu_s, cpus, cell_s, network=off, read_paths, write_paths; "
+        "may be repeated.",
+    ),
+]
+ModeOption = Annotated[
+    WorkMode | None,
+    typer.Option("--mode", help="Where code writes: a layer over the project, its own folder, here."),
+]
 
 SetOption = Annotated[
     list[str] | None,
@@ -27,3 +57,15 @@ def apply_settings(pairs: list[str] | None, *, unsafe: bool = False) -> None:
         if not equals or not name.strip():
             raise typer.BadParameter(f"{pair!r} is not NAME=VALUE", param_hint="--set")
         os.environ[f"CELLWRIGHT_{name.strip().upper()}"] = value.strip()
+
+
+def limit_values(pairs: list[str] | None) -> dict[str, Any] | None:
+    """A session's own limits, as the tools take them."""
+    lists = {"read_paths", "write_paths"}
+    found: dict[str, Any] = {}
+    for pair in pairs or []:
+        name, equals, value = (part.strip() for part in pair.partition("="))
+        if not equals or not name:
+            raise typer.BadParameter(f"{pair!r} is not NAME=VALUE", param_hint="--limit")
+        found[name] = [path for path in value.split(":") if path] if name in lists else value
+    return found or None

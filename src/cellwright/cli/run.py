@@ -16,10 +16,12 @@ from rich.live import Live
 from rich.text import Text
 
 from cellwright.cli.exits import ExitCode, show_error
-from cellwright.cli.flags import UnsafeOption
+from cellwright.cli.flags import LimitOption, UnsafeOption, limit_values
 from cellwright.engine import Execution, Session, open_engine
+from cellwright.engine.limits import session_narrowing
 from cellwright.errors import CellwrightError, NotebookError
 from cellwright.notebook import inject_parameters, parse_parameter
+from cellwright.sandbox.policy import Narrowing
 from cellwright.settings import load_settings
 
 __all__ = ["run"]
@@ -40,6 +42,7 @@ class Request:
     parameters: dict[str, Any]
     allow_errors: bool
     unsafe: bool = False
+    limits: Narrowing | None = None
 
 
 def run(
@@ -54,13 +57,15 @@ def run(
         list[str] | None, typer.Option(metavar="NAME=VALUE", help="Set a variable; may be repeated.")
     ] = None,
     allow_errors: Annotated[bool, typer.Option("--allow-errors", help="Go on after a failing cell.")] = False,  # noqa: FBT002
+    limit: LimitOption = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,  # noqa: FBT002
     unsafe: UnsafeOption = False,  # noqa: FBT002
 ) -> None:
     """Run a notebook top to bottom and write its outputs. Exits 0 if every cell ran well, else 1."""
     try:
         parameters = dict(parse_parameter(text) for text in param or [])
-        request = Request(notebook, output, timeout, parameters, allow_errors, unsafe)
+        limits = session_narrowing(limit_values(limit))
+        request = Request(notebook, output, timeout, parameters, allow_errors, unsafe, limits)
         report = anyio.run(_run, request)
     except CellwrightError as error:
         show_error(error)
@@ -88,7 +93,7 @@ async def _run(request: Request) -> Report:
     flags: dict[str, Any] = {"unsafe_no_sandbox": True} if request.unsafe else {}
     settings = load_settings(root=source.parent, standby_kernels=1, host_idle_s=5, max_sessions=1, **flags)
     async with open_engine(settings, ephemeral=True) as engine:
-        session = await engine.open(target, cwd=source.parent)
+        session = await engine.open(target, cwd=source.parent, mode="direct", limits=request.limits)
         if session.banner is not None:
             typer.echo(session.banner, err=True)
         if request.parameters:
@@ -168,6 +173,8 @@ def _report(target: Path, session: Session, executions: list[Execution], request
         "ok": ok,
         "tier": session.tier,
         "mode": session.mode,
+        "cwd": str(session.cwd),
+        "limits": session.limits,
         "banner": session.banner,
         "allow_errors": request.allow_errors,
         "cells": cells,

@@ -8,6 +8,7 @@ import typer
 
 from cellwright.cli.client import call_daemon
 from cellwright.cli.verbs import AsJson, SessionArgument, show_data
+from cellwright.sandbox.listing import quoted_path
 
 __all__ = ["files_app", "packages_app"]
 
@@ -41,9 +42,15 @@ def list_files(
     paths: Paths = None,
     as_json: AsJson = False,  # noqa: FBT002  # as above
 ) -> None:
-    """List files with type, size and the real directory they lie in."""
+    """List files with what became of them, type, size and the real directory they lie in."""
     data = _files(session, "list", paths)
-    lines = [f"{one['size']:>12}  {one['type']:<8}  {one['path']}" for one in data["files"]]
+    lines = [
+        f"{one.get('change', ''):<8}{one['size']:>12}  {one['type']:<9}  {quoted_path(one['path'])}"
+        + ("  (changed in the project meanwhile)" if one.get("conflict") else "")
+        for one in data["files"]
+    ]
+    if data["more_files"]:
+        lines.append(f"… {data['more_files']} more")
     show_data(data, "\n".join(lines), as_json=as_json)
     typer.echo(f"in {data['directory']}", err=True)
 
@@ -63,15 +70,17 @@ def diff_files(
 def apply_files(
     session: SessionArgument,
     paths: Paths = None,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite what changed there meanwhile.")] = False,  # noqa: FBT002  # as above
     as_json: AsJson = False,  # noqa: FBT002  # as above
 ) -> None:
     """Bring what a session in overlay mode wrote over into the project."""
-    data = _files(session, "apply", paths)
-    lines = [f"{one['change']}: {one['path']}" for one in data["applied"]]
+    data = _files(session, "apply", paths, force=force)
+    lines = [f"{one['change']}: {quoted_path(one['path'])}" for one in data["applied"]]
     show_data(data, "\n".join(lines), as_json=as_json)
+    for path, why in data.get("skipped", {}).items():
+        typer.echo(f"skipped: {quoted_path(path)} is {why}", err=True)
 
 
-def _files(session: str, action: str, paths: list[str] | None) -> dict[str, Any]:
-    return call_daemon(
-        lambda caller: caller.data("session_files", session_id=session, action=action, paths=paths or None)
-    )
+def _files(session: str, action: str, paths: list[str] | None, *, force: bool = False) -> dict[str, Any]:
+    asked: dict[str, Any] = {"action": action, "paths": paths or None, "force": force}
+    return call_daemon(lambda caller: caller.data("session_files", session_id=session, **asked))

@@ -127,8 +127,11 @@ class Book:
     @property
     def network(self) -> NetworkMode:
         """How far its code reaches."""
+        limits = self.record.limits
+        if self.tier == "C" or (limits is not None and limits.network is not None):
+            return "off"
         opening = network_opening(self._services.settings)
-        return opening.mode if opening is not None and self.tier != "C" else "off"
+        return opening.mode if opening is not None else "off"
 
     @property
     def banner(self) -> str | None:
@@ -145,7 +148,7 @@ class Book:
         return Place(
             mode=self.mode,
             cwd=str(self.cwd),
-            project=self.record.project if self.mode != "private" else None,
+            project=self.record.project,
             storage=str(self.storage),
             hidden=(str(settings.storage),),
         )

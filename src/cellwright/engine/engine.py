@@ -27,7 +27,7 @@ from cellwright.engine.hostlink import HostLink
 from cellwright.engine.ids import new_session_id
 from cellwright.engine.journal import Journal, Statement
 from cellwright.engine.keeping import Keeper
-from cellwright.engine.limits import host_options
+from cellwright.engine.limits import checked_narrowing, host_options, refuse_other_limits
 from cellwright.engine.network import NetworkUse, read_requests
 from cellwright.engine.records import (
     Batch,
@@ -49,7 +49,7 @@ from cellwright.notebook import (
     remove_leftovers,
 )
 from cellwright.sandbox.places import find_project
-from cellwright.sandbox.policy import Mode
+from cellwright.sandbox.policy import Mode, Narrowing
 from cellwright.sandbox.storage import remove_storage
 from cellwright.sandbox.tiers import UNSAFE_BANNER
 from cellwright.settings import Settings
@@ -102,16 +102,19 @@ class Engine:
         language: str | None = None,
         directory: Path | None = None,
         mode: Mode | None = None,
+        limits: Narrowing | None = None,
     ) -> Session:
         """Create a notebook for a problem, stated in its first cell, and a session with a live kernel.
 
         The session works where the notebook lies (``direct``), unless another ``mode`` is asked for; an ``overlay``
-        needs a project around it, and is ``private`` where there is none.
+        needs a project around it, and is ``private`` where there is none. ``limits`` narrows what its code may do.
 
         Raises:
             TooManySessions: as many sessions are active as ``max_sessions`` allows.
+            LimitReached: ``limits`` asks for more than the settings allow.
         """
         self._admit(None)
+        checked_narrowing(self.settings, limits)
         language = (language or self.settings.default_language).lower()
         document = Document.new(language=language)
         document.apply(CellAdded("problem", "markdown", f"# {problem}" if problem else "", 0))
@@ -121,27 +124,37 @@ class Engine:
         path = await anyio.to_thread.run_sync(
             lambda: create_notebook_file(target, problem, now=now, content=content)
         )
-        session = await self._enter(path, document, language=language, cwd=None, mode=mode)
+        session = await self._enter(path, document, language=language, cwd=None, mode=mode, limits=limits)
         await session.resume()
         return session
 
-    async def open(self, path: Path | str, *, cwd: Path | None = None, mode: Mode | None = None) -> Session:
+    async def open(
+        self,
+        path: Path | str,
+        *,
+        cwd: Path | None = None,
+        mode: Mode | None = None,
+        limits: Narrowing | None = None,
+    ) -> Session:
         """Return the session of an existing notebook, making one if there is none. Nothing is run.
 
-        Its kernel works in ``cwd``, or where the notebook lies; ``mode`` is as in ``create``.
+        Its kernel works in ``cwd``, or where the notebook lies; ``mode`` and ``limits`` are as in ``create``.
 
         Raises:
             NotebookFormatError: the file is not a notebook that this version reads.
+            LimitReached: ``limits`` asks for more than the settings allow, or the session has others.
         """
+        limits = checked_narrowing(self.settings, limits)
         path = await anyio.to_thread.run_sync(lambda: Path(path).expanduser().resolve())
         for session in self._sessions.values():
             if session.path == path:
+                refuse_other_limits(session.id, session.record.limits, limits)
                 await session.refresh()
                 return session
         document, _ = await anyio.to_thread.run_sync(read_notebook, path)
         await anyio.to_thread.run_sync(remove_leftovers, path.parent)
         language = notebook_language(document)
-        return await self._enter(path, document, language=language, cwd=cwd, mode=mode)
+        return await self._enter(path, document, language=language, cwd=cwd, mode=mode, limits=limits)
 
     def session(self, session_id: str) -> Session:
         """One session.
@@ -253,12 +266,18 @@ class Engine:
         self._stream.close()
 
     async def _enter(
-        self, path: Path, document: Document, *, language: str, cwd: Path | None, mode: Mode | None
+        self,
+        path: Path,
+        document: Document,
+        *,
+        language: str,
+        cwd: Path | None,
+        mode: Mode | None,
+        limits: Narrowing | None,
     ) -> Session:
         """Make a session for a document that is in its file as it is here, but for what reading mended."""
         folder = await anyio.to_thread.run_sync((cwd or path.parent).resolve)
-        project = find_project(folder, home=self._home)
-        mode = "private" if mode == "overlay" and project is None else mode or "direct"
+        mode, project = self._where(folder, mode)
         record = SessionRecord(
             id=self._new_id(),
             name=path.stem,
@@ -268,6 +287,7 @@ class Engine:
             cwd=str(folder) if cwd is not None else None,
             mode=mode,
             project=str(project) if project is not None else None,
+            limits=limits or None,
         )
         batch = Batch()
         created = self._recorder.note(batch, "notebook.state.changed", record, {"session": "created"})
@@ -277,6 +297,17 @@ class Engine:
         batch.statements += [put_session(record), keeper.base_row(record.id)]
         await self._recorder.commit(batch)
         return session
+
+    def _where(self, folder: Path, mode: Mode | None) -> tuple[Mode, Path | None]:
+        """How a session works, and on which project: as configured, else the nearest that is marked as one."""
+        configured = self.settings.project
+        if configured is not None and folder.is_relative_to(configured):
+            project: Path | None = configured
+        else:
+            project = find_project(folder, home=self._home)
+        if mode == "private" or (mode == "overlay" and project is None):
+            return "private", None
+        return mode or "direct", project
 
     def _new_id(self) -> str:
         while (session_id := new_session_id()) in self._sessions:

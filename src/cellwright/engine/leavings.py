@@ -10,6 +10,7 @@ import msgspec
 
 from cellwright.errors import SandboxError
 from cellwright.sandbox.files import Entry, Workdir
+from cellwright.sandbox.listing import shown_path
 
 __all__ = ["Leavings", "LeftFile", "leavings_of"]
 
@@ -80,4 +81,4 @@ def _changed_at(entry: Entry) -> int:
 
 def _told(entry: Entry) -> LeftFile:
     kind = "deleted" if entry.type == "whiteout" else entry.type
-    return LeftFile(entry.path, kind, entry.size, entry.mtime_ns / _NS)
+    return LeftFile(shown_path(entry.path), kind, entry.size, entry.mtime_ns / _NS)

@@ -17,7 +17,7 @@ from cellwright.engine.events import Event, EventKind, EventStream
 from cellwright.engine.journal import Journal, Statement, insert_event
 from cellwright.engine.leavings import LeftFile
 from cellwright.hosts.protocol import ExecutionState
-from cellwright.sandbox.policy import Mode
+from cellwright.sandbox.policy import Mode, Narrowing
 from cellwright.sandbox.tiers import Tier
 
 __all__ = [
@@ -59,6 +59,8 @@ class SessionRecord(msgspec.Struct, frozen=True):
     """Layers of packages that were installed for it, by name."""
     packages: tuple[str, ...] = ()
     """What those layers hold."""
+    limits: Narrowing | None = None
+    """What it asked for below the operator's limits."""
 
     @property
     def state(self) -> SessionState:

@@ -1,4 +1,4 @@
-"""A session: a notebook (see ``books``) with a kernel, and everything one can run on it.
+"""A session: a notebook (see ``books``) in its place (see ``workplaces``) with a kernel, and everything one can run on it.
 
 It keeps the order of what is asked, journals before it answers, and starts a kernel when one is needed. Where the
 session stands among others (limits, listing, deletion) is the ``engine``'s business.
@@ -7,26 +7,25 @@ session stands among others (limits, listing, deletion) is the ``engine``'s busi
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 import anyio
-from msgspec import to_builtins
 from msgspec.structs import replace
 
-from cellwright.engine.books import Book, Services
+from cellwright.engine.books import Services
 from cellwright.engine.environment import kernel_environment, kernel_kind
 from cellwright.engine.executions import Execution
 from cellwright.engine.ids import new_execution_id
 from cellwright.engine.inspection import INSPECT_REQUEST, Completion, Inspection, completion_of, inspection_of
 from cellwright.engine.installing import install_packages
 from cellwright.engine.keeping import Keeper
-from cellwright.engine.leavings import Leavings, leavings_of
-from cellwright.engine.network import note_request
-from cellwright.engine.records import Batch, ExecutionRecord, SessionRecord, put_execution, put_session
+from cellwright.engine.limits import explained
+from cellwright.engine.records import Batch, ExecutionRecord, SessionRecord, put_session
+from cellwright.engine.workplaces import Workplace
 from cellwright.errors import (
     CellwrightError,
     HostLost,
@@ -36,27 +35,21 @@ from cellwright.errors import (
     PackageRefused,
 )
 from cellwright.hosts import protocol
-from cellwright.sandbox.files import Entry
-from cellwright.sandbox.overlays import LayerChange, apply_changes, layer_changes, layer_diff
 from cellwright.sandbox.packages import InstallResult
 from cellwright.sandbox.places import refuse_too_open
 
 __all__ = ["Session"]
 
 _ASK_TIMEOUT_S = 10.0
-_MOST_FILES = 1_000
 
 
-class Session(Book):
+class Session(Workplace):
     """One notebook at work. Made by the engine; all calls are safe to make at the same time."""
 
     def __init__(self, record: SessionRecord, keeper: Keeper, services: Services) -> None:
         super().__init__(record, keeper, services)
         self._submitting = anyio.Lock()
         self._installing = anyio.Lock()
-        self._looking = anyio.Lock()
-        self._seen: Mapping[str, Entry] = {}
-        """What lay in the working directory when somebody last looked."""
 
     # Running -----------------------------------------------------------------------------------------------------
 
@@ -108,8 +101,7 @@ class Session(Book):
         executions = [self.runs.queue(batch, self.record, self._new_record(want)) for want in wanted]
         self._touch()
         commit = self._services.recorder.commit(batch)
-        limit_s = timeout_s if timeout_s is not None else self._services.settings.cell_timeout_s
-        await self._send(kernel_id, wanted, executions, limit_s)
+        await self._send(kernel_id, wanted, executions, self.time_limit(timeout_s))
         await commit
         return executions
 
@@ -229,25 +221,6 @@ class Session(Book):
                 request = protocol.AddLayers(self.record.kernel_id, (name,))
                 await self._services.host.call(request, type(None))
 
-    # Files ------------------------------------------------------------------------------------------------------
-
-    async def files(self) -> Leavings:
-        """What lies in its working directory; in ``overlay`` mode what it wrote over the project."""
-        look = partial(leavings_of, self.place.written, but=self.path, limit=_MOST_FILES)
-        return await anyio.to_thread.run_sync(look)
-
-    async def file_changes(self) -> list[LayerChange]:
-        """What it wrote over the project (in ``overlay`` mode), each with the real path where others find it."""
-        return await anyio.to_thread.run_sync(layer_changes, self.place)
-
-    async def file_diff(self, paths: Sequence[str] | None = None) -> str:
-        """The same as a unified diff."""
-        return await anyio.to_thread.run_sync(layer_diff, self.place, paths)
-
-    async def apply_files(self, paths: Sequence[str] | None = None) -> list[LayerChange]:
-        """Bring what it wrote over into the project, all of it or the named paths."""
-        return await anyio.to_thread.run_sync(apply_changes, self.place, paths)
-
     async def _ask(self, kind: str, content: dict[str, Any]) -> dict[str, Any]:
         async with self._submitting:
             with anyio.CancelScope(shield=True):
@@ -272,6 +245,7 @@ class Session(Book):
             environment=kernel_environment(self._services.environment, kind),
             place=place,
             layers=self.record.layers,
+            policy=self.own_policy,
         )
         ready = await self._services.host.call(request, protocol.KernelReady)
         generation = self.generation + 1
@@ -295,6 +269,7 @@ class Session(Book):
             "mode": ready.mode,
             "cwd": ready.cwd,
             "banner": self.banner,
+            "limits": self.limits,
         }
         await self._record_state(data)
         return request.kernel_id
@@ -321,9 +296,7 @@ class Session(Book):
         """Fold one of the host's events into the session."""
         match event.body:
             case protocol.NetworkUsed(entry):
-                execution = self.runs.find(entry.execution) if entry.execution is not None else None
-                recorder = self._services.recorder
-                note_request(recorder, batch, self.record, entry, execution=execution, at=event.time)
+                self._note_request(batch, entry, event.time)
                 return
             case protocol.Started(execution_id):
                 self.runs.started(batch, self.record, execution_id, event.time)
@@ -331,39 +304,16 @@ class Session(Book):
                 self.runs.output(batch, self.record, execution_id, kind, content, event.time)
             case protocol.Finished() as finished:
                 execution = self.runs.find(finished.execution_id)
-                self.runs.finished(batch, self.record, finished, event.time)
+                self.runs.finished(batch, self.record, self._explained(finished), event.time)
                 if execution is not None and execution.record.started_at is not None:
                     execution.expect_files()
                     look = partial(self._note_files, execution)
                     batch.after.append(partial(self._services.in_background, look))
             case protocol.KernelDied() as died:
                 if event.kernel_id == self.record.kernel_id and not died.expected:
-                    self.lose_kernel(batch, died.message, died.next_step, cause=died.cause)
+                    message = explained(died.message, self.record.limits) or died.message
+                    self.lose_kernel(batch, message, died.next_step, cause=died.cause)
         self._touch()
-
-    async def _note_files(self, execution: Execution) -> None:
-        """Journal what an execution left; after its end was told, so that nobody waits for the looking."""
-        try:
-            since = execution.record.started_at or 0.0
-            async with self._looking:
-                look = partial(leavings_of, self.place.written, since=since, before=self._seen, but=self.path)
-                left = await anyio.to_thread.run_sync(look)
-                self._seen = left.seen
-            if left.files:
-                record = execution.record = replace(
-                    execution.record, files=left.files, files_directory=left.directory, more_files=left.more
-                )
-                recorder, batch = self._services.recorder, Batch()
-                data = {
-                    "files": to_builtins(left.files),
-                    "directory": left.directory,
-                    "more": left.more,
-                }
-                recorder.note(batch, "notebook.cell.files", self.record, data, execution=record)
-                batch.statements.append(put_execution(record))
-                await recorder.commit(batch)
-        finally:
-            execution.files_known()
 
     def lose_kernel(self, batch: Batch, message: str, next_step: str, *, cause: str) -> None:
         """The kernel is gone without being asked to go: what ran is over, and everybody is told."""

@@ -134,6 +134,8 @@ class StartKernel(_Tagged, frozen=True, tag="start_kernel"):
     """Where it works and what it sees there; needed where kernels are confined."""
     layers: tuple[str, ...] = ()
     """Names of the layers of packages that come at the end of its path; Python only."""
+    policy: Policy | None = None
+    """What its code may do, where that is less than the host's options say."""
 
 
 class StopKernel(_Tagged, frozen=True, tag="stop_kernel"):

@@ -204,7 +204,7 @@ class KernelRunner:
 
     def _explanation(self, error: dict[str, Any] | None) -> str | None:
         """Which limit of the sandbox an error comes from, if it does."""
-        policy = self._options().policy
+        policy = self.kernel.process.policy
         if error is None or policy is None:
             return None
         return explain_error(str(error["ename"]), str(error["evalue"]), policy)

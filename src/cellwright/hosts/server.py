@@ -205,12 +205,13 @@ class Host:
                 limits=OutputLimits(options.max_output_bytes, options.max_output_messages),
                 place=place,
                 layers=await self._launchers.seen_layers(request.layers, options),
+                policy=request.policy,
             )
             kernel, interpreter = await self._launchers.launch(request.kind, launch, options)
         watch = None
         if launch.place is not None and options.policy is not None:
-            kernel.process.policy = options.policy
-            watch = await anyio.to_thread.run_sync(Watch, kernel, launch.place, options.policy)
+            kernel.process.policy = request.policy or options.policy
+            watch = await anyio.to_thread.run_sync(Watch, kernel, launch.place, kernel.process.policy)
         runner = KernelRunner(request.kernel_id, kernel, self._required_options, self._report, watch=watch)
         self._runners[request.kernel_id] = runner
         # Shielded: an engine that goes away now must leave a kernel that is known, or none.

@@ -54,18 +54,19 @@ class Allotter:
         self._groups = isolation.groups if isolation is not None else None
         self._turns = count()
 
-    async def next(self) -> Allotment:
-        """The next kernel's part.
+    async def next(self, narrowed: Policy | None = None) -> Allotment:
+        """The next kernel's part; ``narrowed`` is the policy of a session that may do less than others.
 
         Raises:
             KernelStartError: its group could not be made.
         """
-        if self._policy is None:
+        policy = narrowed if self._policy is not None and narrowed is not None else self._policy
+        if policy is None:
             return NOTHING
-        group, entrance = await self._enclosed(self._policy)
+        group, entrance = await self._enclosed(policy)
         shared = self._groups is not None and "cpu" in self._groups.controllers
         available = sorted(os.sched_getaffinity(0))
-        own = [] if shared else processors(self._policy.cpus, available, next(self._turns))
+        own = [] if shared else processors(policy.cpus, available, next(self._turns))
         return Allotment(group, entrance, tuple(own))
 
     async def _enclosed(self, policy: Policy) -> tuple[Group | None, int]:

@@ -10,7 +10,7 @@ import os
 import socket
 import tempfile
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -58,6 +58,10 @@ class Isolation:
     """How far the network is open, if it is."""
     groups: Groups | None = None
     """Where kernels of tier A get a group each."""
+
+    def under(self, policy: Policy | None) -> Isolation:
+        """The same for a session whose code may do less."""
+        return self if policy is None else replace(self, policy=policy)
 
     def door(self) -> Door | None:
         """A new way to the network for one kernel; None where it has none."""

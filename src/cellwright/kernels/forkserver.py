@@ -37,7 +37,7 @@ from cellwright.kernels.lastwords import LastWords
 from cellwright.kernels.processes import KernelProcess, raise_file_limit, wanted
 from cellwright.kernels.wiring import Wiring
 from cellwright.sandbox.doors import DOOR, Door
-from cellwright.sandbox.places import Place, needs_own_fork
+from cellwright.sandbox.places import needs_own_fork
 from cellwright.sandbox.plans import SOCKETS
 
 __all__ = ["ForkServer"]
@@ -230,7 +230,9 @@ class ForkServer:
             quiet = not self._launched.is_set() and not self._launching
 
     async def _give_standby(self, launch: KernelLaunch) -> Kernel | None:
-        while self._standby and (launch.place is None or not needs_own_fork(launch.place)):
+        # One that stands by was confined as everybody is: what its session narrows, a fork of its own keeps.
+        own = launch.policy is not None or (launch.place is not None and needs_own_fork(launch.place))
+        while self._standby and not own:
             kernel = self._standby.popleft()
             # One that died while it waited, or dies now, is no reason to fail: there are others.
             with contextlib.suppress(KernelGone):
@@ -239,19 +241,20 @@ class ForkServer:
         return None
 
     async def _give_fork(self, launch: KernelLaunch) -> Kernel:
-        kernel = await self._fork(launch.directory, "fork", launch.place)
+        kernel = await self._fork(launch.directory, "fork", launch)
         await self._adopt(kernel, launch)
         return kernel
 
-    async def _fork(self, directory: Path, started_by: StartedBy, place: Place | None = None) -> Kernel:
+    async def _fork(self, directory: Path, by: StartedBy, launch: KernelLaunch | None = None) -> Kernel:
         if self.isolation is not None:
             directory = self.isolation.directory(directory)
-        confined = self._confinement(directory, place)
+        confined = self._confinement(directory, launch)
         boxed = self.isolation is not None and self.isolation.stands_by
         connection = create_connection(directory, seen_at=SOCKETS if boxed else None)
-        door = await self._open_door(directory)
+        door = await self._open_door(directory, launch)
+        place = launch.place if launch is not None else None
         saved = Path(place.written) if place is not None else None
-        allotment = await self._allotter.next()
+        allotment = await self._allotter.next(launch.policy if launch is not None else None)
         wiring = Wiring(allotment, door, plan=confined.get("plan"), saved=saved)
         request = {
             "connection_file": f"{SOCKETS}/{INSIDE}" if boxed else str(connection.file),
@@ -279,7 +282,7 @@ class ForkServer:
             ),
             client=KernelClient(connection, self._context),
             directory=directory,
-            started_by=started_by,
+            started_by=by,
             ready=wiring.ready,
             start_timeout_s=self._start_timeout_s,
             line=wiring.line,
@@ -288,19 +291,23 @@ class ForkServer:
         kernel: Kernel = await self._tasks.start(self._tend, beginning)
         return kernel
 
-    async def _open_door(self, directory: Path) -> Door | None:
+    def _isolation_of(self, launch: KernelLaunch | None) -> Isolation | None:
+        return self.isolation.under(launch.policy if launch else None) if self.isolation else None
+
+    async def _open_door(self, directory: Path, launch: KernelLaunch | None) -> Door | None:
         """The kernel's way to the network, which must be there before the kernel is."""
-        door = self.isolation.door() if self.isolation is not None else None
+        door = isolation.door() if (isolation := self._isolation_of(launch)) else None
         if door is not None:
             await self._tasks.start(door.serve, directory / DOOR)
         return door
 
-    def _confinement(self, directory: Path, place: Place | None) -> dict[str, Any]:
+    def _confinement(self, directory: Path, launch: KernelLaunch | None) -> dict[str, Any]:
         """What a fork is asked for beyond the kernel itself."""
-        if self.isolation is None:
+        isolation, place = self._isolation_of(launch), launch.place if launch is not None else None
+        if isolation is None:
             return {}
-        plan = self.isolation.plan(self._readable, self._environment, directory, place)
-        return {"plan": plan, "directory": str(directory), "profile": self.isolation.profile(directory)}
+        plan = isolation.plan(self._readable, self._environment, directory, place)
+        return {"plan": plan, "directory": str(directory), "profile": isolation.profile(directory)}
 
     @property
     def _readable(self) -> list[str]:
@@ -318,8 +325,8 @@ class ForkServer:
 
     async def _adopt(self, kernel: Kernel, launch: KernelLaunch) -> None:
         environment = dict(launch.environment)
-        if self.isolation is not None:
-            environment = self.isolation.environment(environment, kernel.directory)
+        if (isolation := self._isolation_of(launch)) is not None:
+            environment = isolation.environment(environment, kernel.directory)
         content = {
             "cwd": str(launch.cwd),
             "environment": environment,
@@ -345,7 +352,7 @@ class ForkServer:
     async def _settle(self, kernel: Kernel, launch: KernelLaunch) -> None:
         if self.isolation is None or kernel.line is None or launch.place is None:
             raise KernelStartError("A confined kernel needs a place to work in")
-        mounts = self.isolation.mounts(launch.place, self._readable)
+        mounts = self.isolation.under(launch.policy).mounts(launch.place, self._readable)
         await kernel.line.settle(mounts, saved=Path(launch.place.written))
 
     def _require_alive(self) -> None:

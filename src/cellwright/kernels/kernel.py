@@ -22,6 +22,7 @@ from cellwright.kernels.exits import Exit
 from cellwright.kernels.processes import KernelProcess, Survivors
 from cellwright.sandbox.doors import Door
 from cellwright.sandbox.places import Place
+from cellwright.sandbox.policy import Policy
 
 __all__ = ["Beginning", "Kernel", "KernelLaunch", "Launcher", "OutputLimits", "StartedBy", "tend"]
 
@@ -56,6 +57,8 @@ class KernelLaunch:
     """Where it works, if it is confined; ``cwd`` is in it."""
     layers: tuple[str, ...] = ()
     """Directories of packages, as the kernel sees them, for the end of its path."""
+    policy: Policy | None = None
+    """What its code may do, where that is less than the launcher's kernels mostly may."""
 
 
 class Launcher(Protocol):

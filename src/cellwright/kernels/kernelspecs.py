@@ -95,12 +95,13 @@ class KernelspecLauncher:
             raise KernelStartError(f"The launcher of {self.name!r} does not run")
         spec, isolation = _find_spec(self.name), self._isolation
         if isolation is not None:
+            isolation = isolation.under(launch.policy)
             launch = replace(launch, directory=isolation.directory(launch.directory))
         door = isolation.door() if isolation is not None else None
         if door is not None:
             launch.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
             await self._tasks.start(door.serve, launch.directory / DOOR)
-        allotment = await self._allotter.next()
+        allotment = await self._allotter.next(launch.policy)
         try:
             beginning = replace(self._spawn(spec, launch, allotment), door=door)
         except BaseException:
@@ -179,9 +180,10 @@ class KernelspecLauncher:
         return _Start(command, connection, environment, launch.cwd)
 
     def _confined(self, spec: Any, launch: KernelLaunch, allotment: Allotment) -> _Start:
-        isolation, place = self._isolation, launch.place
-        if isolation is None or place is None:
+        place = launch.place
+        if self._isolation is None or place is None:
             raise KernelStartError("A confined kernel needs a place to work in")
+        isolation = self._isolation.under(launch.policy)
         boxed = isolation.stands_by
         connection = create_connection(launch.directory, seen_at=SOCKETS if boxed else None)
         file = f"{SOCKETS}/{INSIDE}" if boxed else str(connection.file)

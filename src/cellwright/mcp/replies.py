@@ -17,6 +17,7 @@ from cellwright.mcp.calls import Call, Reply
 from cellwright.mcp.knowledge import Known
 from cellwright.mcp.outputs import size
 from cellwright.mcp.rendering import executions_json, executions_text, gather
+from cellwright.sandbox.listing import quoted_path
 
 __all__ = ["execution_reply", "rendered"]
 
@@ -74,7 +75,7 @@ def _files_text(executions: Sequence[Execution]) -> list[str]:
     if not found:
         return []
     named = [
-        f"{one['path']} {one['type'] if one['type'] != 'file' else size(one['size'])}"
+        f"{quoted_path(one['path'])} {one['type'] if one['type'] != 'file' else size(one['size'])}"
         for one in found["files"]
     ]
     more = len(named) - _FILES_IN_TEXT + found.get("more_files", 0)

@@ -52,6 +52,11 @@ class RunArguments(Arguments):
     response_format: ResponseFormat = "text"
     max_tokens: MaxTokens = None
 
+    @property
+    def timeout_s(self) -> float | None:
+        """The same in seconds; None, where the caller named none, is the setting ``cell_timeout_s``."""
+        return self.timeout / 1_000 if "timeout" in self.model_fields_set else None
+
 
 class ExecuteCell(RunArguments):
     session_id: SessionId = None
@@ -62,7 +67,7 @@ async def cell_execute(call: Call, args: ExecuteCell) -> Reply:
     """Run a code cell, or 'all' in order until one fails. Returns outputs and images; past wait (55 s) it returns
     the execution id while the cell runs on."""
     session = call.session(args.session_id)
-    timeout_s = args.timeout / 1_000
+    timeout_s = args.timeout_s
 
     async def submit() -> Sequence[Execution]:
         if args.cell_id == "all":
@@ -94,7 +99,7 @@ async def cell_add_and_run(call: Call, args: AddAndRun) -> Reply:
     cell = await session.add_cell(args.content, position=args.position)
 
     async def submit() -> Sequence[Execution]:
-        return [await session.execute(cell.id, timeout_s=args.timeout / 1_000)]
+        return [await session.execute(cell.id, timeout_s=args.timeout_s)]
 
     executions = await run_and_wait(call, submit, wait_ms=args.wait)
     return await _run_reply(call, session, executions, args)
@@ -110,7 +115,7 @@ async def scratch_run(call: Call, args: RunScratch) -> Reply:
     session = call.session(args.session_id)
 
     async def submit() -> Sequence[Execution]:
-        return [await session.execute_code(args.code, timeout_s=args.timeout / 1_000)]
+        return [await session.execute_code(args.code, timeout_s=args.timeout_s)]
 
     executions = await run_and_wait(call, submit, wait_ms=args.wait)
     return await _run_reply(call, session, executions, args)

@@ -12,23 +12,26 @@ from cellwright.engine import Session
 from cellwright.mcp.arguments import Arguments, SessionId
 from cellwright.mcp.budget import CHARACTERS_PER_TOKEN, cut_middle
 from cellwright.mcp.calls import DESTROYS, Call, Definition, Reply, data_reply
+from cellwright.sandbox.overlays import LayerChange
 
 __all__ = ["FILE_TOOLS"]
 
 _DIFF_TOKENS = 10_000
+_MOST_LISTED = 200
 
 
 class SessionFiles(Arguments):
     session_id: SessionId = None
     action: Literal["list", "diff", "apply"] = "list"
     paths: list[Annotated[str, Field(min_length=1, max_length=4_000)]] | None = Field(
-        default=None, max_length=1_000, description="Only these; default: all"
+        default=None, max_length=1_000, description="Only these files and directories; default: all"
     )
+    force: bool = Field(default=False, description="apply: overwrite what the user changed meanwhile")
 
 
 async def session_files(call: Call, args: SessionFiles) -> Reply:
     """Files that a session's code wrote. In overlay mode they lie beside the project until 'apply' copies them over
-    it; 'diff' shows what that would change."""
+    it (refused for files that changed there meanwhile); 'diff' shows what that would change."""
     session = call.session(args.session_id, reads=args.action != "apply")
     about: dict[str, Any] = {
         "session_id": session.id,
@@ -42,14 +45,36 @@ async def session_files(call: Call, args: SessionFiles) -> Reply:
             diff = await session.file_diff(args.paths) if session.mode == "overlay" else ""
             about["diff"] = cut_middle(diff, _DIFF_TOKENS * CHARACTERS_PER_TOKEN)
         case "apply":
-            about["applied"] = [asdict(change) for change in await session.apply_files(args.paths)]
+            applied = await session.apply_files(args.paths, force=args.force)
+            about["applied"] = [_told(change) for change in applied.changes]
+            if applied.skipped:
+                about["skipped"] = dict(applied.skipped)
     return data_reply(about, call)
 
 
 async def _listed(session: Session, paths: list[str] | None) -> dict[str, Any]:
+    if session.mode == "overlay":
+        changes = [change for change in await session.file_changes() if _is_named(change.path, paths)]
+        more = max(len(changes) - _MOST_LISTED, 0)
+        return {"files": [_told(change) for change in changes[:_MOST_LISTED]], "more_files": more}
     left = await session.files()
-    files = [msgspec.to_builtins(file) for file in left.files if paths is None or file.path in paths]
+    files = [
+        {**msgspec.to_builtins(file), "real": f"{left.directory}/{file.path}"}
+        for file in left.files
+        if _is_named(file.path, paths)
+    ]
     return {"files": files, "more_files": left.more}
+
+
+def _is_named(path: str, paths: list[str] | None) -> bool:
+    return paths is None or any(path == one or path.startswith(f"{one.rstrip('/')}/") for one in paths)
+
+
+def _told(change: LayerChange) -> dict[str, Any]:
+    about = asdict(change)
+    if not about["conflict"]:
+        del about["conflict"]
+    return about
 
 
 FILE_TOOLS = (Definition(session_files, SessionFiles, DESTROYS, asks_for=("session_id",)),)

@@ -2,19 +2,36 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Annotated, Any, Literal, TypeAlias
 
 from pydantic import Field
 
 from cellwright.engine import Session
+from cellwright.engine.limits import SessionLimits
 from cellwright.mcp.arguments import Arguments, SessionId
 from cellwright.mcp.calls import CHANGES, DESTROYS, READS, Call, Definition, Reply, data_reply
 from cellwright.mcp.needs import check_language, needs
+from cellwright.sandbox.policy import Mode
 from cellwright.sandbox.tiers import LOSSES
 
-__all__ = ["NOTEBOOK_TOOLS", "about_session"]
+__all__ = ["AGENTS_MODE", "NOTEBOOK_TOOLS", "about_session"]
+
+AGENTS_MODE: Mode = "overlay"
+"""How sessions of agents work where nobody asks for another mode; the engine makes it private without a project."""
 
 _MAX_NAME = 2_000
+
+ModeArgument: TypeAlias = Annotated[
+    Mode | None,
+    Field(
+        default=None,
+        description="Where code writes: overlay (default; a layer over the project), private, direct (the folder)",
+    ),
+]
+LimitsArgument: TypeAlias = Annotated[
+    SessionLimits | None,
+    Field(default=None, description="Less than the operator allows, e.g. memory='256MB'"),
+]
 
 
 class CreateNotebook(Arguments):
@@ -23,6 +40,8 @@ class CreateNotebook(Arguments):
         default=None, max_length=100, description="python (default), r, julia, bash, typescript, javascript"
     )
     description: str | None = Field(default=None, max_length=100_000)
+    mode: ModeArgument = None
+    limits: LimitsArgument = None
     tsconfig: dict[str, Any] | None = Field(default=None)
 
 
@@ -32,7 +51,13 @@ async def notebook_create(call: Call, args: CreateNotebook) -> Reply:
     check_language(language)
     if args.tsconfig:
         raise needs("tsconfig", "a TypeScript notebook", f"leave it out for language={language!r}")
-    session = await call.engine.create(args.name, language=language, directory=call.notebooks, mode="overlay")
+    session = await call.engine.create(
+        args.name,
+        language=language,
+        directory=call.notebooks,
+        mode=args.mode or AGENTS_MODE,
+        limits=args.limits.narrowing() if args.limits is not None else None,
+    )
     call.client.worked_with(session.id)
     if args.description:
         await session.edit_cell("problem", f"# {args.name}\n\n{args.description}")
@@ -44,12 +69,15 @@ class OpenNotebook(Arguments):
     path: str = Field(
         min_length=1, max_length=4_000, description="An .ipynb file, relative to the root directory"
     )
+    mode: ModeArgument = None
+    limits: LimitsArgument = None
 
 
 async def notebook_open(call: Call, args: OpenNotebook) -> Reply:
     """Attach to an existing .ipynb file. Nothing is run."""
     path = call.path(args.path)
-    session = await call.engine.open(path, mode="overlay")
+    limits = args.limits.narrowing() if args.limits is not None else None
+    session = await call.engine.open(path, mode=args.mode or AGENTS_MODE, limits=limits)
     call.client.worked_with(session.id)
     return data_reply(about_session(session), call)
 
@@ -107,6 +135,7 @@ def about_session(session: Session) -> dict[str, Any]:
         "tier": session.tier,
         "packages": list(session.record.packages),
         "network": session.network if session.network != "off" else None,
+        "limits": session.limits,
     }
     return about | {name: value for name, value in told.items() if value}
 

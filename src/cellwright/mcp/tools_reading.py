@@ -28,7 +28,7 @@ from cellwright.mcp.formats import (
 from cellwright.mcp.needs import check_language, needs
 from cellwright.mcp.outputs import size
 from cellwright.mcp.reading import find_text, outline, section
-from cellwright.mcp.tools_notebooks import about_session
+from cellwright.mcp.tools_notebooks import AGENTS_MODE, about_session
 from cellwright.mcp.uris import session_uri
 from cellwright.notebook import Document, DocumentReplaced, write_atomically
 
@@ -58,6 +58,8 @@ async def notebook_read(call: Call, args: ReadNotebook) -> Reply:
     cells = session.cells
     tokens = args.max_tokens or _READ_TOKENS
     head = f"session {session.id} | {session.name} | {session.state} | generation {session.generation} | {len(cells)} cells"
+    if session.limits:
+        head += f" | limits: {', '.join(f'{name} {value}' for name, value in session.limits.items())}"
     states = cell_states(session, cells)
     if args.query is not None:
         text = find_text(cells, args.query, max_tokens=tokens)
@@ -226,7 +228,7 @@ async def notebook_import(call: Call, args: ImportNotebook) -> Reply:
     language = notebook_language(document)
     check_language(language)
     name = args.name or title or "imported notebook"
-    session = await call.engine.create(name, language=language, directory=call.notebooks)
+    session = await call.engine.create(name, language=language, directory=call.notebooks, mode=AGENTS_MODE)
     call.client.worked_with(session.id)
     await session.apply([DocumentReplaced(document.to_bytes().decode(), {})])
     return data_reply({**about_session(session), "repairs": list(document.repairs)}, call)

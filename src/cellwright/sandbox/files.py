@@ -130,6 +130,48 @@ class Workdir:
             os.rename(temporary, name, src_dir_fd=parent, dst_dir_fd=parent)
             return listing.entry_of(path, os.fstat(descriptor))
 
+    def bring(self, source: Workdir, path: str) -> Entry:
+        """Put a plain file of another directory in place of whatever has the name here, all at once.
+
+        Of its mode only the right to be run comes along: who may read and write is decided where it goes.
+        """
+        with (
+            source._plain_file(path) as (read_from, size),  # of the same class
+            self._parent(path, create=True) as (parent, name),
+            _told("write", path),
+            _temporary(parent, like=name) as (temporary, descriptor),
+        ):
+            if _copy_up_to(read_from, descriptor, size + 1) != size:
+                raise FileFailed(
+                    f"{path} changed while it was copied", hint="Wait for the cell that writes it"
+                )
+            _set_executable(descriptor, wanted=bool(os.fstat(read_from).st_mode & stat.S_IXUSR))
+            os.fsync(descriptor)
+            os.rename(temporary, name, src_dir_fd=parent, dst_dir_fd=parent)
+            return listing.entry_of(path, os.fstat(descriptor))
+
+    def make_directory(self, path: str) -> None:
+        """Make a directory, with those above it; one that is there stays."""
+        names = self._names(path)
+        with _told("make", path):
+            self._make_directories(names)
+
+    def is_opaque(self, path: str) -> bool:
+        """Whether a directory of an overlay's layer hides all that lies below it in the project."""
+        # Without root's attributes an overlay keeps its notes in the user's own (see how it is mounted).
+        note = "trusted.overlay.opaque" if os.geteuid() == 0 else "user.overlay.opaque"
+        try:
+            flags = _READ | os.O_DIRECTORY
+            descriptor = open_beneath(self._root, self._names(path), flags, cross_mounts=self._cross_mounts)
+        except OSError:  # gone since its name was read
+            return False
+        try:
+            return os.getxattr(descriptor, note) == b"y"
+        except OSError:
+            return False
+        finally:
+            os.close(descriptor)
+
     def list(self, path: str = "", max_entries: int = DEFAULT_MAX_ENTRIES) -> Listing:
         """The names in a directory, each as what it is itself."""
         names = self._names(path)
@@ -277,6 +319,13 @@ def _take_after(descriptor: int, parent: int, name: str) -> None:
     if os.geteuid() == 0:
         # A session of a daemon run by root has a uid of its own, and must be able to use what it is given.
         os.fchown(descriptor, owner.st_uid, owner.st_gid)
+
+
+def _set_executable(descriptor: int, *, wanted: bool) -> None:
+    mode = stat.S_IMODE(os.fstat(descriptor).st_mode)
+    # Whoever may read it may run it.
+    mode = mode | (mode & 0o444) >> 2 if wanted else mode & ~0o111
+    os.fchmod(descriptor, mode)
 
 
 def _give_to_owner_of(parent: int, name: str) -> None:

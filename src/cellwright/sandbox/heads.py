@@ -97,6 +97,12 @@ class ResponseHead:
         """Whether the real answer is still to come."""
         return self.status // 100 == 1
 
+    @property
+    def announced(self) -> int:
+        """How long it says its body is; 0 where it does not say so clearly."""
+        lengths = {value.strip() for name, value in self.headers if name.lower() == b"content-length"}
+        return int(lengths.pop()) if len(lengths) == 1 and all(map(bytes.isdigit, lengths)) else 0
+
     def forwarded(self) -> bytes:
         """The head as the client gets it: on a connection that serves one answer. The body stays framed as it was."""
         framing = [header for header in self.headers if header[0].lower() == b"transfer-encoding"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import json
 import os
 import stat
 from collections.abc import Iterator, Mapping
@@ -19,6 +20,8 @@ __all__ = [
     "compare",
     "entry_of",
     "list_directory",
+    "quoted_path",
+    "shown_path",
     "take_snapshot",
 ]
 
@@ -43,6 +46,8 @@ class Entry:
     links: int
     identity: tuple[int, int] = field(repr=False)
     """Inode and change time: code cannot set the latter, so an edit that restores size and time still shows."""
+    executable: bool = False
+    """Whether its owner may run it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +91,19 @@ def entry_of(path: str, status: os.stat_result) -> Entry:
         status.st_mtime_ns,
         status.st_nlink,
         (status.st_ino, status.st_ctime_ns),
+        bool(status.st_mode & stat.S_IXUSR),
     )
+
+
+def shown_path(path: str) -> str:
+    """A path as text: bytes that are no UTF-8, which file names may hold, are written as ``\\xff``."""
+    return os.fsencode(path).decode("utf-8", "backslashreplace")
+
+
+def quoted_path(path: str) -> str:
+    """A path for a line of text: in quotes where a line break or a control character would pass for something else."""
+    text = shown_path(path)
+    return text if text.isprintable() else json.dumps(text)
 
 
 def list_directory(

@@ -1,103 +1,300 @@
 """What a session in ``overlay`` mode wrote, against the project it never touched: listed, shown as a diff, applied.
 
-Everything is read and written through ``files``, so that nothing planted in the layer leads anywhere else. Blocking.
+Everything is read and written through ``files``, so that nothing planted in the layer leads anywhere else; what the
+project had before stands in ``originals``. Blocking.
 """
 
 from __future__ import annotations
 
-import difflib
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from cellwright.errors import FileRefused, NoSuchFile, SandboxError
+from cellwright.errors import FileConflict, FileFailed, FileRefused, NoSuchFile, SandboxError
+from cellwright.sandbox.differences import file_difference
 from cellwright.sandbox.files import Entry, Workdir
+from cellwright.sandbox.listing import EntryType, quoted_path, shown_path
+from cellwright.sandbox.originals import Originals, Shadow
 from cellwright.sandbox.places import Place
 
-__all__ = ["LayerChange", "apply_changes", "layer_changes", "layer_diff"]
+__all__ = ["Applied", "LayerChange", "apply_changes", "layer_changes", "layer_diff", "note_originals"]
 
-_MAX_DIFF_BYTES = 1_000_000
+_MOST_ENTRIES = 100_000
+_COMPARED_BYTES = 1 << 20
+_NS = 1_000_000_000
+_NAMED = 5
 
 
 @dataclass(frozen=True, slots=True)
 class LayerChange:
-    """One file that is different for the session; ``real`` is where others find what it wrote."""
+    """One name that is different for the session; ``real`` is where others find what it wrote."""
 
     path: str
     change: Literal["added", "changed", "deleted"]
+    type: EntryType
+    """What the session has there, or what it deleted."""
     size: int
+    time: float
     real: str
+    conflict: bool = False
+    """Whether the project's own changed since the session began to have its own."""
+
+
+@dataclass(frozen=True, slots=True)
+class Applied:
+    """What was brought over into the project, and what was not, each with the reason."""
+
+    changes: tuple[LayerChange, ...]
+    skipped: Mapping[str, str]
+
+
+def note_originals(place: Place, *, since: float) -> None:
+    """Remember what the project has under every name that the session has its own under since a moment."""
+    if not _has_layer(place):
+        return
+    with _opened(place) as (layer, project):
+        Originals.load(place).note(_shadows(layer, project), since=since)
 
 
 def layer_changes(place: Place) -> list[LayerChange]:
     """Every file that the session added, changed or deleted, by its path in the project."""
-    if not Path(place.written).is_dir() or place.project is None:
+    if not _has_layer(place):
         return []
-    with Workdir.open(Path(place.written)) as layer, Workdir.open(Path(place.project)) as project:
-        entries = layer.snapshot(skip=frozenset()).entries
-        return [
-            _change(place, project, entry)
-            for path, entry in sorted(entries.items())
-            if entry.type in ("file", "whiteout") and (entry.type == "file" or project.exists(path))
-        ]
+    with _opened(place) as (layer, project):
+        originals = Originals.load(place)
+        return [_told(place, shadow, originals) for shadow in _differing(layer, project, originals)]
 
 
 def layer_diff(place: Place, paths: Iterable[str] | None = None) -> str:
-    """The changes as a unified diff; files that are no text are named only."""
-    wanted = set(paths) if paths is not None else None
-    parts = [
-        _diff(place, change) for change in layer_changes(place) if wanted is None or change.path in wanted
-    ]
-    return "".join(parts)
-
-
-def apply_changes(place: Place, paths: Iterable[str] | None = None) -> list[LayerChange]:
-    """Bring changes over into the project, all or those of the named paths.
+    """The changes as a unified diff; what is no text is named only.
 
     Raises:
         NoSuchFile: a named path was not changed.
-        FileRefused: the session has no layer.
+    """
+    if not _has_layer(place):
+        return ""
+    with _opened(place) as (layer, project):
+        originals = Originals.load(place)
+        chosen = _chosen(_differing(layer, project, originals), paths)
+        return "".join(
+            file_difference(layer, project, shadow, conflict=originals.conflicts(shadow)) for shadow in chosen
+        )
+
+
+def apply_changes(
+    place: Place, paths: Iterable[str] | None = None, *, since: float, force: bool = False
+) -> Applied:
+    """Bring changes over into the project: all, or those of the named files and directories.
+
+    ``since`` is when the layer was last looked at. Links are never brought over.
+
+    Raises:
+        FileConflict: the project's own changed meanwhile, and ``force`` was not given. Nothing was applied.
+        NoSuchFile: a named path was not changed.
+        FileRefused: the session has no layer, or a named path is no plain file.
     """
     if place.mode != "overlay" or place.project is None:
         raise FileRefused(
             "This session has no layer over a project", hint="Its files are in its directory already"
         )
-    changes = {change.path: change for change in layer_changes(place)}
-    wanted = list(paths) if paths is not None else list(changes)
-    for path in wanted:
-        if path not in changes:
-            raise NoSuchFile(f"{path} was not changed by this session", hint="List the changes first")
-    with Workdir.open(Path(place.written)) as layer, Workdir.open(Path(place.project)) as project:
-        for path in wanted:
-            if changes[path].change == "deleted":
-                project.remove(path)
-            else:
-                project.write(path, layer.read(path), parents=True)
-    return [changes[path] for path in wanted]
+    if not _has_layer(place):
+        return Applied((), {})
+    with _opened(place) as (layer, project):
+        originals = Originals.load(place)
+        originals.note(_shadows(layer, project), since=since)
+        found = _differing(layer, project, originals)
+        chosen = _chosen(found, paths)
+        skipped = {shown_path(shadow.path): why for shadow in chosen if (why := _obstacle(shadow))}
+        _refuse_named(skipped, paths)
+        wanted = _with_what_is_in_the_way([shadow for shadow in chosen if not _obstacle(shadow)], found)
+        if not force:
+            _refuse_conflicts([shadow.path for shadow in wanted if originals.conflicts(shadow)])
+        told = [_told(place, shadow, originals) for shadow in wanted]
+        try:
+            _bring_over(layer, project, wanted, originals)
+        finally:
+            originals.save()
+    return Applied(tuple(sorted(told, key=lambda change: change.path)), skipped)
 
 
-def _change(place: Place, project: Workdir, entry: Entry) -> LayerChange:
-    real = f"{place.written}/{entry.path}"
-    if entry.type == "whiteout":
-        return LayerChange(entry.path, "deleted", 0, real)
-    kind: Literal["added", "changed"] = "changed" if project.exists(entry.path) else "added"
-    return LayerChange(entry.path, kind, entry.size, real)
+# What is different ------------------------------------------------------------------------------------------------
 
 
-def _diff(place: Place, change: LayerChange) -> str:
-    before = _lines(place.project or "", change.path) if change.change != "added" else []
-    after = _lines(place.written, change.path) if change.change != "deleted" else []
-    if before is None or after is None:
-        return f"{change.change}: {change.path} ({change.size:,} bytes, no text)\n"
-    names = (f"a/{change.path}", f"b/{change.path}")
-    return "".join(difflib.unified_diff(before, after, *names))
+def _has_layer(place: Place) -> bool:
+    return place.mode == "overlay" and place.project is not None and Path(place.written).is_dir()
 
 
-def _lines(directory: str, path: str) -> list[str] | None:
+@contextmanager
+def _opened(place: Place) -> Iterator[tuple[Workdir, Workdir]]:
+    with (
+        Workdir.open(Path(place.written)) as layer,
+        Workdir.open(Path(place.project or place.cwd), cross_mounts=True) as project,
+    ):
+        yield layer, project
+
+
+def _shadows(layer: Workdir, project: Workdir) -> list[Shadow]:
+    """Every name under which the session does not see what the project has, parents first."""
+    entries = layer.snapshot(max_entries=_MOST_ENTRIES, skip=frozenset()).entries
+    found: dict[str, Shadow] = {}
+    for path, ours in sorted(entries.items()):
+        theirs = _entry(project, path)
+        both = ours.type == "directory" and theirs is not None and theirs.type == "directory"
+        if both and not layer.is_opaque(path):
+            continue  # only what is in it matters
+        found[path] = Shadow(path, None if ours.type == "whiteout" else ours, theirs)
+        if theirs is not None and theirs.type == "directory":
+            for hidden in _below(project, path):
+                if hidden.path not in entries:
+                    found[hidden.path] = Shadow(hidden.path, None, hidden, hidden_by=path)
+    return [found[path] for path in sorted(found)]
+
+
+def _below(project: Workdir, path: str) -> Iterator[Entry]:
+    ahead = [path]
+    while ahead:
+        for entry in project.list(ahead.pop(), max_entries=_MOST_ENTRIES).entries:
+            yield entry
+            if entry.type == "directory":
+                ahead.append(entry.path)
+
+
+def _entry(directory: Workdir, path: str) -> Entry | None:
     try:
-        with Workdir.open(Path(directory)) as files:
-            text = files.read(path, _MAX_DIFF_BYTES).decode()
-    except (SandboxError, UnicodeDecodeError):
+        return directory.entry(path)
+    except SandboxError:  # a part of the way is a file or a link there
         return None
-    return [line if line.endswith("\n") else f"{line}\n" for line in text.splitlines(keepends=True)]
+
+
+def _differing(layer: Workdir, project: Workdir, originals: Originals) -> list[Shadow]:
+    return [
+        shadow
+        for shadow in _shadows(layer, project)
+        if not originals.is_settled(shadow) and not _same(layer, project, shadow)
+    ]
+
+
+def _same(layer: Workdir, project: Workdir, shadow: Shadow) -> bool:
+    ours, theirs = shadow.ours, shadow.theirs
+    if ours is None or theirs is None or ours.type != theirs.type:
+        return ours is None and theirs is None
+    if ours.type == "directory":
+        return True
+    if ours.type != "file" or ours.size != theirs.size or ours.executable != theirs.executable:
+        return False
+    try:
+        return all(
+            layer.read_part(shadow.path, offset=offset, max_bytes=_COMPARED_BYTES).data
+            == project.read_part(shadow.path, offset=offset, max_bytes=_COMPARED_BYTES).data
+            for offset in range(0, ours.size, _COMPARED_BYTES)
+        )
+    except SandboxError:  # it cannot be read as a plain file
+        return False
+
+
+def _told(place: Place, shadow: Shadow, originals: Originals) -> LayerChange:
+    seen = shadow.ours or shadow.theirs
+    if seen is None:
+        raise FileFailed(f"{shown_path(shadow.path)} went away", hint="Try again")
+    path = shown_path(shadow.path)
+    return LayerChange(
+        path=path,
+        change="deleted" if shadow.ours is None else "added" if shadow.theirs is None else "changed",
+        type=seen.type,
+        size=seen.size if shadow.ours is not None and seen.type == "file" else 0,
+        time=seen.mtime_ns / _NS,
+        real=f"{place.written}/{path}",
+        conflict=originals.conflicts(shadow),
+    )
+
+
+# What is brought over -----------------------------------------------------------------------------------------------
+
+
+def _chosen(found: Sequence[Shadow], paths: Iterable[str] | None) -> list[Shadow]:
+    if paths is None:
+        return list(found)
+    chosen: dict[str, Shadow] = {}
+    for path in paths:
+        name = path.removeprefix("./").rstrip("/")
+        below = [
+            shadow
+            for shadow in found
+            if (shown := shown_path(shadow.path)) == name or shown.startswith(f"{name}/") or name in {"", "."}
+        ]
+        if not below:
+            raise NoSuchFile(
+                f"{quoted_path(path)} was not changed by this session",
+                hint="Name a path from the top of the project, as the list of changes has it",
+            )
+        chosen |= {shadow.path: shadow for shadow in below}
+    return [chosen[path] for path in sorted(chosen)]
+
+
+def _obstacle(shadow: Shadow) -> str | None:
+    """Why a change cannot be brought over, if it cannot."""
+    match shadow.ours:
+        case Entry(type="link"):
+            return "a link: whoever uses it would be led wherever it points"
+        case Entry(type="other"):
+            return "a pipe, socket or device"
+        case Entry(type="file", links=links) if links > 1:
+            return f"a file with {links} names (hard links): copy it to one of its own"
+    return None
+
+
+def _refuse_named(skipped: Mapping[str, str], paths: Iterable[str] | None) -> None:
+    for path in paths or ():
+        if path in skipped:
+            raise FileRefused(f"{quoted_path(path)} is {skipped[path]}", hint="Nothing was applied")
+
+
+def _refuse_conflicts(paths: Sequence[str]) -> None:
+    if not paths:
+        return
+    shown = tuple(shown_path(path) for path in paths)
+    more = f" and {len(shown) - _NAMED} more" if len(shown) > _NAMED else ""
+    raise FileConflict(
+        "Changed in the project since the session began to have its own: "
+        f"{', '.join(map(quoted_path, shown[:_NAMED]))}{more}. Nothing was applied",
+        paths=shown,
+        hint="Look at the diff; then name other paths, or overwrite with force=true (--force)",
+    )
+
+
+def _with_what_is_in_the_way(chosen: Sequence[Shadow], found: Sequence[Shadow]) -> list[Shadow]:
+    """The chosen changes, with those that must come first: a file that stands where a directory is to be."""
+    by_path = {shadow.path: shadow for shadow in found}
+    wanted = {shadow.path: shadow for shadow in chosen}
+    for shadow in chosen:
+        parts = shadow.path.split("/")
+        for above in ("/".join(parts[:count]) for count in range(1, len(parts))):
+            if above in by_path and shadow.ours is not None:
+                wanted[above] = by_path[above]
+    return [wanted[path] for path in sorted(wanted)]
+
+
+def _bring_over(layer: Workdir, project: Workdir, wanted: Sequence[Shadow], originals: Originals) -> None:
+    done = 0
+    try:
+        # What goes makes room for what comes: the deepest first, then from the top.
+        for shadow in reversed(wanted):
+            if shadow.theirs is not None and (shadow.ours is None or shadow.ours.type != shadow.theirs.type):
+                project.remove(shadow.path)
+                if shadow.ours is None:
+                    originals.settle(shadow, None)
+                    done += 1
+        for shadow in wanted:
+            if shadow.ours is None:
+                continue
+            if shadow.ours.type == "directory":
+                project.make_directory(shadow.path)
+                originals.settle(shadow, shadow.ours)
+            else:
+                originals.settle(shadow, project.bring(layer, shadow.path))
+            done += 1
+    except SandboxError as error:
+        error.message = f"{error.message} ({done} of {len(wanted)} changes were applied before)"
+        raise

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from http import HTTPStatus
 from typing import Self
 
 import anyio
 from anyio.streams.buffered import BufferedByteReceiveStream
 
 from cellwright.sandbox.destinations import Refusal
-from cellwright.sandbox.heads import BadHead, RequestHead, parse_response, read_chunk_size
+from cellwright.sandbox.heads import BadHead, RequestHead, ResponseHead, parse_response, read_chunk_size
 from cellwright.sandbox.netlog import NetworkEntry, Verdict
 from cellwright.sandbox.wires import Wire
 
@@ -154,10 +155,17 @@ class Exchange:
         """
         self._down += count
         self._count(count)
-        if self._down > self._limits.max_download_bytes:
-            raise self._too_much(
-                "received", self._limits.max_download_bytes, "max_download_bytes", status=502
-            )
+        self._check_download(self._down)
+
+    def expect(self, head: ResponseHead) -> None:
+        """Refuse an answer that announces too much, while whoever asked can still be told why.
+
+        Raises:
+            Cut: it is too long.
+        """
+        bodiless = self._request is not None and self._request.method == "HEAD"
+        if head.status == HTTPStatus.OK and not bodiless:
+            self._check_download(head.announced)
 
     def entry(self, number: int, now: float) -> NetworkEntry:
         """What the log keeps of it."""
@@ -177,6 +185,11 @@ class Exchange:
             setting=self._setting,
             execution=self._execution,
         )
+
+    def _check_download(self, count: int) -> None:
+        limit = self._limits.max_download_bytes
+        if count > limit:
+            raise self._too_much("received", limit, "max_download_bytes", status=502)
 
     def _count(self, count: int) -> None:
         self._moved()
@@ -281,6 +294,7 @@ async def _bring_answer(origin: Wire, client: Wire, exchange: Exchange) -> None:
         except (BadHead, anyio.DelimiterNotFound, anyio.IncompleteRead) as error:
             told = f"the host's answer is not HTTP: {error}"
             raise Cut.failed(502, told, "Check that it is a web server") from None
+        exchange.expect(head)
         forwarded = head.forwarded()
         exchange.carry_down(len(forwarded))
         exchange.answered = True

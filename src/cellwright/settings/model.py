@@ -6,7 +6,6 @@ this: the host and the kernels are told what they need.
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -14,12 +13,11 @@ from pydantic import Field, SecretStr, field_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from cellwright.settings.places import default_storage
+from cellwright.settings.sizes import size_bytes
 
 __all__ = ["Settings"]
 
 Seconds = Annotated[float, Field(gt=0, le=7 * 24 * 3600)]
-_SIZE = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([kmgt]?)i?b?\s*", re.IGNORECASE)
-_SIZE_UNITS = {"": 1, "k": 1024, "m": 1024**2, "g": 1024**3, "t": 1024**4}
 _SHORTEST_TOKEN = 16
 _UNCONFINED = (
     "code in cells can do whatever this user can, "
@@ -37,6 +35,9 @@ class Settings(BaseSettings):
 
     roots: tuple[Path, ...] = ()
     """The directories in which clients may name files; ``root`` alone where none is given."""
+
+    project: Path | None = None
+    """The project of every notebook inside it; the nearest directory marked as one by default."""
 
     storage: Path = Field(default_factory=default_storage)
     """The directory of the journal, of the host's files and of layered environments."""
@@ -203,7 +204,7 @@ class Settings(BaseSettings):
     def _all_absolute(cls, value: tuple[Path, ...]) -> tuple[Path, ...]:
         return tuple(one.expanduser().resolve() for one in value)
 
-    @field_validator("token_file", "srcbook_file")
+    @field_validator("project", "token_file", "srcbook_file")
     @classmethod
     def _absolute_if_given(cls, value: Path | None) -> Path | None:
         return value.expanduser().resolve() if value is not None else None
@@ -226,6 +227,4 @@ class Settings(BaseSettings):
     )
     @classmethod
     def _size(cls, value: Any) -> Any:
-        if isinstance(value, str) and (match := _SIZE.fullmatch(value)) is not None:
-            return int(float(match[1]) * _SIZE_UNITS[match[2].lower()])
-        return value
+        return size_bytes(value)

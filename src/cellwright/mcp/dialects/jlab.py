@@ -159,7 +159,7 @@ class Scratch(Arguments):
 async def execute_scratch(call: Call, args: Scratch) -> Reply:
     """Run code on a temporary kernel that is gone afterwards."""
     directory = Path(tempfile.mkdtemp(prefix="cellwright-scratch-"))
-    session = await call.engine.create("scratch", directory=directory)
+    session = await call.engine.create("scratch", directory=directory, mode="private")
     try:
 
         async def submit() -> Sequence[Execution]:

@@ -25,6 +25,7 @@ from cellwright.mcp.tools_cells import (
     cell_execute,
     scratch_run,
 )
+from cellwright.mcp.tools_notebooks import AGENTS_MODE
 from cellwright.notebook import Cell, Document, OutputsSet
 from cellwright.notebook.files import create_exclusively
 
@@ -51,7 +52,7 @@ async def use_notebook(call: Call, args: UseNotebook) -> Reply:
     path = call.path(args.notebook_path)
     if args.mode == "create":
         await anyio.to_thread.run_sync(_create, path)
-    session = await call.engine.open(path)
+    session = await call.engine.open(path, mode=AGENTS_MODE)
     await session.resume()
     call.client.worked_with(session.id)
     call.client.aliases[args.notebook_name] = session.id

@@ -1,0 +1,148 @@
+"""Where a session works: its limits, and the files that its code leaves there. Needs no kernel (see ``sessions``)."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import Any
+
+import anyio
+from msgspec import to_builtins
+from msgspec.structs import replace
+
+from cellwright.engine.books import Book, Services
+from cellwright.engine.executions import Execution
+from cellwright.engine.keeping import Keeper
+from cellwright.engine.leavings import Leavings, leavings_of
+from cellwright.engine.limits import explained, session_policy, told_limits
+from cellwright.engine.network import note_request
+from cellwright.engine.records import Batch, SessionRecord, put_execution
+from cellwright.errors import SandboxError
+from cellwright.hosts import protocol
+from cellwright.sandbox.files import Entry
+from cellwright.sandbox.netlog import NetworkEntry
+from cellwright.sandbox.overlays import (
+    Applied,
+    LayerChange,
+    apply_changes,
+    layer_changes,
+    layer_diff,
+    note_originals,
+)
+from cellwright.sandbox.policy import Policy
+
+__all__ = ["Workplace"]
+
+_MOST_FILES = 1_000
+_log = logging.getLogger(__name__)
+
+
+class Workplace(Book):
+    """A notebook with a place to work in."""
+
+    def __init__(self, record: SessionRecord, keeper: Keeper, services: Services) -> None:
+        super().__init__(record, keeper, services)
+        self._looking = anyio.Lock()
+        self._seen: Mapping[str, Entry] = {}
+        """What lay in the working directory when somebody last looked."""
+        self._looked_at = record.created_at
+        self._cut: tuple[str | None, str] = (None, "")
+        """The execution whose request to the network was stopped half-way last, and why."""
+
+    @property
+    def limits(self) -> dict[str, Any]:
+        """What it asked for below the operator's limits, in words."""
+        return told_limits(self.record.limits)
+
+    @property
+    def own_policy(self) -> Policy | None:
+        """What its code may do, where that is less than the operator allows everybody."""
+        return session_policy(self._services.settings, self.record.limits)
+
+    def time_limit(self, asked_s: float | None) -> float:
+        """How long a cell may run: as asked, else as the settings say; never longer than the session's own limit."""
+        own = self.record.limits.cell_seconds if self.record.limits is not None else None
+        limit_s = asked_s if asked_s is not None else self._services.settings.cell_timeout_s
+        return limit_s if own is None else min(limit_s, own)
+
+    async def files(self) -> Leavings:
+        """What lies in its working directory; in ``overlay`` mode what it wrote over the project."""
+        look = partial(leavings_of, self.place.written, but=self.path, limit=_MOST_FILES)
+        return await anyio.to_thread.run_sync(look)
+
+    async def file_changes(self) -> list[LayerChange]:
+        """What it wrote over the project (in ``overlay`` mode), each with the real path where others find it."""
+        return await anyio.to_thread.run_sync(layer_changes, self.place)
+
+    async def file_diff(self, paths: Sequence[str] | None = None) -> str:
+        """The same as a unified diff.
+
+        Raises:
+            NoSuchFile: a named path was not changed.
+        """
+        return await anyio.to_thread.run_sync(layer_diff, self.place, paths)
+
+    async def apply_files(self, paths: Sequence[str] | None = None, *, force: bool = False) -> Applied:
+        """Bring what it wrote over into the project: all of it, or the named files and directories.
+
+        Raises:
+            FileConflict: the project's own changed meanwhile, and ``force`` was not given. Nothing was applied.
+            NoSuchFile: a named path was not changed.
+            FileRefused: it has no layer over a project, or a named path is no plain file.
+        """
+        async with self._looking:
+            apply = partial(apply_changes, self.place, paths, since=self._looked_at, force=force)
+            return await anyio.to_thread.run_sync(apply)
+
+    def _explained(self, body: protocol.Finished) -> protocol.Finished:
+        """The end of an execution, with what the network and the session's own limits had to do with it."""
+        reason = body.reason
+        if reason is None and self._cut[0] == body.execution_id:
+            # Many a client takes what came so far for all there is.
+            reason = self._cut[1]
+        return replace(body, reason=explained(reason, self.record.limits))
+
+    def _note_request(self, batch: Batch, entry: NetworkEntry, at: float) -> None:
+        execution = self.runs.find(entry.execution) if entry.execution is not None else None
+        note_request(self._services.recorder, batch, self.record, entry, execution=execution, at=at)
+        if entry.verdict == "cut":
+            told = f"The request to {entry.host} was stopped: {entry.reason} ({entry.setting})"
+            setting = (entry.setting or "").upper()
+            self._cut = (entry.execution, f"{told}. Move less, or raise CELLWRIGHT_{setting}")
+
+    async def _note_files(self, execution: Execution) -> None:
+        """Journal what an execution left; after its end was told, so that nobody waits for the looking."""
+        try:
+            since = execution.record.started_at or 0.0
+            async with self._looking:
+                left = await anyio.to_thread.run_sync(partial(self._look, since))
+                self._seen = left.seen
+            if left.files:
+                record = execution.record = replace(
+                    execution.record, files=left.files, files_directory=left.directory, more_files=left.more
+                )
+                recorder, batch = self._services.recorder, Batch()
+                data = {
+                    "files": to_builtins(left.files),
+                    "directory": left.directory,
+                    "more": left.more,
+                }
+                recorder.note(batch, "notebook.cell.files", self.record, data, execution=record)
+                batch.statements.append(put_execution(record))
+                await recorder.commit(batch)
+        finally:
+            execution.files_known()
+
+    def _look(self, since: float) -> Leavings:
+        now = time.time()
+        left = leavings_of(self.place.written, since=since, before=self._seen, but=self.path)
+        try:
+            note_originals(self.place, since=since)
+        except (SandboxError, OSError) as error:
+            # What was not noted counts as changed when it is applied.
+            _log.warning("originals_not_noted session=%s %s", self.id, error)
+        else:
+            self._looked_at = now
+        return left
