@@ -61,10 +61,9 @@ def _enter_box(plan: dict[str, Any], lines: Lifelines, keep: list[int], director
     os.setsid()
     own_root = f"{directory}/root"
     os.makedirs(own_root, exist_ok=True)  # noqa: PTH103  # strings throughout, as in box
-    owner = namespaces.leave_machine(network=plan["network"])
+    owner = namespaces.leave_machine()
     namespaces.make_private()
-    if not plan["network"]:
-        namespaces.bring_up_loopback()
+    namespaces.bring_up_loopback()
     socket.sethostname(plan["hostname"])
     _give_to(owner, directory)
     sockets = {"kind": "bind", "from": directory, "at": plan["sockets"], "write": True}

@@ -40,11 +40,9 @@ FIRST_UID = 0x10000000
 """Above every user of a usual machine; a process number is added, so that no two living kernels share one."""
 
 
-def leave_machine(*, network: bool) -> tuple[int, int]:
+def leave_machine() -> tuple[int, int]:
     """Enter new namespaces, but for that of processes; returns the user and group that code is to run as."""
-    flags = CLONE_NEWNS | CLONE_NEWIPC | CLONE_NEWUTS | CLONE_NEWCGROUP
-    if not network:
-        flags |= CLONE_NEWNET
+    flags = CLONE_NEWNS | CLONE_NEWIPC | CLONE_NEWUTS | CLONE_NEWCGROUP | CLONE_NEWNET
     uid, gid = os.getuid(), os.getgid()
     if uid == 0:
         _unshare(flags)

@@ -16,7 +16,7 @@ import psutil
 import pytest
 from tests.conftest import Require
 from tests.engine.conftest import OpenEngine, end_host, host_process, open_at
-from tests.sandbox.conftest import require_watched
+from tests.sandbox.conftest import let_others_in
 
 from cellwright import Engine, Event
 from cellwright.errors import SaveFailed
@@ -165,7 +165,7 @@ async def test_a_killed_host_takes_everything_with_it_that_a_confined_cell_start
     open_root: Path, require: Require, *, namespaces: bool
 ) -> None:
     if not namespaces:
-        require_watched(require)
+        let_others_in(open_root, require)
     async with open_at(open_root, sandbox_namespaces=namespaces) as engine:
         session = await engine.create("leaves something behind", mode="private")
         execution = await session.execute_code(LEAVES_A_PROCESS + "while True: pass")
@@ -230,6 +230,7 @@ anyio.run(main, Path(sys.argv[1]))
 """
 
 
+@pytest.mark.timeout(400)  # a hundred engines, one after another
 async def test_a_hundred_kills_in_the_middle_of_saving_leave_a_valid_file_and_every_acknowledged_edit(
     open_here: OpenEngine, tmp_path: Path
 ) -> None:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import subprocess
 import sys
+import sysconfig
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -22,8 +24,17 @@ def open_root(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
         yield Path(directory)
 
 
-def require_watched(require: Require) -> None:
-    """Without namespaces root's kernels run as another user, who must get to the interpreter."""
+def let_others_in(root: Path, require: Require) -> None:
+    """Give sessions in this directory an interpreter that every user can get to.
+
+    Without namespaces root's kernels run as other users, who do not get to an interpreter in root's home.
+    """
     above = [*Path(sys.base_prefix).parents, *Path(sys.prefix).parents]
-    reachable = os.getuid() != 0 or all(directory.stat().st_mode & 0o001 for directory in above)
-    require("a way to the interpreter for every user", reachable, "run the tests as an ordinary user")
+    if os.getuid() != 0 or all(directory.stat().st_mode & 0o001 for directory in above):
+        return
+    python = Path(f"/usr/bin/python{sys.version_info.major}.{sys.version_info.minor}")
+    require(str(python), python.exists(), f"install Python {sys.version_info.major}.{sys.version_info.minor}")
+    environment = root / ".venv"
+    subprocess.run([python, "-m", "venv", "--without-pip", str(environment)], check=True)
+    [packages] = environment.glob("lib/python*/site-packages")
+    (packages / "tests.pth").write_text(sysconfig.get_paths()["purelib"])

@@ -11,7 +11,7 @@ import anyio
 import pytest
 from tests.conftest import Require
 from tests.engine.conftest import end_host, open_at
-from tests.sandbox.conftest import require_watched
+from tests.sandbox.conftest import let_others_in
 
 from cellwright import Engine, Session
 from cellwright.engine import Event
@@ -161,7 +161,7 @@ async def test_an_entry_that_cannot_be_understood_is_refused_when_the_engine_ope
 async def test_without_namespaces_the_network_stays_closed_and_the_session_says_so(
     server: str, open_root: Path, require: Require
 ) -> None:
-    require_watched(require)
+    let_others_in(open_root, require)
     async with open_at(
         open_root, network="allow", network_allow=[server], sandbox_namespaces=False
     ) as engine:

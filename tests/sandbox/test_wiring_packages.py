@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from tests.conftest import Require
 from tests.engine.conftest import end_host, open_at
-from tests.sandbox.conftest import require_watched
+from tests.sandbox.conftest import let_others_in
 from tests.sandbox.test_packages import make_wheel
 
 from cellwright import Engine, Session
@@ -28,7 +28,7 @@ def wheels(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     make_wheel(directory, "unlisted-part", "0.3")
     make_wheel(directory, "other-tool", "2.0")
     monkeypatch.setenv("UV_FIND_LINKS", str(directory))
-    monkeypatch.setenv("UV_NO_INDEX", "1")
+    monkeypatch.setenv("UV_OFFLINE", "1")
     return directory
 
 
@@ -39,7 +39,7 @@ async def engine(
     """An engine for each way of confining kernels, since each shows layers in its own way."""
     assert wheels.is_dir()
     if request.param == "watched":
-        require_watched(require)
+        let_others_in(open_root, require)
     ways = {
         "boxed": {},
         "watched": {"sandbox_namespaces": False},

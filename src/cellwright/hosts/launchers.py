@@ -38,9 +38,20 @@ _START_NAMES = frozenset({"VIRTUAL_ENV", "HOME", "PATH", "LANG", "LC_ALL", "TZ",
 
 _LAYER = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 
-_Key: TypeAlias = tuple[
-    str | None, tuple[str, ...], tuple[tuple[str, str], ...], Policy | None, Opening | None
-]
+_Confinement: TypeAlias = tuple[Policy | None, Opening | None, bool, tuple[str, ...], tuple[str, ...], str]
+_Key: TypeAlias = tuple[str | None, tuple[str, ...], tuple[tuple[str, str], ...], _Confinement]
+
+
+def _confinement(options: HostOptions) -> _Confinement:
+    """All that kernels are confined by: an engine that confines in another way gets launchers of its own."""
+    return (
+        options.policy,
+        options.opening,
+        options.namespaces,
+        options.secret,
+        options.passed_environment,
+        options.packages,
+    )
 
 
 def start_environment(environment: Mapping[str, str]) -> dict[str, str]:
@@ -62,7 +73,7 @@ class Launchers:
         self._fork_servers: dict[_Key, ForkServer] = {}
         self._locks: dict[_Key, anyio.Lock] = {}
         self._interpreters: dict[str | None, Interpreter] = {}
-        self._kernelspecs: dict[tuple[str, Policy | None, Opening | None], KernelspecLauncher] = {}
+        self._kernelspecs: dict[tuple[str, _Confinement], KernelspecLauncher] = {}
         self._servers: list[ForkServer] = []
         self._findings: dict[bool, Finding] = {}
         self.trying = anyio.Lock()
@@ -143,7 +154,7 @@ class Launchers:
     ) -> ForkServer:
         """Return the live fork server for this interpreter, environment and preload, starting it if need be."""
         start = start_environment(environment)
-        key = (python, options.preload, tuple(sorted(start.items())), options.policy, options.opening)
+        key = (python, options.preload, tuple(sorted(start.items())), _confinement(options))
         async with self._locks.setdefault(key, anyio.Lock()):
             server = self._fork_servers.get(key)
             if server is None or server.died.is_set():
@@ -172,7 +183,7 @@ class Launchers:
         return server
 
     async def _kernelspec(self, name: str, options: HostOptions) -> KernelspecLauncher:
-        key = (name, options.policy, options.opening)
+        key = (name, _confinement(options))
         if key not in self._kernelspecs:
             # All of a kernel's environment comes with its launch.
             launcher = KernelspecLauncher(

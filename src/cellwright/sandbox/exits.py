@@ -138,8 +138,11 @@ def _open_files(policy: Policy) -> str:
 
 
 def _network(policy: Policy) -> str | None:
-    if policy.network == "open":
-        return None
+    if policy.network == "proxy":
+        return (
+            "Only HTTP and HTTPS leave this session, through the proxy that HTTP_PROXY and HTTPS_PROXY name (network). Use a "
+            "client that honours them"
+        )
     return (
         "Code in cells has no network here (network). Ask for the package or the page with a tool, or let the "
         "operator set CELLWRIGHT_ALLOW_NETWORK=true"

@@ -97,7 +97,6 @@ def box_plan(policy: Policy, readable: Sequence[str], environment: Mapping[str, 
     ]
     return {
         "namespaces": True,
-        "network": policy.network == "open",
         "hostname": "cellwright",
         "sockets": SOCKETS,
         "links": [

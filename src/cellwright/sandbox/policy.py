@@ -23,7 +23,7 @@ __all__ = [
 Mode: TypeAlias = Literal["overlay", "private", "direct"]
 """Where a session works: on a view of the project, in a folder of its own, or in the notebook's own folder."""
 
-NetworkAccess: TypeAlias = Literal["off", "proxy", "open"]
+NetworkAccess: TypeAlias = Literal["off", "proxy"]
 
 
 @dataclass(frozen=True, slots=True)

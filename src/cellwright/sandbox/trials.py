@@ -94,7 +94,8 @@ def try_isolation(*, namespaces: bool = True) -> Finding:
         watched = _run(_watched(readable, directory), baits, directory / "c")
     tier = tier_of(namespaces=False, landlock=watched.landlock, seccomp=watched.held, cgroup=False)
     reasons = [boxed.failure, *([] if watched.held else [watched.failure])]
-    return Finding(tier, LOSSES[tier], tuple(reasons), _remedies(watched))
+    remedies = _remedies(watched) if namespaces else ("set sandbox_namespaces to true",)
+    return Finding(tier, LOSSES[tier], tuple(reasons), remedies)
 
 
 def _with_groups(boxed: _Verdict) -> Finding:
