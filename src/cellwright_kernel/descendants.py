@@ -11,7 +11,7 @@ import ctypes
 import os
 import signal
 
-__all__ = ["become_subreaper", "children_of", "kill_tree", "tree_of"]
+__all__ = ["become_subreaper", "children_of", "kill_tree", "threads_of", "threads_of_user", "tree_of"]
 
 PR_SET_CHILD_SUBREAPER = 36
 
@@ -33,6 +33,24 @@ def children_of(pid: int) -> list[int]:
     for thread in threads:
         with contextlib.suppress(OSError), open(f"/proc/{pid}/task/{thread}/children", "rb") as file:  # noqa: PTH123
             found.extend(int(child) for child in file.read().split())
+    return found
+
+
+def threads_of(pid: int) -> int:
+    """How many threads a process has; none where it is gone."""
+    try:
+        return os.stat(f"/proc/{pid}/task").st_nlink - 2  # noqa: PTH116  # as above
+    except OSError:
+        return 0
+
+
+def threads_of_user(uid: int) -> int:
+    """How many threads all processes of a user have."""
+    found = 0
+    for name in os.listdir("/proc"):  # noqa: PTH208
+        with contextlib.suppress(OSError):
+            if name.isdigit() and os.stat(f"/proc/{name}").st_uid == uid:  # noqa: PTH116
+                found += threads_of(int(name))
     return found
 
 
