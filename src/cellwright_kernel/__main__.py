@@ -1,6 +1,7 @@
 """The fork server's way in, run as a file: ``python path/to/cellwright_kernel/__main__.py --channel FD``.
 
-With ``--trial`` it is the trial of the lockdown instead, with ``--confine`` it confines another program.
+With ``--trial`` it is the trial of the lockdown instead, with ``--confine`` it confines another program, with ``--ferry``
+it stands between one and its sockets.
 
 A path rather than ``-m``, because the package must not be importable by way of a directory that would bring
 the rest of our site-packages into the user's interpreter. So it registers itself from where it lies.
@@ -36,6 +37,10 @@ if __name__ == "__main__":
         from cellwright_kernel import confined
 
         confined.main(sys.argv[2:])
+    elif sys.argv[1:2] == ["--ferry"]:
+        from cellwright_kernel import ferry
+
+        ferry.main(sys.argv[2:])
     else:
         from cellwright_kernel import forkserver
 

@@ -1,4 +1,5 @@
 """Carries connections to 127.0.0.1:PORT in a session's own network to the unix socket of its proxy outside.
+And the other way round, for kernels that only listen on ports (see ``ferry``).
 
 Programs know proxies by host and port only, and a closed network has none but its own loopback. Looks into nothing
 and decides nothing: what may be reached is the proxy's business. One thread, bounded memory, standard library only.
@@ -12,10 +13,10 @@ import socket
 import sys
 import time
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
-__all__ = ["open_listener", "proxy_environment", "relay"]
+__all__ = ["open_listener", "proxy_environment", "relay", "relay_to_port"]
 
 MAX_CONNECTIONS = 128
 """Further connections wait in the kernel until one ends."""
@@ -48,7 +49,13 @@ def relay(listener: socket.socket, target: str) -> None:
     ``target`` may be ``/proc/self/fd/N`` of a descriptor that was opened while the socket's directory was in sight.
     """
     with selectors.DefaultSelector() as selector:
-        _Bridge(listener, target, selector).run()
+        _Bridge(listener, lambda: _connect(socket.AF_UNIX, target), selector, gone=_GONE).run()
+
+
+def relay_to_port(listener: socket.socket, port: int) -> None:
+    """Carry every connection to a port of the loopback, until the listener is closed or the process ends."""
+    with selectors.DefaultSelector() as selector:
+        _Bridge(listener, lambda: _connect(socket.AF_INET, ("127.0.0.1", port)), selector).run()
 
 
 def main(arguments: list[str]) -> None:
@@ -143,10 +150,18 @@ class _Pair:
 
 
 class _Bridge:
-    def __init__(self, listener: socket.socket, target: str, selector: selectors.BaseSelector) -> None:
+    def __init__(
+        self,
+        listener: socket.socket,
+        connect: Callable[[], socket.socket],
+        selector: selectors.BaseSelector,
+        *,
+        gone: bytes = b"",
+    ) -> None:
         self._listener = listener
-        self._target = target
+        self._connect = connect
         self._selector = selector
+        self._gone = gone
         self._pairs = 0
         self._listening = False
         self._ending: deque[tuple[float, _Pair]] = deque()
@@ -177,18 +192,17 @@ class _Bridge:
             inner, _ = self._listener.accept()
         except OSError:
             return
-        outer = socket.socket(socket.AF_UNIX)
         try:
-            outer.connect(self._target)
+            outer = self._connect()
         except OSError:
-            outer.close()
             with inner, contextlib.suppress(OSError):
-                inner.sendall(_GONE)
+                inner.sendall(self._gone)
             return
-        inner.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         pair = _Pair(inner, outer)
         self._pairs += 1
         for end in pair.sockets():
+            if end.family != socket.AF_UNIX:
+                end.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             end.setblocking(False)  # noqa: FBT003
             self._selector.register(end, _READ, pair)
 
@@ -235,6 +249,16 @@ class _Bridge:
                 self._selector.unregister(end)
             end.close()
         self._pairs -= 1
+
+
+def _connect(family: socket.AddressFamily, address: str | tuple[str, int]) -> socket.socket:
+    connection = socket.socket(family)
+    try:
+        connection.connect(address)
+    except OSError:
+        connection.close()
+        raise
+    return connection
 
 
 if __name__ == "__main__":

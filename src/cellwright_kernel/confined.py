@@ -10,7 +10,7 @@ import json
 import os
 import sys
 
-from cellwright_kernel import joining, lockdown
+from cellwright_kernel import ferry, joining, lockdown
 
 __all__ = ["main"]
 
@@ -30,6 +30,8 @@ def main(argv: list[str]) -> None:
     os.dup2(null, 0)
     os.close(null)
     os.chdir(request["cwd"])
+    if request["tcp_only"]:
+        ferry.run(request["connection_file"], argv[1:])
     try:
         os.execvp(argv[1], argv[1:])  # noqa: S606  # what this is for
     except OSError as error:

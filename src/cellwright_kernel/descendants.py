@@ -11,7 +11,7 @@ import ctypes
 import os
 import signal
 
-__all__ = ["become_subreaper", "children_of", "count_tasks", "kill_tree", "tree_of"]
+__all__ = ["become_subreaper", "children_of", "kill_tree", "threads_of", "threads_of_user", "tree_of"]
 
 PR_SET_CHILD_SUBREAPER = 36
 
@@ -36,22 +36,30 @@ def children_of(pid: int) -> list[int]:
     return found
 
 
+def threads_of(pid: int) -> int:
+    """How many threads a process has; none where it is gone."""
+    try:
+        return os.stat(f"/proc/{pid}/task").st_nlink - 2  # noqa: PTH116  # as above
+    except OSError:
+        return 0
+
+
+def threads_of_user(uid: int) -> int:
+    """How many threads all processes of a user have."""
+    found = 0
+    for name in os.listdir("/proc"):  # noqa: PTH208
+        with contextlib.suppress(OSError):
+            if name.isdigit() and os.stat(f"/proc/{name}").st_uid == uid:  # noqa: PTH116
+                found += threads_of(int(name))
+    return found
+
+
 def tree_of(pid: int) -> list[int]:
     """The process and everything below it, parents before children."""
     found = [pid]
     for parent in found:  # grows while it is walked
         found.extend(children_of(parent))
     return found
-
-
-def count_tasks(uid: int) -> int:
-    """How many processes and threads of all the machine's are a user's."""
-    count = 0
-    for name in os.listdir("/proc"):  # noqa: PTH208  # names only
-        with contextlib.suppress(OSError):
-            if name.isdigit() and os.stat(f"/proc/{name}").st_uid == uid:  # noqa: PTH116
-                count += len(os.listdir(f"/proc/{name}/task"))  # noqa: PTH208
-    return count
 
 
 def kill_tree(pid: int) -> None:

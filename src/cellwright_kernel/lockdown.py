@@ -26,9 +26,9 @@ __all__ = ["Lifelines", "confine", "lock", "set_limits"]
 PR_SET_PDEATHSIG, PR_SET_DUMPABLE, PR_SET_NAME = 1, 4, 15
 FAILED = 70
 STDERR = 2
-# Thread stacks and the heaps of ipykernel's own threads count against the same limit as the user's data.
-OWN_DATA_BYTES = 192 << 20
 CPU_GRACE_S = 5
+# For what the same user starts elsewhere meanwhile.
+SPARE_THREADS = 1024
 LAST_FD = (1 << 32) - 1
 
 
@@ -149,14 +149,14 @@ def _stay_outside(plan: dict[str, Any], lines: Lifelines, keep: list[int]) -> No
     os.setsid()
     descendants.become_subreaper()
     owner = (os.getuid(), os.getgid())
-    limits = plan["limits"]
-    if owner[0] != 0 and limits["processes"] is not None:
-        # The kernel counts all of a user's tasks, wherever they are: those that are there already come on top.
-        limits["processes"] += descendants.count_tasks(owner[0])
     if owner[0] == 0:
         owner = (namespaces.FIRST_UID + os.getpid(),) * 2
         for path in plan["owned"]:
             _give_to(owner, path)
+    elif plan["limits"]["processes"] is not None:
+        # Counted for all of the user's processes on the machine, so this can only be a last wall: the host watches.
+        last_wall = plan["limits"]["processes"] + descendants.threads_of_user(owner[0]) + SPARE_THREADS
+        plan = {**plan, "limits": {**plan["limits"], "processes": last_wall}}
     supervisor = os.getpid()
     kernel = os.fork()
     if kernel:
@@ -188,6 +188,9 @@ def lock(plan: dict[str, Any], owner: tuple[int, int], keep: list[int]) -> None:
     _close_all_but(keep)
     os.environ.clear()
     os.environ.update(plan["environment"])
+    if "tempfile" in sys.modules:
+        # The fork server may have asked where temporary files go, which is elsewhere now.
+        sys.modules["tempfile"].tempdir = None  # type: ignore[attr-defined]  # a module is looked up by its name
     os.umask(0o022)
     set_limits(plan["limits"])
     namespaces.drop_powers(*owner)
@@ -202,7 +205,7 @@ def set_limits(limits: dict[str, int | None]) -> None:
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     memory = limits["memory"]
     if memory is not None:
-        data = _data_bytes() + OWN_DATA_BYTES + memory
+        data = _data_bytes() + (limits["own_memory"] or 0) + memory
         resource.setrlimit(resource.RLIMIT_DATA, (data, data))
     for name, number in (
         ("processes", resource.RLIMIT_NPROC),

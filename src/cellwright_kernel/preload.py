@@ -86,7 +86,7 @@ def _import_quietly(modules: list[str]) -> None:
 
 def _modules_of_a_running_kernel() -> list[str]:
     """Start a kernel in a throwaway fork and return the modules it loaded on the way."""
-    directory = tempfile.mkdtemp(prefix="cw-")
+    directory = _throwaway()
     read, write = os.pipe()
     pid = os.fork()
     if pid == 0:
@@ -101,6 +101,11 @@ def _modules_of_a_running_kernel() -> list[str]:
     os.waitpid(pid, 0)
     shutil.rmtree(directory, ignore_errors=True)
     return list(json.loads(report)) if report else []
+
+
+def _throwaway() -> str:
+    """A directory below our own, which goes with it should we be ended before we remove it."""
+    return tempfile.mkdtemp(prefix="warm-", dir=Path.cwd())
 
 
 def _report_modules(directory: Path, write: int) -> None:
@@ -123,7 +128,7 @@ def _warm_ipython() -> None:
 
     config = Config()
     config.HistoryManager.enabled = False
-    directory = tempfile.mkdtemp(prefix="cw-")
+    directory = _throwaway()
     config.ProfileDir.location = directory
     with _interpreter_restored(), _silenced():
         shell: Any = InteractiveShell.instance(config=config, ipython_dir=directory)

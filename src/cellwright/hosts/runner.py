@@ -276,7 +276,9 @@ class KernelRunner:
     # The end -----------------------------------------------------------------------------------------------------
 
     def _close(self, end: Exit) -> None:
-        self.happened(jobs.Died(end.message))
+        # A limit is told with what to do about it: whoever reads the execution's end may read nothing else.
+        told = f"{end.message}. {end.next_step}" if end.cause == "limit" else end.message
+        self.happened(jobs.Died(told))
         for handle in self._timers.values():
             handle.cancel()
         died = KernelDied(

@@ -24,7 +24,7 @@ from cellwright.hosts.eventlog import EventLog
 from cellwright.hosts.launchers import Launchers
 from cellwright.hosts.memory import memory_fraction
 from cellwright.hosts.runner import KernelRunner
-from cellwright.hosts.watching import Watch
+from cellwright.hosts.watching import Usage, Watch
 from cellwright.kernels import KernelLaunch, OutputLimits, adopt_orphans, reap_strangers
 from cellwright.sandbox.places import Place, without_overlay
 from cellwright.sandbox.policy import Mode
@@ -52,6 +52,8 @@ class Host:
         self._runners: dict[str, KernelRunner] = {}
         self._engine: Attachment | None = None
         self._kernel_count = 0
+        # By the session's own directory: what a kernel wrote before it died is not there for the next one to begin with.
+        self._found: dict[str, Usage] = {}
         self._last_needed = time.monotonic()
         self._stopped = anyio.Event()
         self._limiter = anyio.CapacityLimiter(1)
@@ -195,7 +197,8 @@ class Host:
         options = self._required_options()
         async with self._limiter:
             self._kernel_count += 1
-            directory = self._runtime / f"k{self._kernel_count}"  # before another start can count on
+            # Before anything is waited for: starts at the same time must not share a directory.
+            directory = self._runtime / f"k{self._kernel_count}"
             place = await self._place(request, options)
             launch = KernelLaunch(
                 kernel_id=request.kernel_id,
@@ -210,8 +213,11 @@ class Host:
             kernel, interpreter = await self._launchers.launch(request.kind, launch, options)
         watch = None
         if launch.place is not None and options.policy is not None:
-            kernel.process.policy = request.policy or options.policy
-            watch = await anyio.to_thread.run_sync(Watch, kernel, launch.place, kernel.process.policy)
+            kernel.process.policy = policy = request.policy or options.policy
+            session = launch.place.storage
+            found = self._found.get(session)
+            watch = await anyio.to_thread.run_sync(Watch, kernel, launch.place, policy, found)
+            self._found[session] = watch.found
         runner = KernelRunner(request.kernel_id, kernel, self._required_options, self._report, watch=watch)
         self._runners[request.kernel_id] = runner
         # Shielded: an engine that goes away now must leave a kernel that is known, or none.

@@ -5,24 +5,33 @@ Looks and tells (``look`` returns the limit that was passed); whoever asked ends
 
 from __future__ import annotations
 
+import contextlib
 import os
+import stat
 import time
 from dataclasses import dataclass
 
 from cellwright.kernels import Kernel
-from cellwright.sandbox.exits import LimitHit, over_disk, over_files, over_memory
+from cellwright.sandbox.exits import LimitHit, over_disk, over_files, over_memory, over_processes
 from cellwright.sandbox.places import Place
 from cellwright.sandbox.policy import Policy
+from cellwright_kernel import descendants
 
-__all__ = ["Watch"]
+__all__ = ["Usage", "Watch"]
 
+# The processes that stay beside a kernel.
+_OWN_TASKS = 4
 # Looking at a directory may take no more than this part of the time.
 _SHARE = 10
 _BLOCK = 512
+# So many times over its quota, a session is not even let to clear up any more.
+_HOPELESS = 4
 
 
 @dataclass(slots=True)
-class _Usage:
+class Usage:
+    """What lies in directories."""
+
     used: int = 0
     files: int = 0
 
@@ -30,7 +39,7 @@ class _Usage:
 class Watch:
     """Looks after one kernel."""
 
-    def __init__(self, kernel: Kernel, place: Place, policy: Policy) -> None:
+    def __init__(self, kernel: Kernel, place: Place, policy: Policy, found: Usage | None = None) -> None:
         self._kernel = kernel
         # Without a mount namespace temporary files lie on the disk, beside the sockets.
         self._directories = [str(kernel.directory / "tmp")]
@@ -38,13 +47,17 @@ class Watch:
         if kernel.line is None or kernel.line.layer is None:
             self._directories.append(place.written)
         self._policy = policy
-        # A folder of the person's own is not empty: what was there before is not the session's.
-        self._before = _usage([place.written]) if place.mode == "direct" else _Usage()
+        if found is None:
+            found = _usage([place.written]) if place.mode == "direct" else Usage()
+        self.found = found
+        """What its session found there: a folder of the person's own is not empty."""
+        begun = self._written()
+        self._clearing = begun if self._is_over(begun) else None
         self._next_look = 0.0
 
     def look(self) -> LimitHit | None:
         """The limit that the kernel is over, if it is. Blocking."""
-        return self._memory() or self._disk()
+        return self._memory() or self._tasks() or self._disk()
 
     def _memory(self) -> LimitHit | None:
         limit = self._policy.memory_bytes
@@ -57,21 +70,63 @@ class Watch:
         used = process.memory_bytes()
         return over_memory(self._policy, used) if used > limit else None
 
+    def _tasks(self) -> LimitHit | None:
+        """Processes and threads: hard where the kernel's user is nobody else, watched where it is the host's."""
+        limit = self._policy.processes
+        if limit is None:
+            return None
+        count = sum(map(descendants.threads_of, self._kernel.process.descendants()))
+        return over_processes(self._policy, count) if count > limit + _OWN_TASKS else None
+
     def _disk(self) -> LimitHit | None:
         begun = time.monotonic()
         if begun < self._next_look:
             return None
-        now = _usage(self._directories)
+        now = self._written()
         self._next_look = time.monotonic() + _SHARE * (time.monotonic() - begun)
-        if now.used - self._before.used > self._policy.disk_bytes:
-            return over_disk(self._policy, now.used - self._before.used)
-        if now.files - self._before.files > self._policy.disk_files:
-            return over_files(self._policy, now.files - self._before.files)
+        if not self._is_over(now):
+            self._clearing = None
+        elif not self._is_clearing(now):
+            over_bytes = now.used > self._policy.disk_bytes
+            return over_disk(self._policy, now.used) if over_bytes else over_files(self._policy, now.files)
         return None
 
+    def _written(self) -> Usage:
+        there = _usage(self._directories)
+        return Usage(there.used - self.found.used + self._deleted(), there.files - self.found.files)
 
-def _usage(directories: list[str]) -> _Usage:
-    total = _Usage()
+    def _is_over(self, usage: Usage, times: int = 1) -> bool:
+        policy = self._policy
+        return usage.used > times * policy.disk_bytes or usage.files > times * policy.disk_files
+
+    def _is_clearing(self, now: Usage) -> bool:
+        """Whether a kernel that took over from one that filled the directory makes it no fuller."""
+        last = self._clearing
+        if last is None or now.used > last.used or now.files > last.files or self._is_over(now, _HOPELESS):
+            return False
+        self._clearing = now
+        return True
+
+    def _deleted(self) -> int:
+        """What files without a name take up, which code keeps by keeping them open."""
+        held: dict[tuple[int, int], int] = {}
+        devices = {os.stat(path).st_dev for path in self._directories if os.path.isdir(path)}  # noqa: PTH112, PTH116
+        for pid in self._kernel.process.descendants():
+            with contextlib.suppress(OSError), os.scandir(f"/proc/{pid}/fd") as descriptors:
+                for descriptor in descriptors:
+                    _note_deleted(descriptor, held)
+        return sum(size for (device, _), size in held.items() if device in devices)
+
+
+def _note_deleted(descriptor: os.DirEntry[str], held: dict[tuple[int, int], int]) -> None:
+    with contextlib.suppress(OSError):  # closed meanwhile
+        status = descriptor.stat()
+        if stat.S_ISREG(status.st_mode) and status.st_nlink == 0:
+            held[status.st_dev, status.st_ino] = status.st_blocks * _BLOCK
+
+
+def _usage(directories: list[str]) -> Usage:
+    total = Usage()
     ahead = list(directories)
     while ahead:
         try:
@@ -84,7 +139,7 @@ def _usage(directories: list[str]) -> _Usage:
     return total
 
 
-def _count(entry: os.DirEntry[str], total: _Usage, ahead: list[str]) -> None:
+def _count(entry: os.DirEntry[str], total: Usage, ahead: list[str]) -> None:
     try:
         status = entry.stat(follow_symlinks=False)
         total.used += status.st_blocks * _BLOCK

@@ -43,6 +43,20 @@ INSTALL_COMMANDS = {
     "deno": "deno jupyter --install",
     "julia": "julia -e 'using Pkg; Pkg.add(\"IJulia\")'",
 }
+
+
+@dataclass(frozen=True, slots=True)
+class Needs:
+    """What kernels of one program need that others do not."""
+
+    tcp_only: bool = False
+    """It cannot listen on unix sockets (see ``cellwright_kernel.ferry``)."""
+    own_memory: int | None = None
+    """Bytes that it reserves for itself; they come on top of the limit of each process."""
+
+
+# V8 reserves the places of its heaps and of compiled code before it uses them.
+NEEDS = {"deno": Needs(tcp_only=True, own_memory=1 << 30)}
 PLACEHOLDER = re.compile(r"\{([A-Za-z0-9_]+)\}")
 
 
@@ -174,8 +188,18 @@ class KernelspecLauncher:
     def _bare(self, spec: Any, launch: KernelLaunch) -> _Start:
         connection = create_connection(launch.directory)
         values = {"connection_file": str(connection.file), "resource_dir": spec.resource_dir}
-        guard = Path(cellwright_kernel.__file__).with_name("spawn.py")
-        command = [sys.executable, "-I", "-S", str(guard), str(os.getpid()), *_command(spec.argv, values)]
+        program = _command(spec.argv, values)
+        if _needs(program).tcp_only:
+            program = [
+                sys.executable,
+                "-I",
+                "-S",
+                _own("__main__.py"),
+                "--ferry",
+                values["connection_file"],
+                *program,
+            ]
+        command = [sys.executable, "-I", "-S", _own("spawn.py"), str(os.getpid()), *program]
         environment = {**self._environment, **spec.env, **launch.environment}
         return _Start(command, connection, environment, launch.cwd)
 
@@ -185,6 +209,12 @@ class KernelspecLauncher:
             raise KernelStartError("A confined kernel needs a place to work in")
         isolation = self._isolation.under(launch.policy)
         boxed = isolation.stands_by
+        if _needs(spec.argv).tcp_only and not boxed:
+            raise KernelStartError(
+                f"Kernel {self.name!r} needs a network of its own to listen on, which isolation tier {isolation.tier} "
+                "has not",
+                hint="Run `cellwright doctor` to see what would lift the tier",
+            )
         connection = create_connection(launch.directory, seen_at=SOCKETS if boxed else None)
         file = f"{SOCKETS}/{INSIDE}" if boxed else str(connection.file)
         program = _command(spec.argv, {"connection_file": file, "resource_dir": spec.resource_dir})
@@ -197,8 +227,13 @@ class KernelspecLauncher:
         readable = isolation.readable([path for path in paths if Path(path).is_absolute()])
         plan = isolation.plan(readable, environment, launch.directory, place, known=True)
         plan["environment"] |= spec.env
+        needs = _needs(program)
+        if needs.own_memory is not None:
+            plan["limits"]["own_memory"] = needs.own_memory
         request = {
             "plan": plan,
+            "tcp_only": needs.tcp_only,
+            "connection_file": file,
             "directory": str(launch.directory),
             "cwd": str(launch.cwd),
             "host": os.getpid(),
@@ -206,8 +241,7 @@ class KernelspecLauncher:
             "processors": allotment.processors,
         }
         line = BoxLine(Path(place.written))
-        guard = Path(cellwright_kernel.__file__).with_name("__main__.py")
-        command = [sys.executable, "-I", "-S", str(guard), "--confine", str(line.fd), *program]
+        command = [sys.executable, "-I", "-S", _own("__main__.py"), "--confine", str(line.fd), *program]
         return _Start(command, connection, {}, Path("/"), line, request, depth=2 if boxed else 1)
 
 
@@ -227,6 +261,14 @@ class _Start:
         """Show the program its files; that it listens is seen when it answers."""
         if self.line is not None and self.request is not None:
             await self.line.furnish(self.request["plan"])
+
+
+def _needs(program: list[str]) -> Needs:
+    return NEEDS.get(Path(program[0]).name, Needs())
+
+
+def _own(script: str) -> str:
+    return str(Path(cellwright_kernel.__file__).with_name(script))
 
 
 def _program_paths(program: str) -> list[str]:

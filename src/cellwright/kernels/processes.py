@@ -261,6 +261,9 @@ def _proportional_bytes(pid: int) -> int:
         for line in Path(f"/proc/{pid}/smaps_rollup").read_bytes().splitlines():
             if line.startswith(b"Pss:"):
                 return int(line.split()[1]) * 1024
+    except PermissionError:
+        # It made itself unreadable: then all that it has counts as its own.
+        return _resident_bytes(pid)
     except OSError:
         pass
     return 0

@@ -21,6 +21,7 @@ __all__ = [
     "over_disk",
     "over_files",
     "over_memory",
+    "over_processes",
 ]
 
 _MEGABYTE = 1024**2
@@ -86,6 +87,15 @@ def over_files(policy: Policy, count: int) -> LimitHit:
     )
 
 
+def over_processes(policy: Policy, count: int) -> LimitHit:
+    return LimitHit(
+        "max_session_processes",
+        f"The session had {count:,} processes and threads, over its limit of {policy.processes or 0:,} "
+        "(max_session_processes)",
+        "Start fewer at once, or raise CELLWRIGHT_MAX_SESSION_PROCESSES; then run the cells again in a new kernel",
+    )
+
+
 def ended_by_signal(policy: Policy, number: int) -> LimitHit | None:
     """The limit behind a signal that ended a kernel, if there is one."""
     if number == signal.SIGXCPU and policy.cpu_seconds is not None:
@@ -140,8 +150,9 @@ def _open_files(policy: Policy) -> str:
 def _network(policy: Policy) -> str | None:
     if policy.network == "proxy":
         return (
-            "Only HTTP and HTTPS leave this session, through the proxy that HTTP_PROXY and HTTPS_PROXY name (network). Use a "
-            "client that honours them"
+            "Code in cells reaches the network through its proxy only (HTTP_PROXY, HTTPS_PROXY), and there what the "
+            "setting network lets it. Use a client that knows proxies, or let the operator add the host to "
+            "CELLWRIGHT_NETWORK_ALLOW"
         )
     return (
         "Code in cells has no network here (network). Ask for the package or the page with a tool, or let the "
@@ -156,15 +167,32 @@ def _read_only(_: Policy) -> str:
     )
 
 
+def _out_of_reach(_: Policy) -> str:
+    return (
+        "Code may read the project, the interpreter and the system's programs, and write to its working directory and "
+        "to its temporary directory. Copy the file into the working directory, or let the operator add its directory "
+        "to read_paths or write_paths"
+    )
+
+
+def _forbidden(_: Policy) -> str:
+    return (
+        "The sandbox forbids this system call, which reaches the machine rather than the session (unsafe_no_sandbox). "
+        "Do without it, or let the operator run this code outside the sandbox with --unsafe-no-sandbox"
+    )
+
+
 _ERRORS = (
     (re.compile(r"MemoryError|Errno 12\]|std::bad_alloc|Unable to allocate"), _memory),
     (re.compile(r"Errno (28|122|27)\]|No space left|Disk quota|File too large"), _disk),
     (re.compile(r"BlockingIOError: \[Errno 11\] Resource temp|can't start new thread"), _processes),
     (re.compile(r"Errno 24\]|Too many open files"), _open_files),
     (re.compile(r"Errno 30\]|Read-only file system"), _read_only),
+    (re.compile(r"Errno 13\]"), _out_of_reach),
+    (re.compile(r"PermissionError: \[Errno 1\]"), _forbidden),
     (
         re.compile(
-            r"Errno (95|101|113|-2|-3|-5)\]|Network is unreachable|name resolution|Name or service not known"
+            r"Tunnel connection failed: 403|Errno (95|101|113|-2|-3|-5)\]|Network is unreachable|name resolution|Name or service not known"
         ),
         _network,
     ),

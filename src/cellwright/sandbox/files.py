@@ -34,6 +34,7 @@ _SUFFIX = ".tmp"
 # Non-blocking: nobody who plants a pipe, or holds a lease on a file, makes us wait.
 _READ = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY
 _PARENT = os.O_PATH | os.O_DIRECTORY
+_DELETED = " (deleted)"
 _FORBIDDEN_MODE_BITS = stat.S_ISUID | stat.S_ISGID | stat.S_ISVTX
 
 _LINK_HINT = (
@@ -264,6 +265,7 @@ class Workdir:
             try:
                 status = os.fstat(descriptor)
                 _check_plain(path, status)
+                _check_still_named(path, descriptor, names[-1] if names else "")
                 yield descriptor, status.st_size
             finally:
                 os.close(descriptor)
@@ -342,6 +344,16 @@ def _check_plain(path: str, status: os.stat_result) -> None:
     if status.st_nlink != 1:
         # The other name may be anywhere on the file system, and the content somebody else's.
         raise FileRefused(f"{path} has {status.st_nlink} hard links", hint=_LINK_HINT)
+
+
+def _check_still_named(path: str, descriptor: int, name: str) -> None:
+    """Refuse what lost the name under which it was opened: its one link, counted after that, may be another.
+
+    The kernel tells a descriptor's path by the very entry that was opened, which never comes back once it is deleted.
+    """
+    now = os.readlink(f"/proc/self/fd/{descriptor}")  # noqa: PTH115  # text, as the names are
+    if not now.endswith(f"/{name}") or now.endswith(_DELETED):
+        raise FileRefused(f"{path} was replaced while it was opened", hint="Read it again when it is at rest")
 
 
 def _read_up_to(descriptor: int, limit: int) -> bytes:

@@ -49,6 +49,8 @@ _FILES = {
     "/etc/hosts": "127.0.0.1 localhost\n::1 localhost\n",
 }
 _TEMPORARY_INODES = 20_000
+# Thread stacks and the heaps of ipykernel's own threads count against the same limit as the user's data.
+_OWN_MEMORY = 192 << 20
 
 _ENVIRONMENT_NAMES = frozenset(
     {"PATH", "LANG", "LANGUAGE", "TZ", "TERM", "COLORTERM", "NO_COLOR", "VIRTUAL_ENV", "MPLBACKEND"}
@@ -158,6 +160,7 @@ def _memory(at: str, size: int) -> dict[str, Any]:
 def _limits(policy: Policy) -> dict[str, int | None]:
     return {
         "memory": policy.memory_bytes,
+        "own_memory": _OWN_MEMORY,
         "processes": policy.processes,
         "files": policy.open_files,
         "file_bytes": policy.disk_bytes,

@@ -18,7 +18,7 @@ LOSSES: dict[Tier, tuple[str, ...]] = {
     "C": (
         "no private network stack: sockets are refused altogether",
         "the memory limit is per process, and watched for the whole tree",
-        "the disk quota is watched, not hard",
+        "the disk quota is watched, not hard, and so is the number of processes unless root starts them",
         "no multiprocessing queues or shared memory, no Deno",
         "changing a file's mode, owner or time by its path has no effect",
         "no overlay: sessions of agents get a folder of their own, with the project to read",

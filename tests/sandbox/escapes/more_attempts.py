@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from .attempts import FILES, LIBC, NETWORK, PROCESSES, Attempt, _call
+from .shared_attempts import SHARED
 
 __all__ = ["ATTEMPTS"]
 
@@ -118,7 +119,13 @@ RESOURCES = (
     Attempt("use memory in one process", "x = b'x' * (1200 << 20)\nprint('ESCAPED', len(x))\ndel x", "said"),
     Attempt(
         "use memory in many processes",
-        "import os, time\nfor _ in range(7):\n    if os.fork() == 0:\n        x = b'x' * (180 << 20); time.sleep(4); os._exit(0)\ntime.sleep(4)\nprint('ESCAPED')",
+        "import os, time\nfor _ in range(7):\n    if os.fork() == 0:\n        x = b'x' * (180 << 20); time.sleep(W['patience']); os._exit(0)\ntime.sleep(W['patience'])\nprint('ESCAPED')",
+        "said",
+    ),
+    Attempt(
+        "use memory in processes that hide it",
+        LIBC
+        + "import time\nfor _ in range(7):\n    if os.fork() == 0:\n        libc.prctl(4, 0, 0, 0, 0); x = b'x' * (180 << 20); time.sleep(W['patience']); os._exit(0)\ntime.sleep(W['patience'])\nprint('ESCAPED')",
         "said",
     ),
     Attempt(
@@ -129,7 +136,7 @@ RESOURCES = (
     ),
     Attempt(
         "use shared memory",
-        "import mmap, time\nm = mmap.mmap(-1, 900 << 20)\nfor i in range(0, len(m), 1 << 20): m[i:i + (1 << 20)] = b'x' * (1 << 20)\ntime.sleep(2)\nprint('ESCAPED')\nm.close()",
+        "import mmap, time\nm = mmap.mmap(-1, 900 << 20)\nfor i in range(0, len(m), 1 << 20): m[i:i + (1 << 20)] = b'x' * (1 << 20)\ntime.sleep(W['patience'])\nprint('ESCAPED')\nm.close()",
         "said",
     ),
     Attempt(
@@ -140,22 +147,22 @@ RESOURCES = (
     ),
     Attempt(
         "fill /dev/shm",
-        "import os\nwith open('/dev/shm/cw-fill', 'wb') as f:\n    for _ in range(40): f.write(b'x' * (10 << 20))\nprint('ESCAPED')\nos.unlink('/dev/shm/cw-fill')",
+        "import os\nname = f'/dev/shm/cw-fill-{os.getpid()}'\nwith open(name, 'wb') as f:\n    for _ in range(40): f.write(b'x' * (10 << 20))\nprint('ESCAPED')\nos.unlink(name)",
         "said",
     ),
     Attempt(
         "fill the temporary directory",
-        "import os, tempfile, time\nd = tempfile.mkdtemp()\ntry:\n    for i in range(8): open(f'{d}/{i}', 'wb').write(b'x' * (50 << 20))\n    time.sleep(1)\n    print('ESCAPED')\nfinally:\n    import shutil; shutil.rmtree(d)",
+        "import os, tempfile, time\nd = tempfile.mkdtemp()\ntry:\n    for i in range(8): open(f'{d}/{i}', 'wb').write(b'x' * (50 << 20))\n    time.sleep(W['patience'])\n    print('ESCAPED')\nfinally:\n    import shutil; shutil.rmtree(d)",
         "said",
     ),
     Attempt(
         "fill the disk with one file",
-        "import os, time\nwith open('fill', 'wb') as f:\n    for _ in range(50): f.write(b'x' * (10 << 20))\ntime.sleep(1)\nprint('ESCAPED')",
+        "import os, time\nwith open('fill', 'wb') as f:\n    for _ in range(50): f.write(b'x' * (10 << 20))\ntime.sleep(W['patience'])\nprint('ESCAPED')",
         "said",
     ),
     Attempt(
         "fill the disk with many files",
-        "import time\nfor i in range(10): open(f'fill{i}', 'wb').write(b'x' * (50 << 20))\ntime.sleep(1)\nprint('ESCAPED')",
+        "import time\nfor i in range(10): open(f'fill{i}', 'wb').write(b'x' * (50 << 20))\ntime.sleep(W['patience'])\nprint('ESCAPED')",
         "said",
     ),
     Attempt(
@@ -166,9 +173,9 @@ RESOURCES = (
     ),
     Attempt(
         "use up the inodes",
-        "import os, time\nos.mkdir('fill-many')\nfor i in range(60_000): os.close(os.open(f'fill-many/{i}', os.O_CREAT, 0o600))\ntime.sleep(2)\nprint('ESCAPED')",
+        "import os, time\nos.mkdir('fill-many')\nfor i in range(30_000): os.close(os.open(f'fill-many/{i}', os.O_CREAT, 0o600))\ntime.sleep(W['patience'])\nprint('ESCAPED')",
         "said",
     ),
 )
 
-ATTEMPTS = (*FILES, *NETWORK, *PROCESSES, *KERNEL, *RESOURCES)
+ATTEMPTS = (*FILES, *NETWORK, *PROCESSES, *KERNEL, *SHARED, *RESOURCES)

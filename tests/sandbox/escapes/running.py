@@ -9,20 +9,23 @@ import json
 import os
 import sys
 import tempfile
+import time
 from pathlib import Path
 from typing import Any
 
 import anyio
+import psutil
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
 from cellwright import Engine, Settings, open_engine
 from cellwright.engine import Session
+from sandbox.escapes.deno_attempts import DENO
 from sandbox.escapes.more_attempts import ATTEMPTS
 from sandbox.escapes.world import World
 
 CELL_TIMEOUT_S = 40
-SPEC = "cw-escape"
+PATIENCE_S = 8
 
 
 async def main(options: dict[str, Any]) -> dict[str, Any]:
@@ -33,24 +36,28 @@ async def main(options: dict[str, Any]) -> dict[str, Any]:
         # Without namespaces root's kernels run as a user who must be able to pass through.
         base.chmod(0o711)
         world.open()
+        world.facts["patience"] = 0.1 if options["tier"] == "none" else PATIENCE_S
         os.environ |= {
             "HOME": str(base / "home"),
             "CW_SECRET": world.token,
             "XDG_RUNTIME_DIR": str(base / "run"),
         }
-        _install_kernelspec(base)
+        _install_kernelspecs(base, options)
         async with open_engine(_settings(base, options)) as engine:
-            try:
+            try:  # whatever fails, neither the victim nor the host stays
                 session = await _session(engine, base, options)
-                for attempt in ATTEMPTS:
+                if options.get("codes"):
+                    return await _run_codes(session, options["codes"])
+                world.facts |= await _other_session(engine, world)
+                for attempt in DENO if options["launcher"] == "deno" else ATTEMPTS:
                     if options["only"] and attempt.name not in options["only"]:
                         continue
-                    results[attempt.name] = await _try(session, world, attempt)
+                    results[attempt.name] = await _try(session, world, attempt, options)
                     await _recover(session, attempt)
                 results["tier"], results["mode"] = session.tier, session.mode
             finally:
+                world.close()
                 await engine.close(stop_host=True)
-        world.close()
     return results
 
 
@@ -68,32 +75,76 @@ def _settings(base: Path, options: dict[str, Any]) -> Settings:
     return Settings.model_validate(values)
 
 
-def _install_kernelspec(base: Path) -> None:
-    directory = base / "jupyter" / "kernels" / SPEC
-    directory.mkdir(parents=True)
-    spec = {
+def _install_kernelspecs(base: Path, options: dict[str, Any]) -> None:
+    python = {
         "argv": [sys.executable, "-m", "ipykernel_launcher", "-f", "{connection_file}"],
         "display_name": "Python, spawned",
         "language": "python-spawned",
         "env": {"PYTHONPATH": os.environ["PYTHONPATH"]} if "PYTHONPATH" in os.environ else {},
     }
-    (directory / "kernel.json").write_text(json.dumps(spec))
+    deno = {
+        "argv": [options["deno"], "jupyter", "--kernel", "--conn", "{connection_file}"],
+        "display_name": "Deno",
+        "language": "typescript",
+        "interrupt_mode": "message",
+    }
+    for name, spec in (("spawn", python), ("deno", deno)):
+        directory = base / "jupyter" / "kernels" / f"cw-{name}"
+        directory.mkdir()
+        (directory / "kernel.json").write_text(json.dumps(spec))
     os.environ["JUPYTER_PATH"] = str(base / "jupyter")
 
 
 async def _session(engine: Engine, base: Path, options: dict[str, Any]) -> Session:
     metadata = {}
-    if options["launcher"] == "spawn":
-        metadata = {"kernelspec": {"name": SPEC, "language": "python-spawned", "display_name": "x"}}
+    if options["launcher"] != "fork":
+        language = "typescript" if options["launcher"] == "deno" else "python-spawned"
+        name = f"cw-{options['launcher']}"
+        metadata = {"kernelspec": {"name": name, "language": language, "display_name": "x"}}
     notebook = {"cells": [], "metadata": metadata, "nbformat": 4, "nbformat_minor": 5}
     path = base / "project" / "n.ipynb"
     path.write_text(json.dumps(notebook))
     return await engine.open(path, mode="private" if options["tier"] == "C" else "direct")
 
 
-async def _try(session: Session, world: World, attempt: Any) -> dict[str, Any]:
+async def _run_codes(session: Session, codes: dict[str, str]) -> dict[str, Any]:
+    results: dict[str, Any] = {}
+    for name, code in codes.items():
+        execution = await (await session.execute_code(code, timeout_s=CELL_TIMEOUT_S)).wait()
+        results[name] = {"ok": execution.ok, "error": execution.error, "reason": execution.reason}
+    return results | {"tier": session.tier, "mode": session.mode}
+
+
+async def _other_session(engine: Engine, world: World) -> dict[str, Any]:
+    """A neighbour that lives while the attempts are made, with a secret of its own."""
+    other = await engine.create("other", mode="private")
+    plant = f"import os; open('of-the-other', 'w').write({world.token!r}); print(os.getpid())"
+    execution = await (await other.execute_code(plant)).wait()
+    assert execution.ok, execution.error
+    current = json.loads((world.base / "storage" / "host" / "current.json").read_text())
+    below = psutil.Process(current["pid"]).children(recursive=True)
+    # Without a mount namespace the paths that kernels know are real; with one they are found by walking.
+    known = [Path(address) for process in below for address in _unix_addresses(process)]
+    walked = (world.base / "run").rglob("s-1")
+    sockets = {str(path) for path in (*known, *walked) if path.name == "s-1" and path.is_socket()}
+    assert sockets, "kernels listen somewhere"
+    number = int(execution.text)
+    seen = number if psutil.pid_exists(number) and psutil.Process(number) in below else below[-1].pid
+    return {"kernel_sockets": sorted(sockets), "other_kernel": seen}
+
+
+def _unix_addresses(process: psutil.Process) -> list[str]:
+    try:
+        return [str(connection.laddr) for connection in process.net_connections("unix")]
+    except psutil.Error:  # a reaper, which shows nothing of itself
+        return []
+
+
+async def _try(session: Session, world: World, attempt: Any, options: dict[str, Any]) -> dict[str, Any]:
     world.reset()
-    code = f"W = {world.facts!r}\n{attempt.code}"
+    begun = time.monotonic()
+    told = f"var W = {json.dumps(world.facts)};" if options["launcher"] == "deno" else f"W = {world.facts!r}"
+    code = f"{told}\n{attempt.code}"
     execution = await (await session.execute_code(code, timeout_s=CELL_TIMEOUT_S)).wait()
     output = execution.text
     if execution.error is not None:
@@ -104,6 +155,7 @@ async def _try(session: Session, world: World, attempt: Any) -> dict[str, Any]:
         "state": execution.state,
         "output": output[-300:],
         "reason": execution.reason,
+        "seconds": time.monotonic() - begun,
     }
 
 

@@ -4,66 +4,49 @@ succeeds where nothing confines it.
 
 from __future__ import annotations
 
-import functools
-import json
 import os
-import subprocess
-import sys
 import sysconfig
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import pytest
 from tests.conftest import Require
+from tests.sandbox.programs import RUN_TIMEOUT_S, require_other_python, run_program
 
+from .deno_attempts import DENO
 from .more_attempts import ATTEMPTS, Attempt
 
-RUNNING = Path(__file__).with_name("running.py")
-NOBODY = 65534
-RUN_TIMEOUT_S = 900
 USERS = ("me", "nobody") if os.getuid() == 0 else ("me",)
 LAUNCHERS = ("fork", "spawn")
+TABLES_AT_A_TIME = 4
+Results = Callable[[str, str, str], dict[str, Any]]
+DENO_PROGRAM = Path(sysconfig.get_path("scripts"), "deno")
 
 
-@functools.cache
-def results(user: str, tier: str, launcher: str) -> dict[str, Any]:
-    """What came of the whole table; run once for all tests of the same kind."""
-    options = {"tier": tier, "launcher": launcher, "only": []}
-    command, environment, uid = _program(user, tier)
-    done = subprocess.run(
-        [*command, str(RUNNING), json.dumps(options)],
-        env=environment,
-        user=uid,
-        group=uid,
-        extra_groups=[] if uid is not None else None,
-        cwd="/",
-        capture_output=True,
-        text=True,
-        timeout=RUN_TIMEOUT_S,
-        check=False,
+@pytest.fixture(scope="module")
+def results(request: pytest.FixtureRequest) -> Iterator[Results]:
+    """What came of a whole table; each that is needed is run once, some at a time since they mostly wait."""
+    wanted = dict.fromkeys(
+        _table_of(item.callspec.params)
+        for item in request.session.items
+        if isinstance(item, pytest.Function) and item.path == request.path
     )
-    if done.returncode:
-        pytest.fail(f"the table could not be run:\n{done.stderr[-4000:]}")
-    answer: dict[str, Any] = json.loads(done.stdout)
-    return answer
+    with ThreadPoolExecutor(TABLES_AT_A_TIME) as pool:
+        running = {table: pool.submit(_run_table, *table) for table in wanted}
+        yield lambda *table: running[table].result()
+        for table in running.values():
+            table.cancel()
 
 
-def _program(user: str, tier: str) -> tuple[list[str], dict[str, str], int | None]:
-    environment = {"PATH": "/usr/bin:/bin", "LANG": "C.UTF-8"}
-    uid = None if user == "me" else NOBODY
-    # Without namespaces root's kernels run as a user who must be able to reach the interpreter.
-    if uid is None and not (tier == "C" and os.getuid() == 0):
-        return [sys.executable], environment, None
-    python = _system_python()
-    environment |= {
-        "PYTHONPATH": f"{sysconfig.get_paths()['purelib']}:{Path(__file__).parents[3] / 'src'}",
-        "PYTHONDONTWRITEBYTECODE": "1",
-    }
-    return [python], environment, uid
+def _table_of(parameters: dict[str, Any]) -> tuple[str, str, str]:
+    """The user, tier and launcher of a test, by its parameters."""
+    return parameters["user"], parameters.get("tier", "none"), parameters.get("launcher", "deno")
 
 
-def _system_python() -> str:
-    return f"/usr/bin/python{sys.version_info.major}.{sys.version_info.minor}"
+def _run_table(user: str, tier: str, launcher: str) -> dict[str, Any]:
+    return run_program(user, tier, {"launcher": launcher, "only": [], "deno": str(DENO_PROGRAM)})
 
 
 def _name(attempt: Attempt) -> str:
@@ -76,9 +59,9 @@ def _name(attempt: Attempt) -> str:
 @pytest.mark.parametrize("launcher", LAUNCHERS)
 @pytest.mark.parametrize("attempt", ATTEMPTS, ids=_name)
 def test_it_fails_when_confined(
-    user: str, tier: str, launcher: str, attempt: Attempt, require: Require
+    user: str, tier: str, launcher: str, attempt: Attempt, require: Require, results: Results
 ) -> None:
-    _require_other_python(user, tier, require)
+    require_other_python(user, tier, require)
     if tier not in attempt.tiers:
         pytest.skip("not promised in this tier; see docs/security.md")
     found = results(user, tier, launcher)
@@ -91,15 +74,26 @@ def test_it_fails_when_confined(
 @pytest.mark.parametrize("launcher", LAUNCHERS)
 @pytest.mark.parametrize("attempt", ATTEMPTS, ids=_name)
 def test_it_succeeds_when_nothing_confines_it(
-    user: str, launcher: str, attempt: Attempt, require: Require
+    user: str, launcher: str, attempt: Attempt, require: Require, results: Results
 ) -> None:
-    _require_other_python(user, "none", require)
+    require_other_python(user, "none", require)
     if attempt.root and (user != "me" or os.getuid() != 0):
         pytest.skip("only root could do that")
     found = results(user, "none", launcher)
     assert found[attempt.name]["escaped"], found[attempt.name]
 
 
-def _require_other_python(user: str, tier: str, require: Require) -> None:
-    if user == "nobody" or (tier == "C" and os.getuid() == 0):
-        require(_system_python(), Path(_system_python()).exists(), f"install Python {sys.version_info.minor}")
+@pytest.mark.timeout(RUN_TIMEOUT_S)
+@pytest.mark.parametrize("user", USERS)
+@pytest.mark.parametrize("tier", ["B", "none"])
+@pytest.mark.parametrize("attempt", DENO, ids=_name)
+def test_in_typescript_it_fails_when_confined_and_succeeds_when_not(
+    user: str, tier: str, attempt: Attempt, require: Require, results: Results
+) -> None:
+    require("Deno", DENO_PROGRAM.exists(), "pip install deno")
+    require_other_python(user, tier, require)
+    if tier == "none" and attempt.root and (user != "me" or os.getuid() != 0):
+        pytest.skip("only root could do that")
+    found = results(user, tier, "deno")
+    assert found["tier"] == tier or (tier == "B" and found["tier"] == "A")
+    assert found[attempt.name]["escaped"] == (tier == "none"), found[attempt.name]

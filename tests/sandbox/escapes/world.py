@@ -39,7 +39,10 @@ class World:
         for name in (
             "outside",
             "home/.ssh",
-            "storage",
+            "home/.cache/uv",
+            "home/.ipython/profile_default/startup",
+            "storage/packages/layer",
+            "jupyter/kernels",
             "other",
             "environment",
             "project/.git/hooks",
@@ -55,6 +58,10 @@ class World:
             name: str(self.base / name) for name in ("outside", "home", "storage", "other", "environment")
         }
         self.facts |= places
+        self.facts |= {
+            "packages": str(self.base / "storage/packages/layer"),
+            "kernelspecs": str(self.base / "jupyter/kernels"),
+        }
         self.facts |= {"secret": str(self.base / "outside/secret"), "bait": str(self.base / "outside/bait")}
         self.reset()
 
