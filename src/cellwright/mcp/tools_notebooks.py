@@ -32,9 +32,7 @@ async def notebook_create(call: Call, args: CreateNotebook) -> Reply:
     check_language(language)
     if args.tsconfig:
         raise needs("tsconfig", "a TypeScript notebook", f"leave it out for language={language!r}")
-    session = await call.engine.create(
-        args.name, language=language, directory=call.notebooks, mode="overlay"
-    )
+    session = await call.engine.create(args.name, language=language, directory=call.notebooks, mode="overlay")
     call.client.worked_with(session.id)
     if args.description:
         await session.edit_cell("problem", f"# {args.name}\n\n{args.description}")
