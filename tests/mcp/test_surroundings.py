@@ -17,7 +17,7 @@ from tests.sandbox.test_packages import make_wheel
 from cellwright import Engine
 from cellwright.engine import Event
 from cellwright.mcp import Face
-from cellwright.sandbox.tiers import UNSAFE_BANNER
+from cellwright.sandbox.tiers import SOFT_CPUS, UNSAFE_BANNER
 from mcp import Client
 
 pytestmark = [pytest.mark.anyio, pytest.mark.timeout(120)]
@@ -63,6 +63,18 @@ async def test_creating_tells_where_the_code_works_and_how_well_it_is_confined(
         if one["session_id"] == created["session_id"]
     ]
     assert listed["tier"] == created["tier"]
+
+
+async def test_creating_tells_what_this_session_loses_beyond_its_tier(tmp_path: Path) -> None:
+    async with (
+        open_at(tmp_path, max_session_cpus=1.5) as engine,
+        running(Face(engine)) as face,
+        connected(face) as client,
+    ):
+        created = await ask(client, "notebook_create", name="shares")
+        kept_exactly = created["tier"] == "A"
+        assert (SOFT_CPUS in created.get("losses", [])) != kept_exactly
+    end_host(tmp_path / "state")
 
 
 async def test_without_a_project_an_agents_session_gets_a_folder_of_its_own(tmp_path: Path) -> None:

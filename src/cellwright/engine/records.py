@@ -52,6 +52,7 @@ class SessionRecord(msgspec.Struct, frozen=True):
     mode: Mode = "direct"
     project: str | None = None
     tier: Tier | None = None
+    losses: tuple[str, ...] = ()
     python_version: str = ""
     search_path: tuple[str, ...] = ()
     """Where its interpreter imports from, as found before any of its code ran."""

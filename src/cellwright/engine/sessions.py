@@ -256,6 +256,7 @@ class Session(Workplace):
             python=ready.interpreter,
             reason=None,
             tier=ready.tier,
+            losses=ready.losses,
             python_version=ready.python_version,
             search_path=ready.search_path,
             mode=ready.mode,

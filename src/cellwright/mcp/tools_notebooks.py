@@ -12,7 +12,6 @@ from cellwright.mcp.arguments import Arguments, SessionId
 from cellwright.mcp.calls import CHANGES, DESTROYS, READS, Call, Definition, Reply, data_reply
 from cellwright.mcp.needs import check_language, needs
 from cellwright.sandbox.policy import Mode
-from cellwright.sandbox.tiers import LOSSES
 
 __all__ = ["AGENTS_MODE", "NOTEBOOK_TOOLS", "about_session"]
 
@@ -61,7 +60,7 @@ async def notebook_create(call: Call, args: CreateNotebook) -> Reply:
     call.client.worked_with(session.id)
     if args.description:
         await session.edit_cell("problem", f"# {args.name}\n\n{args.description}")
-    losses = LOSSES[session.tier] if session.tier is not None else ()
+    losses = session.record.losses
     return data_reply(about_session(session) | ({"losses": list(losses)} if losses else {}), call)
 
 
