@@ -13,7 +13,7 @@ import time
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import anyio
 import typer
@@ -34,6 +34,7 @@ __all__ = ["doctor"]
 Verdict = Literal["ok", "missing", "failed"]
 _MARKS: dict[Verdict, str] = {"ok": "[green]✓[/]", "missing": "[yellow]○[/]", "failed": "[red]✗[/]"}
 _FILES_FOR_500_KERNELS = 8_192
+_MEGABYTE = 1024**2
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +77,17 @@ def _examine() -> Iterator[Finding]:
     yield from _machine(settings)
     for name, value in settings:
         if name.startswith(("max_", "cell_", "session_", "host_", "interrupt_", "start_")):
-            yield Finding(f"limit {name}", "ok", f"{value:g}" if isinstance(value, float) else str(value))
+            yield Finding(f"limit {name}", "ok", _written(value))
+
+
+def _written(value: Any) -> str:
+    """A limit as people write it."""
+    if value is None:
+        return "none"
+    # No count is so large and so even: it is a size.
+    if isinstance(value, int) and value and value % _MEGABYTE == 0:
+        return f"{value // _MEGABYTE:,} MB"
+    return f"{value:g}" if isinstance(value, float) else f"{value:,}"
 
 
 def _project(root: Path) -> Finding:

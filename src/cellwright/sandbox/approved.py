@@ -208,7 +208,7 @@ def normal_name(name: str) -> str:
 
 
 def _did_you_mean(suggestion: str | None) -> str:
-    return f"Did you mean {suggestion}?" if suggestion else ""
+    return f"The nearest approved one is {suggestion}" if suggestion else ""
 
 
 def _all_of(refused: list[PackageRefused]) -> PackageRefused:
