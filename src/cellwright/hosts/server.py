@@ -25,11 +25,11 @@ from cellwright.hosts.launchers import Launchers
 from cellwright.hosts.memory import memory_fraction
 from cellwright.hosts.runner import KernelRunner
 from cellwright.hosts.watching import Usage, Watch
-from cellwright.kernels import KernelLaunch, OutputLimits, adopt_orphans, reap_strangers
+from cellwright.kernels import Kernel, KernelLaunch, OutputLimits, adopt_orphans, reap_strangers
 from cellwright.sandbox.places import Place, without_overlay
-from cellwright.sandbox.policy import Mode
+from cellwright.sandbox.policy import Mode, Policy
 from cellwright.sandbox.storage import prepare_storage
-from cellwright.sandbox.tiers import LOSSES, NO_DOOR, SOFT_CPUS
+from cellwright.sandbox.tiers import LOSSES, NO_DOOR, SOFT_CPUS, Finding
 
 __all__ = ["Host"]
 
@@ -224,18 +224,13 @@ class Host:
         with anyio.CancelScope(shield=True):
             await self._tasks.start(self._run_kernel, runner)
         finding = await self._launchers.finding(options) if options.policy is not None else None
-        losses = finding.losses if finding is not None else LOSSES["none"]
-        if finding is not None and options.opening is not None and kernel.door is None:
-            losses = (*losses, NO_DOOR)
-        if finding is not None and options.policy is not None and options.policy.cpus is not None:
-            losses = losses if finding.shares_processors else (*losses, SOFT_CPUS)
         return protocol.KernelReady(
             pid=kernel.process.pid,
             started_by=kernel.started_by,
             interpreter=str(interpreter.python) if interpreter is not None else None,
             language=kernel.info.get("language_info", {}),
             tier=finding.tier if finding is not None else "none",
-            losses=losses,
+            losses=_losses(finding, options, request.policy, kernel),
             mode=_mode(request, launch.place),
             cwd=str(launch.cwd),
             python_version=interpreter.version if interpreter is not None else "",
@@ -340,6 +335,25 @@ class Host:
             async with anyio.create_task_group() as stopping:
                 for runner in list(self._runners.values()):
                     stopping.start_soon(runner.stop)
+
+
+def _losses(
+    finding: Finding | None, options: protocol.HostOptions, narrowed: Policy | None, kernel: Kernel
+) -> tuple[str, ...]:
+    """What a session does without, beyond its tier's."""
+    if finding is None:
+        return LOSSES["none"]
+    losses = finding.losses
+    policy = narrowed or options.policy
+    if (
+        options.opening is not None
+        and kernel.door is None
+        and (narrowed is None or narrowed.network != "off")
+    ):
+        losses = (*losses, NO_DOOR)
+    if policy is not None and policy.cpus is not None and not finding.shares_processors:
+        losses = (*losses, SOFT_CPUS)
+    return losses
 
 
 def _mode(request: protocol.StartKernel, place: Place | None) -> Mode:

@@ -8,7 +8,6 @@ its own descriptor, and every size is bounded. Blocking, like all file work: cal
 from __future__ import annotations
 
 import contextlib
-import errno
 import os
 import secrets
 import stat
@@ -18,11 +17,12 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from cellwright.errors import FileFailed, FileRefused, FileTooLarge, NoSuchFile, SandboxError
+from cellwright.errors import FileFailed, FileRefused, NoSuchFile
 from cellwright.sandbox import listing
 from cellwright.sandbox.beneath import components, open_beneath
 from cellwright.sandbox.clearing import clear_directory
 from cellwright.sandbox.listing import Changes, Entry, Listing, Snapshot
+from cellwright.sandbox.refusals import LINK_HINT, failure, told, too_large
 
 __all__ = ["Changes", "Entry", "Listing", "Part", "Snapshot", "Workdir"]
 
@@ -36,22 +36,6 @@ _READ = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY
 _PARENT = os.O_PATH | os.O_DIRECTORY
 _DELETED = " (deleted)"
 _FORBIDDEN_MODE_BITS = stat.S_ISUID | stat.S_ISGID | stat.S_ISVTX
-
-_LINK_HINT = (
-    "Only what lies in the working directory itself can be used: copy the file there under its own name"
-)
-_NEXT_STEPS = {
-    errno.ENOSPC: "The working directory is full: delete files there, or raise its quota",
-    errno.EDQUOT: "The working directory is full: delete files there, or raise its quota",
-    errno.EROFS: "The file system is read-only: write somewhere else",
-    errno.EACCES: "Change the permissions of the file and of its directory",
-    errno.EPERM: "Change the permissions of the file and of its directory",
-    errno.ENAMETOOLONG: "Use a shorter name",
-    errno.EAGAIN: "Another program holds the file: close it there, then try again",
-    errno.EISDIR: "Name a file inside it",
-    errno.ENOTDIR: "A part of the path is a file: name something else",
-    errno.ENOTEMPTY: "Remove what it holds first",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +67,7 @@ class Workdir:
         try:
             descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
         except OSError as error:
-            raise _failure("open", str(path), error) from error
+            raise failure("open", str(path), error) from error
         return cls(descriptor, max_bytes=max_bytes, cross_mounts=cross_mounts)
 
     def close(self) -> None:
@@ -105,10 +89,10 @@ class Workdir:
         limit = self._limit(max_bytes)
         with self._plain_file(path) as (descriptor, size):
             if size > limit:
-                raise _too_large(path, size, limit)
+                raise too_large(path, size, limit)
             data = _read_up_to(descriptor, limit + 1)
         if len(data) > limit:
-            raise _too_large(path, len(data), limit)
+            raise too_large(path, len(data), limit)
         return data
 
     def read_part(self, path: str, *, offset: int = 0, max_bytes: int | None = None) -> Part:
@@ -120,10 +104,10 @@ class Workdir:
     def write(self, path: str, data: bytes, *, parents: bool = False) -> Entry:
         """Put a file of this content in place of whatever has the name, link or not, all at once."""
         if len(data) > self._max_bytes:
-            raise _too_large(path, len(data), self._max_bytes)
+            raise too_large(path, len(data), self._max_bytes)
         with (
             self._parent(path, create=parents) as (parent, name),
-            _told("write", path),
+            told("write", path),
             _temporary(parent, like=name) as (temporary, descriptor),
         ):
             _write_all(descriptor, data)
@@ -139,7 +123,7 @@ class Workdir:
         with (
             source._plain_file(path) as (read_from, size),  # of the same class
             self._parent(path, create=True) as (parent, name),
-            _told("write", path),
+            told("write", path),
             _temporary(parent, like=name) as (temporary, descriptor),
         ):
             if _copy_up_to(read_from, descriptor, size + 1) != size:
@@ -154,7 +138,7 @@ class Workdir:
     def make_directory(self, path: str) -> None:
         """Make a directory, with those above it; one that is there stays."""
         names = self._names(path)
-        with _told("make", path):
+        with told("make", path):
             self._make_directories(names)
 
     def is_opaque(self, path: str) -> bool:
@@ -176,7 +160,7 @@ class Workdir:
     def list(self, path: str = "", max_entries: int = DEFAULT_MAX_ENTRIES) -> Listing:
         """The names in a directory, each as what it is itself."""
         names = self._names(path)
-        with _told("list", path or "the working directory"):
+        with told("list", path or "the working directory"):
             return listing.list_directory(
                 self._root, names, max_entries=max_entries, cross_mounts=self._cross_mounts
             )
@@ -189,7 +173,7 @@ class Workdir:
         except (FileNotFoundError, NoSuchFile):
             return None
         except OSError as error:
-            raise _failure("look at", path, error) from error
+            raise failure("look at", path, error) from error
 
     def exists(self, path: str) -> bool:
         """Whether anything has this name, be it a link that leads nowhere."""
@@ -197,7 +181,7 @@ class Workdir:
 
     def remove(self, path: str) -> None:
         """Delete a file, a link itself, or an empty directory."""
-        with self._parent(path) as (parent, name), _told("remove", path):
+        with self._parent(path) as (parent, name), told("remove", path):
             try:
                 os.unlink(name, dir_fd=parent)
             except IsADirectoryError:
@@ -229,15 +213,15 @@ class Workdir:
     def copy_out(self, path: str, destination: Path, max_bytes: int | None = None) -> int:
         """Copy a plain file to a path outside, in whose directory only we write, and tell its size."""
         limit = self._limit(max_bytes)
-        with self._plain_file(path) as (source, size), _told("copy to", str(destination)):
+        with self._plain_file(path) as (source, size), told("copy to", str(destination)):
             if size > limit:
-                raise _too_large(path, size, limit)
+                raise too_large(path, size, limit)
             parent = os.open(destination.parent, _PARENT | os.O_CLOEXEC)
             try:
                 with _temporary(parent, like=destination.name) as (temporary, target):
                     copied = _copy_up_to(source, target, limit + 1)
                     if copied > limit:
-                        raise _too_large(path, copied, limit)
+                        raise too_large(path, copied, limit)
                     os.fsync(target)
                     os.rename(temporary, destination.name, src_dir_fd=parent, dst_dir_fd=parent)
             finally:
@@ -260,7 +244,7 @@ class Workdir:
     def _plain_file(self, path: str) -> Iterator[tuple[int, int]]:
         """A regular file that has this one name only, open for reading, and its size."""
         names = self._names(path)
-        with _told("read", path):
+        with told("read", path):
             descriptor = open_beneath(self._root, names, _READ, cross_mounts=self._cross_mounts)
             try:
                 status = os.fstat(descriptor)
@@ -276,7 +260,7 @@ class Workdir:
         names = self._names(path)
         if not names:
             raise FileRefused("The working directory itself is no file", hint="Name something inside it")
-        with _told("reach", path):
+        with told("reach", path):
             if create:
                 self._make_directories(names[:-1])
             parent = open_beneath(self._root, names[:-1], _PARENT, cross_mounts=self._cross_mounts)
@@ -343,7 +327,7 @@ def _check_plain(path: str, status: os.stat_result) -> None:
         raise FileRefused(f"{path} is {what}, not a file", hint="Name a plain file")
     if status.st_nlink != 1:
         # The other name may be anywhere on the file system, and the content somebody else's.
-        raise FileRefused(f"{path} has {status.st_nlink} hard links", hint=_LINK_HINT)
+        raise FileRefused(f"{path} has {status.st_nlink} hard links", hint=LINK_HINT)
 
 
 def _check_still_named(path: str, descriptor: int, name: str) -> None:
@@ -377,32 +361,3 @@ def _write_all(descriptor: int, data: bytes) -> None:
     rest = memoryview(data)
     while rest:
         rest = rest[os.write(descriptor, rest) :]
-
-
-@contextlib.contextmanager
-def _told(action: str, path: str) -> Iterator[None]:
-    try:
-        yield
-    except OSError as error:
-        raise _failure(action, path, error) from error
-
-
-def _failure(action: str, path: str, error: OSError) -> SandboxError:
-    match error.errno:
-        case errno.ENOENT:
-            return NoSuchFile(f"Cannot {action} {path}: there is none", hint="List the working directory")
-        case errno.ELOOP:
-            return FileRefused(f"Cannot {action} {path}: a symbolic link stands in the way", hint=_LINK_HINT)
-        case errno.EXDEV:
-            return FileRefused(f"Cannot {action} {path}: it lies on another mount", hint=_LINK_HINT)
-        case errno.ENXIO:
-            return FileRefused(f"{path} is a pipe, socket or device, not a file", hint="Name a plain file")
-    step = _NEXT_STEPS.get(error.errno or 0, "Check the working directory, then try again")
-    return FileFailed(f"Cannot {action} {path}: {error.strerror or error}", hint=step)
-
-
-def _too_large(path: str, size: int, limit: int) -> FileTooLarge:
-    return FileTooLarge(
-        f"{path} has at least {size:,} bytes, and {limit:,} may be handled at once",
-        hint="Read it in parts, or write less into it",
-    )
