@@ -148,7 +148,8 @@ class _Pass:
     def _take(self, names: Names, status: os.stat_result) -> bool:
         """Copy what is not known to be the same; false where that could not be done."""
         stamp, is_directory = _stamp(status), stat.S_ISDIR(status.st_mode)
-        same = self._before.get(names) == stamp and names not in self._mirror.unsure
+        looks_same = self._before.get(names) == stamp
+        same = looks_same and (names not in self._mirror.unsure or self._is_copied(names))
         if not same and not is_directory and self._mirror.spares(names):
             return False
         if not same or is_directory:
@@ -160,7 +161,7 @@ class _Pass:
                 if error.errno != errno.ENOENT:
                     self._keep(names)
                 return False
-            if not is_directory or names not in self._before:
+            if not same and (not is_directory or names not in self._before):
                 self._done.changed.add(names)
         if status.st_nlink > 1 and stat.S_ISREG(status.st_mode):
             self._first_of.setdefault(status.st_ino, names)
@@ -168,6 +169,17 @@ class _Pass:
             self._unsure.add(names)
         self._now[names] = stamp
         return True
+
+    def _is_copied(self, names: Names) -> bool:
+        """Whether a file's copy has its content: one that is right is not replaced, so that nobody takes it for new."""
+        try:
+            source = open_beneath(self._mirror.source, names, _READ)
+            with _closing(source):
+                target = open_beneath(self._mirror.target, names, _READ)
+                with _closing(target):
+                    return _have_same_content(source, target)
+        except OSError:
+            return False
 
     def _copy_over(self, names: Names, status: os.stat_result) -> bool:
         """Copy, in place of something of another kind too, unless the target has a right to it."""
@@ -287,6 +299,19 @@ def _opened(root: int, names: Names) -> Iterator[int]:
     descriptor = open_beneath(root, names, _DIRECTORY)
     with _closing(descriptor):
         yield descriptor
+
+
+def _have_same_content(one: int, other: int) -> bool:
+    statuses = [os.fstat(descriptor) for descriptor in (one, other)]
+    looks = [
+        (stat.S_IFMT(status.st_mode), stat.S_IMODE(status.st_mode), status.st_size) for status in statuses
+    ]
+    if looks[0] != looks[1] or not stat.S_ISREG(statuses[0].st_mode):
+        return False
+    while data := os.read(one, _CHUNK):
+        if os.read(other, len(data)) != data:
+            return False
+    return True
 
 
 def _copy_data(source: int, target: int, size: int, room: int) -> int:
