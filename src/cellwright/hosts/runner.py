@@ -11,13 +11,13 @@ import contextlib
 import json
 import time
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from typing import Any, assert_never
 
 import anyio
 import anyio.abc
 
-from cellwright.errors import KernelBusy, KernelGone
+from cellwright.errors import HostError, KernelBusy, KernelGone
 from cellwright.hosts import jobs
 from cellwright.hosts.budget import OutputBudget
 from cellwright.hosts.protocol import (
@@ -107,8 +107,8 @@ class KernelRunner:
             self.kernel.door.told = lambda entry: self._report(self.kernel_id, NetworkUsed(entry))
         async with anyio.create_task_group() as tasks:
             self._tasks = tasks
-            if self._layered is not None:
-                tasks.start_soon(self._exchange_files, self._layered)
+            if self._line is not None and self._line.layer is not None:
+                tasks.start_soon(self._exchange_files, self._line)
             task_status.started()
             end = await self.kernel.wait()
             self._close(end)
@@ -148,21 +148,25 @@ class KernelRunner:
 
     def _act(self, effect: jobs.Effect) -> None:
         match effect:
-            case jobs.SendExecute(job) if self._shared is not None and self._tasks is not None:
-                self._tasks.start_soon(self._bring_in_then_send, self._shared, job)
+            case jobs.SendExecute(job) if self._line is not None and not self._line.is_shown:
+                self._in_background(self._bring_in_then_send, self._line, job)
             case jobs.SendExecute(job):
                 self._send(job)
             case jobs.StartTimer(timer, execution_id, seconds):
                 self._start_timer(timer, execution_id, seconds)
             case jobs.SendInterrupt():
-                if self._tasks is not None:
-                    self._tasks.start_soon(self._interrupt)
+                self._in_background(self._interrupt)
             case jobs.Kill(reason):
                 self.kernel.process.kill_tree(reason)
             case jobs.End():
                 self._end(effect)
             case _:
                 assert_never(effect)
+
+    def _in_background(self, work: Callable[..., Coroutine[Any, Any, None]], *arguments: Any) -> None:
+        if self._tasks is None:
+            raise HostError(f"Kernel {self.kernel_id} is given work before it is looked after")
+        self._tasks.start_soon(work, *arguments)
 
     def _send(self, job: Run) -> None:
         options = self._options()
@@ -236,24 +240,17 @@ class KernelRunner:
                 self._report(self.kernel_id, Output(message.parent_id, message.kind, message.content))
 
     def _went_idle(self, execution_id: str) -> None:
-        if self._layered is None or self._tasks is None:
+        if self._line is None or self._line.is_saved:
             self.happened(jobs.WentIdle(execution_id))
         else:
-            self._tasks.start_soon(self._save_then_idle, self._layered, execution_id)
+            self._in_background(self._save_then_idle, self._line, execution_id)
 
     # Files -------------------------------------------------------------------------------------------------------
 
     @property
-    def _layered(self) -> BoxLine | None:
-        """The way to its files, where they are in memory."""
-        line = self.kernel.line
-        return line if line is not None and line.layer is not None else None
-
-    @property
-    def _shared(self) -> BoxLine | None:
-        """The way to its files, where others may put some beside them."""
-        line = self._layered
-        return line if line is not None and line.layer is not None and line.layer.shared else None
+    def _line(self) -> BoxLine | None:
+        """The way to its files, where they may be in memory."""
+        return self.kernel.line
 
     async def _bring_in_then_send(self, line: BoxLine, job: Run) -> None:
         """Let a cell find what was put there before it was asked for."""

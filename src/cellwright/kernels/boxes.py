@@ -207,6 +207,16 @@ class BoxLine:
                     self.layer.close()
                     self.layer = None
 
+    @property
+    def is_saved(self) -> bool:
+        """Whether there is surely nothing to save."""
+        return self.layer is None or (not self._saving.locked() and self.layer.is_saved())
+
+    @property
+    def is_shown(self) -> bool:
+        """Whether there is surely nothing to bring in."""
+        return self.layer is None or (not self._saving.locked() and self.layer.is_shown())
+
     async def save(self) -> None:
         """Save what the session wrote, as far as it is in memory."""
         async with self._saving:

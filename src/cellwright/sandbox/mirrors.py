@@ -33,6 +33,7 @@ _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NONBLOCK
 # What an overlay notes on a directory that hides the one below it, for root and for others.
 _OPAQUE = ("trusted.overlay.opaque", "user.overlay.opaque")
 _CHUNK = 16 << 20
+_QUICKLY_SEEN = 100
 _OTHER_KIND = frozenset({errno.EISDIR, errno.ENOTDIR, errno.ELOOP, errno.EEXIST, errno.ENOTEMPTY})
 _GONE = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ELOOP})
 
@@ -72,6 +73,25 @@ class Mirror:
     def update(self) -> Update:
         """Bring the target up to date."""
         return _Pass(self).run()
+
+    def is_current(self) -> bool:
+        """Whether there is nothing to copy; quick, and false too where looking would take long."""
+        if self.unsure or len(self.known) > _QUICKLY_SEEN:
+            return False
+        seen = 0
+        ahead: list[Names] = [()]
+        while ahead:
+            names = ahead.pop()
+            try:
+                for inside, status in _entries(self.source, names):
+                    if self.known.get(inside) != _stamp(status):
+                        return False
+                    seen += 1
+                    if stat.S_ISDIR(status.st_mode):
+                        ahead.append(inside)
+            except OSError:
+                return False
+        return seen == len(self.known)
 
     def trust(self, names: Iterable[Names]) -> None:
         """Take the target to be what the source is now at these names."""
@@ -128,15 +148,10 @@ class _Pass:
 
     def _entries(self, names: Names) -> Iterator[tuple[Names, os.stat_result]]:
         try:
-            descriptor = open_beneath(self._mirror.source, names, _DIRECTORY)
+            yield from _entries(self._mirror.source, names)
         except OSError:
             # Gone since its name was read, or closed to us: what we have of it is kept for the time being.
             self._keep(names)
-            return
-        with _closing(descriptor), os.scandir(descriptor) as found:
-            for entry in found:
-                with contextlib.suppress(OSError):
-                    yield (*names, entry.name), entry.stat(follow_symlinks=False)
 
     def _keep(self, names: Names) -> None:
         """Leave what was copied from there before as it is."""
@@ -270,6 +285,19 @@ class _Pass:
                 with contextlib.suppress(FileNotFoundError):
                     os.unlink(temporary, dir_fd=parent)
                 raise
+
+
+def _entries(root: int, names: Names) -> Iterator[tuple[Names, os.stat_result]]:
+    """What lies in one directory.
+
+    Raises:
+        OSError: it is not there, or closed to us.
+    """
+    descriptor = open_beneath(root, names, _DIRECTORY)
+    with _closing(descriptor), os.scandir(descriptor) as found:
+        for entry in found:
+            with contextlib.suppress(OSError):
+                yield (*names, entry.name), entry.stat(follow_symlinks=False)
 
 
 def _remove_entry(parent: int, name: str) -> None:

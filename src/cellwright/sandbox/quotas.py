@@ -64,6 +64,14 @@ class MemoryLayer:
         # What code changed and nobody has saved yet is not replaced by what somebody else changed.
         self._inward.spared = self._outward.differs
 
+    def is_shown(self) -> bool:
+        """Whether there is nothing to bring in. Quick: need not be called from a worker thread."""
+        return not self.shared or self._inward.is_current()
+
+    def is_saved(self) -> bool:
+        """Whether there is nothing to save. Quick, too."""
+        return self._outward.is_current()
+
     def bring_in(self) -> None:
         """Take over what others changed in the directory on disk, where it is shared."""
         if self.shared:
