@@ -2,7 +2,8 @@
 
 The engine lives in this process. Its memory is the peak resident size while the cell runs, over what it was before;
 a ticker in its event loop records the longest time in which the loop did nothing for anybody else. The host is asked
-for its status all the while: the slowest answer bounds how long its loop stalled. Bytes are told exactly when those
+for its status all the while: the slowest answer bounds how long its loop stalled. A process that only ticks beside them
+tells how much of a stall is the machine's: it waits for a processor, and for nothing else. Bytes are told exactly when those
 kept in the outputs and those said to be dropped add up to those printed.
 """
 
@@ -10,9 +11,11 @@ from __future__ import annotations
 
 import os
 import re
+import subprocess
+import sys
 import time
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -31,12 +34,23 @@ BLOCK_BYTES = MB
 MARKER = re.compile(r"\n\[cellwright: ([\d,]+) bytes in [\d,]+ writes dropped here; [^\]]+\]\n")
 
 
+ONLY_TICKS = """
+import select, sys, time
+tick, longest, last = float(sys.argv[1]), 0.0, time.perf_counter()
+while not select.select([sys.stdin], [], [], tick)[0]:
+    now = time.perf_counter()
+    longest, last = max(longest, now - last - tick), now
+print(longest)
+"""
+
+
 @dataclass(slots=True)
 class Watch:
     """The worst that was seen while a cell ran."""
 
     stall_s: float = 0.0
     answer_s: float = 0.0
+    machine_s: float = 0.0
 
 
 async def measure(bench: Bench) -> None:
@@ -76,6 +90,7 @@ async def _measure_print(
         passed=watch.stall_s <= MAX_STALL_S,
     )
     bench.inform(f"{what}: host's slowest answer", milliseconds(watch.answer_s))
+    bench.inform(f"{what}: longest stall of a process that only ticks", milliseconds(watch.machine_s))
     _check_told(bench, what, execution, size)
 
 
@@ -100,11 +115,26 @@ async def _print(session: Session, size: int, piece: int) -> Execution:
 @asynccontextmanager
 async def _watched(connection: HostConnection) -> AsyncIterator[Watch]:
     watch = Watch()
-    async with anyio.create_task_group() as tasks:
-        tasks.start_soon(_tick, watch)
-        tasks.start_soon(_ask, watch, connection)
-        yield watch
-        tasks.cancel_scope.cancel()
+    with _ticking() as machine:
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(_tick, watch)
+            tasks.start_soon(_ask, watch, connection)
+            yield watch
+            tasks.cancel_scope.cancel()
+    watch.machine_s = machine[0]
+
+
+@contextmanager
+def _ticking() -> Iterator[list[float]]:
+    """A process that does nothing but tick: what it waits, it waits for a processor. Its longest stall, afterwards."""
+    longest: list[float] = []
+    command = [sys.executable, "-S", "-c", ONLY_TICKS, str(TICK_S)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        try:
+            yield longest
+        finally:
+            told, _ = process.communicate()
+    longest.append(float(told))
 
 
 async def _tick(watch: Watch) -> None:
