@@ -115,7 +115,7 @@ class CappedOutStream(OutStream):
         if not self._gate.in_owner:
             self._write_from_child(string)
             return len(string)
-        if self._fid is not None and fcntl.ioctl(self._fid, termios.FIONREAD, NO_BYTES) != NO_BYTES:
+        if self._fid is not None and self._raw_waits(self._fid):
             self.drain_raw()
         parent = self.parent_header
         with self._gate.lock:
@@ -155,6 +155,13 @@ class CappedOutStream(OutStream):
                 if not data:
                     return
                 self._admit(self._decoder.decode(data))
+
+    def _raw_waits(self, fd: int) -> bool:
+        """Whether something that was written to the descriptor is yet to be taken in.
+
+        In this order: what is no longer in the pipe was read by whoever has the lock, until it is taken in.
+        """
+        return fcntl.ioctl(fd, termios.FIONREAD, NO_BYTES) != NO_BYTES or self._raw_lock.locked()
 
     def _setup_stream_redirects(self, name: str) -> None:
         super()._setup_stream_redirects(name)

@@ -88,6 +88,25 @@ for i in range(500):
     assert (await run_cell(kernel, code)).text() == expected
 
 
+async def test_a_print_waits_for_a_raw_write_that_was_read_and_not_yet_taken_in(
+    kernel: Any, run_cell: Any
+) -> None:
+    code = """
+import os, sys, threading, time
+read, admit = threading.Event(), sys.stdout._admit
+def slowly(text):
+    read.set()
+    time.sleep(0.1)  # long enough for a print that does not wait
+    admit(text)
+sys.stdout._admit = slowly
+os.write(1, b"raw\\n")
+read.wait()
+print("printed")
+del sys.stdout._admit
+"""
+    assert (await run_cell(kernel, code)).text() == "raw\nprinted\n"
+
+
 async def test_a_character_written_in_pieces_arrives_whole(kernel: Any, run_cell: Any) -> None:
     code = "import os, sys\nfor byte in 'ü🐍'.encode(): os.write(1, bytes([byte])); sys.stdout.flush()"
     assert (await run_cell(kernel, code)).text() == "ü🐍"
