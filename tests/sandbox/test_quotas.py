@@ -160,3 +160,14 @@ async def test_files_are_exchanged_while_a_cell_runs(engine: Engine) -> None:
             await anyio.lowlevel.checkpoint()
         (session.cwd / "gate").touch()
         assert (await execution.wait()).state == "ok"
+
+
+async def test_a_file_with_a_name_elsewhere_is_not_brought_in(engine: Engine, tmp_path: Path) -> None:
+    secret = tmp_path / "secret"
+    secret.write_text("secret")
+    session = await engine.create("linked", mode="private")
+    (session.cwd / "given").write_text("given")
+    (session.cwd / "linked").hardlink_to(secret)
+    assert (await run(session, "import os; print(os.listdir())")).text == "['given']\n"
+    with pytest.raises(KernelStartError, match="cannot be read"):
+        await session.restart()

@@ -20,6 +20,7 @@ ROUNDS = 150
 # Each turn a name is a file, then a link to the secret (or to the directory that holds it), then a file again.
 SWAP_FILE = """
 import os, threading
+open('steady', 'w').write('harmless')
 open('plain', 'w').write('harmless'); os.symlink({secret!r}, 'bad')
 def swap():
     while True:
@@ -29,6 +30,7 @@ threading.Thread(target=swap, daemon=True).start()
 """
 SWAP_DIRECTORY = """
 import os, threading
+open('steady', 'w').write('harmless')
 os.makedirs('plain'); open('plain/secret', 'w').write('harmless'); os.symlink({folder!r}, 'bad')
 def swap():
     while True:
@@ -104,6 +106,8 @@ async def _look(session: Session) -> list[str]:
     directory = (await session.files()).directory
     folder = session.path.parent.name
     for _ in range(ROUNDS):
+        # What code writes in memory is saved at the end of each cell, while its thread goes on swapping.
+        await (await session.execute_code("pass")).wait()
         seen.append(str(await session.files()))
         if session.mode == "overlay":
             try:

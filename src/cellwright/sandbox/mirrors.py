@@ -12,6 +12,7 @@ import os
 import secrets
 import stat
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import TypeAlias
@@ -60,6 +61,8 @@ class Mirror:
     """The most bytes that one ``update`` copies."""
     owner: tuple[int, int] | None = None
     """Whom copies are to belong to, where that is not whoever copies."""
+    wary: bool = False
+    """Whether a file is passed over that has a name outside the source: it may be somebody else's."""
     spared: Callable[[Names], bool] | None = None
     """Which names of the target are not to be touched, where the target has a right to differ."""
     known: dict[Names, Stamp] = field(default_factory=dict)
@@ -97,11 +100,10 @@ class Mirror:
         """Take the target to be what the source is now at these names."""
         for name in names:
             stamp = self._look(name)
-            if stamp is None:
-                self.known.pop(name, None)
-            else:
+            self.known.pop(name, None)
+            self.unsure.discard(name)
+            if stamp is not None:
                 self.known[name] = stamp
-                self.unsure.discard(name)
 
     def differs(self, names: Names) -> bool:
         """Whether the source changed at this name since it was last copied."""
@@ -126,6 +128,7 @@ class _Pass:
         self._room = mirror.room
         self._done = Update()
         self._first_of: dict[int, Names] = {}
+        self._names_of: Counter[int] = _count_names(mirror.source) if mirror.wary else Counter()
         # A copy of what changed since then is not trusted to be the last.
         self._settled_ns = time.time_ns() - _TICKS_NS
 
@@ -246,6 +249,8 @@ class _Pass:
             status = os.fstat(source)
             if not stat.S_ISREG(status.st_mode):
                 raise FileNotFoundError(errno.ENOENT, "it was replaced meanwhile")
+            if self._mirror.wary and status.st_nlink > max(1, self._names_of[status.st_ino]):
+                raise PermissionError(errno.EPERM, "it has a name elsewhere")
             with self._replacing(names) as (parent, temporary):
                 flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
                 target = os.open(temporary, flags, 0o600, dir_fd=parent)
@@ -298,6 +303,20 @@ def _entries(root: int, names: Names) -> Iterator[tuple[Names, os.stat_result]]:
         for entry in found:
             with contextlib.suppress(OSError):
                 yield (*names, entry.name), entry.stat(follow_symlinks=False)
+
+
+def _count_names(root: int) -> Counter[int]:
+    """How many names each file with several has beneath a directory."""
+    found: Counter[int] = Counter()
+    ahead: list[Names] = [()]
+    while ahead:
+        with contextlib.suppress(OSError):
+            for names, status in _entries(root, ahead.pop()):
+                if stat.S_ISDIR(status.st_mode) and len(names) <= _MAX_DEPTH:
+                    ahead.append(names)
+                elif stat.S_ISREG(status.st_mode) and status.st_nlink > 1:
+                    found[status.st_ino] += 1
+    return found
 
 
 def _remove_entry(parent: int, name: str) -> None:
@@ -368,10 +387,9 @@ def _copy_data(source: int, target: int, size: int, room: int) -> int:
 
 def _copy_opaque(source: int, target: int) -> None:
     for name in _OPAQUE:
-        try:
-            value: bytes | None = os.getxattr(source, name)
-        except OSError:
-            value = None
+        value: bytes | None = None
+        with contextlib.suppress(OSError):
+            value = os.getxattr(source, name)
         try:
             if value is not None:
                 os.setxattr(target, name, value)

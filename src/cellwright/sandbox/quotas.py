@@ -46,7 +46,7 @@ class MemoryLayer:
         owner = (status.st_uid, status.st_gid) if os.getuid() == 0 else None
         # One pass may copy a file that is deleted meanwhile, and another in its place.
         self._outward = Mirror(self._memory, self._disk, room=2 * size)
-        self._inward = Mirror(self._disk, self._memory, room=size, owner=owner)
+        self._inward = Mirror(self._disk, self._memory, room=size, owner=owner, wary=True)
 
     def fill(self) -> None:
         """Bring in what was saved.
