@@ -41,6 +41,9 @@ listener = socket.socket(socket.AF_UNIX); listener.bind('own.sock'); listener.li
 os.chmod('a/b', 0)
 """
 
+# So often the same, one look after another, is settled.
+STEADY_LOOKS = 20
+
 
 @pytest.fixture(scope="module", params=[True, False], ids=["namespaces", "none"])
 async def engine(
@@ -185,9 +188,20 @@ async def _settled(engine: Engine) -> dict[str, object]:
     """What there is of processes, descriptors, mounts and files, once the pool of standby kernels is full again."""
     host = _host(engine)
     standby = engine.settings.standby_kernels if engine.settings.sandbox_namespaces else 0
+    seen, same = None, 0
     with anyio.fail_after(30):
-        while len(_kernels(host)) != standby:
+        # A kernel that stands by has a monitor and a reaper beside it, and takes a moment until it is ready.
+        while same < STEADY_LOOKS:
             await anyio.lowlevel.checkpoint()
+            with suppress(psutil.Error, FileNotFoundError):
+                now = _look_at(engine, host)
+                full = len(_below_fork_servers(host)) == 3 * standby
+                seen, same = now, same + 1 if full and now == seen else 0
+    assert seen is not None
+    return seen
+
+
+def _look_at(engine: Engine, host: psutil.Process) -> dict[str, object]:
     runtime = next(
         Path(c.laddr).parent for c in host.net_connections("unix") if str(c.laddr).endswith("host.sock")
     )
@@ -215,14 +229,8 @@ async def _settled(engine: Engine) -> dict[str, object]:
     }
 
 
-def _kernels(host: psutil.Process) -> list[psutil.Process]:
-    """What lives at the ends of the tree, below the fork servers."""
-    found = []
-    for process in host.children(recursive=True):
-        with suppress(psutil.Error):
-            if process.ppid() != host.pid and not process.children():
-                found.append(process)
-    return found
+def _below_fork_servers(host: psutil.Process) -> list[psutil.Process]:
+    return [process for process in host.children(recursive=True) if process.ppid() != host.pid]
 
 
 def _descriptors(pid: int) -> Counter[str]:
