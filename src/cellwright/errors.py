@@ -107,6 +107,16 @@ class KernelStartError(KernelError):
     code = "kernel_start"
 
 
+class CheckpointRefused(KernelError):
+    """The message is the reason, in words that fit behind "no checkpoint: "."""
+
+    code = "checkpoint_refused"
+
+
+class UnknownCheckpoint(KernelError):
+    code = "unknown_checkpoint"
+
+
 class KernelGone(KernelError):
     code = "kernel_gone"
 

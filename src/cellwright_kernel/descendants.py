@@ -10,6 +10,7 @@ import contextlib
 import ctypes
 import os
 import signal
+from collections.abc import Callable, Collection
 
 __all__ = ["become_subreaper", "children_of", "kill_tree", "threads_of", "threads_of_user", "tree_of"]
 
@@ -54,22 +55,22 @@ def threads_of_user(uid: int) -> int:
     return found
 
 
-def tree_of(pid: int) -> list[int]:
-    """The process and everything below it, parents before children."""
+def tree_of(pid: int, but: Collection[int] = ()) -> list[int]:
+    """The process and everything below it, parents before children, without the trees of those left out."""
     found = [pid]
     for parent in found:  # grows while it is walked
-        found.extend(children_of(parent))
+        found.extend(child for child in children_of(parent) if child not in but)
     return found
 
 
-def kill_tree(pid: int) -> None:
-    """End the process and everything below it.
+def kill_tree(pid: int, but: Collection[int] = (), spared: Callable[[int], bool] = lambda _: False) -> None:
+    """End the process and everything below it, without the trees of those left out, and without those spared alone.
 
     All are stopped before any is killed: a stopped process neither forks nor reaps, so the list is complete and
     no number on it can meanwhile belong to somebody else.
     """
     stopped: set[int] = set()
-    while fresh := [member for member in tree_of(pid) if member not in stopped]:
+    while fresh := [member for member in tree_of(pid, but) if member not in stopped and not spared(member)]:
         for member in fresh:
             _send(member, signal.SIGSTOP)
         stopped.update(fresh)

@@ -2,7 +2,7 @@
 
 It answers packets on an inherited SOCK_SEQPACKET socket, one JSON object each::
 
-    host → {"op": "fork", "id": 7, "connection_file": …, "max_bytes": …, "max_messages": …} + 3 descriptors
+    host → {"op": "fork", "id": 7, "connection_file": …, "max_bytes": …, "max_messages": …} + 4 descriptors
            with "plan": …, "directory": … the child is confined (see lockdown), and there is one more
            with "group": true it first enters its group, and there is one more; "processors": […] are all it runs on
     ←      {"op": "ready", "failures": {"module": "why it was not preloaded"}, "paths": ["what to keep readable"],
@@ -11,8 +11,8 @@ It answers packets on an inherited SOCK_SEQPACKET socket, one JSON object each::
     ←      {"op": "refused", "id": 7, "reason": …}
     ←      {"op": "exited", "pid": 4711, "status": -9}
 
-The descriptors are the kernel's stderr, the write end of its ready pipe, the read end of its lifeline, and where it
-is confined a socket over which the host says what else it may see; last, the entrance of its group.
+The descriptors are the kernel's stderr, the write end of its ready pipe, the read end of its lifeline, the line over
+which it is asked for checkpoints (see freezing), and where it is confined a socket over which the host says what else it may see; last, the entrance of its group.
 End of file on the channel means that the host is gone, and then everything forked here goes too.
 What a forked child does next is ``kernelapp``'s.
 """
@@ -38,7 +38,7 @@ from cellwright_kernel.preload import preload
 __all__ = ["ForkServer", "Job", "main"]
 
 PACKET_BYTES = 1 << 18
-FDS_PER_JOB = 3
+FDS_PER_JOB = 4
 
 
 @dataclass(frozen=True)
@@ -51,6 +51,7 @@ class Job:
     stderr_fd: int
     ready_fd: int
     lifeline_fd: int | None
+    line_fd: int
     profile: str
     plan: dict[str, Any] | None = None
     directory: str = ""
@@ -102,7 +103,7 @@ def _confined(job: Job) -> Job:
     if job.plan is None or job.lifeline_fd is None:
         return job
     lines = lockdown.Lifelines(job.control_fd, job.lifeline_fd)
-    lockdown.confine(job.plan, lines, [job.stderr_fd, job.ready_fd], job.directory)
+    lockdown.confine(job.plan, lines, [job.stderr_fd, job.ready_fd, job.line_fd], job.directory)
     # The monitor has the lifeline: the kernel's own code can neither close it nor be asked to mind it.
     return replace(job, lifeline_fd=None)
 
@@ -232,10 +233,11 @@ def _job_from(request: dict[str, Any], fds: list[int]) -> Job:
         stderr_fd=fds[0],
         ready_fd=fds[1],
         lifeline_fd=fds[2],
+        line_fd=fds[3],
         profile=str(request.get("profile") or f"{os.path.dirname(connection_file)}/profile"),  # noqa: PTH120
         plan=plan,
         directory=str(request.get("directory", "")),
-        control_fd=fds[3] if confined else -1,
+        control_fd=fds[4] if confined else -1,
         group_fd=fds[-1] if grouped else -1,
         processors=tuple(request.get("processors", ())),
     )

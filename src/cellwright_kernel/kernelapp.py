@@ -8,6 +8,8 @@ then ipykernel starts. User code runs only after the ready byte was written.
 
 from __future__ import annotations
 
+import asyncio
+import atexit
 import contextlib
 import faulthandler
 import os
@@ -19,6 +21,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import zmq
+from ipykernel.heartbeat import Heartbeat
 from ipykernel.ipkernel import IPythonKernel
 from ipykernel.kernelapp import IPKernelApp
 from ipykernel.zmqshell import ZMQInteractiveShell
@@ -29,6 +32,7 @@ from traitlets.config import Config
 from cellwright_kernel import descendants, inspection
 from cellwright_kernel.adoption import add_layers, adopt, reseed
 from cellwright_kernel.budget import Limits
+from cellwright_kernel.freezing import Freezer, NewKernel, Reborn, forgotten
 from cellwright_kernel.interrupts import INTERRUPTED, Interrupts
 from cellwright_kernel.outputs import CappedOutStream, CappedSession, OutputGate, PromptIOPubThread
 
@@ -38,6 +42,7 @@ if TYPE_CHECKING:
 __all__ = ["KernelApp", "build_app", "ipc_connection", "run_kernel"]
 
 READY = b"R"
+CHANNEL_PORTS = {"shell_port": 1, "iopub_port": 2, "stdin_port": 3, "control_port": 4, "hb_port": 5}
 
 
 def run_kernel(job: Job) -> None:
@@ -51,7 +56,17 @@ def run_kernel(job: Job) -> None:
     )
     app.initialize([])
     app.ready_fd, app.lifeline_fd = job.ready_fd, job.lifeline_fd
-    app.start()
+    app.line_fd = job.line_fd
+    while True:
+        try:
+            app.start()
+        except Reborn as reborn:
+            # A copy of the kernel begins here again: what called this before is the kernel's, not its.
+            kernel = reborn.kernel
+        else:
+            return
+        _set_apart(kernel.stderr_fd)
+        app = rebuild_app(app, kernel)
 
 
 def _set_apart(stderr_fd: int) -> None:
@@ -85,11 +100,38 @@ def build_app(connection_file: str, *, profile: str, max_bytes: int, max_message
     return app
 
 
+def rebuild_app(before: KernelApp, kernel: NewKernel) -> KernelApp:
+    """The application again, on new sockets, around the same shell with all that code has made of it."""
+    atexit.unregister(before.close)
+    forgotten.append(before)
+    zmq.Context._instance = None  # noqa: SLF001  # it is the origin's
+    asyncio.set_event_loop(asyncio.new_event_loop())
+    KernelApp.clear_instance()
+    Kernel.clear_instance()
+    app: KernelApp = KernelApp.instance(config=before.config)
+    app.gate = OutputGate(Limits(kernel.max_bytes, kernel.max_messages))
+    app.profile_dir = before.profile_dir
+    app.before, app.listeners = before, dict(zip(CHANNEL_PORTS, kernel.listeners, strict=True))
+    app.load_connection_info(connection_at(kernel.prefix, kernel.key))
+    app.ready_fd, app.line_fd = kernel.ready_fd, kernel.line_fd
+    app.reinitialize()
+    return app
+
+
+def connection_at(prefix: str, key: str) -> dict[str, Any]:
+    """A connection file's content for unix sockets at ``prefix-1`` to ``prefix-5``."""
+    return {
+        "transport": "ipc",
+        "ip": prefix,
+        "key": key,
+        "signature_scheme": "hmac-sha256",
+        **CHANNEL_PORTS,
+    }
+
+
 def ipc_connection(prefix: str) -> dict[str, Any]:
     """A connection file's content for unix sockets at ``prefix-1`` to ``prefix-5``; signed by a random key."""
-    ports = {"shell_port": 1, "iopub_port": 2, "stdin_port": 3, "control_port": 4, "hb_port": 5}
-    key = os.urandom(32).hex()
-    return {"transport": "ipc", "ip": prefix, "key": key, "signature_scheme": "hmac-sha256", **ports}
+    return connection_at(prefix, os.urandom(32).hex())
 
 
 class Forgetful(defaultdict[int, list[Any]]):
@@ -137,9 +179,20 @@ class Kernel(IPythonKernel):
 
     session = Instance(CappedSession)
     shell_class = Type(Shell)
-    msg_types = [*IPythonKernel.msg_types, "cellwright_adopt_request", "cellwright_inspect_request"]  # noqa: RUF012
+    msg_types = [  # noqa: RUF012
+        *IPythonKernel.msg_types,
+        "cellwright_adopt_request",
+        "cellwright_inspect_request",
+        "cellwright_freeze_request",
+    ]
     # On the control channel, which has a thread of its own: packages come also while a cell runs.
-    control_msg_types = [*IPythonKernel.control_msg_types, "cellwright_layers_request"]  # noqa: RUF012
+    control_msg_types = [  # noqa: RUF012
+        *IPythonKernel.control_msg_types,
+        "cellwright_layers_request",
+        "cellwright_bury_request",
+    ]
+    freezer: Freezer | None = None
+    _met = False
 
     # Our flush waits for the messages themselves: no sleep is needed to let them get ahead of the reply.
     _execute_sleep = 0
@@ -225,6 +278,27 @@ class Kernel(IPythonKernel):
         """Find the packages of more layers."""
         self._answer(stream, ident, parent, add_layers)
 
+    async def kernel_info_request(self, stream: Any, ident: Any, parent: dict[str, Any]) -> None:
+        """Tell what this kernel is; whoever asks first has connected, and nothing has run yet."""
+        if self.freezer is not None and not self._met:
+            self._met = True
+            self.freezer.note_own()
+        await super().kernel_info_request(stream, ident, parent)
+
+    async def cellwright_freeze_request(self, stream: Any, ident: Any, parent: dict[str, Any]) -> None:
+        """Take a checkpoint."""
+        self._answer(stream, ident, parent, self._required_freezer.freeze)
+
+    async def cellwright_bury_request(self, stream: Any, ident: Any, parent: dict[str, Any]) -> None:
+        """Take note that a checkpoint has ended."""
+        self._answer(stream, ident, parent, self._required_freezer.bury)
+
+    @property
+    def _required_freezer(self) -> Freezer:
+        if self.freezer is None:
+            raise RuntimeError("this kernel has no line for checkpoints")
+        return self.freezer
+
     def _answer(self, stream: Any, ident: Any, parent: dict[str, Any], work: Any) -> None:
         try:
             content = {"status": "ok", **work(**parent["content"])}
@@ -239,6 +313,16 @@ class Kernel(IPythonKernel):
         self.session.send(stream, kind, content, parent, ident=ident)
 
 
+class GivenHeartbeat(Heartbeat):
+    """Upstream's, on a socket that somebody else has bound."""
+
+    listener: int
+
+    def _bind_socket(self) -> None:
+        self.socket.setsockopt(zmq.USE_FD, self.listener)
+        super()._bind_socket()
+
+
 class KernelApp(IPKernelApp):
     """ipykernel's application on unix sockets, with nothing read from the user's configuration."""
 
@@ -246,6 +330,45 @@ class KernelApp(IPKernelApp):
     gate: OutputGate
     ready_fd: int | None = None
     lifeline_fd: int | None = None
+    line_fd: int | None = None
+    before: KernelApp | None = None
+    """The application of the kernel that this one is a copy of, if it is one."""
+    listeners: dict[str, int] = {}  # noqa: RUF012  # replaced, never changed
+    """Sockets that somebody else has bound, by the port's name."""
+
+    def reinitialize(self) -> None:
+        """As ``initialize``, but for what the shell has already."""
+        self.init_sockets()
+        self.init_heartbeat()
+        self.log_connection_info()
+        self.init_io()
+        self.init_signal()
+        self.init_kernel()
+        self.init_shell()
+        shell: Any = self.shell
+        shell.kernel = shell.parent = self.kernel
+
+    def _bind_socket(self, s: Any, port: int) -> int:
+        name = next((name for name, number in CHANNEL_PORTS.items() if number == port), "")
+        if name in self.listeners:
+            s.setsockopt(zmq.USE_FD, self.listeners[name])
+        bound: int = super()._bind_socket(s, port)
+        return bound
+
+    def init_heartbeat(self) -> None:
+        if not self.listeners:
+            super().init_heartbeat()
+            return
+        self.heartbeat = GivenHeartbeat(zmq.Context(), ("ipc", self.ip, self.hb_port))
+        self.heartbeat.listener = self.listeners["hb_port"]
+        self.heartbeat.start()
+
+    def write_connection_file(self, **_: Any) -> None:
+        """Whoever started this kernel has it."""
+
+    def patch_io(self) -> None:
+        if self.before is None:  # else it is patched already
+            super().patch_io()
 
     def parse_command_line(self, argv: Any = None) -> None:
         """There is none: everything was given to ``build_app``."""
@@ -283,12 +406,22 @@ class KernelApp(IPKernelApp):
         # Upstream makes the streams by a factory that it imports by name; ours need the gate as well.
         self.outstream_class = None  # type: ignore[assignment]  # allowed, says the trait
         super().init_io()
+        replaced = sys.stdout, sys.stderr
+        # Whatever code put in their place has no descriptor to capture.
+        sys.stdout, sys.stderr = sys.__stdout__, sys.__stderr__
         # "force": upstream leaves the descriptors alone where it takes the process for one under pytest.
         streams = [
             CappedOutStream(self.gate, self.session, self.iopub_thread, name, watchfd="force")
             for name in ("stdout", "stderr")
         ]
-        sys.stdout, sys.stderr = streams
+        if self.before is None:
+            sys.stdout, sys.stderr = streams
+        else:
+            # Loggers and other code hold the streams that there were: those go on, as the new ones.
+            for old, new in zip(self.before.session.streams, streams, strict=True):
+                old.__dict__ = new.__dict__
+            streams = list(self.before.session.streams)
+            sys.stdout, sys.stderr = replaced
         self.session.streams = tuple(streams)
 
     def log_connection_info(self) -> None:
@@ -298,6 +431,9 @@ class KernelApp(IPKernelApp):
 
     def start(self) -> None:
         self._watch_lifeline()
+        if self.line_fd is not None:
+            kernel: Any = self.kernel
+            kernel.freezer = Freezer(self.line_fd, self.ip)
         if self.ready_fd is not None:
             os.write(self.ready_fd, READY)
             os.close(self.ready_fd)

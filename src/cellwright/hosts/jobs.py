@@ -253,6 +253,9 @@ def _finish(queue: Queue, running: Running, reply: dict[str, Any]) -> Step:
     end = End(running.job.execution_id, state, reply, _cause(running) if running.stopping else None)
     effects: list[Effect] = [end]
     waiting = queue.waiting
+    if state != "ok" and running.job.rolls_back:
+        dropped = [_dropped(job, "The session was rolled back before this ran") for job in waiting]
+        return Queue(), [*effects, *dropped]
     if state != "ok" and running.job.group is not None and not running.job.allow_error:
         effects += [
             _dropped(job, "An earlier cell failed") for job in waiting if job.group == running.job.group

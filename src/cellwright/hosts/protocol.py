@@ -26,13 +26,18 @@ __all__ = [
     "Attach",
     "Attached",
     "Call",
+    "BranchKernel",
     "Cancel",
+    "CheckpointStatus",
+    "Checkpointed",
+    "DropCheckpoint",
     "Event",
     "EventBody",
     "Execute",
     "ExecutionState",
     "Finished",
     "FrameReader",
+    "Freeze",
     "FromEngine",
     "FromHost",
     "HostOptions",
@@ -48,12 +53,14 @@ __all__ = [
     "Refusal",
     "Reply",
     "Request",
+    "RollBack",
     "Run",
     "StartKernel",
     "Started",
     "Status",
     "Stop",
     "StopKernel",
+    "Transfer",
     "decode_event",
     "decode_from_engine",
     "decode_from_host",
@@ -98,6 +105,10 @@ class HostOptions(msgspec.Struct, frozen=True):
     """The directory of all layers of packages, which every kernel may read."""
     opening: Opening | None = None
     """How far the network is open; None where it is closed."""
+    max_checkpoints: int = 8
+    """How many of one kernel are kept."""
+    max_checkpoint_memory: int = 1 << 30
+    """How much memory those of one kernel take together, beyond what they share with it."""
 
 
 class Attach(_Tagged, frozen=True, tag="attach"):
@@ -151,6 +162,10 @@ class Run(msgspec.Struct, frozen=True, omit_defaults=True):
     group: str | None = None
     allow_error: bool = False
     store_history: bool = True
+    checkpoint: str | None = None
+    """Take a checkpoint of this id before it, if that can be done; what became of it is told as ``Checkpointed``."""
+    rolls_back: bool = False
+    """Whether its failure is the end of this kernel, so that nothing that waits may run on it."""
 
 
 class Execute(_Tagged, frozen=True, tag="execute"):
@@ -187,6 +202,47 @@ class AddLayers(_Tagged, frozen=True, tag="add_layers"):
     layers: tuple[str, ...]
 
 
+class Freeze(_Tagged, frozen=True, tag="freeze"):
+    """Take a checkpoint of an idle kernel; its ``CheckpointStatus`` is the answer."""
+
+    kernel_id: str
+    checkpoint_id: str
+    name: str | None = None
+
+
+class DropCheckpoint(_Tagged, frozen=True, tag="drop_checkpoint"):
+    kernel_id: str
+    checkpoint_id: str
+
+
+class RollBack(_Tagged, frozen=True, tag="roll_back"):
+    """End a kernel, if it lives, and let the checkpoint go on as another; files are put back first.
+
+    ``kernel_id`` may be that of a kernel that died and left checkpoints. The answer is a ``KernelReady``.
+    """
+
+    kernel_id: str
+    checkpoint_id: str
+    new_kernel_id: str
+
+
+class BranchKernel(_Tagged, frozen=True, tag="branch_kernel"):
+    """Let a checkpoint go on as a second kernel in a place of its own. The answer is a ``KernelReady``."""
+
+    kernel_id: str
+    checkpoint_id: str
+    new_kernel_id: str
+    place: Place
+
+
+class Transfer(_Tagged, frozen=True, tag="transfer"):
+    """Let an idle kernel be known by another id from now on, and work in another place: where its files were moved."""
+
+    kernel_id: str
+    new_kernel_id: str
+    place: Place
+
+
 class Acknowledge(_Tagged, frozen=True, tag="acknowledge"):
     """Everything up to ``seq`` is safe with the engine; the host may forget it."""
 
@@ -214,6 +270,11 @@ Request: TypeAlias = (
     | Interrupt
     | Ask
     | AddLayers
+    | Freeze
+    | DropCheckpoint
+    | RollBack
+    | BranchKernel
+    | Transfer
     | Acknowledge
     | Status
     | Ping
@@ -252,6 +313,21 @@ class Attached(msgspec.Struct, frozen=True):
     kernels: tuple[KernelStatus, ...]
 
 
+class CheckpointStatus(msgspec.Struct, frozen=True):
+    """A checkpoint that is kept."""
+
+    id: str
+    name: str | None
+    time: float
+    private_bytes: int
+    """The memory that would be free without it, when it was last looked at."""
+    cannot_return: tuple[str, ...] = ()
+    """What will not come back with it, in words."""
+    files: int = 0
+    files_left_out: tuple[str, ...] = ()
+    """Files that were not kept, each with the reason."""
+
+
 class KernelReady(msgspec.Struct, frozen=True):
     pid: int
     started_by: str
@@ -266,6 +342,8 @@ class KernelReady(msgspec.Struct, frozen=True):
     """Such as ``3.12``; of a Python kernel."""
     search_path: tuple[str, ...] = ()
     """Where its interpreter imports from, as found before any code of the session ran."""
+    lost: tuple[str, ...] = ()
+    """What did not come back, where it goes on from a checkpoint."""
 
 
 class Reply(_Tagged, frozen=True, tag="reply"):
@@ -308,6 +386,15 @@ class Finished(_Tagged, frozen=True, tag="finished"):
     dropped_messages: int = 0
 
 
+class Checkpointed(_Tagged, frozen=True, tag="checkpointed"):
+    """What became of the checkpoint that was to be taken before an execution, and which others made way for it."""
+
+    execution_id: str
+    status: CheckpointStatus | None = None
+    refused: str | None = None
+    dropped: tuple[str, ...] = ()
+
+
 class KernelDied(_Tagged, frozen=True, tag="kernel_died"):
     """A kernel's end, expected or not, with its cause in words."""
 
@@ -317,6 +404,8 @@ class KernelDied(_Tagged, frozen=True, tag="kernel_died"):
     code: int | None = None
     signal: int | None = None
     expected: bool = False
+    checkpoints: tuple[str, ...] = ()
+    """Those that it leaves, oldest first, from which the session can go on."""
 
 
 class NetworkUsed(_Tagged, frozen=True, tag="network_used"):
@@ -325,7 +414,7 @@ class NetworkUsed(_Tagged, frozen=True, tag="network_used"):
     entry: NetworkEntry
 
 
-EventBody: TypeAlias = Started | Output | Finished | KernelDied | NetworkUsed
+EventBody: TypeAlias = Started | Output | Finished | Checkpointed | KernelDied | NetworkUsed
 
 
 class Event(_Tagged, frozen=True, tag="event"):

@@ -17,10 +17,13 @@ from typing import Any, assert_never
 import anyio
 import anyio.abc
 
-from cellwright.errors import HostError, KernelBusy, KernelGone
+from cellwright.errors import CheckpointRefused, HostError, KernelBusy, KernelError, KernelGone
 from cellwright.hosts import jobs
 from cellwright.hosts.budget import OutputBudget
+from cellwright.hosts.checkpoints import Ring
 from cellwright.hosts.protocol import (
+    Checkpointed,
+    CheckpointStatus,
     EventBody,
     Finished,
     HostOptions,
@@ -57,11 +60,16 @@ class KernelRunner:
         report: Callable[[str, EventBody], None],
         *,
         watch: Watch | None = None,
+        ring: Ring | None = None,
     ) -> None:
         self.kernel_id = kernel_id
         self.kernel = kernel
         self.watch = watch
         """Looks after its memory and its disk, if it is confined."""
+        self.ring = ring
+        """Its checkpoints, if it can have any; they may outlive it."""
+        self.made_way = False
+        """Whether it ended for another that goes on from a checkpoint."""
         self._options = options
         self._report = report
         self._queue = jobs.Queue()
@@ -130,13 +138,44 @@ class KernelRunner:
         """
         if self.ended.is_set():
             raise KernelGone(f"Kernel {self.kernel_id} has ended", hint="Run a cell to start a new one")
-        if self.busy:
-            raise KernelBusy(
-                f"Kernel {self.kernel_id} is running a cell",
-                hint="Wait for the execution to end, or cancel it, then ask again",
-            )
+        self._refuse_when_busy()
         self.last_active = time.monotonic()
         return await self.kernel.client.request(kind, content, timeout_s=timeout_s)
+
+    @property
+    def was_stopped(self) -> bool:
+        """Whether it was asked to end."""
+        return self._expected_end
+
+    async def freeze(self, checkpoint_id: str, name: str | None) -> CheckpointStatus:
+        """Take a checkpoint.
+
+        Raises:
+            CheckpointRefused: it cannot be taken now, with the reason.
+            KernelBusy: a cell runs.
+        """
+        if self.ring is None:
+            raise CheckpointRefused("only Python kernels of our own have checkpoints")
+        self._refuse_when_busy()
+        self.last_active = time.monotonic()
+        kept, _ = await self.ring.take(self.kernel, checkpoint_id, name)
+        return kept.status()
+
+    async def keep_limits(self) -> None:
+        """End the kernel if it is over a limit; over that of memory, its checkpoints go first."""
+        if self.watch is None:
+            return
+        hit = await anyio.to_thread.run_sync(self.watch.look)
+        while hit is not None and hit.of_memory and self.ring is not None and await self.ring.drop_oldest():
+            hit = await anyio.to_thread.run_sync(self.watch.look)
+        if hit is not None:
+            self.kernel.process.kill_tree(hit)
+
+    async def make_way(self) -> None:
+        """End the kernel at once, for another that goes on from one of its checkpoints."""
+        self._expected_end = self.made_way = True
+        await self.kernel.stop(grace_s=0)
+        await self.ended.wait()
 
     async def stop(self) -> None:
         """End the kernel and everything it started; returns when its end is reported."""
@@ -144,10 +183,19 @@ class KernelRunner:
         await self.kernel.stop(grace_s=0 if self.busy else _STOP_GRACE_S)
         await self.ended.wait()
 
+    def _refuse_when_busy(self) -> None:
+        if self.busy:
+            raise KernelBusy(
+                f"Kernel {self.kernel_id} is running a cell",
+                hint="Wait for the execution to end, or cancel it, then ask again",
+            )
+
     # Effects -----------------------------------------------------------------------------------------------------
 
     def _act(self, effect: jobs.Effect) -> None:
         match effect:
+            case jobs.SendExecute(job) if job.checkpoint is not None:
+                self._in_background(self._checkpoint_then_send, job, job.checkpoint)
             case jobs.SendExecute(job) if self._line is not None and not self._line.is_shown:
                 self._in_background(self._bring_in_then_send, self._line, job)
             case jobs.SendExecute(job):
@@ -257,6 +305,33 @@ class KernelRunner:
         await line.bring_in()
         self._send(job)
 
+    async def _checkpoint_then_send(self, job: Run, checkpoint_id: str) -> None:
+        """Freeze the kernel before a cell. The cell is sent at once: the kernel does one after the other."""
+        if self._line is not None and not self._line.is_shown:
+            await self._line.bring_in()
+        if self.ring is None:
+            self._send(job)
+            self._tell_checkpoint(job, refused="only Python kernels of our own have checkpoints")
+            return
+        try:
+            kept, dropped = await self.ring.take(self.kernel, checkpoint_id, then=lambda: self._send(job))
+        except CheckpointRefused as refusal:
+            self._tell_checkpoint(job, refused=refusal.message)
+        except KernelError as error:  # it has ended, which is told by itself
+            self._tell_checkpoint(job, refused=error.message)
+        else:
+            self._tell_checkpoint(job, status=kept.status(), dropped=tuple(dropped))
+
+    def _tell_checkpoint(
+        self,
+        job: Run,
+        *,
+        status: CheckpointStatus | None = None,
+        refused: str | None = None,
+        dropped: tuple[str, ...] = (),
+    ) -> None:
+        self._report(self.kernel_id, Checkpointed(job.execution_id, status, refused, dropped))
+
     async def _save_then_idle(self, line: BoxLine, execution_id: str) -> None:
         """Let an execution end once its files are saved, so that whoever hears of its end finds them."""
         await line.save()
@@ -285,6 +360,7 @@ class KernelRunner:
             code=end.code,
             signal=end.signal,
             expected=self._expected_end,
+            checkpoints=self.ring.ids if self.ring is not None and not self._expected_end else (),
         )
         self._report(self.kernel_id, died)
         self.ended.set()

@@ -9,27 +9,22 @@ from __future__ import annotations
 import logging
 import os
 import time
-from dataclasses import replace
 from pathlib import Path
+from typing import assert_never
 
 import anyio
 import anyio.abc
 import msgspec
 
 import cellwright
-from cellwright.errors import CellwrightError, HostError, KernelGone, KernelStartError, LimitReached
+from cellwright.errors import CellwrightError, HostError, LimitReached
 from cellwright.hosts import jobs, protocol
 from cellwright.hosts.attachment import Attachment
 from cellwright.hosts.eventlog import EventLog
+from cellwright.hosts.kernels import Kernels
 from cellwright.hosts.launchers import Launchers
 from cellwright.hosts.memory import memory_fraction
-from cellwright.hosts.runner import KernelRunner
-from cellwright.hosts.watching import Usage, Watch
-from cellwright.kernels import Kernel, KernelLaunch, OutputLimits, adopt_orphans, reap_strangers
-from cellwright.sandbox.places import Place, without_overlay
-from cellwright.sandbox.policy import Mode, Policy
-from cellwright.sandbox.storage import prepare_storage
-from cellwright.sandbox.tiers import LOSSES, NO_DOOR, SOFT_CPUS, Finding
+from cellwright.kernels import adopt_orphans
 
 __all__ = ["Host"]
 
@@ -49,14 +44,9 @@ class Host:
         self._runtime = runtime
         self._cache = cache
         self._options: protocol.HostOptions | None = None
-        self._runners: dict[str, KernelRunner] = {}
         self._engine: Attachment | None = None
-        self._kernel_count = 0
-        # By the session's own directory: what a kernel wrote before it died is not there for the next one to begin with.
-        self._found: dict[str, Usage] = {}
         self._last_needed = time.monotonic()
         self._stopped = anyio.Event()
-        self._limiter = anyio.CapacityLimiter(1)
 
     async def serve(self, listener: anyio.abc.SocketListener) -> None:
         """Answer engines until told to stop, or until idle for as long as the options say."""
@@ -64,6 +54,13 @@ class Host:
         async with anyio.create_task_group() as tasks:
             self._tasks = tasks
             self._launchers = Launchers(tasks, runtime=self._runtime, cache=self._cache)
+            self._kernels = Kernels(
+                tasks,
+                self._launchers,
+                runtime=self._runtime,
+                options=self._required_options,
+                report=self._report,
+            )
             tasks.start_soon(listener.serve, self._serve_connection)
             tasks.start_soon(self._watch)
             tasks.start_soon(self._watch_limits)
@@ -119,13 +116,13 @@ class Host:
         match request:
             case protocol.Execute(kernel_id, runs):
                 self._refuse_when_memory_is_short()
-                runner = self._runner(kernel_id)
+                runner = self._kernels.runner(kernel_id)
                 for run in runs:
                     runner.happened(jobs.Submitted(run))
             case protocol.Cancel(kernel_id, execution_id):
-                self._runner(kernel_id).happened(jobs.Cancelled(execution_id))
+                self._kernels.runner(kernel_id).happened(jobs.Cancelled(execution_id))
             case protocol.Interrupt(kernel_id):
-                self._runner(kernel_id).happened(jobs.Interrupted())
+                self._kernels.runner(kernel_id).happened(jobs.Interrupted())
             case _:
                 raise HostError(f"{type(request).__name__} is not a control request")
 
@@ -137,15 +134,19 @@ class Host:
             case protocol.Attach():
                 result = self._attach(connection, request, calls)
             case protocol.StartKernel():
-                result = await self._start_kernel(request)
+                self._refuse_when_memory_is_short()
+                result = await self._kernels.start(request)
             case protocol.StopKernel(kernel_id):
-                if kernel_id in self._runners:
-                    await self._runners[kernel_id].stop()
+                await self._kernels.stop(kernel_id)
+            case protocol.Freeze() | protocol.DropCheckpoint() | protocol.RollBack() | protocol.BranchKernel():
+                result = await self._do_with_checkpoints(request)
+            case protocol.Transfer():
+                await self._kernels.transfer(request)
             case protocol.Ask(kernel_id, kind, content, timeout_s):
-                result = await self._runner(kernel_id).ask(kind, content, timeout_s=timeout_s)
+                result = await self._kernels.runner(kernel_id).ask(kind, content, timeout_s=timeout_s)
             case protocol.AddLayers(kernel_id, layers):
                 seen = await self._launchers.seen_layers(layers, self._required_options())
-                await self._runner(kernel_id).kernel.add_layers(seen)
+                await self._kernels.runner(kernel_id).kernel.add_layers(seen)
             case protocol.Acknowledge(seq):
                 self._log.forget(seq, keep=connection.cursor)
             case protocol.Status() | protocol.Ping():
@@ -155,6 +156,24 @@ class Host:
             case _:
                 raise HostError(f"{type(request).__name__} is not a request the host answers")
         return result
+
+    async def _do_with_checkpoints(
+        self,
+        request: protocol.Freeze | protocol.DropCheckpoint | protocol.RollBack | protocol.BranchKernel,
+    ) -> object:
+        match request:
+            case protocol.Freeze(kernel_id, checkpoint_id, name):
+                return await self._kernels.runner(kernel_id).freeze(checkpoint_id, name)
+            case protocol.DropCheckpoint(kernel_id, checkpoint_id):
+                await self._kernels.ring(kernel_id).drop(checkpoint_id)
+                return None
+            case protocol.RollBack():
+                return await self._kernels.roll_back(request)
+            case protocol.BranchKernel():
+                self._refuse_when_memory_is_short()
+                return await self._kernels.branch(request)
+            case _:
+                assert_never(request)
 
     def _attach(
         self, connection: Attachment, request: protocol.Attach, calls: anyio.abc.TaskGroup
@@ -168,7 +187,7 @@ class Host:
             self._engine.close()
         self._engine = connection
         self._options = request.options
-        self._limiter.total_tokens = request.options.max_concurrent_starts
+        self._kernels.limiter.total_tokens = request.options.max_concurrent_starts
         since = request.since if request.incarnation == self.incarnation else 0
         calls.start_soon(connection.follow, since)
         self._tasks.start_soon(self._warm_up, request)
@@ -181,7 +200,7 @@ class Host:
             pid=os.getpid(),
             version=cellwright.__version__,
             protocol=protocol.PROTOCOL_VERSION,
-            kernels=tuple(runner.status() for runner in self._runners.values()),
+            kernels=tuple(runner.status() for runner in self._kernels),
         )
 
     async def _warm_up(self, attach: protocol.Attach) -> None:
@@ -190,91 +209,12 @@ class Host:
         except CellwrightError as error:  # the first session will meet it again and be told
             _log.warning("warm_up_failed %s", error)
 
-    async def _start_kernel(self, request: protocol.StartKernel) -> protocol.KernelReady:
-        if request.kernel_id in self._runners:
-            raise HostError(f"Kernel {request.kernel_id} is already running here")
-        self._refuse_when_memory_is_short()
-        options = self._required_options()
-        async with self._limiter:
-            self._kernel_count += 1
-            # Before anything is waited for: starts at the same time must not share a directory.
-            directory = self._runtime / f"k{self._kernel_count}"
-            place = await self._place(request, options)
-            launch = KernelLaunch(
-                kernel_id=request.kernel_id,
-                directory=directory,
-                cwd=Path(place.cwd if place is not None else request.cwd),
-                environment=request.environment,
-                limits=OutputLimits(options.max_output_bytes, options.max_output_messages),
-                place=place,
-                layers=await self._launchers.seen_layers(request.layers, options),
-                policy=request.policy,
-            )
-            kernel, interpreter = await self._launchers.launch(request.kind, launch, options)
-        watch = None
-        if launch.place is not None and options.policy is not None:
-            kernel.process.policy = policy = request.policy or options.policy
-            session = launch.place.storage
-            found = self._found.get(session)
-            watch = await anyio.to_thread.run_sync(Watch, kernel, launch.place, policy, found)
-            self._found[session] = watch.found
-        runner = KernelRunner(request.kernel_id, kernel, self._required_options, self._report, watch=watch)
-        self._runners[request.kernel_id] = runner
-        # Shielded: an engine that goes away now must leave a kernel that is known, or none.
-        with anyio.CancelScope(shield=True):
-            await self._tasks.start(self._run_kernel, runner)
-        finding = await self._launchers.finding(options) if options.policy is not None else None
-        return protocol.KernelReady(
-            pid=kernel.process.pid,
-            started_by=kernel.started_by,
-            interpreter=str(interpreter.python) if interpreter is not None else None,
-            language=kernel.info.get("language_info", {}),
-            tier=finding.tier if finding is not None else "none",
-            losses=_losses(finding, options, request.policy, kernel),
-            mode=_mode(request, launch.place),
-            cwd=str(launch.cwd),
-            python_version=interpreter.version if interpreter is not None else "",
-            search_path=interpreter.search_path if interpreter is not None else (),
-        )
-
-    async def _place(self, request: protocol.StartKernel, options: protocol.HostOptions) -> Place | None:
-        if options.policy is None:
-            if request.place is not None and request.place.mode == "private":
-                prepare_storage(request.place)
-            return None
-        if request.place is None:
-            raise KernelStartError("A confined kernel needs a place to work in")
-        found = await self._launchers.finding(options)
-        place = replace(request.place, hidden=(*request.place.hidden, str(self._runtime)))
-        if place.mode == "overlay" and found.tier == "C":
-            place = without_overlay(place)
-        prepare_storage(place)
-        return place
-
-    async def _run_kernel(
-        self, runner: KernelRunner, *, task_status: anyio.abc.TaskStatus[None] = anyio.TASK_STATUS_IGNORED
-    ) -> None:
-        try:
-            await runner.run(task_status=task_status)
-        finally:
-            self._runners.pop(runner.kernel_id, None)
-            self._last_needed = time.monotonic()
-            with anyio.CancelScope(shield=True):
-                async with self._launchers.trying:
-                    kernels = {other.kernel.process.pid for other in self._runners.values()}
-                    reap_strangers(kernels | self._launchers.pids)
-
     # State -------------------------------------------------------------------------------------------------------
 
     def _report(self, kernel_id: str, body: protocol.EventBody) -> None:
         self._log.append(kernel_id, body, time=time.time())
         if self._engine is not None:
             self._engine.log_grew()
-
-    def _runner(self, kernel_id: str) -> KernelRunner:
-        if kernel_id not in self._runners:
-            raise KernelGone(f"Kernel {kernel_id} is not running here", hint="Run a cell to start a new one")
-        return self._runners[kernel_id]
 
     def _required_options(self) -> protocol.HostOptions:
         if self._options is None:
@@ -305,15 +245,13 @@ class Host:
         while True:
             await anyio.sleep(_LIMITS_WATCH_S)
             idle_looks = (idle_looks + 1) % _IDLE_LOOKS
-            for runner in list(self._runners.values()):
+            for runner in self._kernels:
                 # Threads and daemons of a kernel may go on when no cell runs, but hardly ever do.
-                if runner.watch is not None and (runner.busy or idle_looks == 0):
-                    hit = await anyio.to_thread.run_sync(runner.watch.look)
-                    if hit is not None:
-                        runner.kernel.process.kill_tree(hit)
+                if runner.busy or idle_looks == 0:
+                    await runner.keep_limits()
 
     def _guard_memory(self) -> None:
-        busy = [runner for runner in self._runners.values() if runner.busy]
+        busy = [runner for runner in self._kernels if runner.busy]
         if not busy or any(runner.stopping for runner in busy):
             return
         if memory_fraction() > self._required_options().max_memory_fraction:
@@ -324,43 +262,15 @@ class Host:
         while True:
             idle_s = self._options.idle_s if self._options is not None else 60.0
             await anyio.sleep(idle_s / _IDLE_CHECK_SHARE)
-            if self._engine is not None or any(runner.has_work for runner in self._runners.values()):
+            if self._engine is not None or any(runner.has_work for runner in self._kernels):
                 self._last_needed = time.monotonic()
-            elif time.monotonic() - self._last_needed >= idle_s:
+            elif time.monotonic() - max(self._last_needed, self._kernels.last_ended) >= idle_s:
                 _log.info("idle_for_s=%s, ending", idle_s)
                 self.stop()
 
     async def _stop_kernels(self) -> None:
         with anyio.move_on_after(10, shield=True):
-            async with anyio.create_task_group() as stopping:
-                for runner in list(self._runners.values()):
-                    stopping.start_soon(runner.stop)
-
-
-def _losses(
-    finding: Finding | None, options: protocol.HostOptions, narrowed: Policy | None, kernel: Kernel
-) -> tuple[str, ...]:
-    """What a session does without, beyond its tier's."""
-    if finding is None:
-        return LOSSES["none"]
-    losses = finding.losses
-    policy = narrowed or options.policy
-    if (
-        options.opening is not None
-        and kernel.door is None
-        and (narrowed is None or narrowed.network != "off")
-    ):
-        losses = (*losses, NO_DOOR)
-    if policy is not None and policy.cpus is not None and not finding.shares_processors:
-        losses = (*losses, SOFT_CPUS)
-    return losses
-
-
-def _mode(request: protocol.StartKernel, place: Place | None) -> Mode:
-    if place is not None:
-        return place.mode
-    # Nothing is confined: a folder of its own can be had, a view of the project cannot.
-    return "private" if request.place is not None and request.place.mode == "private" else "direct"
+            await self._kernels.stop_all()
 
 
 def _reply(call_id: int, result: object) -> protocol.Reply:

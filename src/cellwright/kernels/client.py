@@ -111,9 +111,15 @@ class KernelClient:
         self._send("shell", "execute_request", content, message_id)
 
     async def request(
-        self, kind: str, content: Mapping[str, Any], *, timeout_s: float, channel: Channel = "shell"
+        self,
+        kind: str,
+        content: Mapping[str, Any],
+        *,
+        timeout_s: float,
+        channel: Channel = "shell",
+        sent: Callable[[], None] = lambda: None,
     ) -> dict[str, Any]:
-        """The content of the reply to any request.
+        """The content of the reply to any request; ``sent`` is called before it is waited for.
 
         Raises:
             KernelGone: the kernel ended before it answered.
@@ -123,6 +129,7 @@ class KernelClient:
         pending = self._pending[message_id] = _Pending()
         try:
             self._send(channel, kind, content, message_id)
+            sent()
             with anyio.fail_after(timeout_s):
                 await pending.done.wait()
         finally:

@@ -11,11 +11,13 @@ from pathlib import Path
 from cellwright.errors import KernelStartError
 from cellwright.kernels.messages import Channel
 
-__all__ = ["INSIDE", "Connection", "create_connection"]
+__all__ = ["INSIDE", "LISTENED", "Connection", "create_connection"]
 
 INSIDE = "inside.json"
 MAX_SOCKET_PATH = 107
 PORTS: dict[str, int] = {"shell": 1, "iopub": 2, "stdin": 3, "control": 4, "hb": 5}
+LISTENED = tuple(PORTS)
+"""The channels of a kernel, in the order in which their sockets are handed over."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,11 +33,16 @@ class Connection:
         return self.directory / "connection.json"
 
     def url(self, channel: Channel) -> str:
-        return f"ipc://{self._prefix}-{PORTS[channel]}"
+        return f"ipc://{self.path(channel)}"
+
+    def path(self, channel: str) -> str:
+        """A channel's socket."""
+        return f"{self.prefix}-{PORTS[channel]}"
 
     @property
-    def _prefix(self) -> Path:
-        return self.directory / "s"
+    def prefix(self) -> str:
+        """What the names of all its sockets begin with."""
+        return str(self.directory / "s")
 
 
 def create_connection(directory: Path, *, seen_at: str | None = None) -> Connection:
@@ -54,9 +61,9 @@ def create_connection(directory: Path, *, seen_at: str | None = None) -> Connect
         )
     directory.mkdir(mode=0o700, parents=True, exist_ok=True)
     connection = Connection(directory, secrets.token_hex(32))
-    _write(connection.file, str(connection._prefix), connection.key)  # noqa: SLF001  # the maker knows what it makes
+    _write(connection.file, connection.prefix, connection.key)
     if seen_at is not None:
-        _write(directory / INSIDE, f"{seen_at}/{connection._prefix.name}", connection.key)  # noqa: SLF001
+        _write(directory / INSIDE, f"{seen_at}/{Path(connection.prefix).name}", connection.key)
     return connection
 
 

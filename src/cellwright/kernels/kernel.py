@@ -19,14 +19,15 @@ from cellwright.errors import KernelError, KernelGone, KernelStartError
 from cellwright.kernels.boxes import BoxLine
 from cellwright.kernels.client import KernelClient
 from cellwright.kernels.exits import Exit
+from cellwright.kernels.freezing import KernelLine
 from cellwright.kernels.processes import KernelProcess, Survivors
 from cellwright.sandbox.doors import Door
 from cellwright.sandbox.places import Place
 from cellwright.sandbox.policy import Policy
 
-__all__ = ["Beginning", "Kernel", "KernelLaunch", "Launcher", "OutputLimits", "StartedBy", "tend"]
+__all__ = ["Beginning", "Home", "Kernel", "KernelLaunch", "Launcher", "OutputLimits", "StartedBy", "tend"]
 
-StartedBy = Literal["standby", "fork", "spawn"]
+StartedBy = Literal["standby", "fork", "spawn", "checkpoint"]
 
 END_GRACE_S = 10.0
 CONTROL_TIMEOUT_S = 10.0
@@ -99,6 +100,12 @@ class Kernel:
         """The way to its monitor, if it is confined."""
         self.door: Door | None = None
         """Its way to the network, if it has one."""
+        self.kernel_line: KernelLine | None = None
+        """The way to the kernel itself, which is asked for checkpoints over it; None where it cannot be."""
+        self.home: Home
+        """What it lives in, which may outlive it."""
+        self.lost: tuple[str, ...] = ()
+        """What did not come back with it, where it goes on from a checkpoint."""
         self.over = anyio.Event()
         """Set when the process has ended, its last message was handed on and its files are gone."""
 
@@ -163,6 +170,18 @@ class Kernel:
         return await self.process.wait()
 
 
+class Home(Protocol):
+    """What a kernel lives in."""
+
+    def joined(self) -> None:
+        """A kernel is about to live here."""
+        ...
+
+    async def left(self, process: KernelProcess) -> None:
+        """It has ended; whatever nobody needs any more goes too."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class Beginning:
     """A kernel's process that was just started and has not been heard yet."""
@@ -170,6 +189,7 @@ class Beginning:
     process: KernelProcess
     client: KernelClient
     directory: Path
+    home: Home
     started_by: StartedBy
     ready: Callable[[], Awaitable[None]]
     """Returns when the kernel listens."""
@@ -179,6 +199,7 @@ class Beginning:
     ours: bool = True
     line: BoxLine | None = None
     door: Door | None = None
+    kernel_line: KernelLine | None = None
 
 
 async def tend(beginning: Beginning, *, task_status: anyio.abc.TaskStatus[Kernel]) -> None:
@@ -191,6 +212,7 @@ async def tend(beginning: Beginning, *, task_status: anyio.abc.TaskStatus[Kernel
     """
     process, client = beginning.process, beginning.client
     kernel: Kernel | None = None
+    beginning.home.joined()
     try:
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(process.watch)
@@ -208,12 +230,11 @@ async def tend(beginning: Beginning, *, task_status: anyio.abc.TaskStatus[Kernel
                 tasks.cancel_scope.cancel()
     finally:
         process.last_words.close()
-        if beginning.line is not None:
-            await beginning.line.close()
-        if beginning.door is not None:
-            await beginning.door.close()
-        await process.remove_group()
+        if beginning.kernel_line is not None:
+            beginning.kernel_line.close()
         shutil.rmtree(beginning.directory, ignore_errors=True)
+        with anyio.CancelScope(shield=True):
+            await beginning.home.left(process)
         if kernel is not None:
             kernel.over.set()
     if kernel is None:
@@ -241,7 +262,7 @@ async def _bring_up(beginning: Beginning, tasks: anyio.abc.TaskGroup) -> Kernel 
             ours=beginning.ours,
             line=beginning.line,
         )
-        kernel.door = beginning.door
+        kernel.door, kernel.home, kernel.kernel_line = beginning.door, beginning.home, beginning.kernel_line
         return kernel
     if process.exit is None:
         process.expect_end(f"it did not answer within {beginning.start_timeout_s:g} s")

@@ -7,12 +7,12 @@ knows its status: the fork server while it lives, this process otherwise.
 from __future__ import annotations
 
 import contextlib
-import logging
 import os
 import resource
 import signal
 from collections.abc import Awaitable, Callable, Collection, Iterator
 from pathlib import Path
+from typing import Protocol
 
 import anyio
 
@@ -26,6 +26,7 @@ from cellwright_kernel import descendants
 __all__ = [
     "KernelProcess",
     "Survivors",
+    "Tree",
     "adopt_orphans",
     "raise_file_limit",
     "reap",
@@ -34,7 +35,18 @@ __all__ = [
 ]
 
 
-log = logging.getLogger(__name__)
+class Tree(Protocol):
+    """A kernel's processes, where they are not simply all that is below it."""
+
+    def pids(self) -> list[int]:
+        """All of them."""
+        ...
+
+    def kill(self) -> None:
+        """End those that are the kernel's and its code's."""
+        ...
+
+
 PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 
 
@@ -50,8 +62,12 @@ class KernelProcess:
         last_words: LastWords,
         depth: int = 0,
         group: Group | None = None,
+        tree: Tree | None = None,
     ) -> None:
         self.pid = pid
+        self._tree = tree
+        self._told: tuple[int] | None = None
+        self._end_told = anyio.Event()
         self._depth = depth
         self._group = group
         self.last_words = last_words
@@ -75,8 +91,8 @@ class KernelProcess:
         """
         try:
             with self._watching:
-                await anyio.wait_readable(self._pidfd)
-                status = await self._status()
+                await self._noticed()
+                status = self._told[0] if self._told is not None else await self._status()
             if self._watching.cancelled_caught:
                 status = None
             self._exit = explain_exit(
@@ -91,6 +107,25 @@ class KernelProcess:
             self._pidfd = -1
         self._ended.set()
 
+    async def _noticed(self) -> None:
+        async with anyio.create_task_group() as either:
+
+            async def then_go(wait: Callable[..., Awaitable[None]], *arguments: int) -> None:
+                await wait(*arguments)
+                either.cancel_scope.cancel()
+
+            either.start_soon(then_go, anyio.wait_readable, self._pidfd)
+            either.start_soon(then_go, self._end_told.wait)
+
+    def belong_to(self, tree: Tree) -> None:
+        """From now on its box outlives it: others say when it has ended, and what is its own is theirs to know."""
+        self._tree = tree
+
+    def told_end(self, status: int) -> None:
+        """Somebody saw the kernel end, whose box goes on."""
+        self._told = (status,)
+        self._end_told.set()
+
     def _limit_behind(self, status: int | None) -> LimitHit | None:
         hit = self._group.limit_behind(status) if self._group is not None else None
         if hit is not None or status is None or status >= 0 or self.policy is None:
@@ -101,14 +136,6 @@ class KernelProcess:
     def in_group(self) -> bool:
         """Whether a group of its own keeps its limits."""
         return self._group is not None
-
-    async def remove_group(self) -> None:
-        """Remove its group, and end whatever is left there; for when it has ended."""
-        if self._group is not None:
-            with anyio.CancelScope(shield=True):
-                removed = await anyio.to_thread.run_sync(self._group.remove)
-            if not removed:  # the next host tries again
-                log.warning("group_left_behind path=%s pids=%s", self._group.path, self._group.pids)
 
     def abandon(self) -> None:
         """Stop watching a process that does not even die when it is killed."""
@@ -155,6 +182,9 @@ class KernelProcess:
             if isinstance(reason, LimitHit):
                 self._limit = self._limit or reason
             self._killed_by_us = self._killed_by_us or str(reason)
+            if self._tree is not None:
+                self._tree.kill()
+                return
             if self._group is not None:
                 self._group.kill()
             # One that was just forked may not be in its group yet.
@@ -167,7 +197,10 @@ class KernelProcess:
 
     def descendants(self) -> list[int]:
         """The processes below the kernel."""
-        return descendants.tree_of(self.pid)[1:] if self._exit is None else []
+        if self._exit is not None:
+            return []
+        below = self._tree.pids() if self._tree is not None else descendants.tree_of(self.pid)
+        return [pid for pid in below if pid != self.pid]
 
     def resident_bytes(self) -> int:
         """Memory of the kernel and everything below it, quickly: shared pages count in full for each."""

@@ -10,6 +10,7 @@ import anyio
 
 from cellwright.kernels.allotments import Allotment
 from cellwright.kernels.boxes import BoxLine
+from cellwright.kernels.freezing import KernelLine
 from cellwright.kernels.lastwords import LastWords
 from cellwright.sandbox.doors import Door
 
@@ -26,6 +27,7 @@ class Wiring:
         self.allotment = allotment
         self.door = door
         self.last_words = LastWords()
+        self.kernel_line = KernelLine()
         self.line = BoxLine(saved) if plan is not None else None
         self._plan = plan
         self._ready_read, self._ready_write = os.pipe2(os.O_CLOEXEC)
@@ -33,13 +35,15 @@ class Wiring:
     def fds(self, lifeline_fd: int) -> list[int]:
         """What goes with the fork, in the order that ``cellwright_kernel.forkserver`` expects."""
         line = [self.line.fd] if self.line is not None else []
-        return [self.last_words.write_fd, self._ready_write, lifeline_fd, *line, *self.allotment.fds]
+        own = [self.last_words.write_fd, self._ready_write, lifeline_fd, self.kernel_line.fd]
+        return [*own, *line, *self.allotment.fds]
 
     def handed_over(self) -> None:
         """Let go of the ends that went with the fork."""
         os.close(self._ready_write)
         self.allotment.handed_over()
         self.last_words.handed_over()
+        self.kernel_line.handed_over()
         if self.line is not None:
             self.line.handed_over()
 
@@ -47,6 +51,7 @@ class Wiring:
         """Close everything else too, where no process came to be; after ``handed_over``."""
         os.close(self._ready_read)
         self.last_words.close()
+        self.kernel_line.close()
         if self.line is not None:
             self.line.abandon()
         if self.door is not None:
@@ -58,6 +63,7 @@ class Wiring:
         try:
             if self.line is not None and self._plan is not None:
                 await self.line.furnish(self._plan)
+            await self.kernel_line.meet()
             await anyio.wait_readable(self._ready_read)
             if not os.read(self._ready_read, 1):
                 # Its end is noticed and explained by whoever watches the process.

@@ -1,0 +1,284 @@
+"""The checkpoints of one kernel and of those that follow from it: kept in a ring, each with the files that go with it.
+
+Which ones make way when there are too many is a pure function here. How a kernel is frozen is ``kernels``' to know,
+how files are kept ``sandbox``'s.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import anyio
+
+from cellwright.errors import CheckpointRefused, UnknownCheckpoint
+from cellwright.hosts.protocol import CheckpointStatus, HostOptions, KernelReady
+from cellwright.kernels import Family, Frozen, Kernel
+from cellwright.sandbox.places import Place
+from cellwright.sandbox.policy import Policy
+from cellwright.sandbox.versions import Taken, Versions
+
+__all__ = ["Kept", "Ring", "Size", "making_way"]
+
+STORE = "checkpoints"
+# Looking at how much memory checkpoints take is itself some work.
+_LOOK_AGAIN_S = 1.0
+_MOST_NAMED = 20
+_DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+
+
+@dataclass(frozen=True, slots=True)
+class Size:
+    """A checkpoint as it counts."""
+
+    id: str
+    named: bool
+    private_bytes: int
+
+
+def making_way(kept: Sequence[Size], *, most: int, memory: int) -> list[str]:
+    """Which checkpoints go, of those kept from old to new: the oldest first, named ones last, the newest never."""
+    gone: list[str] = []
+    left = list(kept)
+    while len(left) > 1 and (len(left) > most or sum(one.private_bytes for one in left) > memory):
+        oldest = next((one for one in left[:-1] if not one.named), left[0])
+        left.remove(oldest)
+        gone.append(oldest.id)
+    return gone
+
+
+@dataclass(eq=False, slots=True)
+class Kept:
+    """A checkpoint: a frozen kernel, and the files that it had."""
+
+    id: str
+    name: str | None
+    frozen: Frozen
+    taken: Taken | None
+    at: float = field(default_factory=time.time)
+    private_bytes: int = 0
+
+    def status(self) -> CheckpointStatus:
+        left_out = self.taken.left_out if self.taken is not None else {}
+        return CheckpointStatus(
+            id=self.id,
+            name=self.name,
+            time=self.at,
+            private_bytes=self.private_bytes,
+            cannot_return=self.frozen.cannot_return,
+            files=len(self.taken.entries) if self.taken is not None else 0,
+            files_left_out=tuple(f"{name}: {why}" for name, why in list(left_out.items())[:_MOST_NAMED]),
+        )
+
+
+class Ring:
+    """All checkpoints that one session can go back to."""
+
+    def __init__(
+        self,
+        family: Family,
+        place: Place,
+        options: Callable[[], HostOptions],
+        *,
+        ready: KernelReady,
+        policy: Policy | None,
+        room: int,
+    ) -> None:
+        """``room`` is the most that the files of all of them take on the disk."""
+        self.family = family
+        self.place = place
+        self.ready = ready
+        """What was told of the first kernel, which is true of those that follow too."""
+        self.policy = policy
+        self.room = room
+        self._options = options
+        self._kept: dict[str, Kept] = {}
+        self._store = Path(place.storage, STORE)
+        self._versions: Versions | None = None
+        self._working = anyio.Lock()
+        self._looked_at = 0.0
+
+    def __bool__(self) -> bool:
+        return bool(self._kept)
+
+    @property
+    def ids(self) -> tuple[str, ...]:
+        """From old to new."""
+        return tuple(self._kept)
+
+    def get(self, checkpoint_id: str) -> Kept:
+        """One of them.
+
+        Raises:
+            UnknownCheckpoint: it is not kept, or no longer.
+        """
+        if checkpoint_id in self._kept:
+            return self._kept[checkpoint_id]
+        kept = ", ".join(self._kept) or "none"
+        raise UnknownCheckpoint(
+            f"Checkpoint {checkpoint_id} is not kept any more", hint=f"There are: {kept}"
+        )
+
+    async def take(
+        self, kernel: Kernel, checkpoint_id: str, name: str | None = None, *, then: Callable[[], None] = lambda: None
+    ) -> tuple[Kept, list[str]]:
+        """A checkpoint of a kernel, and which others made way for it.
+
+        ``then`` is called as soon as the kernel was asked: what it is asked next, it does after that.
+
+        Raises:
+            CheckpointRefused: with the reason; ``then`` was called all the same.
+            KernelGone: the kernel ended.
+        """
+        asked = _Once(then)
+        async with self._working:
+            taken = None
+            try:
+                taken = await self._take_files()
+                frozen = await self.family.freeze(kernel, checkpoint_id, then=asked)
+            except BaseException:
+                asked()
+                if taken is not None:
+                    await self._forget(taken)
+                raise
+            kept = self._kept[checkpoint_id] = Kept(checkpoint_id, name, frozen, taken)
+            return kept, await self._make_way()
+
+    async def drop(self, checkpoint_id: str) -> None:
+        """Let one go."""
+        async with self._working:
+            await self._drop(checkpoint_id)
+
+    async def drop_oldest(self) -> bool:
+        """Let one go for want of memory; false where there was none."""
+        async with self._working:
+            going = making_way([_size(kept) for kept in self._kept.values()], most=0, memory=0)
+            oldest = next(iter(going or self._kept), None)
+            if oldest is not None:
+                await self._drop(oldest)
+            return oldest is not None
+
+    async def put_files_back(self, kept: Kept) -> list[str]:
+        """Make the working directory what it was; nobody may be writing there. Tells what could not be.
+
+        Raises:
+            FileFailed: there is no room, or the directory cannot be written. Nothing was changed.
+        """
+        if kept.taken is None or self._versions is None:
+            return []
+        versions, taken = self._versions, kept.taken
+        await self.family.line.save()
+        with self._opened(self.place.written) as target:
+            restored = await anyio.to_thread.run_sync(versions.restore, taken, target)
+        if self.place.mode == "overlay":
+            await self.family.resettle()
+        else:
+            await self.family.line.bring_in()
+        return [f"the file {name}: {why}" for name, why in restored.failed.items()]
+
+    async def copy_files(self, kept: Kept, place: Place) -> list[str]:
+        """Put the files of a checkpoint into the directory of a branch, which is empty."""
+        if kept.taken is None or self._versions is None:
+            return []
+        versions, taken = self._versions, kept.taken
+        with self._opened(place.written) as target:
+            if self.place.mode == "direct" and place.mode == "overlay":
+                with self._opened(self.place.cwd) as lower:
+                    done = await anyio.to_thread.run_sync(versions.fill_layer, taken, lower, target)
+            else:
+                done = await anyio.to_thread.run_sync(versions.restore, taken, target)
+        return [f"the file {name}: {why}" for name, why in done.failed.items()]
+
+    def moved(self, place: Place) -> None:
+        """Their session's own directory has another path now."""
+        self.place = place
+        self._store = Path(place.storage, STORE)
+
+    async def close(self) -> None:
+        """Let all go."""
+        async with self._working:
+            for checkpoint_id in list(self._kept):
+                await self._drop(checkpoint_id)
+            if self._versions is not None:
+                await anyio.to_thread.run_sync(self._versions.close)
+                self._versions = None
+
+    async def _take_files(self) -> Taken | None:
+        line = self.family.line
+        if not line.is_saved:
+            await line.save()
+        return await anyio.to_thread.run_sync(self._keep_files)
+
+    def _keep_files(self) -> Taken:
+        if self._versions is None:
+            # Left by a host that was killed: its checkpoints went with it.
+            shutil.rmtree(self._store, ignore_errors=True)
+            self._versions = Versions(self._store, room=self.room)
+        try:
+            with self._opened(self.place.written) as source:
+                return self._versions.take(source)
+        except OSError as error:
+            raise CheckpointRefused(f"the files cannot be kept: {error.strerror}") from error
+
+    @staticmethod
+    @contextlib.contextmanager
+    def _opened(path: str) -> Iterator[int]:
+        descriptor = os.open(path, _DIRECTORY)
+        try:
+            yield descriptor
+        finally:
+            os.close(descriptor)
+
+    async def _make_way(self) -> list[str]:
+        options = self._options()
+        now = time.monotonic()
+        if len(self._kept) <= options.max_checkpoints and now - self._looked_at < _LOOK_AGAIN_S:
+            return []
+        if now - self._looked_at >= _LOOK_AGAIN_S:
+            await anyio.to_thread.run_sync(self._look)
+            self._looked_at = time.monotonic()
+        going = making_way(
+            [_size(kept) for kept in self._kept.values()],
+            most=options.max_checkpoints,
+            memory=options.max_checkpoint_memory,
+        )
+        for checkpoint_id in going:
+            await self._drop(checkpoint_id)
+        return going
+
+    def _look(self) -> None:
+        for kept in list(self._kept.values()):
+            kept.private_bytes = kept.frozen.private_bytes()
+
+    async def _drop(self, checkpoint_id: str) -> None:
+        kept = self._kept.pop(checkpoint_id, None)
+        if kept is None:
+            return
+        await self.family.drop(kept.frozen)
+        if kept.taken is not None:
+            await self._forget(kept.taken)
+
+    async def _forget(self, taken: Taken) -> None:
+        if self._versions is not None:
+            await anyio.to_thread.run_sync(self._versions.drop, taken)
+
+
+class _Once:
+    """Calls something the first time that it is called."""
+
+    def __init__(self, act: Callable[[], None]) -> None:
+        self._act: Callable[[], None] | None = act
+
+    def __call__(self) -> None:
+        act, self._act = self._act, None
+        if act is not None:
+            act()
+
+
+def _size(kept: Kept) -> Size:
+    return Size(kept.id, kept.name is not None, kept.private_bytes)

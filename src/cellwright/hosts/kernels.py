@@ -1,0 +1,298 @@
+"""All kernels of a host: started, found, ended, and followed from checkpoint to checkpoint.
+
+It answers no engine (see ``server``), orders no cells (see ``runner``) and decides nothing about which checkpoints are
+kept (see ``checkpoints``).
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import anyio
+import anyio.abc
+import msgspec
+
+from cellwright.errors import CheckpointRefused, HostError, KernelGone, KernelStartError
+from cellwright.hosts import protocol
+from cellwright.hosts.checkpoints import Ring
+from cellwright.hosts.launchers import Launchers
+from cellwright.hosts.runner import KernelRunner
+from cellwright.hosts.watching import Usage, Watch
+from cellwright.kernels import Family, Kernel, KernelLaunch, OutputLimits, reap_strangers
+from cellwright.sandbox.places import Place, without_overlay
+from cellwright.sandbox.policy import Mode, Policy
+from cellwright.sandbox.storage import prepare_storage
+from cellwright.sandbox.tiers import LOSSES, NO_DOOR, SOFT_CPUS, Finding
+
+__all__ = ["Kernels"]
+
+# What the files of all checkpoints of a session take on the disk, where no quota says how much it may write.
+_ROOM = 1 << 30
+
+
+class Kernels:
+    """The runners of one host, by kernel, and what dead kernels left to go on from."""
+
+    def __init__(
+        self,
+        tasks: anyio.abc.TaskGroup,
+        launchers: Launchers,
+        *,
+        runtime: Path,
+        options: Callable[[], protocol.HostOptions],
+        report: Callable[[str, protocol.EventBody], None],
+    ) -> None:
+        self._tasks = tasks
+        self._launchers = launchers
+        self._runtime = runtime
+        self._options = options
+        self._report = report
+        self._runners: dict[str, KernelRunner] = {}
+        self._left: dict[str, Ring] = {}
+        """Checkpoints of kernels that died."""
+        # By the session's own directory: what a kernel wrote before it died is not there for the next one to begin with.
+        self._found: dict[str, Usage] = {}
+        self._count = 0
+        self.limiter = anyio.CapacityLimiter(1)
+        """How many start at the same time."""
+        self.last_ended = time.monotonic()
+
+    def __iter__(self) -> Iterator[KernelRunner]:
+        return iter(list(self._runners.values()))
+
+    def runner(self, kernel_id: str) -> KernelRunner:
+        """The runner of a kernel that lives.
+
+        Raises:
+            KernelGone: there is none.
+        """
+        if kernel_id not in self._runners:
+            raise KernelGone(f"Kernel {kernel_id} is not running here", hint="Run a cell to start a new one")
+        return self._runners[kernel_id]
+
+    # Beginnings --------------------------------------------------------------------------------------------------
+
+    async def start(self, request: protocol.StartKernel) -> protocol.KernelReady:
+        """Start a kernel.
+
+        Raises:
+            KernelStartError: it could not be had.
+        """
+        if request.kernel_id in self._runners:
+            raise HostError(f"Kernel {request.kernel_id} is already running here")
+        options = self._options()
+        async with self.limiter:
+            self._count += 1
+            # Before anything is waited for: starts at the same time must not share a directory.
+            directory = self._runtime / f"k{self._count}"
+            place = await self._place(request, options)
+            launch = KernelLaunch(
+                kernel_id=request.kernel_id,
+                directory=directory,
+                cwd=Path(place.cwd if place is not None else request.cwd),
+                environment=request.environment,
+                limits=self._output_limits(),
+                place=place,
+                layers=await self._launchers.seen_layers(request.layers, options),
+                policy=request.policy,
+            )
+            kernel, interpreter = await self._launchers.launch(request.kind, launch, options)
+        finding = await self._launchers.finding(options) if options.policy is not None else None
+        ready = protocol.KernelReady(
+            pid=kernel.process.pid,
+            started_by=kernel.started_by,
+            interpreter=str(interpreter.python) if interpreter is not None else None,
+            language=kernel.info.get("language_info", {}),
+            tier=finding.tier if finding is not None else "none",
+            losses=_losses(finding, options, request.policy, kernel),
+            mode=_mode(request, launch.place),
+            cwd=str(launch.cwd),
+            python_version=interpreter.version if interpreter is not None else "",
+            search_path=interpreter.search_path if interpreter is not None else (),
+        )
+        policy = (request.policy or options.policy) if launch.place is not None else None
+        ring = None
+        if isinstance(kernel.home, Family):
+            # Where nothing is confined, files are where the session asked to work.
+            at = place or Place("direct", request.cwd, None, str(self._runtime / f"{directory.name}-kept"))
+            room = policy.disk_bytes if policy is not None else _ROOM
+            ring = Ring(kernel.home, at, self._options, ready=ready, policy=policy, room=room)
+        await self._follow(request.kernel_id, kernel, ring, launch.place, policy)
+        return ready
+
+    async def roll_back(self, request: protocol.RollBack) -> protocol.KernelReady:
+        """Let a checkpoint take the place of a kernel, dead or alive, with the files that it had.
+
+        Raises:
+            UnknownCheckpoint: it is not kept.
+            FileFailed: the files cannot be put back. The kernel has ended, and its checkpoints are kept.
+        """
+        ring = self.ring(request.kernel_id)
+        kept = ring.get(request.checkpoint_id)
+        runner = self._runners.get(request.kernel_id)
+        if runner is not None:
+            await runner.make_way()
+        with anyio.CancelScope(shield=True):
+            lost = await ring.put_files_back(kept)
+            kernel = await ring.family.spawn(kept.frozen, self._output_limits())
+            self._left.pop(request.kernel_id, None)
+            await self._follow(request.new_kernel_id, kernel, ring, self._watched(ring), ring.policy)
+        return _succeeding(ring.ready, kernel, lost)
+
+    async def branch(self, request: protocol.BranchKernel) -> protocol.KernelReady:
+        """Let a checkpoint go on as a second kernel, in a box of its own.
+
+        Raises:
+            CheckpointRefused: it cannot have one.
+            UnknownCheckpoint: it is not kept.
+        """
+        ring = self.ring(request.kernel_id)
+        kept = ring.get(request.checkpoint_id)
+        if ring.policy is None:
+            raise CheckpointRefused("without a sandbox a branch has no box of its own")
+        place = replace(request.place, hidden=(*request.place.hidden, str(self._runtime)))
+        async with self.limiter:
+            await anyio.to_thread.run_sync(prepare_storage, place)
+            lost = await ring.copy_files(kept, place)
+            with anyio.CancelScope(shield=True):
+                family, kernel = await ring.family.grow(kept.frozen, self._output_limits(), place, ring.policy)
+                ready = msgspec.structs.replace(ring.ready, mode=place.mode, cwd=place.cwd)
+                own = Ring(family, place, self._options, ready=ready, policy=ring.policy, room=ring.room)
+                await self._follow(request.new_kernel_id, kernel, own, place, ring.policy)
+        return _succeeding(ready, kernel, lost)
+
+    async def transfer(self, request: protocol.Transfer) -> None:
+        """Know a kernel by another id; whoever had that one has ended."""
+        if request.new_kernel_id in self._runners:
+            raise HostError(f"Kernel {request.new_kernel_id} is already running here")
+        runner = self.runner(request.kernel_id)
+        del self._runners[request.kernel_id]
+        runner.kernel_id = request.new_kernel_id
+        self._runners[request.new_kernel_id] = runner
+        if runner.ring is not None:
+            runner.ring.moved(request.place)
+
+    # Ends --------------------------------------------------------------------------------------------------------
+
+    async def stop(self, kernel_id: str) -> None:
+        """End a kernel, if it lives, and let go of its checkpoints."""
+        if kernel_id in self._runners:
+            await self._runners[kernel_id].stop()
+        if kernel_id in self._left:
+            await self._left.pop(kernel_id).close()
+
+    async def stop_all(self) -> None:
+        """End everything."""
+        async with anyio.create_task_group() as stopping:
+            for kernel_id in {*self._runners, *self._left}:
+                stopping.start_soon(self.stop, kernel_id)
+
+    # What all of them have in common -----------------------------------------------------------------------------
+
+    def ring(self, kernel_id: str) -> Ring:
+        """The checkpoints of a kernel, dead or alive.
+
+        Raises:
+            CheckpointRefused: its kind has none.
+        """
+        runner = self._runners.get(kernel_id)
+        ring = runner.ring if runner is not None else self._left.get(kernel_id)
+        if ring is None:
+            raise CheckpointRefused("only Python kernels of our own have checkpoints")
+        return ring
+
+    def _output_limits(self) -> OutputLimits:
+        options = self._options()
+        return OutputLimits(options.max_output_bytes, options.max_output_messages)
+
+    @staticmethod
+    def _watched(ring: Ring) -> Place | None:
+        return ring.place if ring.policy is not None else None
+
+    async def _follow(
+        self, kernel_id: str, kernel: Kernel, ring: Ring | None, place: Place | None, policy: Policy | None
+    ) -> None:
+        """Look after a kernel from now on."""
+        watch = None
+        if place is not None and policy is not None:
+            kernel.process.policy = policy
+            found = self._found.get(place.storage)
+            watch = await anyio.to_thread.run_sync(Watch, kernel, place, policy, found)
+            self._found[place.storage] = watch.found
+        runner = KernelRunner(kernel_id, kernel, self._options, self._report, watch=watch, ring=ring)
+        self._runners[kernel_id] = runner
+        # Shielded: an engine that goes away now must leave a kernel that is known, or none.
+        with anyio.CancelScope(shield=True):
+            await self._tasks.start(self._run, runner)
+
+    async def _run(
+        self, runner: KernelRunner, *, task_status: anyio.abc.TaskStatus[None] = anyio.TASK_STATUS_IGNORED
+    ) -> None:
+        try:
+            await runner.run(task_status=task_status)
+        finally:
+            self._runners.pop(runner.kernel_id, None)
+            self.last_ended = time.monotonic()
+            with anyio.CancelScope(shield=True):
+                await self._keep_what_is_left(runner)
+                async with self._launchers.trying:
+                    kernels = {other.kernel.process.pid for other in self}
+                    reap_strangers(kernels | self._launchers.pids)
+
+    async def _keep_what_is_left(self, runner: KernelRunner) -> None:
+        ring = runner.ring
+        if ring is None or runner.made_way:
+            return
+        if ring and not runner.was_stopped:
+            self._left[runner.kernel_id] = ring
+        else:
+            await ring.close()
+
+    async def _place(self, request: protocol.StartKernel, options: protocol.HostOptions) -> Place | None:
+        if options.policy is None:
+            if request.place is not None and request.place.mode == "private":
+                prepare_storage(request.place)
+            return None
+        if request.place is None:
+            raise KernelStartError("A confined kernel needs a place to work in")
+        found = await self._launchers.finding(options)
+        place = replace(request.place, hidden=(*request.place.hidden, str(self._runtime)))
+        if place.mode == "overlay" and found.tier == "C":
+            place = without_overlay(place)
+        prepare_storage(place)
+        return place
+
+
+def _succeeding(ready: protocol.KernelReady, kernel: Kernel, lost: list[str]) -> protocol.KernelReady:
+    """What is told of a kernel that goes on from a checkpoint: as of the one before it, but for what is its own."""
+    own = {"pid": kernel.process.pid, "started_by": kernel.started_by, "lost": (*kernel.lost, *lost)}
+    return msgspec.structs.replace(ready, **own)
+
+
+def _losses(
+    finding: Finding | None, options: protocol.HostOptions, narrowed: Policy | None, kernel: Kernel
+) -> tuple[str, ...]:
+    """What a session does without, beyond its tier's."""
+    if finding is None:
+        return LOSSES["none"]
+    losses = finding.losses
+    policy = narrowed or options.policy
+    if (
+        options.opening is not None
+        and kernel.door is None
+        and (narrowed is None or narrowed.network != "off")
+    ):
+        losses = (*losses, NO_DOOR)
+    if policy is not None and policy.cpus is not None and not finding.shares_processors:
+        losses = (*losses, SOFT_CPUS)
+    return losses
+
+
+def _mode(request: protocol.StartKernel, place: Place | None) -> Mode:
+    if place is not None:
+        return place.mode
+    # Nothing is confined: a folder of its own can be had, a view of the project cannot.
+    return "private" if request.place is not None and request.place.mode == "private" else "direct"

@@ -1,0 +1,340 @@
+"""All that comes of one launch: the box, the kernel in it, its checkpoints, the kernels that follow from them.
+
+A family lasts as long as anything in it does: a kernel, a checkpoint, a family that grew below it. It decides nothing
+about which checkpoints are worth keeping (the host does), and runs no cells.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import socket
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from itertools import count
+from pathlib import Path
+
+import anyio
+import zmq.asyncio
+
+from cellwright.errors import CheckpointRefused, KernelError, KernelGone
+from cellwright.kernels.boxlines import BoxLine, Nested
+from cellwright.kernels.client import KernelClient
+from cellwright.kernels.connections import LISTENED, Connection, create_connection
+from cellwright.kernels.freezing import Frozen, KernelLine
+from cellwright.kernels.kernel import Beginning, Kernel, OutputLimits
+from cellwright.kernels.lastwords import LastWords
+from cellwright.kernels.lodgings import Lodging
+from cellwright.kernels.processes import KernelProcess
+from cellwright_kernel import descendants
+
+__all__ = ["Family", "Makings"]
+
+RELAY = b"cw-relay"
+FREEZE_TIMEOUT_S = 30.0
+STATUS_TIMEOUT_S = 5.0
+BURY_TIMEOUT_S = 5.0
+
+@dataclass(frozen=True, slots=True)
+class Makings:
+    """What a launcher lends to make kernels from checkpoints."""
+
+    context: zmq.asyncio.Context
+    bring_up: Callable[[Beginning], Awaitable[Kernel]]
+    lifeline_fd: int
+    start_timeout_s: float
+
+
+class Family:
+    """One box and everybody in it."""
+
+    def __init__(
+        self, lodging: Lodging, line: BoxLine, makings: Makings, *, monitor: int, above: Family | None = None
+    ) -> None:
+        self.line = line
+        self.door = lodging.door
+        self._lodging = lodging
+        self._makings = makings
+        self._monitor = monitor
+        self._above = above
+        self._below: set[Family] = set()
+        self._frozen: set[Frozen] = set()
+        self._kernels: set[int] = set()
+        self._members = 0
+        self._numbers = count(1)
+        self._codes: dict[int, int] = {}
+        self._told = anyio.Event()
+        self._held = above is not None
+        self._listening = anyio.CancelScope()
+        self._first: tuple[int, KernelProcess] | None = None
+        self._closed = False
+        self._resettle: Callable[[], Awaitable[None]] | None = None
+        line.on_end = self._on_end
+        if above is not None:
+            above._below.add(self)  # of the same class
+
+    # Checkpoints -------------------------------------------------------------------------------------------------
+
+    async def freeze(
+        self, kernel: Kernel, checkpoint_id: str, *, then: Callable[[], None] = lambda: None
+    ) -> Frozen:
+        """A checkpoint of a kernel that is idle, or will be when it gets to this; ``then`` is called once it was asked.
+
+        Raises:
+            CheckpointRefused: it cannot be forked now, with the reason.
+            KernelGone: it ended meanwhile.
+        """
+        if kernel.kernel_line is None:
+            raise CheckpointRefused("this kernel cannot be forked")
+        await self._hold(kernel)
+        frozen = kernel.kernel_line.offer(checkpoint_id)
+        try:
+            reply = await kernel.client.request(
+                "cellwright_freeze_request", {"id": checkpoint_id}, timeout_s=FREEZE_TIMEOUT_S, sent=then
+            )
+            if reply["status"] != "ok":
+                raise CheckpointRefused(f"{reply['ename']}: {reply['evalue']}")
+            if not reply["taken"]:
+                raise CheckpointRefused(str(reply["reason"]))
+            with anyio.fail_after(FREEZE_TIMEOUT_S):
+                await frozen.meet()
+        except TimeoutError:
+            frozen.close()
+            raise CheckpointRefused("the kernel did not answer in time") from None
+        except BaseException:
+            frozen.close()
+            raise
+        frozen.number, frozen.parent = int(reply["pid"]), kernel
+        self._frozen.add(frozen)
+        return frozen
+
+    async def drop(self, frozen: Frozen) -> None:
+        """Let a checkpoint go, and with the last member of the family the family."""
+        if frozen not in self._frozen:
+            return
+        self._frozen.discard(frozen)
+        frozen.close()
+        parent = frozen.parent
+        if parent is not None and not parent.over.is_set():
+            # Its origin is its parent, and would keep a dead process's number for ever.
+            with contextlib.suppress(TimeoutError, KernelGone, KernelError):
+                await parent.client.request(
+                    "cellwright_bury_request",
+                    {"pid": frozen.number},
+                    timeout_s=BURY_TIMEOUT_S,
+                    channel="control",
+                )
+        await self._close_if_empty()
+
+    async def spawn(self, frozen: Frozen, limits: OutputLimits) -> Kernel:
+        """A kernel that goes on from a checkpoint, in this box; whoever was its kernel must have ended.
+
+        Raises:
+            KernelStartError: it could not be made.
+        """
+        return await self._make(frozen, limits, self, ())
+
+    async def branch(self, frozen: Frozen, limits: OutputLimits, below: Family, nested: Nested) -> Kernel:
+        """A kernel that goes on from a checkpoint of this box in another one below it."""
+        try:
+            return await self._make(frozen, limits, below, nested.namespaces)
+        finally:
+            for fd in nested.namespaces:
+                os.close(fd)
+
+    async def _make(
+        self, frozen: Frozen, limits: OutputLimits, home: Family, namespaces: Sequence[int]
+    ) -> Kernel:
+        directory = home._lodging.directory / f"n{next(home._numbers)}"
+        connection = create_connection(directory)
+        last_words, line = LastWords(), KernelLine()
+        ready_read, ready_write = os.pipe2(os.O_CLOEXEC)
+        home._members += 1
+        try:
+            with _listening(connection) as listeners:
+                fds = [last_words.write_fd, ready_write, line.fd, *listeners, *namespaces]
+                job = {
+                    "prefix": connection.prefix,
+                    "key": connection.key,
+                    "max_bytes": limits.max_bytes,
+                    "max_messages": limits.max_messages,
+                }
+                born, pid, lost = await frozen.spawn(job, fds)
+                pidfd = os.pidfd_open(pid)
+        except BaseException:
+            os.close(ready_read)
+            last_words.handed_over()
+            last_words.close()
+            line.close()
+            shutil.rmtree(directory, ignore_errors=True)
+            home._members -= 1
+            raise
+        finally:
+            os.close(ready_write)
+        last_words.handed_over()
+        line.handed_over()
+        home._kernels.add(pid)
+        process = KernelProcess(
+            pid, pidfd, status=partial(self.status_of, born), last_words=last_words, tree=home
+        )
+        kernel = await self._makings.bring_up(
+            Beginning(
+                process=process,
+                client=KernelClient(connection, self._makings.context),
+                directory=directory,
+                started_by="checkpoint",
+                ready=partial(_ready, line, ready_read),
+                start_timeout_s=self._makings.start_timeout_s,
+                home=home,
+                line=home.line,
+                door=home.door,
+                kernel_line=line,
+            )
+        )
+        kernel.lost = lost
+        return kernel
+
+    def settled_by(self, resettle: Callable[[], Awaitable[None]]) -> None:
+        """How the box's working directory is mounted, should it have to be again."""
+        self._resettle = resettle
+
+    async def resettle(self) -> None:
+        """Show what now lies in the working directory: an overlay must not be changed from below while it is used.
+
+        Raises:
+            KernelStartError: it could not be mounted.
+        """
+        if self._resettle is not None:
+            await self._resettle()
+
+    async def run(self) -> None:
+        """Listen to the box, until it is closed."""
+        with self._listening:
+            await self.line.run()
+
+    # Ends --------------------------------------------------------------------------------------------------------
+
+    def joined(self) -> None:
+        """A kernel is about to live here."""
+        self._members += 1
+
+    async def left(self, process: KernelProcess) -> None:
+        """A kernel has ended."""
+        self._members -= 1
+        self._kernels.discard(process.pid)
+        if self._held:
+            # What it started and disowned is not its successor's.
+            self.kill()
+        with contextlib.suppress(OSError):
+            await self.line.save()
+        await self._close_if_empty()
+
+    async def status_of(self, number: int) -> int | None:
+        """How a process ended whose parent keeps this box; None where nobody can tell."""
+        with anyio.move_on_after(STATUS_TIMEOUT_S):
+            while number not in self._codes:
+                await self._told.wait()
+        return self._codes.pop(number, None)
+
+    async def _hold(self, kernel: Kernel) -> None:
+        """Let the box outlive its kernel from now on."""
+        if self._held or kernel.kernel_line is None or kernel.kernel_line.pid is None:
+            return
+        number = _number_inside(kernel.kernel_line.pid)
+        await self.line.hold()
+        self._held = True
+        self._kernels.add(kernel.kernel_line.pid)
+        self._first = (number, kernel.process)
+        kernel.process.belong_to(self)
+
+    def _on_end(self, number: int, code: int) -> None:
+        if self._first is not None and number == self._first[0]:
+            self._first[1].told_end(code)
+            self._first = None
+            return
+        self._codes[number] = code
+        self._told.set()
+        self._told = anyio.Event()
+
+    async def _close_if_empty(self) -> None:
+        if not (self._members or self._frozen or self._below or self._closed):
+            await self.close()
+
+    async def close(self) -> None:
+        """End everything that is left, and let go of all."""
+        if self._closed:
+            return
+        self._closed = True
+        self._listening.cancel()
+        for below in list(self._below):
+            await below.close()
+        for frozen in list(self._frozen):
+            frozen.close()
+        if self._held:
+            self.line.end()
+        await self._lodging.close()
+        if self._above is not None:
+            self._above._below.discard(self)
+            await self._above._close_if_empty()
+
+    # Its processes -----------------------------------------------------------------------------------------------
+
+    def pids(self) -> list[int]:
+        """Everybody here, checkpoints included, families below not."""
+        return [pid for root in self._roots() for pid in descendants.tree_of(root, but=self._others())]
+
+    def kill(self) -> None:
+        """End the kernel and what it started, but neither checkpoints nor those who look after the box."""
+        spared = {frozen.pid for frozen in self._frozen} | self._others()
+        keepers = {self._monitor, *descendants.children_of(self._monitor)} if self._above is None else set()
+        for root in self._roots():
+            descendants.kill_tree(root, but=spared, spared=lambda pid: pid in keepers or _is_relay(pid))
+
+    def _roots(self) -> list[int]:
+        return [self._monitor] if self._above is None else [self._monitor, *self._kernels]
+
+    def _others(self) -> set[int]:
+        """Where families below begin."""
+        return {root for below in self._below for root in below._roots()}
+
+
+def _number_inside(pid: int) -> int:
+    """A process's number as its own pid namespace has it."""
+    for line in Path(f"/proc/{pid}/status").read_text(encoding="utf-8").splitlines():
+        if line.startswith("NSpid:"):
+            return int(line.split()[-1])
+    return pid
+
+
+def _is_relay(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/comm").read_bytes().strip() == RELAY
+    except OSError:
+        return False
+
+
+@contextlib.contextmanager
+def _listening(connection: Connection) -> Iterator[list[int]]:
+    """The sockets of a connection, bound here and listening; the kernel gets them as they are."""
+    with contextlib.ExitStack() as stack:
+        found = []
+        for channel in LISTENED:
+            listener = stack.enter_context(socket.socket(socket.AF_UNIX))
+            listener.bind(connection.path(channel))
+            listener.listen(64)
+            listener.setblocking(False)  # noqa: FBT003
+            found.append(listener.fileno())
+        yield found
+
+
+async def _ready(line: KernelLine, ready_fd: int) -> None:
+    """Wait until the kernel listens."""
+    try:
+        await line.meet()
+        await anyio.wait_readable(ready_fd)
+        if not os.read(ready_fd, 1):
+            await anyio.sleep_forever()
+    finally:
+        os.close(ready_fd)

@@ -1,0 +1,162 @@
+"""Whether a live kernel may be forked, and what of it a fork does not carry. Looks; forks nothing (see ``freezing``).
+
+A fork copies one thread. Whatever another thread held or was about to do is lost in the copy, so a kernel in which
+code of the session's goes on elsewhere is not forked at all: the reason is told instead.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import ctypes
+import os
+import re
+import sys
+import threading
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+__all__ = ["OwnThreads", "why_unsafe"]
+
+OPENBLAS_COUNTS = tuple(
+    f"{prefix}openblas_get_num_threads{suffix}" for prefix in ("scipy_", "") for suffix in ("64_", "_64", "")
+)
+OMP_PAUSE_SOFT = 1
+# Threads of a pool that was let go end a moment later.
+POOL_END_S = 0.1
+POOL_CHECK_S = 0.001
+OWN_PACKAGES = ("ipykernel", "tornado", "zmq", "cellwright_kernel", "jupyter_client")
+GPU_DEVICES = ("/dev/nvidia", "/dev/kfd", "/dev/dri/render")
+MOST_NAMED = 5
+
+
+@dataclass
+class OwnThreads:
+    """The threads that the kernel itself consists of, noted before any code of the session ran."""
+
+    tasks: frozenset[str]
+    idents: frozenset[int | None]
+
+    @classmethod
+    def now(cls) -> OwnThreads:
+        """Those that there are now."""
+        return cls(frozenset(_tasks()), frozenset(thread.ident for thread in threading.enumerate()))
+
+
+def why_unsafe(own: OwnThreads) -> str | None:
+    """Why this process must not be forked now, in words; None where it may be."""
+    return _threads(own) or _running_tasks() or _gpu()
+
+
+def _threads(own: OwnThreads) -> str | None:
+    strange = [task for task in _tasks() if task not in own.tasks]
+    if not strange:
+        return None
+    python = [thread.name for thread in threading.enumerate() if thread.ident not in own.idents]
+    if python:
+        return f"{_counted(python, 'thread')} still running: {_named(python)}; wait for {_them(python)} to end"
+    strange = _without_pools(own)
+    if not strange:
+        return None
+    names = [name for task in strange if (name := _task_name(task))]
+    return (
+        f"{_counted(strange, 'native thread')} of a library running ({_named(sorted(set(names)))}); "
+        "close its connections or let it work with one thread"
+    )
+
+
+def _without_pools(own: OwnThreads) -> list[str]:
+    """Threads that are neither ours nor idle helpers of a library that knows how to be forked."""
+    libraries = _loaded_libraries()
+    for path in libraries:
+        if "gomp" in path:
+            # It would wait for threads that the copy does not have. Let go of, they are started again on need.
+            _call(path, "omp_pause_resource_all", OMP_PAUSE_SOFT)
+    # OpenBLAS ends its threads before a fork and starts them again after it.
+    allowed = sum(max(0, _blas_threads(path) - 1) for path in libraries if "openblas" in path)
+    until = time.monotonic() + POOL_END_S
+    while True:
+        strange = [task for task in _tasks() if task not in own.tasks]
+        own_name = _task_name(str(os.getpid()))
+        alike = [task for task in strange if _task_name(task) == own_name]
+        rest = [task for task in strange if task not in alike] + alike[allowed:]
+        if not rest or time.monotonic() > until:
+            return rest
+        time.sleep(POOL_CHECK_S)
+
+
+def _running_tasks() -> str | None:
+    try:
+        tasks = asyncio.all_tasks()
+    except RuntimeError:
+        return None
+    strange = [task for task in tasks if not task.done() and not _is_own(task)]
+    if not strange:
+        return None
+    names = [getattr(task.get_coro(), "__qualname__", task.get_name()) for task in strange]
+    return f"{_counted(strange, 'asyncio task')} still running: {_named(names)}; await or cancel {_them(strange)}"
+
+
+def _is_own(task: asyncio.Task[Any]) -> bool:
+    coroutine: Any = task.get_coro()
+    code = getattr(coroutine, "cr_code", None) or getattr(coroutine, "gi_code", None)
+    path = getattr(code, "co_filename", "")
+    return task is asyncio.current_task() or any(f"/{package}/" in path for package in OWN_PACKAGES)
+
+
+def _gpu() -> str | None:
+    torch = sys.modules.get("torch")
+    if torch is not None:
+        with contextlib.suppress(Exception):
+            if torch.cuda.is_initialized():
+                return "a CUDA context is initialised, and no fork can use it"
+    for fd in os.listdir("/proc/self/fd"):  # noqa: PTH208  # names only
+        with contextlib.suppress(OSError):
+            device = os.readlink(f"/proc/self/fd/{fd}")  # noqa: PTH115
+            if device.startswith(GPU_DEVICES):
+                return f"a GPU is in use ({device}), and no fork can share it"
+    return None
+
+
+def _tasks() -> list[str]:
+    return os.listdir("/proc/self/task")  # noqa: PTH208
+
+
+def _task_name(task: str) -> str:
+    with contextlib.suppress(OSError), open(f"/proc/self/task/{task}/comm", encoding="utf-8") as file:  # noqa: PTH123
+        return file.read().strip()
+    return ""
+
+
+def _loaded_libraries() -> list[str]:
+    with open("/proc/self/maps", encoding="utf-8", errors="replace") as file:  # noqa: PTH123
+        return sorted(set(re.findall(r"/\S*(?:openblas|gomp)\S*\.so\S*", file.read())))
+
+
+def _blas_threads(path: str) -> int:
+    return next((count for name in OPENBLAS_COUNTS if (count := _call(path, name)) is not None), 1)
+
+
+def _call(path: str, function: str, *arguments: int) -> int | None:
+    try:
+        library = ctypes.CDLL(path, mode=os.RTLD_NOLOAD | os.RTLD_LAZY)
+        result: int = getattr(library, function)(*arguments)
+    except (OSError, AttributeError):
+        return None
+    return result
+
+
+def _counted(things: Iterable[object], noun: str) -> str:
+    count = len(list(things))
+    return f"{count} {noun}{'s are' if count > 1 else ' is'}"
+
+
+def _them(things: list[Any]) -> str:
+    return "them" if len(things) > 1 else "it"
+
+
+def _named(names: list[str]) -> str:
+    more = f" and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else ""
+    return ", ".join(names[:MOST_NAMED]) + more

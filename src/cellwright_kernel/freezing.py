@@ -1,0 +1,242 @@
+"""Checkpoints of a live kernel: a fork that waits on a socket, from which kernels are made again and again.
+
+The frozen process has no threads, no sockets but its own, and runs nothing. Its memory is shared with the kernel until
+one of them writes. Over its socket the host asks for kernels; closing it ends it. How a kernel comes back to life on
+new sockets is ``kernelapp``'s, whether it may be forked is ``forksafety``'s.
+
+::
+
+    host → kernel, on its line   {"id": "c3"} + one descriptor: the new process's end of its socket
+    frozen → host                {"frozen": "c3", "cannot_return": ["the open socket 127.0.0.1:8080"]}
+    host → frozen                {"spawn": {…}} + stderr, ready, line, five listening sockets, namespaces to join
+    frozen → host                {"born": 4711}, {"ready": […what did not come back]} or {"failed": "why"}
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import gc
+import json
+import os
+import random
+import signal
+import socket
+import sys
+import traceback
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, NoReturn
+
+from cellwright_kernel import descendants, descriptors, forksafety
+
+__all__ = ["Freezer", "NewKernel", "Reborn"]
+
+PACKET_BYTES = 1 << 16
+MOST_FDS = 32
+LISTENERS = 5
+OWN_FDS = 3
+REQUEST_TIMEOUT_S = 10.0
+MOST_CHILDREN = 10
+FAILED = 70
+
+
+@dataclass(frozen=True)
+class NewKernel:
+    """What a process that was frozen needs to be a kernel again; the descriptors are its own."""
+
+    prefix: str
+    key: str
+    max_bytes: int
+    max_messages: int
+    stderr_fd: int
+    ready_fd: int
+    line_fd: int
+    listeners: tuple[int, ...]
+    """For shell, iopub, stdin, control and heartbeat; bound and listening."""
+
+
+class Reborn(SystemExit):
+    """Unwinds a copy of the kernel to the top of its program, from where it starts again.
+
+    An exit, so that event loops and handlers let it pass.
+    """
+
+    def __init__(self, kernel: NewKernel) -> None:
+        super().__init__(0)
+        self.kernel = kernel
+
+
+class Freezer:
+    """Takes checkpoints of this kernel. Made before any code of the session's runs."""
+
+    def __init__(self, line_fd: int, own_path: str) -> None:
+        self._line = socket.socket(fileno=line_fd)
+        self._line.settimeout(REQUEST_TIMEOUT_S)
+        self._line.send(b'{"kernel": true}')
+        self._own_path = own_path
+        self._threads = forksafety.OwnThreads.now()
+        self._descriptors = descriptors.open_now()
+        self._frozen: set[int] = set()
+
+    def note_own(self) -> None:
+        """From now on whatever is new is code's: somebody has connected, and nothing has run."""
+        self._threads = forksafety.OwnThreads.now()
+        self._descriptors = descriptors.open_now()
+
+    def freeze(self, *, id: str) -> dict[str, Any]:  # noqa: A002  # a word of the wire
+        """Fork; in the kernel tells whether there is a checkpoint now. The fork leaves by ``Reborn`` or ends."""
+        end = self._next_end(id)
+        with end:
+            reason = forksafety.why_unsafe(self._threads)
+            if reason is not None:
+                return {"taken": False, "reason": reason}
+            numbers = random.getstate()
+            flush()
+            pid = os.fork()
+            if pid:
+                self._frozen.add(pid)
+                return {"taken": True, "pid": pid, "kernel": os.getpid()}
+            # Nothing but a kernel that starts anew may come out of here.
+            try:
+                children = _children_in_words(os.getppid(), but={*self._frozen, os.getpid()})
+                # The kernel's own end of its line is among its descriptors, and let go of with them.
+                self._line.detach()
+                Frozen(end.detach(), numbers, self._descriptors, self._own_path).stay(id, children)
+            except Exception:  # noqa: BLE001
+                os._exit(FAILED)
+
+    def bury(self, *, pid: int) -> dict[str, Any]:
+        """Take note of the end of a checkpoint that was dropped, so that nothing of it stays."""
+        with contextlib.suppress(ChildProcessError):
+            os.waitpid(pid, 0)
+        self._frozen.discard(pid)
+        return {"pid": pid}
+
+    def _next_end(self, wanted: str) -> socket.socket:
+        """The socket that came with a request; those of requests that were given up are passed over."""
+        while True:
+            data, fds, _, _ = socket.recv_fds(self._line, PACKET_BYTES, MOST_FDS)
+            if not data:
+                raise ConnectionError("the host has closed the line")
+            if len(fds) == 1 and json.loads(data)["id"] == wanted:
+                return socket.socket(fileno=fds[0])
+            for fd in fds:
+                os.close(fd)
+
+
+class Frozen:
+    """The fork. Whatever happens here must not reach the session's code, nor the kernel that goes on."""
+
+    def __init__(self, line_fd: int, numbers: Any, own: descriptors.Own, own_path: str) -> None:
+        # Python gives a fork random numbers of its own. This one is to have the very same.
+        self._numbers = numbers
+        os.setsid()
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            signal.signal(number, signal.SIG_IGN)
+        self._inventory = descriptors.take_inventory(own, own_path)
+        descriptors.let_go(own, self._inventory.blind, keep=(line_fd,))
+        self._line = socket.socket(fileno=line_fd)
+        self._cwd = _current_directory()
+
+    def stay(self, name: str, children: list[str]) -> NoReturn:
+        """Wait and make kernels, until the socket is closed. Raises Reborn in a kernel that was made."""
+        gc.disable()
+        self._tell({"frozen": name, "cannot_return": [*self._inventory.sockets, *children]})
+        while True:
+            data, fds, _, _ = socket.recv_fds(self._line, PACKET_BYTES, MOST_FDS)
+            if not data:
+                os._exit(0)
+            self._spawn(json.loads(data)["spawn"], fds)
+
+    def _spawn(self, job: dict[str, Any], fds: list[int]) -> None:
+        """Make a kernel whose parent is whoever looks after the box, not this process."""
+        between = os.fork()
+        if between:
+            for fd in fds:
+                os.close(fd)
+            os.waitpid(between, 0)
+            return
+        try:
+            namespaces = fds[OWN_FDS + LISTENERS :]
+            if namespaces:
+                _enter(namespaces)
+            child = os.fork()
+            if child:
+                self._tell({"born": child})
+                os._exit(0)
+            self._revive(elsewhere=bool(namespaces))
+        except Exception as error:  # noqa: BLE001  # boundary: the host is told, and this process ends
+            os.write(fds[0], traceback.format_exc().encode())
+            self._tell({"failed": f"{type(error).__name__}: {error}"})
+            os._exit(FAILED)
+        raise Reborn(_new_kernel(job, fds))
+
+    def _revive(self, *, elsewhere: bool) -> None:
+        lost = descriptors.open_anew(self._inventory.files, elsewhere=elsewhere)
+        try:
+            os.chdir(self._cwd)
+        except OSError:
+            lost.append(f"the working directory {self._cwd}")
+        random.setstate(self._numbers)
+        self._tell({"ready": lost})
+        self._line.close()
+        gc.enable()
+        # The task that this is would otherwise complain, when it is collected, that nobody asked how it ended.
+        forgotten.append(asyncio.current_task())
+
+    def _tell(self, message: dict[str, Any]) -> None:
+        with contextlib.suppress(OSError):
+            self._line.send(json.dumps(message).encode())
+
+
+forgotten: list[Any] = []
+"""What belonged to a kernel that this process no longer is: never collected, since it shares things with others."""
+
+
+def _enter(namespaces: Sequence[int]) -> None:
+    from cellwright_kernel import nesting  # noqa: PLC0415  # only here
+
+    nesting.join(namespaces)
+    for fd in namespaces:
+        os.close(fd)
+
+
+def _new_kernel(job: dict[str, Any], fds: list[int]) -> NewKernel:
+    stderr_fd, ready_fd, line_fd, *rest = fds
+    return NewKernel(
+        prefix=job["prefix"],
+        key=job["key"],
+        max_bytes=job["max_bytes"],
+        max_messages=job["max_messages"],
+        stderr_fd=stderr_fd,
+        ready_fd=ready_fd,
+        line_fd=line_fd,
+        listeners=tuple(rest[:LISTENERS]),
+    )
+
+
+def flush() -> None:
+    """What waits in a buffer would be written twice."""
+    for stream in (sys.stdout, sys.stderr, sys.__stdout__, sys.__stderr__):
+        with contextlib.suppress(Exception):
+            stream.flush()  # type: ignore[union-attr]  # what is None is suppressed with the rest
+
+
+def _current_directory() -> str:
+    try:
+        return os.getcwd()  # noqa: PTH109
+    except OSError:  # it was deleted
+        return "/"
+
+
+def _children_in_words(parent: int, but: set[int]) -> list[str]:
+    """The processes that the kernel has started: a copy is not their parent."""
+    found = []
+    for pid in descendants.children_of(parent):
+        with contextlib.suppress(OSError), open(f"/proc/{pid}/cmdline", "rb") as file:  # noqa: PTH123
+            command = file.read().replace(b"\0", b" ").decode("utf-8", "replace").strip()
+            # A zombie has no command any more.
+            if pid not in but and command:
+                found.append(f"the child process {pid} ({command[:80]})")
+    return found[:MOST_CHILDREN]
