@@ -26,7 +26,7 @@ from IPython.core.profiledir import ProfileDir
 from traitlets import Instance, Type
 from traitlets.config import Config
 
-from cellwright_kernel import descendants, inspection
+from cellwright_kernel import inspection
 from cellwright_kernel.adoption import add_layers, adopt, reseed
 from cellwright_kernel.budget import Limits
 from cellwright_kernel.interrupts import INTERRUPTED, Interrupts
@@ -43,14 +43,12 @@ READY = b"R"
 def run_kernel(job: Job) -> None:
     """Turn this forked child into a kernel and run it to its end."""
     _set_apart(job.stderr_fd)
-    if job.plan is None:
-        descendants.become_subreaper()
     reseed()
     app = build_app(
         job.connection_file, profile=job.profile, max_bytes=job.max_bytes, max_messages=job.max_messages
     )
     app.initialize([])
-    app.ready_fd, app.lifeline_fd = job.ready_fd, job.lifeline_fd
+    app.ready_fd = job.ready_fd
     app.start()
 
 
@@ -245,7 +243,6 @@ class KernelApp(IPKernelApp):
     kernel_class = Type(Kernel)
     gate: OutputGate
     ready_fd: int | None = None
-    lifeline_fd: int | None = None
 
     def parse_command_line(self, argv: Any = None) -> None:
         """There is none: everything was given to ``build_app``."""
@@ -297,16 +294,7 @@ class KernelApp(IPKernelApp):
         self._ports = {name: getattr(self, f"{name}_port") for name in names}
 
     def start(self) -> None:
-        self._watch_lifeline()
         if self.ready_fd is not None:
             os.write(self.ready_fd, READY)
             os.close(self.ready_fd)
         super().start()
-
-    def _watch_lifeline(self) -> None:
-        if self.lifeline_fd is None:
-            return
-        fd, loop = self.lifeline_fd, self.control_thread.io_loop
-        loop.add_callback(
-            loop.add_handler, fd, lambda *_: os.killpg(0, signal.SIGKILL), loop.READ | loop.ERROR
-        )

@@ -4,7 +4,8 @@
 (``client``). Code that runs inside the kernel's process is the package ``cellwright_kernel``.
 """
 
-from cellwright.kernels.boxes import BoxLine, Isolation
+from cellwright.kernels.boxes import Isolation
+from cellwright.kernels.boxlines import BoxLine
 from cellwright.kernels.exits import Exit
 from cellwright.kernels.forkserver import ForkServer
 from cellwright.kernels.interpreters import Interpreter, find_project_python, prepare_interpreter

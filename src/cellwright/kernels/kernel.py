@@ -16,7 +16,7 @@ import anyio
 import anyio.abc
 
 from cellwright.errors import KernelError, KernelGone, KernelStartError
-from cellwright.kernels.boxes import BoxLine
+from cellwright.kernels.boxlines import BoxLine
 from cellwright.kernels.client import KernelClient
 from cellwright.kernels.exits import Exit
 from cellwright.kernels.processes import KernelProcess, Survivors
@@ -96,7 +96,7 @@ class Kernel:
         self._interrupt_by = interrupt_by
         self._ours = ours
         self.line = line
-        """The way to its monitor, if it is confined."""
+        """The way to whoever stays beside it; None where it was started without."""
         self.door: Door | None = None
         """Its way to the network, if it has one."""
         self.over = anyio.Event()
@@ -195,6 +195,8 @@ async def tend(beginning: Beginning, *, task_status: anyio.abc.TaskStatus[Kernel
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(process.watch)
             tasks.start_soon(process.last_words.run)
+            if beginning.line is not None:
+                tasks.start_soon(beginning.line.run)
             try:
                 kernel = await _bring_up(beginning, tasks)
                 if kernel is not None:

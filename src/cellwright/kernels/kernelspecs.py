@@ -26,7 +26,8 @@ from jupyter_client.kernelspec import KernelSpecManager, NoSuchKernel
 import cellwright_kernel
 from cellwright.errors import KernelStartError
 from cellwright.kernels.allotments import Allotment, Allotter
-from cellwright.kernels.boxes import BoxLine, Isolation
+from cellwright.kernels.boxes import Isolation
+from cellwright.kernels.boxlines import BoxLine
 from cellwright.kernels.client import KernelClient, new_context
 from cellwright.kernels.connections import INSIDE, Connection, create_connection
 from cellwright.kernels.kernel import Beginning, Kernel, KernelLaunch, tend
