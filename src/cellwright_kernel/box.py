@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -41,8 +42,13 @@ class Box:
             mounts.make_place(mount.at, directory=mount.directory)
             mounts.attach(mount)
 
-    def refurnish(self, namespace: int, entries: list[dict[str, Any]], dropped: list[str]) -> None:
-        """Mount and unmount in the mount namespace that grew from this root, then come back."""
+    def refurnish(
+        self, namespace: int, entries: list[dict[str, Any]], dropped: list[str], first: Sequence[str] = ()
+    ) -> None:
+        """Mount and unmount in the mount namespace that grew from this root, then come back.
+
+        ``first`` is unmounted before anything else: what is mounted takes its place.
+        """
         made = [self._make(entry) for entry in entries]
         gate = next((entry["at"] for entry in entries if entry["kind"] == "gate"), None)
         for mount in made:
@@ -50,6 +56,8 @@ class Box:
         home = os.open("/proc/self/ns/mnt", os.O_RDONLY | os.O_CLOEXEC)
         try:
             _enter(namespace)
+            for path in first:
+                unmount(path)
             for mount in made:
                 mounts.attach(mount)
             for path in dropped:

@@ -2,8 +2,8 @@
 
 It answers packets on an inherited SOCK_SEQPACKET socket, one JSON object each::
 
-    host → {"op": "fork", "id": 7, "connection_file": …, "max_bytes": …, "max_messages": …} + 4 descriptors
-           with "plan": …, "directory": … the child is confined (see lockdown), and there is one more
+    host → {"op": "fork", "id": 7, "connection_file": …, "max_bytes": …, "max_messages": …} + 5 descriptors
+           with "plan": …, "directory": … the child is confined (see lockdown)
            with "group": true it first enters its group, and there is one more; "processors": […] are all it runs on
     ←      {"op": "ready", "failures": {"module": "why it was not preloaded"}, "paths": ["what to keep readable"],
             "version": "3.12", "search": ["where it imports from, in order"]}
@@ -11,8 +11,9 @@ It answers packets on an inherited SOCK_SEQPACKET socket, one JSON object each::
     ←      {"op": "refused", "id": 7, "reason": …}
     ←      {"op": "exited", "pid": 4711, "status": -9}
 
-The descriptors are the kernel's stderr, the write end of its ready pipe, the read end of its lifeline, the line over
-which it is asked for checkpoints (see freezing), and where it is confined a socket over which the host says what else it may see; last, the entrance of its group.
+The descriptors are the kernel's stderr, the write end of its ready pipe, the read end of its lifeline, a socket over
+which the host talks to whoever stays beside the kernel, and one over which the kernel itself is asked for checkpoints
+(see freezing); last, the entrance of its group.
 End of file on the channel means that the host is gone, and then everything forked here goes too.
 What a forked child does next is ``kernelapp``'s.
 """
@@ -29,7 +30,7 @@ import select
 import signal
 import socket
 import sys
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from cellwright_kernel import descendants, joining, lockdown
@@ -38,7 +39,7 @@ from cellwright_kernel.preload import preload
 __all__ = ["ForkServer", "Job", "main"]
 
 PACKET_BYTES = 1 << 18
-FDS_PER_JOB = 4
+FDS_PER_JOB = 5
 
 
 @dataclass(frozen=True)
@@ -50,12 +51,12 @@ class Job:
     max_messages: int
     stderr_fd: int
     ready_fd: int
-    lifeline_fd: int | None
+    lifeline_fd: int
+    control_fd: int
     line_fd: int
     profile: str
     plan: dict[str, Any] | None = None
     directory: str = ""
-    control_fd: int = -1
     group_fd: int = -1
     processors: tuple[int, ...] = ()
 
@@ -81,7 +82,7 @@ def main(argv: list[str]) -> None:
         del server, channel
         gc.enable()
         _join(job)
-        job = _confined(job)
+        _set_beside(job)
         from cellwright_kernel.kernelapp import run_kernel  # noqa: PLC0415  # preloaded, bound only in the child
 
         run_kernel(job)
@@ -98,14 +99,15 @@ def _join(job: Job) -> None:
         os._exit(lockdown.FAILED)
 
 
-def _confined(job: Job) -> Job:
-    """The job as the kernel has it: in the process that is confined, if it is to be."""
-    if job.plan is None or job.lifeline_fd is None:
-        return job
+def _set_beside(job: Job) -> None:
+    """Go on in a process that is watched by another, and confined if it is to be."""
+    # The lifeline goes there too: the kernel's own code can neither close it nor be asked to mind it.
     lines = lockdown.Lifelines(job.control_fd, job.lifeline_fd)
-    lockdown.confine(job.plan, lines, [job.stderr_fd, job.ready_fd, job.line_fd], job.directory)
-    # The monitor has the lifeline: the kernel's own code can neither close it nor be asked to mind it.
-    return replace(job, lifeline_fd=None)
+    keep = [job.stderr_fd, job.ready_fd, job.line_fd]
+    if job.plan is None:
+        lockdown.accompany(lines, keep)
+    else:
+        lockdown.confine(job.plan, lines, keep, job.directory)
 
 
 def _own_paths() -> list[str]:
@@ -200,7 +202,7 @@ class ForkServer:
             if pid in self._kernels:
                 self._kernels.discard(pid)
                 self.tell({"op": "exited", "pid": pid, "status": status})
-        # A kernel keeps its own orphans; a stranger here was left behind by a kernel that is dead.
+        # Who stays beside a kernel keeps its orphans; a stranger here was left behind by one that is dead.
         for pid in descendants.children_of(os.getpid()):
             if pid not in self._kernels:
                 descendants.kill_tree(pid)
@@ -218,9 +220,8 @@ class ForkServer:
 def _job_from(request: dict[str, Any], fds: list[int]) -> Job:
     if request.get("op") != "fork":
         raise ValueError(f"unknown operation {request.get('op')!r}")
-    plan = request.get("plan")
-    confined, grouped = plan is not None, bool(request.get("group"))
-    expected = FDS_PER_JOB + confined + grouped
+    grouped = bool(request.get("group"))
+    expected = FDS_PER_JOB + grouped
     if len(fds) != expected:
         raise ValueError(f"a fork takes {expected} descriptors, not {len(fds)}")
     for fd in fds:
@@ -233,11 +234,11 @@ def _job_from(request: dict[str, Any], fds: list[int]) -> Job:
         stderr_fd=fds[0],
         ready_fd=fds[1],
         lifeline_fd=fds[2],
-        line_fd=fds[3],
+        control_fd=fds[3],
+        line_fd=fds[4],
         profile=str(request.get("profile") or f"{os.path.dirname(connection_file)}/profile"),  # noqa: PTH120
-        plan=plan,
+        plan=request.get("plan"),
         directory=str(request.get("directory", "")),
-        control_fd=fds[4] if confined else -1,
         group_fd=fds[-1] if grouped else -1,
         processors=tuple(request.get("processors", ())),
     )

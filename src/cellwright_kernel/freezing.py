@@ -138,6 +138,8 @@ class Frozen:
         descriptors.let_go(own, self._inventory.blind, keep=(line_fd,))
         self._line = socket.socket(fileno=line_fd)
         self._cwd = _current_directory()
+        # What is mounted there may be replaced, and would stay for whoever is still in it.
+        os.chdir("/")
 
     def stay(self, name: str, children: list[str]) -> NoReturn:
         """Wait and make kernels, until the socket is closed. Raises Reborn in a kernel that was made."""

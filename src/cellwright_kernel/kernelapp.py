@@ -29,7 +29,7 @@ from IPython.core.profiledir import ProfileDir
 from traitlets import Instance, Type
 from traitlets.config import Config
 
-from cellwright_kernel import descendants, inspection
+from cellwright_kernel import inspection
 from cellwright_kernel.adoption import add_layers, adopt, reseed
 from cellwright_kernel.budget import Limits
 from cellwright_kernel.freezing import Freezer, NewKernel, Reborn, forgotten
@@ -48,14 +48,12 @@ CHANNEL_PORTS = {"shell_port": 1, "iopub_port": 2, "stdin_port": 3, "control_por
 def run_kernel(job: Job) -> None:
     """Turn this forked child into a kernel and run it to its end."""
     _set_apart(job.stderr_fd)
-    if job.plan is None:
-        descendants.become_subreaper()
     reseed()
     app = build_app(
         job.connection_file, profile=job.profile, max_bytes=job.max_bytes, max_messages=job.max_messages
     )
     app.initialize([])
-    app.ready_fd, app.lifeline_fd = job.ready_fd, job.lifeline_fd
+    app.ready_fd = job.ready_fd
     app.line_fd = job.line_fd
     while True:
         try:
@@ -329,7 +327,6 @@ class KernelApp(IPKernelApp):
     kernel_class = Type(Kernel)
     gate: OutputGate
     ready_fd: int | None = None
-    lifeline_fd: int | None = None
     line_fd: int | None = None
     before: KernelApp | None = None
     """The application of the kernel that this one is a copy of, if it is one."""
@@ -430,7 +427,6 @@ class KernelApp(IPKernelApp):
         self._ports = {name: getattr(self, f"{name}_port") for name in names}
 
     def start(self) -> None:
-        self._watch_lifeline()
         if self.line_fd is not None:
             kernel: Any = self.kernel
             kernel.freezer = Freezer(self.line_fd, self.ip)
@@ -438,11 +434,3 @@ class KernelApp(IPKernelApp):
             os.write(self.ready_fd, READY)
             os.close(self.ready_fd)
         super().start()
-
-    def _watch_lifeline(self) -> None:
-        if self.lifeline_fd is None:
-            return
-        fd, loop = self.lifeline_fd, self.control_thread.io_loop
-        loop.add_callback(
-            loop.add_handler, fd, lambda *_: os.killpg(0, signal.SIGKILL), loop.READ | loop.ERROR
-        )

@@ -2,8 +2,8 @@
 allowed (that is the plan, decided in ``cellwright.sandbox``).
 
 With namespaces three processes come of one: the monitor, which is what the fork server forked; the first process of
-the new pid namespace; and the kernel. Without them (tier C) there are two: a supervisor and the kernel. ``confine``
-returns in the kernel only.
+the new pid namespace; and the kernel. Without them there are two: a supervisor and the kernel, which is locked (tier C,
+``confine``) or not (``accompany``). Both return in the kernel only.
 """
 
 from __future__ import annotations
@@ -14,14 +14,15 @@ import signal
 import socket
 import sys
 import traceback
-from dataclasses import dataclass
+from collections.abc import Callable
 from functools import partial
-from typing import Any
+from typing import Any, NoReturn
 
 from cellwright_kernel import box, bridge, descendants, landlock, namespaces, reaper, seccomp
+from cellwright_kernel.reaper import Lifelines
 from cellwright_kernel.syscalls import invoke, prctl
 
-__all__ = ["Lifelines", "confine", "lock", "set_limits"]
+__all__ = ["Lifelines", "accompany", "confine", "lock", "set_limits"]
 
 PR_SET_PDEATHSIG, PR_SET_DUMPABLE, PR_SET_NAME = 1, 4, 15
 FAILED = 70
@@ -32,21 +33,22 @@ SPARE_THREADS = 1024
 LAST_FD = (1 << 32) - 1
 
 
-@dataclass(frozen=True)
-class Lifelines:
-    """The descriptors that stay with the monitor."""
-
-    control_fd: int
-    lifeline_fd: int
-
-
 def confine(plan: dict[str, Any], lines: Lifelines, keep: list[int], directory: str) -> None:
     """Lock this process up as the plan says; ``keep`` are the kernel's own descriptors, ``directory`` its sockets'."""
+    if plan["namespaces"]:
+        _or_end(lambda: _enter_box(plan, lines, keep, directory), keep)
+    else:
+        _or_end(lambda: _stay_outside(plan, lines, keep), keep)
+
+
+def accompany(lines: Lifelines, keep: list[int]) -> None:
+    """Lock nothing, but give the kernel a supervisor, as one that is confined has it; ``keep`` are its own descriptors."""
+    _or_end(lambda: _supervise(lines, keep), keep)
+
+
+def _or_end(steps: Callable[[], None], keep: list[int]) -> None:
     try:
-        if plan["namespaces"]:
-            _enter_box(plan, lines, keep, directory)
-        else:
-            _stay_outside(plan, lines, keep)
+        steps()
     except BaseException:  # noqa: BLE001  # boundary: this child ends here, with its reason on stderr
         # Nobody above may go on in a child that is confined only in part.
         sys.stderr = sys.__stderr__
@@ -69,18 +71,18 @@ def _enter_box(plan: dict[str, Any], lines: Lifelines, keep: list[int], director
     sockets = {"kind": "bind", "from": directory, "at": plan["sockets"], "write": True}
     built = box.build(own_root, plan, owner, partial(reaper.offer, lines.control_fd))
     built.furnish([sockets])
-    status_read, status_write = os.pipe2(os.O_CLOEXEC)
+    told_read, told_write = os.pipe2(os.O_CLOEXEC)
     outside, inside = socket.socketpair()
     namespaces.leave_processes()
     first = os.fork()
     if first:
         inside.close()
-        for fd in (status_write, *(fd for fd in keep if fd > STDERR)):
+        for fd in (told_write, *(fd for fd in keep if fd > STDERR)):
             os.close(fd)
-        _monitor(built, first, status_read, outside, lines)
+        _monitor(built, first, told_read, outside, lines)
     outside.close()
     prctl(PR_SET_PDEATHSIG, signal.SIGKILL, what="parent death signal")
-    for fd in (lines.control_fd, lines.lifeline_fd, status_read):
+    for fd in (lines.control_fd, lines.lifeline_fd, told_read):
         os.close(fd)
     namespaces.unshare_mounts()
     namespaces.enter_root(own_root)
@@ -89,12 +91,12 @@ def _enter_box(plan: dict[str, Any], lines: Lifelines, keep: list[int], director
         _start_relay(plan["proxy"], owner)
     kernel = os.fork()
     if kernel:
-        _reap(kernel, status_write, owner)
-    os.close(status_write)
+        _reap(kernel, told_write, owner)
+    os.close(told_write)
     lock(plan, owner, keep)
 
 
-def _monitor(built: box.Box, first: int, status_read: int, line: socket.socket, lines: Lifelines) -> None:
+def _monitor(built: box.Box, first: int, told_fd: int, line: socket.socket, lines: Lifelines) -> NoReturn:
     if not line.recv(1):
         os._exit(FAILED)
     # While it waits for us: later it can no longer be looked into.
@@ -103,9 +105,9 @@ def _monitor(built: box.Box, first: int, status_read: int, line: socket.socket, 
     line.close()
 
     def change(request: dict[str, Any]) -> None:
-        built.refurnish(namespace, request["mounts"], request["drop"])
+        built.refurnish(namespace, request["mounts"], request["drop"], request.get("first", ()))
 
-    reaper.monitor(first, status_read, lines.control_fd, lines.lifeline_fd, change)
+    reaper.watch(reaper.box_ward(first, told_fd), lines, change)
 
 
 def _meet(line: socket.socket) -> None:
@@ -136,18 +138,16 @@ def _start_relay(proxy: dict[str, Any], owner: tuple[int, int]) -> None:
         os._exit(0)
 
 
-def _reap(kernel: int, status_fd: int, owner: tuple[int, int]) -> None:
-    _close_all_but([status_fd])
+def _reap(kernel: int, told_fd: int, owner: tuple[int, int]) -> NoReturn:
+    _close_all_but([told_fd])
     namespaces.drop_powers(*owner)
     # The kernel may not look into the one process here that is not confined as it is.
     prctl(PR_SET_DUMPABLE, 0, what="dumpable")
     namespaces.no_new_privileges()
-    reaper.reap(kernel, status_fd)
+    reaper.reap(kernel, told_fd)
 
 
 def _stay_outside(plan: dict[str, Any], lines: Lifelines, keep: list[int]) -> None:
-    os.setsid()
-    descendants.become_subreaper()
     owner = (os.getuid(), os.getgid())
     if owner[0] == 0:
         owner = (namespaces.FIRST_UID + os.getpid(),) * 2
@@ -157,14 +157,29 @@ def _stay_outside(plan: dict[str, Any], lines: Lifelines, keep: list[int]) -> No
         # Counted for all of the user's processes on the machine, so this can only be a last wall: the host watches.
         last_wall = plan["limits"]["processes"] + descendants.threads_of_user(owner[0]) + SPARE_THREADS
         plan = {**plan, "limits": {**plan["limits"], "processes": last_wall}}
+    _supervise(lines, keep)
+    lock(plan, owner, keep)
+
+
+def _supervise(lines: Lifelines, keep: list[int]) -> None:
+    """Stay as the supervisor of a child, in which this returns."""
+    os.setsid()
+    descendants.become_subreaper()
     supervisor = os.getpid()
     kernel = os.fork()
     if kernel:
-        for fd in (*(fd for fd in keep if fd > STDERR), lines.control_fd):
-            os.close(fd)
-        reaper.watch_tree(kernel, lines.lifeline_fd, lambda: _end_below(supervisor))
+        for fd in keep:
+            if fd > STDERR:
+                os.close(fd)
+        ward = reaper.tree_ward(kernel, lambda: _end_below(supervisor))
+        reaper.watch(ward, lines, _refuse_change)
     prctl(PR_SET_PDEATHSIG, signal.SIGKILL, what="parent death signal")
-    lock(plan, owner, keep)
+    for fd in (lines.control_fd, lines.lifeline_fd):
+        os.close(fd)
+
+
+def _refuse_change(request: dict[str, Any]) -> NoReturn:
+    raise ValueError(f"no namespaces here to change: {', '.join(request)}")
 
 
 def _end_below(pid: int) -> None:

@@ -1,8 +1,9 @@
-"""The two processes that stay beside a confined kernel, and do nothing but wait.
+"""The processes that stay beside a kernel, and do nothing but wait.
 
-The reaper is the first process of the kernel's pid namespace: it buries orphans, and when the kernel ends it ends,
-and with it everything in the namespace. The monitor is outside: it ends as the kernel ended, so that whoever waits
-for it learns the truth, and it puts the session's places in when told to.
+The reaper is the first process of a box's pid namespace: it buries what ends there and tells each end to the monitor
+outside. Where there is no namespace, a supervisor does both. Monitor and supervisor keep one rule (``watch``): they
+end as the kernel ended, and everything with them, so that whoever waits for them learns the truth; once the host
+*holds* the box they go on instead, and tell it every end. They also do what the host asks for over its line.
 """
 
 from __future__ import annotations
@@ -14,48 +15,113 @@ import select
 import signal
 import socket
 import struct
-from collections.abc import Callable
-from typing import Any, NoReturn
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple, NoReturn
 
-__all__ = ["monitor", "offer", "reap", "watch_tree"]
+__all__ = ["Lifelines", "Ward", "box_ward", "offer", "reap", "tree_ward", "watch"]
 
 PACKET_BYTES = 1 << 18
-STATUS = struct.Struct("i")
+END = struct.Struct("ii?")
+# Whole ends only: a pipe hands them out in the portions in which they were written.
+ENDS_BYTES = 256 * END.size
 FAILED = 70
 
 
-def reap(kernel: int, status_fd: int) -> NoReturn:
-    """Bury whatever ends in this pid namespace, until the kernel does; then tell its status and end."""
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGPIPE):
-        signal.signal(number, signal.SIG_IGN)
+@dataclass(frozen=True)
+class Lifelines:
+    """The descriptors that stay with the monitor: the host's line, and what ends with the host."""
+
+    control_fd: int
+    lifeline_fd: int
+
+
+class End(NamedTuple):
+    """One process that was buried."""
+
+    pid: int
+    code: int
+    is_kernel: bool
+
+
+@dataclass(frozen=True)
+class Ward:
+    """The processes that are watched."""
+
+    fd: int
+    """Readable when there is news of them."""
+    ends: Callable[[], Sequence[End] | None]
+    """What ended since; None where nothing is left that could tell."""
+    finish: Callable[[], int]
+    """End all of them; returns how the first one ended."""
+
+
+def reap(kernel: int | None, tell_fd: int) -> NoReturn:
+    """Bury whatever ends in this pid namespace and tell it, until killed; the kernel's end is marked."""
+    _ignore(signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGPIPE)
+    # Blocked it is kept until it is waited for, so none is missed in between.
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGCHLD})
     while True:
-        pid, status = os.waitpid(-1, 0)
-        if pid == kernel:
-            os.write(status_fd, STATUS.pack(os.waitstatus_to_exitcode(status)))
-            os._exit(0)
+        for pid, code in _buried():
+            os.write(tell_fd, END.pack(pid, code, pid == kernel))
+        signal.sigwait({signal.SIGCHLD})
 
 
-def monitor(
-    first: int, status_fd: int, control_fd: int, lifeline_fd: int, change: Callable[[dict[str, Any]], None]
-) -> NoReturn:
-    """Stay until the reaper has ended; carry out changes that the host asks for; end everything with the host."""
-    for number in (signal.SIGINT, signal.SIGHUP, signal.SIGPIPE):
-        signal.signal(number, signal.SIG_IGN)
-    end = os.pidfd_open(first)
+def box_ward(first: int, tell_fd: int) -> Ward:
+    """Everything in a pid namespace, by its first process, which is a child of this one."""
+    pidfd = os.pidfd_open(first)
+
+    def ends() -> list[End] | None:
+        told = os.read(tell_fd, ENDS_BYTES)
+        return [End(*end) for end in END.iter_unpack(told)] if told else None
+
+    def finish() -> int:
+        with contextlib.suppress(ProcessLookupError):
+            signal.pidfd_send_signal(pidfd, signal.SIGKILL)
+        return os.waitstatus_to_exitcode(os.waitpid(first, 0)[1])
+
+    return Ward(tell_fd, ends, finish)
+
+
+def tree_ward(kernel: int, end_tree: Callable[[], None]) -> Ward:
+    """A kernel and everything below this process, which must be the parent of all orphans among them."""
+    wake_read, wake_write = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+    signal.signal(signal.SIGCHLD, lambda *_: None)
+    signal.set_wakeup_fd(wake_write, warn_on_full_buffer=False)
+    # For what ended before.
+    os.write(wake_write, b"\0")
+
+    def ends() -> list[End]:
+        with contextlib.suppress(BlockingIOError):
+            os.read(wake_read, 4096)
+        return [End(pid, code, pid == kernel) for pid, code in _buried()]
+
+    def finish() -> int:
+        end_tree()
+        return -signal.SIGKILL
+
+    return Ward(wake_read, ends, finish)
+
+
+def watch(ward: Ward, lines: Lifelines, change: Callable[[dict[str, Any]], None]) -> NoReturn:
+    """Stay until the kernel has ended, or as long as the host holds or wants it; ``change`` does what else it asks."""
+    _ignore(signal.SIGINT, signal.SIGHUP, signal.SIGPIPE)
     poller = select.poll()
-    for fd in (end, control_fd, lifeline_fd):
+    for fd in (ward.fd, lines.control_fd, lines.lifeline_fd):
         poller.register(fd, select.POLLIN)
-    with socket.socket(fileno=control_fd) as control:
-        while True:
-            ready = {fd for fd, _ in poller.poll()}
-            if end in ready:
-                break
-            if lifeline_fd in ready:
-                poller.unregister(lifeline_fd)
-                signal.pidfd_send_signal(end, signal.SIGKILL)
-            if control_fd in ready and not _serve(control, change):
-                poller.unregister(control_fd)
-    _end_like(_status_of(first, status_fd))
+    post = _Post(socket.socket(fileno=lines.control_fd), change)
+    while True:
+        ready = {fd for fd, _ in poller.poll()}
+        if ward.fd in ready:
+            _hear(ward, post)
+        if lines.lifeline_fd in ready:
+            ward.finish()
+            _end_like(-signal.SIGKILL)
+        if lines.control_fd in ready and not post.serve():
+            poller.unregister(lines.control_fd)
+        if post.is_over:
+            ward.finish()
+            os._exit(0)
 
 
 def offer(control_fd: int, directory: int) -> None:
@@ -69,41 +135,68 @@ def offer(control_fd: int, directory: int) -> None:
         control.detach()
 
 
-def watch_tree(kernel: int, lifeline_fd: int, end_tree: Callable[[], None]) -> NoReturn:
-    """Without a pid namespace: stay until the kernel or the host has ended, then end all that is left below."""
-    for number in (signal.SIGINT, signal.SIGHUP, signal.SIGPIPE):
+class _Post:
+    """The host's line, and what it has said so far."""
+
+    def __init__(self, control: socket.socket, change: Callable[[dict[str, Any]], None]) -> None:
+        self.is_held = False
+        self.is_over = False
+        self._control = control
+        self._change = change
+
+    def serve(self) -> bool:
+        """Do the next thing the host asks for; False where it asks for nothing more."""
+        data = self._control.recv(PACKET_BYTES)
+        if not data:
+            return False
+        try:
+            self._obey(json.loads(data))
+            answer: dict[str, Any] = {"ok": True}
+        except Exception as error:  # noqa: BLE001  # boundary: the host is told, and decides
+            answer = {"ok": False, "error": f"{type(error).__name__}: {error}"}
+        if not self.is_over:  # of which the end itself is the answer
+            self.tell(answer)
+        return True
+
+    def tell(self, message: dict[str, Any]) -> None:
+        """Send one packet; that the host is gone is noticed elsewhere."""
+        with contextlib.suppress(OSError):
+            self._control.send(json.dumps(message).encode())
+
+    def _obey(self, request: dict[str, Any]) -> None:
+        if request.get("hold"):
+            self.is_held = True
+        elif request.get("end"):
+            self.is_over = True
+        else:
+            self._change(request)
+
+
+def _hear(ward: Ward, post: _Post) -> None:
+    ends = ward.ends()
+    if ends is None:
+        _end_like(ward.finish())
+    for end in ends:
+        if post.is_held:
+            post.tell({"ended": [end.pid, end.code]})
+        elif end.is_kernel:
+            ward.finish()
+            _end_like(end.code)
+
+
+def _buried() -> Iterator[tuple[int, int]]:
+    """Bury the children that have ended, one by one."""
+    with contextlib.suppress(ChildProcessError):
+        while True:
+            pid, status = os.waitpid(-1, os.WNOHANG)
+            if pid == 0:
+                return
+            yield pid, os.waitstatus_to_exitcode(status)
+
+
+def _ignore(*numbers: signal.Signals) -> None:
+    for number in numbers:
         signal.signal(number, signal.SIG_IGN)
-    end = os.pidfd_open(kernel)
-    poller = select.poll()
-    poller.register(end, select.POLLIN)
-    poller.register(lifeline_fd, select.POLLIN)
-    ended = end in {fd for fd, _ in poller.poll()}
-    status = os.waitpid(kernel, 0)[1] if ended else signal.SIGKILL.value
-    end_tree()
-    _end_like(os.waitstatus_to_exitcode(status))
-
-
-def _serve(control: socket.socket, change: Callable[[dict[str, Any]], None]) -> bool:
-    data = control.recv(PACKET_BYTES)
-    if not data:
-        return False
-    try:
-        change(json.loads(data))
-        answer: dict[str, Any] = {"ok": True}
-    except Exception as error:  # noqa: BLE001  # boundary: the host is told, and decides
-        answer = {"ok": False, "error": f"{type(error).__name__}: {error}"}
-    with contextlib.suppress(OSError):
-        control.send(json.dumps(answer).encode())
-    return True
-
-
-def _status_of(first: int, status_fd: int) -> int:
-    _, status = os.waitpid(first, 0)
-    told = os.read(status_fd, STATUS.size)
-    if len(told) == STATUS.size:
-        code: int = STATUS.unpack(told)[0]
-        return code
-    return os.waitstatus_to_exitcode(status)
 
 
 def _end_like(code: int) -> NoReturn:

@@ -4,9 +4,12 @@
 (``client``). Code that runs inside the kernel's process is the package ``cellwright_kernel``.
 """
 
-from cellwright.kernels.boxes import BoxLine, Isolation
+from cellwright.kernels.boxes import Isolation
+from cellwright.kernels.boxlines import BoxLine
 from cellwright.kernels.exits import Exit
+from cellwright.kernels.families import Family
 from cellwright.kernels.forkserver import ForkServer
+from cellwright.kernels.freezing import Frozen
 from cellwright.kernels.interpreters import Interpreter, find_project_python, prepare_interpreter
 from cellwright.kernels.kernel import Kernel, KernelLaunch, Launcher, OutputLimits
 from cellwright.kernels.kernelspecs import KernelspecLauncher
@@ -16,7 +19,9 @@ from cellwright.kernels.processes import adopt_orphans, reap_strangers
 __all__ = [
     "BoxLine",
     "Exit",
+    "Family",
     "ForkServer",
+    "Frozen",
     "Interpreter",
     "Isolation",
     "Kernel",

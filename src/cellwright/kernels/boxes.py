@@ -1,21 +1,16 @@
-"""The host's side of a confined kernel: what it is started with, and the line to the monitor beside it.
+"""The host's side of a confined kernel: what it is started with. The line to the monitor beside it is ``boxlines``.
 
 What is allowed stands in ``cellwright.sandbox``, how it is enforced in ``cellwright_kernel.lockdown``.
 """
 
 from __future__ import annotations
 
-import logging
 import os
-import socket
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
-
-import anyio
-import msgspec
 
 from cellwright.errors import KernelStartError
 from cellwright.sandbox.doors import DOOR, PROXY_PORT, Door, Opening
@@ -30,16 +25,13 @@ from cellwright.sandbox.plans import (
     watched_plan,
 )
 from cellwright.sandbox.policy import Policy
-from cellwright.sandbox.quotas import MemoryLayer, memory_of
+from cellwright.sandbox.quotas import memory_of
 from cellwright.sandbox.tiers import Tier
 from cellwright_kernel.bridge import proxy_environment
 
-__all__ = ["BoxLine", "Isolation"]
+__all__ = ["Isolation"]
 
-PACKET_BYTES = 1 << 16
 OWN_PROCESSES = 8
-
-log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,131 +157,3 @@ def _refuse_unreachable(paths: Sequence[str]) -> None:
                 hint="Run Cellwright as an ordinary user, or set CELLWRIGHT_STORAGE to a directory that others can "
                 "pass through",
             )
-
-
-class BoxLine:
-    """Tells a kernel's monitor what its session may see, and holds what it writes. Closed with the kernel."""
-
-    def __init__(self, saved: Path | None = None) -> None:
-        self.layer: MemoryLayer | None = None
-        """What the session writes, where that is in memory."""
-        self._saved = saved
-        self._overlaid = False
-        self._saving = anyio.Lock()
-        self._mine, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        self._mine.setblocking(False)  # noqa: FBT003  # the standard library takes no name
-        self._theirs: socket.socket | None = theirs
-
-    @property
-    def fd(self) -> int:
-        """The monitor's end, to be let go of with ``handed_over``."""
-        if self._theirs is None:
-            raise ValueError("the monitor's end was handed over")
-        return self._theirs.fileno()
-
-    def handed_over(self) -> None:
-        if self._theirs is not None:
-            self._theirs.close()
-            self._theirs = None
-
-    def abandon(self) -> None:
-        """Let go of a line that nobody has taken up."""
-        self.handed_over()
-        self._mine.close()
-
-    async def close(self) -> None:
-        """Save what the session wrote last, and let go of everything."""
-        self.abandon()
-        with anyio.CancelScope(shield=True):
-            await self.save()
-            async with self._saving:
-                if self.layer is not None:
-                    self.layer.close()
-                    self.layer = None
-
-    @property
-    def is_saved(self) -> bool:
-        """Whether there is surely nothing to save."""
-        return self.layer is None or (not self._saving.locked() and self.layer.is_saved())
-
-    @property
-    def is_shown(self) -> bool:
-        """Whether there is surely nothing to bring in."""
-        return self.layer is None or (not self._saving.locked() and self.layer.is_shown())
-
-    async def save(self) -> None:
-        """Save what the session wrote, as far as it is in memory."""
-        async with self._saving:
-            if self.layer is not None:
-                await anyio.to_thread.run_sync(_save, self.layer)
-
-    async def bring_in(self) -> None:
-        """Show the session what others put into its folder."""
-        async with self._saving:
-            if self.layer is not None:
-                await anyio.to_thread.run_sync(_bring_in, self.layer)
-
-    async def settle(self, mounts: list[dict[str, Any]], saved: Path | None = None) -> None:
-        """Put what a session sees into its box, and take the sockets out of its sight.
-
-        ``saved`` is the directory on disk of what it writes.
-
-        Raises:
-            KernelStartError: it could not be mounted, or what was saved does not fit.
-        """
-        self._saved = saved or self._saved
-        self._overlaid = _has_overlay(mounts)
-        self._mine.send(msgspec.json.encode({"mounts": mounts, "drop": [SOCKETS]}))
-        reply = await self._next()
-        if reply.get("offer"):
-            reply = await self._next()
-        if not reply.get("ok"):
-            raise KernelStartError(
-                f"The working directory could not be shown to the kernel: {reply['error']}",
-                hint="Run `cellwright doctor` to see what this machine allows",
-            )
-
-    async def furnish(self, plan: dict[str, Any]) -> None:
-        """Fill the directory of a process that is started with its place, and offers it before it runs.
-
-        Raises:
-            KernelStartError: what was saved does not fit.
-        """
-        mounts = plan.get("mounts", ())
-        self._overlaid = _has_overlay(mounts)
-        if any(mount.get("offered") or mount.get("memory") for mount in mounts):
-            await self._next()
-
-    async def _next(self) -> dict[str, Any]:
-        """The monitor's next word; a directory that it offers is filled first."""
-        await anyio.wait_readable(self._mine)
-        answer, fds, _, _ = socket.recv_fds(self._mine, PACKET_BYTES, 1)
-        reply: dict[str, Any] = msgspec.json.decode(answer) if answer else {"error": "its monitor is gone"}
-        if reply.get("offer") and self._saved is not None:
-            self.layer = MemoryLayer(fds[0], self._saved, shared=not self._overlaid)
-            await anyio.to_thread.run_sync(self.layer.fill)
-            self._mine.send(b"filled")
-        return reply
-
-
-def _has_overlay(mounts: Sequence[Mapping[str, Any]]) -> bool:
-    return any(mount["kind"] == "overlay" for mount in mounts)
-
-
-def _bring_in(layer: MemoryLayer) -> None:
-    try:
-        layer.bring_in()
-    except OSError as error:
-        log.warning("files_not_brought_in", extra={"reason": str(error)})
-
-
-def _save(layer: MemoryLayer) -> None:
-    try:
-        left_out = layer.save()
-    except (
-        OSError
-    ) as error:  # a full disk, most likely: what is in memory stays, and is tried again after the next cell
-        log.warning("files_not_saved", extra={"reason": str(error)})
-        return
-    if left_out:
-        log.warning("files_not_saved", extra={"count": left_out})

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import count
 from pathlib import Path
+from typing import Any
 
 import anyio
 import zmq.asyncio
@@ -28,6 +29,8 @@ from cellwright.kernels.kernel import Beginning, Kernel, OutputLimits
 from cellwright.kernels.lastwords import LastWords
 from cellwright.kernels.lodgings import Lodging
 from cellwright.kernels.processes import KernelProcess
+from cellwright.sandbox.places import Place
+from cellwright.sandbox.policy import Policy
 from cellwright_kernel import descendants
 
 __all__ = ["Family", "Makings"]
@@ -43,7 +46,8 @@ class Makings:
 
     context: zmq.asyncio.Context
     bring_up: Callable[[Beginning], Awaitable[Kernel]]
-    lifeline_fd: int
+    grow: Callable[[Family, Place, Policy], Awaitable[tuple[Family, Nested]]]
+    """Makes a box below a family's."""
     start_timeout_s: float
 
 
@@ -70,7 +74,8 @@ class Family:
         self._listening = anyio.CancelScope()
         self._first: tuple[int, KernelProcess] | None = None
         self._closed = False
-        self._resettle: Callable[[], Awaitable[None]] | None = None
+        self._mounts: tuple[Place, list[dict[str, Any]]] | None = None
+        self._gone = anyio.Event()
         line.on_end = self._on_end
         if above is not None:
             above._below.add(self)  # of the same class
@@ -136,10 +141,21 @@ class Family:
         """
         return await self._make(frozen, limits, self, ())
 
-    async def branch(self, frozen: Frozen, limits: OutputLimits, below: Family, nested: Nested) -> Kernel:
-        """A kernel that goes on from a checkpoint of this box in another one below it."""
+    async def grow(
+        self, frozen: Frozen, limits: OutputLimits, place: Place, policy: Policy
+    ) -> tuple[Family, Kernel]:
+        """A kernel that goes on from a checkpoint of this box in another one below it, with its family.
+
+        Raises:
+            KernelStartError: it could not be made.
+        """
+        below, nested = await self._makings.grow(self, place, policy)
         try:
-            return await self._make(frozen, limits, below, nested.namespaces)
+            return below, await self._make(frozen, limits, below, nested.namespaces)
+        except BaseException:
+            with anyio.CancelScope(shield=True):
+                await below.close()
+            raise
         finally:
             for fd in nested.namespaces:
                 os.close(fd)
@@ -196,9 +212,9 @@ class Family:
         kernel.lost = lost
         return kernel
 
-    def settled_by(self, resettle: Callable[[], Awaitable[None]]) -> None:
-        """How the box's working directory is mounted, should it have to be again."""
-        self._resettle = resettle
+    def settled(self, place: Place, mounts: list[dict[str, Any]]) -> None:
+        """How the box's working directory was mounted, should it have to be again."""
+        self._mounts = (place, mounts)
 
     async def resettle(self) -> None:
         """Show what now lies in the working directory: an overlay must not be changed from below while it is used.
@@ -206,13 +222,23 @@ class Family:
         Raises:
             KernelStartError: it could not be mounted.
         """
-        if self._resettle is not None:
-            await self._resettle()
+        if self._mounts is not None:
+            place, mounts = self._mounts
+            await self.line.settle(mounts, saved=Path(place.written), again=True)
 
     async def run(self) -> None:
-        """Listen to the box, until it is closed."""
-        with self._listening:
-            await self.line.run()
+        """Listen to the box, until it is gone or closed."""
+        try:
+            with self._listening:
+                await self.line.run()
+        except anyio.get_cancelled_exc_class():
+            # Whoever owned all families gives up: nobody will come to empty this one.
+            with anyio.CancelScope(shield=True):
+                await self.close()
+            raise
+        finally:
+            self._gone.set()
+            self._told.set()
 
     # Ends --------------------------------------------------------------------------------------------------------
 
@@ -234,7 +260,7 @@ class Family:
     async def status_of(self, number: int) -> int | None:
         """How a process ended whose parent keeps this box; None where nobody can tell."""
         with anyio.move_on_after(STATUS_TIMEOUT_S):
-            while number not in self._codes:
+            while number not in self._codes and not self._gone.is_set():
                 await self._told.wait()
         return self._codes.pop(number, None)
 

@@ -25,20 +25,24 @@ import anyio.abc
 import zmq.asyncio
 
 import cellwright_kernel
-from cellwright.errors import KernelGone, KernelStartError
+from cellwright.errors import CheckpointRefused, KernelGone, KernelStartError
 from cellwright.kernels.allotments import Allotter
 from cellwright.kernels.boxes import Isolation
+from cellwright.kernels.boxlines import Nested
 from cellwright.kernels.client import KernelClient, new_context
 from cellwright.kernels.connections import INSIDE, create_connection
+from cellwright.kernels.families import Family, Makings
 from cellwright.kernels.forkchannel import ForkChannel
 from cellwright.kernels.interpreters import Interpreter
 from cellwright.kernels.kernel import Beginning, Kernel, KernelLaunch, OutputLimits, StartedBy, tend
 from cellwright.kernels.lastwords import LastWords
+from cellwright.kernels.lodgings import Lodging
 from cellwright.kernels.processes import KernelProcess, raise_file_limit, wanted
 from cellwright.kernels.wiring import Wiring
 from cellwright.sandbox.doors import DOOR, Door
-from cellwright.sandbox.places import needs_own_fork
+from cellwright.sandbox.places import Place, needs_own_fork
 from cellwright.sandbox.plans import SOCKETS
+from cellwright.sandbox.policy import Policy
 
 __all__ = ["ForkServer"]
 
@@ -272,6 +276,9 @@ class ForkServer:
             shutil.rmtree(directory, ignore_errors=True)
             raise
         wiring.handed_over()
+        lodging = Lodging(directory, wiring.line, door, wiring.allotment.group)
+        family = Family(lodging, wiring.line, self._makings, monitor=forked.pid)
+        self._tasks.start_soon(self._house, family, forked.pid)
         beginning = Beginning(
             process=KernelProcess(
                 forked.pid,
@@ -287,9 +294,47 @@ class ForkServer:
             start_timeout_s=self._start_timeout_s,
             line=wiring.line,
             door=door,
+            home=family,
+            kernel_line=wiring.kernel_line,
         )
         kernel: Kernel = await self._tasks.start(self._tend, beginning)
         return kernel
+
+    @property
+    def _makings(self) -> Makings:
+        return Makings(
+            context=self._context,
+            bring_up=partial(self._tasks.start, self._tend),
+            grow=self._grow,
+            start_timeout_s=self._start_timeout_s,
+        )
+
+    async def _grow(self, family: Family, place: Place, policy: Policy) -> tuple[Family, Nested]:
+        """A box below a family's, in which nobody lives yet."""
+        if self.isolation is None or not self.isolation.stands_by:
+            raise CheckpointRefused("without namespaces a branch has no box of its own")
+        if needs_own_fork(place):
+            raise CheckpointRefused(f"a project directly below / ({place.top}) cannot be shown to a branch")
+        mounts = self.isolation.under(policy).mounts(place, self._readable)
+        nested = await family.line.grow(mounts, saved=Path(place.written), lifeline_fd=self._lifeline[0])
+        directory = self._directory / f"b{next(self._numbers)}"
+        below = Family(
+            Lodging(directory, nested.line), nested.line, self._makings, monitor=nested.pid, above=family
+        )
+        below.settled(place, mounts)
+        self._tasks.start_soon(self._house, below, nested.pid)
+        return below, nested
+
+    async def _house(self, family: Family, monitor: int) -> None:
+        """Look after what kernels live in, which may outlive them."""
+        self._living.add(monitor)
+        try:
+            # Should the fork server die, its monitors become children of this process.
+            with wanted(monitor):
+                await family.run()
+        finally:
+            self._living.discard(monitor)
+            self._one_ended.set()
 
     def _isolation_of(self, launch: KernelLaunch | None) -> Isolation | None:
         return self.isolation.under(launch.policy if launch else None) if self.isolation else None
@@ -316,9 +361,7 @@ class ForkServer:
     async def _tend(self, beginning: Beginning, *, task_status: anyio.abc.TaskStatus[Kernel]) -> None:
         self._living.add(beginning.process.pid)
         try:
-            # Should the fork server die, its kernels become children of this process.
-            with wanted(beginning.process.pid):
-                await tend(beginning, task_status=task_status)
+            await tend(beginning, task_status=task_status)
         finally:
             self._living.discard(beginning.process.pid)
             self._one_ended.set()
@@ -354,6 +397,8 @@ class ForkServer:
             raise KernelStartError("A confined kernel needs a place to work in")
         mounts = self.isolation.under(launch.policy).mounts(launch.place, self._readable)
         await kernel.line.settle(mounts, saved=Path(launch.place.written))
+        if isinstance(kernel.home, Family):
+            kernel.home.settled(launch.place, mounts)
 
     def _require_alive(self) -> None:
         if self.died.is_set() or self.pid is None:

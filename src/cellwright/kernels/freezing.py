@@ -67,6 +67,9 @@ class Frozen:
         self._asking = anyio.Lock()
         self._pidfd = -1
         self.pid = 0
+        self.number = 0
+        """Its process as the kernel that it was forked from has it, whose child it is."""
+        self.parent: Any = None
         self.cannot_return: tuple[str, ...] = ()
 
     async def meet(self) -> None:

@@ -16,7 +16,7 @@ import anyio
 import anyio.abc
 
 from cellwright.errors import KernelError, KernelGone, KernelStartError
-from cellwright.kernels.boxes import BoxLine
+from cellwright.kernels.boxlines import BoxLine
 from cellwright.kernels.client import KernelClient
 from cellwright.kernels.exits import Exit
 from cellwright.kernels.freezing import KernelLine
@@ -97,7 +97,7 @@ class Kernel:
         self._interrupt_by = interrupt_by
         self._ours = ours
         self.line = line
-        """The way to its monitor, if it is confined."""
+        """The way to whoever stays beside it; None where it was started without."""
         self.door: Door | None = None
         """Its way to the network, if it has one."""
         self.kernel_line: KernelLine | None = None
@@ -152,7 +152,8 @@ class Kernel:
     async def stop(self, *, grace_s: float) -> Exit:
         """End the kernel and everything below it: asked first, killed after the grace. Safe to call again."""
         self.process.expect_end("it was stopped")
-        below = Survivors(self.process.descendants())
+        # One whose box outlives it has checkpoints among them, and the box sees to the rest.
+        below = Survivors([] if self.process.is_outlived else self.process.descendants())
         with anyio.move_on_after(grace_s):
             try:
                 await self.client.shutdown_request(timeout_s=grace_s)

@@ -26,11 +26,13 @@ from jupyter_client.kernelspec import KernelSpecManager, NoSuchKernel
 import cellwright_kernel
 from cellwright.errors import KernelStartError
 from cellwright.kernels.allotments import Allotment, Allotter
-from cellwright.kernels.boxes import BoxLine, Isolation
+from cellwright.kernels.boxes import Isolation
+from cellwright.kernels.boxlines import BoxLine
 from cellwright.kernels.client import KernelClient, new_context
 from cellwright.kernels.connections import INSIDE, Connection, create_connection
 from cellwright.kernels.kernel import Beginning, Kernel, KernelLaunch, tend
 from cellwright.kernels.lastwords import LastWords
+from cellwright.kernels.lodgings import Lodging
 from cellwright.kernels.processes import KernelProcess, raise_file_limit, wanted
 from cellwright.sandbox.doors import DOOR
 from cellwright.sandbox.plans import SOCKETS
@@ -117,7 +119,7 @@ class KernelspecLauncher:
             await self._tasks.start(door.serve, launch.directory / DOOR)
         allotment = await self._allotter.next(launch.policy)
         try:
-            beginning = replace(self._spawn(spec, launch, allotment), door=door)
+            beginning = self._spawn(spec, launch, allotment, door)
         except BaseException:
             if door is not None:
                 await door.close()
@@ -133,11 +135,15 @@ class KernelspecLauncher:
     async def _tend(self, beginning: Beginning, *, task_status: anyio.abc.TaskStatus[Kernel]) -> None:
         try:
             with wanted(beginning.process.pid):
-                await tend(beginning, task_status=task_status)
+                async with anyio.create_task_group() as listening:
+                    if beginning.line is not None:
+                        listening.start_soon(beginning.line.run)
+                    await tend(beginning, task_status=task_status)
+                    listening.cancel_scope.cancel()
         finally:
             self._living.discard(beginning.process.pid)
 
-    def _spawn(self, spec: Any, launch: KernelLaunch, allotment: Allotment) -> Beginning:
+    def _spawn(self, spec: Any, launch: KernelLaunch, allotment: Allotment, door: Door | None) -> Beginning:
         confined = self._isolation is not None
         start = self._confined(spec, launch, allotment) if confined else self._bare(spec, launch)
         last_words = LastWords()
@@ -166,6 +172,7 @@ class KernelspecLauncher:
                 process.stdin.write(msgspec.json.encode(start.request))
         last_words.handed_over()
         self._living.add(process.pid)
+        lodging = Lodging(launch.directory, start.line, door, allotment.group)
         return Beginning(
             process=KernelProcess(
                 process.pid,
@@ -183,6 +190,8 @@ class KernelspecLauncher:
             interrupt_by="message" if spec.interrupt_mode == "message" else "signal",
             ours=False,
             line=start.line,
+            door=door,
+            home=lodging,
         )
 
     def _bare(self, spec: Any, launch: KernelLaunch) -> _Start:

@@ -121,6 +121,11 @@ class KernelProcess:
         """From now on its box outlives it: others say when it has ended, and what is its own is theirs to know."""
         self._tree = tree
 
+    @property
+    def is_outlived(self) -> bool:
+        """Whether its box goes on when it ends."""
+        return self._tree is not None
+
     def told_end(self, status: int) -> None:
         """Somebody saw the kernel end, whose box goes on."""
         self._told = (status,)

@@ -9,7 +9,7 @@ from typing import Any
 import anyio
 
 from cellwright.kernels.allotments import Allotment
-from cellwright.kernels.boxes import BoxLine
+from cellwright.kernels.boxlines import BoxLine
 from cellwright.kernels.freezing import KernelLine
 from cellwright.kernels.lastwords import LastWords
 from cellwright.sandbox.doors import Door
@@ -28,32 +28,29 @@ class Wiring:
         self.door = door
         self.last_words = LastWords()
         self.kernel_line = KernelLine()
-        self.line = BoxLine(saved) if plan is not None else None
+        self.line = BoxLine(saved)
         self._plan = plan
         self._ready_read, self._ready_write = os.pipe2(os.O_CLOEXEC)
 
     def fds(self, lifeline_fd: int) -> list[int]:
         """What goes with the fork, in the order that ``cellwright_kernel.forkserver`` expects."""
-        line = [self.line.fd] if self.line is not None else []
-        own = [self.last_words.write_fd, self._ready_write, lifeline_fd, self.kernel_line.fd]
-        return [*own, *line, *self.allotment.fds]
+        own = [self.last_words.write_fd, self._ready_write, lifeline_fd, self.line.fd, self.kernel_line.fd]
+        return [*own, *self.allotment.fds]
 
     def handed_over(self) -> None:
         """Let go of the ends that went with the fork."""
         os.close(self._ready_write)
         self.allotment.handed_over()
         self.last_words.handed_over()
+        self.line.handed_over()
         self.kernel_line.handed_over()
-        if self.line is not None:
-            self.line.handed_over()
 
     async def drop(self) -> None:
         """Close everything else too, where no process came to be; after ``handed_over``."""
         os.close(self._ready_read)
         self.last_words.close()
+        self.line.abandon()
         self.kernel_line.close()
-        if self.line is not None:
-            self.line.abandon()
         if self.door is not None:
             await self.door.close()
         await self.allotment.remove()
@@ -61,7 +58,7 @@ class Wiring:
     async def ready(self) -> None:
         """Wait until the kernel listens, and show it its files where it is started with them."""
         try:
-            if self.line is not None and self._plan is not None:
+            if self._plan is not None:
                 await self.line.furnish(self._plan)
             await self.kernel_line.meet()
             await anyio.wait_readable(self._ready_read)

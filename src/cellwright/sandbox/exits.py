@@ -35,6 +35,10 @@ class LimitHit:
     message: str
     next_step: str
 
+    @property
+    def of_memory(self) -> bool:
+        return self.setting == "max_session_memory"
+
     def __str__(self) -> str:
         return f"{self.message}. {self.next_step}"
 

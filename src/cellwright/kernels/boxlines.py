@@ -1,0 +1,259 @@
+"""The line from the host to the process that stays beside a kernel: its monitor, or its supervisor.
+
+Over it the host says what a session sees, and whether the box outlives its kernel; what the session writes in memory
+is held here. What is said at the other end is ``cellwright_kernel.reaper``; what is allowed is ``cellwright.sandbox``.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import socket
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import anyio
+import msgspec
+
+from cellwright.errors import KernelGone, KernelStartError
+from cellwright.sandbox.plans import SOCKETS
+from cellwright.sandbox.quotas import MemoryLayer
+
+__all__ = ["BoxLine", "Nested"]
+
+PACKET_BYTES = 1 << 16
+MAX_FDS = 16
+# One ask is under way at a time, and is answered with two packets at most.
+WAITING_PACKETS = 4
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class _Packet:
+    """What the other end said, with the descriptors that came along."""
+
+    content: dict[str, Any]
+    fds: list[int] = field(default_factory=list)
+
+    def close(self) -> None:
+        for fd in self.fds:
+            os.close(fd)
+
+
+@dataclass(frozen=True, slots=True)
+class Nested:
+    """A box below another one."""
+
+    line: BoxLine
+    pid: int
+    pidfd: int
+    namespaces: tuple[int, ...]
+
+
+class BoxLine:
+    """Tells a kernel's monitor what its session may see, and holds what it writes. Closed with the kernel."""
+
+    def __init__(self, saved: Path | None = None) -> None:
+        self.layer: MemoryLayer | None = None
+        """What the session writes, where that is in memory."""
+        self.on_end: Callable[[int, int], None] = lambda _pid, _code: None
+        """Called for each process that ended in a box that is held: its number as seen in there, and its exit code."""
+        self._saved = saved
+        self._overlaid = False
+        self._saving = anyio.Lock()
+        self._mine, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self._mine.setblocking(False)  # noqa: FBT003  # the standard library takes no name
+        self._theirs: socket.socket | None = theirs
+        self._asking = anyio.Lock()
+        self._unheard = 0
+        """Answers that will still come to asks whose askers gave up."""
+        self._heard, self._answers = anyio.create_memory_object_stream[_Packet](WAITING_PACKETS)
+
+    @property
+    def fd(self) -> int:
+        """The monitor's end, to be let go of with ``handed_over``."""
+        if self._theirs is None:
+            raise ValueError("the monitor's end was handed over")
+        return self._theirs.fileno()
+
+    def handed_over(self) -> None:
+        if self._theirs is not None:
+            self._theirs.close()
+            self._theirs = None
+
+    def abandon(self) -> None:
+        """Let go of a line that nobody has taken up."""
+        self.handed_over()
+        self._mine.close()
+        self._heard.close()
+        with contextlib.suppress(anyio.WouldBlock, anyio.EndOfStream, anyio.ClosedResourceError):
+            while True:
+                self._answers.receive_nowait().close()
+        self._answers.close()
+
+    async def run(self) -> None:
+        """Listen until the other end is gone; run once, by whoever owns the kernel."""
+        with self._heard:
+            while (packet := await self._receive()) is not None:
+                ended = packet.content.get("ended")
+                if ended is None:
+                    await self._heard.send(packet)
+                else:
+                    self.on_end(ended[0], ended[1])
+
+    async def hold(self) -> None:
+        """Let the box outlive its kernel; from here on every end in it is told to ``on_end``.
+
+        Raises:
+            KernelGone: the kernel has ended before, and its box with it.
+        """
+        reply = await self._ask({"hold": True})
+        if not reply.get("ok"):
+            raise KernelGone(f"The kernel's box cannot be held: {reply['error']}")
+
+    def end(self) -> None:
+        """End everything in the box; safe to call when it has ended."""
+        with contextlib.suppress(OSError):
+            self._mine.send(msgspec.json.encode({"end": True}))
+
+    async def close(self) -> None:
+        """Save what the session wrote last, and let go of everything."""
+        self.abandon()
+        with anyio.CancelScope(shield=True):
+            await self.save()
+            async with self._saving:
+                if self.layer is not None:
+                    self.layer.close()
+                    self.layer = None
+
+    @property
+    def is_saved(self) -> bool:
+        """Whether there is surely nothing to save."""
+        return self.layer is None or (not self._saving.locked() and self.layer.is_saved())
+
+    @property
+    def is_shown(self) -> bool:
+        """Whether there is surely nothing to bring in."""
+        return self.layer is None or (not self._saving.locked() and self.layer.is_shown())
+
+    async def save(self) -> None:
+        """Save what the session wrote, as far as it is in memory."""
+        async with self._saving:
+            if self.layer is not None:
+                await anyio.to_thread.run_sync(_save, self.layer)
+
+    async def bring_in(self) -> None:
+        """Show the session what others put into its folder."""
+        async with self._saving:
+            if self.layer is not None:
+                await anyio.to_thread.run_sync(_bring_in, self.layer)
+
+    async def settle(
+        self, mounts: list[dict[str, Any]], saved: Path | None = None, *, again: bool = False
+    ) -> None:
+        """Put what a session sees into its box, and take the sockets out of its sight.
+
+        ``saved`` is the directory on disk of what it writes. ``again``: in place of what was put there before.
+
+        Raises:
+            KernelStartError: it could not be mounted, or what was saved does not fit.
+        """
+        self._saved = saved or self._saved
+        self._overlaid = _has_overlay(mounts)
+        if again and self.layer is not None:
+            async with self._saving:
+                self.layer.close()
+                self.layer = None
+        request = {"mounts": mounts, "drop": [] if again else [SOCKETS], "first": _uppermost(mounts) if again else []}
+        reply = await self._ask(request)
+        if not reply.get("ok"):
+            raise KernelStartError(
+                f"The working directory could not be shown to the kernel: {reply['error']}",
+                hint="Run `cellwright doctor` to see what this machine allows",
+            )
+
+    async def furnish(self, plan: dict[str, Any]) -> None:
+        """Fill the directory of a process that is started with its place, and offers it before it runs.
+
+        Raises:
+            KernelStartError: what was saved does not fit.
+        """
+        mounts = plan.get("mounts", ())
+        self._overlaid = _has_overlay(mounts)
+        if any(mount.get("offered") or mount.get("memory") for mount in mounts):
+            async with self._asking:
+                await self._next()
+
+    async def _ask(self, request: dict[str, Any]) -> dict[str, Any]:
+        """What the other end answers; a directory that it offers first is filled."""
+        async with self._asking:
+            while self._unheard:
+                (await self._next_packet()).close()
+                self._unheard -= 1
+            try:
+                self._mine.send(msgspec.json.encode(request))
+            except OSError:
+                return _gone().content
+            self._unheard += 1
+            while (reply := await self._next()).get("offer"):
+                pass
+            self._unheard -= 1
+        return reply
+
+    async def _next(self) -> dict[str, Any]:
+        packet = await self._next_packet()
+        if packet.content.get("offer") and self._saved is not None:
+            self.layer = MemoryLayer(packet.fds[0], self._saved, shared=not self._overlaid)
+            await anyio.to_thread.run_sync(self.layer.fill)
+            self._mine.send(b"filled")
+        return packet.content
+
+    async def _next_packet(self) -> _Packet:
+        try:
+            return await self._answers.receive()
+        except (anyio.EndOfStream, anyio.ClosedResourceError):
+            return _gone()
+
+    async def _receive(self) -> _Packet | None:
+        await anyio.wait_readable(self._mine)
+        try:
+            data, fds, _, _ = socket.recv_fds(self._mine, PACKET_BYTES, MAX_FDS)
+        except ConnectionError:
+            return None
+        return _Packet(msgspec.json.decode(data), fds) if data else None
+
+
+def _uppermost(mounts: Sequence[Mapping[str, Any]]) -> list[str]:
+    """The mount that all others are below."""
+    return [str(mounts[0]["at"])] if mounts else []
+
+
+def _gone() -> _Packet:
+    return _Packet({"error": "its monitor is gone"})
+
+
+def _has_overlay(mounts: Sequence[Mapping[str, Any]]) -> bool:
+    return any(mount["kind"] == "overlay" for mount in mounts)
+
+
+def _bring_in(layer: MemoryLayer) -> None:
+    try:
+        layer.bring_in()
+    except OSError as error:
+        log.warning("files_not_brought_in", extra={"reason": str(error)})
+
+
+def _save(layer: MemoryLayer) -> None:
+    try:
+        left_out = layer.save()
+    except (
+        OSError
+    ) as error:  # a full disk, most likely: what is in memory stays, and is tried again after the next cell
+        log.warning("files_not_saved", extra={"reason": str(error)})
+        return
+    if left_out:
+        log.warning("files_not_saved", extra={"count": left_out})
