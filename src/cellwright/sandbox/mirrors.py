@@ -15,25 +15,28 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import TypeAlias
 
 from cellwright.sandbox.beneath import open_beneath
 from cellwright.sandbox.clearing import clear_directory
+from cellwright.sandbox.trees import (
+    DIRECTORY,
+    MAX_DEPTH,
+    OPAQUE,
+    READ,
+    TICKS_NS,
+    Names,
+    Stamp,
+    closing,
+    copy_data,
+    count_names,
+    entries,
+    have_same_data,
+    opened,
+    stamp_of,
+)
 
 __all__ = ["Mirror", "Update"]
 
-Names: TypeAlias = tuple[str, ...]
-Stamp: TypeAlias = tuple[int, int, int, int, int]
-
-# As deep as paths can usefully be; code that wants to exhaust whoever looks goes deeper.
-_MAX_DEPTH = 128
-# File systems tell time in ticks: what changed so shortly before it was copied may change again unnoticed.
-_TICKS_NS = 20_000_000
-_READ = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY
-_DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NONBLOCK
-# What an overlay notes on a directory that hides the one below it, for root and for others.
-_OPAQUE = ("trusted.overlay.opaque", "user.overlay.opaque")
-_CHUNK = 16 << 20
 _QUICKLY_SEEN = 100
 _OTHER_KIND = frozenset({errno.EISDIR, errno.ENOTDIR, errno.ELOOP, errno.EEXIST, errno.ENOTEMPTY})
 _GONE = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ELOOP})
@@ -86,8 +89,8 @@ class Mirror:
         while ahead:
             names = ahead.pop()
             try:
-                for inside, status in _entries(self.source, names):
-                    if self.known.get(inside) != _stamp(status):
+                for inside, status in entries(self.source, names):
+                    if self.known.get(inside) != stamp_of(status):
                         return False
                     seen += 1
                     if stat.S_ISDIR(status.st_mode):
@@ -111,8 +114,8 @@ class Mirror:
 
     def _look(self, names: Names) -> Stamp | None:
         try:
-            with _opened(self.source, names[:-1]) as directory:
-                return _stamp(os.stat(names[-1], dir_fd=directory, follow_symlinks=False))
+            with opened(self.source, names[:-1]) as directory:
+                return stamp_of(os.stat(names[-1], dir_fd=directory, follow_symlinks=False))
         except OSError:
             return None
 
@@ -128,16 +131,16 @@ class _Pass:
         self._room = mirror.room
         self._done = Update()
         self._first_of: dict[int, Names] = {}
-        self._names_of: Counter[int] = _count_names(mirror.source) if mirror.wary else Counter()
+        self._names_of: Counter[int] = count_names(mirror.source) if mirror.wary else Counter()
         # A copy of what changed since then is not trusted to be the last.
-        self._settled_ns = time.time_ns() - _TICKS_NS
+        self._settled_ns = time.time_ns() - TICKS_NS
 
     def run(self) -> Update:
         ahead: list[Names] = [()]
         while ahead:
             for names, status in self._entries(ahead.pop()):
                 is_directory = stat.S_ISDIR(status.st_mode)
-                if is_directory and len(names) > _MAX_DEPTH:
+                if is_directory and len(names) > MAX_DEPTH:
                     self._done.left_out += 1
                 elif self._take(names, status) and is_directory:
                     ahead.append(names)
@@ -151,7 +154,7 @@ class _Pass:
 
     def _entries(self, names: Names) -> Iterator[tuple[Names, os.stat_result]]:
         try:
-            yield from _entries(self._mirror.source, names)
+            yield from entries(self._mirror.source, names)
         except OSError:
             # Gone since its name was read, or closed to us: what we have of it is kept for the time being.
             self._keep(names)
@@ -165,7 +168,7 @@ class _Pass:
 
     def _take(self, names: Names, status: os.stat_result) -> bool:
         """Copy what is not known to be the same; false where that could not be done."""
-        stamp, is_directory = _stamp(status), stat.S_ISDIR(status.st_mode)
+        stamp, is_directory = stamp_of(status), stat.S_ISDIR(status.st_mode)
         looks_same = self._before.get(names) == stamp
         same = looks_same and (names not in self._mirror.unsure or self._is_copied(names))
         if not same and not is_directory and self._mirror.spares(names):
@@ -191,10 +194,10 @@ class _Pass:
     def _is_copied(self, names: Names) -> bool:
         """Whether a file's copy has its content: one that is right is not replaced, so that nobody takes it for new."""
         try:
-            source = open_beneath(self._mirror.source, names, _READ)
-            with _closing(source):
-                target = open_beneath(self._mirror.target, names, _READ)
-                with _closing(target):
+            source = open_beneath(self._mirror.source, names, READ)
+            with closing(source):
+                target = open_beneath(self._mirror.target, names, READ)
+                with closing(target):
                     return _have_same_content(source, target)
         except OSError:
             return False
@@ -220,7 +223,7 @@ class _Pass:
         elif stat.S_ISREG(mode):
             self._copy_file(names)
         elif stat.S_ISLNK(mode):
-            with _opened(self._mirror.source, names[:-1]) as directory:
+            with opened(self._mirror.source, names[:-1]) as directory:
                 points_to = os.readlink(names[-1], dir_fd=directory)
             with self._replacing(names) as (parent, temporary):
                 os.symlink(points_to, temporary, dir_fd=parent)
@@ -236,16 +239,16 @@ class _Pass:
         with self._parent(names) as (parent, name):
             with contextlib.suppress(FileExistsError):
                 os.mkdir(name, dir_fd=parent)
-            descriptor = os.open(name, _DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=parent)
-        with _closing(descriptor), _opened(self._mirror.source, names) as source:
+            descriptor = os.open(name, DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=parent)
+        with closing(descriptor), opened(self._mirror.source, names) as source:
             _copy_opaque(source, descriptor)
             # Always open to us, whatever the code thought of it.
             os.fchmod(descriptor, stat.S_IMODE(mode) & 0o777 | 0o700)
             self._give(descriptor)
 
     def _copy_file(self, names: Names) -> None:
-        source = open_beneath(self._mirror.source, names, _READ)
-        with _closing(source):
+        source = open_beneath(self._mirror.source, names, READ)
+        with closing(source):
             status = os.fstat(source)
             if not stat.S_ISREG(status.st_mode):
                 raise FileNotFoundError(errno.ENOENT, "it was replaced meanwhile")
@@ -254,8 +257,8 @@ class _Pass:
             with self._replacing(names) as (parent, temporary):
                 flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
                 target = os.open(temporary, flags, 0o600, dir_fd=parent)
-                with _closing(target):
-                    self._room -= _copy_data(source, target, status.st_size, self._room)
+                with closing(target):
+                    self._room -= copy_data(source, target, status.st_size, self._room)
                     os.fchmod(target, stat.S_IMODE(status.st_mode) & 0o777)
                     self._give(target)
                     os.utime(target, ns=(status.st_mtime_ns, status.st_mtime_ns))
@@ -275,7 +278,7 @@ class _Pass:
 
     @contextlib.contextmanager
     def _parent(self, names: Names) -> Iterator[tuple[int, str]]:
-        with _opened(self._mirror.target, names[:-1]) as parent:
+        with opened(self._mirror.target, names[:-1]) as parent:
             yield parent, names[-1]
 
     @contextlib.contextmanager
@@ -292,60 +295,14 @@ class _Pass:
                 raise
 
 
-def _entries(root: int, names: Names) -> Iterator[tuple[Names, os.stat_result]]:
-    """What lies in one directory.
-
-    Raises:
-        OSError: it is not there, or closed to us.
-    """
-    descriptor = open_beneath(root, names, _DIRECTORY)
-    with _closing(descriptor), os.scandir(descriptor) as found:
-        for entry in found:
-            with contextlib.suppress(OSError):
-                yield (*names, entry.name), entry.stat(follow_symlinks=False)
-
-
-def _count_names(root: int) -> Counter[int]:
-    """How many names each file with several has beneath a directory."""
-    found: Counter[int] = Counter()
-    ahead: list[Names] = [()]
-    while ahead:
-        with contextlib.suppress(OSError):
-            for names, status in _entries(root, ahead.pop()):
-                if stat.S_ISDIR(status.st_mode) and len(names) <= _MAX_DEPTH:
-                    ahead.append(names)
-                elif stat.S_ISREG(status.st_mode) and status.st_nlink > 1:
-                    found[status.st_ino] += 1
-    return found
-
-
 def _remove_entry(parent: int, name: str) -> None:
     try:
         os.unlink(name, dir_fd=parent)
     except IsADirectoryError:
-        inside = os.open(name, _DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=parent)
-        with _closing(inside):
+        inside = os.open(name, DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=parent)
+        with closing(inside):
             clear_directory(inside)
         os.rmdir(name, dir_fd=parent)
-
-
-def _stamp(status: os.stat_result) -> Stamp:
-    return (status.st_ino, status.st_ctime_ns, status.st_size, status.st_mode, status.st_mtime_ns)
-
-
-@contextlib.contextmanager
-def _closing(descriptor: int) -> Iterator[None]:
-    try:
-        yield
-    finally:
-        os.close(descriptor)
-
-
-@contextlib.contextmanager
-def _opened(root: int, names: Names) -> Iterator[int]:
-    descriptor = open_beneath(root, names, _DIRECTORY)
-    with _closing(descriptor):
-        yield descriptor
 
 
 def _have_same_content(one: int, other: int) -> bool:
@@ -353,40 +310,15 @@ def _have_same_content(one: int, other: int) -> bool:
     looks = [
         (stat.S_IFMT(status.st_mode), stat.S_IMODE(status.st_mode), status.st_size) for status in statuses
     ]
-    if looks[0] != looks[1] or not stat.S_ISREG(statuses[0].st_mode):
-        return False
-    while data := os.read(one, _CHUNK):
-        if os.read(other, len(data)) != data:
-            return False
-    return True
-
-
-def _copy_data(source: int, target: int, size: int, room: int) -> int:
-    """Copy a file's data and leave its holes; returns how much was copied."""
-    copied = offset = 0
-    while True:
-        try:
-            begin = os.lseek(source, offset, os.SEEK_DATA)
-        except OSError as error:
-            if error.errno != errno.ENXIO:
-                raise
-            break  # nothing but a hole is left
-        offset = os.lseek(source, begin, os.SEEK_HOLE)
-        while begin < offset:
-            if copied >= room:
-                raise OSError(errno.ENOSPC, "there is no more room for copies")
-            os.lseek(target, begin, os.SEEK_SET)
-            sent = os.sendfile(target, source, begin, min(_CHUNK, offset - begin, room - copied))
-            if not sent:
-                break
-            begin += sent
-            copied += sent
-    os.ftruncate(target, max(size, offset))
-    return copied
+    return (
+        looks[0] == looks[1]
+        and stat.S_ISREG(statuses[0].st_mode)
+        and have_same_data(one, other, statuses[0].st_size)
+    )
 
 
 def _copy_opaque(source: int, target: int) -> None:
-    for name in _OPAQUE:
+    for name in OPAQUE:
         value: bytes | None = None
         with contextlib.suppress(OSError):
             value = os.getxattr(source, name)

@@ -1,0 +1,184 @@
+"""Contents of files, each kept once however many checkpoints need it, within a fixed room. Blocking.
+
+Whose contents they are and what they were called stands elsewhere (``kept``). A content is a file of its own in a
+directory that is ours alone; where the file system can, it shares its blocks with what it was taken from.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import fcntl
+import os
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from cellwright.sandbox.kept import Key
+from cellwright.sandbox.trees import closing, copy_data, have_same_data
+
+__all__ = ["BLOCK", "Contents", "copy_file"]
+
+BLOCK = 4096
+"""Every content counts as at least so many bytes, and as a multiple: so many files cannot be kept for nothing."""
+
+_FICLONE = 0x40049409
+_DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_NEW = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+_NAME = "content-"
+# A content that is put back again and again looks different each time; the latest looks are the likely ones.
+_MOST_KEYS = 16
+_FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
+
+
+@dataclass(slots=True)
+class _Content:
+    bytes: int
+    uses: int = 0
+    keys: dict[Key, bool] = field(default_factory=dict)
+    """What the files looked like that have it, and whether that is certain."""
+
+
+class Contents:
+    """A directory of numbered contents. They go when nobody holds them and ``sweep`` is called."""
+
+    def __init__(self, directory: Path, *, room: int) -> None:
+        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self._path, self._room = directory, room
+        self._directory = os.open(directory, _DIRECTORY)
+        os.fchmod(self._directory, 0o700)
+        self._clear()
+        self._all: dict[int, _Content] = {}
+        self._by_key: dict[Key, int] = {}
+        self._idle: set[int] = set()
+        self._next = 0
+        self.used = 0
+        """The bytes of all contents together."""
+
+    def add(self, source: int) -> int:
+        """Keep the content of an open file; returns its number.
+
+        Raises:
+            OSError: with ``ENOSPC`` where there is no room, else as the file system says.
+        """
+        number, self._next = self._next, self._next + 1
+        room = (self._room - self.used) // BLOCK * BLOCK
+        if room <= 0:
+            raise OSError(errno.ENOSPC, "there is no more room for contents")
+        name = f"{_NAME}{number}"
+        target = os.open(name, _NEW, 0o600, dir_fd=self._directory)
+        try:
+            with closing(target):
+                taken = copy_file(source, target, room=room)
+        except BaseException:
+            os.unlink(name, dir_fd=self._directory)
+            raise
+        size = max(BLOCK, -(-taken // BLOCK) * BLOCK)
+        self._all[number] = _Content(size)
+        self._idle.add(number)
+        self.used += size
+        return number
+
+    def open(self, number: int) -> int:
+        """A content, open to be read by whoever closes it."""
+        return os.open(f"{_NAME}{number}", os.O_RDONLY | os.O_CLOEXEC, dir_fd=self._directory)
+
+    def bytes_of(self, numbers: Iterable[int]) -> int:
+        return sum(self._all[number].bytes for number in numbers)
+
+    def is_same(self, number: int, source: int) -> bool:
+        """Whether an open file has a content, by reading both."""
+        content = self.open(number)
+        with closing(content):
+            size = os.fstat(content).st_size
+            return os.fstat(source).st_size == size and have_same_data(content, source, size)
+
+    # Which file has which ---------------------------------------------------------------------------------------
+
+    def known(self, key: Key) -> int | None:
+        """The content that a file most likely has that looks like this."""
+        return self._by_key.get(key)
+
+    def holds(self, number: int, key: Key) -> bool:
+        """Whether a file that looks like this surely has a content."""
+        return self._by_key.get(key) == number and self._all[number].keys[key]
+
+    def note(self, key: Key, number: int, *, certain: bool) -> None:
+        """Remember that a file that looks like this has a content."""
+        self._forget(key)
+        keys = self._all[number].keys
+        if len(keys) >= _MOST_KEYS:
+            self._forget(next(iter(keys)))
+        keys[key] = certain
+        self._by_key[key] = number
+
+    def _forget(self, key: Key) -> None:
+        if key in self._by_key:
+            del self._all[self._by_key.pop(key)].keys[key]
+
+    # Who needs which --------------------------------------------------------------------------------------------
+
+    def __contains__(self, number: object) -> bool:
+        return number in self._all
+
+    def hold(self, number: int) -> None:
+        self._all[number].uses += 1
+        self._idle.discard(number)
+
+    def release(self, numbers: Iterable[int]) -> None:
+        """Undo as many ``hold``."""
+        for number in numbers:
+            self._all[number].uses -= 1
+            if not self._all[number].uses:
+                self._idle.add(number)
+
+    def sweep(self) -> None:
+        """Delete what nobody holds."""
+        while self._idle:
+            number = self._idle.pop()
+            content = self._all.pop(number)
+            for key in content.keys:
+                del self._by_key[key]
+            self.used -= content.bytes
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(f"{_NAME}{number}", dir_fd=self._directory)
+
+    def close(self) -> None:
+        """Delete everything; the second time does nothing."""
+        if self._directory < 0:
+            return
+        self._clear()
+        os.close(self._directory)
+        self._directory = -1
+        self._all.clear()
+        self._by_key.clear()
+        self._idle.clear()
+        self.used = 0
+        # Somebody else's file in it is not ours to delete.
+        with contextlib.suppress(OSError):
+            self._path.rmdir()
+
+    def _clear(self) -> None:
+        with os.scandir(self._directory) as found:
+            names = [entry.name for entry in found if entry.name.startswith(_NAME)]
+        for name in names:
+            os.unlink(name, dir_fd=self._directory)
+
+
+def copy_file(source: int, target: int, *, room: int) -> int:
+    """Make an empty file the same as another, sharing its blocks where that can be; returns the bytes of its data.
+
+    Raises:
+        OSError: with ``ENOSPC`` where that is more than there is room for.
+    """
+    status = os.fstat(source)
+    if min(status.st_size, status.st_blocks * 512) > room:
+        raise OSError(errno.ENOSPC, "there is no more room for contents")
+    try:
+        fcntl.ioctl(target, _FICLONE, source)
+    except OSError as error:
+        # Another file system, or one that cannot share: each has its own word for it.
+        if error.errno in _FULL:
+            raise
+        return copy_data(source, target, status.st_size, room)
+    return min(status.st_size, os.fstat(target).st_blocks * 512)
