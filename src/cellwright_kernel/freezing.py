@@ -62,9 +62,11 @@ class Reborn(SystemExit):
     An exit, so that event loops and handlers let it pass.
     """
 
-    def __init__(self, kernel: NewKernel) -> None:
+    def __init__(self, kernel: NewKernel, numbers: Any) -> None:
         super().__init__(0)
         self.kernel = kernel
+        self.numbers = numbers
+        """The state of Python's random numbers, to be set last."""
 
 
 class Freezer:
@@ -92,11 +94,14 @@ class Freezer:
             if reason is not None:
                 return {"taken": False, "reason": reason}
             numbers = random.getstate()
+            task = asyncio.current_task()
             flush()
             pid = os.fork()
             if pid:
                 self._frozen.add(pid)
                 return {"taken": True, "pid": pid, "kernel": os.getpid()}
+            # The task that this is would complain, when it is collected, that nobody asked how it ended.
+            forgotten.append(task)
             # Nothing but a kernel that starts anew may come out of here.
             try:
                 children = _children_in_words(os.getppid(), but={*self._frozen, os.getpid()})
@@ -172,7 +177,7 @@ class Frozen:
             os.write(fds[0], traceback.format_exc().encode())
             self._tell({"failed": f"{type(error).__name__}: {error}"})
             os._exit(FAILED)
-        raise Reborn(_new_kernel(job, fds))
+        raise Reborn(_new_kernel(job, fds), self._numbers)
 
     def _revive(self, *, elsewhere: bool) -> None:
         lost = descriptors.open_anew(self._inventory.files, elsewhere=elsewhere)
@@ -180,12 +185,9 @@ class Frozen:
             os.chdir(self._cwd)
         except OSError:
             lost.append(f"the working directory {self._cwd}")
-        random.setstate(self._numbers)
         self._tell({"ready": lost})
         self._line.close()
         gc.enable()
-        # The task that this is would otherwise complain, when it is collected, that nobody asked how it ended.
-        forgotten.append(asyncio.current_task())
 
     def _tell(self, message: dict[str, Any]) -> None:
         with contextlib.suppress(OSError):

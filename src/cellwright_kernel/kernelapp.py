@@ -13,8 +13,10 @@ import atexit
 import contextlib
 import faulthandler
 import os
+import random
 import signal
 import sys
+import traceback
 from collections import defaultdict
 from collections.abc import Iterator
 from functools import partial
@@ -60,11 +62,17 @@ def run_kernel(job: Job) -> None:
             app.start()
         except Reborn as reborn:
             # A copy of the kernel begins here again: what called this before is the kernel's, not its.
-            kernel = reborn.kernel
+            kernel, numbers = reborn.kernel, reborn.numbers
         else:
             return
-        _set_apart(kernel.stderr_fd)
-        app = rebuild_app(app, kernel)
+        try:
+            _set_apart(kernel.stderr_fd)
+            app = rebuild_app(app, kernel)
+            app.numbers = numbers
+        except BaseException:
+            # The streams are those of the kernel that this was: nobody would read it there.
+            os.write(kernel.stderr_fd, traceback.format_exc().encode())
+            raise
 
 
 def _set_apart(stderr_fd: int) -> None:
@@ -88,6 +96,8 @@ def build_app(connection_file: str, *, profile: str, max_bytes: int, max_message
     """The application, configured but not yet initialized."""
     config = Config()
     config.HistoryManager.enabled = False
+    # Whoever asks what this kernel is gets a banner, and its tip would be drawn from the user's random numbers.
+    config.ZMQInteractiveShell.enable_tip = False
     config.IPKernelApp.connection_file = connection_file
     config.IPKernelApp.parent_handle = 0  # the lifeline does that work, without polling
     config.IPKernelApp.log_level = 40
@@ -281,6 +291,10 @@ class Kernel(IPythonKernel):
         if self.freezer is not None and not self._met:
             self._met = True
             self.freezer.note_own()
+            app: Any = self.parent
+            if app.numbers is not None:
+                # As late as this: what starts a kernel may draw some itself.
+                random.setstate(app.numbers)
         await super().kernel_info_request(stream, ident, parent)
 
     async def cellwright_freeze_request(self, stream: Any, ident: Any, parent: dict[str, Any]) -> None:
@@ -328,6 +342,8 @@ class KernelApp(IPKernelApp):
     gate: OutputGate
     ready_fd: int | None = None
     line_fd: int | None = None
+    numbers: Any = None
+    """The state of Python's random numbers that code is to find, where it has had some before."""
     before: KernelApp | None = None
     """The application of the kernel that this one is a copy of, if it is one."""
     listeners: dict[str, int] = {}  # noqa: RUF012  # replaced, never changed
@@ -406,20 +422,15 @@ class KernelApp(IPKernelApp):
         replaced = sys.stdout, sys.stderr
         # Whatever code put in their place has no descriptor to capture.
         sys.stdout, sys.stderr = sys.__stdout__, sys.__stderr__
-        # "force": upstream leaves the descriptors alone where it takes the process for one under pytest.
-        streams = [
-            CappedOutStream(self.gate, self.session, self.iopub_thread, name, watchfd="force")
-            for name in ("stdout", "stderr")
-        ]
-        if self.before is None:
-            sys.stdout, sys.stderr = streams
-        else:
-            # Loggers and other code hold the streams that there were: those go on, as the new ones.
-            for old, new in zip(self.before.session.streams, streams, strict=True):
-                old.__dict__ = new.__dict__
-            streams = list(self.before.session.streams)
-            sys.stdout, sys.stderr = replaced
-        self.session.streams = tuple(streams)
+        # Loggers and other code hold the streams that there were: those go on, as new ones.
+        there = self.before.session.streams if self.before is not None else ()
+        streams = there or tuple(CappedOutStream.__new__(CappedOutStream) for _ in range(2))
+        for stream, name in zip(streams, ("stdout", "stderr"), strict=True):
+            stream.__dict__.clear()
+            # "force": upstream leaves the descriptors alone where it takes the process for one under pytest.
+            stream.__init__(self.gate, self.session, self.iopub_thread, name, watchfd="force")  # type: ignore[misc]
+        sys.stdout, sys.stderr = replaced if there else streams
+        self.session.streams = streams
 
     def log_connection_info(self) -> None:
         """Record the ports as upstream does, without printing advice for people at a terminal."""

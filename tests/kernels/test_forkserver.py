@@ -114,10 +114,10 @@ async def test_cancelling_a_fork_server_ends_everything_it_started(make_server: 
 
 async def test_bad_requests_are_refused_and_the_next_one_is_served(server: Any, launch_on: Any) -> None:
     channel = server._channel
-    with pytest.raises(KernelStartError, match="4 descriptors, not 0"):
+    with pytest.raises(KernelStartError, match="5 descriptors, not 0"):
         await channel.fork({"connection_file": "x", "max_bytes": 1, "max_messages": 1}, (), timeout_s=20)
     with pytest.raises(KernelStartError, match="KeyError"):
-        await channel.fork({}, (0, 0, 0, 0), timeout_s=20)
+        await channel.fork({}, (0, 0, 0, 0, 0), timeout_s=20)
     socket.send_fds(channel._socket, [b"not json"], [])
     await (await launch_on(server)).stop(grace_s=0)
 

@@ -71,7 +71,6 @@ class Family:
         self._codes: dict[int, int] = {}
         self._told = anyio.Event()
         self._held = above is not None
-        self._listening = anyio.CancelScope()
         self._first: tuple[int, KernelProcess] | None = None
         self._closed = False
         self._mounts: tuple[Place, list[dict[str, Any]]] | None = None
@@ -229,8 +228,7 @@ class Family:
     async def run(self) -> None:
         """Listen to the box, until it is gone or closed."""
         try:
-            with self._listening:
-                await self.line.run()
+            await self._lodging.run()
         except anyio.get_cancelled_exc_class():
             # Whoever owned all families gives up: nobody will come to empty this one.
             with anyio.CancelScope(shield=True):
@@ -293,7 +291,6 @@ class Family:
         if self._closed:
             return
         self._closed = True
-        self._listening.cancel()
         for below in list(self._below):
             await below.close()
         for frozen in list(self._frozen):

@@ -45,11 +45,13 @@ class KernelLine:
         self._theirs.close()
         self._mine.close()
 
-    async def meet(self) -> int:
+    async def meet(self) -> None:
         """Wait for the kernel's first word, which tells its number."""
-        _, pid = await _receive(self._mine)
-        self.pid = pid
-        return pid
+        try:
+            _, self.pid = await _receive(self._mine)
+        except KernelStartError:
+            # Its end is noticed and explained by whoever watches the process.
+            await anyio.sleep_forever()
 
     def offer(self, checkpoint_id: str) -> Frozen:
         """Hand the kernel one end of a new socket, and keep the other."""

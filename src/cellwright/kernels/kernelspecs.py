@@ -135,11 +135,7 @@ class KernelspecLauncher:
     async def _tend(self, beginning: Beginning, *, task_status: anyio.abc.TaskStatus[Kernel]) -> None:
         try:
             with wanted(beginning.process.pid):
-                async with anyio.create_task_group() as listening:
-                    if beginning.line is not None:
-                        listening.start_soon(beginning.line.run)
-                    await tend(beginning, task_status=task_status)
-                    listening.cancel_scope.cancel()
+                await tend(beginning, task_status=task_status)
         finally:
             self._living.discard(beginning.process.pid)
 
@@ -173,6 +169,7 @@ class KernelspecLauncher:
         last_words.handed_over()
         self._living.add(process.pid)
         lodging = Lodging(launch.directory, start.line, door, allotment.group)
+        self._tasks.start_soon(lodging.run)
         return Beginning(
             process=KernelProcess(
                 process.pid,

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 import shutil
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import anyio
@@ -30,6 +30,13 @@ class Lodging:
     line: BoxLine | None = None
     door: Door | None = None
     group: Group | None = None
+    _listening: anyio.CancelScope = field(default_factory=anyio.CancelScope)
+
+    async def run(self) -> None:
+        """Listen to whoever stays beside the kernel, until that is gone or this is closed."""
+        if self.line is not None:
+            with self._listening:
+                await self.line.run()
 
     def joined(self) -> None:
         """Nobody else will come."""
@@ -40,6 +47,7 @@ class Lodging:
 
     async def close(self) -> None:
         """Save what was written last, and let go of everything."""
+        self._listening.cancel()
         with anyio.CancelScope(shield=True):
             if self.line is not None:
                 await self.line.close()
