@@ -140,6 +140,8 @@ def test_what_somebody_interrupted_may_run_no_longer_than_it_did() -> None:
 
 def test_an_execution_of_another_lineage_has_nothing_before_it() -> None:
     assert before(new_lineage(2), ran(1, 1)) == ()
+    assert before((Span(1, 5), Span(2)), ran(7, 1)) == (), "it ran after the point that was returned to"
+    assert before((Span(1, 5), Span(2)), ran(5, 1)) == (Span(1, 5),)
 
 
 def test_an_unknown_end_is_refused() -> None:

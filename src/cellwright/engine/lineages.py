@@ -64,8 +64,9 @@ def before(lineage: Lineage, execution: ExecutionRecord) -> Lineage:
     kept: list[Span] = []
     for span in lineage:
         if span.generation == execution.generation:
-            upto = execution.number if span.upto is None else min(span.upto, execution.number)
-            return (*kept, Span(span.generation, upto))
+            if span.upto is not None and execution.number > span.upto:
+                return ()
+            return (*kept, Span(span.generation, execution.number))
         kept.append(span)
     return ()
 
