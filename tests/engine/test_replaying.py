@@ -259,15 +259,15 @@ async def _kernel_pid(session: Session) -> int:
     )
 
 
-async def test_cancelling_between_two_steps_runs_nothing_more(engine: Engine) -> None:
+@pytest.mark.parametrize("how", ["cancel", "interrupt"])
+async def test_stopping_between_two_steps_runs_nothing_more(engine: Engine, how: str) -> None:
     session, _ = await with_cells(engine, "between", *(f"d = {number}" for number in range(30)))
     replay = await session.start_replay()
-    await replay.cancel()
+    await (replay.cancel() if how == "cancel" else session.interrupt())
     with anyio.fail_after(30):
         await replay.wait()
-    assert replay.state == "stopped"
+    assert (replay.state, len(replay.redone) <= 2) == ("stopped", True)
     assert "cancelled" in (replay.reason or "")
-    assert len(replay.redone) <= 2
     await replay.cancel()
 
 
