@@ -5,13 +5,14 @@ from __future__ import annotations
 from typing import Any, TypeAlias
 
 import anyio
+from mcp.types import ToolAnnotations
 from pydantic import Field
 
 from cellwright.engine import Redone, Replay, Session
 from cellwright.errors import UnknownExecution
 from cellwright.mcp.arguments import Arguments, MaxTokens, ResponseFormat, SessionId, WaitMs
 from cellwright.mcp.budget import CHARACTERS_PER_TOKEN, cut_middle, share
-from cellwright.mcp.calls import DESTROYS, Call, Definition, Reply, data_reply
+from cellwright.mcp.calls import Call, Definition, Reply, data_reply
 from cellwright.mcp.outputs import clean
 from cellwright.mcp.rendering import DEFAULT_TOKENS
 from cellwright.mcp.waiting import wait_for_replay
@@ -189,4 +190,9 @@ def _named(what: str, names: list[str]) -> list[str]:
     return [f"{what}: {', '.join(names[:_MOST_STEPS])}{more}"]
 
 
-REPLAY_TOOLS = (Definition(notebook_replay, ReplayNotebook, DESTROYS, asks_for=("session_id",)),)
+# It takes the kernel away, and what code does to files it does once more.
+_RUNS_AGAIN = ToolAnnotations(
+    read_only_hint=False, destructive_hint=True, idempotent_hint=False, open_world_hint=False
+)
+
+REPLAY_TOOLS = (Definition(notebook_replay, ReplayNotebook, _RUNS_AGAIN, asks_for=("session_id",)),)
