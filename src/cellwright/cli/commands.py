@@ -12,6 +12,7 @@ from cellwright.cli.daemons import daemon_app, serve
 from cellwright.cli.doctor import doctor
 from cellwright.cli.install import install
 from cellwright.cli.mcp import mcp
+from cellwright.cli.replays import replay
 from cellwright.cli.run import run
 from cellwright.cli.surroundings import files_app, packages_app
 
@@ -27,6 +28,7 @@ app = typer.Typer(
 app.command()(run)
 verbs.add_verbs(app)
 executions.add_verbs(app)
+app.command()(replay)
 app.add_typer(files_app)
 app.add_typer(packages_app)
 app.add_typer(daemon_app)

@@ -15,12 +15,12 @@ from cellwright.cli.client import Caller, call_daemon
 from cellwright.cli.exits import ExitCode
 from cellwright.cli.verbs import AsJson, SessionArgument
 
-__all__ = ["add_verbs"]
+__all__ = ["CANCEL_S", "TURN_MS", "ProgressLine", "add_verbs"]
 
 # A call to the daemon comes back after this long at the latest, so that an interrupt is noticed between calls too.
-_TURN_MS = 50_000
+TURN_MS = 50_000
 _UNFINISHED = frozenset({"queued", "running"})
-_CANCEL_S = 15.0
+CANCEL_S = 15.0
 _CLEAR = "\r\x1b[K"
 
 
@@ -92,7 +92,7 @@ async def _finished(caller: Caller, found: dict[str, Any]) -> dict[str, Any]:
     try:
         done = [await _waited(caller, execution_id) for execution_id in started]
     except anyio.get_cancelled_exc_class():
-        with anyio.move_on_after(_CANCEL_S, shield=True):
+        with anyio.move_on_after(CANCEL_S, shield=True):
             for execution_id in reversed(started):
                 await caller.text("execution_cancel", execution_id=execution_id)
         raise
@@ -119,20 +119,20 @@ def _joined(found: dict[str, Any], done: list[dict[str, Any]]) -> dict[str, Any]
 
 
 async def _waited(caller: Caller, execution_id: str) -> dict[str, Any]:
-    with _ProgressLine() as line:
+    with ProgressLine() as line:
         while True:
             found = await caller.data(
                 "execution_wait",
                 progress=line.tell if line.wanted else None,
                 execution_id=execution_id,
-                wait=_TURN_MS,
+                wait=TURN_MS,
                 response_format="json",
             )
             if found["status"] not in _UNFINISHED:
                 return found
 
 
-class _ProgressLine:
+class ProgressLine:
     """One line on a terminal that says how long it has been and what was said last; gone when it is over."""
 
     def __init__(self) -> None:

@@ -7,6 +7,7 @@ from cellwright.engine.inspection import Completion, Inspection, Variable
 from cellwright.engine.leavings import Leavings, LeftFile
 from cellwright.engine.network import NetworkUse
 from cellwright.engine.opening import open_engine
+from cellwright.engine.replaying import Redone, Replay
 from cellwright.engine.sessions import Session
 
 __all__ = [
@@ -20,6 +21,8 @@ __all__ = [
     "LeftFile",
     "Missed",
     "NetworkUse",
+    "Redone",
+    "Replay",
     "Session",
     "SessionFilter",
     "Subscription",

@@ -21,6 +21,8 @@ EventKind: TypeAlias = Literal[
     "notebook.cell.completed",
     "notebook.cell.files",
     "notebook.state.changed",
+    "notebook.replay.progress",
+    "notebook.replay.completed",
     "notebook.network.request",
     "notebook.error",
 ]

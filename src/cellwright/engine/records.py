@@ -27,6 +27,7 @@ __all__ = [
     "Recorder",
     "SessionRecord",
     "SessionState",
+    "Span",
     "delete_session",
     "put_execution",
     "put_session",
@@ -34,6 +35,13 @@ __all__ = [
 
 SessionState: TypeAlias = Literal["active", "suspended"]
 FINAL_STATES: frozenset[ExecutionState] = frozenset({"ok", "error", "timeout", "interrupted", "died"})
+
+
+class Span(msgspec.Struct, frozen=True):
+    """Executions of one generation: those with a number below ``upto``, or all (see ``lineages``)."""
+
+    generation: int
+    upto: int | None = None
 
 
 class SessionRecord(msgspec.Struct, frozen=True):
@@ -62,6 +70,10 @@ class SessionRecord(msgspec.Struct, frozen=True):
     """What those layers hold."""
     limits: Narrowing | None = None
     """What it asked for below the operator's limits."""
+    lineage: tuple[Span, ...] = ()
+    """What made the state of its kernel, or of the last one it had."""
+    former: tuple[Span, ...] = ()
+    """What made the state that it lost with an earlier kernel; none once something new ran well in this one."""
 
     @property
     def state(self) -> SessionState:
@@ -92,6 +104,12 @@ class ExecutionRecord(msgspec.Struct, frozen=True):
     """What it left in the working directory, the newest first; noted a moment after its end."""
     files_directory: str | None = None
     more_files: int = 0
+    timeout_s: float | None = None
+    """How long it might run; unknown where an older version wrote this."""
+    replays: str | None = None
+    """The execution that it repeats."""
+    undone: bool = False
+    """Whether the session was rolled back to before it."""
 
 
 def put_session(record: SessionRecord) -> Statement:

@@ -1,7 +1,8 @@
 """A session: a notebook (see ``books``) in its place (see ``workplaces``) with a kernel, and everything one can run on it.
 
-It keeps the order of what is asked, journals before it answers, and starts a kernel when one is needed. Where the
-session stands among others (limits, listing, deletion) is the ``engine``'s business.
+It keeps the order of what is asked, journals before it answers, and starts a kernel when one is needed. What the host
+says about it is taken in by ``listening``; where it stands among others (limits, listing, deletion) is the
+``engine``'s business.
 """
 
 from __future__ import annotations
@@ -10,7 +11,6 @@ import time
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 import anyio
@@ -23,12 +23,14 @@ from cellwright.engine.ids import new_execution_id
 from cellwright.engine.inspection import INSPECT_REQUEST, Completion, Inspection, completion_of, inspection_of
 from cellwright.engine.installing import install_packages
 from cellwright.engine.keeping import Keeper
-from cellwright.engine.limits import explained
+from cellwright.engine.lineages import Step, lost_with, new_lineage
+from cellwright.engine.listening import Listener
 from cellwright.engine.records import Batch, ExecutionRecord, SessionRecord, put_session
-from cellwright.engine.workplaces import Workplace
+from cellwright.engine.replaying import Replay, begin_replay
 from cellwright.errors import (
     CellwrightError,
     HostLost,
+    KernelBusy,
     KernelError,
     KernelGone,
     NotebookError,
@@ -43,13 +45,14 @@ __all__ = ["Session"]
 _ASK_TIMEOUT_S = 10.0
 
 
-class Session(Workplace):
+class Session(Listener):
     """One notebook at work. Made by the engine; all calls are safe to make at the same time."""
 
     def __init__(self, record: SessionRecord, keeper: Keeper, services: Services) -> None:
         super().__init__(record, keeper, services)
         self._submitting = anyio.Lock()
         self._installing = anyio.Lock()
+        self.last_replay: Replay | None = None
 
     # Running -----------------------------------------------------------------------------------------------------
 
@@ -91,17 +94,17 @@ class Session(Workplace):
     async def _submit(self, wanted: list[_Wanted], *, timeout_s: float | None) -> list[Execution]:
         # Shielded: once journalled, an execution must reach the host even if whoever asked for it is cancelled.
         async with self._submitting:
+            self._refuse_during_replay()
             with anyio.CancelScope(shield=True):
-                executions = await self._queue(wanted, timeout_s)
+                executions = await self._queue(wanted, timeout_s, await self._ensure_kernel())
         return executions
 
-    async def _queue(self, wanted: list[_Wanted], timeout_s: float | None) -> list[Execution]:
-        kernel_id = await self._ensure_kernel()
-        batch = Batch()
-        executions = [self.runs.queue(batch, self.record, self._new_record(want)) for want in wanted]
+    async def _queue(self, wanted: list[_Wanted], timeout_s: float | None, kernel_id: str) -> list[Execution]:
+        batch, limit_s = Batch(), self.time_limit(timeout_s)
+        executions = [self.runs.queue(batch, self.record, self._new_record(want, limit_s)) for want in wanted]
         self._touch()
         commit = self._services.recorder.commit(batch)
-        await self._send(kernel_id, wanted, executions, self.time_limit(timeout_s))
+        await self._send(kernel_id, wanted, executions, limit_s)
         await commit
         return executions
 
@@ -128,7 +131,7 @@ class Session(Workplace):
             self.runs.finished(batch, self.record, body, time.time())
         self._services.recorder.commit(batch)
 
-    def _new_record(self, want: _Wanted) -> ExecutionRecord:
+    def _new_record(self, want: _Wanted, limit_s: float) -> ExecutionRecord:
         return ExecutionRecord(
             id=new_execution_id(),
             session_id=self.id,
@@ -138,6 +141,8 @@ class Session(Workplace):
             attempt=self.runs.next_attempt(want.cell_id),
             source=want.source,
             queued_at=time.time(),
+            timeout_s=limit_s,
+            replays=want.replays,
         )
 
     async def cancel(self, execution_id: str) -> None:
@@ -149,8 +154,61 @@ class Session(Workplace):
 
     async def interrupt(self) -> None:
         """Stop what runs and drop what waits; the kernel keeps its state."""
+        if self.last_replay is not None:
+            self.last_replay.stop()
         if self.record.kernel_id is not None:
             await self._services.host.call(protocol.Interrupt(self.record.kernel_id), type(None))
+
+    # Running again -----------------------------------------------------------------------------------------------
+
+    async def replay(self, *, upto: str | None = None, timeout_s: float | None = None) -> Replay:
+        """Bring back what the session has lost, and wait for the end: see ``start_replay``."""
+        return await (await self.start_replay(upto=upto, timeout_s=timeout_s)).wait()
+
+    async def start_replay(self, *, upto: str | None = None, timeout_s: float | None = None) -> Replay:
+        """Start an empty kernel, run on it what made the last state, in order, and return at once.
+
+        It ends with the last run of cell ``upto``, or with that execution. ``timeout_s`` is each one's time instead of
+        what it had. It goes on whatever becomes of the caller, and its end can be waited for.
+
+        Raises:
+            KernelBusy: something is running.
+            UnknownExecution: ``upto`` is none of what made the state.
+        """
+        await self.refresh()
+        async with self._submitting:
+            self._refuse_during_replay()
+            with anyio.CancelScope(shield=True):
+                self.last_replay = replay = await begin_replay(
+                    self,
+                    self._services.recorder,
+                    upto=upto,
+                    timeout_s=timeout_s,
+                    empty_kernel=self._empty_kernel,
+                )
+                self._services.in_background(replay.run)
+        return replay
+
+    async def execute_step(self, step: Step, kernel_id: str, *, timeout_s: float | None = None) -> Execution:
+        """Queue what ran once, as it was, on this very kernel.
+
+        Raises:
+            KernelGone: the session has another kernel by now, or none.
+        """
+        want = _Wanted(step.source, step.cell_id, replays=step.execution_id)
+        async with self._submitting:
+            if self.record.kernel_id != kernel_id:
+                raise KernelGone("The kernel was taken away meanwhile")
+            with anyio.CancelScope(shield=True):
+                executions = await self._queue([want], timeout_s, kernel_id)
+        return executions[0]
+
+    def _refuse_during_replay(self) -> None:
+        if self.last_replay is not None and not self.last_replay.done:
+            raise KernelBusy(
+                f"Session {self.id} is being replayed ({self.last_replay.id})",
+                hint="Wait for its end, or interrupt it",
+            )
 
     # The kernel --------------------------------------------------------------------------------------------------
 
@@ -165,13 +223,18 @@ class Session(Workplace):
         async with self._submitting:
             with anyio.CancelScope(shield=True):
                 await self._let_kernel_go(reason)
+        if self.last_replay is not None:
+            await self.last_replay.wait()
 
     async def restart(self) -> None:
         """Replace the kernel by an empty one."""
         async with self._submitting:
             with anyio.CancelScope(shield=True):
-                await self._let_kernel_go(None)
-                await self._ensure_kernel()
+                await self._empty_kernel()
+
+    async def _empty_kernel(self) -> str:
+        await self._let_kernel_go(None)
+        return await self._ensure_kernel()
 
     async def inspect(self, *, packages: bool = False) -> Inspection:
         """What the live kernel holds: variables, functions, modules, and where it runs.
@@ -260,6 +323,8 @@ class Session(Workplace):
             python_version=ready.python_version,
             search_path=ready.search_path,
             mode=ready.mode,
+            lineage=new_lineage(generation),
+            former=lost_with(self.record),
         )
         data = {
             "session": "active",
@@ -291,52 +356,10 @@ class Session(Workplace):
         self.last_active = time.monotonic()
         await recorder.commit(batch)
 
-    # What the host tells -----------------------------------------------------------------------------------------
-
-    def take(self, batch: Batch, event: protocol.Event) -> None:
-        """Fold one of the host's events into the session."""
-        match event.body:
-            case protocol.NetworkUsed(entry):
-                self._note_request(batch, entry, event.time)
-                return
-            case protocol.Started(execution_id):
-                self.runs.started(batch, self.record, execution_id, event.time)
-            case protocol.Output(execution_id, kind, content):
-                self.runs.output(batch, self.record, execution_id, kind, content, event.time)
-            case protocol.Finished() as finished:
-                execution = self.runs.find(finished.execution_id)
-                self.runs.finished(batch, self.record, self._explained(finished), event.time)
-                if execution is not None and execution.record.started_at is not None:
-                    execution.expect_files()
-                    look = partial(self._note_files, execution)
-                    batch.after.append(partial(self._services.in_background, look))
-            case protocol.KernelDied() as died:
-                if event.kernel_id == self.record.kernel_id and not died.expected:
-                    message = explained(died.message, self.record.limits) or died.message
-                    self.lose_kernel(batch, message, died.next_step, cause=died.cause)
-        self._touch()
-
-    def lose_kernel(self, batch: Batch, message: str, next_step: str, *, cause: str) -> None:
-        """The kernel is gone without being asked to go: what ran is over, and everybody is told."""
-        for execution in self.runs.live:
-            body = protocol.Finished(execution.id, "died", 0.0, reason=message)
-            self.runs.finished(batch, self.record, body, time.time())
-        data = {"code": "kernel_died", "message": message, "hint": next_step, "cause": cause}
-        self._services.recorder.note(batch, "notebook.error", self.record, data)
-        self.record = replace(self.record, kernel_id=None, reason=message)
-        batch.statements.append(put_session(self.record))
-
-    def drop_unknown(self, batch: Batch, known: set[str | None]) -> None:
-        """End what the journal has as unfinished and the host never got: its engine died between the two."""
-        for execution in self.runs.live:
-            if execution.id not in known:
-                reason = "It never reached the kernel: the engine ended first; run it again"
-                body = protocol.Finished(execution.id, "interrupted", 0.0, reason=reason)
-                self.runs.finished(batch, self.record, body, time.time())
-
 
 @dataclass(frozen=True, slots=True)
 class _Wanted:
     source: str
     cell_id: str | None
     allow_error: bool = False
+    replays: str | None = None

@@ -151,7 +151,7 @@ def log_entry(event: Event) -> tuple[LoggingLevel, dict[str, Any]]:
     level: LoggingLevel = "warning" if failed else _LEVELS.get(event.kind, "info")
     told = {
         key: event.data[key]
-        for key in ("state", "seconds", "message", "hint", "session", "host", "verdict")
+        for key in ("state", "seconds", "message", "hint", "session", "host", "verdict", "done", "total")
         if event.data.get(key)
     }
     about = {"session_id": event.session_id, "cell_id": event.cell_id, "execution_id": event.execution_id}

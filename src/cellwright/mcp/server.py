@@ -41,6 +41,7 @@ from cellwright.mcp.tools_files import FILE_TOOLS
 from cellwright.mcp.tools_notebooks import NOTEBOOK_TOOLS
 from cellwright.mcp.tools_packages import PACKAGE_TOOLS
 from cellwright.mcp.tools_reading import READING_TOOLS
+from cellwright.mcp.tools_replays import REPLAY_TOOLS
 
 __all__ = ["DIALECTS", "NotebookServer", "build_server"]
 
@@ -116,7 +117,15 @@ def build_server(
 
 
 def _definitions(dialect: str | None) -> tuple[Definition, ...]:
-    own = (*NOTEBOOK_TOOLS, *CELL_TOOLS, *READING_TOOLS, *EXECUTION_TOOLS, *PACKAGE_TOOLS, *FILE_TOOLS)
+    own = (
+        *NOTEBOOK_TOOLS,
+        *CELL_TOOLS,
+        *READING_TOOLS,
+        *EXECUTION_TOOLS,
+        *REPLAY_TOOLS,
+        *PACKAGE_TOOLS,
+        *FILE_TOOLS,
+    )
     if dialect is None:
         return own
     tables = {"srcbook": own, "jlab": JLAB_TOOLS, "jupyter": JUPYTER_TOOLS, "monadic": MONADIC_TOOLS}

@@ -73,6 +73,7 @@ def _brief(execution: Execution) -> dict[str, Any]:
         "status": record.state,
         "generation": record.generation,
         "attempt": record.attempt,
+        "replays": record.replays,
         "duration_ms": round(record.seconds * 1_000) if record.seconds is not None else None,
         "source": cut_tail(record.source, 60),
     }

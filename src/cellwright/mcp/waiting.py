@@ -9,18 +9,19 @@ from __future__ import annotations
 import time
 import warnings
 from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 
 import anyio
 from mcp.types import LOG_LEVEL_META_KEY
 from starlette.requests import ClientDisconnect
 
-from cellwright.engine import Event, Execution
+from cellwright.engine import Event, Execution, Replay
 from cellwright.mcp.calls import Call
 from cellwright.mcp.notifying import log_entry
 from cellwright.mcp.rendering import last_line
 from mcp import MCPDeprecationWarning
 
-__all__ = ["run_and_wait", "wait_for"]
+__all__ = ["run_and_wait", "wait_for", "wait_for_replay"]
 
 _CANCEL_GRACE_S = 10.0
 
@@ -37,22 +38,45 @@ async def run_and_wait(
 
 async def wait_for(call: Call, executions: list[Execution], *, wait_ms: int | None) -> list[Execution]:
     """Wait for executions, telling progress; stop them if the client cancels its call."""
+
+    async def stop() -> None:
+        for execution in reversed(executions):  # what waits first, so that it does not start
+            if not execution.done:
+                await call.engine.cancel(execution.id)
+
+    session_id = executions[0].session_id if executions else None
+    await _wait(call, session_id, partial(_follow, call, executions), stop, wait_ms=wait_ms)
+    return executions
+
+
+async def wait_for_replay(call: Call, replay: Replay, *, wait_ms: int | None) -> None:
+    """The same for a replay."""
+    await _wait(
+        call, replay.session_id, partial(_follow_replay, call, replay), replay.cancel, wait_ms=wait_ms
+    )
+
+
+async def _wait(
+    call: Call,
+    session_id: str | None,
+    follow: Callable[[], Awaitable[None]],
+    stop: Callable[[], Awaitable[None]],
+    *,
+    wait_ms: int | None,
+) -> None:
     wait_s = call.shared.pace.wait_s if wait_ms is None else wait_ms / 1_000
     try:
         async with anyio.create_task_group() as tasks:
-            if executions and LOG_LEVEL_META_KEY in (call.context.request_context.meta or {}):
-                tasks.start_soon(_forward_log, call, executions[0].session_id)
+            if session_id is not None and LOG_LEVEL_META_KEY in (call.context.request_context.meta or {}):
+                tasks.start_soon(_forward_log, call, session_id)
             with anyio.move_on_after(wait_s):
-                await _follow(call, executions)
+                await follow()
             tasks.cancel_scope.cancel()
     except anyio.get_cancelled_exc_class():
         with anyio.move_on_after(_CANCEL_GRACE_S, shield=True):
             if await _was_cancelled(call):
-                for execution in reversed(executions):  # what waits first, so that it does not start
-                    if not execution.done:
-                        await call.engine.cancel(execution.id)
+                await stop()
         raise
-    return executions
 
 
 async def _follow(call: Call, executions: list[Execution]) -> None:
@@ -63,6 +87,16 @@ async def _follow(call: Call, executions: list[Execution]) -> None:
             if not execution.done:
                 await _tell_progress(call, executions, place, time.monotonic() - began)
         await execution.wait()  # ended is not yet journalled
+
+
+async def _follow_replay(call: Call, replay: Replay) -> None:
+    began = time.monotonic()
+    while not replay.done:
+        await replay.wait(call.shared.pace.progress_s)
+        if not replay.done:
+            elapsed_s = time.monotonic() - began
+            message = f"{len(replay.redone)} of {len(replay.steps)} steps, running for {elapsed_s:.0f} s"
+            await call.context.report_progress(round(elapsed_s, 3), message=message)
 
 
 async def _tell_progress(call: Call, executions: list[Execution], place: int, elapsed_s: float) -> None:

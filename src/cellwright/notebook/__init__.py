@@ -19,6 +19,7 @@ from cellwright.notebook.changes import (
     decode_change,
     encode_change,
 )
+from cellwright.notebook.comparison import Comparison, Difference, Rules, compare_outputs
 from cellwright.notebook.document import Document
 from cellwright.notebook.edits import add_cell, change_source, delete_cell, move_cell
 from cellwright.notebook.files import (
@@ -42,7 +43,9 @@ __all__ = [
     "CellMetadataSet",
     "CellMoved",
     "Change",
+    "Comparison",
     "Conflict",
+    "Difference",
     "DisplayUpdate",
     "Document",
     "DocumentReplaced",
@@ -51,10 +54,12 @@ __all__ = [
     "NotebookMetadataSet",
     "OutputCollector",
     "OutputsSet",
+    "Rules",
     "SourceChanged",
     "add_cell",
     "change_source",
     "changed_since",
+    "compare_outputs",
     "create_notebook_file",
     "decode_change",
     "delete_cell",

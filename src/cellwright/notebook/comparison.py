@@ -1,0 +1,268 @@
+"""Says whether two runs of one cell put out the same, and where not. Pure.
+
+What no two runs have in common is masked first: terminal colours, addresses in memory, the names that IPython gives to
+cells, names of temporary files. Numbers with a fraction may differ by a relative tolerance; whole numbers may not. What
+is written to one stream is one text, however it was cut into pieces; displays keep their order. ``docs/guides/replay.md``
+says the same to users. It neither runs anything nor knows what is to be done about a difference.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+import math
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from difflib import unified_diff
+from itertools import zip_longest
+from typing import Any, TypeAlias
+
+__all__ = ["TOLERANCE", "Comparison", "Difference", "Mask", "Rules", "compare_outputs", "same_bytes"]
+
+TOLERANCE = 1e-9
+"""How far apart, relative to the larger, two numbers with a fraction may be."""
+
+Mask: TypeAlias = tuple[re.Pattern[str], str]
+Output: TypeAlias = Mapping[str, Any]
+
+MASKS: tuple[Mask, ...] = (
+    # A cell may print a megabyte of anything: each of these is done in one pass, whatever the text.
+    (re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\))"), ""),
+    (re.compile(r"\bat 0x[0-9a-fA-F]{6,16}\b|\b0x[0-9a-f]{12}\b"), "<address>"),
+    (re.compile(r"<ipython-input-\d+-[0-9a-f]+>|/ipykernel_\d+/\d+\.py"), "<cell>"),
+    (re.compile(r"\b(Cell In|Input In ?)\[\d+\]"), r"\1[…]"),
+    (re.compile(r"/tmp[a-z0-9_]{8}(?![a-z0-9_])"), "/<temporary>"),  # noqa: S108  # the name, as tempfile makes it
+)
+_NUMBER = re.compile(r"(?<![\w.])[-+]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d{1,9})?(?![\w.])")
+_WHOLE = re.compile(r"[-+]?\d+")
+# The id of something that lives in one kernel.
+_LIVE = frozenset({"application/vnd.jupyter.widget-view+json"})
+
+_MOST_DIFFERENCES = 20
+_SHOWN = 400
+_LEAD = 80
+_DIFF_LINES = 16
+_DIFF_WIDTH = 200
+_DIFF_WINDOW = 200
+
+
+def same_bytes(expected: bytes, got: bytes) -> str | None:
+    """Why two pictures are not the same, or None."""
+    return None if expected == got else f"the picture differs ({len(expected):,} bytes became {len(got):,})"
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """What counts as the same."""
+
+    tolerance: float = TOLERANCE
+    masks: tuple[Mask, ...] = MASKS
+    pictures: Callable[[bytes, bytes], str | None] = same_bytes
+    """Judges two pictures; another judge may look at what they show instead."""
+
+
+_DEFAULT = Rules()
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """One output that is not what it was. What is shown of either is cut to a few lines."""
+
+    output: str
+    """``stdout``, ``stderr``, ``error``, ``result``, or a display by its number and type."""
+    expected: str
+    got: str
+    why: str
+    diff: str = ""
+    """Where both are text, how to get from one to the other."""
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """What is different, the first few; ``more`` counts the rest."""
+
+    differences: tuple[Difference, ...] = ()
+    more: int = 0
+
+    @property
+    def same(self) -> bool:
+        return not self.differences
+
+
+def compare_outputs(expected: Sequence[Output], got: Sequence[Output], rules: Rules = _DEFAULT) -> Comparison:
+    """Compare what a cell put out, in nbformat's form, with what it put out another time."""
+    found = [*_compare_streams(expected, got, rules), *_compare_shown(expected, got, rules)]
+    return Comparison(tuple(found[:_MOST_DIFFERENCES]), max(0, len(found) - _MOST_DIFFERENCES))
+
+
+def _compare_streams(expected: Sequence[Output], got: Sequence[Output], rules: Rules) -> list[Difference]:
+    before, now = _streams(expected), _streams(got)
+    names = sorted({*before, *now}, reverse=True)  # stdout first
+    found = [_compare_text(name, before.get(name, ""), now.get(name, ""), rules) for name in names]
+    return [difference for difference in found if difference is not None]
+
+
+def _streams(outputs: Sequence[Output]) -> dict[str, str]:
+    pieces: dict[str, list[str]] = {}
+    for output in outputs:
+        if output.get("output_type") == "stream":
+            pieces.setdefault(str(output.get("name", "stdout")), []).append(_text(output.get("text", "")))
+    return {name: "".join(parts) for name, parts in pieces.items()}
+
+
+def _compare_shown(expected: Sequence[Output], got: Sequence[Output], rules: Rules) -> list[Difference]:
+    before = [output for output in expected if output.get("output_type") != "stream"]
+    now = [output for output in got if output.get("output_type") != "stream"]
+    found: list[Difference] = []
+    for number, (then, today) in enumerate(zip_longest(before, now), 1):
+        if then is None or today is None:
+            why = "it is new" if then is None else "it is missing"
+            found.append(Difference(_label(then or today or {}, number), _brief(then), _brief(today), why))
+        else:
+            found += _compare_one(then, today, number, rules)
+    return found
+
+
+def _compare_one(then: Output, today: Output, number: int, rules: Rules) -> list[Difference]:
+    kinds = then.get("output_type"), today.get("output_type")
+    if kinds[0] != kinds[1]:
+        why = f"{kinds[0]} became {kinds[1]}"
+        return [Difference(_label(then, number), _brief(then), _brief(today), why)]
+    if kinds[0] == "error":
+        return _compare_errors(then, today, rules)
+    before, now = then.get("data") or {}, today.get("data") or {}
+    label = _label(then, number)
+    found: list[Difference | None] = []
+    if set(before) != set(now):
+        shown = ", ".join(sorted(before)), ", ".join(sorted(now))
+        found.append(Difference(label, *shown, "it comes in other formats"))
+    found += [
+        _compare_data(f"{label} {mime}", mime, before[mime], now[mime], rules)
+        for mime in sorted({*before} & {*now} - _LIVE)
+    ]
+    return [difference for difference in found if difference is not None]
+
+
+def _compare_errors(then: Output, today: Output, rules: Rules) -> list[Difference]:
+    before, now = _brief(then), _brief(today)
+    if then.get("ename") != today.get("ename"):
+        return [Difference("error", before, now, "it is another error")]
+    message = _compare_text("error", str(then.get("evalue", "")), str(today.get("evalue", "")), rules)
+    return [Difference("error", before, now, message.why)] if message is not None else []
+
+
+def _compare_data(label: str, mime: str, then: Any, today: Any, rules: Rules) -> Difference | None:
+    if mime.startswith(("image/", "audio/", "video/", "application/pdf")) and not mime.endswith("+xml"):
+        before, now = _decoded(then), _decoded(today)
+        why = rules.pictures(before, now)
+        return Difference(label, f"{len(before):,} bytes", f"{len(now):,} bytes", why) if why else None
+    return _compare_text(label, _text(then), _text(today), rules)
+
+
+# Text ----------------------------------------------------------------------------------------------------------------
+
+
+def _compare_text(label: str, expected: str, got: str, rules: Rules) -> Difference | None:
+    before, now = _masked(expected, rules), _masked(got, rules)
+    why = _why_texts_differ(before, now, rules.tolerance)
+    if why is None:
+        return None
+    pairs = enumerate(zip(before, now, strict=False))
+    first = next((place for place, (then, today) in pairs if then != today), min(len(before), len(now)))
+    begins = max(0, first - _LEAD)
+    return Difference(label, _cut(before, begins), _cut(now, begins), why, _diff(before, now))
+
+
+def _masked(text: str, rules: Rules) -> str:
+    for pattern, name in rules.masks:
+        text = pattern.sub(name, text)
+    return text
+
+
+def _why_texts_differ(before: str, now: str, tolerance: float) -> str | None:
+    if before == now:
+        return None
+    if _NUMBER.split(before) != _NUMBER.split(now):
+        return "the text differs"
+    pairs = zip(_NUMBER.findall(before), _NUMBER.findall(now), strict=True)
+    far = [(then, today) for then, today in pairs if not _close(then, today, tolerance)]
+    if not far:
+        return None
+    others = f", and {len(far) - 1} more" if len(far) > 1 else ""
+    return f"{far[0][0][:40]} became {far[0][1][:40]}{others}"
+
+
+def _close(then: str, today: str, tolerance: float) -> bool:
+    if then == today:
+        return True
+    if _WHOLE.fullmatch(then) and _WHOLE.fullmatch(today):
+        return False  # counts and identifiers are right or wrong
+    before, now = float(then), float(today)
+    return math.isfinite(before) and math.isclose(before, now, rel_tol=tolerance)
+
+
+def _diff(before: str, now: str) -> str:
+    """A unified diff of the place where two texts begin to differ."""
+    old, new = before.splitlines(), now.splitlines()
+    pairs = zip(old, new, strict=False)
+    first = next(
+        (place for place, (then, today) in enumerate(pairs) if then != today), min(len(old), len(new))
+    )
+    start = max(0, first - 1)
+    window = slice(start, start + _DIFF_WINDOW)
+    lines = list(unified_diff(_narrow(old[window]), _narrow(new[window]), lineterm="", n=1))[3:]
+    if len(lines) > _DIFF_LINES:
+        lines = [*lines[:_DIFF_LINES], "…"]
+    return "\n".join([f"@@ line {first + 1} @@", *lines]) if lines else ""
+
+
+def _narrow(lines: Sequence[str]) -> list[str]:
+    return [line if len(line) <= _DIFF_WIDTH else line[: _DIFF_WIDTH - 1] + "…" for line in lines]
+
+
+# What is shown -------------------------------------------------------------------------------------------------------
+
+
+def _label(output: Output, number: int) -> str:
+    match output.get("output_type"):
+        case "execute_result":
+            return "result"
+        case "error":
+            return "error"
+        case _:
+            return f"display {number}"
+
+
+def _brief(output: Output | None) -> str:
+    if output is None:
+        return ""
+    if output.get("output_type") == "error":
+        return _cut(f"{output.get('ename', '')}: {output.get('evalue', '')}")
+    data = output.get("data") or {}
+    return _cut(_text(data["text/plain"])) if "text/plain" in data else ", ".join(sorted(data))
+
+
+def _cut(text: str, begins: int = 0) -> str:
+    if len(text) <= _SHOWN:
+        return text
+    shown = text[begins : begins + _SHOWN]
+    return f"{'…' if begins else ''}{shown}{'…' if begins + _SHOWN < len(text) else ''}"
+
+
+def _text(value: Any) -> str:
+    """What a format holds, as text; a text may be stored as a list of its lines."""
+    if isinstance(value, str):
+        return value
+    if isinstance(value, list) and all(isinstance(line, str) for line in value):
+        return "".join(value)
+    return json.dumps(value, sort_keys=True, ensure_ascii=False, indent=1)
+
+
+def _decoded(value: Any) -> bytes:
+    text = _text(value)
+    try:
+        return base64.b64decode(text)
+    except (binascii.Error, ValueError):
+        return text.encode()
