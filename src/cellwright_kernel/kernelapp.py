@@ -120,7 +120,8 @@ def rebuild_app(before: KernelApp, kernel: NewKernel) -> KernelApp:
     app.gate = OutputGate(Limits(kernel.max_bytes, kernel.max_messages))
     app.profile_dir = before.profile_dir
     app.before, app.listeners = before, dict(zip(CHANNEL_PORTS, kernel.listeners, strict=True))
-    app.load_connection_info(connection_at(kernel.prefix, kernel.key))
+    connection: Any = connection_at(kernel.prefix, kernel.key)
+    app.load_connection_info(connection)
     app.ready_fd, app.line_fd = kernel.ready_fd, kernel.line_fd
     app.reinitialize()
     return app
@@ -428,7 +429,7 @@ class KernelApp(IPKernelApp):
         for stream, name in zip(streams, ("stdout", "stderr"), strict=True):
             stream.__dict__.clear()
             # "force": upstream leaves the descriptors alone where it takes the process for one under pytest.
-            stream.__init__(self.gate, self.session, self.iopub_thread, name, watchfd="force")  # type: ignore[misc]
+            stream.__init__(self.gate, self.session, self.iopub_thread, name, watchfd="force")
         sys.stdout, sys.stderr = replaced if there else streams
         self.session.streams = streams
 

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from cellwright.hosts import eventlog
 from cellwright.hosts.eventlog import EventLog, read_events
-from cellwright.hosts.protocol import Finished, FrameReader, Output, decode_event, frame
+from cellwright.hosts.frames import FrameReader, frame
+from cellwright.hosts.protocol import Finished, Output, decode_event
 
 
 def output(size: int) -> Output:

@@ -260,13 +260,17 @@ class Book:
 
     async def apply(self, changes: Iterable[Change]) -> None:
         """Make changes that were decided elsewhere, all in one step of the journal."""
-        recorder, batch = self._services.recorder, Batch()
+        batch = Batch()
         for change in changes:
-            self.keeper.document.apply(change)
-            data = {"change": json.loads(encode_change(change)), "cell_id": getattr(change, "cell_id", None)}
-            recorder.note(batch, "notebook.state.changed", self.record, data)
+            self.change(batch, change)
         self._touch()
-        await recorder.commit(batch)
+        await self._services.recorder.commit(batch)
+
+    def change(self, batch: Batch, change: Change) -> None:
+        """Make one change as part of a batch."""
+        self.keeper.document.apply(change)
+        data = {"change": json.loads(encode_change(change)), "cell_id": getattr(change, "cell_id", None)}
+        self._services.recorder.note(batch, "notebook.state.changed", self.record, data)
 
     def _touch(self) -> None:
         self.keeper.dirty = True

@@ -361,6 +361,8 @@ class Engine:
             elif kernel is not None:
                 session.drop_unknown(batch, {kernel.running, *kernel.waiting})
         await self._recorder.commit(batch)
+        for session in self._sessions.values():
+            session.undo_what_is_due()
         for kernel_id in living:  # started for an engine that did not live to journal it
             await self._host.call(protocol.StopKernel(kernel_id), type(None))
 

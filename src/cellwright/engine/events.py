@@ -24,6 +24,12 @@ EventKind: TypeAlias = Literal[
     "notebook.replay.progress",
     "notebook.replay.completed",
     "notebook.network.request",
+    "notebook.checkpoint.created",
+    "notebook.checkpoint.dropped",
+    "notebook.cell.undone",
+    "notebook.session.rolled_back",
+    "notebook.session.branched",
+    "notebook.session.adopted",
     "notebook.error",
 ]
 

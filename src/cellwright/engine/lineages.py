@@ -20,6 +20,8 @@ __all__ = [
     "Span",
     "Step",
     "before",
+    "contains",
+    "cut",
     "lost_with",
     "new_lineage",
     "returned",
@@ -69,6 +71,17 @@ def before(lineage: Lineage, execution: ExecutionRecord) -> Lineage:
             return (*kept, Span(span.generation, execution.number))
         kept.append(span)
     return ()
+
+
+def cut(lineage: Lineage, number: int) -> Lineage:
+    """What made the state before anything with this number or a later one ran."""
+    *before_last, last = lineage
+    return (*before_last, Span(last.generation, number))
+
+
+def contains(lineage: Lineage, execution: ExecutionRecord) -> bool:
+    """Whether an execution is part of what made a state."""
+    return any(_within(execution, span) for span in lineage)
 
 
 def lost_with(record: SessionRecord) -> Lineage:

@@ -8,14 +8,18 @@ from __future__ import annotations
 import time
 from functools import partial
 
+from msgspec import to_builtins
 from msgspec.structs import replace
 
 from cellwright.engine.limits import explained
-from cellwright.engine.records import Batch, ExecutionRecord, put_session
+from cellwright.engine.lineages import Lineage, before
+from cellwright.engine.records import Batch, CheckpointRecord, ExecutionRecord, put_execution, put_session
 from cellwright.engine.workplaces import Workplace
 from cellwright.hosts import protocol
 
 __all__ = ["Listener"]
+
+LEFT = "Go on: the next call goes on from its last checkpoint"
 
 
 class Listener(Workplace):
@@ -39,10 +43,13 @@ class Listener(Workplace):
                     execution.expect_files()
                     look = partial(self._note_files, execution)
                     batch.after.append(partial(self._services.in_background, look))
+            case protocol.Checkpointed() as checkpointed:
+                self._note_checkpoint(batch, checkpointed)
             case protocol.KernelDied() as died:
                 if event.kernel_id == self.record.kernel_id and not died.expected:
                     message = explained(died.message, self.record.limits) or died.message
-                    self.lose_kernel(batch, message, died.next_step, cause=died.cause)
+                    next_step = LEFT if died.checkpoints else died.next_step
+                    self.lose_kernel(batch, message, next_step, cause=died.cause, left=died.checkpoints)
         self._touch()
 
     def _went_on(self, batch: Batch, ran: ExecutionRecord) -> None:
@@ -56,15 +63,82 @@ class Listener(Workplace):
             self.record = replace(self.record, former=())
             batch.statements.append(put_session(self.record))
 
-    def lose_kernel(self, batch: Batch, message: str, next_step: str, *, cause: str) -> None:
-        """The kernel is gone without being asked to go: what ran is over, and everybody is told."""
+    def lose_kernel(
+        self, batch: Batch, message: str, next_step: str, *, cause: str, left: tuple[str, ...] = ()
+    ) -> None:
+        """The kernel is gone without being asked to go: what ran is over, and everybody is told.
+
+        ``left`` are the checkpoints that outlived it.
+        """
+        self.end_live(batch, message)
+        data = {"code": "kernel_died", "message": message, "hint": next_step, "cause": cause}
+        self._services.recorder.note(batch, "notebook.error", self.record, data)
+        left_by = self.record.kernel_id if left else None
+        self.record = replace(self.record, kernel_id=None, reason=message, left_by=left_by)
+        self.forget(batch, tuple(kept.id for kept in self.record.checkpoints if kept.id not in left))
+        batch.statements.append(put_session(self.record))
+
+    def end_live(self, batch: Batch, message: str) -> None:
+        """What ran is over, for its kernel is."""
         for execution in self.runs.live:
             body = protocol.Finished(execution.id, "died", 0.0, reason=message)
             self.runs.finished(batch, self.record, body, time.time())
-        data = {"code": "kernel_died", "message": message, "hint": next_step, "cause": cause}
-        self._services.recorder.note(batch, "notebook.error", self.record, data)
-        self.record = replace(self.record, kernel_id=None, reason=message)
+
+    # Checkpoints -------------------------------------------------------------------------------------------------
+
+    def keep(
+        self,
+        batch: Batch,
+        status: protocol.CheckpointStatus,
+        *,
+        lineage: Lineage,
+        execution: ExecutionRecord | None = None,
+    ) -> CheckpointRecord:
+        """Note a checkpoint that the host keeps."""
+        kept = CheckpointRecord(
+            id=status.id,
+            name=status.name,
+            time=status.time,
+            generation=self.generation,
+            lineage=lineage,
+            cell_id=execution.cell_id if execution is not None else None,
+            execution_id=execution.id if execution is not None else None,
+            private_bytes=status.private_bytes,
+            cannot_return=status.cannot_return,
+            files=status.files,
+            files_left_out=status.files_left_out,
+        )
+        self.record = replace(self.record, checkpoints=(*self.record.checkpoints, kept))
         batch.statements.append(put_session(self.record))
+        data = to_builtins(kept)
+        self._services.recorder.note(
+            batch, "notebook.checkpoint.created", self.record, data, execution=execution
+        )
+        return kept
+
+    def forget(self, batch: Batch, gone: tuple[str, ...]) -> None:
+        """Note that the host has let checkpoints go."""
+        if not gone:
+            return
+        kept = tuple(one for one in self.record.checkpoints if one.id not in gone)
+        self.record = replace(self.record, checkpoints=kept)
+        batch.statements.append(put_session(self.record))
+        data = {"checkpoints": list(gone)}
+        self._services.recorder.note(batch, "notebook.checkpoint.dropped", self.record, data)
+
+    def _note_checkpoint(self, batch: Batch, told: protocol.Checkpointed) -> None:
+        execution = self.runs.find(told.execution_id)
+        if execution is None:
+            return
+        record = execution.record
+        if told.status is not None:
+            lineage = before(self.record.lineage, record)
+            self.keep(batch, told.status, lineage=lineage, execution=record)
+            self.forget(batch, told.dropped)
+            execution.record = replace(record, checkpoint=told.status.id)
+        else:
+            execution.record = replace(record, no_checkpoint=told.refused)
+        batch.statements.append(put_execution(execution.record))
 
     def drop_unknown(self, batch: Batch, known: set[str | None]) -> None:
         """End what the journal has as unfinished and the host never got: its engine died between the two."""

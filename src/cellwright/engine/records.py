@@ -23,7 +23,9 @@ from cellwright.sandbox.tiers import Tier
 __all__ = [
     "FINAL_STATES",
     "Batch",
+    "CheckpointRecord",
     "ExecutionRecord",
+    "OnError",
     "Recorder",
     "SessionRecord",
     "SessionState",
@@ -34,6 +36,9 @@ __all__ = [
 ]
 
 SessionState: TypeAlias = Literal["active", "suspended"]
+OnError: TypeAlias = Literal["keep", "rollback"]
+"""What becomes of a session whose cell failed: it keeps what the cell did, or goes back to before it."""
+
 FINAL_STATES: frozenset[ExecutionState] = frozenset({"ok", "error", "timeout", "interrupted", "died"})
 
 
@@ -42,6 +47,25 @@ class Span(msgspec.Struct, frozen=True):
 
     generation: int
     upto: int | None = None
+
+
+class CheckpointRecord(msgspec.Struct, frozen=True):
+    """A checkpoint that is kept by the host."""
+
+    id: str
+    name: str | None
+    time: float
+    generation: int
+    lineage: tuple[Span, ...]
+    """What made its state."""
+    cell_id: str | None = None
+    """The cell that it was taken before, and by which execution of it."""
+    execution_id: str | None = None
+    private_bytes: int = 0
+    cannot_return: tuple[str, ...] = ()
+    """What will not come back with it, in words."""
+    files: int = 0
+    files_left_out: tuple[str, ...] = ()
 
 
 class SessionRecord(msgspec.Struct, frozen=True):
@@ -74,6 +98,19 @@ class SessionRecord(msgspec.Struct, frozen=True):
     """What made the state of its kernel, or of the last one it had."""
     former: tuple[Span, ...] = ()
     """What made the state that it lost with an earlier kernel; none once something new ran well in this one."""
+
+    checkpoints: tuple[CheckpointRecord, ...] = ()
+    """Those that it can go back to, oldest first."""
+    left_by: str | None = None
+    """The kernel that died and left them, if it did."""
+    branch_of: str | None = None
+    """The session that it was branched from."""
+    branched_from: str | None = None
+    """The checkpoint that it was branched from."""
+    seen_at: str | None = None
+    """Where code sees its private folder, where that is not where it lies."""
+    adopted_by: str | None = None
+    """The session that took its kernel and its cells over; it is kept only for its history."""
 
     @property
     def state(self) -> SessionState:
@@ -110,6 +147,21 @@ class ExecutionRecord(msgspec.Struct, frozen=True):
     """The execution that it repeats."""
     undone: bool = False
     """Whether the session was rolled back to before it."""
+    on_error: OnError = "keep"
+    checkpoint: str | None = None
+    """The checkpoint that was taken before it."""
+    no_checkpoint: str | None = None
+    """Why none was, where one was wanted."""
+    rolled_back: bool = False
+    """Whether it failed and left no trace."""
+    note: str | None = None
+    """What else whoever reads it should know."""
+
+    @property
+    def is_to_undo(self) -> bool:
+        """Whether it failed, was to leave no trace then, and nobody has seen to that yet."""
+        failed = self.state in FINAL_STATES and self.state != "ok" and self.started_at is not None
+        return failed and self.on_error == "rollback" and not self.rolled_back and self.note is None
 
 
 def put_session(record: SessionRecord) -> Statement:

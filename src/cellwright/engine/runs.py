@@ -6,6 +6,8 @@ Live and in recovery the same functions fold the same events, so that a restart 
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from msgspec.structs import replace
@@ -67,6 +69,10 @@ class Runs:
         self._attempts: dict[str, int] = {}
         self._unsynced: set[str] = set()
         self.count = 0
+        self.to_undo: list[Execution] = []
+        """Failed when no engine was there to see to it."""
+        self.undo: Callable[[Execution], None] = Execution.settle
+        """Sees to an execution that failed and is to leave no trace, and settles it then."""
 
     @property
     def live(self) -> list[Execution]:
@@ -84,6 +90,8 @@ class Runs:
         self.count = max(self.count, record.number)
         if record.cell_id is not None:
             self._attempts[record.cell_id] = max(self._attempts.get(record.cell_id, 0), record.attempt)
+        if record.is_to_undo:
+            self.to_undo.append(execution)
         if record.state not in FINAL_STATES:
             self._live[record.id] = execution
             if record.cell_id is not None:
@@ -159,7 +167,10 @@ class Runs:
         }
         self._recorder.note(batch, "notebook.cell.completed", session, data, execution=record, at=at)
         batch.statements.append(put_execution(record))
-        batch.after.append(execution.settle)
+        if record.is_to_undo:
+            batch.after.append(partial(self.undo, execution))
+        else:
+            batch.after.append(execution.settle)
 
     def sync(self) -> None:
         """Show in the document what running executions have put out so far."""

@@ -12,6 +12,7 @@ import anyio.abc
 import msgspec
 
 from cellwright.hosts import protocol
+from cellwright.hosts.frames import FrameReader, frame
 from cellwright.hosts.eventlog import Cursor, EventLog
 
 __all__ = ["Attachment"]
@@ -28,7 +29,7 @@ class Attachment:
 
     async def serve(self, take: Callable[[protocol.Call], None]) -> None:
         """Hand over calls until the engine goes away, is replaced, or says something that is not a call."""
-        reader = protocol.FrameReader()
+        reader = FrameReader()
         with self._scope:
             while True:
                 try:
@@ -43,7 +44,7 @@ class Attachment:
                     take(call)
 
     async def send(self, message: protocol.Reply | protocol.Refusal) -> None:
-        await self._send(protocol.frame(message))
+        await self._send(frame(message))
 
     async def follow(self, since: int) -> None:
         """Send every event after ``since``, now and as they come."""

@@ -14,6 +14,7 @@ import msgspec
 
 from cellwright import errors
 from cellwright.hosts import protocol
+from cellwright.hosts.frames import FrameReader, frame
 
 __all__ = ["EventSink", "HostConnection"]
 
@@ -59,7 +60,7 @@ class HostConnection:
 
     async def read(self, on_events: EventSink) -> None:
         """Take in what the host says until it goes away."""
-        reader = protocol.FrameReader()
+        reader = FrameReader()
         try:
             while True:
                 self._take(reader.feed(await self._stream.receive()), on_events)
@@ -74,7 +75,7 @@ class HostConnection:
         await self._stream.aclose()
 
     async def _send(self, call: protocol.Call) -> None:
-        data = protocol.frame(call)
+        data = frame(call)
         if self.lost.is_set():
             raise _lost()
         try:

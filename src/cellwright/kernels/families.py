@@ -77,7 +77,7 @@ class Family:
         self._gone = anyio.Event()
         line.on_end = self._on_end
         if above is not None:
-            above._below.add(self)  # of the same class
+            above._below.add(self)  # noqa: SLF001  # of the same class, as below
 
     # Checkpoints -------------------------------------------------------------------------------------------------
 
@@ -98,10 +98,7 @@ class Family:
             reply = await kernel.client.request(
                 "cellwright_freeze_request", {"id": checkpoint_id}, timeout_s=FREEZE_TIMEOUT_S, sent=then
             )
-            if reply["status"] != "ok":
-                raise CheckpointRefused(f"{reply['ename']}: {reply['evalue']}")
-            if not reply["taken"]:
-                raise CheckpointRefused(str(reply["reason"]))
+            _refuse_what_was_not_taken(reply)
             with anyio.fail_after(FREEZE_TIMEOUT_S):
                 await frozen.meet()
         except TimeoutError:
@@ -299,8 +296,8 @@ class Family:
             self.line.end()
         await self._lodging.close()
         if self._above is not None:
-            self._above._below.discard(self)
-            await self._above._close_if_empty()
+            self._above._below.discard(self)  # noqa: SLF001
+            await self._above._close_if_empty()  # noqa: SLF001
 
     # Its processes -----------------------------------------------------------------------------------------------
 
@@ -320,7 +317,14 @@ class Family:
 
     def _others(self) -> set[int]:
         """Where families below begin."""
-        return {root for below in self._below for root in below._roots()}
+        return {root for below in self._below for root in below._roots()}  # noqa: SLF001
+
+
+def _refuse_what_was_not_taken(reply: dict[str, Any]) -> None:
+    if reply["status"] != "ok":
+        raise CheckpointRefused(f"{reply['ename']}: {reply['evalue']}")
+    if not reply["taken"]:
+        raise CheckpointRefused(str(reply["reason"]))
 
 
 def _number_inside(pid: int) -> int:

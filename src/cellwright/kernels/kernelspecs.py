@@ -34,7 +34,7 @@ from cellwright.kernels.kernel import Beginning, Kernel, KernelLaunch, tend
 from cellwright.kernels.lastwords import LastWords
 from cellwright.kernels.lodgings import Lodging
 from cellwright.kernels.processes import KernelProcess, raise_file_limit, wanted
-from cellwright.sandbox.doors import DOOR
+from cellwright.sandbox.doors import DOOR, Door
 from cellwright.sandbox.plans import SOCKETS
 
 __all__ = ["KernelspecLauncher", "installed_kernelspecs"]
@@ -119,7 +119,7 @@ class KernelspecLauncher:
             await self._tasks.start(door.serve, launch.directory / DOOR)
         allotment = await self._allotter.next(launch.policy)
         try:
-            beginning = self._spawn(spec, launch, allotment, door)
+            beginning, lodging = self._spawn(spec, launch, allotment, door)
         except BaseException:
             if door is not None:
                 await door.close()
@@ -127,6 +127,7 @@ class KernelspecLauncher:
             raise
         finally:
             allotment.handed_over()
+        self._tasks.start_soon(lodging.run)
         kernel: Kernel = await self._tasks.start(self._tend, beginning)
         if kernel.line is not None and self._isolation is not None and self._isolation.stands_by:
             await kernel.line.settle([])
@@ -139,7 +140,9 @@ class KernelspecLauncher:
         finally:
             self._living.discard(beginning.process.pid)
 
-    def _spawn(self, spec: Any, launch: KernelLaunch, allotment: Allotment, door: Door | None) -> Beginning:
+    def _spawn(
+        self, spec: Any, launch: KernelLaunch, allotment: Allotment, door: Door | None
+    ) -> tuple[Beginning, Lodging]:
         confined = self._isolation is not None
         start = self._confined(spec, launch, allotment) if confined else self._bare(spec, launch)
         last_words = LastWords()
@@ -169,8 +172,7 @@ class KernelspecLauncher:
         last_words.handed_over()
         self._living.add(process.pid)
         lodging = Lodging(launch.directory, start.line, door, allotment.group)
-        self._tasks.start_soon(lodging.run)
-        return Beginning(
+        beginning = Beginning(
             process=KernelProcess(
                 process.pid,
                 os.pidfd_open(process.pid),
@@ -190,6 +192,7 @@ class KernelspecLauncher:
             door=door,
             home=lodging,
         )
+        return beginning, lodging
 
     def _bare(self, spec: Any, launch: KernelLaunch) -> _Start:
         connection = create_connection(launch.directory)

@@ -1,0 +1,179 @@
+"""A session's kernel: had when it is needed, let go, asked, given packages. What runs on it stands in ``sessions``."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import Any
+
+import anyio
+from msgspec.structs import replace
+
+from cellwright.engine.books import Services
+from cellwright.engine.environment import kernel_environment, kernel_kind
+from cellwright.engine.inspection import INSPECT_REQUEST, Completion, Inspection, completion_of, inspection_of
+from cellwright.engine.installing import install_packages
+from cellwright.engine.keeping import Keeper
+from cellwright.engine.lineages import lost_with, new_lineage
+from cellwright.engine.listening import Listener
+from cellwright.engine.records import Batch, SessionRecord, put_session
+from cellwright.errors import HostLost, KernelError, KernelGone, PackageRefused
+from cellwright.hosts import protocol
+from cellwright.sandbox.packages import InstallResult
+from cellwright.sandbox.places import refuse_too_open
+
+__all__ = ["Kernelled"]
+
+_ASK_TIMEOUT_S = 10.0
+
+
+class Kernelled(Listener):
+    """A notebook with a kernel, or without one for the time being."""
+
+    def __init__(self, record: SessionRecord, keeper: Keeper, services: Services) -> None:
+        super().__init__(record, keeper, services)
+        self._submitting = anyio.Lock()
+        self._installing = anyio.Lock()
+
+    async def resume(self) -> None:
+        """Have a live kernel; a new one starts empty, in a new generation."""
+        async with self._submitting:
+            with anyio.CancelScope(shield=True):
+                await self._ensure_kernel()
+
+    async def suspend(self, *, reason: str | None = None) -> None:
+        """Let the kernel go and keep everything else."""
+        async with self._submitting:
+            with anyio.CancelScope(shield=True):
+                await self._let_kernel_go(reason)
+
+    async def restart(self) -> None:
+        """Replace the kernel by an empty one."""
+        async with self._submitting:
+            with anyio.CancelScope(shield=True):
+                await self._empty_kernel()
+
+    async def _empty_kernel(self) -> str:
+        await self._let_kernel_go(None)
+        return await self._ensure_kernel()
+
+    async def inspect(self, *, packages: bool = False) -> Inspection:
+        """What the live kernel holds: variables, functions, modules, and where it runs.
+
+        Raises:
+            KernelBusy: a cell is running.
+        """
+        if self.language != "python":
+            raise KernelError(f"A {self.language} kernel cannot be inspected", hint="Run code that shows it")
+        return inspection_of(await self._ask(INSPECT_REQUEST, {"packages": packages}))
+
+    async def complete(self, code: str, cursor: int | None = None) -> Completion:
+        """What could stand at the cursor."""
+        content = {"code": code, "cursor_pos": len(code) if cursor is None else cursor}
+        return completion_of(await self._ask("complete_request", content))
+
+    async def install(self, packages: Sequence[str]) -> InstallResult:
+        """Install approved packages for this session; they can be imported at once, also after a restart.
+
+        Raises:
+            PackageRefused: a name is not approved; nothing was installed.
+            PackageFailed: they cannot be found, or do not go with what is installed.
+            LimitReached: it took too long or too much room.
+        """
+        if self.language != "python":
+            raise PackageRefused(
+                f"Packages are installed for Python only, and this session is {self.language}",
+                hint="Use what its kernel has, or create a Python session",
+            )
+        async with self._installing:
+            await self.resume()
+            result = await install_packages(packages, self.record, self._services.settings)
+            if result.layer is not None:
+                with anyio.CancelScope(shield=True):
+                    await self._add_layer(result.layer.name, result)
+        return result
+
+    async def _add_layer(self, name: str, result: InstallResult) -> None:
+        pins = tuple(str(pin) for pin in result.installed)
+        layers = tuple(dict.fromkeys((*self.record.layers, name)))
+        held = tuple(dict.fromkeys((*self.record.packages, *pins)))
+        self.record = replace(self.record, layers=layers, packages=held)
+        await self._record_state({"session": self.state, "packages": list(pins)})
+        # A kernel that went away meanwhile gets them when it starts again.
+        if self.record.kernel_id is not None:
+            with suppress(HostLost, KernelGone):
+                request = protocol.AddLayers(self.record.kernel_id, (name,))
+                await self._services.host.call(request, type(None))
+
+    async def _ask(self, kind: str, content: dict[str, Any]) -> dict[str, Any]:
+        async with self._submitting:
+            with anyio.CancelScope(shield=True):
+                kernel_id = await self._ensure_kernel()
+        request = protocol.Ask(kernel_id, kind, content, _ASK_TIMEOUT_S)
+        return await self._services.host.call(request, dict[str, Any])
+
+    async def _ensure_kernel(self) -> str:
+        # First, so that a host's loss is settled before anything trusts a kernel of it.
+        await self._services.host.connect()
+        if self.record.kernel_id is not None:
+            return self.record.kernel_id
+        self._services.admit(self)
+        kind = kernel_kind(self.keeper.document, self.language, self.folder)
+        place = self.place
+        if self.banner is None:
+            refuse_too_open(place, str(self._services.home))
+        request = protocol.StartKernel(
+            kernel_id=f"{self.id}.{self.generation + 1}",
+            kind=kind,
+            cwd=str(self.cwd),
+            environment=kernel_environment(self._services.environment, kind),
+            place=place,
+            layers=self.record.layers,
+            policy=self.own_policy,
+        )
+        ready = await self._services.host.call(request, protocol.KernelReady)
+        generation = self.generation + 1
+        self.record = replace(
+            self.record,
+            generation=generation,
+            kernel_id=request.kernel_id,
+            python=ready.interpreter,
+            reason=None,
+            tier=ready.tier,
+            losses=ready.losses,
+            python_version=ready.python_version,
+            search_path=ready.search_path,
+            mode=ready.mode,
+            lineage=new_lineage(generation),
+            former=lost_with(self.record),
+        )
+        data = {
+            "session": "active",
+            "interpreter": ready.interpreter,
+            "started_by": ready.started_by,
+            "tier": ready.tier,
+            "losses": list(ready.losses),
+            "mode": ready.mode,
+            "cwd": ready.cwd,
+            "banner": self.banner,
+            "limits": self.limits,
+        }
+        await self._record_state(data)
+        return request.kernel_id
+
+    async def _let_kernel_go(self, reason: str | None) -> None:
+        kernel_id = self.record.kernel_id
+        if kernel_id is None:
+            return
+        with suppress(HostLost):  # its kernels went with it
+            await self._services.host.call(protocol.StopKernel(kernel_id), type(None))
+        self.record = replace(self.record, kernel_id=None, reason=reason)
+        await self._record_state({"session": "suspended", "reason": reason})
+
+    async def _record_state(self, data: dict[str, Any]) -> None:
+        recorder, batch = self._services.recorder, Batch()
+        recorder.note(batch, "notebook.state.changed", self.record, data)
+        batch.statements.append(put_session(self.record))
+        self.last_active = time.monotonic()
+        await recorder.commit(batch)
