@@ -7,6 +7,7 @@ import fcntl
 import mmap
 import os
 import shutil
+import stat
 import subprocess
 import sys
 import tempfile
@@ -14,6 +15,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.conftest import Require
@@ -196,6 +198,48 @@ def test_a_file_that_never_holds_still_is_left_out_or_whole(work: Work) -> None:
     assert content is not None
 
 
+@pytest.mark.parametrize("times", [1, 2, 100])
+def test_a_file_that_changes_while_it_is_copied_is_copied_again_a_few_times(
+    work: Work, monkeypatch: pytest.MonkeyPatch, times: int
+) -> None:
+    path, send, left = work.path / "restless", os.sendfile, [times]
+    path.write_text("before")
+
+    def send_and_change(*arguments: Any) -> int:
+        sent = send(*arguments)
+        if left[0]:
+            left[0] -= 1
+            path.write_text(f"changed, {left[0]} left")
+        return sent
+
+    monkeypatch.setattr(os, "sendfile", send_and_change)
+    taken = work.take()
+    monkeypatch.undo()
+    if times > 2:
+        assert names_of(taken.left_out) == {"restless"}
+        assert work.stored() == []
+    else:
+        path.unlink()
+        work.restore(taken)
+        assert path.read_text() == "changed, 0 left"
+
+
+def test_a_change_in_the_same_tick_of_the_clock_is_seen() -> None:
+    """A page that is mapped and dirty takes further writes without a stamp, as a clock that ticks slowly would."""
+    with tempfile.TemporaryDirectory(dir="/dev/shm") as shared, working(Path(shared)) as memory:
+        path, new_bytes = memory.path / "mapped", 0
+        for turn in range(100):  # until the machine was quick enough once
+            path.write_bytes(bytes(4096))
+            with path.open("r+b") as file, mmap.mmap(file.fileno(), 4096) as mapped:
+                mapped[0] = 1
+                memory.take()
+                mapped[0] = 2 + turn
+                new_bytes = memory.take().new_bytes
+            if new_bytes:
+                break
+        assert new_bytes
+
+
 @pytest.mark.parametrize("what", ["file", "directory"])
 def test_names_swapped_with_links_at_full_speed_lead_nowhere(work: Work, tmp_path: Path, what: str) -> None:
     secret = tmp_path / "secret"
@@ -310,6 +354,8 @@ def test_directories_closed_to_their_owner_are_opened_to_restore_what_was_in_the
         (work.path / name / "file").write_text("changed")
     (work.path / "new" / "inner").mkdir(parents=True)
     (work.path / "new" / "inner").chmod(0)
+    (work.path / "readable" / "inner").mkdir(parents=True)
+    (work.path / "readable").chmod(0o500)
     (work.path / "new").chmod(0)
     (work.path / "closes").chmod(0)
     work.path.chmod(0o500)
@@ -318,6 +364,19 @@ def test_directories_closed_to_their_owner_are_opened_to_restore_what_was_in_the
     assert tree(work.path) == was
     # The second time there is nothing to do, and nobody is let in for it.
     assert not work.restore(taken).changed
+
+
+def test_directories_that_were_opened_for_nothing_are_closed_again(work: Work) -> None:
+    (work.path / "closes").mkdir()
+    (work.path / "closes" / "file").write_text("old")
+    taken = work.take()
+    (work.path / "closes" / "file").unlink()
+    (work.path / "closes").chmod(0)
+    work.stored()[0].unlink()
+    with pytest.raises(FileFailed):
+        work.restore(taken)
+    assert stat.S_IMODE((work.path / "closes").stat().st_mode) == 0
+    (work.path / "closes").chmod(0o700)
 
 
 def test_a_directory_that_could_not_be_read_is_named_and_left_as_it_is(work: Work) -> None:
