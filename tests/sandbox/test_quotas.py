@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+import os
+import subprocess
+from collections.abc import AsyncIterator, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import anyio
@@ -171,3 +174,46 @@ async def test_a_file_with_a_name_elsewhere_is_not_brought_in(engine: Engine, tm
     assert (await run(session, "import os; print(os.listdir())")).text == "['given']\n"
     with pytest.raises(KernelStartError, match="cannot be read"):
         await session.restart()
+
+
+@contextmanager
+def small_disk(path: Path, size: int) -> Iterator[None]:
+    if os.getuid() != 0:
+        pytest.skip("NOT TESTED: only root can make a small disk")
+    options = f"size={size},mode=777"
+    subprocess.run(["/usr/bin/mount", "-t", "tmpfs", "-o", options, "small", path], check=True)
+    try:
+        yield
+    finally:
+        subprocess.run(["/usr/bin/umount", "--lazy", path], check=True)
+
+
+async def test_files_that_a_full_disk_does_not_take_are_told_until_they_are_saved(engine: Engine) -> None:
+    session = await engine.create("full disk", mode="private")
+    with small_disk(session.cwd, 1 << 20):
+        await session.restart()  # its kernel may have begun on the disk below
+        fits = await run(session, "open('little', 'w').write('fits')")
+        assert (fits.state, fits.reason) == ("ok", None)
+        full = await run(session, "for n in 'abc': open(n, 'wb').write(n.encode() * 900_000)")
+        assert full.state == "ok"
+        assert "2 files could not be saved" in (full.reason or "")
+        assert "No space left on device" in (full.reason or "")
+        assert "lost when the kernel ends" in (full.reason or "")
+        again = await run(session, "1 / 0")
+        assert again.state == "error"
+        assert "2 files could not be saved" in (again.reason or ""), "as long as it is so"
+        freed = await run(session, "import os; os.remove('b'); os.remove('c')")
+        assert (freed.state, freed.reason) == ("ok", None)
+        await session.suspend()
+
+
+async def test_a_cell_that_kills_its_kernel_tells_which_files_are_lost(engine: Engine) -> None:
+    session = await engine.create("full disk", mode="private")
+    with small_disk(session.cwd, 1 << 20):
+        await session.restart()  # its kernel may have begun on the disk below
+        died = await run(
+            session, "import os; open('x', 'wb').write(bytes([1]) * 2_000_000); os.kill(os.getpid(), 9)"
+        )
+        assert died.state == "died"
+        assert "1 file could not be saved" in (died.reason or "")
+        assert (died.reason or "").endswith("they are lost")

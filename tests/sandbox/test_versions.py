@@ -122,7 +122,7 @@ def test_taking_restoring_and_dropping_in_any_order_is_what_the_model_says(steps
 
 def test_room_is_respected_and_what_does_not_fit_is_named_and_left_alone(tmp_path: Path) -> None:
     with working(tmp_path, room=10 * BLOCK) as work:
-        (work.path / "large").write_bytes(b"l" * 20 * BLOCK)
+        (work.path / "large").write_bytes(b"l" * 9 * BLOCK)
         for number in range(8):
             (work.path / f"small{number}").write_bytes(b"s" * (BLOCK - number))
         taken = work.take()
@@ -205,6 +205,27 @@ def test_times_and_modes_of_directories_come_back(work: Work) -> None:
         assert (path.stat().st_mtime, stat.S_IMODE(path.stat().st_mode)) == (5, 0o750)
     # What was not different then is not touched the second time.
     assert work.restore(taken) == Restored((), (), {})
+
+
+def test_a_group_that_a_directory_hands_down_stays(work: Work) -> None:
+    (work.path / "d").mkdir()
+    (work.path / "d").chmod(0o2775)
+    taken = work.take()
+    (work.path / "d").chmod(0o2700)
+    assert not work.restore(taken).failed
+    assert stat.S_IMODE((work.path / "d").stat().st_mode) == 0o2775
+
+
+def test_files_that_became_one_are_two_again(work: Work) -> None:
+    for name in ("a", "b"):
+        (work.path / name).write_text("the same")
+        os.utime(work.path / name, (1, 1))
+    taken = work.take()
+    (work.path / "b").unlink()
+    (work.path / "b").hardlink_to(work.path / "a")
+    assert not work.restore(taken).failed
+    (work.path / "a").write_text("changed")
+    assert (work.path / "b").read_text() == "the same"
 
 
 def test_skipped_directories_and_our_own_temporaries_are_neither_kept_nor_removed(work: Work) -> None:

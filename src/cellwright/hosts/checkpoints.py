@@ -10,7 +10,7 @@ import contextlib
 import os
 import shutil
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -19,6 +19,7 @@ import anyio
 from cellwright.errors import CheckpointRefused, UnknownCheckpoint
 from cellwright.hosts.protocol import CheckpointStatus, HostOptions, KernelReady
 from cellwright.kernels import Family, Frozen, Kernel
+from cellwright.sandbox.listing import shown_path
 from cellwright.sandbox.places import Place
 from cellwright.sandbox.policy import Policy
 from cellwright.sandbox.versions import Taken, Versions
@@ -72,7 +73,7 @@ class Kept:
             private_bytes=self.private_bytes,
             cannot_return=self.frozen.cannot_return,
             files=len(self.taken.entries) if self.taken is not None else 0,
-            files_left_out=tuple(f"{name}: {why}" for name, why in list(left_out.items())[:_MOST_NAMED]),
+            files_left_out=_named(left_out),
         )
 
 
@@ -179,7 +180,7 @@ class Ring:
             await self.family.resettle()
         else:
             await self.family.line.bring_in()
-        return [f"the file {name}: {why}" for name, why in restored.failed.items()]
+        return [f"the file {told}" for told in _named(restored.failed)]
 
     async def copy_files(self, kept: Kept, place: Place) -> list[str]:
         """Put the files of a checkpoint into the directory of a branch, which is empty."""
@@ -192,7 +193,7 @@ class Ring:
                     done = await anyio.to_thread.run_sync(versions.fill_layer, taken, lower, target)
             else:
                 done = await anyio.to_thread.run_sync(versions.restore, taken, target)
-        return [f"the file {name}: {why}" for name, why in done.failed.items()]
+        return [f"the file {told}" for told in _named(done.failed)]
 
     def moved(self, place: Place) -> None:
         """Their session's own directory has another path now."""
@@ -278,6 +279,13 @@ class _Once:
         act, self._act = self._act, None
         if act is not None:
             act()
+
+
+def _named(files: Mapping[tuple[str, ...], str]) -> tuple[str, ...]:
+    """Files with the reason of each, as many as anybody reads."""
+    told = [f"{shown_path('/'.join(names))}: {why}" for names, why in files.items()]
+    more = [f"and {len(told) - _MOST_NAMED} more"] if len(told) > _MOST_NAMED else []
+    return (*told[:_MOST_NAMED], *more)
 
 
 def _size(kept: Kept) -> Size:

@@ -13,16 +13,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from cellwright.hosts.protocol import (
-    Event,
-    EventBody,
-    FrameReader,
-    Output,
-    decode_event,
-    frame,
-    frame_bytes,
-    whole_frames,
-)
+from cellwright.hosts.frames import FrameReader, frame, frame_bytes, whole_frames
+from cellwright.hosts.protocol import Event, EventBody, Output, decode_event
 
 __all__ = ["Cursor", "EventLog", "read_events"]
 

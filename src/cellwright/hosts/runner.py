@@ -248,7 +248,7 @@ class KernelRunner:
             seconds=time.monotonic() - started if started is not None else 0.0,
             execution_count=reply.get("execution_count"),
             error=error,
-            reason=end.reason or self._explanation(error),
+            reason=self._told(end.reason or self._explanation(error)),
             dropped_bytes=told.get("dropped_bytes", 0) + (budget.dropped_bytes if budget else 0),
             dropped_messages=told.get("dropped_messages", 0) + (budget.dropped_messages if budget else 0),
         )
@@ -260,6 +260,11 @@ class KernelRunner:
         if error is None or policy is None:
             return None
         return explain_error(str(error["ename"]), str(error["evalue"]), policy)
+
+    def _told(self, reason: str | None) -> str | None:
+        """The reason for an end, and which of its files are not safe."""
+        unsaved = self._line.unsaved if self._line is not None else ""
+        return ". ".join(part for part in (reason, unsaved) if part) or None
 
     async def _interrupt(self) -> None:
         # A kernel too busy to take the interrupt is killed when its grace is over; one that is gone needs none.

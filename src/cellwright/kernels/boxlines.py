@@ -63,6 +63,7 @@ class BoxLine:
         self.on_end: Callable[[int, int], None] = lambda _pid, _code: None
         """Called for each process that ended in a box that is held: its number as seen in there, and its exit code."""
         self._saved = saved
+        self._unsaved = ""
         self._overlaid = False
         self._saving = anyio.Lock()
         self._mine, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
@@ -125,10 +126,22 @@ class BoxLine:
         self.abandon()
         with anyio.CancelScope(shield=True):
             await self.save()
+            self._unsaved = self._unsaved and f"{self._unsaved}: they are lost"
             async with self._saving:
                 if self.layer is not None:
                     self.layer.close()
                     self.layer = None
+
+    @property
+    def unsaved(self) -> str:
+        """Which files the disk did not take when they were last saved, and what to do; empty where it took all."""
+        if not self._unsaved or self.layer is None:
+            return self._unsaved
+        if self.is_saved:  # code deleted them meanwhile
+            return ""
+        return (
+            f"{self._unsaved}: they are lost when the kernel ends. Free space, then run any cell to save them"
+        )
 
     @property
     def is_saved(self) -> bool:
@@ -144,7 +157,7 @@ class BoxLine:
         """Save what the session wrote, as far as it is in memory."""
         async with self._saving:
             if self.layer is not None:
-                await anyio.to_thread.run_sync(_save, self.layer)
+                self._unsaved = await anyio.to_thread.run_sync(_save, self.layer)
 
     async def bring_in(self) -> None:
         """Show the session what others put into its folder."""
@@ -247,13 +260,16 @@ def _bring_in(layer: MemoryLayer) -> None:
         log.warning("files_not_brought_in", extra={"reason": str(error)})
 
 
-def _save(layer: MemoryLayer) -> None:
+def _save(layer: MemoryLayer) -> str:
+    """Save, and tell in words what the disk did not take: that stays in memory, and is tried again after the next cell."""
     try:
-        left_out = layer.save()
-    except (
-        OSError
-    ) as error:  # a full disk, most likely: what is in memory stays, and is tried again after the next cell
+        done = layer.save()
+    except OSError as error:
         log.warning("files_not_saved", extra={"reason": str(error)})
-        return
-    if left_out:
-        log.warning("files_not_saved", extra={"count": left_out})
+        return f"Files could not be saved to {layer.saved} ({error.strerror or error})"
+    if done.left_out:
+        log.warning("files_not_saved", extra={"count": done.left_out})
+    if not done.no_place:
+        return ""
+    count, why = len(done.no_place), "; ".join(sorted(set(done.no_place.values())))
+    return f"{count} {'file' if count == 1 else 'files'} could not be saved to {layer.saved} ({why})"

@@ -39,6 +39,7 @@ __all__ = ["Mirror", "Update"]
 
 _QUICKLY_SEEN = 100
 _OTHER_KIND = frozenset({errno.EISDIR, errno.ENOTDIR, errno.ELOOP, errno.EEXIST, errno.ENOTEMPTY})
+_DISK = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO})
 _GONE = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ELOOP})
 
 
@@ -48,6 +49,8 @@ class Update:
 
     changed: set[Names] = field(default_factory=set)
     left_out: int = 0
+    no_place: dict[Names, str] = field(default_factory=dict)
+    """Those among them that the target's disk did not take, with its word for it."""
 
 
 @dataclass(slots=True)
@@ -181,6 +184,8 @@ class _Pass:
                 # What vanished in between is no loss: it is not there any more.
                 if error.errno != errno.ENOENT:
                     self._keep(names)
+                if error.errno in _DISK:
+                    self._done.no_place[names] = os.strerror(error.errno)
                 return False
             if not same and (not is_directory or names not in self._before):
                 self._done.changed.add(names)

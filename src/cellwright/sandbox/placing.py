@@ -11,7 +11,7 @@ import errno
 import os
 import secrets
 import stat
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from cellwright.errors import FileFailed
@@ -60,7 +60,7 @@ class Placing:
             FileFailed: the file system refused.
         """
         try:
-            self._begin()
+            self._clear_leftovers()
             yield
         except BaseException as error:
             self._discard()
@@ -91,32 +91,36 @@ class Placing:
 
     # Beside ------------------------------------------------------------------------------------------------------
 
-    def stage(self, place: Iterable[Names], *, instead_of: Iterable[Names] | None = None) -> None:
+    def stage(self, place: Sequence[Names], going: Sequence[Names] = (), *, make_room: bool = False) -> None:
         """Write everything that is to be placed.
 
-        If there is not room for it, ``instead_of`` and whatever else has these names are deleted first, if given.
+        With ``make_room`` what is going, and what now has these names, is deleted first if there is not room for both.
 
         Raises:
             OSError: it cannot be written.
         """
-        place = list(place)
+        if not place and not going:
+            return
+        self._begin()
         try:
             self._make_all(place)
         except OSError as error:
-            if instead_of is None or error.errno not in _FULL:
+            if not make_room or error.errno not in _FULL:
                 raise
             self._empty()
             self._made_room = True
-            self.clear(instead_of)
+            self.clear(going)
             self.clear(names for names in place if self._entries[names].kind != "directory")
             self._empty()
             self._make_all(place)
 
-    def _begin(self) -> None:
+    def _clear_leftovers(self) -> None:
         with os.scandir(self._target) as found:
             leftovers = [entry.name for entry in found if entry.name.startswith(_STAGING)]
         for name in leftovers:
             _remove(self._target, name)  # of somebody who died half-way
+
+    def _begin(self) -> None:
         self._staging = f"{_STAGING}{secrets.token_hex(8)}.tmp"
         try:
             os.mkdir(self._staging, 0o700, dir_fd=self._target)
@@ -126,7 +130,7 @@ class Placing:
             os.mkdir(self._staging, 0o700, dir_fd=self._target)
         self._beside = os.open(self._staging, _DIRECTORY, dir_fd=self._target)
 
-    def _make_all(self, place: list[Names]) -> None:
+    def _make_all(self, place: Sequence[Names]) -> None:
         self._staged.clear()
         self._first_of.clear()
         for number, names in enumerate(place):
@@ -303,8 +307,8 @@ class Placing:
             self._empty()
             os.close(self._beside)
             self._beside = -1
-        with contextlib.suppress(OSError):
-            os.rmdir(self._staging, dir_fd=self._target)
+            with contextlib.suppress(OSError):
+                os.rmdir(self._staging, dir_fd=self._target)
 
 
 def _remove(parent: int, name: str) -> None:

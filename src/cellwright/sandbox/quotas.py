@@ -12,7 +12,7 @@ import re
 from pathlib import Path
 
 from cellwright.errors import KernelStartError
-from cellwright.sandbox.mirrors import Mirror
+from cellwright.sandbox.mirrors import Mirror, Update
 from cellwright.sandbox.policy import Mode, Policy
 
 __all__ = ["MemoryLayer", "memory_of"]
@@ -40,7 +40,8 @@ class MemoryLayer:
     def __init__(self, descriptor: int, saved: Path, *, shared: bool) -> None:
         self.shared = shared
         """Whether what others put into the directory on disk comes in: it cannot below an overlay."""
-        self._memory, self._saved = descriptor, saved
+        self.saved = saved
+        self._memory = descriptor
         self._disk = os.open(saved, _DIRECTORY)
         size, status = _size(descriptor), os.fstat(descriptor)
         owner = (status.st_uid, status.st_gid) if os.getuid() == 0 else None
@@ -57,7 +58,7 @@ class MemoryLayer:
         done = self._inward.update()
         if done.left_out:
             raise KernelStartError(
-                f"The session's files in {self._saved} do not fit in its quota, or cannot be read",
+                f"The session's files in {self.saved} do not fit in its quota, or cannot be read",
                 hint="Raise max_session_disk or max_session_files, or delete files there",
             )
         self._outward.trust(done.changed)
@@ -77,11 +78,15 @@ class MemoryLayer:
         if self.shared:
             self._outward.trust(self._inward.update().changed)
 
-    def save(self) -> int:
-        """Save what changed, and tell how many entries could not be."""
+    def save(self) -> Update:
+        """Save what changed, and tell what could not be."""
         done = self._outward.update()
         self._inward.trust(done.changed)
-        return done.left_out
+        if done.no_place and done.changed:
+            # What was deleted goes last, and may have made the room that was missing.
+            done = self._outward.update()
+            self._inward.trust(done.changed)
+        return done
 
     def close(self) -> None:
         os.close(self._memory)

@@ -56,7 +56,7 @@ def restore(
             open_up=lambda names: names not in taken.left_out and placing.open_up(names),
         )
         plan = plan_restore(taken, look, _same(contents, taken.entries, target, look))
-        placing.stage(plan.place, instead_of=plan.clear if make_room else None)
+        placing.stage(plan.place, plan.clear, make_room=make_room)
     placing.put(plan.place)
     placing.clear(plan.clear)
     placing.adjust({names: look.found[names] for names in plan.adjust})
