@@ -56,7 +56,9 @@ def _threads(own: OwnThreads) -> str | None:
         return None
     python = [thread.name for thread in threading.enumerate() if thread.ident not in own.idents]
     if python:
-        return f"{_counted(python, 'thread')} still running: {_named(python)}; wait for {_them(python)} to end"
+        return (
+            f"{_counted(python, 'thread')} still running: {_named(python)}; wait for {_them(python)} to end"
+        )
     strange = _without_pools(own)
     if not strange:
         return None

@@ -113,7 +113,8 @@ class Returning(Kernelled):
                 return record
         known = ", ".join(record.name or record.id for record in self.record.checkpoints) or "none"
         raise UnknownCheckpoint(
-            f"Session {self.id} keeps no checkpoint {wanted!r}", hint=f"It keeps: {known}; `checkpoint_list` shows them"
+            f"Session {self.id} keeps no checkpoint {wanted!r}",
+            hint=f"It keeps: {known}; `checkpoint_list` shows them",
         )
 
     async def roll_back(self, wanted: str | None = None, *, cell_id: str | None = None) -> RolledBack:
@@ -177,7 +178,11 @@ class Returning(Kernelled):
             former=(),
         )
         stale = self._mark_stale(batch, history)
-        lost = [*checkpoint.cannot_return, *ready.lost, *(f"the file {it}" for it in checkpoint.files_left_out)]
+        lost = [
+            *checkpoint.cannot_return,
+            *ready.lost,
+            *(f"the file {it}" for it in checkpoint.files_left_out),
+        ]
         done = RolledBack(checkpoint, generation, stale, undone, (*dict.fromkeys(lost), NOT_FILES))
         data = {
             "checkpoint": checkpoint.id,
@@ -259,7 +264,9 @@ class Returning(Kernelled):
         execution.record = replace(execution.record, note=note, rolled_back=rolled_back)
         batch = Batch(statements=[put_execution(execution.record)])
         data = {"note": note, "rolled_back": rolled_back}
-        self._services.recorder.note(batch, "notebook.cell.undone", self.record, data, execution=execution.record)
+        self._services.recorder.note(
+            batch, "notebook.cell.undone", self.record, data, execution=execution.record
+        )
         self._services.recorder.commit(batch)
 
     # Taking over -------------------------------------------------------------------------------------------------

@@ -36,7 +36,12 @@ class Session(Returning):
     # Running -----------------------------------------------------------------------------------------------------
 
     async def run(
-        self, cell_id: str, *, timeout_s: float | None = None, on_error: OnError = "keep", checkpoint: bool = False
+        self,
+        cell_id: str,
+        *,
+        timeout_s: float | None = None,
+        on_error: OnError = "keep",
+        checkpoint: bool = False,
     ) -> Execution:
         """Run a cell and wait for its end; see ``execute``."""
         execution = await self.execute(cell_id, timeout_s=timeout_s, on_error=on_error, checkpoint=checkpoint)
@@ -50,7 +55,12 @@ class Session(Returning):
         ]
 
     async def execute(
-        self, cell_id: str, *, timeout_s: float | None = None, on_error: OnError = "keep", checkpoint: bool = False
+        self,
+        cell_id: str,
+        *,
+        timeout_s: float | None = None,
+        on_error: OnError = "keep",
+        checkpoint: bool = False,
     ) -> Execution:
         """Queue a cell and return at once. The execution goes on whatever becomes of the caller.
 

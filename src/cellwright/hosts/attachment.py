@@ -12,8 +12,8 @@ import anyio.abc
 import msgspec
 
 from cellwright.hosts import protocol
-from cellwright.hosts.frames import FrameReader, frame
 from cellwright.hosts.eventlog import Cursor, EventLog
+from cellwright.hosts.frames import FrameReader, frame
 
 __all__ = ["Attachment"]
 

@@ -121,12 +121,15 @@ class Ring:
         if checkpoint_id in self._kept:
             return self._kept[checkpoint_id]
         kept = ", ".join(self._kept) or "none"
-        raise UnknownCheckpoint(
-            f"Checkpoint {checkpoint_id} is not kept any more", hint=f"There are: {kept}"
-        )
+        raise UnknownCheckpoint(f"Checkpoint {checkpoint_id} is not kept any more", hint=f"There are: {kept}")
 
     async def take(
-        self, kernel: Kernel, checkpoint_id: str, name: str | None = None, *, then: Callable[[], None] = lambda: None
+        self,
+        kernel: Kernel,
+        checkpoint_id: str,
+        name: str | None = None,
+        *,
+        then: Callable[[], None] = lambda: None,
     ) -> tuple[Kept, list[str]]:
         """A checkpoint of a kernel, and which others made way for it.
 

@@ -158,7 +158,9 @@ class Kernels:
             await anyio.to_thread.run_sync(prepare_storage, place)
             lost = await ring.copy_files(kept, place)
             with anyio.CancelScope(shield=True):
-                family, kernel = await ring.family.grow(kept.frozen, self._output_limits(), place, ring.policy)
+                family, kernel = await ring.family.grow(
+                    kept.frozen, self._output_limits(), place, ring.policy
+                )
                 ready = msgspec.structs.replace(ring.ready, mode=place.mode, cwd=place.cwd)
                 own = Ring(family, place, self._options, ready=ready, policy=ring.policy, room=ring.room)
                 await self._follow(request.new_kernel_id, kernel, own, place, ring.policy)

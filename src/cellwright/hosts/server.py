@@ -138,7 +138,9 @@ class Host:
                 result = await self._kernels.start(request)
             case protocol.StopKernel(kernel_id):
                 await self._kernels.stop(kernel_id)
-            case protocol.Freeze() | protocol.DropCheckpoint() | protocol.RollBack() | protocol.BranchKernel():
+            case (
+                protocol.Freeze() | protocol.DropCheckpoint() | protocol.RollBack() | protocol.BranchKernel()
+            ):
                 result = await self._do_with_checkpoints(request)
             case protocol.Transfer():
                 await self._kernels.transfer(request)

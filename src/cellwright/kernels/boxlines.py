@@ -181,7 +181,11 @@ class BoxLine:
             async with self._saving:
                 self.layer.close()
                 self.layer = None
-        request = {"mounts": mounts, "drop": [] if again else [SOCKETS], "first": _uppermost(mounts) if again else []}
+        request = {
+            "mounts": mounts,
+            "drop": [] if again else [SOCKETS],
+            "first": _uppermost(mounts) if again else [],
+        }
         reply = await self._ask(request)
         if not reply.get("ok"):
             raise KernelStartError(

@@ -40,6 +40,7 @@ FREEZE_TIMEOUT_S = 30.0
 STATUS_TIMEOUT_S = 5.0
 BURY_TIMEOUT_S = 5.0
 
+
 @dataclass(frozen=True, slots=True)
 class Makings:
     """What a launcher lends to make kernels from checkpoints."""

@@ -156,7 +156,11 @@ async def _receive(end: socket.socket) -> tuple[dict[str, Any], int]:
         if not data:
             raise KernelStartError("The kernel's checkpoint has ended")
         sender = next(
-            (_CREDENTIALS.unpack(content)[0] for _, kind, content in ancillary if kind == socket.SCM_CREDENTIALS),
+            (
+                _CREDENTIALS.unpack(content)[0]
+                for _, kind, content in ancillary
+                if kind == socket.SCM_CREDENTIALS
+            ),
             0,
         )
         try:
