@@ -18,11 +18,14 @@ ISSUED = {
     "notebook_list": ({"filter"}, set()),
     "notebook_delete": ({"session_id"}, {"session_id"}),
     "cell_add": ({"session_id", "content", "type", "position"}, {"session_id", "content"}),
-    "cell_execute": ({"session_id", "cell_id", "timeout"}, {"session_id", "cell_id"}),
+    "cell_execute": ({"session_id", "cell_id", "timeout", "on_error"}, {"session_id", "cell_id"}),
     "cell_update": ({"session_id", "cell_id", "content"}, {"session_id", "cell_id", "content"}),
     "cell_delete": ({"session_id", "cell_id"}, {"session_id", "cell_id"}),
     "notebook_export": ({"session_id", "format", "include_outputs"}, {"session_id"}),
     "notebook_import": ({"content", "format"}, {"content"}),
+    "checkpoint_create": ({"session_id", "name"}, {"session_id"}),
+    "checkpoint_list": ({"session_id"}, {"session_id"}),
+    "session_rollback": ({"session_id", "checkpoint", "cell_id"}, {"session_id"}),
     "cell_visualize": ({"session_id", "cell_id", "type", "options"}, {"session_id", "cell_id"}),
 }
 
@@ -32,7 +35,7 @@ async def test_all_definitions_together_cost_less_than_5000_tokens(connect: Conn
     async with connect(mode) as client:
         listed = await client.list_tools()
     tools = [tool.model_dump(by_alias=True, exclude_none=True, mode="json") for tool in listed.tools]
-    assert 20 <= len(tools) < 30
+    assert 20 <= len(tools) < 40
     assert len(json.dumps(tools, ensure_ascii=False, separators=(",", ":"))) / 4 < 5_000
 
 

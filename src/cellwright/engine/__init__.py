@@ -7,10 +7,13 @@ from cellwright.engine.inspection import Completion, Inspection, Variable
 from cellwright.engine.leavings import Leavings, LeftFile
 from cellwright.engine.network import NetworkUse
 from cellwright.engine.opening import open_engine
+from cellwright.engine.records import CheckpointRecord, OnError
 from cellwright.engine.replaying import Redone, Replay
+from cellwright.engine.returning import RolledBack
 from cellwright.engine.sessions import Session
 
 __all__ = [
+    "CheckpointRecord",
     "Completion",
     "Engine",
     "Event",
@@ -21,8 +24,10 @@ __all__ = [
     "LeftFile",
     "Missed",
     "NetworkUse",
+    "OnError",
     "Redone",
     "Replay",
+    "RolledBack",
     "Session",
     "SessionFilter",
     "Subscription",

@@ -36,6 +36,7 @@ from cellwright.mcp.dialects.monadic import MONADIC_TOOLS
 from cellwright.mcp.prompts import prompts
 from cellwright.mcp.resources import Resources
 from cellwright.mcp.tools_cells import CELL_TOOLS
+from cellwright.mcp.tools_checkpoints import CHECKPOINT_TOOLS
 from cellwright.mcp.tools_executions import EXECUTION_TOOLS
 from cellwright.mcp.tools_files import FILE_TOOLS
 from cellwright.mcp.tools_notebooks import NOTEBOOK_TOOLS
@@ -123,6 +124,7 @@ def _definitions(dialect: str | None) -> tuple[Definition, ...]:
         *READING_TOOLS,
         *EXECUTION_TOOLS,
         *REPLAY_TOOLS,
+        *CHECKPOINT_TOOLS,
         *PACKAGE_TOOLS,
         *FILE_TOOLS,
     )
