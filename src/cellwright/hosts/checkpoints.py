@@ -18,7 +18,8 @@ import anyio
 
 from cellwright.errors import CheckpointRefused, UnknownCheckpoint
 from cellwright.hosts.protocol import CheckpointStatus, HostOptions, KernelReady
-from cellwright.kernels import Family, Frozen, Kernel
+from cellwright.kernels import Family, Frozen, Kernel, OutputLimits
+from cellwright.sandbox.kept import SKIPPED
 from cellwright.sandbox.listing import shown_path
 from cellwright.sandbox.places import Place
 from cellwright.sandbox.policy import Policy
@@ -30,6 +31,8 @@ STORE = "checkpoints"
 # Looking at how much memory checkpoints take is itself some work.
 _LOOK_AGAIN_S = 1.0
 _MOST_NAMED = 20
+# In a person's folder they are the engine's, or the person's own: what is undone in a kernel is not undone in them.
+_NOTEBOOKS = frozenset({"*.ipynb"})
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
@@ -198,10 +201,17 @@ class Ring:
                 done = await anyio.to_thread.run_sync(versions.restore, taken, target)
         return [f"the file {told}" for told in _named(done.failed)]
 
-    def moved(self, place: Place) -> None:
-        """Their session's own directory has another path now."""
-        self.place = place
+    async def move(self, kernel: Kernel, place: Place, limits: OutputLimits) -> None:
+        """Let their kernel work in another place, which holds the same files. The checkpoints are let go."""
+        await self.close()
+        before, self.place = self.place, place
         self._store = Path(place.storage, STORE)
+        if self.policy is not None:
+            await self.family.line.save()
+            self.family.moved(place, self.policy)
+            if before.mode != place.mode:
+                await self.family.resettle()
+                await kernel.enter(place.cwd, limits)
 
     async def close(self) -> None:
         """Let all go."""
@@ -225,7 +235,9 @@ class Ring:
             self._versions = Versions(self._store, room=self.room)
         try:
             with self._opened(self.place.written) as source:
-                return self._versions.take(source)
+                return self._versions.take(
+                    source, skip=SKIPPED | _NOTEBOOKS if self.place.mode == "direct" else SKIPPED
+                )
         except OSError as error:
             raise CheckpointRefused(f"the files cannot be kept: {error.strerror}") from error
 

@@ -49,6 +49,8 @@ class Makings:
     bring_up: Callable[[Beginning], Awaitable[Kernel]]
     grow: Callable[[Family, Place, Policy], Awaitable[tuple[Family, Nested]]]
     """Makes a box below a family's."""
+    mounts: Callable[[Place, Policy], list[dict[str, Any]]]
+    """What shows a place to the kernels in a box."""
     start_timeout_s: float
 
 
@@ -212,6 +214,10 @@ class Family:
     def settled(self, place: Place, mounts: list[dict[str, Any]]) -> None:
         """How the box's working directory was mounted, should it have to be again."""
         self._mounts = (place, mounts)
+
+    def moved(self, place: Place, policy: Policy) -> None:
+        """The working directory is another place's from now on: its files lie there, as they are."""
+        self.settled(place, self._makings.mounts(place, policy))
 
     async def resettle(self) -> None:
         """Show what now lies in the working directory: an overlay must not be changed from below while it is used.

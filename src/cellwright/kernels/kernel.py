@@ -133,6 +133,24 @@ class Kernel:
             raise KernelError(f"The namespace could not be inspected: {reply['ename']}: {reply['evalue']}")
         return reply
 
+    async def enter(self, cwd: str, limits: OutputLimits) -> None:
+        """Let it work in a directory, which may be another one by now under the same name.
+
+        Raises:
+            KernelError: this kernel is not one of ours, or could not.
+            KernelGone: it ended before it answered.
+            TimeoutError: it is busy.
+        """
+        content = {
+            "cwd": cwd,
+            "environment": {},
+            "max_bytes": limits.max_bytes,
+            "max_messages": limits.max_messages,
+        }
+        reply = await self.client.request("cellwright_adopt_request", content, timeout_s=CONTROL_TIMEOUT_S)
+        if reply["status"] != "ok":
+            raise KernelError(f"The kernel could not enter {cwd}: {reply['ename']}: {reply['evalue']}")
+
     async def add_layers(self, layers: tuple[str, ...]) -> None:
         """Put directories of packages, as the kernel sees them, at the end of its path; a running cell goes on.
 
