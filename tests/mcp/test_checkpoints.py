@@ -69,7 +69,7 @@ async def test_a_failing_cell_leaves_no_trace_and_its_reply_says_so_once(client:
     assert " | checkpoint: c-" in first
     assert second == "The session is as it was before this cell (generation 2)"
     assert "NameError" in "\n".join(rest)
-    assert "went back" not in told
+    assert "earlier state" not in told
     assert await value(client, session, "import os; (x, os.path.exists('half'))") == "(1, False)"
     done = await run(client, session, "x = 3\nundefined_name", on_error="rollback")
     assert done["status"] == "error"

@@ -1,5 +1,7 @@
 """Sessions, executions, events and the journal: what every face and every agent works with."""
 
+from cellwright.engine.branching import Adopted, Branch
+from cellwright.engine.comparing import SessionView
 from cellwright.engine.engine import Engine, SessionFilter
 from cellwright.engine.events import Event, EventKind, Missed, Subscription
 from cellwright.engine.executions import Execution
@@ -13,6 +15,8 @@ from cellwright.engine.returning import RolledBack
 from cellwright.engine.sessions import Session
 
 __all__ = [
+    "Adopted",
+    "Branch",
     "CheckpointRecord",
     "Completion",
     "Engine",
@@ -30,6 +34,7 @@ __all__ = [
     "RolledBack",
     "Session",
     "SessionFilter",
+    "SessionView",
     "Subscription",
     "Variable",
     "open_engine",

@@ -9,18 +9,20 @@ from __future__ import annotations
 
 import ast
 from collections import deque
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
 from cellwright.engine import Engine, Event, Execution, Session
 from cellwright.engine.lineages import Lineage, contains
-from cellwright.errors import UnknownExecution
+from cellwright.errors import UnknownExecution, UnknownSession
 
 __all__ = ["Ended", "Failure", "Knowledge", "Known", "Names", "names_defined"]
 
 _MAX_PENDING = 10_000
 _REMEMBERED = 256
 _SHOWN_ARGUMENTS = 6
+_RETURNS = frozenset({"notebook.session.rolled_back", "notebook.session.adopted"})
 
 
 @dataclass(slots=True)
@@ -106,8 +108,21 @@ class Knowledge:
         """What is known of a session."""
         found = self._known.get(session.id)
         if found is None or _went_back(session.record.lineage, found):
-            history = await self._engine.history(session.id, outputs=False)
-            self._known[session.id] = found = _known_of(history, session.record.lineage)
+            ran = [*await self._ran_before(session), *await self._engine.history(session.id, outputs=False)]
+            self._known[session.id] = found = _known_of(ran, session.record.lineage)
+        return found
+
+    async def _ran_before(self, session: Session) -> list[Execution]:
+        """What ran in the sessions that this one was grown from, as far as it is part of its state."""
+        found: list[Execution] = []
+        lineage = session.record.lineage
+        for other in dict.fromkeys(span.session for span in lineage):
+            if other is None or other == session.id:
+                continue
+            spans = tuple(span for span in lineage if span.session == other)
+            with suppress(UnknownSession):  # deleted, or taken back by another
+                ran = await self._engine.history(other, outputs=False)
+                found += [execution for execution in ran if contains(spans, execution.record)]
         return found
 
     async def learn(self, session: Session, execution: Execution) -> Known:
@@ -119,7 +134,7 @@ class Knowledge:
 
     def take(self, event: Event) -> None:
         """Take in what happened in a session that somebody has asked about."""
-        if event.data.get("session") == "deleted" or event.kind == "notebook.session.rolled_back":
+        if event.data.get("session") == "deleted" or event.kind in _RETURNS:
             self._known.pop(event.session_id, None)
         known = self._known.get(event.session_id)
         if known is None or event.execution_id is None:

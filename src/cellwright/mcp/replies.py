@@ -116,7 +116,7 @@ def _news(call: Call, session: Session, known: Known, executions: Sequence[Execu
     if told is not None and told < session.generation and not any(each.record.note for each in executions):
         if len(session.record.lineage) > 1:
             news.append(
-                f"The session went back to a checkpoint: generation {told} is now {session.generation}, names are "
+                f"The kernel goes on from an earlier state: generation {told} is now {session.generation}, names are "
                 "those of then"
             )
         else:

@@ -35,6 +35,7 @@ from cellwright.mcp.dialects.jupyter import JUPYTER_TOOLS
 from cellwright.mcp.dialects.monadic import MONADIC_TOOLS
 from cellwright.mcp.prompts import prompts
 from cellwright.mcp.resources import Resources
+from cellwright.mcp.tools_branches import BRANCH_TOOLS
 from cellwright.mcp.tools_cells import CELL_TOOLS
 from cellwright.mcp.tools_checkpoints import CHECKPOINT_TOOLS
 from cellwright.mcp.tools_executions import EXECUTION_TOOLS
@@ -125,6 +126,7 @@ def _definitions(dialect: str | None) -> tuple[Definition, ...]:
         *EXECUTION_TOOLS,
         *REPLAY_TOOLS,
         *CHECKPOINT_TOOLS,
+        *BRANCH_TOOLS,
         *PACKAGE_TOOLS,
         *FILE_TOOLS,
     )
