@@ -52,7 +52,9 @@ async def test_a_rollback_brings_names_back_and_says_what_is_stale_undone_and_lo
         assert f"{before['cell_id']}: ok" in context["cells"]
         assert f"{after['cell_id']}: stale (ok)" in context["cells"]
         assert context["checkpoints"] == ["clean"]
-        await ask(client, "cell_execute", session_id=session, cell_id=after["cell_id"], response_format="json")
+        await ask(
+            client, "cell_execute", session_id=session, cell_id=after["cell_id"], response_format="json"
+        )
         context = await ask(client, "session_context", session_id=session)
         assert f"{after['cell_id']}: ok" in context["cells"]
 
@@ -60,7 +62,9 @@ async def test_a_rollback_brings_names_back_and_says_what_is_stale_undone_and_lo
 async def test_a_failing_cell_leaves_no_trace_and_its_reply_says_so_once(client: Client) -> None:
     session = await new_session(client)
     await run(client, session, "x = 1")
-    made = await ask(client, "cell_add", session_id=session, content="x = 2\nopen('half', 'w')\nundefined_name")
+    made = await ask(
+        client, "cell_add", session_id=session, content="x = 2\nopen('half', 'w')\nundefined_name"
+    )
     told = await read(
         client, "cell_execute", session_id=session, cell_id=made["cell_id"], on_error="rollback"
     )

@@ -52,7 +52,12 @@ async def execution_reply(
             call.notes.clear()
         return Reply(json.dumps(found, ensure_ascii=False, separators=(",", ":")), data=found)
     text, images = await rendered(call, executions, max_tokens=max_tokens)
-    lines = [text, *_files_text(executions), *_next_calls(executions), *_news(call, session, known, executions)]
+    lines = [
+        text,
+        *_files_text(executions),
+        *_next_calls(executions),
+        *_news(call, session, known, executions),
+    ]
     return Reply("\n".join(lines), images)
 
 

@@ -41,9 +41,7 @@ async def session_branch(call: Call, args: BranchSession) -> Reply:
         call.client.generations[branch.session.id] = branch.session.generation
     call.client.worked_with(session.id)
     told = [_about(branch) for branch in branches]
-    return data_reply(
-        {"session_id": session.id, "generation": session.generation, "branches": told}, call
-    )
+    return data_reply({"session_id": session.id, "generation": session.generation, "branches": told}, call)
 
 
 def _about(branch: Branch) -> dict[str, Any]:
