@@ -104,6 +104,8 @@ class Kernel:
         """The way to the kernel itself, which is asked for checkpoints over it; None where it cannot be."""
         self.home: Home
         """What it lives in, which may outlive it."""
+        self.unburied: list[int] = []
+        """Checkpoints of it that have ended and of whose end it has yet to take note; as it numbers them."""
         self.lost: tuple[str, ...] = ()
         """What did not come back with it, where it goes on from a checkpoint."""
         self.over = anyio.Event()
