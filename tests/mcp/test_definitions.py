@@ -26,6 +26,8 @@ ISSUED = {
     "checkpoint_create": ({"session_id", "name"}, {"session_id"}),
     "checkpoint_list": ({"session_id"}, {"session_id"}),
     "session_rollback": ({"session_id", "checkpoint", "cell_id"}, {"session_id"}),
+    "session_branch": ({"session_id", "checkpoint", "count"}, {"session_id"}),
+    "branch_adopt": ({"session_id"}, {"session_id"}),
     "cell_visualize": ({"session_id", "cell_id", "type", "options"}, {"session_id", "cell_id"}),
 }
 
@@ -46,6 +48,8 @@ async def test_the_named_tools_have_the_named_arguments(client: Client) -> None:
         assert arguments <= set(schema["properties"]), name
         assert set(schema.get("required", ())) == required, name
     assert tools["cell_execute"]["properties"]["timeout"]["default"] == 30_000
+    assert tools["cell_execute"]["properties"]["on_error"]["enum"] == ["keep", "rollback"]
+    assert tools["session_branch"]["properties"]["count"]["default"] == 1
     assert tools["notebook_list"]["properties"]["filter"]["enum"] == ["active", "suspended", "all"]
     assert tools["cell_visualize"]["properties"]["type"]["enum"] == ["chart", "table", "graph", "auto"]
 
@@ -66,7 +70,13 @@ async def test_reading_is_marked_as_reading_and_losing_as_destructive(client: Cl
     reads = {name for name, hint in hints.items() if hint is not None and hint.read_only_hint}
     assert {"notebook_list", "notebook_read", "session_context", "execution_wait", "execution_list"} <= reads
     destroys = {name for name, hint in hints.items() if hint is not None and hint.destructive_hint}
-    assert {"notebook_delete", "cell_delete", "kernel_restart", "session_suspend"} <= destroys
+    assert {
+        "notebook_delete",
+        "cell_delete",
+        "kernel_restart",
+        "session_rollback",
+        "branch_adopt",
+    } <= destroys
     assert not reads & destroys
 
 

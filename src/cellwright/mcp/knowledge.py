@@ -136,6 +136,8 @@ class Knowledge:
         """Take in what happened in a session that somebody has asked about."""
         if event.data.get("session") == "deleted" or event.kind in _RETURNS:
             self._known.pop(event.session_id, None)
+        if event.kind == "notebook.session.adopted":
+            self._known.pop(event.data["branch"], None)
         known = self._known.get(event.session_id)
         if known is None or event.execution_id is None:
             return

@@ -54,7 +54,8 @@ _INSTRUCTIONS = (
     "Notebooks with live kernels. notebook_create gives a session_id; cell_add_and_run adds and runs code and returns "
     "output and images; state lasts between calls. notebook_read shows a notebook within a budget; session_context "
     "tells what is defined. A long cell returns an execution id: execution_wait goes on waiting. generation rises when "
-    "a kernel is replaced and its variables are gone."
+    "a kernel is replaced and its variables are gone. checkpoint_create and session_rollback bring a state back, files "
+    "included; on_error='rollback' undoes a cell that fails; session_branch tries several ways apart."
 )
 
 Lifespan = Callable[[MCPServer[Clients]], AbstractAsyncContextManager[Clients]]
