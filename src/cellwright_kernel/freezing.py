@@ -28,7 +28,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
-from cellwright_kernel import descendants, descriptors, forksafety
+from cellwright_kernel import descendants, descriptors, forksafety, nesting
 
 __all__ = ["Freezer", "NewKernel", "Reborn"]
 
@@ -172,7 +172,9 @@ class Frozen:
         try:
             namespaces = fds[OWN_FDS + LISTENERS :]
             if namespaces:
-                _enter(namespaces)
+                nesting.join(namespaces)
+                for fd in namespaces:
+                    os.close(fd)
             child = os.fork()
             if child:
                 self._tell({"born": child})
@@ -201,14 +203,6 @@ class Frozen:
 
 forgotten: list[Any] = []
 """What belonged to a kernel that this process no longer is: never collected, since it shares things with others."""
-
-
-def _enter(namespaces: Sequence[int]) -> None:
-    from cellwright_kernel import nesting  # noqa: PLC0415  # only here
-
-    nesting.join(namespaces)
-    for fd in namespaces:
-        os.close(fd)
 
 
 def _new_kernel(job: dict[str, Any], fds: list[int]) -> NewKernel:
