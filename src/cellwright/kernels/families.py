@@ -20,7 +20,7 @@ from typing import Any
 import anyio
 import zmq.asyncio
 
-from cellwright.errors import CheckpointRefused, KernelError, KernelGone
+from cellwright.errors import CheckpointRefused, KernelError, KernelGone, KernelStartError
 from cellwright.kernels.boxlines import BoxLine, Nested
 from cellwright.kernels.client import KernelClient
 from cellwright.kernels.connections import LISTENED, Connection, create_connection
@@ -36,7 +36,6 @@ from cellwright_kernel import descendants
 __all__ = ["Family", "Makings"]
 
 RELAY = b"cw-relay"
-FREEZE_TIMEOUT_S = 30.0
 STATUS_TIMEOUT_S = 5.0
 BURY_TIMEOUT_S = 5.0
 
@@ -92,35 +91,24 @@ class Family:
 
     # Checkpoints -------------------------------------------------------------------------------------------------
 
-    async def freeze(
-        self, kernel: Kernel, checkpoint_id: str, *, then: Callable[[], None] = lambda: None
-    ) -> Frozen:
-        """A checkpoint of a kernel that is idle, or will be when it gets to this; ``then`` is called once it was asked.
+    async def freeze(self, kernel: Kernel, checkpoint_id: str) -> Frozen:
+        """A checkpoint of a kernel that is idle.
 
         Raises:
             CheckpointRefused: it cannot be forked now, with the reason.
             KernelGone: it ended meanwhile.
         """
-        if kernel.kernel_line is None:
+        if kernel.kernel_line is None or kernel.over.is_set():
             raise CheckpointRefused("this kernel cannot be forked")
         await self._hold(kernel)
-        frozen = kernel.kernel_line.offer(checkpoint_id)
+        ended, kernel.unburied = kernel.unburied, []
         try:
-            content = {"id": checkpoint_id, "ended": kernel.unburied}
-            kernel.unburied = []
-            reply = await kernel.client.request(
-                "cellwright_freeze_request", content, timeout_s=FREEZE_TIMEOUT_S, sent=then
-            )
-            _refuse_what_was_not_taken(reply)
-            with anyio.fail_after(FREEZE_TIMEOUT_S):
-                await frozen.meet()
+            frozen = await kernel.kernel_line.freeze(checkpoint_id, ended)
         except TimeoutError:
-            frozen.close()
             raise CheckpointRefused("the kernel did not answer in time") from None
-        except BaseException:
-            frozen.close()
-            raise
-        frozen.number, frozen.parent = int(reply["pid"]), kernel
+        except KernelStartError as error:
+            raise CheckpointRefused(error.message) from error
+        frozen.parent = kernel
         self._frozen.add(frozen)
         return frozen
 
@@ -341,13 +329,6 @@ class Family:
     def _others(self) -> set[int]:
         """Where families below begin."""
         return {below._monitor for below in self._below}  # noqa: SLF001
-
-
-def _refuse_what_was_not_taken(reply: dict[str, Any]) -> None:
-    if reply["status"] != "ok":
-        raise CheckpointRefused(f"{reply['ename']}: {reply['evalue']}")
-    if not reply["taken"]:
-        raise CheckpointRefused(str(reply["reason"]))
 
 
 def _number_inside(pid: int) -> int:
