@@ -21,12 +21,13 @@ from typing import Any, NoReturn
 from cellwright_kernel import box, bridge, descendants, landlock, namespaces, reaper, seccomp
 from cellwright_kernel.nesting import Family
 from cellwright_kernel.reaper import Lifelines
-from cellwright_kernel.syscalls import close_all_but, prctl
+from cellwright_kernel.syscalls import close_all_but, libc, prctl
 
 __all__ = ["Lifelines", "accompany", "confine", "lock", "set_limits"]
 
 PR_SET_PDEATHSIG, PR_SET_DUMPABLE, PR_SET_NAME = 1, 4, 15
 FAILED = 70
+RELAY = b"cw-relay"
 STDERR = 2
 CPU_GRACE_S = 5
 # For what the same user starts elsewhere meanwhile.
@@ -134,6 +135,8 @@ def _start_relay(proxy: dict[str, Any], owner: tuple[int, int]) -> None:
         # Like the reaper: not confined as the kernel is, so the kernel may not look into it.
         prctl(PR_SET_DUMPABLE, 0, what="dumpable")
         namespaces.no_new_privileges()
+        # By this name the host spares it when it ends a kernel whose box goes on.
+        libc.prctl(PR_SET_NAME, RELAY, 0, 0, 0)
         bridge.relay(listener, f"/proc/self/fd/{target}")
     finally:
         os._exit(0)

@@ -277,7 +277,7 @@ class ForkServer:
             raise
         wiring.handed_over()
         lodging = Lodging(directory, wiring.line, door, wiring.allotment.group)
-        family = Family(lodging, wiring.line, self._makings, monitor=forked.pid)
+        family = Family(lodging, wiring.line, self._makings, monitor=forked.pid, depth=1 if boxed else 0)
         self._tasks.start_soon(self._house, family, forked.pid)
         beginning = Beginning(
             process=KernelProcess(
@@ -324,9 +324,8 @@ class ForkServer:
         mounts = self._mounts(place, policy)
         nested = await family.line.grow(mounts, saved=Path(place.written), lifeline_fd=self._lifeline[0])
         directory = self._directory / f"b{next(self._numbers)}"
-        below = Family(
-            Lodging(directory, nested.line), nested.line, self._makings, monitor=nested.pid, above=family
-        )
+        lodging = Lodging(directory, nested.line)
+        below = Family(lodging, nested.line, self._makings, monitor=nested.pid, depth=2, above=family)
         below.settled(place, mounts)
         self._tasks.start_soon(self._house, below, nested.pid)
         return below, nested
