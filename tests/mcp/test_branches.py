@@ -64,7 +64,7 @@ async def test_a_branch_begins_at_a_checkpoint_and_knows_its_names(client: Clien
     session = await new_session(client)
     await run(client, session, "early = 1")
     await ask(client, "checkpoint_create", session_id=session, name="early")
-    await run(client, session, "late = 2")
+    late = await run(client, session, "late = 2")
     grown = await ask(client, "session_branch", session_id=session, checkpoint="early")
     branch = grown["branches"][0]["session_id"]
     assert await value(client, branch, "'late' in dir(), early") == "(False, 1)"
@@ -72,6 +72,7 @@ async def test_a_branch_begins_at_a_checkpoint_and_knows_its_names(client: Clien
     context = await ask(client, "session_context", session_id=branch)
     assert "early" in context["variables"]
     assert "late" not in context["variables"]
+    assert f"{late['cell_id']}: stale (ok)" in context["cells"]
 
 
 async def test_what_has_no_branches_or_is_none_is_refused_with_the_next_call(client: Client) -> None:
