@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-import os
 import signal
+from pathlib import Path
 from typing import Any
 
+import anyio
 import pytest
-from tests.mcp.conftest import Connect, ask, new_session, read, refused
+from tests.engine.conftest import end_host, open_at
+from tests.mcp.conftest import Connect, ask, connected, new_session, read, refused, running
 
-from cellwright import Engine
+from cellwright import Engine, Event
+from cellwright.engine import Subscription
+from cellwright.mcp import Face
 from mcp import Client
 
 pytestmark = pytest.mark.anyio
@@ -21,6 +25,17 @@ async def run(client: Client, session: str, content: str, **options: Any) -> dic
     )
     assert isinstance(found, dict)
     return found
+
+
+async def let_go(events: Subscription, wanted: int) -> None:
+    """Return when so many checkpoints have made way, which they do after the cell."""
+    gone: list[str] = []
+    with anyio.fail_after(30):
+        async for event in events:
+            if isinstance(event, Event) and event.kind == "notebook.checkpoint.dropped":
+                gone += event.data["checkpoints"]
+            if len(gone) >= wanted:
+                return
 
 
 async def value(client: Client, session: str, code: str) -> Any:
@@ -137,6 +152,25 @@ async def test_neither_and_both_are_refused_with_what_is_kept(client: Client) ->
     assert dropped["checkpoints"] == 1
 
 
+async def test_as_many_are_kept_as_the_setting_says_and_named_ones_longest(tmp_path: Path) -> None:
+    async with (
+        open_at(tmp_path, max_checkpoints=2) as engine,
+        running(Face(engine)) as face,
+        connected(face) as client,
+    ):
+        session = await new_session(client)
+        await ask(client, "checkpoint_create", session_id=session, name="named")
+        with engine.subscribe(session) as events:
+            for content in ("1", "2", "3"):
+                done = await run(client, session, content, on_error="rollback")
+            await let_go(events, 2)
+        listed = await ask(client, "checkpoint_list", session_id=session)
+        newest, oldest = listed["checkpoints"]
+        assert newest["checkpoint"] == done["checkpoint"]
+        assert oldest["name"] == "named"
+    end_host(tmp_path / "state")
+
+
 async def test_after_the_kernels_death_the_next_reply_names_what_took_over_and_what_was_lost(
     client: Client, engine: Engine
 ) -> None:
@@ -150,4 +184,3 @@ async def test_after_the_kernels_death_the_next_reply_names_what_took_over_and_w
     assert f"Lost: cell {lost['cell_id']}" in told
     assert told.rstrip().endswith("5")
     assert engine.session(session).generation == 2
-    assert os.getpid()

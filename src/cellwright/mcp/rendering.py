@@ -196,7 +196,7 @@ def executions_json(
         found |= {"truncated": True, "more_outputs": len(parts) - _MOST_OUTPUTS}
     if reason := next((execution.reason for execution in executions if execution.reason), None):
         found["reason"] = reason
-    found |= _returning(next((each for each in executions if each.record.rolled_back), last))
+    found |= _returning(last)
     if note := next((each.record.note for each in executions if each.record.note), None):
         found["note"] = clean(note)
     if len(executions) > 1:
