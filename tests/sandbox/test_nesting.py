@@ -189,6 +189,26 @@ async def until_ended(pidfd: int) -> None:
         await anyio.wait_readable(pidfd)
 
 
+async def test_a_view_over_a_folder_in_which_the_box_above_works_shows_it_and_keeps_it(
+    directory: Path,
+) -> None:
+    async with boxed(directory, "direct") as base:
+        await base.first.run("open('above', 'w').write('x')")
+        storage = directory / "other"
+        place = Place(mode="overlay", cwd=base.place.cwd, project=base.place.cwd, storage=str(storage))
+        prepare_storage(place)
+        mounts = base.isolation.mounts(place, READABLE)
+        nested = await base.line.grow(mounts, saved=Path(place.written), lifeline_fd=base.lifeline[0])
+        base.below.append(below := Below(nested))
+        process = await inside(base, below)
+        await process.run("open('own', 'w').write('y'); open('above', 'a').write('z')")
+        assert await process.run("result = open('above').read()") == "xz"
+        assert await base.first.run("result = os.listdir(), open('above').read()") == [["above"], "x"]
+        assert Path(base.place.cwd, "above").read_text() == "x"
+        await nested.line.save()
+        assert Path(place.written, "own").read_text() == "y"
+
+
 @pytest.mark.parametrize("mode", ["private", "overlay"])
 async def test_each_box_has_files_of_its_own_at_the_same_path(directory: Path, mode: Mode) -> None:
     async with boxed(directory, mode) as base:
@@ -206,6 +226,18 @@ async def test_each_box_has_files_of_its_own_at_the_same_path(directory: Path, m
         await one.nested.line.save()
         own = Path(base.place.cwd).relative_to(top) / "own"
         assert (directory / "saved-one" / own).read_text() == "one"
+
+
+async def test_a_place_among_temporary_files_is_found_by_its_path_in_a_box_below() -> None:
+    with tempfile.TemporaryDirectory(prefix="cwn-", dir="/tmp") as directory:  # what this is about
+        async with boxed(Path(directory)) as base:
+            await base.first.run("open('above', 'w').close()")
+            process = await inside(base, await base.grow("one"))
+            await process.run("open('own', 'w').close()")
+            assert sorted(await process.run(f"result = os.listdir({base.place.cwd!r})")) == ["name", "own"]
+            # The system tells the directory by where it really is.
+            assert await process.run("result = os.getcwd()") == f"/.w{base.place.cwd}"
+            assert await base.first.run("result = os.getcwd(), os.listdir()") == [base.place.cwd, ["above"]]
 
 
 async def test_a_box_below_has_temporary_files_and_shared_memory_of_its_own(directory: Path) -> None:
