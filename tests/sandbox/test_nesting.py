@@ -10,7 +10,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager
+from contextlib import ExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -25,6 +25,7 @@ from tests.sandbox.programs import require_other_python, run_as_nobody
 from cellwright.errors import KernelStartError
 from cellwright.kernels.boxes import Isolation
 from cellwright.kernels.boxlines import BoxLine, Nested
+from cellwright.sandbox.doors import PROXY_PORT
 from cellwright.sandbox.places import Place
 from cellwright.sandbox.policy import Mode, Policy
 from cellwright.sandbox.storage import prepare_storage
@@ -133,24 +134,32 @@ def directory() -> Iterator[Path]:
         yield Path(directory)
 
 
-@asynccontextmanager
-async def boxed(directory: Path, mode: Mode = "private") -> AsyncIterator[Base]:
+def placed(directory: Path, mode: Mode) -> Place:
     cwd = directory / "project" / "work"
     cwd.mkdir(parents=True)
     project = str(directory / "project") if mode == "overlay" else None
     place = Place(mode=mode, cwd=str(cwd), project=project, storage=str(directory / "storage"))
     prepare_storage(place)
+    return place
+
+
+@asynccontextmanager
+async def boxed(
+    directory: Path, mode: Mode = "private", proxy: dict[str, Any] | None = None
+) -> AsyncIterator[Base]:
+    place = placed(directory, mode)
     isolation = Isolation("B", Policy())
     readable = isolation.readable(READABLE)
     line, first, lifeline = BoxLine(Path(place.written)), Inside(), os.pipe()
     sockets = directory / "s"
-    sockets.mkdir()
+    sockets.mkdir(exist_ok=True)
     fds = [line.fd, lifeline[0], first.theirs.fileno()]
     with subprocess.Popen(
         [sys.executable, str(PROGRAM), *map(str, fds)], pass_fds=fds, stdin=subprocess.PIPE, cwd="/"
     ) as process:
         assert process.stdin is not None
         plan = isolation.plan(readable, os.environ, sockets, None)
+        plan["proxy"] = proxy
         process.stdin.write(json.dumps({"plan": plan, "directory": str(sockets)}).encode())
         process.stdin.close()
         first.theirs.close()
@@ -162,7 +171,7 @@ async def boxed(directory: Path, mode: Mode = "private") -> AsyncIterator[Base]:
                 with anyio.fail_after(DEADLINE_S):
                     await line.settle(isolation.mounts(place, readable), saved=Path(place.written))
                     await line.hold()
-                await first.run(f"import os; os.chdir({str(cwd)!r})")
+                await first.run(f"import os; os.chdir({place.cwd!r})")
                 try:
                     yield base
                 finally:
@@ -274,6 +283,33 @@ async def test_a_box_below_has_a_loopback_and_a_name_of_its_own(directory: Path)
         await process.run(listen)
         await process.run("socket.create_connection(('127.0.0.1', 4711)).close()")
         assert await process.run("import socket; result = socket.gethostname()") == "cellwright"
+
+
+async def test_a_box_below_reaches_its_own_proxy_at_the_port_of_the_one_above(directory: Path) -> None:
+    (directory / "s").mkdir()
+    doors = {"above": directory / "s" / "door", "below": directory / "door"}
+    connect = f"import socket; s = socket.create_connection(('127.0.0.1', {PROXY_PORT}))"
+    with ExitStack() as stack:
+        listeners = {name: stack.enter_context(socket.socket(socket.AF_UNIX)) for name in doors}
+        for name, listener in listeners.items():
+            listener.bind(str(doors[name]))
+            listener.listen()
+            listener.settimeout(DEADLINE_S)
+        async with boxed(directory, proxy={"port": PROXY_PORT, "socket": "/ipc/door"}) as base:
+            mounts = base.isolation.mounts(base.place, READABLE)
+            nested = await base.line.grow(
+                mounts,
+                saved=Path(base.place.written),
+                lifeline_fd=base.lifeline[0],
+                door=doors["below"],
+            )
+            base.below.append(below := Below(nested))
+            for name, process in (("above", base.first), ("below", await inside(base, below))):
+                await process.run(connect)
+                with (await anyio.to_thread.run_sync(listeners[name].accept))[0] as connection:
+                    connection.send(name.encode())
+                    assert await process.run("result = s.recv(10).decode()") == name
+            assert len(await process.run(PIDS)) == 1, "the relay is not seen"
 
 
 async def test_a_process_in_a_box_below_has_no_powers_and_writes_nowhere_else(directory: Path) -> None:
