@@ -147,7 +147,7 @@ class Family:
 
 
 def join(descriptors: Sequence[int]) -> None:
-    """Go into a box below, by its namespaces in their order; returns in a child of the caller, which is inside.
+    """Go into a box below, by its namespaces in their order, and close them; returns in a child, which is inside.
 
     The caller itself waits for that child and ends as it ends, so that what the child leaves behind is the box's.
 
@@ -157,6 +157,7 @@ def join(descriptors: Sequence[int]) -> None:
     owner = os.getuid(), os.getgid()
     for descriptor in descriptors:
         namespaces.enter(descriptor)
+        os.close(descriptor)
     # Entering a user namespace gave every power in it.
     namespaces.drop_powers(*owner)
     child = os.fork()

@@ -151,6 +151,7 @@ async def boxed(
     isolation = Isolation("B", Policy())
     readable = isolation.readable(READABLE)
     line, first, lifeline = BoxLine(Path(place.written)), Inside(), os.pipe()
+    grown: list[Below] = []
     sockets = directory / "s"
     sockets.mkdir(exist_ok=True)
     fds = [line.fd, lifeline[0], first.theirs.fileno()]
@@ -166,20 +167,17 @@ async def boxed(
         line.handed_over()
         try:
             async with anyio.create_task_group() as tasks:
-                base = Base(directory, place, isolation, line, tasks, lifeline, process, first)
+                base = Base(directory, place, isolation, line, tasks, lifeline, process, first, grown)
                 tasks.start_soon(line.run)
                 with anyio.fail_after(DEADLINE_S):
                     await line.settle(isolation.mounts(place, readable), saved=Path(place.written))
                     await line.hold()
                 await first.run(f"import os; os.chdir({place.cwd!r})")
-                try:
-                    yield base
-                finally:
-                    tasks.cancel_scope.cancel()
-                    with anyio.CancelScope(shield=True):
-                        for below in base.below:
-                            await below.close()
+                yield base
+                tasks.cancel_scope.cancel()
         finally:
+            for below in grown:
+                await below.close()
             os.close(lifeline[1])
             process.wait(DEADLINE_S)
             os.close(lifeline[0])
