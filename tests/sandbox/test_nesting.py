@@ -431,6 +431,23 @@ async def test_a_box_below_ends_alone_and_leaves_nothing(directory: Path) -> Non
         assert base.process.poll() is None
 
 
+@pytest.mark.parametrize("mode", ["private", "overlay"])
+async def test_many_boxes_grow_at_once(directory: Path, mode: Mode) -> None:
+    async with boxed(directory, mode) as base:
+        grown: dict[str, Below] = {}
+
+        async def grow(name: str) -> None:
+            grown[name] = await base.grow(name)
+
+        async with anyio.create_task_group() as tasks:
+            for number in range(8):
+                tasks.start_soon(grow, str(number))
+        name = str(Path(base.place.top, "name"))
+        for number, below in grown.items():
+            process = await inside(base, below)
+            assert await process.run(f"result = open({name!r}).read()") == number
+
+
 async def test_a_box_below_ends_with_the_one_above(directory: Path) -> None:
     async with boxed(directory) as base:
         below = await base.grow("one")
