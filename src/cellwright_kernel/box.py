@@ -103,9 +103,9 @@ class Box:
         trees: list[mounts.Mount] = []
         for entry in os.scandir(self.root):
             if entry.is_symlink():
-                link = f"{self.root}{BELOW}/{entry.name}"
-                if not os.path.lexists(link):
-                    os.symlink(os.readlink(entry.path), link)  # noqa: PTH115, PTH211
+                # It is the same for all, and another may be at it at the same time.
+                with contextlib.suppress(FileExistsError):
+                    os.symlink(os.readlink(entry.path), f"{self.root}{BELOW}/{entry.name}")  # noqa: PTH115, PTH211
             elif f"/{entry.name}" not in {BELOW, GATE, STAGE, TEMPORARY, "/proc", self.sockets}:
                 # A directory of the root itself may be written here, by us.
                 own = entry.stat().st_dev == os.stat(self.root).st_dev  # noqa: PTH116

@@ -7,6 +7,7 @@ new sockets is ``kernelapp``'s, whether it may be forked is ``forksafety``'s.
 ::
 
     host → kernel, on its line   {"id": "c3", "ended": [4711]} + one descriptor: the new process's end of its socket
+                                 {"apart": true}: a branch of it comes to be
     kernel → host                {"taken": true, "pid": 4712} or {"taken": false, "reason": "why"}
     frozen → host                {"frozen": "c3", "cannot_return": ["the open socket 127.0.0.1:8080"]}
     host → frozen                {"spawn": {…}} + stderr, ready, line, five listening sockets, namespaces to join
@@ -29,7 +30,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
-from cellwright_kernel import descendants, descriptors, forksafety, nesting
+from cellwright_kernel import descendants, descriptors, forksafety, landlock, nesting
 
 __all__ = ["Freezer", "NewKernel", "Reborn"]
 
@@ -39,6 +40,7 @@ LISTENERS = 5
 OWN_FDS = 3
 MOST_CHILDREN = 10
 FAILED = 70
+APART = b'{"apart": true}'
 
 
 @dataclass(frozen=True)
@@ -91,6 +93,9 @@ class Freezer:
         Called by the event loop of the thread that runs code, between two cells.
         """
         data, fds, _, _ = socket.recv_fds(self._line, PACKET_BYTES, MOST_FDS)
+        if data == APART:
+            self._set_apart()
+            return
         if not data or len(fds) != 1:
             asyncio.get_running_loop().remove_reader(self._line)  # the host is gone, and this kernel will be
             return
@@ -102,6 +107,11 @@ class Freezer:
             except Exception as error:  # noqa: BLE001  # boundary: the host is told; the kernel goes on
                 answer = {"taken": False, "reason": f"{type(error).__name__}: {error}"}
         self._line.send(json.dumps(answer).encode())
+
+    def _set_apart(self) -> None:
+        """Lose sight of what branches of this kernel start. It would lose sight of its own children as well."""
+        if not _children_in_words(os.getpid(), but=self._frozen):
+            landlock.set_apart()
 
     def _freeze(self, end: socket.socket, name: str, why_not: str | None) -> dict[str, Any]:
         reason = why_not or forksafety.why_unsafe(self._threads)
@@ -168,9 +178,9 @@ class Frozen:
         try:
             namespaces = fds[OWN_FDS + LISTENERS :]
             if namespaces:
+                # Neither a branch nor its origin is to meddle with the other's processes by mistake.
+                landlock.set_apart()
                 nesting.join(namespaces)
-                for fd in namespaces:
-                    os.close(fd)
             child = os.fork()
             if child:
                 self._tell({"born": child})

@@ -18,16 +18,15 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, NoReturn
 
-from cellwright_kernel import box, bridge, descendants, landlock, namespaces, reaper, seccomp
+from cellwright_kernel import box, descendants, landlock, namespaces, reaper, seccomp
 from cellwright_kernel.nesting import Family
 from cellwright_kernel.reaper import Lifelines
-from cellwright_kernel.syscalls import close_all_but, libc, prctl
+from cellwright_kernel.syscalls import close_all_but, prctl
 
 __all__ = ["Lifelines", "accompany", "confine", "lock", "set_limits"]
 
-PR_SET_PDEATHSIG, PR_SET_DUMPABLE, PR_SET_NAME = 1, 4, 15
+PR_SET_PDEATHSIG = 1
 FAILED = 70
-RELAY = b"cw-relay"
 STDERR = 2
 CPU_GRACE_S = 5
 # For what the same user starts elsewhere meanwhile.
@@ -89,7 +88,9 @@ def _enter_box(plan: dict[str, Any], lines: Lifelines, keep: list[int], director
     namespaces.enter_root(own_root)
     _meet(inside)
     if plan.get("proxy"):
-        _start_relay(plan["proxy"], owner)
+        # Out of sight before any code runs.
+        door = os.open(plan["proxy"]["socket"], os.O_PATH | os.O_CLOEXEC)
+        reaper.start_relay(plan["proxy"]["port"], door, owner)
     kernel = os.fork()
     if kernel:
         reaper.become(kernel, told_write, owner)
@@ -108,7 +109,8 @@ def _monitor(
     )
     line.send(b"G")
     line.close()
-    family = Family(built, plan["hostname"], plan["private"], mount_ns, pid_ns)
+    port = plan["proxy"]["port"] if plan.get("proxy") else None
+    family = Family(built, plan["hostname"], plan["private"], port, mount_ns, pid_ns)
     reaper.watch(reaper.box_ward(first, told_fd), lines, family.change)
 
 
@@ -117,29 +119,6 @@ def _meet(line: socket.socket) -> None:
         line.send(b"E")
         if not line.recv(1):
             os._exit(FAILED)
-
-
-def _start_relay(proxy: dict[str, Any], owner: tuple[int, int]) -> None:
-    """Carry what code sends to its proxy's port to the proxy's socket, which is out of its sight before it runs."""
-    listener = bridge.open_listener(proxy["port"])
-    target = os.open(proxy["socket"], os.O_PATH | os.O_CLOEXEC)
-    if os.fork():
-        listener.close()
-        os.close(target)
-        return
-    try:
-        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-            signal.signal(number, signal.SIG_IGN)
-        close_all_but([listener.fileno(), target])
-        namespaces.drop_powers(*owner)
-        # Like the reaper: not confined as the kernel is, so the kernel may not look into it.
-        prctl(PR_SET_DUMPABLE, 0, what="dumpable")
-        namespaces.no_new_privileges()
-        # By this name the host spares it when it ends a kernel whose box goes on.
-        libc.prctl(PR_SET_NAME, RELAY, 0, 0, 0)
-        bridge.relay(listener, f"/proc/self/fd/{target}")
-    finally:
-        os._exit(0)
 
 
 def _stay_outside(plan: dict[str, Any], lines: Lifelines, keep: list[int]) -> None:

@@ -3,7 +3,8 @@
 The reaper is the first process of a box's pid namespace: it buries what ends there and tells each end to the monitor
 outside. Where there is no namespace, a supervisor does both. Monitor and supervisor keep one rule (``watch``): they
 end as the kernel ended, and everything with them, so that whoever waits for them learns the truth; once the host
-*holds* the box they go on instead, and tell it every end. They also do what the host asks for over its line.
+*holds* the box they go on instead, and tell it every end. They also do what the host asks for over its line. Where the
+network is open, a relay carries what code sends to its proxy.
 """
 
 from __future__ import annotations
@@ -19,17 +20,29 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, NoReturn
 
-from cellwright_kernel import namespaces
-from cellwright_kernel.syscalls import close_all_but, prctl
+from cellwright_kernel import bridge, namespaces
+from cellwright_kernel.syscalls import close_all_but, libc, prctl
 
-__all__ = ["FAILED", "Lifelines", "Outcome", "Ward", "become", "box_ward", "offer", "tree_ward", "watch"]
+__all__ = [
+    "FAILED",
+    "Lifelines",
+    "Outcome",
+    "Ward",
+    "become",
+    "box_ward",
+    "offer",
+    "start_relay",
+    "tree_ward",
+    "watch",
+]
 
 PACKET_BYTES = 1 << 18
 END = struct.Struct("ii?")
 # Whole ends only: a pipe hands them out in the portions in which they were written.
 ENDS_BYTES = 256 * END.size
 FAILED = 70
-PR_SET_DUMPABLE = 4
+PR_SET_DUMPABLE, PR_SET_NAME = 4, 15
+RELAY = b"cw-relay"
 FDS_PER_REQUEST = 2
 
 
@@ -85,6 +98,27 @@ def become(kernel: int | None, tell_fd: int, owner: tuple[int, int]) -> NoReturn
         for pid, code in _buried():
             os.write(tell_fd, END.pack(pid, code, pid == kernel))
         signal.sigwait({signal.SIGCHLD})
+
+
+def start_relay(port: int, door: int, owner: tuple[int, int]) -> None:
+    """Carry what code sends to its proxy's port to the proxy's socket, of which ``door`` is a descriptor to be closed."""
+    listener = bridge.open_listener(port)
+    if os.fork():
+        listener.close()
+        os.close(door)
+        return
+    try:
+        _ignore(signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+        close_all_but([listener.fileno(), door])
+        namespaces.drop_powers(*owner)
+        # Like the reaper: not confined as the kernel is, so the kernel may not look into it.
+        prctl(PR_SET_DUMPABLE, 0, what="dumpable")
+        namespaces.no_new_privileges()
+        # By this name the host spares it when it ends a kernel whose box goes on.
+        libc.prctl(PR_SET_NAME, RELAY, 0, 0, 0)
+        bridge.relay(listener, f"/proc/self/fd/{door}")
+    finally:
+        os._exit(0)
 
 
 def box_ward(child: int, tell_fd: int, first: int | None = None) -> Ward:

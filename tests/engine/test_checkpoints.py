@@ -113,3 +113,40 @@ async def test_branches_go_their_own_ways_and_one_is_taken_back(
     if mode == "direct":
         assert (tmp_path / "c.txt").read_text() == "after"
     assert {session.id for session in engine.sessions()} & {one.id, two.id} == set()
+
+
+async def test_a_cell_without_a_checkpoint_is_gone_back_to_by_replay(engine: Engine, tmp_path: Path) -> None:
+    session = await engine.create("replay", directory=tmp_path)
+    await run(session, "x = [1]")
+    cell = await session.add_cell("x.append(2)")
+    await session.run(cell.id)
+    done = await session.roll_back(cell_id=cell.id)
+    assert (done.by, done.stale) == ("replay", (cell.id,))
+    assert await run(session, "print(x)") == "[1]\n"
+    await session.run(cell.id)
+    assert "stale" not in session.cell(cell.id).metadata["cellwright"]
+
+
+async def test_one_can_go_back_again_and_again_and_forward_too(engine: Engine, tmp_path: Path) -> None:
+    session = await engine.create("to and fro", directory=tmp_path)
+    for number in range(3):
+        await run(session, f"n = {number}")
+        await session.checkpoint(f"at{number}")
+    for number in (0, 2, 1, 2, 0, 0):
+        await session.roll_back(f"at{number}")
+        assert await run(session, "print(n)") == f"{number}\n"
+    with pytest.raises(UnknownCheckpoint, match="It keeps: at0, at1, at2"):
+        await session.roll_back("at9")
+
+
+async def test_checkpoints_survive_the_engine(open_here: Any, tmp_path: Path) -> None:
+    async with open_here() as first:
+        session = await first.create("outlive", directory=tmp_path)
+        await run(session, "x = 1")
+        kept = await session.checkpoint("kept")
+        await run(session, "x = 2")
+    async with open_here() as second:
+        session = second.session(session.id)
+        assert [record.id for record in session.checkpoints] == [kept.id]
+        await session.roll_back("kept")
+        assert await run(session, "print(x)") == "1\n"

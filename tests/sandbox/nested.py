@@ -63,6 +63,7 @@ def spawn(line: socket.socket, own: socket.socket, namespaces: list[int], *, hos
         if hostile:
             for fd in namespaces:
                 enter(fd)
+                os.close(fd)
         elif namespaces:
             nesting.join(namespaces)
         if os.fork():
@@ -71,8 +72,6 @@ def spawn(line: socket.socket, own: socket.socket, namespaces: list[int], *, hos
         traceback.print_exc()
         os._exit(1)
     line.close()
-    for fd in namespaces:
-        os.close(fd)
     serve(own)
 
 

@@ -10,7 +10,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager
+from contextlib import ExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -25,6 +25,7 @@ from tests.sandbox.programs import require_other_python, run_as_nobody
 from cellwright.errors import KernelStartError
 from cellwright.kernels.boxes import Isolation
 from cellwright.kernels.boxlines import BoxLine, Nested
+from cellwright.sandbox.doors import PROXY_PORT
 from cellwright.sandbox.places import Place
 from cellwright.sandbox.policy import Mode, Policy
 from cellwright.sandbox.storage import prepare_storage
@@ -133,44 +134,50 @@ def directory() -> Iterator[Path]:
         yield Path(directory)
 
 
-@asynccontextmanager
-async def boxed(directory: Path, mode: Mode = "private") -> AsyncIterator[Base]:
+def placed(directory: Path, mode: Mode) -> Place:
     cwd = directory / "project" / "work"
     cwd.mkdir(parents=True)
     project = str(directory / "project") if mode == "overlay" else None
     place = Place(mode=mode, cwd=str(cwd), project=project, storage=str(directory / "storage"))
     prepare_storage(place)
+    return place
+
+
+@asynccontextmanager
+async def boxed(
+    directory: Path, mode: Mode = "private", proxy: dict[str, Any] | None = None
+) -> AsyncIterator[Base]:
+    place = placed(directory, mode)
     isolation = Isolation("B", Policy())
     readable = isolation.readable(READABLE)
     line, first, lifeline = BoxLine(Path(place.written)), Inside(), os.pipe()
+    grown: list[Below] = []
     sockets = directory / "s"
-    sockets.mkdir()
+    sockets.mkdir(exist_ok=True)
     fds = [line.fd, lifeline[0], first.theirs.fileno()]
     with subprocess.Popen(
         [sys.executable, str(PROGRAM), *map(str, fds)], pass_fds=fds, stdin=subprocess.PIPE, cwd="/"
     ) as process:
         assert process.stdin is not None
         plan = isolation.plan(readable, os.environ, sockets, None)
+        plan["proxy"] = proxy
         process.stdin.write(json.dumps({"plan": plan, "directory": str(sockets)}).encode())
         process.stdin.close()
         first.theirs.close()
         line.handed_over()
         try:
             async with anyio.create_task_group() as tasks:
-                base = Base(directory, place, isolation, line, tasks, lifeline, process, first)
+                base = Base(directory, place, isolation, line, tasks, lifeline, process, first, grown)
                 tasks.start_soon(line.run)
                 with anyio.fail_after(DEADLINE_S):
                     await line.settle(isolation.mounts(place, readable), saved=Path(place.written))
                     await line.hold()
-                await first.run(f"import os; os.chdir({str(cwd)!r})")
-                try:
-                    yield base
-                finally:
-                    tasks.cancel_scope.cancel()
-                    with anyio.CancelScope(shield=True):
-                        for below in base.below:
-                            await below.close()
+                await first.run(f"import os; os.chdir({place.cwd!r})")
+                yield base
+                tasks.cancel_scope.cancel()
         finally:
+            for below in grown:
+                await below.close()
             os.close(lifeline[1])
             process.wait(DEADLINE_S)
             os.close(lifeline[0])
@@ -187,6 +194,26 @@ async def inside(base: Base, below: Below, of: Inside | None = None) -> Inside:
 async def until_ended(pidfd: int) -> None:
     with anyio.fail_after(DEADLINE_S):
         await anyio.wait_readable(pidfd)
+
+
+async def test_a_view_over_a_folder_in_which_the_box_above_works_shows_it_and_keeps_it(
+    directory: Path,
+) -> None:
+    async with boxed(directory, "direct") as base:
+        await base.first.run("open('above', 'w').write('x')")
+        storage = directory / "other"
+        place = Place(mode="overlay", cwd=base.place.cwd, project=base.place.cwd, storage=str(storage))
+        prepare_storage(place)
+        mounts = base.isolation.mounts(place, READABLE)
+        nested = await base.line.grow(mounts, saved=Path(place.written), lifeline_fd=base.lifeline[0])
+        base.below.append(below := Below(nested))
+        process = await inside(base, below)
+        await process.run("open('own', 'w').write('y'); open('above', 'a').write('z')")
+        assert await process.run("result = open('above').read()") == "xz"
+        assert await base.first.run("result = os.listdir(), open('above').read()") == [["above"], "x"]
+        assert Path(base.place.cwd, "above").read_text() == "x"
+        await nested.line.save()
+        assert Path(place.written, "own").read_text() == "y"
 
 
 @pytest.mark.parametrize("mode", ["private", "overlay"])
@@ -206,6 +233,18 @@ async def test_each_box_has_files_of_its_own_at_the_same_path(directory: Path, m
         await one.nested.line.save()
         own = Path(base.place.cwd).relative_to(top) / "own"
         assert (directory / "saved-one" / own).read_text() == "one"
+
+
+async def test_a_place_among_temporary_files_is_found_by_its_path_in_a_box_below() -> None:
+    with tempfile.TemporaryDirectory(prefix="cwn-", dir="/tmp") as directory:  # what this is about
+        async with boxed(Path(directory)) as base:
+            await base.first.run("open('above', 'w').close()")
+            process = await inside(base, await base.grow("one"))
+            await process.run("open('own', 'w').close()")
+            assert sorted(await process.run(f"result = os.listdir({base.place.cwd!r})")) == ["name", "own"]
+            # The system tells the directory by where it really is.
+            assert await process.run("result = os.getcwd()") == f"/.w{base.place.cwd}"
+            assert await base.first.run("result = os.getcwd(), os.listdir()") == [base.place.cwd, ["above"]]
 
 
 async def test_a_box_below_has_temporary_files_and_shared_memory_of_its_own(directory: Path) -> None:
@@ -242,6 +281,33 @@ async def test_a_box_below_has_a_loopback_and_a_name_of_its_own(directory: Path)
         await process.run(listen)
         await process.run("socket.create_connection(('127.0.0.1', 4711)).close()")
         assert await process.run("import socket; result = socket.gethostname()") == "cellwright"
+
+
+async def test_a_box_below_reaches_its_own_proxy_at_the_port_of_the_one_above(directory: Path) -> None:
+    (directory / "s").mkdir()
+    doors = {"above": directory / "s" / "door", "below": directory / "door"}
+    connect = f"import socket; s = socket.create_connection(('127.0.0.1', {PROXY_PORT}))"
+    with ExitStack() as stack:
+        listeners = {name: stack.enter_context(socket.socket(socket.AF_UNIX)) for name in doors}
+        for name, listener in listeners.items():
+            listener.bind(str(doors[name]))
+            listener.listen()
+            listener.settimeout(DEADLINE_S)
+        async with boxed(directory, proxy={"port": PROXY_PORT, "socket": "/ipc/door"}) as base:
+            mounts = base.isolation.mounts(base.place, READABLE)
+            nested = await base.line.grow(
+                mounts,
+                saved=Path(base.place.written),
+                lifeline_fd=base.lifeline[0],
+                door=doors["below"],
+            )
+            base.below.append(below := Below(nested))
+            for name, process in (("above", base.first), ("below", await inside(base, below))):
+                await process.run(connect)
+                with (await anyio.to_thread.run_sync(listeners[name].accept))[0] as connection:
+                    connection.send(name.encode())
+                    assert await process.run("result = s.recv(10).decode()") == name
+            assert len(await process.run(PIDS)) == 1, "the relay is not seen"
 
 
 async def test_a_process_in_a_box_below_has_no_powers_and_writes_nowhere_else(directory: Path) -> None:
@@ -363,6 +429,23 @@ async def test_a_box_below_ends_alone_and_leaves_nothing(directory: Path) -> Non
         assert await second.run("result = open('name').read()") == "two"
         assert await base.first.run("result = 1") == 1
         assert base.process.poll() is None
+
+
+@pytest.mark.parametrize("mode", ["private", "overlay"])
+async def test_many_boxes_grow_at_once(directory: Path, mode: Mode) -> None:
+    async with boxed(directory, mode) as base:
+        grown: dict[str, Below] = {}
+
+        async def grow(name: str) -> None:
+            grown[name] = await base.grow(name)
+
+        async with anyio.create_task_group() as tasks:
+            for number in range(8):
+                tasks.start_soon(grow, str(number))
+        name = str(Path(base.place.top, "name"))
+        for number, below in grown.items():
+            process = await inside(base, below)
+            assert await process.run(f"result = open({name!r}).read()") == number
 
 
 async def test_a_box_below_ends_with_the_one_above(directory: Path) -> None:

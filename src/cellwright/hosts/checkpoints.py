@@ -12,7 +12,7 @@ import shutil
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
+from pathlib import Path, PurePath
 
 import anyio
 
@@ -32,7 +32,7 @@ STORE = "checkpoints"
 _LOOK_AGAIN_S = 1.0
 _MOST_NAMED = 20
 # In a person's folder they are the engine's, or the person's own: what is undone in a kernel is not undone in them.
-_NOTEBOOKS = frozenset({"*.ipynb"})
+_NOTEBOOKS = "*.ipynb"
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
@@ -234,9 +234,7 @@ class Ring:
             self._versions = Versions(self._store, room=self.room)
         try:
             with self._opened(self.place.written) as source:
-                return self._versions.take(
-                    source, skip=SKIPPED | _NOTEBOOKS if self.place.mode == "direct" else SKIPPED
-                )
+                return self._versions.take(source, skip=_passed_over(self.place))
         except OSError as error:
             raise CheckpointRefused(f"the files cannot be kept: {error.strerror}") from error
 
@@ -287,6 +285,18 @@ class Ring:
         needed = {kept.taken for kept in self._kept.values()} | {self._newest[0]}
         if taken is not None and self._versions is not None and taken not in needed:
             await anyio.to_thread.run_sync(self._versions.drop, taken)
+
+
+def _passed_over(place: Place) -> frozenset[str]:
+    """What is no part of a checkpoint: in a folder of a person's own, notebooks and whatever is the engine's."""
+    if place.mode != "direct":
+        return SKIPPED
+    engines = [
+        PurePath(path).relative_to(place.cwd)
+        for path in place.hidden
+        if PurePath(path).is_relative_to(place.cwd)
+    ]
+    return SKIPPED | {_NOTEBOOKS} | {f"/{path}" for path in engines}
 
 
 def _named(files: Mapping[tuple[str, ...], str]) -> tuple[str, ...]:

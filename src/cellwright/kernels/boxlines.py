@@ -121,11 +121,13 @@ class BoxLine:
         if not reply.get("ok"):
             raise KernelGone(f"The kernel's box cannot be held: {reply['error']}")
 
-    async def grow(self, mounts: list[dict[str, Any]], *, saved: Path | None, lifeline_fd: int) -> Nested:
+    async def grow(
+        self, mounts: list[dict[str, Any]], *, saved: Path | None, lifeline_fd: int, door: Path | None = None
+    ) -> Nested:
         """Make a box below this one: its own processes, network, temporary files and, by ``mounts``, working directory.
 
-        ``saved`` is the directory on disk of what is written there. The new box ends with this one, and with whoever
-        holds the other end of the lifeline.
+        ``saved`` is the directory on disk of what is written there; ``door`` the socket of its own proxy, where the
+        network is open. The new box ends with this one, and with whoever holds the other end of the lifeline.
 
         Raises:
             KernelStartError: there are no namespaces here, the place cannot be had below, or it does not fit.
@@ -133,7 +135,8 @@ class BoxLine:
         _refuse_ungrowable(mounts)
         nested = BoxLine(saved)
         nested._overlaid = _has_overlay(mounts)
-        made = await self._ask({"grow": mounts}, [nested.fd, lifeline_fd])
+        request = {"grow": mounts, "door": str(door) if door is not None else None}
+        made = await self._ask(request, [nested.fd, lifeline_fd])
         nested.handed_over()
         try:
             if made.content.get("ok"):

@@ -153,6 +153,9 @@ class Family:
             KernelStartError: it could not be made.
         """
         below, nested = await self._makings.grow(self, place, policy)
+        parent: Kernel | None = frozen.parent
+        if parent is not None and parent.kernel_line is not None and not parent.over.is_set():
+            parent.kernel_line.set_apart()
         try:
             return below, await self._make(frozen, limits, below, nested.namespaces)
         except BaseException:

@@ -54,6 +54,11 @@ class KernelLine:
             # Its end is noticed and explained by whoever watches the process.
             await anyio.sleep_forever()
 
+    def set_apart(self) -> None:
+        """Let the kernel lose sight of a branch of it that comes to be."""
+        with contextlib.suppress(OSError):
+            self._mine.send(b'{"apart": true}')
+
     async def freeze(self, checkpoint_id: str, ended: Sequence[int]) -> Frozen:
         """A checkpoint of the kernel, which must be idle. One at a time.
 
