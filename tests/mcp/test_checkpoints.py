@@ -152,6 +152,34 @@ async def test_neither_and_both_are_refused_with_what_is_kept(client: Client) ->
     assert dropped["checkpoints"] == 1
 
 
+async def test_before_a_cell_without_a_checkpoint_the_earlier_ones_run_again_with_progress(
+    client: Client, engine: Engine
+) -> None:
+    session = await new_session(client)
+    go = engine.session(session).cwd / "go"
+    go.touch()
+    wait = "import pathlib, time\nwhile not pathlib.Path('go').exists(): time.sleep(0.01)\nx = 1"
+    await run(client, session, wait)
+    last = await run(client, session, "x = 2")
+    go.unlink()
+    told: list[str] = []
+
+    async def progress(progress: float, total: float | None, message: str | None) -> None:  # noqa: ARG001  # the SDK's
+        told.append(message or "")
+        go.touch()
+
+    result = await client.call_tool(
+        "session_rollback", {"session_id": session, "cell_id": last["cell_id"]}, progress_callback=progress
+    )
+    assert not result.is_error, result
+    done = result.structured_content
+    assert done is not None
+    assert (done["by"], done["checkpoint"], done["stale"]) == ("replay", None, [last["cell_id"]])
+    assert any("files" in each for each in done["not_restored"])
+    assert "running for" in told[0]
+    assert await value(client, session, "x") == "1"
+
+
 async def test_as_many_are_kept_as_the_setting_says_and_named_ones_longest(tmp_path: Path) -> None:
     async with (
         open_at(tmp_path, max_checkpoints=2) as engine,

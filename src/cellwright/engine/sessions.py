@@ -278,7 +278,7 @@ class Session(Returning):
         history = await self._own_history()
         batch = Batch()
         self.record = replace(self.record, former=())
-        stale = self._mark_stale(batch, history)
+        stale = self.mark_stale(batch, history)
         batch.statements.append(put_session(self.record))
         await self._services.recorder.commit(batch)
         return RolledBack(None, self.generation, stale, undone, (NO_FILES, NOT_FILES), by="replay")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from mcp.types import ToolAnnotations
@@ -15,6 +16,7 @@ from cellwright.mcp.calls import CHANGES, READS, Call, Definition, Reply, data_r
 from cellwright.mcp.context import fit_lists
 from cellwright.mcp.outputs import clean
 from cellwright.mcp.tools_checkpoints import bounded_words
+from cellwright.mcp.waiting import done_with_progress
 
 __all__ = ["BRANCH_TOOLS"]
 
@@ -35,7 +37,8 @@ class BranchSession(Arguments):
 async def session_branch(call: Call, args: BranchSession) -> Reply:
     """Make second sessions from a session's state, each with its own cells, files and kernel, to try things apart."""
     session = call.session(args.session_id)
-    branches = await call.engine.branch(session.id, checkpoint=args.checkpoint, count=args.count)
+    grow = partial(call.engine.branch, session.id, checkpoint=args.checkpoint, count=args.count)
+    branches = await done_with_progress(call, grow)
     for branch in branches:
         call.client.worked_with(branch.session.id)
         call.client.generations[branch.session.id] = branch.session.generation

@@ -5,6 +5,7 @@ They ask and tell; which checkpoints are kept, and what comes back with one, is 
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from pydantic import Field
@@ -16,6 +17,7 @@ from cellwright.mcp.budget import cut_tail
 from cellwright.mcp.calls import CHANGES, DESTROYS, READS, Call, Definition, Reply, data_reply
 from cellwright.mcp.context import fit_lists
 from cellwright.mcp.outputs import clean
+from cellwright.mcp.waiting import done_with_progress
 
 __all__ = ["CHECKPOINT_TOOLS", "bounded_words"]
 
@@ -76,11 +78,13 @@ class RollBack(Arguments):
 
 
 async def session_rollback(call: Call, args: RollBack) -> Reply:
-    """Go back to a checkpoint: variables and files are as then, whatever runs is ended. Names what cannot come back."""
+    """Go back to a checkpoint: variables and files are as then, whatever runs is ended. Names what cannot come back.
+    Before a cell without one the earlier cells run again (by: replay)."""
     session = call.session(args.session_id)
     if (args.checkpoint is None) == (args.cell_id is None):
         raise UnknownCheckpoint("Give checkpoint or cell_id, one of the two", hint=_offered(session))
-    done = await session.roll_back(args.checkpoint, cell_id=args.cell_id)
+    back = partial(session.roll_back, args.checkpoint, cell_id=args.cell_id)
+    done = await done_with_progress(call, back, stop=session.interrupt)
     # The reply says what is there again: no later one need say that the kernel was replaced.
     call.client.generations[session.id] = session.generation
     return data_reply(fit_lists({**_state(session), **_about_return(done)}, _TOKENS), call)
@@ -97,9 +101,10 @@ def _offered(session: Session) -> str:
 
 
 def _about_return(done: RolledBack) -> dict[str, Any]:
+    kept = done.checkpoint
     return {
-        "checkpoint": done.checkpoint.id,
-        **({"name": done.checkpoint.name} if done.checkpoint.name else {}),
+        "checkpoint": kept.id if kept is not None else None,
+        **({"name": kept.name} if kept is not None and kept.name else {}),
         "by": done.by,
         "stale": list(done.stale),
         "undone": list(done.undone),
