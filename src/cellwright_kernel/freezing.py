@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import contextvars
 import gc
 import json
 import os
@@ -28,9 +29,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
-from cellwright_kernel import descendants, descriptors, forksafety
+from cellwright_kernel import descendants, descriptors, forksafety, mappings
 
-__all__ = ["Freezer", "NewKernel", "Reborn"]
+__all__ = ["Carried", "Freezer", "NewKernel", "Reborn"]
 
 PACKET_BYTES = 1 << 16
 MOST_FDS = 32
@@ -56,17 +57,26 @@ class NewKernel:
     """For shell, iopub, stdin, control and heartbeat; bound and listening."""
 
 
+@dataclass(frozen=True)
+class Carried:
+    """What a fork would not have by itself, of the kernel's state when it was frozen."""
+
+    numbers: Any
+    """The state of Python's random numbers, to be set last: Python gives a fork some of its own."""
+    context: contextvars.Context
+    """The context variables that cells share; decimal's settings are among them."""
+
+
 class Reborn(SystemExit):
     """Unwinds a copy of the kernel to the top of its program, from where it starts again.
 
     An exit, so that event loops and handlers let it pass.
     """
 
-    def __init__(self, kernel: NewKernel, numbers: Any) -> None:
+    def __init__(self, kernel: NewKernel, carried: Carried) -> None:
         super().__init__(0)
         self.kernel = kernel
-        self.numbers = numbers
-        """The state of Python's random numbers, to be set last."""
+        self.carried = carried
 
 
 class Freezer:
@@ -93,7 +103,8 @@ class Freezer:
             reason = forksafety.why_unsafe(self._threads)
             if reason is not None:
                 return {"taken": False, "reason": reason}
-            numbers = random.getstate()
+            carried = Carried(random.getstate(), contextvars.copy_context())
+            timers = forksafety.timers_in_words()
             task = asyncio.current_task()
             flush()
             pid = os.fork()
@@ -107,7 +118,9 @@ class Freezer:
                 children = _children_in_words(os.getppid(), but={*self._frozen, os.getpid()})
                 # The kernel's own end of its line is among its descriptors, and let go of with them.
                 self._line.detach()
-                Frozen(end.detach(), numbers, self._descriptors, self._own_path).stay(id, children)
+                Frozen(end.detach(), carried, self._descriptors, self._own_path).stay(
+                    id, [*children, *timers]
+                )
             except Exception:  # noqa: BLE001
                 os._exit(FAILED)
 
@@ -133,23 +146,25 @@ class Freezer:
 class Frozen:
     """The fork. Whatever happens here must not reach the session's code, nor the kernel that goes on."""
 
-    def __init__(self, line_fd: int, numbers: Any, own: descriptors.Own, own_path: str) -> None:
-        # Python gives a fork random numbers of its own. This one is to have the very same.
-        self._numbers = numbers
+    def __init__(self, line_fd: int, carried: Carried, own: descriptors.Own, own_path: str) -> None:
+        self._carried = carried
+        self._collects_garbage = gc.isenabled()
         os.setsid()
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             signal.signal(number, signal.SIG_IGN)
-        self._inventory = descriptors.take_inventory(own, own_path)
+        self._maps = mappings.shared_maps()
+        self._inventory = descriptors.take_inventory(own, own_path, but=(line_fd,))
         descriptors.let_go(own, self._inventory.blind, keep=(line_fd,))
         self._line = socket.socket(fileno=line_fd)
         self._cwd = _current_directory()
         # What is mounted there may be replaced, and would stay for whoever is still in it.
         os.chdir("/")
 
-    def stay(self, name: str, children: list[str]) -> NoReturn:
+    def stay(self, name: str, lost: list[str]) -> NoReturn:
         """Wait and make kernels, until the socket is closed. Raises Reborn in a kernel that was made."""
         gc.disable()
-        self._tell({"frozen": name, "cannot_return": [*self._inventory.sockets, *children]})
+        shared = mappings.other_maps_in_words(self._maps)
+        self._tell({"frozen": name, "cannot_return": [*self._inventory.told, *shared, *lost]})
         while True:
             data, fds, _, _ = socket.recv_fds(self._line, PACKET_BYTES, MOST_FDS)
             if not data:
@@ -177,17 +192,19 @@ class Frozen:
             os.write(fds[0], traceback.format_exc().encode())
             self._tell({"failed": f"{type(error).__name__}: {error}"})
             os._exit(FAILED)
-        raise Reborn(_new_kernel(job, fds), self._numbers)
+        raise Reborn(_new_kernel(job, fds), self._carried)
 
     def _revive(self, *, elsewhere: bool) -> None:
         lost = descriptors.open_anew(self._inventory.files, elsewhere=elsewhere)
+        lost += mappings.map_anew(mappings.file_maps(self._maps))
         try:
             os.chdir(self._cwd)
         except OSError:
             lost.append(f"the working directory {self._cwd}")
         self._tell({"ready": lost})
         self._line.close()
-        gc.enable()
+        if self._collects_garbage:
+            gc.enable()
 
     def _tell(self, message: dict[str, Any]) -> None:
         with contextlib.suppress(OSError):

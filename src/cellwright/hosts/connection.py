@@ -25,7 +25,15 @@ _BROKEN = (anyio.EndOfStream, anyio.BrokenResourceError, anyio.ClosedResourceErr
 # Refusals that come back as the error they were at the host.
 _REFUSALS: dict[str, type[errors.CellwrightError]] = {
     error.code: error
-    for error in (errors.KernelStartError, errors.KernelGone, errors.KernelBusy, errors.HostError)
+    for error in (
+        errors.KernelStartError,
+        errors.KernelGone,
+        errors.KernelBusy,
+        errors.CheckpointRefused,
+        errors.UnknownCheckpoint,
+        errors.FileFailed,
+        errors.HostError,
+    )
 }
 
 
