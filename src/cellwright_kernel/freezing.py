@@ -96,8 +96,12 @@ class Freezer:
         self._threads = forksafety.OwnThreads.now()
         self._descriptors = descriptors.open_now()
 
-    def freeze(self, *, id: str) -> dict[str, Any]:  # noqa: A002  # a word of the wire
-        """Fork; in the kernel tells whether there is a checkpoint now. The fork leaves by ``Reborn`` or ends."""
+    def freeze(self, *, id: str, ended: Sequence[int] = ()) -> dict[str, Any]:  # noqa: A002  # a word of the wire
+        """Fork; in the kernel tells whether there is a checkpoint now. The fork leaves by ``Reborn`` or ends.
+
+        ``ended`` are checkpoints that were dropped meanwhile.
+        """
+        self.bury(pids=ended)
         end = self._next_end(id)
         with end:
             reason = forksafety.why_unsafe(self._threads)
@@ -124,12 +128,13 @@ class Freezer:
             except Exception:  # noqa: BLE001
                 os._exit(FAILED)
 
-    def bury(self, *, pid: int) -> dict[str, Any]:
-        """Take note of the end of a checkpoint that was dropped, so that nothing of it stays."""
-        with contextlib.suppress(ChildProcessError):
-            os.waitpid(pid, 0)
-        self._frozen.discard(pid)
-        return {"pid": pid}
+    def bury(self, *, pids: Sequence[int]) -> dict[str, Any]:
+        """Take note of the end of checkpoints that were dropped, so that nothing of them stays."""
+        for pid in pids:
+            with contextlib.suppress(ChildProcessError):
+                os.waitpid(pid, 0)
+            self._frozen.discard(pid)
+        return {"pids": list(pids)}
 
     def _next_end(self, wanted: str) -> socket.socket:
         """The socket that came with a request; those of requests that were given up are passed over."""

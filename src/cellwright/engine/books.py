@@ -48,7 +48,7 @@ class Services:
     environment: Mapping[str, str]
     home: Path
     """The user's home, which no session may see as a whole."""
-    admit: Callable[[Book], None]
+    admit: Callable[[Book | None], None]
     """Raises where one more active session is too many."""
     wake_saver: Callable[[], None]
     in_background: Callable[[Callable[[], Coroutine[Any, Any, None]]], None]
@@ -111,8 +111,10 @@ class Book:
 
     @property
     def cwd(self) -> Path:
-        """Where its kernel works."""
-        return self.storage / PRIVATE if self.mode == "private" else self.folder
+        """Where its kernel works, as its code sees it."""
+        if self.mode != "private":
+            return self.folder
+        return Path(self.record.seen_at) if self.record.seen_at is not None else self.storage / PRIVATE
 
     @property
     def mode(self) -> Mode:

@@ -9,9 +9,10 @@ from __future__ import annotations
 import logging
 import os
 import time
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from contextlib import AbstractContextManager
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
@@ -19,16 +20,17 @@ import anyio
 import anyio.abc
 
 from cellwright.engine import recovery
+from cellwright.engine.archive import Archive
 from cellwright.engine.books import Book, Services
+from cellwright.engine.branching import Adopted, Branch, Branches
+from cellwright.engine.comparing import SessionView, compare_sessions
 from cellwright.engine.environment import kernel_environment, notebook_language
-from cellwright.engine.events import Event, EventStream, Subscription
-from cellwright.engine.executions import Execution
+from cellwright.engine.events import EventStream, Subscription
 from cellwright.engine.hostlink import HostLink
 from cellwright.engine.ids import new_session_id
 from cellwright.engine.journal import Journal, Statement
 from cellwright.engine.keeping import Keeper
 from cellwright.engine.limits import checked_narrowing, host_options, refuse_other_limits
-from cellwright.engine.network import NetworkUse, read_requests
 from cellwright.engine.records import (
     Batch,
     Recorder,
@@ -38,11 +40,12 @@ from cellwright.engine.records import (
 )
 from cellwright.engine.saving import Saver
 from cellwright.engine.sessions import Session
-from cellwright.errors import CellwrightError, TooManySessions, UnknownExecution, UnknownSession
+from cellwright.errors import CellwrightError, TooManySessions
 from cellwright.hosts import HostPaths, protocol
 from cellwright.notebook import (
     CellAdded,
     Document,
+    create_exclusively,
     create_notebook_file,
     file_state,
     read_notebook,
@@ -62,15 +65,14 @@ _IDLE_CHECKS_PER_PERIOD = 4
 _LONGEST_IDLE_CHECK_S = 60.0
 
 
-class Engine:
+class Engine(Archive):
     """Owns sessions. Made by ``open_engine``."""
 
     def __init__(self, settings: Settings, journal: Journal) -> None:
+        super().__init__(journal)
         self.settings = settings
-        self._journal = journal
         self._stream = EventStream(buffer=settings.event_buffer)
         self._recorder = Recorder(journal, self._stream)
-        self._sessions: dict[str, Session] = {}
         environment = dict(os.environ)
         self._home = Path(environment.get("HOME") or Path.home()).resolve()
         self._host = HostLink(
@@ -91,6 +93,13 @@ class Engine:
             admit=self._admit,
             wake_saver=self._saver.wake,
             in_background=self._do_later,
+        )
+        self._branches = Branches(
+            self._services,
+            self._sessions,
+            enter=self._enter_branch,
+            delete=partial(self.delete, remove_file=True),
+            new_id=self._new_id,
         )
 
     # Sessions ----------------------------------------------------------------------------------------------------
@@ -156,17 +165,6 @@ class Engine:
         language = notebook_language(document)
         return await self._enter(path, document, language=language, cwd=cwd, mode=mode, limits=limits)
 
-    def session(self, session_id: str) -> Session:
-        """One session.
-
-        Raises:
-            UnknownSession: there is none with that id.
-        """
-        if session_id in self._sessions:
-            return self._sessions[session_id]
-        known = ", ".join(list(self._sessions)[-5:]) or "none"
-        raise UnknownSession(f"There is no session {session_id!r}", hint=f"The newest sessions are: {known}")
-
     def sessions(self, filter: SessionFilter = "all") -> list[Session]:  # noqa: A002  # the word users know
         """Sessions, oldest first."""
         return [session for session in self._sessions.values() if filter in ("all", session.state)]
@@ -182,8 +180,32 @@ class Engine:
         del self._sessions[session_id]
         await anyio.to_thread.run_sync(remove_storage, session.storage)
         batch = Batch(statements=delete_session(session_id))
+        for adopted in recovery.load_adopted(self._journal, session_id):
+            batch.statements += delete_session(adopted)
         self._recorder.note(batch, "notebook.state.changed", session.record, {"session": "deleted"})
         await self._recorder.commit(batch)
+
+    async def branch(self, session_id: str, *, checkpoint: str | None = None, count: int = 1) -> list[Branch]:
+        """Second sessions with documents, files and kernels of their own, from a checkpoint or the state of now.
+
+        Raises:
+            UnknownCheckpoint: it is not kept.
+            TooManySessions: as many sessions are active as ``max_sessions`` allows.
+        """
+        return await self._branches.grow(self.session(session_id), checkpoint, count)
+
+    async def adopt(self, session_id: str) -> Adopted:
+        """Let a branch's cells, files and kernel become those of the session it was grown from; its siblings end.
+
+        Raises:
+            UnknownSession: it is no branch, or its original is gone.
+            KernelBusy: it runs something.
+        """
+        return await self._branches.adopt(self.session(session_id))
+
+    async def compare(self, session_ids: Sequence[str]) -> list[SessionView]:
+        """What sessions hold that the first of them does not: cells, files, variables."""
+        return await compare_sessions([self.session(session_id) for session_id in session_ids])
 
     @property
     def banner(self) -> str | None:
@@ -194,50 +216,13 @@ class Engine:
 
     # Executions and events ---------------------------------------------------------------------------------------
 
-    def execution(self, execution_id: str) -> Execution:
-        """An execution, running or long over, of any session.
-
-        Raises:
-            UnknownExecution: there is none with that id.
-        """
-        for session in self._sessions.values():
-            if (execution := session.runs.find(execution_id)) is not None:
-                return execution
-        execution = recovery.load_execution(self._journal, execution_id)
-        if execution is None:
-            raise UnknownExecution(
-                f"There is no execution {execution_id!r}", hint="List a session's executions with `history`"
-            )
-        return execution
-
     async def cancel(self, execution_id: str) -> None:
         """Stop an execution, whoever asked for it."""
         await self.session(self.execution(execution_id).session_id).cancel(execution_id)
 
-    async def history(
-        self, session_id: str, *, cell_id: str | None = None, outputs: bool = True
-    ) -> list[Execution]:
-        """Every execution of a session, or of one cell, oldest first, with its outputs unless they are not wanted."""
-        self.session(session_id)
-        await self._journal.flush()
-        return recovery.load_executions(self._journal, session_id, cell_id=cell_id, outputs=outputs)
-
-    async def network_log(self, session_id: str) -> NetworkUse:
-        """What a session's code asked of the network: its newest requests, each with its verdict."""
-        self.session(session_id)
-        await self._journal.flush()
-        return read_requests(self._journal, session_id)
-
     def subscribe(self, session_id: str | None = None) -> AbstractContextManager[Subscription]:
         """Listen to all events, or to one session's, from now on."""
         return self._stream.subscribe(session_id)
-
-    def events(self, *, since: int, session_id: str | None = None, limit: int = 1_000) -> list[Event]:
-        """Past events after number ``since``, oldest first: what a subscriber missed."""
-        if session_id is None:
-            return recovery.read_event_rows(self._journal, "seq > ?", (since,), limit)
-        condition = "seq > ? AND session = ?"
-        return recovery.read_event_rows(self._journal, condition, (since, session_id), limit)
 
     # Life --------------------------------------------------------------------------------------------------------
 
@@ -289,7 +274,17 @@ class Engine:
             project=str(project) if project is not None else None,
             limits=limits or None,
         )
-        batch = Batch()
+        return await self._begin(record, document)
+
+    async def _enter_branch(self, record: SessionRecord, origin: Session) -> Session:
+        """A session with a copy of another's document, in a file of its own."""
+        document = origin.document.copy()
+        path = Path(record.path)
+        await anyio.to_thread.run_sync(create_exclusively, path, document.to_bytes())
+        return await self._begin(record, document)
+
+    async def _begin(self, record: SessionRecord, document: Document) -> Session:
+        path, batch = Path(record.path), Batch()
         created = self._recorder.note(batch, "notebook.state.changed", record, {"session": "created"})
         keeper = Keeper(path, document, base=document.copy(), file=file_state(path), seq=created.seq)
         keeper.dirty = bool(document.repairs)

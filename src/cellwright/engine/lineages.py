@@ -24,6 +24,7 @@ __all__ = [
     "cut",
     "lost_with",
     "new_lineage",
+    "of_session",
     "returned",
     "steps",
     "steps_until",
@@ -68,15 +69,20 @@ def before(lineage: Lineage, execution: ExecutionRecord) -> Lineage:
         if span.generation == execution.generation:
             if span.upto is not None and execution.number > span.upto:
                 return ()
-            return (*kept, Span(span.generation, execution.number))
+            return (*kept, Span(span.generation, execution.number, span.session))
         kept.append(span)
     return ()
+
+
+def of_session(lineage: Lineage, session_id: str) -> Lineage:
+    """A session's lineage as another one says it."""
+    return tuple(Span(span.generation, span.upto, span.session or session_id) for span in lineage)
 
 
 def cut(lineage: Lineage, number: int) -> Lineage:
     """What made the state before anything with this number or a later one ran."""
     *before_last, last = lineage
-    return (*before_last, Span(last.generation, number))
+    return (*before_last, Span(last.generation, number, last.session))
 
 
 def contains(lineage: Lineage, execution: ExecutionRecord) -> bool:
@@ -133,7 +139,11 @@ def _counts(record: ExecutionRecord) -> bool:
 
 
 def _within(record: ExecutionRecord, span: Span) -> bool:
-    return record.generation == span.generation and (span.upto is None or record.number < span.upto)
+    return (
+        record.generation == span.generation
+        and (span.upto is None or record.number < span.upto)
+        and span.session in (None, record.session_id)
+    )
 
 
 def _step(record: ExecutionRecord) -> Step:

@@ -47,6 +47,8 @@ class Span(msgspec.Struct, frozen=True):
 
     generation: int
     upto: int | None = None
+    session: str | None = None
+    """The session whose executions they are, where it is another one: what a branch was grown from."""
 
 
 class CheckpointRecord(msgspec.Struct, frozen=True):

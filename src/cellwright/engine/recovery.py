@@ -6,6 +6,7 @@ Only reads. It folds with the same functions that the live engine uses, so both 
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from cellwright.engine.events import Event
 from cellwright.engine.executions import Execution
 from cellwright.engine.journal import Journal
 from cellwright.engine.keeping import Keeper
-from cellwright.engine.records import FINAL_STATES, ExecutionRecord, SessionRecord
+from cellwright.engine.records import FINAL_STATES, ExecutionRecord, SessionRecord, Span
 from cellwright.engine.runs import cell_completed, cell_started
 from cellwright.notebook import Document, FileState, OutputCollector, decode_change
 
@@ -25,7 +26,16 @@ __all__ = ["load_execution", "load_executions", "load_keeper", "load_session_rec
 def load_session_records(journal: Journal) -> list[SessionRecord]:
     rows = journal.read("SELECT record FROM sessions")
     records = [msgspec.json.decode(row[0], type=SessionRecord) for row in rows]
-    return sorted(records, key=lambda record: record.created_at)
+    # What was adopted is another's history now.
+    living = [record for record in records if record.adopted_by is None]
+    return sorted(living, key=lambda record: record.created_at)
+
+
+def load_adopted(journal: Journal, session_id: str) -> list[str]:
+    """The branches that a session took back, which are kept for their history only."""
+    rows = journal.read("SELECT record FROM sessions")
+    records = [msgspec.json.decode(row[0], type=SessionRecord) for row in rows]
+    return [record.id for record in records if record.adopted_by == session_id]
 
 
 def load_keeper(journal: Journal, record: SessionRecord) -> Keeper:
@@ -54,6 +64,23 @@ def load_executions(
     rows = journal.read(f"SELECT record FROM executions WHERE {condition} ORDER BY number", tuple(parameters))  # noqa: S608  # only the lines above
     records = [msgspec.json.decode(row[0], type=ExecutionRecord) for row in rows]
     return [_with_outputs(journal, record) if outputs else Execution(record) for record in records]
+
+
+def load_lineage(journal: Journal, session_id: str, lineage: Sequence[Span]) -> list[ExecutionRecord]:
+    """Every execution of a session, and those of others that its lineage names."""
+    own = [execution.record for execution in load_executions(journal, session_id, outputs=False)]
+    others = [
+        execution.record
+        for other in {span.session for span in lineage} - {None, session_id}
+        for execution in load_executions(journal, str(other), outputs=False)
+        if any(
+            span.session == other
+            and span.generation == execution.record.generation
+            and (span.upto is None or execution.record.number < span.upto)
+            for span in lineage
+        )
+    ]
+    return [*others, *own]
 
 
 def load_execution(journal: Journal, execution_id: str) -> Execution | None:

@@ -154,8 +154,8 @@ async def begin_replay(
             hint="A replay takes the kernel away: wait for its end, or interrupt it first",
         )
     await recorder.journal.flush()
-    history = recovery.load_executions(recorder.journal, session.id, outputs=False)
-    made = steps([execution.record for execution in history], to_replay(session.record))
+    lineage = to_replay(session.record)
+    made = steps(recovery.load_lineage(recorder.journal, session.id, lineage), lineage)
     wanted = steps_until(made, upto)
     await empty_kernel()
     return Replay(session, recorder, wanted, timeout_s=timeout_s)

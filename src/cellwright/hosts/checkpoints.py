@@ -18,7 +18,8 @@ import anyio
 
 from cellwright.errors import CheckpointRefused, UnknownCheckpoint
 from cellwright.hosts.protocol import CheckpointStatus, HostOptions, KernelReady
-from cellwright.kernels import Family, Frozen, Kernel
+from cellwright.kernels import Family, Frozen, Kernel, OutputLimits
+from cellwright.sandbox.kept import SKIPPED
 from cellwright.sandbox.listing import shown_path
 from cellwright.sandbox.places import Place
 from cellwright.sandbox.policy import Policy
@@ -30,6 +31,8 @@ STORE = "checkpoints"
 # Looking at how much memory checkpoints take is itself some work.
 _LOOK_AGAIN_S = 1.0
 _MOST_NAMED = 20
+# In a person's folder they are the engine's, or the person's own: what is undone in a kernel is not undone in them.
+_NOTEBOOKS = frozenset({"*.ipynb"})
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
@@ -101,6 +104,8 @@ class Ring:
         self._kept: dict[str, Kept] = {}
         self._store = Path(place.storage, STORE)
         self._versions: Versions | None = None
+        self._newest: tuple[Taken | None, int] = (None, 0)
+        """The files as they were last taken, and how often they had changed by then."""
         self._working = anyio.Lock()
         self._looked_at = 0.0
 
@@ -147,8 +152,7 @@ class Ring:
                 frozen = await self.family.freeze(kernel, checkpoint_id, then=asked)
             except BaseException:
                 asked()
-                if taken is not None:
-                    await self._forget(taken)
+                await self._forget(taken)
                 raise
             kept = self._kept[checkpoint_id] = Kept(checkpoint_id, name, frozen, taken)
             return kept, await self._make_way()
@@ -176,6 +180,8 @@ class Ring:
         if kept.taken is None or self._versions is None:
             return []
         versions, taken = self._versions, kept.taken
+        (newest, _), self._newest = self._newest, (None, 0)
+        await self._forget(newest)
         await self.family.line.save()
         with self._opened(self.place.written) as target:
             restored = await anyio.to_thread.run_sync(versions.restore, taken, target)
@@ -198,10 +204,17 @@ class Ring:
                 done = await anyio.to_thread.run_sync(versions.restore, taken, target)
         return [f"the file {told}" for told in _named(done.failed)]
 
-    def moved(self, place: Place) -> None:
-        """Their session's own directory has another path now."""
-        self.place = place
+    async def move(self, kernel: Kernel, place: Place, limits: OutputLimits) -> None:
+        """Let their kernel work in another place, which holds the same files. The checkpoints are let go."""
+        await self.close()
+        before, self.place = self.place, place
         self._store = Path(place.storage, STORE)
+        if self.policy is not None:
+            await self.family.line.save()
+            self.family.moved(place, self.policy)
+            if before.mode != place.mode:
+                await self.family.resettle()
+                await kernel.enter(place.cwd, limits)
 
     async def close(self) -> None:
         """Let all go."""
@@ -210,13 +223,21 @@ class Ring:
                 await self._drop(checkpoint_id)
             if self._versions is not None:
                 await anyio.to_thread.run_sync(self._versions.close)
-                self._versions = None
+                self._versions, self._newest = None, (None, 0)
 
-    async def _take_files(self) -> Taken | None:
+    async def _take_files(self) -> Taken:
         line = self.family.line
         if not line.is_saved:
             await line.save()
-        return await anyio.to_thread.run_sync(self._keep_files)
+        newest, changes = self._newest
+        # What is in memory is known not to have changed since it was last saved.
+        if newest is not None and line.layer is not None and changes == line.changes:
+            return newest
+        changes = line.changes
+        taken = await anyio.to_thread.run_sync(self._keep_files)
+        self._newest = (taken, changes)
+        await self._forget(newest)
+        return taken
 
     def _keep_files(self) -> Taken:
         if self._versions is None:
@@ -225,7 +246,9 @@ class Ring:
             self._versions = Versions(self._store, room=self.room)
         try:
             with self._opened(self.place.written) as source:
-                return self._versions.take(source)
+                return self._versions.take(
+                    source, skip=SKIPPED | _NOTEBOOKS if self.place.mode == "direct" else SKIPPED
+                )
         except OSError as error:
             raise CheckpointRefused(f"the files cannot be kept: {error.strerror}") from error
 
@@ -252,23 +275,24 @@ class Ring:
             memory=options.max_checkpoint_memory,
         )
         for checkpoint_id in going:
-            await self._drop(checkpoint_id)
+            await self._drop(checkpoint_id, at_leisure=True)
         return going
 
     def _look(self) -> None:
         for kept in list(self._kept.values()):
             kept.private_bytes = kept.frozen.private_bytes()
 
-    async def _drop(self, checkpoint_id: str) -> None:
+    async def _drop(self, checkpoint_id: str, *, at_leisure: bool = False) -> None:
         kept = self._kept.pop(checkpoint_id, None)
         if kept is None:
             return
-        await self.family.drop(kept.frozen)
-        if kept.taken is not None:
-            await self._forget(kept.taken)
+        await self.family.drop(kept.frozen, at_leisure=at_leisure)
+        await self._forget(kept.taken)
 
-    async def _forget(self, taken: Taken) -> None:
-        if self._versions is not None:
+    async def _forget(self, taken: Taken | None) -> None:
+        """Let files go that no checkpoint has, and that are not the newest."""
+        needed = {kept.taken for kept in self._kept.values()} | {self._newest[0]}
+        if taken is not None and self._versions is not None and taken not in needed:
             await anyio.to_thread.run_sync(self._versions.drop, taken)
 
 

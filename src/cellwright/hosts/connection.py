@@ -26,13 +26,13 @@ _BROKEN = (anyio.EndOfStream, anyio.BrokenResourceError, anyio.ClosedResourceErr
 _REFUSALS: dict[str, type[errors.CellwrightError]] = {
     error.code: error
     for error in (
-        errors.KernelStartError,
-        errors.KernelGone,
-        errors.KernelBusy,
         errors.CheckpointRefused,
-        errors.UnknownCheckpoint,
         errors.FileFailed,
         errors.HostError,
+        errors.KernelBusy,
+        errors.KernelGone,
+        errors.KernelStartError,
+        errors.UnknownCheckpoint,
     )
 }
 

@@ -171,11 +171,12 @@ class Kernels:
         if request.new_kernel_id in self._runners:
             raise HostError(f"Kernel {request.new_kernel_id} is already running here")
         runner = self.runner(request.kernel_id)
+        place = replace(request.place, hidden=(*request.place.hidden, str(self._runtime)))
+        if runner.ring is not None:
+            await runner.ring.move(runner.kernel, place, self._output_limits())
         del self._runners[request.kernel_id]
         runner.kernel_id = request.new_kernel_id
         self._runners[request.new_kernel_id] = runner
-        if runner.ring is not None:
-            runner.ring.moved(request.place)
 
     # Ends --------------------------------------------------------------------------------------------------------
 

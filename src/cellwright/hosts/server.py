@@ -10,7 +10,6 @@ import logging
 import os
 import time
 from pathlib import Path
-from typing import assert_never
 
 import anyio
 import anyio.abc
@@ -141,14 +140,9 @@ class Host:
             case (
                 protocol.Freeze() | protocol.DropCheckpoint() | protocol.RollBack() | protocol.BranchKernel()
             ):
-                result = await self._do_with_checkpoints(request)
+                result = await self._do_with_kernel(request)
             case protocol.Transfer():
                 await self._kernels.transfer(request)
-            case protocol.Ask(kernel_id, kind, content, timeout_s):
-                result = await self._kernels.runner(kernel_id).ask(kind, content, timeout_s=timeout_s)
-            case protocol.AddLayers(kernel_id, layers):
-                seen = await self._launchers.seen_layers(layers, self._required_options())
-                await self._kernels.runner(kernel_id).kernel.add_layers(seen)
             case protocol.Acknowledge(seq):
                 self._log.forget(seq, keep=connection.cursor)
             case protocol.Status() | protocol.Ping():
@@ -156,26 +150,31 @@ class Host:
             case protocol.Stop():
                 self._stopped.set()
             case _:
-                raise HostError(f"{type(request).__name__} is not a request the host answers")
+                result = await self._do_with_kernel(request)
         return result
 
-    async def _do_with_checkpoints(
-        self,
-        request: protocol.Freeze | protocol.DropCheckpoint | protocol.RollBack | protocol.BranchKernel,
-    ) -> object:
+    async def _do_with_kernel(self, request: protocol.Request) -> object:
+        result: object = None
         match request:
+            case protocol.Ask(kernel_id, kind, content, timeout_s):
+                result = await self._kernels.runner(kernel_id).ask(kind, content, timeout_s=timeout_s)
+            case protocol.AddLayers(kernel_id, layers):
+                seen = await self._launchers.seen_layers(layers, self._required_options())
+                await self._kernels.runner(kernel_id).kernel.add_layers(seen)
             case protocol.Freeze(kernel_id, checkpoint_id, name):
-                return await self._kernels.runner(kernel_id).freeze(checkpoint_id, name)
+                result = await self._kernels.runner(kernel_id).freeze(checkpoint_id, name)
             case protocol.DropCheckpoint(kernel_id, checkpoint_id):
                 await self._kernels.ring(kernel_id).drop(checkpoint_id)
-                return None
             case protocol.RollBack():
-                return await self._kernels.roll_back(request)
+                result = await self._kernels.roll_back(request)
             case protocol.BranchKernel():
                 self._refuse_when_memory_is_short()
-                return await self._kernels.branch(request)
+                result = await self._kernels.branch(request)
+            case protocol.Transfer():
+                await self._kernels.transfer(request)
             case _:
-                assert_never(request)
+                raise HostError(f"{type(request).__name__} is not a request the host answers")
+        return result
 
     def _attach(
         self, connection: Attachment, request: protocol.Attach, calls: anyio.abc.TaskGroup

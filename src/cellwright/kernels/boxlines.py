@@ -64,6 +64,8 @@ class BoxLine:
         """Called for each process that ended in a box that is held: its number as seen in there, and its exit code."""
         self._saved = saved
         self._unsaved = ""
+        self.changes = 0
+        """How often files of the session were saved or brought in because they had changed."""
         self._overlaid = False
         self._saving = anyio.Lock()
         self._mine, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
@@ -158,12 +160,14 @@ class BoxLine:
         async with self._saving:
             if self.layer is not None:
                 self._unsaved = await anyio.to_thread.run_sync(_save, self.layer)
+                self.changes += 1
 
     async def bring_in(self) -> None:
         """Show the session what others put into its folder."""
         async with self._saving:
             if self.layer is not None:
                 await anyio.to_thread.run_sync(_bring_in, self.layer)
+                self.changes += 1
 
     async def settle(
         self, mounts: list[dict[str, Any]], saved: Path | None = None, *, again: bool = False

@@ -49,6 +49,8 @@ class Makings:
     bring_up: Callable[[Beginning], Awaitable[Kernel]]
     grow: Callable[[Family, Place, Policy], Awaitable[tuple[Family, Nested]]]
     """Makes a box below a family's."""
+    mounts: Callable[[Place, Policy], list[dict[str, Any]]]
+    """What shows a place to the kernels in a box."""
     start_timeout_s: float
 
 
@@ -96,8 +98,10 @@ class Family:
         await self._hold(kernel)
         frozen = kernel.kernel_line.offer(checkpoint_id)
         try:
+            content = {"id": checkpoint_id, "ended": kernel.unburied}
+            kernel.unburied = []
             reply = await kernel.client.request(
-                "cellwright_freeze_request", {"id": checkpoint_id}, timeout_s=FREEZE_TIMEOUT_S, sent=then
+                "cellwright_freeze_request", content, timeout_s=FREEZE_TIMEOUT_S, sent=then
             )
             _refuse_what_was_not_taken(reply)
             with anyio.fail_after(FREEZE_TIMEOUT_S):
@@ -112,23 +116,29 @@ class Family:
         self._frozen.add(frozen)
         return frozen
 
-    async def drop(self, frozen: Frozen) -> None:
-        """Let a checkpoint go, and with the last member of the family the family."""
+    async def drop(self, frozen: Frozen, *, at_leisure: bool = False) -> None:
+        """Let a checkpoint go, and with the last member of the family the family.
+
+        Its origin is its parent, and must take note; ``at_leisure`` it does so when it is asked for the next one.
+        """
         if frozen not in self._frozen:
             return
         self._frozen.discard(frozen)
         frozen.close()
-        parent = frozen.parent
+        parent: Kernel | None = frozen.parent
         if parent is not None and not parent.over.is_set():
-            # Its origin is its parent, and would keep a dead process's number for ever.
-            with contextlib.suppress(TimeoutError, KernelGone, KernelError):
-                await parent.client.request(
-                    "cellwright_bury_request",
-                    {"pid": frozen.number},
-                    timeout_s=BURY_TIMEOUT_S,
-                    channel="control",
-                )
+            parent.unburied.append(frozen.number)
+            if not at_leisure:
+                await self._bury(parent)
         await self._close_if_empty()
+
+    async def _bury(self, kernel: Kernel) -> None:
+        content = {"pids": kernel.unburied}
+        kernel.unburied = []
+        with contextlib.suppress(TimeoutError, KernelGone, KernelError):
+            await kernel.client.request(
+                "cellwright_bury_request", content, timeout_s=BURY_TIMEOUT_S, channel="control"
+            )
 
     async def spawn(self, frozen: Frozen, limits: OutputLimits) -> Kernel:
         """A kernel that goes on from a checkpoint, in this box; whoever was its kernel must have ended.
@@ -212,6 +222,10 @@ class Family:
     def settled(self, place: Place, mounts: list[dict[str, Any]]) -> None:
         """How the box's working directory was mounted, should it have to be again."""
         self._mounts = (place, mounts)
+
+    def moved(self, place: Place, policy: Policy) -> None:
+        """The working directory is another place's from now on: its files lie there, as they are."""
+        self.settled(place, self._makings.mounts(place, policy))
 
     async def resettle(self) -> None:
         """Show what now lies in the working directory: an overlay must not be changed from below while it is used.

@@ -306,7 +306,13 @@ class ForkServer:
             context=self._context,
             bring_up=partial(self._tasks.start, self._tend),
             grow=self._grow,
+            mounts=self._mounts,
             start_timeout_s=self._start_timeout_s,
+        )
+
+    def _mounts(self, place: Place, policy: Policy | None) -> list[dict[str, Any]]:
+        return (
+            self.isolation.under(policy).mounts(place, self._readable) if self.isolation is not None else []
         )
 
     async def _grow(self, family: Family, place: Place, policy: Policy) -> tuple[Family, Nested]:
@@ -315,7 +321,7 @@ class ForkServer:
             raise CheckpointRefused("without namespaces a branch has no box of its own")
         if needs_own_fork(place):
             raise CheckpointRefused(f"a project directly below / ({place.top}) cannot be shown to a branch")
-        mounts = self.isolation.under(policy).mounts(place, self._readable)
+        mounts = self._mounts(place, policy)
         nested = await family.line.grow(mounts, saved=Path(place.written), lifeline_fd=self._lifeline[0])
         directory = self._directory / f"b{next(self._numbers)}"
         below = Family(
@@ -395,7 +401,7 @@ class ForkServer:
     async def _settle(self, kernel: Kernel, launch: KernelLaunch) -> None:
         if self.isolation is None or kernel.line is None or launch.place is None:
             raise KernelStartError("A confined kernel needs a place to work in")
-        mounts = self.isolation.under(launch.policy).mounts(launch.place, self._readable)
+        mounts = self._mounts(launch.place, launch.policy)
         await kernel.line.settle(mounts, saved=Path(launch.place.written))
         if isinstance(kernel.home, Family):
             kernel.home.settled(launch.place, mounts)

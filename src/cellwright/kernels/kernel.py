@@ -104,6 +104,8 @@ class Kernel:
         """The way to the kernel itself, which is asked for checkpoints over it; None where it cannot be."""
         self.home: Home
         """What it lives in, which may outlive it."""
+        self.unburied: list[int] = []
+        """Checkpoints of it that have ended and of whose end it has yet to take note; as it numbers them."""
         self.lost: tuple[str, ...] = ()
         """What did not come back with it, where it goes on from a checkpoint."""
         self.over = anyio.Event()
@@ -132,6 +134,24 @@ class Kernel:
         if reply.pop("status") != "ok":
             raise KernelError(f"The namespace could not be inspected: {reply['ename']}: {reply['evalue']}")
         return reply
+
+    async def enter(self, cwd: str, limits: OutputLimits) -> None:
+        """Let it work in a directory, which may be another one by now under the same name.
+
+        Raises:
+            KernelError: this kernel is not one of ours, or could not.
+            KernelGone: it ended before it answered.
+            TimeoutError: it is busy.
+        """
+        content = {
+            "cwd": cwd,
+            "environment": {},
+            "max_bytes": limits.max_bytes,
+            "max_messages": limits.max_messages,
+        }
+        reply = await self.client.request("cellwright_adopt_request", content, timeout_s=CONTROL_TIMEOUT_S)
+        if reply["status"] != "ok":
+            raise KernelError(f"The kernel could not enter {cwd}: {reply['ename']}: {reply['evalue']}")
 
     async def add_layers(self, layers: tuple[str, ...]) -> None:
         """Put directories of packages, as the kernel sees them, at the end of its path; a running cell goes on.

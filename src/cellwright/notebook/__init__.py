@@ -25,6 +25,7 @@ from cellwright.notebook.edits import add_cell, change_source, delete_cell, move
 from cellwright.notebook.files import (
     FileState,
     changed_since,
+    create_exclusively,
     file_state,
     read_notebook,
     remove_leftovers,
@@ -60,6 +61,7 @@ __all__ = [
     "change_source",
     "changed_since",
     "compare_outputs",
+    "create_exclusively",
     "create_notebook_file",
     "decode_change",
     "delete_cell",

@@ -11,6 +11,7 @@ import stat
 from collections import defaultdict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from pathlib import PurePath
 from typing import Literal, TypeAlias
 
 from cellwright.sandbox.listing import SKIPPED
@@ -113,13 +114,20 @@ def look_at(root: int, skip: frozenset[str], *, open_up: Callable[[Names], bool]
     return look
 
 
+def _is_skipped(name: str, skip: frozenset[str], *, is_directory: bool) -> bool:
+    """Whether a name is passed over: a directory by its name, a file by its ending, our own temporaries always."""
+    ours = name.startswith(OURS) and name.endswith(".tmp")
+    ending = name if is_directory else f"*{PurePath(name).suffix}"
+    return ours or ending in skip
+
+
 def _look_into(root: int, names: Names, look: Look, skip: frozenset[str]) -> list[Names]:
     """Note what one directory holds; returns the directories to look into next."""
     ahead: list[Names] = []
     for inside, status in entries(root, names):
         mode, name = status.st_mode, inside[-1]
         is_directory = stat.S_ISDIR(mode)
-        if (is_directory and name in skip) or (name.startswith(OURS) and name.endswith(".tmp")):
+        if _is_skipped(name, skip, is_directory=is_directory):
             look.skipped.add(inside)
             continue
         look.found[inside] = status

@@ -52,7 +52,14 @@ class Place:
     @property
     def written(self) -> str:
         """The real directory in which everything that is written ends up."""
-        return f"{self.storage}/{LAYER}/upper" if self.mode == "overlay" else self.cwd
+        match self.mode:
+            case "overlay":
+                return f"{self.storage}/{LAYER}/upper"
+            case "private":
+                # A branch sees its folder where the session has it that it was grown from.
+                return f"{self.storage}/{PRIVATE}"
+            case "direct":
+                return self.cwd
 
 
 def find_project(start: Path, *, home: Path) -> Path | None:
@@ -100,6 +107,8 @@ def place_mounts(
         )
     elif memory is not None:
         mounts.append({"kind": "tmpfs", "at": place.cwd, **memory, "write": True, "offered": True})
+    elif place.mode == "private":
+        mounts.append(_bind(place.written, write=True) | {"at": place.cwd})
     else:
         if place.top != place.cwd:
             mounts.append(_bind(place.top, write=False))

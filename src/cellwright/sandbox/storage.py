@@ -9,7 +9,7 @@ from pathlib import Path
 from cellwright.sandbox.clearing import clear_directory
 from cellwright.sandbox.places import LAYER, Place
 
-__all__ = ["prepare_storage", "remove_storage"]
+__all__ = ["exchange_storage", "prepare_storage", "remove_storage"]
 
 
 def prepare_storage(place: Place) -> None:
@@ -18,7 +18,17 @@ def prepare_storage(place: Place) -> None:
         for part in ("upper", "work"):
             Path(place.storage, LAYER, part).mkdir(mode=0o700, parents=True, exist_ok=True)
     elif place.mode == "private":
-        Path(place.cwd).mkdir(mode=0o700, parents=True, exist_ok=True)
+        Path(place.written).mkdir(mode=0o700, parents=True, exist_ok=True)
+
+
+def exchange_storage(one: Path, other: Path) -> None:
+    """Let two sessions have each other's directories; what is open there stays open."""
+    aside = one.with_name(f"{one.name}.aside")
+    for directory in (one, other):
+        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+    os.rename(one, aside)  # noqa: PTH104  # all three are renames of directories in one place
+    os.rename(other, one)  # noqa: PTH104
+    os.rename(aside, other)  # noqa: PTH104
 
 
 def remove_storage(directory: Path) -> None:

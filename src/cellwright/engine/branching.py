@@ -1,0 +1,291 @@
+"""Branches: sessions grown from another one's state, compared, and one of them taken back.
+
+By a checkpoint where the kernel can be forked into a box of its own, else by replay, which is said. What a single
+session does stands in ``sessions``.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+import anyio
+from msgspec.structs import replace
+
+from cellwright.engine import recovery
+from cellwright.engine.books import Services
+from cellwright.engine.lineages import cut, of_session, returned, steps
+from cellwright.engine.records import Batch, CheckpointRecord, SessionRecord, put_session
+from cellwright.engine.replaying import run_steps
+from cellwright.engine.sessions import Session
+from cellwright.errors import (
+    CellwrightError,
+    CheckpointRefused,
+    KernelBusy,
+    KernelError,
+    LimitReached,
+    UnknownSession,
+)
+from cellwright.hosts import protocol
+from cellwright.notebook import DocumentReplaced
+from cellwright.sandbox.overlays import apply_changes
+from cellwright.sandbox.storage import exchange_storage, remove_storage
+
+__all__ = ["Adopted", "Branch", "Branches"]
+
+MOST_BRANCHES = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Branch:
+    """A session that was grown from another, how, and what it had to do without."""
+
+    session: Session
+    by: Literal["checkpoint", "replay"]
+    reason: str | None = None
+    """Why it was replayed, where it was."""
+    not_carried: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Adopted:
+    """A session that took one of its branches back, and the branches that went."""
+
+    session: Session
+    branch_id: str
+    dropped: tuple[str, ...]
+
+
+class Branches:
+    """Grows and takes back. Belongs to the engine, whose sessions these are."""
+
+    def __init__(
+        self,
+        services: Services,
+        sessions: dict[str, Session],
+        *,
+        enter: Callable[[SessionRecord, Session], Awaitable[Session]],
+        delete: Callable[[str], Awaitable[None]],
+        new_id: Callable[[], str],
+    ) -> None:
+        """``enter`` makes a session that begins as a copy of another's document; ``delete`` ends one with its file."""
+        self._services = services
+        self._sessions = sessions
+        self._enter = enter
+        self._delete = delete
+        self._new_id = new_id
+
+    # Growing -----------------------------------------------------------------------------------------------------
+
+    async def grow(self, origin: Session, checkpoint: str | None, count: int) -> list[Branch]:
+        """Sessions of their own from a checkpoint, or from the state that there is now.
+
+        Raises:
+            UnknownCheckpoint: it is not kept.
+            KernelBusy: there is no such state while a cell runs.
+        """
+        if not 1 <= count <= MOST_BRANCHES:
+            raise LimitReached(
+                f"{count} branches cannot be made at once",
+                setting="count",
+                hint=f"Ask for 1 to {MOST_BRANCHES}",
+            )
+        await origin.refresh()
+        reason, kept = None, origin.find_checkpoint(checkpoint) if checkpoint is not None else None
+        if kept is None:
+            try:
+                kept = await origin.checkpoint()
+            except CheckpointRefused as refusal:
+                reason = refusal.message
+        try:
+            return [
+                branch for branch in await self._grow_all(origin, kept, reason, count) if branch is not None
+            ]
+        finally:
+            if checkpoint is None and kept is not None:
+                with suppress(CellwrightError):  # it went with its kernel
+                    await origin.drop_checkpoint(kept.id)
+
+    async def _grow_all(
+        self, origin: Session, kept: CheckpointRecord | None, reason: str | None, count: int
+    ) -> list[Branch | None]:
+        grown: list[Branch | None] = [None] * count
+
+        async def grow_one(place: int) -> None:
+            grown[place] = await self._grow_one(origin, kept, reason)
+
+        failures: list[CellwrightError] = []
+        try:
+            async with anyio.create_task_group() as growing:
+                for place in range(count):
+                    growing.start_soon(grow_one, place)
+        except* CellwrightError as group:
+            failures = [error for error in group.exceptions if isinstance(error, CellwrightError)]
+        if failures:
+            for branch in grown:
+                if branch is not None:
+                    await self._delete(branch.session.id)
+            raise failures[0]
+        return grown
+
+    async def _grow_one(self, origin: Session, kept: CheckpointRecord | None, reason: str | None) -> Branch:
+        self._services.admit(None)
+        session = await self._enter(self._new_record(origin, kept), origin)
+        try:
+            if kept is not None:
+                try:
+                    return await self._by_checkpoint(origin, session, kept)
+                except KernelError as error:
+                    reason = error.message
+            return await self._by_replay(origin, session, kept, reason)
+        except BaseException:
+            with anyio.CancelScope(shield=True):
+                await self._delete(session.id)
+            raise
+
+    def _new_record(self, origin: Session, kept: CheckpointRecord | None) -> SessionRecord:
+        """A branch as it is before it has a kernel."""
+        before, branch_id = origin.record, self._new_id()
+        path = _free_path(origin.path, branch_id)
+        # Two sessions cannot both work in one folder: the branch gets a view over it.
+        direct = before.mode == "direct"
+        return replace(
+            before,
+            id=branch_id,
+            name=path.stem,
+            path=str(path),
+            created_at=time.time(),
+            kernel_id=None,
+            reason=None,
+            mode="overlay" if direct else before.mode,
+            project=before.project or (str(origin.folder) if direct else None),
+            lineage=(),
+            former=(),
+            checkpoints=(),
+            left_by=None,
+            branch_of=origin.id,
+            branched_from=kept.id if kept is not None else None,
+            seen_at=str(origin.cwd) if before.mode == "private" else None,
+        )
+
+    async def _by_checkpoint(self, origin: Session, branch: Session, kept: CheckpointRecord) -> Branch:
+        generation = branch.generation + 1
+        request = protocol.BranchKernel(
+            kernel_id=origin.record.kernel_id or origin.record.left_by or "",
+            checkpoint_id=kept.id,
+            new_kernel_id=f"{branch.id}.{generation}",
+            place=branch.place,
+        )
+        with anyio.CancelScope(shield=True):
+            ready = await self._services.host.call(request, protocol.KernelReady)
+            branch.record = replace(
+                branch.record,
+                generation=generation,
+                kernel_id=request.new_kernel_id,
+                mode=ready.mode,
+                lineage=returned(of_session(kept.lineage, origin.id), generation),
+            )
+            lost = tuple(dict.fromkeys((*kept.cannot_return, *ready.lost, *kept.files_left_out)))
+            await self._tell(origin, branch, by="checkpoint", reason=None, lost=lost)
+        return Branch(branch, "checkpoint", None, lost)
+
+    async def _by_replay(
+        self, origin: Session, branch: Session, kept: CheckpointRecord | None, reason: str | None
+    ) -> Branch:
+        """Make the state again. What a step put out then is compared by whoever replays for its own sake."""
+        # Without a box that shows it elsewhere, its folder is where it lies.
+        branch.record = replace(branch.record, seen_at=None)
+        await branch.resume()
+        journal = self._services.recorder.journal
+        await journal.flush()
+        lineage = kept.lineage if kept is not None else cut(origin.record.lineage, origin.runs.count + 1)
+        wanted = steps(recovery.load_lineage(journal, origin.id, lineage), lineage)
+        failed = ""
+        async for redone in run_steps(branch, wanted, journal):
+            failed = (
+                "" if redone.goes_on else f"; it stopped at {redone.step.cell_id or redone.step.execution_id}"
+            )
+        told = f"{reason or 'the kernel cannot be forked'}{failed}"
+        await self._tell(origin, branch, by="replay", reason=told, lost=())
+        return Branch(branch, "replay", told)
+
+    async def _tell(
+        self, origin: Session, branch: Session, *, by: str, reason: str | None, lost: tuple[str, ...]
+    ) -> None:
+        batch, recorder = Batch(statements=[put_session(branch.record)]), self._services.recorder
+        data = {"branch": branch.id, "of": origin.id, "by": by, "reason": reason, "not_carried": list(lost)}
+        for session in (origin, branch):
+            recorder.note(batch, "notebook.session.branched", session.record, data)
+        await recorder.commit(batch)
+
+    # Taking back -------------------------------------------------------------------------------------------------
+
+    async def adopt(self, branch: Session) -> Adopted:
+        """Let a branch's cells, files and kernel become the original's, and end the other branches.
+
+        Raises:
+            UnknownSession: it is no branch, or its original is gone.
+            KernelBusy: it runs something.
+        """
+        origin = self._sessions.get(branch.record.branch_of or "")
+        if origin is None:
+            raise UnknownSession(
+                f"Session {branch.id} is no branch of a session that there is", hint="Go on working in it"
+            )
+        if branch.runs.live:
+            raise KernelBusy(f"Branch {branch.id} is running a cell", hint="Wait for its end, or cancel it")
+        await branch.refresh()
+        with anyio.CancelScope(shield=True):
+            await origin.suspend(reason=f"It takes branch {branch.id} back")
+            await origin.refresh()
+            await self._bring_files(origin, branch)
+            await self._bring_kernel(origin, branch)
+            del self._sessions[branch.id]
+            await anyio.to_thread.run_sync(lambda: branch.path.unlink(missing_ok=True))
+            others = [one.id for one in self._sessions.values() if one.record.branch_of == origin.id]
+            for other in others:
+                await self._delete(other)
+        return Adopted(origin, branch.id, tuple(others))
+
+    async def _bring_files(self, origin: Session, branch: Session) -> None:
+        if origin.mode == "direct" and branch.mode == "overlay":
+            apply = lambda: apply_changes(branch.place, None, since=branch.record.created_at, force=True)  # noqa: E731
+            await anyio.to_thread.run_sync(apply)
+        elif origin.mode == branch.mode:
+            await anyio.to_thread.run_sync(exchange_storage, origin.storage, branch.storage)
+
+    async def _bring_kernel(self, origin: Session, branch: Session) -> None:
+        generation, kernel_id = max(origin.generation, branch.generation) + 1, None
+        old_kernel = branch.record.kernel_id
+        if old_kernel is not None:
+            kernel_id = f"{origin.id}.{generation}"
+            request = protocol.Transfer(old_kernel, kernel_id, origin.place)
+            await self._services.host.call(request, type(None))
+        batch, recorder = Batch(), self._services.recorder
+        document = branch.document
+        origin.change(batch, DocumentReplaced(document.to_bytes().decode(), document.versions))
+        gone = replace(branch.record, kernel_id=None, adopted_by=origin.id)
+        origin.record = replace(
+            origin.record,
+            generation=generation,
+            kernel_id=kernel_id,
+            reason=None if kernel_id is not None else branch.reason,
+            lineage=returned(of_session(branch.record.lineage, branch.id), generation),
+            former=(),
+            layers=branch.record.layers,
+            packages=branch.record.packages,
+        )
+        branch.record = gone
+        recorder.note(batch, "notebook.session.adopted", origin.record, {"branch": branch.id})
+        batch.statements += [put_session(origin.record), put_session(gone)]
+        await recorder.commit(batch)
+        await anyio.to_thread.run_sync(remove_storage, branch.storage)
+        await origin.save()
+
+
+def _free_path(path: Path, branch_id: str) -> Path:
+    return path.with_name(f"{path.stem}-{branch_id.removeprefix('s-')}{path.suffix}")
