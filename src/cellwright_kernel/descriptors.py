@@ -24,6 +24,17 @@ STANDARD = 3
 # Flags that would change the file, not the way of using it.
 CHANGING = os.O_CREAT | os.O_EXCL | os.O_TRUNC
 DELETED = " (deleted)"
+ANONYMOUS = "anon_inode:"
+# Event counters are missing here: whatever talks to the kernel's own sockets has some.
+NAMED_KINDS = {
+    f"{ANONYMOUS}[eventpoll]": "an open selector (epoll)",
+    f"{ANONYMOUS}[io_uring]": "an open queue of the system's (io_uring)",
+    f"{ANONYMOUS}[pidfd]": "an open handle of a process",
+    f"{ANONYMOUS}[signalfd]": "an open queue of signals",
+    f"{ANONYMOUS}[timerfd]": "an open timer",
+    f"{ANONYMOUS}inotify": "an open watch on files (inotify)",
+}
+DATABASE = b"SQLite format 3\0"
 
 
 @dataclass(frozen=True)
@@ -34,15 +45,18 @@ class OpenFile:
     path: str
     flags: int
     position: int
+    inode: int
+    is_database: bool
+    """SQLite's, which refuses to write once there is another file under the name."""
 
 
 @dataclass(frozen=True)
 class Inventory:
-    """What a process has open: files to open anew, numbers that must lead nowhere, and sockets in words."""
+    """What a process has open: files to open anew, numbers that must lead nowhere, and in words what cannot return."""
 
     files: tuple[OpenFile, ...]
     blind: tuple[int, ...]
-    sockets: tuple[str, ...]
+    told: tuple[str, ...]
 
 
 def open_now() -> Own:
@@ -55,27 +69,38 @@ def open_now() -> Own:
     return found
 
 
-def take_inventory(own: Own, own_path: str) -> Inventory:
-    """Look at everything open but ``own``; sockets at ``own_path`` are the kernel's, too."""
+def has_strange(own: Own) -> bool:
+    """Whether anything is open that is not the kernel's own; quick."""
+    # The one that lists them is among them.
+    return len(os.listdir("/proc/self/fd")) - 1 > len(own) + STANDARD  # noqa: PTH208
+
+
+def take_inventory(own: Own, own_path: str, but: Collection[int]) -> Inventory:
+    """Look at everything open except ``own`` and ``but``; sockets at ``own_path`` are the kernel's, too."""
     files: list[OpenFile] = []
     blind: list[int] = []
-    sockets: list[str] = []
+    told: list[str] = []
     for fd, identity in sorted(open_now().items()):
-        if own.get(fd) == identity:
+        if own.get(fd) == identity or fd in but:
             continue
         with contextlib.suppress(OSError):
             mode = os.fstat(fd).st_mode
-            if stat.S_ISREG(mode):
-                flags = fcntl.fcntl(fd, fcntl.F_GETFL)
-                path = os.readlink(f"/proc/self/fd/{fd}")  # noqa: PTH115
-                files.append(OpenFile(fd, path, flags & ~CHANGING, os.lseek(fd, 0, os.SEEK_CUR)))
+            path = os.readlink(f"/proc/self/fd/{fd}")  # noqa: PTH115
+            if stat.S_ISREG(mode) or stat.S_ISDIR(mode):
+                files.append(_open_file(fd, path))
+                if _is_locked(fd):
+                    # A fork that kept it would keep the lock, and nobody could take it again.
+                    blind.append(fd)
+                    told.append(f"the lock on the file {path}")
             elif stat.S_ISSOCK(mode):
                 blind.append(fd)
-                told = _socket(fd, own_path)
-                sockets += [told] if told else []
-            elif os.readlink(f"/proc/self/fd/{fd}").startswith("anon_inode:"):  # noqa: PTH115
+                told += _socket(fd, own_path)
+            elif stat.S_ISFIFO(mode):
+                told.append("an open pipe" if path.startswith("pipe:") else f"the open pipe {path}")
+            elif path.startswith(ANONYMOUS):
                 blind.append(fd)
-    return Inventory(tuple(files), tuple(blind), tuple(sockets))
+                told += [NAMED_KINDS[path]] if path in NAMED_KINDS else []
+    return Inventory(tuple(files), tuple(blind), tuple(dict.fromkeys(told)))
 
 
 def let_go(own: Own, blind: Collection[int], keep: Collection[int]) -> None:
@@ -108,6 +133,8 @@ def open_anew(files: Collection[OpenFile], *, elsewhere: bool) -> list[str]:
                 with contextlib.suppress(OSError):
                     os.lseek(file.fd, file.position, os.SEEK_SET)
                 continue
+        if file.is_database and os.fstat(fresh).st_ino != file.inode:
+            failed.append(f"the connection to the SQLite database {file.path}, which can only be read now")
         inheritable = os.get_inheritable(file.fd)
         with contextlib.suppress(OSError):
             os.lseek(fresh, file.position, os.SEEK_SET)
@@ -121,15 +148,28 @@ def _identity(fd: int) -> tuple[int, int]:
     return status.st_dev, status.st_ino
 
 
-def _socket(fd: int, own_path: str) -> str:
-    """A socket in words; nothing for those of the kernel's own and for pairs, which lead nowhere by themselves."""
+def _open_file(fd: int, path: str) -> OpenFile:
+    flags = fcntl.fcntl(fd, fcntl.F_GETFL) & ~CHANGING
+    is_database = False
+    with contextlib.suppress(OSError):  # it is not open for reading, or a directory
+        is_database = os.pread(fd, len(DATABASE), 0) == DATABASE
+    return OpenFile(fd, path, flags, os.lseek(fd, 0, os.SEEK_CUR), os.fstat(fd).st_ino, is_database)
+
+
+def _is_locked(fd: int) -> bool:
+    with open(f"/proc/self/fdinfo/{fd}", encoding="utf-8") as file:  # noqa: PTH123
+        return any(line.startswith("lock:") for line in file)
+
+
+def _socket(fd: int, own_path: str) -> list[str]:
+    """A socket in words; nothing for those of the kernel's own."""
     with contextlib.suppress(OSError), socket.socket(fileno=os.dup(fd)) as found:
         names = []
         for name in (found.getsockname, found.getpeername):
             with contextlib.suppress(OSError):
                 names.append(name())
         if any(str(name).startswith(own_path) for name in names):
-            return ""
+            return []
         shown = [f"{name[0]}:{name[1]}" if isinstance(name, tuple) else str(name) for name in names if name]
-        return f"the open socket {' → '.join(shown)}" if shown else ""
-    return ""
+        return [f"the open socket {' → '.join(shown)}" if shown else "an open socket without an address"]
+    return []

@@ -11,6 +11,7 @@ import contextlib
 import ctypes
 import os
 import re
+import signal
 import sys
 import threading
 import time
@@ -18,7 +19,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-__all__ = ["OwnThreads", "why_unsafe"]
+__all__ = ["OwnThreads", "timers_in_words", "why_unsafe"]
 
 OPENBLAS_COUNTS = tuple(
     f"{prefix}openblas_get_num_threads{suffix}" for prefix in ("scipy_", "") for suffix in ("64_", "_64", "")
@@ -50,6 +51,26 @@ def why_unsafe(own: OwnThreads) -> str | None:
     return _threads(own) or _running_tasks() or _gpu()
 
 
+def timers_in_words() -> list[str]:
+    """What was to happen later by itself, and does not in a copy."""
+    kinds = (signal.ITIMER_REAL, signal.ITIMER_VIRTUAL, signal.ITIMER_PROF)
+    told = (
+        ["the system's timer (signal.setitimer)"] if any(signal.getitimer(kind)[0] for kind in kinds) else []
+    )
+    with contextlib.suppress(RuntimeError):
+        loop: Any = asyncio.get_running_loop()
+        scheduled = getattr(loop, "_scheduled", ())
+        calls = [one._callback for one in scheduled if not one.cancelled()]  # noqa: SLF001  # there is no other way
+        strange = [call for call in calls if not _module_of(call).startswith(OWN_PACKAGES)]
+        names = [getattr(call, "__qualname__", type(call).__name__) for call in strange]
+        told += [f"what asyncio was to call later: {_named(names)}"] if names else []
+    return told
+
+
+def _module_of(call: Any) -> str:
+    return str(getattr(call, "__module__", None) or "")
+
+
 def _threads(own: OwnThreads) -> str | None:
     strange = [task for task in _tasks() if task not in own.tasks]
     if not strange:
@@ -64,7 +85,7 @@ def _threads(own: OwnThreads) -> str | None:
         return None
     names = [name for task in strange if (name := _task_name(task))]
     return (
-        f"{_counted(strange, 'native thread')} of a library running ({_named(sorted(set(names)))}); "
+        f"{_counted(strange, 'native thread', 'of a library')} running ({_named(sorted(set(names)))}); "
         "close its connections or let it work with one thread"
     )
 
@@ -150,9 +171,10 @@ def _call(path: str, function: str, *arguments: int) -> int | None:
     return result
 
 
-def _counted(things: Iterable[object], noun: str) -> str:
+def _counted(things: Iterable[object], noun: str, whose: str = "") -> str:
     count = len(list(things))
-    return f"{count} {noun}{'s are' if count > 1 else ' is'}"
+    what = f"{noun}s" if count > 1 else noun
+    return f"{count} {what}{f' {whose}' if whose else ''} {'are' if count > 1 else 'is'}"
 
 
 def _them(things: list[Any]) -> str:

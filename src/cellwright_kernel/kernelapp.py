@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import atexit
 import contextlib
+import contextvars
 import faulthandler
 import os
 import random
@@ -36,6 +37,7 @@ from cellwright_kernel.adoption import add_layers, adopt, reseed
 from cellwright_kernel.budget import Limits
 from cellwright_kernel.freezing import Freezer, NewKernel, Reborn, forgotten
 from cellwright_kernel.interrupts import INTERRUPTED, Interrupts
+from cellwright_kernel.mappings import stamp_written
 from cellwright_kernel.outputs import CappedOutStream, CappedSession, OutputGate, PromptIOPubThread
 
 if TYPE_CHECKING:
@@ -57,18 +59,20 @@ def run_kernel(job: Job) -> None:
     app.initialize([])
     app.ready_fd = job.ready_fd
     app.line_fd = job.line_fd
+    context = contextvars.copy_context()
     while True:
         try:
-            app.start()
+            context.run(app.start)
         except Reborn as reborn:
             # A copy of the kernel begins here again: what called this before is the kernel's, not its.
-            kernel, numbers = reborn.kernel, reborn.numbers
+            kernel, carried = reborn.kernel, reborn.carried
         else:
             return
         try:
             _set_apart(kernel.stderr_fd)
-            app = rebuild_app(app, kernel)
-            app.numbers = numbers
+            context = carried.context
+            app = context.run(rebuild_app, app, kernel)
+            app.numbers = carried.numbers
         except BaseException:
             # The streams are those of the kernel that this was: nobody would read it there.
             os.write(kernel.stderr_fd, traceback.format_exc().encode())
@@ -201,6 +205,8 @@ class Kernel(IPythonKernel):
     ]
     freezer: Freezer | None = None
     _met = False
+    _cells_context: contextvars.Context | None = None
+    """The context variables that cells share, as the last one left them."""
 
     # Our flush waits for the messages themselves: no sleep is needed to let them get ahead of the reply.
     _execute_sleep = 0
@@ -249,7 +255,7 @@ class Kernel(IPythonKernel):
                 cell_id=cell_id,
             )
         except KeyboardInterrupt:
-            return {
+            reply = {
                 "status": "error",
                 "ename": "KeyboardInterrupt",
                 "evalue": "",
@@ -258,6 +264,8 @@ class Kernel(IPythonKernel):
                 "user_expressions": {},
                 "payload": [],
             }
+        stamp_written()
+        self._cells_context = contextvars.copy_context()
         return reply
 
     def finish_metadata(
@@ -300,7 +308,8 @@ class Kernel(IPythonKernel):
     def freeze(self) -> None:
         """Take a checkpoint, asked for on a line of its own, where it need not wait for its turn among messages."""
         busy = self._main_asyncio_lock.locked()
-        self._required_freezer.answer("a cell is running" if busy else None)
+        context = self._cells_context or contextvars.copy_context()
+        self._required_freezer.answer("a cell is running" if busy else None, context)
 
     async def cellwright_bury_request(self, stream: Any, ident: Any, parent: dict[str, Any]) -> None:
         """Take note that a checkpoint has ended."""
