@@ -180,6 +180,35 @@ async def test_before_a_cell_without_a_checkpoint_the_earlier_ones_run_again_wit
     assert await value(client, session, "x") == "1"
 
 
+async def test_cancelling_the_call_stops_what_runs_again(client: Client, engine: Engine) -> None:
+    held = engine.session(await new_session(client))
+    go = held.cwd / "go"
+    go.touch()
+    await run(
+        client, held.id, "import pathlib, time\nwhile not pathlib.Path('go').exists(): time.sleep(0.01)"
+    )
+    last = await run(client, held.id, "1")
+    go.unlink()
+    waiting = anyio.Event()
+
+    async def progress(progress: float, total: float | None, message: str | None) -> None:  # noqa: ARG001  # the SDK's
+        if held.last_replay is not None:
+            waiting.set()
+
+    async def roll_back() -> None:
+        arguments = {"session_id": held.id, "cell_id": last["cell_id"]}
+        await client.call_tool("session_rollback", arguments, progress_callback=progress)
+
+    with anyio.fail_after(30):
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(roll_back)
+            await waiting.wait()
+            tasks.cancel_scope.cancel()
+        assert held.last_replay is not None
+        await held.last_replay.wait()
+    assert held.last_replay.state == "stopped"
+
+
 async def test_as_many_are_kept_as_the_setting_says_and_named_ones_longest(tmp_path: Path) -> None:
     async with (
         open_at(tmp_path, max_checkpoints=2) as engine,
