@@ -41,7 +41,7 @@ END = struct.Struct("ii?")
 # Whole ends only: a pipe hands them out in the portions in which they were written.
 ENDS_BYTES = 256 * END.size
 FAILED = 70
-PR_SET_DUMPABLE, PR_SET_NAME = 4, 15
+PR_SET_PDEATHSIG, PR_SET_DUMPABLE, PR_SET_NAME = 1, 4, 15
 RELAY = b"cw-relay"
 FDS_PER_REQUEST = 2
 
@@ -92,12 +92,22 @@ def become(kernel: int | None, tell_fd: int, owner: tuple[int, int]) -> NoReturn
     prctl(PR_SET_DUMPABLE, 0, what="dumpable")
     namespaces.no_new_privileges()
     _ignore(signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGPIPE)
+    # Becoming another user undid it, and a monitor that is killed cannot end this process itself.
+    prctl(PR_SET_PDEATHSIG, signal.SIGKILL, what="parent death signal")
+    if _nobody_reads(tell_fd):
+        os._exit(FAILED)
     # Blocked it is kept until it is waited for, so none is missed in between.
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGCHLD})
     while True:
         for pid, code in _buried():
             os.write(tell_fd, END.pack(pid, code, pid == kernel))
         signal.sigwait({signal.SIGCHLD})
+
+
+def _nobody_reads(pipe: int) -> bool:
+    poller = select.poll()
+    poller.register(pipe, 0)
+    return any(happened & select.POLLERR for _, happened in poller.poll(0))
 
 
 def start_relay(port: int, door: int, owner: tuple[int, int]) -> None:

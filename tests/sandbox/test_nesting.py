@@ -457,6 +457,14 @@ async def test_a_box_below_ends_with_the_one_above(directory: Path) -> None:
         assert base.process.wait(DEADLINE_S) == 0
 
 
+async def test_a_box_ends_when_its_monitor_is_killed(directory: Path) -> None:
+    async with boxed(directory) as base:
+        first = os.pidfd_open(descendants.children_of(base.process.pid)[0])
+        base.process.kill()
+        await until_ended(first)
+        os.close(first)
+
+
 async def test_a_box_below_ends_when_its_monitor_is_killed(directory: Path) -> None:
     async with boxed(directory) as base:
         below = await base.grow("one")
