@@ -5,22 +5,26 @@ Follows a plan to the letter; what stands in a plan is decided by ``cellwright.s
 
 from __future__ import annotations
 
-import ctypes
+import contextlib
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from cellwright_kernel import mounts
-from cellwright_kernel.syscalls import libc, unmount
+from cellwright_kernel import mounts, namespaces
+from cellwright_kernel.syscalls import unmount
 
-__all__ = ["GATE", "Box", "build"]
+__all__ = ["BELOW", "GATE", "Box", "build"]
 
 GATE = "/.gate"
 """The directory through which a session's places are mounted when Landlock's rules are already set."""
 
+BELOW = "/.below"
+"""The root of every box below this one; in it, what is mounted in ``WRITABLE`` can be written."""
+
+WRITABLE = "/.w"
+TEMPORARY = "/tmp"  # noqa: S108  # a file system in memory
 STAGE = "/.stage"
-CLONE_NEWNS = 0x00020000
 ROOT_BYTES, ROOT_INODES = 4 << 20, 4096
 DEVICES = ("null", "zero", "full", "random", "urandom")
 STREAMS = ("stdin", "stdout", "stderr")
@@ -33,6 +37,8 @@ class Box:
     root: str
     owner: tuple[int, int]
     offer: mounts.Offer
+    sockets: str
+    """Where the first kernel made its sockets, which is nobody else's business."""
 
     def furnish(self, entries: list[dict[str, Any]]) -> None:
         """Mount what the entries say, each below the root."""
@@ -53,18 +59,58 @@ class Box:
         gate = next((entry["at"] for entry in entries if entry["kind"] == "gate"), None)
         for mount in made:
             mounts.make_place(self._place_of(mount.at, gate), directory=mount.directory)
-        home = os.open("/proc/self/ns/mnt", os.O_RDONLY | os.O_CLOEXEC)
-        try:
-            _enter(namespace)
+        with _inside(namespace):
             for path in first:
                 unmount(path)
             for mount in made:
                 mounts.attach(mount)
             for path in dropped:
                 unmount(path)
-        finally:
-            _enter(home)
-            os.close(home)
+
+    def furnish_below(
+        self, namespace: int, proc: int, private: list[dict[str, Any]], entries: list[dict[str, Any]]
+    ) -> None:
+        """Give a new mount namespace a root like this one, but without what was mounted for a session."""
+        self._prepare_places(entries)
+        trees = [*self._trees(), mounts.Mount(proc, "/proc")]
+        for tree in trees:
+            mounts.make_place(self.root + BELOW + tree.at, directory=True)
+        # A rule of Landlock holds for an inode, or for what is mounted in a directory that has one: a new file system
+        # at /tmp itself would be writable to nobody.
+        made = [self._make(entry) for entry in (*private, *entries)]
+        for mount in made:
+            if mount.at == TEMPORARY:
+                mount.at = WRITABLE + TEMPORARY
+                mounts.make_place(self.root + BELOW + mount.at, directory=True)
+        root = mounts.Mount(mounts.copy_tree(self.root + BELOW, read_only=True), "/")
+        with _inside(namespace):
+            mounts.attach(root)
+        # Whoever enters from here on is in the new root.
+        with _inside(namespace):
+            for mount in (*trees, *made):
+                mounts.make_place(mount.at, directory=mount.directory)
+                mounts.attach(mount)
+
+    def _prepare_places(self, entries: list[dict[str, Any]]) -> None:
+        gate = next((entry["at"] for entry in entries if entry["kind"] == "gate"), None)
+        for entry in entries:
+            if not entry["at"].startswith(f"{TEMPORARY}/"):
+                is_file = entry["kind"] == "bind" and not os.path.isdir(entry["from"])  # noqa: PTH112
+                mounts.make_place(self._place_of(entry["at"], gate), directory=not is_file)
+
+    def _trees(self) -> list[mounts.Mount]:
+        """What stands in this root, each thing to be mounted in another."""
+        trees: list[mounts.Mount] = []
+        for entry in os.scandir(self.root):
+            if entry.is_symlink():
+                # It is the same for all, and another may be at it at the same time.
+                with contextlib.suppress(FileExistsError):
+                    os.symlink(os.readlink(entry.path), f"{self.root}{BELOW}/{entry.name}")  # noqa: PTH115, PTH211
+            elif f"/{entry.name}" not in {BELOW, GATE, STAGE, TEMPORARY, "/proc", self.sockets}:
+                # A directory of the root itself may be written here, by us.
+                own = entry.stat().st_dev == os.stat(self.root).st_dev  # noqa: PTH116
+                trees.append(mounts.Mount(mounts.copy_tree(entry.path, read_only=own), f"/{entry.name}"))
+        return trees
 
     def _make(self, entry: dict[str, Any]) -> mounts.Mount:
         return mounts.make(
@@ -81,15 +127,16 @@ def build(root: str, plan: dict[str, Any], owner: tuple[int, int], offer: mounts
     """Make the root: the system read-only, the interpreter, devices, and the few files that programs expect."""
     os.makedirs(root, exist_ok=True)  # noqa: PTH103  # a string throughout: paths are joined to roots here
     mounts.attach(mounts.Mount(mounts.make_tmpfs(ROOT_BYTES, ROOT_INODES, owner=None), root))
-    box = Box(root, owner, offer)
+    box = Box(root, owner, offer, plan["sockets"])
     for target, link in plan["links"]:
         os.symlink(target, root + link)  # noqa: PTH211
     for path, content in plan["files"].items():
         mounts.make_place(root + path, directory=False)
         with open(root + path, "w", encoding="utf-8") as file:  # noqa: PTH123
             file.write(content.format(uid=owner[0], gid=owner[1]))
-    for directory in ("/proc", "/dev", GATE):
+    for directory in ("/proc", "/dev", GATE, BELOW, BELOW + WRITABLE):
         os.mkdir(root + directory, 0o755)  # noqa: PTH102
+    os.symlink(WRITABLE[1:] + TEMPORARY, root + BELOW + TEMPORARY)  # noqa: PTH211
     devices = [
         {"kind": "bind", "from": f"/dev/{name}", "at": f"/dev/{name}", "write": True, "device": True}
         for name in DEVICES
@@ -102,7 +149,13 @@ def build(root: str, plan: dict[str, Any], owner: tuple[int, int], offer: mounts
     return box
 
 
-def _enter(namespace: int) -> None:
-    if libc.setns(namespace, CLONE_NEWNS) != 0:
-        code = ctypes.get_errno()
-        raise OSError(code, f"setns: {os.strerror(code)}")
+@contextlib.contextmanager
+def _inside(namespace: int) -> Iterator[None]:
+    """Be in another mount namespace for a while."""
+    home = os.open("/proc/self/ns/mnt", os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        namespaces.enter(namespace)
+        yield
+    finally:
+        namespaces.enter(home)
+        os.close(home)

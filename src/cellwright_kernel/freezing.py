@@ -6,7 +6,9 @@ new sockets is ``kernelapp``'s, whether it may be forked is ``forksafety``'s.
 
 ::
 
-    host → kernel, on its line   {"id": "c3"} + one descriptor: the new process's end of its socket
+    host → kernel, on its line   {"id": "c3", "ended": [4711]} + one descriptor: the new process's end of its socket
+                                 {"apart": true}: a branch of it comes to be
+    kernel → host                {"taken": true, "pid": 4712} or {"taken": false, "reason": "why"}
     frozen → host                {"frozen": "c3", "cannot_return": ["the open socket 127.0.0.1:8080"]}
     host → frozen                {"spawn": {…}} + stderr, ready, line, five listening sockets, namespaces to join
     frozen → host                {"born": 4711}, {"ready": […what did not come back]} or {"failed": "why"}
@@ -29,7 +31,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
-from cellwright_kernel import descendants, descriptors, forksafety, mappings
+from cellwright_kernel import descendants, descriptors, forksafety, landlock, mappings, nesting
 
 __all__ = ["Carried", "Freezer", "NewKernel", "Reborn"]
 
@@ -37,9 +39,9 @@ PACKET_BYTES = 1 << 16
 MOST_FDS = 32
 LISTENERS = 5
 OWN_FDS = 3
-REQUEST_TIMEOUT_S = 10.0
 MOST_CHILDREN = 10
 FAILED = 70
+APART = b'{"apart": true}'
 
 
 @dataclass(frozen=True)
@@ -84,49 +86,67 @@ class Freezer:
 
     def __init__(self, line_fd: int, own_path: str) -> None:
         self._line = socket.socket(fileno=line_fd)
-        self._line.settimeout(REQUEST_TIMEOUT_S)
         self._line.send(b'{"kernel": true}')
         self._own_path = own_path
         self._threads = forksafety.OwnThreads.now()
         self._descriptors = descriptors.open_now()
         self._frozen: set[int] = set()
+        self._context: contextvars.Context | None = None
 
     def note_own(self) -> None:
         """From now on whatever is new is code's: somebody has connected, and nothing has run."""
         self._threads = forksafety.OwnThreads.now()
         self._descriptors = descriptors.open_now()
 
-    def freeze(self, *, id: str, ended: Sequence[int] = ()) -> dict[str, Any]:  # noqa: A002  # a word of the wire
-        """Fork; in the kernel tells whether there is a checkpoint now. The fork leaves by ``Reborn`` or ends.
+    def cell_ended(self) -> None:
+        """Note what the next cell is to find in context variables; called where cells run."""
+        self._context = contextvars.copy_context()
 
-        ``ended`` are checkpoints that were dropped meanwhile.
+    def answer(self, why_not: str | None) -> None:
+        """Take the checkpoint that the line asks for, unless there is a reason not to. A fork leaves by ``Reborn`` or ends.
+
+        Called by the event loop of the thread that runs code, between two cells.
         """
-        self.bury(pids=ended)
-        end = self._next_end(id)
-        with end:
-            reason = forksafety.why_unsafe(self._threads)
-            if reason is not None:
-                return {"taken": False, "reason": reason}
-            carried = Carried(random.getstate(), contextvars.copy_context())
-            timers = forksafety.timers_in_words()
-            task = asyncio.current_task()
-            flush()
-            pid = os.fork()
-            if pid:
-                self._frozen.add(pid)
-                return {"taken": True, "pid": pid, "kernel": os.getpid()}
-            # The task that this is would complain, when it is collected, that nobody asked how it ended.
-            forgotten.append(task)
-            # Nothing but a kernel that starts anew may come out of here.
+        data, fds, _, _ = socket.recv_fds(self._line, PACKET_BYTES, MOST_FDS)
+        if data == APART:
+            self._set_apart()
+            return
+        if not data or len(fds) != 1:
+            asyncio.get_running_loop().remove_reader(self._line)  # the host is gone, and this kernel will be
+            return
+        request = json.loads(data)
+        self.bury(pids=request["ended"])
+        with socket.socket(fileno=fds[0]) as end:
             try:
-                children = _children_in_words(os.getppid(), but={*self._frozen, os.getpid()})
-                # The kernel's own end of its line is among its descriptors, and let go of with them.
-                self._line.detach()
-                Frozen(end.detach(), carried, self._descriptors, self._own_path).stay(
-                    id, [*children, *timers]
-                )
-            except Exception:  # noqa: BLE001
-                os._exit(FAILED)
+                answer = self._freeze(end, request["id"], why_not)
+            except Exception as error:  # noqa: BLE001  # boundary: the host is told; the kernel goes on
+                answer = {"taken": False, "reason": f"{type(error).__name__}: {error}"}
+        self._line.send(json.dumps(answer).encode())
+
+    def _set_apart(self) -> None:
+        """Lose sight of what branches of this kernel start. It would lose sight of its own children as well."""
+        if not _children_in_words(os.getpid(), but=self._frozen):
+            landlock.set_apart()
+
+    def _freeze(self, end: socket.socket, name: str, why_not: str | None) -> dict[str, Any]:
+        reason = why_not or forksafety.why_unsafe(self._threads)
+        if reason is not None:
+            return {"taken": False, "reason": reason}
+        carried = Carried(random.getstate(), self._context or contextvars.copy_context())
+        timers = forksafety.timers_in_words()
+        flush()
+        pid = os.fork()
+        if pid:
+            self._frozen.add(pid)
+            return {"taken": True, "pid": pid}
+        # Nothing but a kernel that starts anew may come out of here.
+        try:
+            children = _children_in_words(os.getppid(), but={*self._frozen, os.getpid()})
+            # The kernel's own end of its line is among its descriptors, and let go of with them.
+            self._line.detach()
+            Frozen(end.detach(), carried, self._descriptors, self._own_path).stay(name, [*children, *timers])
+        except Exception:  # noqa: BLE001
+            os._exit(FAILED)
 
     def bury(self, *, pids: Sequence[int]) -> dict[str, Any]:
         """Take note of the end of checkpoints that were dropped, so that nothing of them stays."""
@@ -135,17 +155,6 @@ class Freezer:
                 os.waitpid(pid, 0)
             self._frozen.discard(pid)
         return {"pids": list(pids)}
-
-    def _next_end(self, wanted: str) -> socket.socket:
-        """The socket that came with a request; those of requests that were given up are passed over."""
-        while True:
-            data, fds, _, _ = socket.recv_fds(self._line, PACKET_BYTES, MOST_FDS)
-            if not data:
-                raise ConnectionError("the host has closed the line")
-            if len(fds) == 1 and json.loads(data)["id"] == wanted:
-                return socket.socket(fileno=fds[0])
-            for fd in fds:
-                os.close(fd)
 
 
 class Frozen:
@@ -187,7 +196,9 @@ class Frozen:
         try:
             namespaces = fds[OWN_FDS + LISTENERS :]
             if namespaces:
-                _enter(namespaces)
+                # Neither a branch nor its origin is to meddle with the other's processes by mistake.
+                landlock.set_apart()
+                nesting.join(namespaces)
             child = os.fork()
             if child:
                 self._tell({"born": child})
@@ -218,14 +229,6 @@ class Frozen:
 
 forgotten: list[Any] = []
 """What belonged to a kernel that this process no longer is: never collected, since it shares things with others."""
-
-
-def _enter(namespaces: Sequence[int]) -> None:
-    from cellwright_kernel import nesting  # noqa: PLC0415  # only here
-
-    nesting.join(namespaces)
-    for fd in namespaces:
-        os.close(fd)
 
 
 def _new_kernel(job: dict[str, Any], fds: list[int]) -> NewKernel:

@@ -196,7 +196,6 @@ class Kernel(IPythonKernel):
         *IPythonKernel.msg_types,
         "cellwright_adopt_request",
         "cellwright_inspect_request",
-        "cellwright_freeze_request",
     ]
     # On the control channel, which has a thread of its own: packages come also while a cell runs.
     control_msg_types = [  # noqa: RUF012
@@ -264,6 +263,8 @@ class Kernel(IPythonKernel):
                 "payload": [],
             }
         stamp_written()
+        if self.freezer is not None:
+            self.freezer.cell_ended()
         return reply
 
     def finish_metadata(
@@ -303,9 +304,10 @@ class Kernel(IPythonKernel):
                 random.setstate(app.numbers)
         await super().kernel_info_request(stream, ident, parent)
 
-    async def cellwright_freeze_request(self, stream: Any, ident: Any, parent: dict[str, Any]) -> None:
-        """Take a checkpoint."""
-        self._answer(stream, ident, parent, self._required_freezer.freeze)
+    def freeze(self) -> None:
+        """Take a checkpoint, asked for on a line of its own, where it need not wait for its turn among messages."""
+        busy = self._main_asyncio_lock.locked()
+        self._required_freezer.answer("a cell is running" if busy else None)
 
     async def cellwright_bury_request(self, stream: Any, ident: Any, parent: dict[str, Any]) -> None:
         """Take note that a checkpoint has ended."""
@@ -447,6 +449,7 @@ class KernelApp(IPKernelApp):
         if self.line_fd is not None:
             kernel: Any = self.kernel
             kernel.freezer = Freezer(self.line_fd, self.ip)
+            asyncio.get_event_loop().add_reader(self.line_fd, kernel.freeze)
         if self.ready_fd is not None:
             os.write(self.ready_fd, READY)
             os.close(self.ready_fd)

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from cellwright_kernel.syscalls import invoke
 
-__all__ = ["READ", "READ_FILE", "SOCKETS", "WRITE", "WRITE_FILE", "abi", "restrict"]
+__all__ = ["READ", "READ_FILE", "SOCKETS", "WRITE", "WRITE_FILE", "abi", "restrict", "set_apart"]
 
 EXECUTE, WRITE_FILE_BIT, READ_FILE_BIT, READ_DIR = 1, 2, 4, 8
 MAKE_CHAR, MAKE_SOCK, MAKE_BLOCK = 64, 512, 2048
@@ -19,7 +19,8 @@ TRUNCATE, IOCTL_DEV = 1 << 14, 1 << 15
 FILE_BITS = {1: 0x1FFF, 2: 0x3FFF, 3: 0x7FFF, 4: 0x7FFF, 5: 0xFFFF}
 ON_A_FILE = EXECUTE | WRITE_FILE_BIT | READ_FILE_BIT | TRUNCATE | IOCTL_DEV
 TCP = 3
-SCOPES = 3  # abstract unix sockets and signals
+SCOPE_SIGNAL = 2
+SCOPES = 1 | SCOPE_SIGNAL  # abstract unix sockets and signals
 
 READ = EXECUTE | READ_FILE_BIT | READ_DIR
 READ_FILE = READ_FILE_BIT
@@ -59,6 +60,28 @@ def restrict(rules: Sequence[tuple[str, int]], *, tcp: bool) -> None:
         invoke("landlock_restrict_self", ruleset, 0)
     finally:
         os.close(ruleset)
+
+
+def set_apart() -> bool:
+    """Part from all processes that are confined as this one is: neither signals nor sees the other any more.
+
+    Each of two that did so is hidden from the other, and what a process started before is out of its own reach too.
+    False where it cannot be done: an older kernel, or too many layers.
+    """
+    if abi() < _SCOPE_ABI:
+        return False
+    try:
+        attributes = ctypes.create_string_buffer(struct.pack("QQQ", 0, 0, SCOPE_SIGNAL), 24)
+        ruleset = invoke("landlock_create_ruleset", attributes, 24, 0)
+    except OSError:
+        return False
+    try:
+        invoke("landlock_restrict_self", ruleset, 0)
+    except OSError:
+        return False
+    finally:
+        os.close(ruleset)
+    return True
 
 
 def _allow(ruleset: int, path: str, rights: int) -> None:

@@ -18,19 +18,19 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, NoReturn
 
-from cellwright_kernel import box, bridge, descendants, landlock, namespaces, reaper, seccomp
+from cellwright_kernel import box, descendants, landlock, namespaces, reaper, seccomp
+from cellwright_kernel.nesting import Family
 from cellwright_kernel.reaper import Lifelines
-from cellwright_kernel.syscalls import invoke, prctl
+from cellwright_kernel.syscalls import close_all_but, prctl
 
 __all__ = ["Lifelines", "accompany", "confine", "lock", "set_limits"]
 
-PR_SET_PDEATHSIG, PR_SET_DUMPABLE, PR_SET_NAME = 1, 4, 15
+PR_SET_PDEATHSIG = 1
 FAILED = 70
 STDERR = 2
 CPU_GRACE_S = 5
 # For what the same user starts elsewhere meanwhile.
 SPARE_THREADS = 1024
-LAST_FD = (1 << 32) - 1
 
 
 def confine(plan: dict[str, Any], lines: Lifelines, keep: list[int], directory: str) -> None:
@@ -79,7 +79,7 @@ def _enter_box(plan: dict[str, Any], lines: Lifelines, keep: list[int], director
         inside.close()
         for fd in (told_write, *(fd for fd in keep if fd > STDERR)):
             os.close(fd)
-        _monitor(built, first, told_read, outside, lines)
+        _monitor(plan, built, first, told_read, outside, lines)
     outside.close()
     prctl(PR_SET_PDEATHSIG, signal.SIGKILL, what="parent death signal")
     for fd in (lines.control_fd, lines.lifeline_fd, told_read):
@@ -88,26 +88,30 @@ def _enter_box(plan: dict[str, Any], lines: Lifelines, keep: list[int], director
     namespaces.enter_root(own_root)
     _meet(inside)
     if plan.get("proxy"):
-        _start_relay(plan["proxy"], owner)
+        # Out of sight before any code runs.
+        door = os.open(plan["proxy"]["socket"], os.O_PATH | os.O_CLOEXEC)
+        reaper.start_relay(plan["proxy"]["port"], door, owner)
     kernel = os.fork()
     if kernel:
-        _reap(kernel, told_write, owner)
+        reaper.become(kernel, told_write, owner)
     os.close(told_write)
     lock(plan, owner, keep)
 
 
-def _monitor(built: box.Box, first: int, told_fd: int, line: socket.socket, lines: Lifelines) -> NoReturn:
+def _monitor(
+    plan: dict[str, Any], built: box.Box, first: int, told_fd: int, line: socket.socket, lines: Lifelines
+) -> NoReturn:
     if not line.recv(1):
         os._exit(FAILED)
     # While it waits for us: later it can no longer be looked into.
-    namespace = os.open(f"/proc/{first}/ns/mnt", os.O_RDONLY | os.O_CLOEXEC)
+    mount_ns, pid_ns = (
+        os.open(f"/proc/{first}/ns/{name}", os.O_RDONLY | os.O_CLOEXEC) for name in ("mnt", "pid")
+    )
     line.send(b"G")
     line.close()
-
-    def change(request: dict[str, Any]) -> None:
-        built.refurnish(namespace, request["mounts"], request["drop"], request.get("first", ()))
-
-    reaper.watch(reaper.box_ward(first, told_fd), lines, change)
+    port = plan["proxy"]["port"] if plan.get("proxy") else None
+    family = Family(built, plan["hostname"], plan["private"], port, mount_ns, pid_ns)
+    reaper.watch(reaper.box_ward(first, told_fd), lines, family.change)
 
 
 def _meet(line: socket.socket) -> None:
@@ -115,36 +119,6 @@ def _meet(line: socket.socket) -> None:
         line.send(b"E")
         if not line.recv(1):
             os._exit(FAILED)
-
-
-def _start_relay(proxy: dict[str, Any], owner: tuple[int, int]) -> None:
-    """Carry what code sends to its proxy's port to the proxy's socket, which is out of its sight before it runs."""
-    listener = bridge.open_listener(proxy["port"])
-    target = os.open(proxy["socket"], os.O_PATH | os.O_CLOEXEC)
-    if os.fork():
-        listener.close()
-        os.close(target)
-        return
-    try:
-        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-            signal.signal(number, signal.SIG_IGN)
-        _close_all_but([listener.fileno(), target])
-        namespaces.drop_powers(*owner)
-        # Like the reaper: not confined as the kernel is, so the kernel may not look into it.
-        prctl(PR_SET_DUMPABLE, 0, what="dumpable")
-        namespaces.no_new_privileges()
-        bridge.relay(listener, f"/proc/self/fd/{target}")
-    finally:
-        os._exit(0)
-
-
-def _reap(kernel: int, told_fd: int, owner: tuple[int, int]) -> NoReturn:
-    _close_all_but([told_fd])
-    namespaces.drop_powers(*owner)
-    # The kernel may not look into the one process here that is not confined as it is.
-    prctl(PR_SET_DUMPABLE, 0, what="dumpable")
-    namespaces.no_new_privileges()
-    reaper.reap(kernel, told_fd)
 
 
 def _stay_outside(plan: dict[str, Any], lines: Lifelines, keep: list[int]) -> None:
@@ -178,7 +152,7 @@ def _supervise(lines: Lifelines, keep: list[int]) -> None:
         os.close(fd)
 
 
-def _refuse_change(request: dict[str, Any]) -> NoReturn:
+def _refuse_change(request: dict[str, Any], _fds: list[int]) -> NoReturn:
     raise ValueError(f"no namespaces here to change: {', '.join(request)}")
 
 
@@ -200,7 +174,7 @@ def _give_to(owner: tuple[int, int], directory: str) -> None:
 
 def lock(plan: dict[str, Any], owner: tuple[int, int], keep: list[int]) -> None:
     """The last steps, in the process that will run the session's code: descriptors, user, rights, limits, calls."""
-    _close_all_but(keep)
+    close_all_but(keep)
     os.environ.clear()
     os.environ.update(plan["environment"])
     if "tempfile" in sys.modules:
@@ -244,12 +218,3 @@ def _data_bytes() -> int:
             if line.startswith(b"VmData:"):
                 return int(line.split()[1]) * 1024
     return 0
-
-
-def _close_all_but(keep: list[int]) -> None:
-    start = 3
-    for fd in sorted(fd for fd in keep if fd >= start):
-        if fd > start:
-            invoke("close_range", start, fd - 1, 0)
-        start = fd + 1
-    invoke("close_range", start, LAST_FD, 0)

@@ -17,7 +17,16 @@ from typing import Any
 
 from cellwright_kernel.syscalls import invoke, libc, unmount
 
-__all__ = ["Mount", "attach", "identity_map", "make", "make_place", "make_tmpfs"]
+__all__ = [
+    "Mount",
+    "attach",
+    "copy_tree",
+    "identity_map",
+    "make",
+    "make_place",
+    "make_proc",
+    "make_tmpfs",
+]
 
 AT_FDCWD = -100
 AT_EMPTY_PATH = 0x1000
@@ -53,9 +62,7 @@ def make(entry: dict[str, Any], *, gate: str, stage: str, owner: Owner, offer: O
         return _bind(entry, owner)
     if kind == "gate":
         # Whatever is mounted in this directory is writable as far as Landlock is concerned.
-        fd = _clone(gate)
-        _set_attributes(fd, ATTR_RDONLY | ATTR_NOSUID | ATTR_NODEV)
-        return Mount(fd, at)
+        return Mount(copy_tree(gate, read_only=True), at)
     if kind == "tmpfs":
         fd = make_tmpfs(entry["bytes"], entry["inodes"], owner=owner, write=entry["write"])
         if entry.get("offered"):
@@ -89,6 +96,19 @@ def make_tmpfs(size: int, inodes: int, *, owner: Owner | None, write: bool = Tru
     if owner is not None:
         options |= {"uid": str(owner[0]), "gid": str(owner[1])}
     return _create("tmpfs", options, ATTR_NOSUID | ATTR_NODEV | (0 if write else ATTR_RDONLY))
+
+
+def make_proc() -> int:
+    """A view of the processes of this pid namespace; what one may not look into is not seen."""
+    return _create("proc", {"hidepid": "invisible"}, ATTR_NOSUID | ATTR_NODEV | ATTR_NOEXEC)
+
+
+def copy_tree(source: str, *, read_only: bool) -> int:
+    """A directory with everything that is mounted below it; ``read_only`` is about the directory's own mount."""
+    fd = _clone(source)
+    if read_only:
+        _set_attributes(fd, ATTR_RDONLY | ATTR_NOSUID | ATTR_NODEV)
+    return fd
 
 
 def _bind(entry: dict[str, Any], owner: Owner | None) -> Mount:
@@ -137,10 +157,11 @@ def identity_map(on_disk: Owner, seen_as: Owner) -> Iterator[int]:
     try:
         if os.read(ready_read, 1) != b"1":
             raise PermissionError("a user namespace for changing owners was refused")
+        number = _number_in_proc(pid)
         for name, disk, seen in (("uid", on_disk[0], seen_as[0]), ("gid", on_disk[1], seen_as[1])):
             # The second line is for what root itself makes in an overlay's work directory.
-            Path(f"/proc/{pid}/{name}_map").write_text(f"{disk} {seen} 1\n{STRANGER} 0 1\n")
-        fd = os.open(f"/proc/{pid}/ns/user", os.O_RDONLY | os.O_CLOEXEC)
+            Path(f"/proc/{number}/{name}_map").write_text(f"{disk} {seen} 1\n{STRANGER} 0 1\n")
+        fd = os.open(f"/proc/{number}/ns/user", os.O_RDONLY | os.O_CLOEXEC)
     finally:
         os.close(ready_read)
         os.close(done_write)
@@ -149,6 +170,16 @@ def identity_map(on_disk: Owner, seen_as: Owner) -> Iterator[int]:
         yield fd
     finally:
         os.close(fd)
+
+
+def _number_in_proc(pid: int) -> int:
+    """A child's number where ``/proc`` is another pid namespace's than ours."""
+    pidfd = os.pidfd_open(pid)
+    try:
+        told = Path(f"/proc/self/fdinfo/{pidfd}").read_text()
+    finally:
+        os.close(pidfd)
+    return int(next(line for line in told.splitlines() if line.startswith("Pid:")).split()[1])
 
 
 def _show(directory: int, name: str, offer: Offer) -> None:

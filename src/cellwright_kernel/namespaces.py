@@ -17,9 +17,12 @@ from cellwright_kernel.syscalls import invoke, libc, mount, prctl, unmount
 
 __all__ = [
     "FIRST_UID",
+    "become",
     "bring_up_loopback",
     "drop_powers",
+    "enter",
     "enter_root",
+    "leave_box",
     "leave_machine",
     "leave_processes",
     "make_private",
@@ -34,6 +37,8 @@ MS_REC, MS_PRIVATE = 16384, 1 << 18
 PR_SET_DUMPABLE, PR_CAPBSET_DROP, PR_SET_NO_NEW_PRIVS, PR_SET_SECUREBITS = 4, 24, 38, 28
 SECURE_NOROOT_LOCKED = 0x2F
 LAST_CAPABILITY = 63
+# Whom one may not look into one does not see either: the reaper, and what is set apart.
+HIDING = "hidepid=invisible"
 SIOCSIFFLAGS, IFF_UP, IFF_RUNNING = 0x8914, 1, 64
 
 FIRST_UID = 0x10000000
@@ -48,10 +53,32 @@ def leave_machine() -> tuple[int, int]:
         _unshare(flags)
         return (FIRST_UID + os.getpid(),) * 2
     _unshare(flags | CLONE_NEWUSER)
-    Path("/proc/self/setgroups").write_text("deny")
-    Path("/proc/self/uid_map").write_text(f"{uid} {uid} 1")
-    Path("/proc/self/gid_map").write_text(f"{gid} {gid} 1")
+    _stay(uid, gid)
     return uid, gid
+
+
+def leave_box() -> None:
+    """Enter new namespaces of every kind, as the user that one is; the next child is their first process."""
+    uid, gid = os.getuid(), os.getgid()
+    flags = CLONE_NEWNS | CLONE_NEWIPC | CLONE_NEWUTS | CLONE_NEWCGROUP | CLONE_NEWNET | CLONE_NEWPID
+    _unshare(flags | CLONE_NEWUSER)
+    _stay(uid, gid)
+
+
+def enter(namespace: int) -> None:
+    """Enter the namespace behind a descriptor; one of processes, with the next child."""
+    if libc.setns(namespace, 0) != 0:
+        code = ctypes.get_errno()
+        raise OSError(code, f"setns: {os.strerror(code)}")
+
+
+def become(uid: int, gid: int) -> None:
+    """Become this user, if one is another, and be readable to oneself."""
+    if os.getuid() != uid:
+        os.setgroups([])
+        os.setresgid(gid, gid, gid)
+        os.setresuid(uid, uid, uid)
+    prctl(PR_SET_DUMPABLE, 1, what="dumpable")
 
 
 def make_private() -> None:
@@ -78,7 +105,7 @@ def bring_up_loopback() -> None:
 
 def enter_root(root: str) -> None:
     """Make a directory the root of this mount namespace, and let go of the machine's."""
-    mount("proc", f"{root}/proc", "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC)
+    mount("proc", f"{root}/proc", "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC, HIDING)
     os.chdir(root)
     # The old root is put on top of the new one, and taken off again: no directory is needed to put it.
     invoke("pivot_root", b".", b".")
@@ -106,6 +133,13 @@ def drop_powers(uid: int, gid: int) -> None:
 def no_new_privileges() -> None:
     """From here on no program that is run has more rights than its caller."""
     prctl(PR_SET_NO_NEW_PRIVS, 1, what="no_new_privs")
+
+
+def _stay(uid: int, gid: int) -> None:
+    """In a new user namespace: be there who one was before, and let nobody else be there."""
+    Path("/proc/self/setgroups").write_text("deny")
+    Path("/proc/self/uid_map").write_text(f"{uid} {uid} 1")
+    Path("/proc/self/gid_map").write_text(f"{gid} {gid} 1")
 
 
 def _unshare(flags: int) -> None:

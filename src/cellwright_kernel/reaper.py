@@ -3,7 +3,8 @@
 The reaper is the first process of a box's pid namespace: it buries what ends there and tells each end to the monitor
 outside. Where there is no namespace, a supervisor does both. Monitor and supervisor keep one rule (``watch``): they
 end as the kernel ended, and everything with them, so that whoever waits for them learns the truth; once the host
-*holds* the box they go on instead, and tell it every end. They also do what the host asks for over its line.
+*holds* the box they go on instead, and tell it every end. They also do what the host asks for over its line. Where the
+network is open, a relay carries what code sends to its proxy.
 """
 
 from __future__ import annotations
@@ -19,13 +20,30 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, NoReturn
 
-__all__ = ["Lifelines", "Ward", "box_ward", "offer", "reap", "tree_ward", "watch"]
+from cellwright_kernel import bridge, namespaces
+from cellwright_kernel.syscalls import close_all_but, libc, prctl
+
+__all__ = [
+    "FAILED",
+    "Lifelines",
+    "Outcome",
+    "Ward",
+    "become",
+    "box_ward",
+    "offer",
+    "start_relay",
+    "tree_ward",
+    "watch",
+]
 
 PACKET_BYTES = 1 << 18
 END = struct.Struct("ii?")
 # Whole ends only: a pipe hands them out in the portions in which they were written.
 ENDS_BYTES = 256 * END.size
 FAILED = 70
+PR_SET_DUMPABLE, PR_SET_NAME = 4, 15
+RELAY = b"cw-relay"
+FDS_PER_REQUEST = 2
 
 
 @dataclass(frozen=True)
@@ -34,6 +52,16 @@ class Lifelines:
 
     control_fd: int
     lifeline_fd: int
+
+
+class Outcome(NamedTuple):
+    """What came of a request: descriptors for the host, and a child that is to be buried when it ends."""
+
+    fds: tuple[int, ...] = ()
+    child: int | None = None
+
+
+Change = Callable[[dict[str, Any], list[int]], Outcome]
 
 
 class End(NamedTuple):
@@ -56,8 +84,13 @@ class Ward:
     """End all of them; returns how the first one ended."""
 
 
-def reap(kernel: int | None, tell_fd: int) -> NoReturn:
+def become(kernel: int | None, tell_fd: int, owner: tuple[int, int]) -> NoReturn:
     """Bury whatever ends in this pid namespace and tell it, until killed; the kernel's end is marked."""
+    close_all_but([tell_fd])
+    namespaces.drop_powers(*owner)
+    # The kernel may not look into the one process here that is not confined as it is.
+    prctl(PR_SET_DUMPABLE, 0, what="dumpable")
+    namespaces.no_new_privileges()
     _ignore(signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGPIPE)
     # Blocked it is kept until it is waited for, so none is missed in between.
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGCHLD})
@@ -67,9 +100,30 @@ def reap(kernel: int | None, tell_fd: int) -> NoReturn:
         signal.sigwait({signal.SIGCHLD})
 
 
-def box_ward(first: int, tell_fd: int) -> Ward:
-    """Everything in a pid namespace, by its first process, which is a child of this one."""
-    pidfd = os.pidfd_open(first)
+def start_relay(port: int, door: int, owner: tuple[int, int]) -> None:
+    """Carry what code sends to its proxy's port to the proxy's socket, of which ``door`` is a descriptor to be closed."""
+    listener = bridge.open_listener(port)
+    if os.fork():
+        listener.close()
+        os.close(door)
+        return
+    try:
+        _ignore(signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+        close_all_but([listener.fileno(), door])
+        namespaces.drop_powers(*owner)
+        # Like the reaper: not confined as the kernel is, so the kernel may not look into it.
+        prctl(PR_SET_DUMPABLE, 0, what="dumpable")
+        namespaces.no_new_privileges()
+        # By this name the host spares it when it ends a kernel whose box goes on.
+        libc.prctl(PR_SET_NAME, RELAY, 0, 0, 0)
+        bridge.relay(listener, f"/proc/self/fd/{door}")
+    finally:
+        os._exit(0)
+
+
+def box_ward(child: int, tell_fd: int, first: int | None = None) -> Ward:
+    """Everything in a pid namespace: ``first`` is a pidfd of its first process where that is not the child itself."""
+    pidfd = os.pidfd_open(child) if first is None else first
 
     def ends() -> list[End] | None:
         told = os.read(tell_fd, ENDS_BYTES)
@@ -78,7 +132,11 @@ def box_ward(first: int, tell_fd: int) -> Ward:
     def finish() -> int:
         with contextlib.suppress(ProcessLookupError):
             signal.pidfd_send_signal(pidfd, signal.SIGKILL)
-        return os.waitstatus_to_exitcode(os.waitpid(first, 0)[1])
+        while True:
+            # The first process only goes when all others were buried, and monitors of boxes below are among them.
+            pid, status = os.waitpid(-1, 0)
+            if pid == child:
+                return os.waitstatus_to_exitcode(status)
 
     return Ward(tell_fd, ends, finish)
 
@@ -103,13 +161,14 @@ def tree_ward(kernel: int, end_tree: Callable[[], None]) -> Ward:
     return Ward(wake_read, ends, finish)
 
 
-def watch(ward: Ward, lines: Lifelines, change: Callable[[dict[str, Any]], None]) -> NoReturn:
+def watch(ward: Ward, lines: Lifelines, change: Change, *, held: bool = False) -> NoReturn:
     """Stay until the kernel has ended, or as long as the host holds or wants it; ``change`` does what else it asks."""
     _ignore(signal.SIGINT, signal.SIGHUP, signal.SIGPIPE)
     poller = select.poll()
     for fd in (ward.fd, lines.control_fd, lines.lifeline_fd):
         poller.register(fd, select.POLLIN)
-    post = _Post(socket.socket(fileno=lines.control_fd), change)
+    post = _Post(socket.socket(fileno=lines.control_fd), change, held=held)
+    below: dict[int, int] = {}
     while True:
         ready = {fd for fd, _ in poller.poll()}
         if ward.fd in ready:
@@ -122,6 +181,14 @@ def watch(ward: Ward, lines: Lifelines, change: Callable[[dict[str, Any]], None]
         if post.is_over:
             ward.finish()
             os._exit(0)
+        for pidfd in ready & below.keys():
+            poller.unregister(pidfd)
+            os.close(pidfd)
+            os.waitpid(below.pop(pidfd), 0)
+        while post.born:
+            child = post.born.pop()
+            below[pidfd := os.pidfd_open(child)] = child
+            poller.register(pidfd, select.POLLIN)
 
 
 def offer(control_fd: int, directory: int) -> None:
@@ -138,38 +205,47 @@ def offer(control_fd: int, directory: int) -> None:
 class _Post:
     """The host's line, and what it has said so far."""
 
-    def __init__(self, control: socket.socket, change: Callable[[dict[str, Any]], None]) -> None:
-        self.is_held = False
+    def __init__(self, control: socket.socket, change: Change, *, held: bool) -> None:
+        self.is_held = held
         self.is_over = False
+        self.born: list[int] = []
+        """Children that came of requests, for the watcher to take over."""
         self._control = control
         self._change = change
 
     def serve(self) -> bool:
         """Do the next thing the host asks for; False where it asks for nothing more."""
-        data = self._control.recv(PACKET_BYTES)
+        data, fds, _, _ = socket.recv_fds(self._control, PACKET_BYTES, FDS_PER_REQUEST)
         if not data:
             return False
+        outcome = Outcome()
         try:
-            self._obey(json.loads(data))
+            outcome = self._obey(json.loads(data), fds)
             answer: dict[str, Any] = {"ok": True}
         except Exception as error:  # noqa: BLE001  # boundary: the host is told, and decides
             answer = {"ok": False, "error": f"{type(error).__name__}: {error}"}
         if not self.is_over:  # of which the end itself is the answer
-            self.tell(answer)
+            self.tell(answer, outcome.fds)
+        for fd in (*fds, *outcome.fds):
+            os.close(fd)
         return True
 
-    def tell(self, message: dict[str, Any]) -> None:
+    def tell(self, message: dict[str, Any], fds: tuple[int, ...] = ()) -> None:
         """Send one packet; that the host is gone is noticed elsewhere."""
         with contextlib.suppress(OSError):
-            self._control.send(json.dumps(message).encode())
+            socket.send_fds(self._control, [json.dumps(message).encode()], fds)
 
-    def _obey(self, request: dict[str, Any]) -> None:
+    def _obey(self, request: dict[str, Any], fds: list[int]) -> Outcome:
         if request.get("hold"):
             self.is_held = True
         elif request.get("end"):
             self.is_over = True
         else:
-            self._change(request)
+            outcome = self._change(request, fds)
+            if outcome.child is not None:
+                self.born.append(outcome.child)
+            return outcome
+        return Outcome()
 
 
 def _hear(ward: Ward, post: _Post) -> None:

@@ -2,6 +2,12 @@
 
 Denied is what reaches the kernel's own machinery and no notebook needs: namespaces, mounts, tracing, keys, BPF,
 io_uring, clocks, modules. A denied call fails with an error that code can catch; it does not end the process.
+
+In a box one call about namespaces is allowed, ``setns``: a fork of a kernel goes into a box below with it (see
+``nesting``). The call asks for powers over the namespace, and code has them over none but a user namespace that was
+made for it, by the host, below its own. There it would have every power, if it does not let go of them as ``join`` does;
+so what powers could be used for inside is denied to all: mounts and more namespaces above, the network's own machinery
+below.
 """
 
 from __future__ import annotations
@@ -19,7 +25,7 @@ X32 = 0x40000000
 
 # Name, x86_64, aarch64; -1 where an architecture never had it. From 424 on both have the same.
 DENIED = """
-unshare 272 97|setns 308 268|mount 165 40|umount2 166 39|pivot_root 155 41|chroot 161 51|ptrace 101 117
+unshare 272 97|mount 165 40|umount2 166 39|pivot_root 155 41|chroot 161 51|ptrace 101 117
 process_vm_readv 310 270|process_vm_writev 311 271|kcmp 312 272|bpf 321 280|perf_event_open 298 241
 userfaultfd 323 282|keyctl 250 219|add_key 248 217|request_key 249 218|kexec_load 246 104
 kexec_file_load 320 294|init_module 175 105|finit_module 313 273|delete_module 176 106|create_module 174 -1
@@ -34,6 +40,7 @@ move_mount 429 429|fsopen 430 430|fsconfig 431 431|fsmount 432 432|fspick 433 43
 process_madvise 440 440|mount_setattr 442 442|quotactl_fd 443 443|memfd_secret 447 447
 statmount 457 457|listmount 458 458|open_tree_attr 467 467
 """
+SETNS = (308, 268)
 # Calls whose arguments decide, each with its number on both.
 EXAMINED = {
     "clone": (56, 220),
@@ -48,7 +55,16 @@ EXAMINED = {
     "fchmodat2": (452, 452),
     "personality": (135, 92),
     "fallocate": (285, 47),
+    "setsockopt": (54, 208),
+    "getsockopt": (55, 209),
 }
+SOL_IP, SOL_TCP, SOL_IPV6 = 0, 6, 41
+# Options that only the network's owner may use: filters (from 64 on in version 4), IPsec's policies, repairing.
+OWNERS_OPTIONS = {SOL_IP: (16, 17), SOL_TCP: (19,), SOL_IPV6: (34, 35, 64, 65, 68, 69)}
+FILTERS = 64
+# Requests about routes and devices, and those among them that only ask.
+FIRST_DEVICE_REQUEST, AFTER_DEVICE_REQUESTS = 0x890B, 0x8A00
+ASKING = (0x8910, 0x8912, 0x8913, 0x8915, 0x8917, 0x8919, 0x891B, 0x891D, 0x8921, 0x8927, 0x8933, 0x8942)
 # Without a mount namespace: calls by path that Landlock does not see. They succeed and change nothing, because a copy
 # that cannot set a time would fail altogether. What goes by descriptor works, and outside no file can be opened.
 WITHOUT_EFFECT = """
@@ -118,7 +134,7 @@ def program(architecture: str, *, local_network: bool) -> bytes:
 
 def _among_others(column: int) -> list[Instruction]:
     """What takes the place of the namespaces that there are not."""
-    code: list[Instruction] = []
+    code = _on(SETNS[column], [_error(errno.EPERM)])
     for line in WITHOUT_EFFECT.replace("\n", "|").split("|"):
         if line:
             code += _on(int(line.split()[1 + column]), [_error(0)])
@@ -145,8 +161,11 @@ def _examinations(numbers: dict[str, int], *, local_network: bool) -> list[Instr
         # A datagram socket of a pair can still send to any socket that has a path.
         pair = [(AND, 0, 0, SOCK_TYPE_MASK), (EQUAL, 0, 1, SOCK_DGRAM), _error(errno.EPERM)]
         code += _on(numbers["socketpair"], _argument(1, pair))
+    else:
+        for name in ("setsockopt", "getsockopt"):
+            code += _on(numbers[name], _owners_options())
     typing = [(EQUAL, 1, 0, TIOCSTI), (EQUAL, 0, 1, TIOCLINUX), _error(errno.EPERM)]
-    code += _on(numbers["ioctl"], _argument(1, typing))
+    code += _on(numbers["ioctl"], _argument(1, [*typing, *_device_requests()]))
     for name, position in (("chmod", 1), ("fchmod", 1), ("fchmodat", 2), ("fchmodat2", 2)):
         code += _on(numbers[name], _argument(position, [(ANY_BIT, 0, 1, SET_ID_BITS), _error(errno.EPERM)]))
     # Reserving takes no time, so that a watched quota would come too late; libraries then write instead.
@@ -154,6 +173,28 @@ def _examinations(numbers: dict[str, int], *, local_network: bool) -> list[Instr
     # Asking which personality (all ones) and the plain one are fine; others switch protections off.
     asked = [(EQUAL, 2, 0, 0xFFFFFFFF), (EQUAL, 1, 0, 0), _error(errno.EPERM)]
     return code + _on(numbers["personality"], _argument(0, asked))
+
+
+def _owners_options() -> list[Instruction]:
+    body: list[Instruction] = []
+    for level, options in OWNERS_OPTIONS.items():
+        denied: list[Instruction] = [(LOAD, 0, 0, ARGUMENTS + 16)]
+        for option in options:
+            denied += [(EQUAL, 0, 1, option), _error(errno.EPERM)]
+        if level == SOL_IP:
+            denied += [(AT_LEAST, 0, 1, FILTERS), _error(errno.EPERM)]
+        body += [(LOAD, 0, 0, ARGUMENTS + 8), (EQUAL, 0, len(denied), level), *denied]
+    return [*body, (LOAD, 0, 0, NUMBER)]
+
+
+def _device_requests() -> list[Instruction]:
+    asking: list[Instruction] = [
+        (EQUAL, len(ASKING) - place, 0, request) for place, request in enumerate(ASKING)
+    ]
+    # What a device without the feature would answer.
+    body: list[Instruction] = [*asking, _error(errno.EOPNOTSUPP)]
+    body = [(AT_LEAST, len(body), 0, AFTER_DEVICE_REQUESTS), *body]
+    return [(AT_LEAST, 0, len(body), FIRST_DEVICE_REQUEST), *body]
 
 
 def _socket(*, local_network: bool) -> list[Instruction]:

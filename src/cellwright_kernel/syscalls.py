@@ -9,10 +9,22 @@ import ctypes
 import os
 import platform
 
-__all__ = ["ARCHITECTURE", "UnsupportedArchitecture", "invoke", "libc", "mount", "number", "prctl", "unmount"]
+__all__ = [
+    "ARCHITECTURE",
+    "UnsupportedArchitecture",
+    "close_all_but",
+    "invoke",
+    "libc",
+    "mount",
+    "number",
+    "prctl",
+    "unmount",
+]
 
 ARCHITECTURE = platform.machine()
 libc = ctypes.CDLL(None, use_errno=True)
+
+FIRST_FD, LAST_FD = 3, (1 << 32) - 1
 
 _OLDER = {
     "x86_64": {"capset": 126, "pivot_root": 155, "seccomp": 317},
@@ -59,6 +71,16 @@ def prctl(option: int, value: int = 0, *, what: str) -> None:
     """Set one attribute of this process; ``what`` names it in the error."""
     if libc.prctl(option, ctypes.c_ulong(value), 0, 0, 0) != 0:
         raise _failure(what)
+
+
+def close_all_but(keep: list[int]) -> None:
+    """Close every descriptor but these and the standard ones."""
+    start = FIRST_FD
+    for fd in sorted(fd for fd in keep if fd >= start):
+        if fd > start:
+            invoke("close_range", start, fd - 1, 0)
+        start = fd + 1
+    invoke("close_range", start, LAST_FD, 0)
 
 
 def mount(source: str | None, target: str, kind: str | None, flags: int, data: str | None = None) -> None:

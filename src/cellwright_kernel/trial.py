@@ -73,6 +73,7 @@ def _attempts(baits: dict[str, Any]) -> dict[str, Callable[[], object]]:
         "open a netlink socket": lambda: socket.socket(16, socket.SOCK_RAW, 0),
         "become root": lambda: os.setuid(0),
         "make a user namespace": lambda: _call("unshare", 0x10000000),
+        "enter a namespace": lambda: _call("setns", os.open("/proc/self/ns/uts", os.O_RDONLY), 0),
         "mount": lambda: _call("mount", b"none", b"/tmp", b"tmpfs", 0, None),
         "trace a process": lambda: _call("ptrace", 0, 0, 0, 0),
         "change the root": lambda: os.chroot("/"),

@@ -33,12 +33,17 @@ async def test_a_rollback_brings_state_and_files_back(engine: Engine, tmp_path: 
     generation = session.generation
     done = await session.roll_back("before")
     assert (done.checkpoint.id, session.generation) == (kept.id, generation + 1)
-    assert await run(session, "import os; print(x, open('a.txt').read(), os.path.exists('b.txt'))") == "[1] first False\n"
+    assert (
+        await run(session, "import os; print(x, open('a.txt').read(), os.path.exists('b.txt'))")
+        == "[1] first False\n"
+    )
     await run(session, "open('a.txt', 'w').write('third')")
     assert await run(session, "print(open('a.txt').read())") == "third\n"
 
 
-@pytest.mark.parametrize("failure", ["1 / 0", "import time; time.sleep(60)", "import os; os.kill(os.getpid(), 9)"])
+@pytest.mark.parametrize(
+    "failure", ["1 / 0", "import time; time.sleep(60)", "import os; os.kill(os.getpid(), 9)"]
+)
 async def test_a_cell_that_fails_leaves_no_trace(engine: Engine, tmp_path: Path, failure: str) -> None:
     session = await engine.create("atomic", directory=tmp_path)
     await run(session, "x = [1]")
@@ -71,7 +76,10 @@ async def test_what_makes_a_fork_unsafe_is_refused_with_the_reason_and_the_sessi
     engine: Engine, tmp_path: Path
 ) -> None:
     session = await engine.create("refuse", directory=tmp_path)
-    await run(session, "import threading; stop = threading.Event(); t = threading.Thread(target=stop.wait, name='worker'); t.start()")
+    await run(
+        session,
+        "import threading; stop = threading.Event(); t = threading.Thread(target=stop.wait, name='worker'); t.start()",
+    )
     with pytest.raises(CheckpointRefused, match="1 thread is still running: worker"):
         await session.checkpoint()
     cell = await session.add_cell("y = 1 / 0")
@@ -80,3 +88,65 @@ async def test_what_makes_a_fork_unsafe_is_refused_with_the_reason_and_the_sessi
     assert not execution.record.rolled_back
     await run(session, "stop.set(); t.join()")
     await session.checkpoint()
+
+
+@pytest.mark.parametrize("mode", MODES)
+async def test_branches_go_their_own_ways_and_one_is_taken_back(
+    engine: Engine, tmp_path: Path, mode: Any
+) -> None:
+    (tmp_path / "pyproject.toml").touch()
+    origin = await engine.create("branch", directory=tmp_path, mode=mode)
+    await run(origin, "x = [1]\nopen('a.txt', 'w').write('common')")
+    branches = await engine.branch(origin.id, count=2)
+    assert [branch.by for branch in branches] == ["checkpoint"] * 2, branches[0].reason
+    one, two = (branch.session for branch in branches)
+    await run(one, "x.append('one')\nopen('a.txt', 'w').write('one')\nopen('/tmp/t.txt', 'w').write('one')")
+    await run(two, "x.append('two')\nopen('b.txt', 'w').write('two')")
+    look = "import os; print(x, open('a.txt').read(), os.path.exists('b.txt'), os.path.exists('/tmp/t.txt'))"
+    assert await run(origin, look) == "[1] common False False\n"
+    assert await run(one, look) == "[1, 'one'] one False True\n"
+    assert await run(two, look) == "[1, 'two'] common True False\n"
+    adopted = await engine.adopt(one.id)
+    assert (adopted.session.id, adopted.dropped) == (origin.id, (two.id,))
+    assert await run(origin, look) == "[1, 'one'] one False True\n"
+    await run(origin, "open('c.txt', 'w').write('after')")
+    if mode == "direct":
+        assert (tmp_path / "c.txt").read_text() == "after"
+    assert {session.id for session in engine.sessions()} & {one.id, two.id} == set()
+
+
+async def test_a_cell_without_a_checkpoint_is_gone_back_to_by_replay(engine: Engine, tmp_path: Path) -> None:
+    session = await engine.create("replay", directory=tmp_path)
+    await run(session, "x = [1]")
+    cell = await session.add_cell("x.append(2)")
+    await session.run(cell.id)
+    done = await session.roll_back(cell_id=cell.id)
+    assert (done.by, done.stale) == ("replay", (cell.id,))
+    assert await run(session, "print(x)") == "[1]\n"
+    await session.run(cell.id)
+    assert "stale" not in session.cell(cell.id).metadata["cellwright"]
+
+
+async def test_one_can_go_back_again_and_again_and_forward_too(engine: Engine, tmp_path: Path) -> None:
+    session = await engine.create("to and fro", directory=tmp_path)
+    for number in range(3):
+        await run(session, f"n = {number}")
+        await session.checkpoint(f"at{number}")
+    for number in (0, 2, 1, 2, 0, 0):
+        await session.roll_back(f"at{number}")
+        assert await run(session, "print(n)") == f"{number}\n"
+    with pytest.raises(UnknownCheckpoint, match="It keeps: at0, at1, at2"):
+        await session.roll_back("at9")
+
+
+async def test_checkpoints_survive_the_engine(open_here: Any, tmp_path: Path) -> None:
+    async with open_here() as first:
+        session = await first.create("outlive", directory=tmp_path)
+        await run(session, "x = 1")
+        kept = await session.checkpoint("kept")
+        await run(session, "x = 2")
+    async with open_here() as second:
+        session = second.session(session.id)
+        assert [record.id for record in session.checkpoints] == [kept.id]
+        await session.roll_back("kept")
+        assert await run(session, "print(x)") == "1\n"

@@ -19,7 +19,7 @@ from tests.conftest import Require
 from tests.kernels.conftest import LIMITS
 from tests.sandbox.programs import require_other_python, run_as_nobody
 
-from cellwright.errors import KernelGone
+from cellwright.errors import KernelGone, KernelStartError
 from cellwright.kernels.boxes import Isolation
 from cellwright.kernels.forkserver import ForkServer
 from cellwright.kernels.interpreters import prepare_interpreter
@@ -167,6 +167,18 @@ async def test_an_answer_goes_to_whoever_asked_also_when_one_gave_up(server: Any
         os.kill(kernel.process.pid, signal.SIGCONT)
         with anyio.fail_after(DEADLINE_S):
             await line.hold()
+
+
+async def test_without_namespaces_no_box_grows_below(server: Any, tmp_path: Path) -> None:
+    if server.isolation is not None and server.isolation.stands_by:
+        pytest.skip("it has them; see tests/sandbox/test_nesting.py")
+    lifeline_read, lifeline_write = os.pipe()
+    async with launched(server, tmp_path) as kernel:
+        assert kernel.line is not None
+        with anyio.fail_after(DEADLINE_S), pytest.raises(KernelStartError, match="no namespaces"):
+            await kernel.line.grow([], saved=None, lifeline_fd=lifeline_read)
+    os.close(lifeline_read)
+    os.close(lifeline_write)
 
 
 @pytest.mark.parametrize("held", [False, True])

@@ -45,6 +45,8 @@ class Listener(Workplace):
                     batch.after.append(partial(self._services.in_background, look))
             case protocol.Checkpointed() as checkpointed:
                 self._note_checkpoint(batch, checkpointed)
+            case protocol.CheckpointsDropped(gone):
+                self.forget(batch, gone)
             case protocol.KernelDied() as died:
                 if event.kernel_id == self.record.kernel_id and not died.expected:
                     message = explained(died.message, self.record.limits) or died.message
@@ -134,7 +136,6 @@ class Listener(Workplace):
         if told.status is not None:
             lineage = before(self.record.lineage, record)
             self.keep(batch, told.status, lineage=lineage, execution=record)
-            self.forget(batch, told.dropped)
             execution.record = replace(record, checkpoint=told.status.id)
         else:
             execution.record = replace(record, no_checkpoint=told.refused)

@@ -21,7 +21,7 @@ from cellwright.engine.executions import Execution
 from cellwright.engine.ids import new_checkpoint_id
 from cellwright.engine.keeping import Keeper
 from cellwright.engine.kernelled import Kernelled
-from cellwright.engine.lineages import contains, cut, returned
+from cellwright.engine.lineages import Lineage, contains, cut, returned
 from cellwright.engine.records import (
     Batch,
     CheckpointRecord,
@@ -34,18 +34,20 @@ from cellwright.errors import CellwrightError, HostLost, KernelError, UnknownChe
 from cellwright.hosts import protocol
 from cellwright.notebook import CellMetadataSet
 
-__all__ = ["Returning", "RolledBack"]
+__all__ = ["NOT_FILES", "NO_FILES", "Returning", "RolledBack"]
 
 _log = logging.getLogger(__name__)
 
 NOT_FILES = "files outside the working directory, such as those in /tmp"
+NO_FILES = "files: they are as they were when the cells ran again"
 
 
 @dataclass(frozen=True, slots=True)
 class RolledBack:
     """A session that has gone back, and what did not come back with it."""
 
-    checkpoint: CheckpointRecord
+    checkpoint: CheckpointRecord | None
+    """None where the state was made again."""
     generation: int
     stale: tuple[str, ...]
     """Cells whose outputs are of what was undone."""
@@ -145,8 +147,7 @@ class Returning(Kernelled):
             where = f"before cell {cell_id!r}" if cell_id is not None else "at all"
             raise UnknownCheckpoint(
                 f"Session {self.id} keeps no checkpoint {where}",
-                hint="Take one with `checkpoint_create`, run cells with on_error=rollback, or make the state again "
-                "with `notebook_replay`",
+                hint="Take one with `checkpoint_create`, or run cells with on_error=rollback",
             )
         return found[-1]
 
@@ -162,12 +163,10 @@ class Returning(Kernelled):
         generation = self.generation + 1
         request = protocol.RollBack(old_kernel, checkpoint.id, f"{self.id}.{generation}")
         ready = await self._services.host.call(request, protocol.KernelReady)
-        journal = self._services.recorder.journal
-        await journal.flush()
-        history = [found.record for found in recovery.load_executions(journal, self.id, outputs=False)]
+        history = await self._own_history()
         batch = Batch()
         self.end_live(batch, f"The session was rolled back to checkpoint {checkpoint.id}")
-        undone = self._undo(batch, history, checkpoint)
+        undone = self._undo(batch, history, checkpoint.lineage)
         self.record = replace(
             self.record,
             generation=generation,
@@ -196,13 +195,16 @@ class Returning(Kernelled):
         await self._services.recorder.commit(batch)
         return done
 
-    def _undo(
-        self, batch: Batch, history: list[ExecutionRecord], checkpoint: CheckpointRecord
-    ) -> tuple[str, ...]:
+    async def _own_history(self) -> list[ExecutionRecord]:
+        journal = self._services.recorder.journal
+        await journal.flush()
+        return [found.record for found in recovery.load_executions(journal, self.id, outputs=False)]
+
+    def _undo(self, batch: Batch, history: list[ExecutionRecord], lineage: Lineage) -> tuple[str, ...]:
         """Mark what is part of no state any more, and what is one again; tells what was undone just now."""
         undone: list[str] = []
         for record in history:
-            is_kept = contains(checkpoint.lineage, record)
+            is_kept = contains(lineage, record)
             if contains(self.record.lineage, record) and not is_kept and not record.undone:
                 undone.append(record.id)
             if record.undone == is_kept:

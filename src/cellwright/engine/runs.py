@@ -49,6 +49,7 @@ def cell_completed(document: Document, record: ExecutionRecord, outputs: list[di
     document.apply(OutputsSet(cell_id, outputs, record.execution_count))
     metadata = dict(document.cell(cell_id).metadata)
     ours = dict(metadata.get("cellwright") or {})
+    ours.pop("stale", None)
     ours |= {
         "state": record.state,
         "seconds": round(record.seconds or 0.0, 3),

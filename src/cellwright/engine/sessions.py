@@ -11,16 +11,26 @@ import time
 from dataclasses import dataclass
 
 import anyio
+from msgspec.structs import replace
 
+from cellwright.engine import recovery
 from cellwright.engine.books import Services
 from cellwright.engine.executions import Execution
 from cellwright.engine.ids import new_checkpoint_id, new_execution_id
 from cellwright.engine.keeping import Keeper
-from cellwright.engine.lineages import Step
-from cellwright.engine.records import Batch, ExecutionRecord, OnError, SessionRecord
+from cellwright.engine.lineages import Step, before, contains, steps
+from cellwright.engine.records import Batch, ExecutionRecord, OnError, SessionRecord, put_session
 from cellwright.engine.replaying import Replay, begin_replay
-from cellwright.engine.returning import Returning
-from cellwright.errors import CellwrightError, HostLost, KernelBusy, KernelGone, NotebookError
+from cellwright.engine.returning import NO_FILES, NOT_FILES, Returning, RolledBack
+from cellwright.errors import (
+    CellwrightError,
+    HostLost,
+    KernelBusy,
+    KernelError,
+    KernelGone,
+    NotebookError,
+    UnknownCheckpoint,
+)
 from cellwright.hosts import protocol
 
 __all__ = ["Session"]
@@ -225,6 +235,47 @@ class Session(Returning):
         await super().suspend(reason=reason)
         if self.last_replay is not None:
             await self.last_replay.wait()
+
+    async def roll_back(self, wanted: str | None = None, *, cell_id: str | None = None) -> RolledBack:
+        """Go back to a checkpoint; to before a cell that has none, by running again what ran before it.
+
+        Raises:
+            UnknownCheckpoint: it is not kept, or that cell has never run in this state.
+            KernelBusy: something is running that a replay would end.
+        """
+        try:
+            return await super().roll_back(wanted, cell_id=cell_id)
+        except UnknownCheckpoint:
+            if cell_id is None:
+                raise
+            return await self._replay_to_before(cell_id)
+
+    async def _replay_to_before(self, cell_id: str) -> RolledBack:
+        history = await self._own_history()
+        ran = [one for one in history if one.cell_id == cell_id and contains(self.record.lineage, one)]
+        if not ran:
+            raise UnknownCheckpoint(
+                f"Cell {cell_id!r} has not run in the state that session {self.id} has",
+                hint="Name a cell that has, or a checkpoint",
+            )
+        lineage = before(self.record.lineage, ran[-1])
+        undone = tuple(
+            one.id for one in history if contains(self.record.lineage, one) and not contains(lineage, one)
+        )
+        made = steps(recovery.load_lineage(self._services.recorder.journal, self.id, lineage), lineage)
+        upto = made[-1].execution_id if made else None
+        replay = await (await self.start_replay(upto=upto)).wait() if upto is not None else None
+        if replay is None:
+            await self.restart()
+        elif replay.reason is not None:
+            raise KernelError(f"The state could not be made again: {replay.reason}")
+        history = await self._own_history()
+        batch = Batch()
+        self.record = replace(self.record, former=())
+        stale = self._mark_stale(batch, history)
+        batch.statements.append(put_session(self.record))
+        await self._services.recorder.commit(batch)
+        return RolledBack(None, self.generation, stale, undone, (NO_FILES, NOT_FILES), by="replay")
 
     def _refuse_during_replay(self) -> None:
         if self.last_replay is not None and not self.last_replay.done:

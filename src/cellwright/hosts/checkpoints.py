@@ -12,7 +12,7 @@ import shutil
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
+from pathlib import Path, PurePath
 
 import anyio
 
@@ -32,7 +32,7 @@ STORE = "checkpoints"
 _LOOK_AGAIN_S = 1.0
 _MOST_NAMED = 20
 # In a person's folder they are the engine's, or the person's own: what is undone in a kernel is not undone in them.
-_NOTEBOOKS = frozenset({"*.ipynb"})
+_NOTEBOOKS = "*.ipynb"
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
@@ -128,34 +128,22 @@ class Ring:
         kept = ", ".join(self._kept) or "none"
         raise UnknownCheckpoint(f"Checkpoint {checkpoint_id} is not kept any more", hint=f"There are: {kept}")
 
-    async def take(
-        self,
-        kernel: Kernel,
-        checkpoint_id: str,
-        name: str | None = None,
-        *,
-        then: Callable[[], None] = lambda: None,
-    ) -> tuple[Kept, list[str]]:
-        """A checkpoint of a kernel, and which others made way for it.
-
-        ``then`` is called as soon as the kernel was asked: what it is asked next, it does after that.
+    async def take(self, kernel: Kernel, checkpoint_id: str, name: str | None = None) -> Kept:
+        """A checkpoint of an idle kernel. Whoever asks lets others make way for it when there is time.
 
         Raises:
-            CheckpointRefused: with the reason; ``then`` was called all the same.
+            CheckpointRefused: with the reason.
             KernelGone: the kernel ended.
         """
-        asked = _Once(then)
         async with self._working:
-            taken = None
+            taken = await self._take_files()
             try:
-                taken = await self._take_files()
-                frozen = await self.family.freeze(kernel, checkpoint_id, then=asked)
+                frozen = await self.family.freeze(kernel, checkpoint_id)
             except BaseException:
-                asked()
                 await self._forget(taken)
                 raise
             kept = self._kept[checkpoint_id] = Kept(checkpoint_id, name, frozen, taken)
-            return kept, await self._make_way()
+            return kept
 
     async def drop(self, checkpoint_id: str) -> None:
         """Let one go."""
@@ -246,9 +234,7 @@ class Ring:
             self._versions = Versions(self._store, room=self.room)
         try:
             with self._opened(self.place.written) as source:
-                return self._versions.take(
-                    source, skip=SKIPPED | _NOTEBOOKS if self.place.mode == "direct" else SKIPPED
-                )
+                return self._versions.take(source, skip=_passed_over(self.place))
         except OSError as error:
             raise CheckpointRefused(f"the files cannot be kept: {error.strerror}") from error
 
@@ -261,22 +247,27 @@ class Ring:
         finally:
             os.close(descriptor)
 
-    async def _make_way(self) -> list[str]:
-        options = self._options()
-        now = time.monotonic()
-        if len(self._kept) <= options.max_checkpoints and now - self._looked_at < _LOOK_AGAIN_S:
-            return []
-        if now - self._looked_at >= _LOOK_AGAIN_S:
-            await anyio.to_thread.run_sync(self._look)
-            self._looked_at = time.monotonic()
-        going = making_way(
-            [_size(kept) for kept in self._kept.values()],
-            most=options.max_checkpoints,
-            memory=options.max_checkpoint_memory,
-        )
-        for checkpoint_id in going:
-            await self._drop(checkpoint_id, at_leisure=True)
-        return going
+    @property
+    def is_to_look_after(self) -> bool:
+        """Whether there may be too many."""
+        due = time.monotonic() - self._looked_at >= _LOOK_AGAIN_S
+        return len(self._kept) > self._options().max_checkpoints or (due and len(self._kept) > 1)
+
+    async def make_way(self) -> list[str]:
+        """Let those go that are too many, or take too much memory; tells which."""
+        async with self._working:
+            if time.monotonic() - self._looked_at >= _LOOK_AGAIN_S:
+                await anyio.to_thread.run_sync(self._look)
+                self._looked_at = time.monotonic()
+            options = self._options()
+            going = making_way(
+                [_size(kept) for kept in self._kept.values()],
+                most=options.max_checkpoints,
+                memory=options.max_checkpoint_memory,
+            )
+            for checkpoint_id in going:
+                await self._drop(checkpoint_id, at_leisure=True)
+            return going
 
     def _look(self) -> None:
         for kept in list(self._kept.values()):
@@ -296,16 +287,16 @@ class Ring:
             await anyio.to_thread.run_sync(self._versions.drop, taken)
 
 
-class _Once:
-    """Calls something the first time that it is called."""
-
-    def __init__(self, act: Callable[[], None]) -> None:
-        self._act: Callable[[], None] | None = act
-
-    def __call__(self) -> None:
-        act, self._act = self._act, None
-        if act is not None:
-            act()
+def _passed_over(place: Place) -> frozenset[str]:
+    """What is no part of a checkpoint: in a folder of a person's own, notebooks and whatever is the engine's."""
+    if place.mode != "direct":
+        return SKIPPED
+    engines = [
+        PurePath(path).relative_to(place.cwd)
+        for path in place.hidden
+        if PurePath(path).is_relative_to(place.cwd)
+    ]
+    return SKIPPED | {_NOTEBOOKS} | {f"/{path}" for path in engines}
 
 
 def _named(files: Mapping[tuple[str, ...], str]) -> tuple[str, ...]:

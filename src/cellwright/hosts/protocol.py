@@ -27,6 +27,7 @@ __all__ = [
     "Cancel",
     "CheckpointStatus",
     "Checkpointed",
+    "CheckpointsDropped",
     "DropCheckpoint",
     "Event",
     "EventBody",
@@ -378,12 +379,17 @@ class Finished(_Tagged, frozen=True, tag="finished"):
 
 
 class Checkpointed(_Tagged, frozen=True, tag="checkpointed"):
-    """What became of the checkpoint that was to be taken before an execution, and which others made way for it."""
+    """What became of the checkpoint that was to be taken before an execution."""
 
     execution_id: str
     status: CheckpointStatus | None = None
     refused: str | None = None
-    dropped: tuple[str, ...] = ()
+
+
+class CheckpointsDropped(_Tagged, frozen=True, tag="checkpoints_dropped"):
+    """Checkpoints that made way for others."""
+
+    checkpoints: tuple[str, ...]
 
 
 class KernelDied(_Tagged, frozen=True, tag="kernel_died"):
@@ -405,7 +411,9 @@ class NetworkUsed(_Tagged, frozen=True, tag="network_used"):
     entry: NetworkEntry
 
 
-EventBody: TypeAlias = Started | Output | Finished | Checkpointed | KernelDied | NetworkUsed
+EventBody: TypeAlias = (
+    Started | Output | Finished | Checkpointed | CheckpointsDropped | KernelDied | NetworkUsed
+)
 
 
 class Event(_Tagged, frozen=True, tag="event"):

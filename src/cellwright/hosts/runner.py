@@ -23,6 +23,7 @@ from cellwright.hosts.budget import OutputBudget
 from cellwright.hosts.checkpoints import Ring
 from cellwright.hosts.protocol import (
     Checkpointed,
+    CheckpointsDropped,
     CheckpointStatus,
     EventBody,
     Finished,
@@ -158,7 +159,8 @@ class KernelRunner:
             raise CheckpointRefused("only Python kernels of our own have checkpoints")
         self._refuse_when_busy()
         self.last_active = time.monotonic()
-        kept, _ = await self.ring.take(self.kernel, checkpoint_id, name)
+        kept = await self.ring.take(self.kernel, checkpoint_id, name)
+        self._in_background(self._make_way, self.ring)
         return kept.status()
 
     async def keep_limits(self) -> None:
@@ -253,6 +255,9 @@ class KernelRunner:
             dropped_messages=told.get("dropped_messages", 0) + (budget.dropped_messages if budget else 0),
         )
         self._report(self.kernel_id, finished)
+        # Only now: whatever is let go takes the machine's time, too.
+        if self.ring is not None and self.ring.is_to_look_after and not self.ended.is_set():
+            self._in_background(self._make_way, self.ring)
 
     def _explanation(self, error: dict[str, Any] | None) -> str | None:
         """Which limit of the sandbox an error comes from, if it does."""
@@ -311,7 +316,7 @@ class KernelRunner:
         self._send(job)
 
     async def _checkpoint_then_send(self, job: Run, checkpoint_id: str) -> None:
-        """Freeze the kernel before a cell. The cell is sent at once: the kernel does one after the other."""
+        """Freeze the kernel before a cell."""
         if self._line is not None and not self._line.is_shown:
             await self._line.bring_in()
         if self.ring is None:
@@ -319,23 +324,23 @@ class KernelRunner:
             self._tell_checkpoint(job, refused="only Python kernels of our own have checkpoints")
             return
         try:
-            kept, dropped = await self.ring.take(self.kernel, checkpoint_id, then=lambda: self._send(job))
-        except CheckpointRefused as refusal:
-            self._tell_checkpoint(job, refused=refusal.message)
-        except KernelError as error:  # it has ended, which is told by itself
+            kept = await self.ring.take(self.kernel, checkpoint_id)
+        except KernelError as error:
             self._tell_checkpoint(job, refused=error.message)
         else:
-            self._tell_checkpoint(job, status=kept.status(), dropped=tuple(dropped))
+            self._tell_checkpoint(job, status=kept.status())
+        with contextlib.suppress(KernelGone):  # its end is told by itself
+            self._send(job)
 
     def _tell_checkpoint(
-        self,
-        job: Run,
-        *,
-        status: CheckpointStatus | None = None,
-        refused: str | None = None,
-        dropped: tuple[str, ...] = (),
+        self, job: Run, *, status: CheckpointStatus | None = None, refused: str | None = None
     ) -> None:
-        self._report(self.kernel_id, Checkpointed(job.execution_id, status, refused, dropped))
+        self._report(self.kernel_id, Checkpointed(job.execution_id, status, refused))
+
+    async def _make_way(self, ring: Ring) -> None:
+        gone = await ring.make_way()
+        if gone:
+            self._report(self.kernel_id, CheckpointsDropped(tuple(gone)))
 
     async def _save_then_idle(self, line: BoxLine, execution_id: str) -> None:
         """Let an execution end once its files are saved, so that whoever hears of its end finds them."""

@@ -12,7 +12,7 @@ import os
 import socket
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Any
 
 import anyio
@@ -46,12 +46,15 @@ class _Packet:
 
 @dataclass(frozen=True, slots=True)
 class Nested:
-    """A box below another one."""
+    """A box below another. It is held from the beginning; its line is the caller's to run and to close."""
 
     line: BoxLine
     pid: int
+    """Of its monitor, as this process sees it."""
     pidfd: int
+    """The caller's to close."""
     namespaces: tuple[int, ...]
+    """What ``cellwright_kernel.nesting.join`` takes, in its order; the caller's to close."""
 
 
 class BoxLine:
@@ -99,14 +102,14 @@ class BoxLine:
         self._answers.close()
 
     async def run(self) -> None:
-        """Listen until the other end is gone; run once, by whoever owns the kernel."""
-        with self._heard:
-            while (packet := await self._receive()) is not None:
-                ended = packet.content.get("ended")
-                if ended is None:
-                    await self._heard.send(packet)
-                else:
-                    self.on_end(ended[0], ended[1])
+        """Listen until the other end is gone; by whoever owns the kernel. Cancelled, it can be run again."""
+        while (packet := await self._receive()) is not None:
+            ended = packet.content.get("ended")
+            if ended is None:
+                await self._heard.send(packet)
+            else:
+                self.on_end(ended[0], ended[1])
+        self._heard.close()
 
     async def hold(self) -> None:
         """Let the box outlive its kernel; from here on every end in it is told to ``on_end``.
@@ -114,9 +117,38 @@ class BoxLine:
         Raises:
             KernelGone: the kernel has ended before, and its box with it.
         """
-        reply = await self._ask({"hold": True})
+        reply = (await self._ask({"hold": True})).content
         if not reply.get("ok"):
             raise KernelGone(f"The kernel's box cannot be held: {reply['error']}")
+
+    async def grow(
+        self, mounts: list[dict[str, Any]], *, saved: Path | None, lifeline_fd: int, door: Path | None = None
+    ) -> Nested:
+        """Make a box below this one: its own processes, network, temporary files and, by ``mounts``, working directory.
+
+        ``saved`` is the directory on disk of what is written there; ``door`` the socket of its own proxy, where the
+        network is open. The new box ends with this one, and with whoever holds the other end of the lifeline.
+
+        Raises:
+            KernelStartError: there are no namespaces here, the place cannot be had below, or it does not fit.
+        """
+        _refuse_ungrowable(mounts)
+        nested = BoxLine(saved)
+        nested._overlaid = _has_overlay(mounts)
+        request = {"grow": mounts, "door": str(door) if door is not None else None}
+        made = await self._ask(request, [nested.fd, lifeline_fd])
+        nested.handed_over()
+        try:
+            if made.content.get("ok"):
+                answer = await nested._first_answer()
+                if answer.content.get("ok"):
+                    return Nested(nested, _pid_of(made.fds[0]), made.fds[0], tuple(answer.fds))
+                made.content["error"] = answer.content["error"]
+        except BaseException:
+            await nested._forget(made)
+            raise
+        await nested._forget(made)
+        raise KernelStartError(f"No box could be made below the kernel's: {made.content['error']}")
 
     def end(self) -> None:
         """End everything in the box; safe to call when it has ended."""
@@ -190,7 +222,7 @@ class BoxLine:
             "drop": [] if again else [SOCKETS],
             "first": _uppermost(mounts) if again else [],
         }
-        reply = await self._ask(request)
+        reply = (await self._ask(request)).content
         if not reply.get("ok"):
             raise KernelStartError(
                 f"The working directory could not be shown to the kernel: {reply['error']}",
@@ -209,29 +241,47 @@ class BoxLine:
             async with self._asking:
                 await self._next()
 
-    async def _ask(self, request: dict[str, Any]) -> dict[str, Any]:
+    async def _first_answer(self) -> _Packet:
+        """What a new monitor says of itself."""
+        async with self._asking, anyio.create_task_group() as tasks:
+            tasks.start_soon(self.run)
+            try:
+                while (answer := await self._next()).content.get("offer"):
+                    pass
+            except (KernelStartError, OSError) as error:  # what was saved does not fit, most likely
+                answer = _Packet({"error": str(error)})
+            tasks.cancel_scope.cancel()
+        return answer
+
+    async def _forget(self, made: _Packet) -> None:
+        """End a box that did not come to be."""
+        self.end()
+        made.close()
+        await self.close()
+
+    async def _ask(self, request: dict[str, Any], fds: Sequence[int] = ()) -> _Packet:
         """What the other end answers; a directory that it offers first is filled."""
         async with self._asking:
             while self._unheard:
                 (await self._next_packet()).close()
                 self._unheard -= 1
             try:
-                self._mine.send(msgspec.json.encode(request))
+                socket.send_fds(self._mine, [msgspec.json.encode(request)], fds)
             except OSError:
-                return _gone().content
+                return _gone()
             self._unheard += 1
-            while (reply := await self._next()).get("offer"):
+            while (reply := await self._next()).content.get("offer"):
                 pass
             self._unheard -= 1
         return reply
 
-    async def _next(self) -> dict[str, Any]:
+    async def _next(self) -> _Packet:
         packet = await self._next_packet()
         if packet.content.get("offer") and self._saved is not None:
             self.layer = MemoryLayer(packet.fds[0], self._saved, shared=not self._overlaid)
             await anyio.to_thread.run_sync(self.layer.fill)
             self._mine.send(b"filled")
-        return packet.content
+        return packet
 
     async def _next_packet(self) -> _Packet:
         try:
@@ -251,6 +301,21 @@ class BoxLine:
 def _uppermost(mounts: Sequence[Mapping[str, Any]]) -> list[str]:
     """The mount that all others are below."""
     return [str(mounts[0]["at"])] if mounts else []
+
+
+def _refuse_ungrowable(mounts: Sequence[Mapping[str, Any]]) -> None:
+    """Raise where a place lies directly below the root, in which no box below may have anything of its own."""
+    for mount in mounts:
+        if PurePath(mount["at"]).parent == PurePath("/"):
+            raise KernelStartError(
+                f"No box can be made below one that works in {mount['at']}, directly below the root",
+                hint="Put the notebook into a folder below another one",
+            )
+
+
+def _pid_of(pidfd: int) -> int:
+    told = Path(f"/proc/self/fdinfo/{pidfd}").read_text()
+    return int(next(line for line in told.splitlines() if line.startswith("Pid:")).split()[1])
 
 
 def _gone() -> _Packet:

@@ -117,9 +117,8 @@ class KernelClient:
         *,
         timeout_s: float,
         channel: Channel = "shell",
-        sent: Callable[[], None] = lambda: None,
     ) -> dict[str, Any]:
-        """The content of the reply to any request; ``sent`` is called before it is waited for.
+        """The content of the reply to any request.
 
         Raises:
             KernelGone: the kernel ended before it answered.
@@ -129,7 +128,6 @@ class KernelClient:
         pending = self._pending[message_id] = _Pending()
         try:
             self._send(channel, kind, content, message_id)
-            sent()
             with anyio.fail_after(timeout_s):
                 await pending.done.wait()
         finally:

@@ -20,7 +20,7 @@ from typing import Any
 import anyio
 import zmq.asyncio
 
-from cellwright.errors import CheckpointRefused, KernelError, KernelGone
+from cellwright.errors import CheckpointRefused, KernelError, KernelGone, KernelStartError
 from cellwright.kernels.boxlines import BoxLine, Nested
 from cellwright.kernels.client import KernelClient
 from cellwright.kernels.connections import LISTENED, Connection, create_connection
@@ -36,7 +36,6 @@ from cellwright_kernel import descendants
 __all__ = ["Family", "Makings"]
 
 RELAY = b"cw-relay"
-FREEZE_TIMEOUT_S = 30.0
 STATUS_TIMEOUT_S = 5.0
 BURY_TIMEOUT_S = 5.0
 
@@ -58,17 +57,25 @@ class Family:
     """One box and everybody in it."""
 
     def __init__(
-        self, lodging: Lodging, line: BoxLine, makings: Makings, *, monitor: int, above: Family | None = None
+        self,
+        lodging: Lodging,
+        line: BoxLine,
+        makings: Makings,
+        *,
+        monitor: int,
+        depth: int,
+        above: Family | None = None,
     ) -> None:
+        """``depth`` says how many generations below the monitor the last of those is who look after the box."""
         self.line = line
         self.door = lodging.door
         self._lodging = lodging
         self._makings = makings
         self._monitor = monitor
+        self._depth = depth
         self._above = above
         self._below: set[Family] = set()
         self._frozen: set[Frozen] = set()
-        self._kernels: set[int] = set()
         self._members = 0
         self._numbers = count(1)
         self._codes: dict[int, int] = {}
@@ -84,35 +91,24 @@ class Family:
 
     # Checkpoints -------------------------------------------------------------------------------------------------
 
-    async def freeze(
-        self, kernel: Kernel, checkpoint_id: str, *, then: Callable[[], None] = lambda: None
-    ) -> Frozen:
-        """A checkpoint of a kernel that is idle, or will be when it gets to this; ``then`` is called once it was asked.
+    async def freeze(self, kernel: Kernel, checkpoint_id: str) -> Frozen:
+        """A checkpoint of a kernel that is idle.
 
         Raises:
             CheckpointRefused: it cannot be forked now, with the reason.
             KernelGone: it ended meanwhile.
         """
-        if kernel.kernel_line is None:
+        if kernel.kernel_line is None or kernel.over.is_set():
             raise CheckpointRefused("this kernel cannot be forked")
         await self._hold(kernel)
-        frozen = kernel.kernel_line.offer(checkpoint_id)
+        ended, kernel.unburied = kernel.unburied, []
         try:
-            content = {"id": checkpoint_id, "ended": kernel.unburied}
-            kernel.unburied = []
-            reply = await kernel.client.request(
-                "cellwright_freeze_request", content, timeout_s=FREEZE_TIMEOUT_S, sent=then
-            )
-            _refuse_what_was_not_taken(reply)
-            with anyio.fail_after(FREEZE_TIMEOUT_S):
-                await frozen.meet()
+            frozen = await kernel.kernel_line.freeze(checkpoint_id, ended)
         except TimeoutError:
-            frozen.close()
             raise CheckpointRefused("the kernel did not answer in time") from None
-        except BaseException:
-            frozen.close()
-            raise
-        frozen.number, frozen.parent = int(reply["pid"]), kernel
+        except KernelStartError as error:
+            raise CheckpointRefused(error.message) from error
+        frozen.parent = kernel
         self._frozen.add(frozen)
         return frozen
 
@@ -157,6 +153,9 @@ class Family:
             KernelStartError: it could not be made.
         """
         below, nested = await self._makings.grow(self, place, policy)
+        parent: Kernel | None = frozen.parent
+        if parent is not None and parent.kernel_line is not None and not parent.over.is_set():
+            parent.kernel_line.set_apart()
         try:
             return below, await self._make(frozen, limits, below, nested.namespaces)
         except BaseException:
@@ -164,7 +163,7 @@ class Family:
                 await below.close()
             raise
         finally:
-            for fd in nested.namespaces:
+            for fd in (*nested.namespaces, nested.pidfd):
                 os.close(fd)
 
     async def _make(
@@ -198,9 +197,8 @@ class Family:
             os.close(ready_write)
         last_words.handed_over()
         line.handed_over()
-        home._kernels.add(pid)
         process = KernelProcess(
-            pid, pidfd, status=partial(self.status_of, born), last_words=last_words, tree=home
+            pid, pidfd, status=partial(home.status_of, born), last_words=last_words, tree=home
         )
         kernel = await self._makings.bring_up(
             Beginning(
@@ -256,10 +254,9 @@ class Family:
         """A kernel is about to live here."""
         self._members += 1
 
-    async def left(self, process: KernelProcess) -> None:
+    async def left(self, process: KernelProcess) -> None:  # noqa: ARG002  # as every home has it
         """A kernel has ended."""
         self._members -= 1
-        self._kernels.discard(process.pid)
         if self._held:
             # What it started and disowned is not its successor's.
             self.kill()
@@ -281,7 +278,6 @@ class Family:
         number = _number_inside(kernel.kernel_line.pid)
         await self.line.hold()
         self._held = True
-        self._kernels.add(kernel.kernel_line.pid)
         self._first = (number, kernel.process)
         kernel.process.belong_to(self)
 
@@ -318,28 +314,24 @@ class Family:
 
     def pids(self) -> list[int]:
         """Everybody here, checkpoints included, families below not."""
-        return [pid for root in self._roots() for pid in descendants.tree_of(root, but=self._others())]
+        return descendants.tree_of(self._monitor, but=self._others())
 
     def kill(self) -> None:
         """End the kernel and what it started, but neither checkpoints nor those who look after the box."""
         spared = {frozen.pid for frozen in self._frozen} | self._others()
-        keepers = {self._monitor, *descendants.children_of(self._monitor)} if self._above is None else set()
-        for root in self._roots():
-            descendants.kill_tree(root, but=spared, spared=lambda pid: pid in keepers or _is_relay(pid))
+        keepers = self._keepers()
+        descendants.kill_tree(self._monitor, but=spared, spared=lambda pid: pid in keepers or _is_relay(pid))
 
-    def _roots(self) -> list[int]:
-        return [self._monitor] if self._above is None else [self._monitor, *self._kernels]
+    def _keepers(self) -> set[int]:
+        """Those who look after the box: its monitor, and below that one after another."""
+        found = [self._monitor]
+        for _ in range(self._depth):
+            found += [pid for pid in descendants.children_of(found[-1]) if pid not in self._others()][:1]
+        return set(found)
 
     def _others(self) -> set[int]:
         """Where families below begin."""
-        return {root for below in self._below for root in below._roots()}  # noqa: SLF001
-
-
-def _refuse_what_was_not_taken(reply: dict[str, Any]) -> None:
-    if reply["status"] != "ok":
-        raise CheckpointRefused(f"{reply['ename']}: {reply['evalue']}")
-    if not reply["taken"]:
-        raise CheckpointRefused(str(reply["reason"]))
+        return {below._monitor for below in self._below}  # noqa: SLF001
 
 
 def _number_inside(pid: int) -> int:

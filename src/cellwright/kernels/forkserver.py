@@ -277,7 +277,7 @@ class ForkServer:
             raise
         wiring.handed_over()
         lodging = Lodging(directory, wiring.line, door, wiring.allotment.group)
-        family = Family(lodging, wiring.line, self._makings, monitor=forked.pid)
+        family = Family(lodging, wiring.line, self._makings, monitor=forked.pid, depth=1 if boxed else 0)
         self._tasks.start_soon(self._house, family, forked.pid)
         beginning = Beginning(
             process=KernelProcess(
@@ -322,11 +322,24 @@ class ForkServer:
         if needs_own_fork(place):
             raise CheckpointRefused(f"a project directly below / ({place.top}) cannot be shown to a branch")
         mounts = self._mounts(place, policy)
-        nested = await family.line.grow(mounts, saved=Path(place.written), lifeline_fd=self._lifeline[0])
         directory = self._directory / f"b{next(self._numbers)}"
-        below = Family(
-            Lodging(directory, nested.line), nested.line, self._makings, monitor=nested.pid, above=family
-        )
+        directory.mkdir(mode=0o700)
+        door = self.isolation.under(policy).door()
+        if door is not None:
+            await self._tasks.start(door.serve, directory / DOOR)
+        try:
+            nested = await family.line.grow(
+                mounts,
+                saved=Path(place.written),
+                lifeline_fd=self._lifeline[0],
+                door=directory / DOOR if door is not None else None,
+            )
+        except BaseException:
+            with anyio.CancelScope(shield=True):
+                await Lodging(directory, door=door).close()
+            raise
+        lodging = Lodging(directory, nested.line, door)
+        below = Family(lodging, nested.line, self._makings, monitor=nested.pid, depth=2, above=family)
         below.settled(place, mounts)
         self._tasks.start_soon(self._house, below, nested.pid)
         return below, nested

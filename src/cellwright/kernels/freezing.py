@@ -17,11 +17,12 @@ from typing import Any
 import anyio
 import msgspec
 
-from cellwright.errors import KernelStartError
+from cellwright.errors import CheckpointRefused, KernelStartError
 
 __all__ = ["Frozen", "KernelLine", "private_bytes"]
 
 PACKET_BYTES = 1 << 16
+FREEZE_TIMEOUT_S = 30.0
 _CREDENTIALS = struct.Struct("3i")
 _ANCILLARY = socket.CMSG_SPACE(_CREDENTIALS.size)
 
@@ -53,12 +54,41 @@ class KernelLine:
             # Its end is noticed and explained by whoever watches the process.
             await anyio.sleep_forever()
 
-    def offer(self, checkpoint_id: str) -> Frozen:
-        """Hand the kernel one end of a new socket, and keep the other."""
+    def set_apart(self) -> None:
+        """Let the kernel lose sight of a branch of it that comes to be."""
+        with contextlib.suppress(OSError):
+            self._mine.send(b'{"apart": true}')
+
+    async def freeze(self, checkpoint_id: str, ended: Sequence[int]) -> Frozen:
+        """A checkpoint of the kernel, which must be idle. One at a time.
+
+        ``ended`` are checkpoints of it that were dropped, of which it has yet to take note.
+
+        Raises:
+            CheckpointRefused: it cannot be forked now, with the reason.
+            TimeoutError: it does not answer.
+        """
         mine, theirs = _pair()
-        with theirs:
-            socket.send_fds(self._mine, [msgspec.json.encode({"id": checkpoint_id})], [theirs.fileno()])
-        return Frozen(mine)
+        frozen = Frozen(mine)
+        try:
+            with theirs:
+                request = msgspec.json.encode({"id": checkpoint_id, "ended": list(ended)})
+                socket.send_fds(self._mine, [request], [theirs.fileno()])
+            with anyio.fail_after(FREEZE_TIMEOUT_S):
+                reply, _ = await _receive(self._mine)
+                if reply.get("taken"):
+                    await frozen.meet()
+        except OSError as error:
+            frozen.close()
+            raise CheckpointRefused(f"the kernel cannot be asked: {error.strerror}") from error
+        except BaseException:
+            frozen.close()
+            raise
+        if not reply.get("taken"):
+            frozen.close()
+            raise CheckpointRefused(str(reply.get("reason", "the kernel does not say why")))
+        frozen.number = int(reply["pid"])
+        return frozen
 
 
 class Frozen:

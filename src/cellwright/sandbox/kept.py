@@ -114,20 +114,23 @@ def look_at(root: int, skip: frozenset[str], *, open_up: Callable[[Names], bool]
     return look
 
 
-def _is_skipped(name: str, skip: frozenset[str], *, is_directory: bool) -> bool:
-    """Whether a name is passed over: a directory by its name, a file by its ending, our own temporaries always."""
+def _is_skipped(names: Names, skip: frozenset[str], *, is_directory: bool) -> bool:
+    """Whether something is passed over: a directory by its name (``.git``) or its path (``/data/old``), a file by its
+    ending (``*.ipynb``), our own temporaries always.
+    """
+    name = names[-1]
     ours = name.startswith(OURS) and name.endswith(".tmp")
     ending = name if is_directory else f"*{PurePath(name).suffix}"
-    return ours or ending in skip
+    return ours or ending in skip or "/" + "/".join(names) in skip
 
 
 def _look_into(root: int, names: Names, look: Look, skip: frozenset[str]) -> list[Names]:
     """Note what one directory holds; returns the directories to look into next."""
     ahead: list[Names] = []
     for inside, status in entries(root, names):
-        mode, name = status.st_mode, inside[-1]
+        mode = status.st_mode
         is_directory = stat.S_ISDIR(mode)
-        if _is_skipped(name, skip, is_directory=is_directory):
+        if _is_skipped(inside, skip, is_directory=is_directory):
             look.skipped.add(inside)
             continue
         look.found[inside] = status

@@ -22,7 +22,10 @@ PACKAGES = "/packages"
 """Where a kernel with a view of its own finds layers of packages."""
 
 HOME = "/tmp"  # noqa: S108  # private: a file system in memory of the session's own
-_GATE = "/.gate"
+_GATE, _BELOW = "/.gate", "/.below"
+# The directories of the box itself in which boxes below it mount what is theirs: read as everything there is, written
+# where they are meant to. What each mounts is as read-only as it was.
+_READ_BELOW, _WRITTEN_BELOW = (_BELOW,), (f"{_BELOW}/.w", "/dev")
 
 _SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib64", "/lib32", "/libx32")
 _CONFIGURATION = tuple(
@@ -89,7 +92,9 @@ def box_plan(policy: Policy, readable: Sequence[str], environment: Mapping[str, 
     system = [path for path in _SYSTEM if os.path.isdir(path) and not os.path.islink(path)]  # noqa: PTH112, PTH114
     configuration = [path for path in _CONFIGURATION if os.path.exists(path)]  # noqa: PTH110
     seen = [*system, *configuration, *readable]
-    mounts = [{"kind": "bind", "from": os.path.realpath(path), "at": path, "write": False} for path in seen]
+    mounts: list[dict[str, Any]] = [
+        {"kind": "bind", "from": os.path.realpath(path), "at": path, "write": False} for path in seen
+    ]
     mounts += [
         {"kind": "bind", "from": path, "at": path, "write": True, "own": True} for path in policy.write
     ]
@@ -109,12 +114,13 @@ def box_plan(policy: Policy, readable: Sequence[str], environment: Mapping[str, 
         "files": _FILES,
         # Memory first: what is readable may lie below /tmp.
         "mounts": [*memory, *mounts],
+        "private": [*memory, *(mount for mount in mounts if _is_within(mount["at"], HOME))],
         "environment": dict(environment),
         "limits": _limits(policy),
         "rules": {
-            "READ": [*seen, *_SYSTEM, "/etc", "/proc", "/dev"],
+            "READ": [*seen, *_SYSTEM, "/etc", "/proc", "/dev", *_READ_BELOW],
             "WRITE_FILE": list(_DEVICES),
-            "WRITE": [HOME, "/dev/shm", _GATE, *policy.write],  # noqa: S108
+            "WRITE": [HOME, "/dev/shm", _GATE, *_WRITTEN_BELOW, *policy.write],  # noqa: S108
             "SOCKETS": [SOCKETS],
         },
     }

@@ -1,0 +1,181 @@
+"""Boxes below boxes: namespaces of their own into which a process of the box above can go, and only down.
+
+Three processes come with each, beside those that run code: its monitor, which sees the machine's files as the one above
+does, but is born among the first box's processes; a keeper in the box above, which only waits; and the reaper, the first
+process inside. None of them can be looked into from a box. ``join`` is what a process of the box above calls to be
+inside; it may, because the new user namespace is one below its own and belongs to its own user.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, NoReturn
+
+from cellwright_kernel import mounts, namespaces, reaper
+from cellwright_kernel.box import Box
+from cellwright_kernel.syscalls import close_all_but, prctl
+
+__all__ = ["NAMESPACES", "Family", "join"]
+
+NAMESPACES = ("user", "mnt", "pid", "net", "ipc", "uts", "cgroup")
+"""In the order in which they are joined: the first gives the power to join the others."""
+
+PR_SET_PDEATHSIG, PR_SET_DUMPABLE = 1, 4
+PACKET_BYTES = 1 << 12
+ARRIVED, GO = b"arrived", b"go"
+
+
+@dataclass(frozen=True)
+class Family:
+    """One box, as its monitor knows it, in which and below which more can be made."""
+
+    box: Box
+    hostname: str
+    private: list[dict[str, Any]]
+    """What every box of the family mounts for itself."""
+    proxy_port: int | None
+    """Where code finds its proxy, if the network is open."""
+    mount_ns: int
+    pid_ns: int
+    user_ns: int = -1
+    """Only where it is not the monitor's own."""
+
+    def change(self, request: dict[str, Any], fds: list[int]) -> reaper.Outcome:
+        """Do what the host asks of the monitor: mount and unmount, or make a box below."""
+        if "grow" not in request:
+            self.box.refurnish(self.mount_ns, request["mounts"], request["drop"], request.get("first", ()))
+            return reaper.Outcome()
+        child = self.grow(request["grow"], request["door"], reaper.Lifelines(*fds))
+        return reaper.Outcome((os.pidfd_open(child),), child)
+
+    def grow(self, entries: list[dict[str, Any]], door: str | None, lines: reaper.Lifelines) -> int:
+        """Start the monitor of a box below this one; it tells over its own line how that went.
+
+        ``door`` is the socket of the box's own proxy.
+        """
+        child = os.fork()
+        if child == 0:
+            try:
+                self._become_monitor(entries, door, lines)
+            except BaseException as error:  # noqa: BLE001  # boundary: the host is told, and this child ends
+                with socket.socket(fileno=lines.control_fd) as control:
+                    control.send(
+                        json.dumps({"ok": False, "error": f"{type(error).__name__}: {error}"}).encode()
+                    )
+            finally:
+                os._exit(reaper.FAILED)
+        return child
+
+    def _become_monitor(
+        self, entries: list[dict[str, Any]], door: str | None, lines: reaper.Lifelines
+    ) -> NoReturn:
+        prctl(PR_SET_PDEATHSIG, signal.SIGKILL, what="parent death signal")
+        prctl(PR_SET_DUMPABLE, 0, what="dumpable")
+        own = [fd for fd in (self.mount_ns, self.pid_ns, self.user_ns) if fd >= 0]
+        close_all_but([lines.control_fd, lines.lifeline_fd, *own])
+        # The monitor above may be mounting at the same places meanwhile.
+        namespaces.unshare_mounts()
+        door_fd = _open_door(door, self.box.owner) if door is not None else -1
+        told_read, told_write = os.pipe2(os.O_CLOEXEC)
+        outside, inside = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        namespaces.enter(self.pid_ns)
+        keeper = os.fork()
+        if keeper == 0:
+            outside.close()
+            self._keep(inside, told_write, door_fd)
+        inside.close()
+        for fd in (told_write, *((door_fd,) if door_fd >= 0 else ())):
+            os.close(fd)
+        joined, proc, first = _arrived(outside)
+        box = replace(self.box, offer=partial(reaper.offer, lines.control_fd))
+        box.furnish_below(joined[1], proc, self.private, entries)
+        outside.send(GO)
+        outside.close()
+        for fd in own:
+            os.close(fd)
+        with socket.socket(fileno=os.dup(lines.control_fd)) as control:
+            socket.send_fds(control, [json.dumps({"ok": True}).encode()], joined)
+        family = replace(self, box=box, user_ns=joined[0], mount_ns=joined[1], pid_ns=joined[2])
+        for fd in joined[3:]:
+            os.close(fd)
+        # There is no kernel yet whose end could end it: the host says when.
+        reaper.watch(reaper.box_ward(keeper, told_read, first), lines, family.change, held=True)
+
+    def _keep(self, line: socket.socket, told_fd: int, door_fd: int) -> NoReturn:
+        """In the box above: make the namespaces, and wait for the first process in them."""
+        try:
+            if self.user_ns < 0:
+                namespaces.enter(self.mount_ns)
+            namespaces.become(*self.box.owner)
+            if self.user_ns >= 0:
+                namespaces.enter(self.user_ns)
+                namespaces.enter(self.mount_ns)
+            namespaces.leave_box()
+            first = os.fork()
+            if first == 0:
+                self._become_reaper(line, told_fd, door_fd)
+        except BaseException as error:  # noqa: BLE001  # boundary: the monitor is told, and this child ends
+            line.send(f"{type(error).__name__}: {error}".encode())
+            os._exit(reaper.FAILED)
+        close_all_but([])
+        namespaces.drop_powers(*self.box.owner)
+        prctl(PR_SET_DUMPABLE, 0, what="dumpable")
+        # Last: a change of user or powers would undo it. Should the monitor have ended before, the reaper notices.
+        prctl(PR_SET_PDEATHSIG, signal.SIGKILL, what="parent death signal")
+        os.waitpid(first, 0)
+        os._exit(0)
+
+    def _become_reaper(self, line: socket.socket, told_fd: int, door_fd: int) -> NoReturn:
+        """The first process inside: finish the namespaces, show them to the monitor, and bury."""
+        prctl(PR_SET_PDEATHSIG, signal.SIGKILL, what="parent death signal")
+        namespaces.bring_up_loopback()
+        socket.sethostname(self.hostname)
+        proc = mounts.make_proc()
+        joined = [os.open(f"/proc/self/ns/{name}", os.O_RDONLY | os.O_CLOEXEC) for name in NAMESPACES]
+        socket.send_fds(line, [ARRIVED], [*joined, proc, os.pidfd_open(os.getpid())])
+        if line.recv(PACKET_BYTES) != GO:
+            os._exit(reaper.FAILED)
+        if door_fd >= 0 and self.proxy_port is not None:
+            reaper.start_relay(self.proxy_port, door_fd, self.box.owner)
+        reaper.become(None, told_fd, self.box.owner)
+
+
+def join(descriptors: Sequence[int]) -> None:
+    """Go into a box below, by its namespaces in their order, and close them; returns in a child, which is inside.
+
+    The caller itself waits for that child and ends as it ends, so that what the child leaves behind is the box's.
+
+    Raises:
+        OSError: it is no box below, or more than one thread runs here.
+    """
+    owner = os.getuid(), os.getgid()
+    for descriptor in descriptors:
+        namespaces.enter(descriptor)
+        os.close(descriptor)
+    # Entering a user namespace gave every power in it.
+    namespaces.drop_powers(*owner)
+    child = os.fork()
+    if child:
+        code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+        os._exit(code if code >= 0 else reaper.FAILED)
+
+
+def _open_door(path: str, owner: tuple[int, int]) -> int:
+    """The socket of a proxy, for whoever will be its only user."""
+    if os.getuid() != owner[0]:
+        os.chown(path, *owner, follow_symlinks=False)
+    return os.open(path, os.O_PATH | os.O_CLOEXEC | os.O_NOFOLLOW)
+
+
+def _arrived(line: socket.socket) -> tuple[list[int], int, int]:
+    """The namespaces, a file system of their processes, and the first of these."""
+    data, fds, _, _ = socket.recv_fds(line, PACKET_BYTES, len(NAMESPACES) + 2)
+    if data != ARRIVED:
+        raise OSError(data.decode("utf-8", "replace") or "whoever makes the namespaces ended")
+    return fds[:-2], fds[-2], fds[-1]
