@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -26,7 +26,7 @@ from tests.engine.conftest import end_host, open_at
 from cellwright import Engine, Session
 
 MODES = ["direct", "private", "overlay"]
-MOST_LINES = 1
+MOST_LINES = 3
 PROBE_EVERY = 5
 MARK = "half-way"
 
@@ -201,7 +201,7 @@ def test_sessions_go_back_and_forth_as_a_model_does(mode: Any, tmp_path: Path) -
         with portal.wrap_async_context_manager(opening) as engine:
             root = tmp_path / "work"
             root.mkdir()
-            machine: Callable[[], SessionsAgainstModel] = lambda: SessionsAgainstModel(portal, engine, root, mode)  # noqa: E731
+            machine = partial(SessionsAgainstModel, portal, engine, root, mode)
             run_state_machine_as_test(machine, settings=RUNS)
     end_host(tmp_path / "state")
 
