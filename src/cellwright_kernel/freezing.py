@@ -6,10 +6,10 @@ new sockets is ``kernelapp``'s, whether it may be forked is ``forksafety``'s.
 
 ::
 
-    host → kernel, on its line   {"id": "c3", "ended": [4711]} + one descriptor: the new process's end of its socket
+    host → kernel, on its line   {"ended": [4711], "at_once": true} + the new process's end of its socket
                                  {"apart": true}: a branch of it comes to be
-    kernel → host                {"taken": true, "pid": 4712} or {"taken": false, "reason": "why"}
-    frozen → host                {"frozen": "c3", "cannot_return": ["the open socket 127.0.0.1:8080"]}
+    kernel → host                {"taken": true, "pid": 4712} + a pidfd, or {"taken": false, "reason": "why"}
+    frozen → host                {"cannot_return": ["the open socket 127.0.0.1:8080"]}, when it has settled
     host → frozen                {"spawn": {…}} + stderr, ready, line, five listening sockets, namespaces to join
     frozen → host                {"born": 4711}, {"ready": […what did not come back]} or {"failed": "why"}
 """
@@ -23,6 +23,7 @@ import gc
 import json
 import os
 import random
+import select
 import signal
 import socket
 import sys
@@ -41,6 +42,7 @@ LISTENERS = 5
 OWN_FDS = 3
 MOST_CHILDREN = 10
 FAILED = 70
+SETTLE_S = 0.2
 APART = b'{"apart": true}'
 
 
@@ -91,21 +93,16 @@ class Freezer:
         self._threads = forksafety.OwnThreads.now()
         self._descriptors = descriptors.open_now()
         self._frozen: set[int] = set()
-        self._context: contextvars.Context | None = None
 
     def note_own(self) -> None:
         """From now on whatever is new is code's: somebody has connected, and nothing has run."""
         self._threads = forksafety.OwnThreads.now()
         self._descriptors = descriptors.open_now()
 
-    def cell_ended(self) -> None:
-        """Note what the next cell is to find in context variables; called where cells run."""
-        self._context = contextvars.copy_context()
-
-    def answer(self, why_not: str | None) -> None:
+    def answer(self, why_not: str | None, context: contextvars.Context) -> None:
         """Take the checkpoint that the line asks for, unless there is a reason not to. A fork leaves by ``Reborn`` or ends.
 
-        Called by the event loop of the thread that runs code, between two cells.
+        Called by the event loop of the thread that runs code, between two cells; ``context`` is what those share.
         """
         data, fds, _, _ = socket.recv_fds(self._line, PACKET_BYTES, MOST_FDS)
         if data == APART:
@@ -118,33 +115,43 @@ class Freezer:
         self.bury(pids=request["ended"])
         with socket.socket(fileno=fds[0]) as end:
             try:
-                answer = self._freeze(end, request["id"], why_not)
-            except Exception as error:  # noqa: BLE001  # boundary: the host is told; the kernel goes on
-                answer = {"taken": False, "reason": f"{type(error).__name__}: {error}"}
-        self._line.send(json.dumps(answer).encode())
+                pid = self._freeze(end, request, why_not, context)
+            except Refused as refused:
+                self._line.send(json.dumps({"taken": False, "reason": str(refused)}).encode())
+                return
+        pidfd = os.pidfd_open(pid)
+        socket.send_fds(self._line, [json.dumps({"taken": True, "pid": pid}).encode()], [pidfd])
+        os.close(pidfd)
 
     def _set_apart(self) -> None:
         """Lose sight of what branches of this kernel start. It would lose sight of its own children as well."""
         if not _children_in_words(os.getpid(), but=self._frozen):
             landlock.set_apart()
 
-    def _freeze(self, end: socket.socket, name: str, why_not: str | None) -> dict[str, Any]:
+    def _freeze(
+        self, end: socket.socket, request: dict[str, Any], why_not: str | None, context: contextvars.Context
+    ) -> int:
         reason = why_not or forksafety.why_unsafe(self._threads)
         if reason is not None:
-            return {"taken": False, "reason": reason}
-        carried = Carried(random.getstate(), self._context or contextvars.copy_context())
-        timers = forksafety.timers_in_words()
+            raise Refused(reason)
+        carried = Carried(random.getstate(), context)
+        lost = forksafety.timers_in_words()
+        strange = descriptors.has_strange(self._descriptors)
         flush()
-        pid = os.fork()
+        try:
+            pid = os.fork()
+        except OSError as error:
+            raise Refused(f"the kernel could not be forked: {error.strerror}") from error
         if pid:
             self._frozen.add(pid)
-            return {"taken": True, "pid": pid}
+            return pid
         # Nothing but a kernel that starts anew may come out of here.
         try:
-            children = _children_in_words(os.getppid(), but={*self._frozen, os.getpid()})
+            lost += _children_in_words(os.getppid(), but={*self._frozen, os.getpid()})
             # The kernel's own end of its line is among its descriptors, and let go of with them.
             self._line.detach()
-            Frozen(end.detach(), carried, self._descriptors, self._own_path).stay(name, [*children, *timers])
+            frozen = Frozen(end.detach(), carried, self._descriptors, self._own_path)
+            frozen.stay(lost, at_once=strange or request["at_once"])
         except Exception:  # noqa: BLE001
             os._exit(FAILED)
 
@@ -157,33 +164,52 @@ class Freezer:
         return {"pids": list(pids)}
 
 
+class Refused(Exception):  # it is none of ours
+    """Why there is no checkpoint."""
+
+
 class Frozen:
     """The fork. Whatever happens here must not reach the session's code, nor the kernel that goes on."""
 
     def __init__(self, line_fd: int, carried: Carried, own: descriptors.Own, own_path: str) -> None:
-        self._carried = carried
-        self._collects_garbage = gc.isenabled()
         os.setsid()
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             signal.signal(number, signal.SIG_IGN)
-        self._maps = mappings.shared_maps()
-        self._inventory = descriptors.take_inventory(own, own_path, but=(line_fd,))
-        descriptors.let_go(own, self._inventory.blind, keep=(line_fd,))
-        self._line = socket.socket(fileno=line_fd)
-        self._cwd = _current_directory()
-        # What is mounted there may be replaced, and would stay for whoever is still in it.
-        os.chdir("/")
-
-    def stay(self, name: str, lost: list[str]) -> NoReturn:
-        """Wait and make kernels, until the socket is closed. Raises Reborn in a kernel that was made."""
+        self._collects_garbage = gc.isenabled()
         gc.disable()
-        shared = mappings.other_maps_in_words(self._maps)
-        self._tell({"frozen": name, "cannot_return": [*self._inventory.told, *shared, *lost]})
+        self._carried = carried
+        self._line = socket.socket(fileno=line_fd)
+        self._own, self._own_path = own, own_path
+        self._settled = False
+
+    def stay(self, lost: list[str], *, at_once: bool) -> NoReturn:
+        """Wait and make kernels, until the socket is closed. Raises Reborn in a kernel that was made.
+
+        Settling takes time that the kernel could use. Unless it is wanted ``at_once``, many a checkpoint is dropped
+        before.
+        """
+        if at_once or not select.select([self._line], [], [], SETTLE_S)[0]:
+            self._settle(lost)
         while True:
             data, fds, _, _ = socket.recv_fds(self._line, PACKET_BYTES, MOST_FDS)
             if not data:
                 os._exit(0)
+            self._settle(lost)
             self._spawn(json.loads(data)["spawn"], fds)
+
+    def _settle(self, lost: list[str]) -> None:
+        """Let go of what is shared with the kernel, and tell what will not come back."""
+        if self._settled:
+            return
+        self._settled = True
+        self._maps = mappings.shared_maps()
+        self._inventory = descriptors.take_inventory(self._own, self._own_path, but=(self._line.fileno(),))
+        descriptors.let_go(self._own, self._inventory.blind, keep=(self._line.fileno(),))
+        self._cwd = _current_directory()
+        # What is mounted there may be replaced, and would stay for whoever is still in it.
+        os.chdir("/")
+        shared = mappings.other_maps_in_words(self._maps)
+        self._tell({"cannot_return": [*self._inventory.told, *shared, *lost]})
 
     def _spawn(self, job: dict[str, Any], fds: list[int]) -> None:
         """Make a kernel whose parent is whoever looks after the box, not this process."""

@@ -205,6 +205,8 @@ class Kernel(IPythonKernel):
     ]
     freezer: Freezer | None = None
     _met = False
+    _cells_context: contextvars.Context | None = None
+    """The context variables that cells share, as the last one left them."""
 
     # Our flush waits for the messages themselves: no sleep is needed to let them get ahead of the reply.
     _execute_sleep = 0
@@ -263,8 +265,7 @@ class Kernel(IPythonKernel):
                 "payload": [],
             }
         stamp_written()
-        if self.freezer is not None:
-            self.freezer.cell_ended()
+        self._cells_context = contextvars.copy_context()
         return reply
 
     def finish_metadata(
@@ -307,7 +308,8 @@ class Kernel(IPythonKernel):
     def freeze(self) -> None:
         """Take a checkpoint, asked for on a line of its own, where it need not wait for its turn among messages."""
         busy = self._main_asyncio_lock.locked()
-        self._required_freezer.answer("a cell is running" if busy else None)
+        context = self._cells_context or contextvars.copy_context()
+        self._required_freezer.answer("a cell is running" if busy else None, context)
 
     async def cellwright_bury_request(self, stream: Any, ident: Any, parent: dict[str, Any]) -> None:
         """Take note that a checkpoint has ended."""

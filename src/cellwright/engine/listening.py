@@ -110,7 +110,9 @@ class Listener(Workplace):
             files=status.files,
             files_left_out=status.files_left_out,
         )
-        self.record = replace(self.record, checkpoints=(*self.record.checkpoints, kept))
+        # More may be known about one that was told before.
+        others = tuple(one for one in self.record.checkpoints if one.id != kept.id)
+        self.record = replace(self.record, checkpoints=(*others, kept))
         batch.statements.append(put_session(self.record))
         data = to_builtins(kept)
         self._services.recorder.note(

@@ -74,7 +74,7 @@ class Kept:
             name=self.name,
             time=self.at,
             private_bytes=self.private_bytes,
-            cannot_return=self.frozen.cannot_return,
+            cannot_return=self.frozen.cannot_return or (),
             files=len(self.taken.entries) if self.taken is not None else 0,
             files_left_out=_named(left_out),
         )
@@ -128,8 +128,12 @@ class Ring:
         kept = ", ".join(self._kept) or "none"
         raise UnknownCheckpoint(f"Checkpoint {checkpoint_id} is not kept any more", hint=f"There are: {kept}")
 
-    async def take(self, kernel: Kernel, checkpoint_id: str, name: str | None = None) -> Kept:
+    async def take(
+        self, kernel: Kernel, checkpoint_id: str, name: str | None = None, *, at_once: bool = True
+    ) -> Kept:
         """A checkpoint of an idle kernel. Whoever asks lets others make way for it when there is time.
+
+        Unless it is wanted ``at_once``, what will not come back with it is known a little later (``describe``).
 
         Raises:
             CheckpointRefused: with the reason.
@@ -138,7 +142,9 @@ class Ring:
         async with self._working:
             taken = await self._take_files()
             try:
-                frozen = await self.family.freeze(kernel, checkpoint_id)
+                frozen = await self.family.freeze(kernel, at_once=at_once)
+                if at_once:
+                    await frozen.describe()
             except BaseException:
                 await self._forget(taken)
                 raise

@@ -20,7 +20,7 @@ import anyio.abc
 from cellwright.errors import CheckpointRefused, HostError, KernelBusy, KernelError, KernelGone
 from cellwright.hosts import jobs
 from cellwright.hosts.budget import OutputBudget
-from cellwright.hosts.checkpoints import Ring
+from cellwright.hosts.checkpoints import Kept, Ring
 from cellwright.hosts.protocol import (
     Checkpointed,
     CheckpointsDropped,
@@ -323,14 +323,18 @@ class KernelRunner:
             self._send(job)
             self._tell_checkpoint(job, refused="only Python kernels of our own have checkpoints")
             return
+        kept: Kept | None = None
         try:
-            kept = await self.ring.take(self.kernel, checkpoint_id)
+            kept = await self.ring.take(self.kernel, checkpoint_id, at_once=False)
+            self._tell_checkpoint(job, status=kept.status())
         except KernelError as error:
             self._tell_checkpoint(job, refused=error.message)
-        else:
-            self._tell_checkpoint(job, status=kept.status())
         with contextlib.suppress(KernelGone):  # its end is told by itself
             self._send(job)
+        if kept is not None:
+            with contextlib.suppress(KernelError):  # it was dropped meanwhile
+                if await kept.frozen.describe():
+                    self._tell_checkpoint(job, status=kept.status())
 
     def _tell_checkpoint(
         self, job: Run, *, status: CheckpointStatus | None = None, refused: str | None = None

@@ -19,6 +19,7 @@ import anyio
 import msgspec
 
 from cellwright.errors import KernelGone, KernelStartError
+from cellwright.kernels.processes import pid_of
 from cellwright.sandbox.plans import SOCKETS
 from cellwright.sandbox.quotas import MemoryLayer
 
@@ -142,7 +143,7 @@ class BoxLine:
             if made.content.get("ok"):
                 answer = await nested._first_answer()
                 if answer.content.get("ok"):
-                    return Nested(nested, _pid_of(made.fds[0]), made.fds[0], tuple(answer.fds))
+                    return Nested(nested, pid_of(made.fds[0]), made.fds[0], tuple(answer.fds))
                 made.content["error"] = answer.content["error"]
         except BaseException:
             await nested._forget(made)
@@ -311,11 +312,6 @@ def _refuse_ungrowable(mounts: Sequence[Mapping[str, Any]]) -> None:
                 f"No box can be made below one that works in {mount['at']}, directly below the root",
                 hint="Put the notebook into a folder below another one",
             )
-
-
-def _pid_of(pidfd: int) -> int:
-    told = Path(f"/proc/self/fdinfo/{pidfd}").read_text()
-    return int(next(line for line in told.splitlines() if line.startswith("Pid:")).split()[1])
 
 
 def _gone() -> _Packet:

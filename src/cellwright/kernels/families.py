@@ -91,7 +91,7 @@ class Family:
 
     # Checkpoints -------------------------------------------------------------------------------------------------
 
-    async def freeze(self, kernel: Kernel, checkpoint_id: str) -> Frozen:
+    async def freeze(self, kernel: Kernel, *, at_once: bool = True) -> Frozen:
         """A checkpoint of a kernel that is idle.
 
         Raises:
@@ -103,7 +103,7 @@ class Family:
         await self._hold(kernel)
         ended, kernel.unburied = kernel.unburied, []
         try:
-            frozen = await kernel.kernel_line.freeze(checkpoint_id, ended)
+            frozen = await kernel.kernel_line.freeze(ended, at_once=at_once)
         except TimeoutError:
             raise CheckpointRefused("the kernel did not answer in time") from None
         except KernelStartError as error:

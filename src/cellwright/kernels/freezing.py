@@ -10,7 +10,9 @@ import os
 import signal
 import socket
 import struct
+from array import array
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -18,13 +20,14 @@ import anyio
 import msgspec
 
 from cellwright.errors import CheckpointRefused, KernelStartError
+from cellwright.kernels.processes import pid_of
 
 __all__ = ["Frozen", "KernelLine", "private_bytes"]
 
 PACKET_BYTES = 1 << 16
 FREEZE_TIMEOUT_S = 30.0
 _CREDENTIALS = struct.Struct("3i")
-_ANCILLARY = socket.CMSG_SPACE(_CREDENTIALS.size)
+_ANCILLARY = socket.CMSG_SPACE(_CREDENTIALS.size) + socket.CMSG_SPACE(4)
 
 
 class KernelLine:
@@ -49,7 +52,7 @@ class KernelLine:
     async def meet(self) -> None:
         """Wait for the kernel's first word, which tells its number."""
         try:
-            _, self.pid = await _receive(self._mine)
+            self.pid = (await _receive(self._mine)).sender
         except KernelStartError:
             # Its end is noticed and explained by whoever watches the process.
             await anyio.sleep_forever()
@@ -59,10 +62,11 @@ class KernelLine:
         with contextlib.suppress(OSError):
             self._mine.send(b'{"apart": true}')
 
-    async def freeze(self, checkpoint_id: str, ended: Sequence[int]) -> Frozen:
+    async def freeze(self, ended: Sequence[int], *, at_once: bool) -> Frozen:
         """A checkpoint of the kernel, which must be idle. One at a time.
 
-        ``ended`` are checkpoints of it that were dropped, of which it has yet to take note.
+        ``ended`` are checkpoints of it that were dropped, of which it has yet to take note. ``at_once``: it is to tell
+        what cannot come back without delay.
 
         Raises:
             CheckpointRefused: it cannot be forked now, with the reason.
@@ -72,22 +76,20 @@ class KernelLine:
         frozen = Frozen(mine)
         try:
             with theirs:
-                request = msgspec.json.encode({"id": checkpoint_id, "ended": list(ended)})
+                request = msgspec.json.encode({"ended": list(ended), "at_once": at_once})
                 socket.send_fds(self._mine, [request], [theirs.fileno()])
             with anyio.fail_after(FREEZE_TIMEOUT_S):
-                reply, _ = await _receive(self._mine)
-                if reply.get("taken"):
-                    await frozen.meet()
+                told = await _receive(self._mine)
         except OSError as error:
             frozen.close()
             raise CheckpointRefused(f"the kernel cannot be asked: {error.strerror}") from error
         except BaseException:
             frozen.close()
             raise
-        if not reply.get("taken"):
+        if not told.content.get("taken") or not told.fds:
             frozen.close()
-            raise CheckpointRefused(str(reply.get("reason", "the kernel does not say why")))
-        frozen.number = int(reply["pid"])
+            raise CheckpointRefused(str(told.content.get("reason", "the kernel does not say why")))
+        frozen.begin(told.fds[0], number=int(told.content["pid"]))
         return frozen
 
 
@@ -97,23 +99,34 @@ class Frozen:
     def __init__(self, mine: socket.socket) -> None:
         self._socket = mine
         self._asking = anyio.Lock()
+        self._listening = anyio.CancelScope()
         self._pidfd = -1
         self.pid = 0
         self.number = 0
         """Its process as the kernel that it was forked from has it, whose child it is."""
         self.parent: Any = None
-        self.cannot_return: tuple[str, ...] = ()
+        self.cannot_return: tuple[str, ...] | None = None
+        """What will not come back, in words; None while it has not been told."""
 
-    async def meet(self) -> None:
-        """Wait until it has frozen.
+    def begin(self, pidfd: int, *, number: int) -> None:
+        """It is there now."""
+        self._pidfd, self.number, self.pid = pidfd, number, pid_of(pidfd)
+
+    async def describe(self) -> tuple[str, ...]:
+        """What will not come back with it, once it knows.
 
         Raises:
             KernelStartError: it ended instead.
         """
-        told, self.pid = await _receive(self._socket)
-        with contextlib.suppress(ProcessLookupError):
-            self._pidfd = os.pidfd_open(self.pid)
-        self.cannot_return = tuple(map(str, told.get("cannot_return", ())))
+        with self._listening:
+            async with self._asking:
+                while self.cannot_return is None:
+                    self._hear((await _receive(self._socket)).content)
+        return self.cannot_return or ()
+
+    def _hear(self, told: dict[str, Any]) -> None:
+        if "cannot_return" in told:
+            self.cannot_return = tuple(map(str, told["cannot_return"]))
 
     async def spawn(self, job: dict[str, Any], fds: Sequence[int]) -> tuple[int, int, tuple[str, ...]]:
         """A new kernel's process: its number as its own keeper sees it, its number here, and what did not come back.
@@ -121,24 +134,24 @@ class Frozen:
         Raises:
             KernelStartError: it could not be made.
         """
+        # Whoever waits for its description need not any more: it comes with this.
+        self._listening.cancel()
         async with self._asking:
             try:
                 socket.send_fds(self._socket, [msgspec.json.encode({"spawn": job})], list(fds))
             except OSError as error:
                 raise KernelStartError(f"The checkpoint is gone: {error.strerror}") from error
-            born = 0
-            while True:
-                told, sender = await _receive(self._socket)
-                if "failed" in told:
-                    raise KernelStartError(f"The checkpoint could not come back: {told['failed']}")
-                born = int(told.get("born", born))
-                if "ready" in told:
-                    lost = tuple(map(str, told["ready"]))
-                    break
+            born = sender = 0
+            lost: tuple[str, ...] | None = None
             # Two processes speak here, and the second may be first.
-            while not born:
-                told, _ = await _receive(self._socket)
-                born = int(told.get("born", born))
+            while lost is None or not born:
+                told = await _receive(self._socket)
+                self._hear(told.content)
+                if "failed" in told.content:
+                    raise KernelStartError(f"The checkpoint could not come back: {told.content['failed']}")
+                born = int(told.content.get("born", born))
+                if "ready" in told.content:
+                    sender, lost = told.sender, tuple(map(str, told.content["ready"]))
         return born, sender, lost
 
     def private_bytes(self) -> int:
@@ -173,8 +186,16 @@ def _pair() -> tuple[socket.socket, socket.socket]:
     return mine, theirs
 
 
-async def _receive(end: socket.socket) -> tuple[dict[str, Any], int]:
-    """The next word, and the number of the process that said it, as the system tells it."""
+@dataclass(frozen=True, slots=True)
+class _Told:
+    content: dict[str, Any]
+    sender: int
+    """The process that said it, as the system tells it."""
+    fds: tuple[int, ...]
+
+
+async def _receive(end: socket.socket) -> _Told:
+    """The next word that can be understood."""
     while True:
         await anyio.wait_readable(end)
         try:
@@ -185,17 +206,15 @@ async def _receive(end: socket.socket) -> tuple[dict[str, Any], int]:
             raise KernelStartError(f"The kernel's checkpoint cannot be heard: {error.strerror}") from error
         if not data:
             raise KernelStartError("The kernel's checkpoint has ended")
-        sender = next(
-            (
-                _CREDENTIALS.unpack(content)[0]
-                for _, kind, content in ancillary
-                if kind == socket.SCM_CREDENTIALS
-            ),
-            0,
-        )
-        try:
+        sender, fds = 0, array("i")
+        for _, kind, content in ancillary:
+            if kind == socket.SCM_CREDENTIALS:
+                sender = _CREDENTIALS.unpack(content)[0]
+            elif kind == socket.SCM_RIGHTS:
+                fds.frombytes(content[: len(content) - len(content) % fds.itemsize])
+        with contextlib.suppress(msgspec.DecodeError):
             told = msgspec.json.decode(data)
-        except msgspec.DecodeError:
-            continue
-        if isinstance(told, dict):
-            return told, sender
+            if isinstance(told, dict):
+                return _Told(told, sender, tuple(fds))
+        for fd in fds:
+            os.close(fd)

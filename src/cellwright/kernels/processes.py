@@ -28,6 +28,7 @@ __all__ = [
     "Survivors",
     "Tree",
     "adopt_orphans",
+    "pid_of",
     "raise_file_limit",
     "reap",
     "reap_strangers",
@@ -276,6 +277,12 @@ def reap(pid: int) -> int | None:
     except ChildProcessError:
         return None
     return os.waitstatus_to_exitcode(status) if reaped else None
+
+
+def pid_of(pidfd: int) -> int:
+    """The number of a process, as this one sees it."""
+    told = Path(f"/proc/self/fdinfo/{pidfd}").read_text(encoding="ascii")
+    return int(next(line for line in told.splitlines() if line.startswith("Pid:")).split()[1])
 
 
 def raise_file_limit() -> None:
