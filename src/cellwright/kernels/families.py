@@ -89,6 +89,11 @@ class Family:
         if above is not None:
             above._below.add(self)  # noqa: SLF001  # of the same class, as below
 
+    @property
+    def directory(self) -> Path:
+        """Where the box is built, with a directory for each kernel after the first."""
+        return self._lodging.directory
+
     # Checkpoints -------------------------------------------------------------------------------------------------
 
     async def freeze(self, kernel: Kernel, *, at_once: bool = True) -> Frozen:
