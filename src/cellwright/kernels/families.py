@@ -91,7 +91,7 @@ class Family:
 
     @property
     def directory(self) -> Path:
-        """Its own, which goes with it."""
+        """Where the box is built, with a directory for each kernel after the first."""
         return self._lodging.directory
 
     # Checkpoints -------------------------------------------------------------------------------------------------

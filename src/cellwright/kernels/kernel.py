@@ -196,7 +196,7 @@ class Home(Protocol):
 
     @property
     def directory(self) -> Path:
-        """Its own, which goes with it."""
+        """Its own, which goes when it does."""
         ...
 
     def joined(self) -> None:
@@ -258,7 +258,8 @@ async def tend(beginning: Beginning, *, task_status: anyio.abc.TaskStatus[Kernel
         process.last_words.close()
         if beginning.kernel_line is not None:
             beginning.kernel_line.close()
-        if beginning.directory != beginning.home.directory:  # which goes with its last kernel
+        # A box is mounted in its home's own directory, and may have other kernels after this one.
+        if beginning.directory != beginning.home.directory:
             shutil.rmtree(beginning.directory, ignore_errors=True)
         with anyio.CancelScope(shield=True):
             await beginning.home.left(process)
