@@ -22,6 +22,10 @@ class Row:
     """Runs between the checkpoint and the rollback."""
     shows: str | None = None
     """A format that the check must put out."""
+    on_disk: bool = False
+    """Whether it has to do with files of the working directory, which each mode keeps in its way."""
+    is_outside: bool = False
+    """Whether it is about what lies outside it, of which every reply warns."""
 
 
 DATA = [
@@ -44,6 +48,7 @@ DATA = [
         "assert (m == 1).all() and (np.fromfile('m.bin', dtype='int64') == 1).all()\n"
         "m[5] = 9\nm.flush()\nassert np.fromfile('m.bin', dtype='int64')[5] == 9",
         "m[:] = 2\nm.flush()",
+        on_disk=True,
     ),
     Row(
         "pandas frames",
@@ -68,6 +73,7 @@ DATA = [
         "import duckdb\nwith duckdb.connect('d.duckdb') as c:\n    c.execute('create table t as select 7 i')",
         "with duckdb.connect('d.duckdb') as c:\n    assert c.execute('select i from t').fetchall() == [(7,)]",
         "with duckdb.connect('d.duckdb') as c:\n    c.execute('drop table t')",
+        on_disk=True,
     ),
     Row(
         "sqlite3 connections, in memory",
@@ -83,6 +89,7 @@ DATA = [
         "assert c.execute('select count(*) from t').fetchone() == (1,)\n"
         "with sqlite3.connect('s.db') as again:\n    again.execute('insert into t values (3)')\nagain.close()",
         "c.execute('insert into t values (2)')\nc.commit()",
+        on_disk=True,
     ),
     Row(
         "matplotlib figures",
@@ -142,6 +149,7 @@ LANGUAGE = [
         "import own\nassert own.value == 1 and json.mine == [1] and 'colorsys' not in sys.modules and sys.path[0] == ''",
         "import importlib, colorsys\nopen('own.py', 'w').write('value = 22')\nimportlib.reload(own)\n"
         "json.mine.append(2)\ndel sys.path[0]",
+        on_disk=True,
     ),
     Row(
         "`random`",
@@ -189,6 +197,7 @@ LANGUAGE = [
         "import subprocess\nassert subprocess.run('echo $MINE; pwd', shell=True, capture_output=True, text=True)"
         ".stdout.split() == ['1', os.getcwd()]\nopen('here', 'w').close()",
         "os.chdir('../..'); import shutil; shutil.rmtree('sub'); os.environ['MINE'] = '2'; os.umask(0o077)",
+        on_disk=True,
     ),
 ]
 
@@ -222,6 +231,7 @@ SYSTEM = [
         "open('r.txt', 'w').write('one\\ntwo\\nthree\\n')\nf = open('r.txt'); f.readline()\nb = open('r.txt', 'rb', 0); b.read(2)",
         "assert f.readline() == 'two\\n' and b.read(2) == b'e\\n'",
         "f.read(); b.read()",
+        on_disk=True,
     ),
     Row(
         "files open for writing",
@@ -229,12 +239,14 @@ SYSTEM = [
         "f.write('three\\n'); f.flush(); assert open('w.txt').read() == 'one\\ntwo\\nthree\\n', open('w.txt').read()\n"
         "a.write('z'); a.flush(); assert open('a.txt').read() == 'xz'",
         "f.write('other\\n' * 9); f.close(); a.write('yyy'); a.close()",
+        on_disk=True,
     ),
     Row(
         "directories open",
         "import os\nos.mkdir('d'); open('d/x', 'w').close(); fd = os.open('d', os.O_RDONLY)",
         "assert os.listdir(fd) == ['x']; os.close(os.open('y', os.O_CREAT | os.O_WRONLY, dir_fd=fd)); assert os.path.exists('d/y')",
         "import shutil; shutil.rmtree('d'); os.close(fd)",
+        on_disk=True,
     ),
     Row(
         "open files without a name",
@@ -246,6 +258,7 @@ SYSTEM = [
         "locks on files",
         "import fcntl\nf = open('lock', 'w'); fcntl.flock(f, fcntl.LOCK_EX)",
         "g = open('lock', 'w'); fcntl.flock(g, fcntl.LOCK_EX | fcntl.LOCK_NB)",
+        on_disk=True,
     ),
     Row(
         "threads that run",
@@ -327,12 +340,14 @@ SYSTEM = [
         "import os, stat\nopen('f', 'w').write('x'); os.chmod('f', 0o640); os.symlink('f', 'l'); os.mkdir('e')",
         "assert stat.S_IMODE(os.stat('f').st_mode) == 0o640 and os.readlink('l') == 'f' and os.listdir('e') == []",
         "os.chmod('f', 0o600); os.unlink('l'); os.symlink('e', 'l'); os.rmdir('e')",
+        on_disk=True,
     ),
     Row(
         "files outside the working directory",
         "open('/tmp/t.txt', 'w').write('one')",
         "open('/tmp/t.txt').read()",
         "open('/tmp/t.txt', 'w').write('two')",
+        is_outside=True,
     ),
 ]
 

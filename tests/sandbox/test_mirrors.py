@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import stat
 import tempfile
 from collections.abc import Iterator
@@ -190,3 +191,36 @@ def test_a_file_that_only_the_other_side_wrote_arrives_and_one_that_both_wrote_i
     for side in ends:
         assert (side / "new").read_text() == "theirs"
         assert (side / "both").read_text() == "ours, second"
+
+
+def test_a_directory_that_the_other_side_removed_goes_with_all_that_was_in_it(
+    ends: tuple[Path, Path],
+) -> None:
+    ours, theirs = ends
+    (ours / "d" / "e").mkdir(parents=True)
+    (ours / "d" / "e" / "f").write_text("f")
+    with mirrored(ours, theirs) as outward, mirrored(theirs, ours) as inward:
+        inward.spared = outward.differs
+        inward.trust(outward.update().changed)
+        shutil.rmtree(theirs / "d")
+        outward.trust(inward.update().changed)
+        inward.trust(outward.update().changed)
+    assert [list(side.iterdir()) for side in ends] == [[], []]
+
+
+def test_a_file_that_one_side_changed_outlives_the_directory_that_the_other_removed(
+    ends: tuple[Path, Path],
+) -> None:
+    ours, theirs = ends
+    (ours / "d").mkdir()
+    (ours / "d" / "kept").write_text("first")
+    (ours / "d" / "gone").write_text("first")
+    with mirrored(ours, theirs) as outward, mirrored(theirs, ours) as inward:
+        inward.spared = outward.differs
+        inward.trust(outward.update().changed)
+        shutil.rmtree(theirs / "d")
+        (ours / "d" / "kept").write_text("second, and longer")
+        outward.trust(inward.update().changed)
+        inward.trust(outward.update().changed)
+    for side in ends:
+        assert [path.name for path in (side / "d").iterdir()] == ["kept"]

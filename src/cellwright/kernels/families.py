@@ -89,6 +89,11 @@ class Family:
         if above is not None:
             above._below.add(self)  # noqa: SLF001  # of the same class, as below
 
+    @property
+    def directory(self) -> Path:
+        """Where the box is built, with a directory for each kernel after the first."""
+        return self._lodging.directory
+
     # Checkpoints -------------------------------------------------------------------------------------------------
 
     async def freeze(self, kernel: Kernel, *, at_once: bool = True) -> Frozen:
@@ -169,7 +174,7 @@ class Family:
     async def _make(
         self, frozen: Frozen, limits: OutputLimits, home: Family, namespaces: Sequence[int]
     ) -> Kernel:
-        directory = home._lodging.directory / f"n{next(home._numbers)}"
+        directory = home.directory / f"n{next(home._numbers)}"
         connection = create_connection(directory)
         last_words, line = LastWords(), KernelLine()
         ready_read, ready_write = os.pipe2(os.O_CLOEXEC)

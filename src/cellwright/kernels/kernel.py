@@ -194,6 +194,11 @@ class Kernel:
 class Home(Protocol):
     """What a kernel lives in."""
 
+    @property
+    def directory(self) -> Path:
+        """Its own, which goes when it does."""
+        ...
+
     def joined(self) -> None:
         """A kernel is about to live here."""
         ...
@@ -253,7 +258,9 @@ async def tend(beginning: Beginning, *, task_status: anyio.abc.TaskStatus[Kernel
         process.last_words.close()
         if beginning.kernel_line is not None:
             beginning.kernel_line.close()
-        shutil.rmtree(beginning.directory, ignore_errors=True)
+        # A box is mounted in its home's own directory, and may have other kernels after this one.
+        if beginning.directory != beginning.home.directory:
+            shutil.rmtree(beginning.directory, ignore_errors=True)
         with anyio.CancelScope(shield=True):
             await beginning.home.left(process)
         if kernel is not None:

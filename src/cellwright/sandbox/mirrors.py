@@ -148,12 +148,17 @@ class _Pass:
                 elif self._take(names, status) and is_directory:
                     ahead.append(names)
         # What lies deepest goes first, so that its directory is empty.
-        for names in sorted(self._before.keys() - self._now.keys(), key=len, reverse=True):
-            if not self._mirror.spares(names):
-                self._remove(names)
-                self._done.changed.add(names)
+        for names in sorted(self._gone(), key=len, reverse=True):
+            self._remove(names)
+            self._done.changed.add(names)
         self._mirror.known, self._mirror.unsure = self._now, self._unsure
         return self._done
+
+    def _gone(self) -> set[Names]:
+        """What is to go from the target. Decided before any goes: a directory differs once something left it."""
+        gone = self._before.keys() - self._now.keys()
+        spared = {names for names in gone if self._mirror.spares(names)}
+        return gone - {names[:count] for names in spared for count in range(1, len(names) + 1)}
 
     def _entries(self, names: Names) -> Iterator[tuple[Names, os.stat_result]]:
         try:
