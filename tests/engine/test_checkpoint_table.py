@@ -78,8 +78,8 @@ async def find_out(engine: Engine, directory: Path, row: Row, mode: Any) -> Foun
     try:
         kept = await session.checkpoint()
     except CheckpointRefused as refusal:
-        await run(session, row.check)  # the session goes on as if nobody had asked
         branched = await in_branch(engine, session, None, row, refused=True)
+        await run(session, row.check)  # the session goes on as if nobody had asked
         await engine.delete(session.id)
         return Found(f"refused: {masked(refusal.message)}", branched)
     if row.change:
