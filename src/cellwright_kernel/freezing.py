@@ -41,6 +41,7 @@ MOST_FDS = 32
 LISTENERS = 5
 OWN_FDS = 3
 MOST_CHILDREN = 10
+COMMAND_CHARACTERS = 80
 FAILED = 70
 SETTLE_S = 0.2
 APART = b'{"apart": true}'
@@ -93,6 +94,7 @@ class Freezer:
         self._threads = forksafety.OwnThreads.now()
         self._descriptors = descriptors.open_now()
         self._frozen: set[int] = set()
+        self._ended: set[int] = set()
 
     def note_own(self) -> None:
         """From now on whatever is new is code's: somebody has connected, and nothing has run."""
@@ -112,7 +114,8 @@ class Freezer:
             asyncio.get_running_loop().remove_reader(self._line)  # the host is gone, and this kernel will be
             return
         request = json.loads(data)
-        self.bury(pids=request["ended"])
+        self._ended.update(request["ended"])
+        self._bury(os.WNOHANG)
         with socket.socket(fileno=fds[0]) as end:
             try:
                 pid = self._freeze(end, request, why_not, context)
@@ -125,8 +128,14 @@ class Freezer:
 
     def _set_apart(self) -> None:
         """Lose sight of what branches of this kernel start. It would lose sight of its own children as well."""
-        if not _children_in_words(os.getpid(), but=self._frozen):
+        if not self._children_in_words():
             landlock.set_apart()
+
+    def _children_in_words(self) -> list[str]:
+        """The processes that code has started: a copy is not their parent."""
+        started = [pid for pid in descendants.children_of(os.getpid()) if pid not in self._frozen]
+        told = [f"the child process {pid} ({command})" for pid in started if (command := _command_of(pid))]
+        return told[:MOST_CHILDREN]
 
     def _freeze(
         self, end: socket.socket, request: dict[str, Any], why_not: str | None, context: contextvars.Context
@@ -135,7 +144,7 @@ class Freezer:
         if reason is not None:
             raise Refused(reason)
         carried = Carried(random.getstate(), context)
-        lost = forksafety.timers_in_words()
+        lost = [*forksafety.timers_in_words(), *self._children_in_words()]
         strange = descriptors.has_strange(self._descriptors)
         flush()
         try:
@@ -147,7 +156,6 @@ class Freezer:
             return pid
         # Nothing but a kernel that starts anew may come out of here.
         try:
-            lost += _children_in_words(os.getppid(), but={*self._frozen, os.getpid()})
             # The kernel's own end of its line is among its descriptors, and let go of with them.
             self._line.detach()
             frozen = Frozen(end.detach(), carried, self._descriptors, self._own_path)
@@ -157,11 +165,19 @@ class Freezer:
 
     def bury(self, *, pids: Sequence[int]) -> dict[str, Any]:
         """Take note of the end of checkpoints that were dropped, so that nothing of them stays."""
-        for pid in pids:
-            with contextlib.suppress(ChildProcessError):
-                os.waitpid(pid, 0)
-            self._frozen.discard(pid)
+        self._ended.update(pids)
+        self._bury(0)
         return {"pids": list(pids)}
+
+    def _bury(self, options: int) -> None:
+        for pid in list(self._ended):
+            try:
+                gone, _ = os.waitpid(pid, options)
+            except ChildProcessError:
+                gone = pid
+            if gone:
+                self._ended.discard(pid)
+                self._frozen.discard(pid)
 
 
 class Refused(Exception):  # it is none of ours
@@ -285,13 +301,10 @@ def _current_directory() -> str:
         return "/"
 
 
-def _children_in_words(parent: int, but: set[int]) -> list[str]:
-    """The processes that the kernel has started: a copy is not their parent."""
-    found = []
-    for pid in descendants.children_of(parent):
-        with contextlib.suppress(OSError), open(f"/proc/{pid}/cmdline", "rb") as file:  # noqa: PTH123
-            command = file.read().replace(b"\0", b" ").decode("utf-8", "replace").strip()
-            # A zombie has no command any more.
-            if pid not in but and command:
-                found.append(f"the child process {pid} ({command[:80]})")
-    return found[:MOST_CHILDREN]
+def _command_of(pid: int) -> str:
+    """What a process runs; nothing where it has ended."""
+    try:
+        with open(f"/proc/{pid}/cmdline", "rb") as file:  # noqa: PTH123
+            return file.read().replace(b"\0", b" ").decode("utf-8", "replace").strip()[:COMMAND_CHARACTERS]
+    except OSError:
+        return ""

@@ -16,7 +16,9 @@ async def test_a_kernel_goes_on_from_a_checkpoint_with_everything_it_had(
     launch_on: Any, server: Any, run_cell: Any
 ) -> None:
     kernel = await launch_on(server)
-    await run_cell(kernel, "x = [1, 2]; import random; random.seed(3); import logging; logging.basicConfig(force=True)")
+    await run_cell(
+        kernel, "x = [1, 2]; import random; random.seed(3); import logging; logging.basicConfig(force=True)"
+    )
     frozen = await kernel.home.freeze(kernel)
     expected = (await run_cell(kernel, "x.append(3); random.random()")).result
     await kernel.stop(grace_s=0)

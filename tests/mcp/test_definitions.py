@@ -18,11 +18,16 @@ ISSUED = {
     "notebook_list": ({"filter"}, set()),
     "notebook_delete": ({"session_id"}, {"session_id"}),
     "cell_add": ({"session_id", "content", "type", "position"}, {"session_id", "content"}),
-    "cell_execute": ({"session_id", "cell_id", "timeout"}, {"session_id", "cell_id"}),
+    "cell_execute": ({"session_id", "cell_id", "timeout", "on_error"}, {"session_id", "cell_id"}),
     "cell_update": ({"session_id", "cell_id", "content"}, {"session_id", "cell_id", "content"}),
     "cell_delete": ({"session_id", "cell_id"}, {"session_id", "cell_id"}),
     "notebook_export": ({"session_id", "format", "include_outputs"}, {"session_id"}),
     "notebook_import": ({"content", "format"}, {"content"}),
+    "checkpoint_create": ({"session_id", "name"}, {"session_id"}),
+    "checkpoint_list": ({"session_id"}, {"session_id"}),
+    "session_rollback": ({"session_id", "checkpoint", "cell_id"}, {"session_id"}),
+    "session_branch": ({"session_id", "checkpoint", "count"}, {"session_id"}),
+    "branch_adopt": ({"session_id"}, {"session_id"}),
     "cell_visualize": ({"session_id", "cell_id", "type", "options"}, {"session_id", "cell_id"}),
 }
 
@@ -32,7 +37,7 @@ async def test_all_definitions_together_cost_less_than_5000_tokens(connect: Conn
     async with connect(mode) as client:
         listed = await client.list_tools()
     tools = [tool.model_dump(by_alias=True, exclude_none=True, mode="json") for tool in listed.tools]
-    assert 20 <= len(tools) < 30
+    assert 20 <= len(tools) < 40
     assert len(json.dumps(tools, ensure_ascii=False, separators=(",", ":"))) / 4 < 5_000
 
 
@@ -43,6 +48,8 @@ async def test_the_named_tools_have_the_named_arguments(client: Client) -> None:
         assert arguments <= set(schema["properties"]), name
         assert set(schema.get("required", ())) == required, name
     assert tools["cell_execute"]["properties"]["timeout"]["default"] == 30_000
+    assert tools["cell_execute"]["properties"]["on_error"]["enum"] == ["keep", "rollback"]
+    assert tools["session_branch"]["properties"]["count"]["default"] == 1
     assert tools["notebook_list"]["properties"]["filter"]["enum"] == ["active", "suspended", "all"]
     assert tools["cell_visualize"]["properties"]["type"]["enum"] == ["chart", "table", "graph", "auto"]
 
@@ -63,7 +70,13 @@ async def test_reading_is_marked_as_reading_and_losing_as_destructive(client: Cl
     reads = {name for name, hint in hints.items() if hint is not None and hint.read_only_hint}
     assert {"notebook_list", "notebook_read", "session_context", "execution_wait", "execution_list"} <= reads
     destroys = {name for name, hint in hints.items() if hint is not None and hint.destructive_hint}
-    assert {"notebook_delete", "cell_delete", "kernel_restart", "session_suspend"} <= destroys
+    assert {
+        "notebook_delete",
+        "cell_delete",
+        "kernel_restart",
+        "session_rollback",
+        "branch_adopt",
+    } <= destroys
     assert not reads & destroys
 
 

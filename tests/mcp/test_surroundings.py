@@ -109,6 +109,9 @@ async def test_every_reply_of_an_unconfined_engine_begins_with_the_banner(tmp_pa
             ("scratch_run", {"cod": "1"}),
             ("notebook_read", {"session_id": "s-none"}),
             ("cell_visualize", {"session_id": session, "cell_id": "problem"}),
+            ("session_branch", {"session_id": session, "checkpoint": "nowhere"}),
+            ("branch_compare", {"session_id": session}),
+            ("branch_adopt", {"session_id": session}),
         ):
             result = await client.call_tool(tool, arguments)
             assert result.is_error
@@ -154,7 +157,12 @@ def _good_calls(path: str, cell: str, execution: str) -> list[tuple[str, dict[st
         ("session_files", {}),
         ("notebook_export", {}),
         ("kernel_interrupt", {}),
+        ("checkpoint_create", {"name": "here"}),
+        ("checkpoint_list", {}),
+        ("session_rollback", {"checkpoint": "here"}),
+        ("checkpoint_drop", {"checkpoint": "here"}),
         ("kernel_restart", {}),
+        ("notebook_replay", {}),
         ("session_suspend", {}),
         ("session_resume", {}),
         ("package_install", {"packages": ["json"]}),

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 import cellwright
-from cellwright.cli import executions, verbs
+from cellwright.cli import executions, returns, verbs
 from cellwright.cli.daemons import daemon_app, serve
 from cellwright.cli.doctor import doctor
 from cellwright.cli.install import install
@@ -29,6 +29,7 @@ app.command()(run)
 verbs.add_verbs(app)
 executions.add_verbs(app)
 app.command()(replay)
+returns.add_verbs(app)
 app.add_typer(files_app)
 app.add_typer(packages_app)
 app.add_typer(daemon_app)

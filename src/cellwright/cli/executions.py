@@ -13,6 +13,7 @@ import typer
 
 from cellwright.cli.client import Caller, call_daemon
 from cellwright.cli.exits import ExitCode
+from cellwright.cli.flags import OnError, OnErrorOption
 from cellwright.cli.verbs import AsJson, SessionArgument
 
 __all__ = ["CANCEL_S", "TURN_MS", "ProgressLine", "add_verbs"]
@@ -40,12 +41,17 @@ def execute(
     timeout: Annotated[
         float | None, typer.Option(min=0.001, help="Seconds a cell may run. [default: cell_timeout_s, 30]")
     ] = None,
+    on_error: OnErrorOption = OnError.KEEP,
     detach: Annotated[bool, typer.Option("--detach", help="Print the execution's id and return.")] = False,  # noqa: FBT002  # typer's way to say a flag
     as_json: AsJson = False,  # noqa: FBT002  # as above
 ) -> None:
     """Run a cell, all cells, or some code. Exits 0 if it ran well, else 1."""
+    if code is not None and on_error is OnError.ROLLBACK:
+        raise typer.BadParameter("code that is in no cell cannot be rolled back", param_hint="--on-error")
     source = sys.stdin.read() if code == "-" else code
-    target: dict[str, Any] = {"cell_id": cell} if source is None else {"code": source}
+    target: dict[str, Any] = (
+        {"cell_id": cell, "on_error": on_error.value} if source is None else {"code": source}
+    )
     tool = "cell_execute" if source is None else "scratch_run"
     limits: dict[str, Any] = {"response_format": "json"}
     if timeout is not None:
@@ -187,3 +193,5 @@ def _show(run: dict[str, Any]) -> None:
         typer.echo(
             f"error: {run.get('execution_id', 'the cell')} ended as {run.get('status')}{reason}", err=True
         )
+    if run.get("note"):
+        typer.echo(f"note: {run['note']}", err=True)

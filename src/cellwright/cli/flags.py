@@ -11,6 +11,8 @@ import typer
 __all__ = [
     "LimitOption",
     "ModeOption",
+    "OnError",
+    "OnErrorOption",
     "SetOption",
     "UnsafeOption",
     "WorkMode",
@@ -37,6 +39,16 @@ LimitOption = Annotated[
 ModeOption = Annotated[
     WorkMode | None,
     typer.Option("--mode", help="Where code writes: a layer over the project, its own folder, here."),
+]
+
+
+class OnError(StrEnum):
+    KEEP = "keep"
+    ROLLBACK = "rollback"
+
+
+OnErrorOption = Annotated[
+    OnError, typer.Option("--on-error", help="A failing cell keeps what it did, or leaves no trace.")
 ]
 
 SetOption = Annotated[

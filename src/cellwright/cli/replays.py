@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import Annotated, Any
 
 import anyio
 import typer
 
-from cellwright.cli.client import Caller, ToolRefused, call_daemon
+from cellwright.cli.client import Caller, call_daemon
 from cellwright.cli.executions import CANCEL_S, TURN_MS, ProgressLine
 from cellwright.cli.exits import ExitCode
+from cellwright.cli.naming import NotebookArgument, session_of
 from cellwright.cli.verbs import AsJson
 
 __all__ = ["replay"]
@@ -20,12 +20,7 @@ _MOST_TOKENS = 20_000
 
 
 def replay(
-    session: Annotated[
-        str,
-        typer.Argument(
-            metavar="NOTEBOOK_OR_SESSION", help="A session's id, its notebook's name, or its .ipynb file."
-        ),
-    ],
+    session: NotebookArgument,
     upto: Annotated[str | None, typer.Option(help="End with this cell, or this execution.")] = None,
     timeout: Annotated[
         float | None, typer.Option(min=0.001, help="Seconds each step may run. [default: as it had]")
@@ -39,7 +34,7 @@ def replay(
     }
 
     async def run(caller: Caller) -> dict[str, Any]:
-        named = await _session_of(caller, session)
+        named = await session_of(caller, session)
         # Whoever interrupts means the replay, so its id is awaited even then.
         with anyio.CancelScope(shield=True):
             begun = await caller.data(
@@ -53,21 +48,6 @@ def replay(
     else:
         _show(found)
     raise typer.Exit(ExitCode.OK if found["same"] else ExitCode.RUN_FAILED)
-
-
-async def _session_of(caller: Caller, named: str) -> str:
-    """The session of a notebook's file; anything else names a session already."""
-    if not named.endswith(".ipynb"):
-        return named
-    path = await anyio.to_thread.run_sync(Path(named).resolve)
-    listed = await caller.data("notebook_list", filter="all")
-    for session in listed["sessions"]:
-        if session["path"] == str(path):
-            return str(session["session_id"])
-    raise ToolRefused(
-        f"No session has {named} open, so nothing is known of what ran in it",
-        hint="`cellwright run` runs a notebook from top to bottom",
-    )
 
 
 async def _finished(caller: Caller, begun: dict[str, Any]) -> dict[str, Any]:

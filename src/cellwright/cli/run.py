@@ -16,7 +16,7 @@ from rich.live import Live
 from rich.text import Text
 
 from cellwright.cli.exits import ExitCode, show_error
-from cellwright.cli.flags import LimitOption, UnsafeOption, limit_values
+from cellwright.cli.flags import LimitOption, OnError, OnErrorOption, UnsafeOption, limit_values
 from cellwright.engine import Execution, Session, open_engine
 from cellwright.engine.limits import session_narrowing
 from cellwright.errors import CellwrightError, NotebookError
@@ -43,9 +43,10 @@ class Request:
     allow_errors: bool
     unsafe: bool = False
     limits: Narrowing | None = None
+    on_error: OnError = OnError.KEEP
 
 
-def run(
+def run(  # noqa: PLR0913, PLR0917  # each is an option of the command
     notebook: Annotated[Path, typer.Argument(help="The notebook to run.", metavar="NOTEBOOK.ipynb")],
     output: Annotated[
         Path | None, typer.Option("-o", "--output", help="Write here instead of into the notebook itself.")
@@ -57,15 +58,20 @@ def run(
         list[str] | None, typer.Option(metavar="NAME=VALUE", help="Set a variable; may be repeated.")
     ] = None,
     allow_errors: Annotated[bool, typer.Option("--allow-errors", help="Go on after a failing cell.")] = False,  # noqa: FBT002
+    on_error: OnErrorOption = OnError.KEEP,
     limit: LimitOption = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,  # noqa: FBT002
     unsafe: UnsafeOption = False,  # noqa: FBT002
 ) -> None:
     """Run a notebook top to bottom and write its outputs. Exits 0 if every cell ran well, else 1."""
+    if allow_errors and on_error is OnError.ROLLBACK:
+        raise typer.BadParameter(
+            "with --allow-errors no failure is one to roll back", param_hint="--on-error"
+        )
     try:
         parameters = dict(parse_parameter(text) for text in param or [])
         limits = session_narrowing(limit_values(limit))
-        request = Request(notebook, output, timeout, parameters, allow_errors, unsafe, limits)
+        request = Request(notebook, output, timeout, parameters, allow_errors, unsafe, limits, on_error)
         report = anyio.run(_run, request)
     except CellwrightError as error:
         show_error(error)
@@ -98,7 +104,9 @@ async def _run(request: Request) -> Report:
             typer.echo(session.banner, err=True)
         if request.parameters:
             await session.apply(inject_parameters(session.document, request.parameters))
-        executions = await session.execute_all(timeout_s=request.timeout_s, allow_errors=request.allow_errors)
+        executions = await session.execute_all(
+            timeout_s=request.timeout_s, allow_errors=request.allow_errors, on_error=request.on_error.value
+        )
         await _show_progress(session, executions)
         await session.save()
     return _report(target, session, executions, request)
@@ -126,6 +134,7 @@ async def _show_progress(session: Session, executions: list[Execution]) -> None:
                 if console.is_terminal:
                     elapsed = time.monotonic() - begun
                     live.update(Text(f"… [{number}] {_title(execution)}  {elapsed:.1f} s"), refresh=True)
+            await execution.wait()  # ended is not yet rolled back
             if execution.record.started_at is not None:
                 console.print(_line(number, execution))
 
@@ -140,6 +149,8 @@ def _line(number: int, execution: Execution) -> Text:
         line.append(f"  {execution.reason}")
     if execution.record.dropped_bytes:
         line.append(f"  ({execution.record.dropped_bytes:,} bytes of output dropped)")
+    if execution.record.note is not None:
+        line.append(f"  {execution.record.note}")
     return line
 
 
@@ -165,6 +176,9 @@ def _report(target: Path, session: Session, executions: list[Execution], request
             "reason": execution.reason,
             "dropped_bytes": execution.record.dropped_bytes,
             "dropped_messages": execution.record.dropped_messages,
+            "checkpoint": execution.record.checkpoint,
+            "rolled_back": execution.record.rolled_back,
+            "note": execution.record.note,
         }
         for execution in executions
     ]

@@ -190,8 +190,16 @@ class Branches:
                 lineage=returned(of_session(kept.lineage, origin.id), generation),
             )
             lost = tuple(dict.fromkeys((*kept.cannot_return, *ready.lost, *kept.files_left_out)))
+            await self._mark_stale(origin, branch)
             await self._tell(origin, branch, by="checkpoint", reason=None, lost=lost)
         return Branch(branch, "checkpoint", None, lost)
+
+    async def _mark_stale(self, origin: Session, branch: Session) -> None:
+        """Say in the branch's document which outputs are of what ran after the checkpoint that it began at."""
+        recorder, batch = self._services.recorder, Batch()
+        await recorder.journal.flush()
+        branch.mark_stale(batch, recovery.load_lineage(recorder.journal, origin.id, branch.record.lineage))
+        await recorder.commit(batch)
 
     async def _by_replay(
         self, origin: Session, branch: Session, kept: CheckpointRecord | None, reason: str | None

@@ -159,6 +159,8 @@ def host_options(settings: Settings, home: Path) -> protocol.HostOptions:
         namespaces=settings.sandbox_namespaces,
         packages=str(package_store(settings)),
         opening=network_opening(settings),
+        max_checkpoints=settings.max_checkpoints,
+        max_checkpoint_memory=settings.max_checkpoint_memory,
     )
 
 

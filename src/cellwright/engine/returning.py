@@ -176,7 +176,7 @@ class Returning(Kernelled):
             lineage=returned(checkpoint.lineage, generation),
             former=(),
         )
-        stale = self._mark_stale(batch, history)
+        stale = self.mark_stale(batch, history)
         lost = [
             *checkpoint.cannot_return,
             *ready.lost,
@@ -217,7 +217,7 @@ class Returning(Kernelled):
             held.record = record = replace(held.record, undone=record.undone)
         batch.statements.append(put_execution(record))
 
-    def _mark_stale(self, batch: Batch, history: list[ExecutionRecord]) -> tuple[str, ...]:
+    def mark_stale(self, batch: Batch, history: list[ExecutionRecord]) -> tuple[str, ...]:
         """Say in every cell that has run whether its outputs are of the state that there is."""
         newest = {record.cell_id: record for record in history if record.started_at is not None}
         stale: list[str] = []

@@ -57,12 +57,12 @@ class Session(Returning):
         execution = await self.execute(cell_id, timeout_s=timeout_s, on_error=on_error, checkpoint=checkpoint)
         return await execution.wait()
 
-    async def run_all(self, *, timeout_s: float | None = None, allow_errors: bool = False) -> list[Execution]:
+    async def run_all(
+        self, *, timeout_s: float | None = None, allow_errors: bool = False, on_error: OnError = "keep"
+    ) -> list[Execution]:
         """Run every code cell in order and wait; the first failure drops the rest unless errors are allowed."""
-        return [
-            await execution.wait()
-            for execution in await self.execute_all(timeout_s=timeout_s, allow_errors=allow_errors)
-        ]
+        executions = await self.execute_all(timeout_s=timeout_s, allow_errors=allow_errors, on_error=on_error)
+        return [await execution.wait() for execution in executions]
 
     async def execute(
         self,
@@ -88,12 +88,18 @@ class Session(Returning):
         return (await self._submit([wanted], timeout_s=timeout_s))[0]
 
     async def execute_all(
-        self, *, timeout_s: float | None = None, allow_errors: bool = False
+        self, *, timeout_s: float | None = None, allow_errors: bool = False, on_error: OnError = "keep"
     ) -> list[Execution]:
-        """Queue every code cell in order, leaving out empty ones and those tagged ``skip-execution``."""
+        """Queue every code cell in order, leaving out empty ones and those tagged ``skip-execution``.
+
+        With ``on_error="rollback"`` the cell that fails leaves no trace, and the rest is dropped. A cell whose failure
+        is allowed is not rolled back.
+        """
         await self.refresh()
         wanted = [
-            _Wanted(cell.source, cell.id, allow_error=allow_errors or cell.may_raise)
+            _Wanted(cell.source, cell.id, allow_error=True)
+            if allow_errors or cell.may_raise
+            else _Wanted(cell.source, cell.id, on_error=on_error, checkpoint=on_error == "rollback")
             for cell in self.keeper.document.cells
             if cell.runs
         ]
@@ -272,7 +278,7 @@ class Session(Returning):
         history = await self._own_history()
         batch = Batch()
         self.record = replace(self.record, former=())
-        stale = self._mark_stale(batch, history)
+        stale = self.mark_stale(batch, history)
         batch.statements.append(put_session(self.record))
         await self._services.recorder.commit(batch)
         return RolledBack(None, self.generation, stale, undone, (NO_FILES, NOT_FILES), by="replay")

@@ -16,7 +16,7 @@ from pathlib import Path, PurePath
 
 import anyio
 
-from cellwright.errors import CheckpointRefused, UnknownCheckpoint
+from cellwright.errors import CheckpointRefused, KernelError, UnknownCheckpoint
 from cellwright.hosts.protocol import CheckpointStatus, HostOptions, KernelReady
 from cellwright.kernels import Family, Frozen, Kernel, OutputLimits
 from cellwright.sandbox.kept import SKIPPED
@@ -106,11 +106,18 @@ class Ring:
         self._versions: Versions | None = None
         self._newest: tuple[Taken | None, int] = (None, 0)
         """The files as they were last taken, and how often they had changed by then."""
+        self._ahead: Frozen | None = None
+        """The kernel as it is now, for a checkpoint that may be wanted."""
         self._working = anyio.Lock()
         self._looked_at = 0.0
 
     def __bool__(self) -> bool:
         return bool(self._kept)
+
+    @property
+    def is_ahead(self) -> bool:
+        """Whether the kernel was frozen ahead."""
+        return self._ahead is not None
 
     @property
     def ids(self) -> tuple[str, ...]:
@@ -133,7 +140,8 @@ class Ring:
     ) -> Kept:
         """A checkpoint of an idle kernel. Whoever asks lets others make way for it when there is time.
 
-        Unless it is wanted ``at_once``, what will not come back with it is known a little later (``describe``).
+        One that was taken ahead is used, if there is one. Unless it is wanted ``at_once``, what will not come back
+        with it is known a little later.
 
         Raises:
             CheckpointRefused: with the reason.
@@ -141,8 +149,9 @@ class Ring:
         """
         async with self._working:
             taken = await self._take_files()
+            frozen, self._ahead = self._ahead, None
             try:
-                frozen = await self.family.freeze(kernel, at_once=at_once)
+                frozen = frozen or await self.family.freeze(kernel, at_once=at_once)
                 if at_once:
                     await frozen.describe()
             except BaseException:
@@ -150,6 +159,23 @@ class Ring:
                 raise
             kept = self._kept[checkpoint_id] = Kept(checkpoint_id, name, frozen, taken)
             return kept
+
+    async def take_ahead(self, kernel: Kernel) -> None:
+        """Freeze a kernel that has just become idle, so that whoever wants a checkpoint next need not wait for it."""
+        async with self._working:
+            if self._ahead is None:
+                with contextlib.suppress(KernelError):  # told when a checkpoint is wanted
+                    self._ahead = await self.family.freeze(kernel, at_once=False)
+
+    async def drop_ahead(self) -> None:
+        """The kernel is not any more as it was when it was frozen ahead."""
+        async with self._working:
+            await self._drop_ahead()
+
+    async def _drop_ahead(self) -> None:
+        ahead, self._ahead = self._ahead, None
+        if ahead is not None:
+            await self.family.drop(ahead, at_leisure=True)
 
     async def drop(self, checkpoint_id: str) -> None:
         """Let one go."""
@@ -174,6 +200,7 @@ class Ring:
         if kept.taken is None or self._versions is None:
             return []
         versions, taken = self._versions, kept.taken
+        await self._drop_ahead()
         (newest, _), self._newest = self._newest, (None, 0)
         await self._forget(newest)
         await self.family.line.save()
@@ -213,6 +240,7 @@ class Ring:
     async def close(self) -> None:
         """Let all go."""
         async with self._working:
+            await self._drop_ahead()
             for checkpoint_id in list(self._kept):
                 await self._drop(checkpoint_id)
             if self._versions is not None:

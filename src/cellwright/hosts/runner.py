@@ -17,13 +17,12 @@ from typing import Any, assert_never
 import anyio
 import anyio.abc
 
-from cellwright.errors import CheckpointRefused, HostError, KernelBusy, KernelError, KernelGone
+from cellwright.errors import HostError, KernelBusy, KernelGone
 from cellwright.hosts import jobs
 from cellwright.hosts.budget import OutputBudget
-from cellwright.hosts.checkpoints import Kept, Ring
+from cellwright.hosts.checkpointing import Checkpointing
+from cellwright.hosts.checkpoints import Ring
 from cellwright.hosts.protocol import (
-    Checkpointed,
-    CheckpointsDropped,
     CheckpointStatus,
     EventBody,
     Finished,
@@ -74,6 +73,9 @@ class KernelRunner:
         self._options = options
         self._report = report
         self._queue = jobs.Queue()
+        self._checkpointing = Checkpointing(
+            kernel, ring, tell=lambda body: report(self.kernel_id, body), in_background=self._in_background
+        )
         self._budgets: OrderedDict[str, OutputBudget] = OrderedDict()
         self._started_at: dict[str, float] = {}
         self._timers: dict[tuple[str, str], asyncio.TimerHandle] = {}
@@ -155,13 +157,9 @@ class KernelRunner:
             CheckpointRefused: it cannot be taken now, with the reason.
             KernelBusy: a cell runs.
         """
-        if self.ring is None:
-            raise CheckpointRefused("only Python kernels of our own have checkpoints")
         self._refuse_when_busy()
         self.last_active = time.monotonic()
-        kept = await self.ring.take(self.kernel, checkpoint_id, name)
-        self._in_background(self._make_way, self.ring)
-        return kept.status()
+        return await self._checkpointing.take(checkpoint_id, name)
 
     async def keep_limits(self) -> None:
         """End the kernel if it is over a limit; over that of memory, its checkpoints go first."""
@@ -220,6 +218,7 @@ class KernelRunner:
 
     def _send(self, job: Run) -> None:
         options = self._options()
+        self._checkpointing.sent()
         self._budgets[job.execution_id] = OutputBudget(options.max_output_bytes, options.max_output_messages)
         if len(self._budgets) > _REMEMBERED_EXECUTIONS:
             self._budgets.popitem(last=False)
@@ -255,9 +254,8 @@ class KernelRunner:
             dropped_messages=told.get("dropped_messages", 0) + (budget.dropped_messages if budget else 0),
         )
         self._report(self.kernel_id, finished)
-        # Only now: whatever is let go takes the machine's time, too.
-        if self.ring is not None and self.ring.is_to_look_after and not self.ended.is_set():
-            self._in_background(self._make_way, self.ring)
+        if not self.ended.is_set():
+            self._checkpointing.ended(end.execution_id, went_well=end.state == "ok" and not self.has_work)
 
     def _explanation(self, error: dict[str, Any] | None) -> str | None:
         """Which limit of the sandbox an error comes from, if it does."""
@@ -319,32 +317,7 @@ class KernelRunner:
         """Freeze the kernel before a cell."""
         if self._line is not None and not self._line.is_shown:
             await self._line.bring_in()
-        if self.ring is None:
-            self._send(job)
-            self._tell_checkpoint(job, refused="only Python kernels of our own have checkpoints")
-            return
-        kept: Kept | None = None
-        try:
-            kept = await self.ring.take(self.kernel, checkpoint_id, at_once=False)
-            self._tell_checkpoint(job, status=kept.status())
-        except KernelError as error:
-            self._tell_checkpoint(job, refused=error.message)
-        with contextlib.suppress(KernelGone):  # its end is told by itself
-            self._send(job)
-        if kept is not None:
-            with contextlib.suppress(KernelError):  # it was dropped meanwhile
-                if await kept.frozen.describe():
-                    self._tell_checkpoint(job, status=kept.status())
-
-    def _tell_checkpoint(
-        self, job: Run, *, status: CheckpointStatus | None = None, refused: str | None = None
-    ) -> None:
-        self._report(self.kernel_id, Checkpointed(job.execution_id, status, refused))
-
-    async def _make_way(self, ring: Ring) -> None:
-        gone = await ring.make_way()
-        if gone:
-            self._report(self.kernel_id, CheckpointsDropped(tuple(gone)))
+        await self._checkpointing.before(job, checkpoint_id, lambda: self._send(job))
 
     async def _save_then_idle(self, line: BoxLine, execution_id: str) -> None:
         """Let an execution end once its files are saved, so that whoever hears of its end finds them."""

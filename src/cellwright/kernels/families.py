@@ -174,7 +174,7 @@ class Family:
     async def _make(
         self, frozen: Frozen, limits: OutputLimits, home: Family, namespaces: Sequence[int]
     ) -> Kernel:
-        directory = home._lodging.directory / f"n{next(home._numbers)}"
+        directory = home.directory / f"n{next(home._numbers)}"
         connection = create_connection(directory)
         last_words, line = LastWords(), KernelLine()
         ready_read, ready_write = os.pipe2(os.O_CLOEXEC)

@@ -160,6 +160,7 @@ class Frozen:
 
     def close(self) -> None:
         """End it."""
+        self._listening.cancel()
         self._socket.close()
         if self._pidfd >= 0:
             # It ends by itself when its socket closes; should code have meddled with it, it ends all the same.

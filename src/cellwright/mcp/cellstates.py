@@ -1,4 +1,4 @@
-"""How a cell stands: never run, waiting, running, or how its last run ended and in which kernel."""
+"""How a cell stands: never run, waiting, running, or how its last run ended and whether its kernel still has that."""
 
 from __future__ import annotations
 
@@ -9,16 +9,20 @@ __all__ = ["cell_states"]
 
 
 def cell_states(session: Session, cells: tuple[Cell, ...]) -> dict[str, str]:
-    """Every cell's state by its id. A state from an earlier kernel says so, for its variables are gone."""
+    """Every cell's state by its id. A state that the kernel has nothing of any more says so: its variables are gone."""
     live = {execution.cell_id: execution.state for execution in session.runs.live}
-    return {cell.id: live.get(cell.id) or _settled(cell, session.generation) for cell in cells}
+    # What ran in the kernels that this one goes on from is in it too, but for what a rollback marked as stale.
+    held = {session.generation, *(span.generation for span in session.record.lineage)}
+    return {cell.id: live.get(cell.id) or _settled(cell, held) for cell in cells}
 
 
-def _settled(cell: Cell, generation: int) -> str:
+def _settled(cell: Cell, held: set[int]) -> str:
     if cell.kind != "code":
         return cell.kind
     ours = cell.metadata.get("cellwright")
     if not isinstance(ours, dict) or "state" not in ours:
         return "not run here" if cell.outputs else "not run"
+    if ours.get("stale"):
+        return f"stale ({ours['state']})"
     then = ours.get("generation")
-    return str(ours["state"]) if then == generation else f"{ours['state']} (generation {then})"
+    return str(ours["state"]) if then in held else f"{ours['state']} (generation {then})"

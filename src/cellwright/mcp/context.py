@@ -44,6 +44,8 @@ async def context_of(
             "status": failure.state,
             "error": f"{failure.ename}: {failure.evalue}"[:300],
         }
+    if session.checkpoints:
+        about["checkpoints"] = [kept.name or kept.id for kept in reversed(session.checkpoints)]
     if session.reason:
         about["reason"] = session.reason
     return fit_lists(about, max_tokens or DEFAULT_CONTEXT_TOKENS)

@@ -9,17 +9,20 @@ from __future__ import annotations
 
 import ast
 from collections import deque
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
 from cellwright.engine import Engine, Event, Execution, Session
-from cellwright.errors import UnknownExecution
+from cellwright.engine.lineages import Lineage, contains
+from cellwright.errors import UnknownExecution, UnknownSession
 
 __all__ = ["Ended", "Failure", "Knowledge", "Known", "Names", "names_defined"]
 
 _MAX_PENDING = 10_000
 _REMEMBERED = 256
 _SHOWN_ARGUMENTS = 6
+_RETURNS = frozenset({"notebook.session.rolled_back", "notebook.session.adopted"})
 
 
 @dataclass(slots=True)
@@ -73,13 +76,17 @@ class Known:
     failure: Failure | None = None
     _taken: deque[str] = field(default_factory=lambda: deque(maxlen=_REMEMBERED))
 
-    def take(self, ended: Ended) -> None:
-        """An execution ended; one that was taken in before is passed over."""
+    def take(self, ended: Ended, *, keeps_names: bool = False) -> None:
+        """An execution ended; one that was taken in before is passed over.
+
+        A later generation begins without names, unless it is said to have gone on from the one before.
+        """
         if ended.execution_id in self._taken:
             return
         self._taken.append(ended.execution_id)
         if ended.generation > self.generation:
-            self.generation, self.names = ended.generation, Names()
+            self.generation = ended.generation
+            self.names = self.names if keeps_names else Names()
         if ended.failure is not None:
             self.failure = ended.failure
             return
@@ -99,13 +106,24 @@ class Knowledge:
 
     async def of(self, session: Session) -> Known:
         """What is known of a session."""
-        if session.id not in self._known:
-            history = await self._engine.history(session.id, outputs=False)
-            known = self._known.setdefault(session.id, Known())
-            for execution in history:
-                if execution.done:
-                    _fold(known, execution)
-        return self._known[session.id]
+        found = self._known.get(session.id)
+        if found is None or _went_back(session.record.lineage, found):
+            ran = [*await self._ran_before(session), *await self._engine.history(session.id, outputs=False)]
+            self._known[session.id] = found = _known_of(ran, session.record.lineage)
+        return found
+
+    async def _ran_before(self, session: Session) -> list[Execution]:
+        """What ran in the sessions that this one was grown from, as far as it is part of its state."""
+        found: list[Execution] = []
+        lineage = session.record.lineage
+        for other in dict.fromkeys(span.session for span in lineage):
+            if other is None or other == session.id:
+                continue
+            spans = tuple(span for span in lineage if span.session == other)
+            with suppress(UnknownSession):  # deleted, or taken back by another
+                ran = await self._engine.history(other, outputs=False)
+                found += [execution for execution in ran if contains(spans, execution.record)]
+        return found
 
     async def learn(self, session: Session, execution: Execution) -> Known:
         """Take in an execution that ended, if its event has not come by yet."""
@@ -116,8 +134,10 @@ class Knowledge:
 
     def take(self, event: Event) -> None:
         """Take in what happened in a session that somebody has asked about."""
-        if event.data.get("session") == "deleted":
+        if event.data.get("session") == "deleted" or event.kind in _RETURNS:
             self._known.pop(event.session_id, None)
+        if event.kind == "notebook.session.adopted":
+            self._known.pop(event.data["branch"], None)
         known = self._known.get(event.session_id)
         if known is None or event.execution_id is None:
             return
@@ -146,11 +166,30 @@ class Knowledge:
             return ""
 
 
-def _fold(known: Known, execution: Execution) -> None:
+def _went_back(lineage: Lineage, known: Known) -> bool:
+    """Whether the session returned to an earlier state, and what is known is of before that."""
+    return len(lineage) > 1 and lineage[-1].generation > known.generation
+
+
+def _known_of(history: list[Execution], lineage: Lineage) -> Known:
+    """What is known from what ran; of a session that went back, from what made the state that it went back to."""
+    known = Known()
+    went_back = len(lineage) > 1
+    for execution in history:
+        counts = not went_back or execution.record.rolled_back or contains(lineage, execution.record)
+        if execution.done and counts:
+            _fold(known, execution, keeps_names=went_back)
+    if went_back:
+        known.generation = lineage[-1].generation
+    return known
+
+
+def _fold(known: Known, execution: Execution, *, keeps_names: bool = False) -> None:
     record = execution.record
     about = {"state": record.state, "error": record.error, "reason": record.reason}
     failure = _failure(record.id, record.cell_id, about)
-    known.take(Ended(record.id, record.cell_id, record.generation, record.source, failure))
+    ended = Ended(record.id, record.cell_id, record.generation, record.source, failure)
+    known.take(ended, keeps_names=keeps_names)
 
 
 def _failure(execution_id: str, cell_id: str | None, data: Any) -> Failure | None:

@@ -24,6 +24,30 @@ __all__ = ["Notifier", "changed_resources", "log_entry"]
 
 _VIEWS = ("state", "history", "context")
 _SHOWS = frozenset({"notebook.cell.output", "notebook.cell.completed"})
+_HISTORY = frozenset(
+    {
+        "notebook.cell.executing",
+        "notebook.cell.completed",
+        "notebook.cell.undone",
+        "notebook.session.rolled_back",
+        "notebook.session.adopted",
+    }
+)
+_CHANGES_THE_LIST = frozenset({"notebook.cell.completed", "notebook.session.adopted"})
+_TOLD = (
+    "state",
+    "seconds",
+    "message",
+    "hint",
+    "session",
+    "host",
+    "verdict",
+    "done",
+    "total",
+    "checkpoint",
+    "branch",
+    "note",
+)
 _MOST_OUTPUTS = 100
 _SENDING_S = 2.0
 _LOG_WAITING = 1_000
@@ -129,13 +153,13 @@ def changed_resources(event: Event) -> list[str]:
     uris = [session_uri(event.session_id, "state")]
     if event.kind != "notebook.cell.output":
         uris.append(session_uri(event.session_id, "context"))
-    if event.kind in {"notebook.cell.executing", "notebook.cell.completed"}:
+    if event.kind in _HISTORY:
         uris.append(session_uri(event.session_id, "history"))
     return uris
 
 
 def _changes_the_list(event: Event) -> bool:
-    return event.data.get("session") in {"created", "deleted"} or event.kind == "notebook.cell.completed"
+    return event.data.get("session") in {"created", "deleted"} or event.kind in _CHANGES_THE_LIST
 
 
 _LEVELS: dict[str, LoggingLevel] = {
@@ -149,10 +173,6 @@ def log_entry(event: Event) -> tuple[LoggingLevel, dict[str, Any]]:
     """An event as a log message: its weight, and what it says without what may be large."""
     failed = event.kind == "notebook.cell.completed" and event.data.get("state") != "ok"
     level: LoggingLevel = "warning" if failed else _LEVELS.get(event.kind, "info")
-    told = {
-        key: event.data[key]
-        for key in ("state", "seconds", "message", "hint", "session", "host", "verdict", "done", "total")
-        if event.data.get(key)
-    }
+    told = {key: event.data[key] for key in _TOLD if event.data.get(key)}
     about = {"session_id": event.session_id, "cell_id": event.cell_id, "execution_id": event.execution_id}
     return level, {"event": event.kind, **{key: value for key, value in about.items() if value}, **told}

@@ -31,8 +31,9 @@ _OF_A_SESSION = {
         "Mend the cell that failed last and run it again",
         (
             "Mend what failed last. notebook_read with the cell_id of last_error shows the cell and its traceback; "
-            "kernel_inspect shows what is defined. Change the cell with cell_update, run it with cell_execute, and stop "
-            "after three attempts that fail, saying what you learned."
+            "kernel_inspect shows what is defined. Change the cell with cell_update, run it with cell_execute and "
+            "on_error='rollback', so that an attempt that fails leaves no trace, and stop after three attempts that fail, "
+            "saying what you learned."
         ),
     ),
     "skip_cell": (

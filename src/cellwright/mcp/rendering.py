@@ -48,11 +48,28 @@ def state_line(execution: Execution, parts: Sequence[Part], *, session: bool = T
         f"cell {record.cell_id}" if record.cell_id is not None else "scratch",
         f"execution {record.id}",
         record.state,
+        _undoing(execution),
         f"generation {record.generation}",
         seconds,
+        f"checkpoint: {checkpoint}" if (checkpoint := _checkpoint(execution)) else None,
         _sizes(execution, parts),
     ]
     return " | ".join(fact for fact in facts if fact)
+
+
+def _undoing(execution: Execution) -> str | None:
+    """Whether it failed and leaves no trace, or will in a moment."""
+    if execution.record.rolled_back:
+        return "rolled back"
+    return "rolling back" if execution.record.is_to_undo else None
+
+
+def _checkpoint(execution: Execution) -> str | None:
+    """The checkpoint before it, or why there is none; None where none was wanted."""
+    record = execution.record
+    if record.checkpoint is not None:
+        return record.checkpoint
+    return f"none ({clean(record.no_checkpoint)})" if record.no_checkpoint is not None else None
 
 
 def _sizes(execution: Execution, parts: Sequence[Part]) -> str:
@@ -116,6 +133,8 @@ def _lines_before(gathered: Sequence[Gathered]) -> list[str]:
     dropped: dict[str, int] = {}
     for execution, parts in gathered:
         line = state_line(execution, parts, session=not lines)
+        if execution.record.note:
+            line = f"{line}\n{clean(execution.record.note)}"
         reason = execution.reason
         if reason and execution.record.started_at is None and execution.done:
             if reason in dropped:
@@ -177,8 +196,21 @@ def executions_json(
         found |= {"truncated": True, "more_outputs": len(parts) - _MOST_OUTPUTS}
     if reason := next((execution.reason for execution in executions if execution.reason), None):
         found["reason"] = reason
+    found |= _returning(last)
+    if note := next((each.record.note for each in executions if each.record.note), None):
+        found["note"] = clean(note)
     if len(executions) > 1:
         found["cells"] = [_brief(execution) for execution in executions]
+    return found
+
+
+def _returning(execution: Execution) -> dict[str, Any]:
+    """What an execution has to do with checkpoints, if anything."""
+    found: dict[str, Any] = {}
+    if (checkpoint := _checkpoint(execution)) is not None:
+        found["checkpoint"] = checkpoint
+    if execution.record.on_error == "rollback":
+        found["rolled_back"] = execution.record.rolled_back
     return found
 
 
@@ -196,6 +228,7 @@ def _brief(execution: Execution) -> dict[str, Any]:
         "execution_id": execution.id,
         "status": execution.state,
         "duration_ms": round(seconds * 1_000) if seconds is not None else None,
+        **_returning(execution),
     }
 
 

@@ -45,14 +45,19 @@ async def execution_reply(
     if response_format == "json":
         found = executions_json(executions, cell_id=cell_id or executions[-1].cell_id, max_tokens=max_tokens)
         found |= _files_json(executions)
-        if news := _news(call, session, known):
+        if news := _news(call, session, known, executions):
             found["context"] = news
         if call.notes:
             found["notes"] = list(call.notes)
             call.notes.clear()
         return Reply(json.dumps(found, ensure_ascii=False, separators=(",", ":")), data=found)
     text, images = await rendered(call, executions, max_tokens=max_tokens)
-    lines = [text, *_files_text(executions), *_next_calls(executions), *_news(call, session, known)]
+    lines = [
+        text,
+        *_files_text(executions),
+        *_next_calls(executions),
+        *_news(call, session, known, executions),
+    ]
     return Reply("\n".join(lines), images)
 
 
@@ -107,16 +112,23 @@ def _next_calls(executions: Sequence[Execution]) -> list[str]:
     ]
 
 
-def _news(call: Call, session: Session, known: Known) -> list[str]:
+def _news(call: Call, session: Session, known: Known, executions: Sequence[Execution]) -> list[str]:
     """What this client has not been told of the session yet: a new kernel, new names."""
     client = call.client
     news: list[str] = []
     told = client.generations.get(session.id)
-    if told is not None and told < session.generation:
-        news.append(
-            f"The kernel was replaced: generation {told} is now {session.generation}, earlier names are gone"
-        )
-        client.names.pop(session.id, None)
+    # What an execution's note says of the kernel is told already.
+    if told is not None and told < session.generation and not any(each.record.note for each in executions):
+        if len(session.record.lineage) > 1:
+            news.append(
+                f"The kernel goes on from an earlier state: generation {told} is now {session.generation}, names are "
+                "those of then"
+            )
+        else:
+            news.append(
+                f"The kernel was replaced: generation {told} is now {session.generation}, earlier names are gone"
+            )
+            client.names.pop(session.id, None)
     client.generations[session.id] = session.generation
     before = client.names.get(session.id, frozenset())
     names = known.names

@@ -194,6 +194,8 @@ def _past(execution: Execution) -> dict[str, Any]:
         "source": record.source,
         "error": record.error and {key: record.error.get(key) for key in ("ename", "evalue")},
         "reason": record.reason,
+        "checkpoint": record.checkpoint,
+        "undone": record.undone,
     }
 
 

@@ -35,7 +35,9 @@ from cellwright.mcp.dialects.jupyter import JUPYTER_TOOLS
 from cellwright.mcp.dialects.monadic import MONADIC_TOOLS
 from cellwright.mcp.prompts import prompts
 from cellwright.mcp.resources import Resources
+from cellwright.mcp.tools_branches import BRANCH_TOOLS
 from cellwright.mcp.tools_cells import CELL_TOOLS
+from cellwright.mcp.tools_checkpoints import CHECKPOINT_TOOLS
 from cellwright.mcp.tools_executions import EXECUTION_TOOLS
 from cellwright.mcp.tools_files import FILE_TOOLS
 from cellwright.mcp.tools_notebooks import NOTEBOOK_TOOLS
@@ -52,7 +54,8 @@ _INSTRUCTIONS = (
     "Notebooks with live kernels. notebook_create gives a session_id; cell_add_and_run adds and runs code and returns "
     "output and images; state lasts between calls. notebook_read shows a notebook within a budget; session_context "
     "tells what is defined. A long cell returns an execution id: execution_wait goes on waiting. generation rises when "
-    "a kernel is replaced and its variables are gone."
+    "a kernel is replaced and its variables are gone. checkpoint_create and session_rollback bring a state back, files "
+    "included; on_error='rollback' undoes a cell that fails; session_branch tries several ways apart."
 )
 
 Lifespan = Callable[[MCPServer[Clients]], AbstractAsyncContextManager[Clients]]
@@ -123,6 +126,8 @@ def _definitions(dialect: str | None) -> tuple[Definition, ...]:
         *READING_TOOLS,
         *EXECUTION_TOOLS,
         *REPLAY_TOOLS,
+        *CHECKPOINT_TOOLS,
+        *BRANCH_TOOLS,
         *PACKAGE_TOOLS,
         *FILE_TOOLS,
     )

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import Annotated, Any, Literal, TypeAlias
 
 from pydantic import Field
 
-from cellwright.engine import Execution, Session
+from cellwright.engine import Execution, OnError, Session
 from cellwright.mcp.arguments import (
     Arguments,
     CellId,
@@ -58,21 +58,27 @@ class RunArguments(Arguments):
         return self.timeout / 1_000 if "timeout" in self.model_fields_set else None
 
 
+OnErrorArgument: TypeAlias = Annotated[
+    OnError, Field(default="keep", description="rollback: a failing cell leaves no trace in state and files")
+]
+
+
 class ExecuteCell(RunArguments):
     session_id: SessionId = None
     cell_id: CellId = Field(description="Cell id or 'all'")
+    on_error: OnErrorArgument = "keep"
 
 
 async def cell_execute(call: Call, args: ExecuteCell) -> Reply:
     """Run a code cell, or 'all' in order until one fails. Returns outputs and images; past wait (55 s) it returns
     the execution id while the cell runs on."""
     session = call.session(args.session_id)
-    timeout_s = args.timeout_s
+    timeout_s, on_error = args.timeout_s, args.on_error
 
     async def submit() -> Sequence[Execution]:
         if args.cell_id == "all":
-            return await session.execute_all(timeout_s=timeout_s)
-        return [await session.execute(args.cell_id, timeout_s=timeout_s)]
+            return await session.execute_all(timeout_s=timeout_s, on_error=on_error)
+        return [await session.execute(args.cell_id, timeout_s=timeout_s, on_error=on_error)]
 
     executions = await run_and_wait(call, submit, wait_ms=args.wait)
     if not executions:
@@ -91,6 +97,7 @@ class AddAndRun(RunArguments):
     session_id: SessionId = None
     content: Content
     position: int | None = Field(default=None, description="From 0; default: end")
+    on_error: OnError = "keep"
 
 
 async def cell_add_and_run(call: Call, args: AddAndRun) -> Reply:
@@ -99,7 +106,7 @@ async def cell_add_and_run(call: Call, args: AddAndRun) -> Reply:
     cell = await session.add_cell(args.content, position=args.position)
 
     async def submit() -> Sequence[Execution]:
-        return [await session.execute(cell.id, timeout_s=args.timeout_s)]
+        return [await session.execute(cell.id, timeout_s=args.timeout_s, on_error=args.on_error)]
 
     executions = await run_and_wait(call, submit, wait_ms=args.wait)
     return await _run_reply(call, session, executions, args)

@@ -76,6 +76,8 @@ def _brief(execution: Execution) -> dict[str, Any]:
         "replays": record.replays,
         "duration_ms": round(record.seconds * 1_000) if record.seconds is not None else None,
         "source": cut_tail(record.source, 60),
+        "checkpoint": record.checkpoint,
+        "undone": record.undone or None,
     }
     if record.error:
         about["error"] = cut_tail(f"{record.error.get('ename')}: {record.error.get('evalue')}", 120)

@@ -135,6 +135,8 @@ def about_session(session: Session) -> dict[str, Any]:
         "packages": list(session.record.packages),
         "network": session.network if session.network != "off" else None,
         "limits": session.limits,
+        "branch_of": session.record.branch_of,
+        "adopted_by": session.record.adopted_by,
     }
     return about | {name: value for name, value in told.items() if value}
 

@@ -10,18 +10,22 @@ import time
 import warnings
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
+from typing import TypeVar
 
 import anyio
 from mcp.types import LOG_LEVEL_META_KEY
 from starlette.requests import ClientDisconnect
 
 from cellwright.engine import Event, Execution, Replay
+from cellwright.errors import CellwrightError
 from cellwright.mcp.calls import Call
 from cellwright.mcp.notifying import log_entry
 from cellwright.mcp.rendering import last_line
 from mcp import MCPDeprecationWarning
 
-__all__ = ["run_and_wait", "wait_for", "wait_for_replay"]
+__all__ = ["done_with_progress", "run_and_wait", "wait_for", "wait_for_replay"]
+
+T = TypeVar("T")
 
 _CANCEL_GRACE_S = 10.0
 
@@ -54,6 +58,38 @@ async def wait_for_replay(call: Call, replay: Replay, *, wait_ms: int | None) ->
     await _wait(
         call, replay.session_id, partial(_follow_replay, call, replay), replay.cancel, wait_ms=wait_ms
     )
+
+
+async def done_with_progress(
+    call: Call, work: Callable[[], Awaitable[T]], *, stop: Callable[[], Awaitable[None]] | None = None
+) -> T:
+    """Do what has no id to hand back, telling how long it has been; ``stop`` it if the client cancels its call."""
+    found: list[T] = []
+    failure: CellwrightError | None = None
+    try:
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(_tell_time, call)
+            try:
+                found.append(await work())
+            except CellwrightError as error:
+                failure = error  # raised in here it would become a group
+            tasks.cancel_scope.cancel()
+    except anyio.get_cancelled_exc_class():
+        with anyio.move_on_after(_CANCEL_GRACE_S, shield=True):
+            if stop is not None and await _was_cancelled(call):
+                await stop()
+        raise
+    if failure is not None:
+        raise failure
+    return found[0]
+
+
+async def _tell_time(call: Call) -> None:
+    began = time.monotonic()
+    while True:
+        await anyio.sleep(call.shared.pace.progress_s)
+        elapsed_s = time.monotonic() - began
+        await call.context.report_progress(round(elapsed_s, 3), message=f"running for {elapsed_s:.0f} s")
 
 
 async def _wait(

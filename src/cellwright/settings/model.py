@@ -126,6 +126,12 @@ class Settings(BaseSettings):
     max_session_cpus: float | None = Field(default=None, ge=0.05, le=1_024)
     """Processors that one session may use at once, for instance ``1.5``."""
 
+    max_checkpoints: int = Field(default=8, ge=1, le=64)
+    """Checkpoints that are kept of one session; the oldest is let go first, named ones last."""
+
+    max_checkpoint_memory: int = Field(default=1024**3, ge=1024**2)
+    """Memory of one session's checkpoints, beyond what they share with its kernel, in bytes or as ``"1GB"``."""
+
     allow_network: bool = False
     """Whether code may reach every public host: another word for ``network = "open"``."""
 
@@ -219,6 +225,7 @@ class Settings(BaseSettings):
     @field_validator(
         "max_session_memory",
         "max_session_disk",
+        "max_checkpoint_memory",
         "network_max_bytes",
         "max_download_bytes",
         "max_upload_bytes",
