@@ -238,9 +238,10 @@ class Frozen:
         try:
             namespaces = fds[OWN_FDS + LISTENERS :]
             if namespaces:
-                # Neither a branch nor its origin is to meddle with the other's processes by mistake.
-                landlock.set_apart()
                 nesting.join(namespaces)
+                # Neither a branch nor its origin is to meddle with the other's processes by mistake. Only once it is
+                # in its own root, within which it may move files.
+                landlock.set_apart()
             child = os.fork()
             if child:
                 self._tell({"born": child})
