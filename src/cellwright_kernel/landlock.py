@@ -62,11 +62,11 @@ def restrict(rules: Sequence[tuple[str, int]], *, tcp: bool) -> None:
         os.close(ruleset)
 
 
-def set_apart() -> bool:
+def set_apart(roots: Sequence[str]) -> bool:
     """Part from all processes that are confined as this one is: neither signals nor sees the other any more.
 
     Each of two that did so is hidden from the other, and what a process started before is out of its own reach too.
-    False where it cannot be done: an older kernel, or too many layers.
+    ``roots`` are those in which it, and whoever is forked from it, moves files. False where it cannot be done: an older kernel, or too many layers.
     """
     if abi() < _SCOPE_ABI:
         return False
@@ -77,7 +77,8 @@ def set_apart() -> bool:
         return False
     try:
         # Moving between directories is refused by every layer that does not allow it, also by one about signals.
-        _allow(ruleset, "/", REFER)
+        for root in roots:
+            _allow(ruleset, root, REFER)
         invoke("landlock_restrict_self", ruleset, 0)
     except OSError:
         return False

@@ -343,6 +343,13 @@ SYSTEM = [
         on_disk=True,
     ),
     Row(
+        "moving files and directories",
+        "import os\nos.makedirs('p/q'); open('p/q/f', 'w').write('x'); os.mkdir('r')",
+        "os.replace('p/q/f', 'r/f'); os.replace('p/q', 'r/q'); assert sorted(os.listdir('r')) == ['f', 'q'] and not os.listdir('p')",
+        "os.replace('p/q/f', 'p/g'); os.replace('r', 's')",
+        on_disk=True,
+    ),
+    Row(
         "files outside the working directory",
         "open('/tmp/t.txt', 'w').write('one')",
         "import os; os.path.exists('/tmp/t.txt')",
