@@ -9,11 +9,11 @@ from typing import Any, Literal, TypeAlias
 
 import msgspec
 
-from cellwright.sandbox.doors import Opening
+from cellwright.hosts.answers import Attached, CheckpointStatus, KernelReady, KernelStatus
+from cellwright.hosts.options import HostOptions
 from cellwright.sandbox.netlog import NetworkEntry
 from cellwright.sandbox.places import Place
-from cellwright.sandbox.policy import Mode, Policy
-from cellwright.sandbox.tiers import Tier
+from cellwright.sandbox.policy import Policy
 
 __all__ = [
     "PROTOCOL_VERSION",
@@ -73,34 +73,6 @@ class _Tagged(msgspec.Struct, frozen=True, tag_field="t", omit_defaults=True):
 
 
 # What an engine asks for -----------------------------------------------------------------------------------------
-
-
-class HostOptions(msgspec.Struct, frozen=True):
-    """The limits that a host keeps for the engine that attached last."""
-
-    standby_kernels: int
-    preload: tuple[str, ...]
-    max_concurrent_starts: int
-    start_timeout_s: float
-    interrupt_grace_s: float
-    max_output_bytes: int
-    max_output_messages: int
-    max_memory_fraction: float
-    idle_s: float
-    policy: Policy | None = None
-    """What code may do; None, which only an explicit setting gives, is everything."""
-    secret: tuple[str, ...] = ()
-    """Directories that code never sees as a whole."""
-    passed_environment: tuple[str, ...] = ()
-    namespaces: bool = True
-    packages: str = ""
-    """The directory of all layers of packages, which every kernel may read."""
-    opening: Opening | None = None
-    """How far the network is open; None where it is closed."""
-    max_checkpoints: int = 8
-    """How many of one kernel are kept."""
-    max_checkpoint_memory: int = 1 << 30
-    """How much memory those of one kernel take together, beyond what they share with it."""
 
 
 class Attach(_Tagged, frozen=True, tag="attach"):
@@ -284,58 +256,6 @@ class Call(msgspec.Struct, frozen=True):
 FromEngine: TypeAlias = Call
 
 # What a host answers ---------------------------------------------------------------------------------------------
-
-
-class KernelStatus(msgspec.Struct, frozen=True):
-    kernel_id: str
-    pid: int
-    running: str | None
-    waiting: tuple[str, ...]
-    memory_bytes: int
-
-
-class Attached(msgspec.Struct, frozen=True):
-    """Who the host is; ``last_seq`` is its newest event, so that an engine knows when it has caught up."""
-
-    incarnation: str
-    last_seq: int
-    pid: int
-    version: str
-    protocol: int
-    kernels: tuple[KernelStatus, ...]
-
-
-class CheckpointStatus(msgspec.Struct, frozen=True):
-    """A checkpoint that is kept."""
-
-    id: str
-    name: str | None
-    time: float
-    private_bytes: int
-    """The memory that would be free without it, when it was last looked at."""
-    cannot_return: tuple[str, ...] = ()
-    """What will not come back with it, in words."""
-    files: int = 0
-    files_left_out: tuple[str, ...] = ()
-    """Files that were not kept, each with the reason."""
-
-
-class KernelReady(msgspec.Struct, frozen=True):
-    pid: int
-    started_by: str
-    interpreter: str | None
-    language: dict[str, Any]
-    tier: Tier = "none"
-    """How strongly it is confined; see the security page for what each promises."""
-    losses: tuple[str, ...] = ()
-    mode: Mode = "direct"
-    cwd: str = ""
-    python_version: str = ""
-    """Such as ``3.12``; of a Python kernel."""
-    search_path: tuple[str, ...] = ()
-    """Where its interpreter imports from, as found before any code of the session ran."""
-    lost: tuple[str, ...] = ()
-    """What did not come back, where it goes on from a checkpoint."""
 
 
 class Reply(_Tagged, frozen=True, tag="reply"):

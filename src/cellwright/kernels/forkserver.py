@@ -13,7 +13,7 @@ import shutil
 import socket
 import subprocess
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import count
@@ -24,15 +24,15 @@ import anyio
 import anyio.abc
 import zmq.asyncio
 
-import cellwright_kernel
-from cellwright.errors import CheckpointRefused, KernelGone, KernelStartError
+from cellwright.errors import KernelGone, KernelStartError
 from cellwright.kernels.allotments import Allotter
 from cellwright.kernels.boxes import Isolation
-from cellwright.kernels.boxlines import Nested
 from cellwright.kernels.client import KernelClient, new_context
 from cellwright.kernels.connections import INSIDE, create_connection
-from cellwright.kernels.families import Family, Makings
+from cellwright.kernels.families import Family
 from cellwright.kernels.forkchannel import ForkChannel
+from cellwright.kernels.forkprocess import end_fork_server, start_fork_server
+from cellwright.kernels.housing import Housing
 from cellwright.kernels.interpreters import Interpreter
 from cellwright.kernels.kernel import Beginning, Kernel, KernelLaunch, OutputLimits, StartedBy, tend
 from cellwright.kernels.lastwords import LastWords
@@ -40,16 +40,14 @@ from cellwright.kernels.lodgings import Lodging
 from cellwright.kernels.processes import KernelProcess, raise_file_limit, wanted
 from cellwright.kernels.wiring import Wiring
 from cellwright.sandbox.doors import DOOR, Door
-from cellwright.sandbox.places import Place, needs_own_fork
+from cellwright.sandbox.places import needs_own_fork
 from cellwright.sandbox.plans import SOCKETS
-from cellwright.sandbox.policy import Policy
 
 __all__ = ["ForkServer"]
 
 log = logging.getLogger(__name__)
 
 REFILL_PAUSE_S = 0.25
-END_GRACE_S = 5.0
 
 
 class ForkServer:
@@ -91,6 +89,7 @@ class ForkServer:
         self._last_words: LastWords
         self._channel: ForkChannel
         self._tasks: anyio.abc.TaskGroup
+        self._housing: Housing
         self._lifeline: tuple[int, int]
 
     @property
@@ -127,7 +126,7 @@ class ForkServer:
         can_fork = False
         try:
             async with anyio.create_task_group() as tasks:
-                self._tasks = tasks
+                self._tasks, self._housing = tasks, self._new_housing(tasks)
                 tasks.start_soon(self._last_words.run)
                 tasks.start_soon(self._listen)
                 with anyio.move_on_after(self._start_timeout_s):
@@ -166,31 +165,9 @@ class ForkServer:
             self._launched.set()
 
     def _spawn(self) -> tuple[subprocess.Popen[bytes], socket.socket]:
-        host_end, server_end = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        with server_end:
-            script = Path(cellwright_kernel.__file__).with_name("__main__.py")
-            command = [str(self.interpreter.python), str(script), "--channel", str(server_end.fileno())]
-            for layer in self.interpreter.layers:
-                command += ["--layer", str(layer)]
-            for module in self._preload:
-                command += ["--preload", module]
-            try:
-                process = subprocess.Popen(
-                    command,
-                    cwd=self._directory,
-                    env=self._environment,
-                    stdin=subprocess.DEVNULL,
-                    stdout=self._last_words.write_fd,
-                    stderr=self._last_words.write_fd,
-                    pass_fds=[server_end.fileno()],
-                    start_new_session=True,
-                )
-            except OSError as error:
-                host_end.close()
-                self._last_words.close()
-                raise KernelStartError(f"{self.interpreter.python} could not be started: {error}") from error
-            finally:
-                self._last_words.handed_over()
+        process, host_end = start_fork_server(
+            self.interpreter, self._preload, self._environment, self._directory, self._last_words
+        )
         self.pid = process.pid
         return process, host_end
 
@@ -277,8 +254,6 @@ class ForkServer:
             raise
         wiring.handed_over()
         lodging = Lodging(directory, wiring.line, door, wiring.allotment.group)
-        family = Family(lodging, wiring.line, self._makings, monitor=forked.pid, depth=1 if boxed else 0)
-        self._tasks.start_soon(self._house, family, forked.pid)
         beginning = Beginning(
             process=KernelProcess(
                 forked.pid,
@@ -294,66 +269,24 @@ class ForkServer:
             start_timeout_s=self._start_timeout_s,
             line=wiring.line,
             door=door,
-            home=family,
+            home=self._housing.found(lodging, wiring.line, forked.pid),
             kernel_line=wiring.kernel_line,
         )
         kernel: Kernel = await self._tasks.start(self._tend, beginning)
         return kernel
 
-    @property
-    def _makings(self) -> Makings:
-        return Makings(
+    def _new_housing(self, tasks: anyio.abc.TaskGroup) -> Housing:
+        return Housing(
+            tasks,
             context=self._context,
-            bring_up=partial(self._tasks.start, self._tend),
-            grow=self._grow,
-            mounts=self._mounts,
+            bring_up=partial(tasks.start, self._tend),
+            lives=self._lives,
+            isolation=self.isolation,
+            readable=lambda: self._readable,
+            directory=self._directory,
+            lifeline_fd=self._lifeline[0],
             start_timeout_s=self._start_timeout_s,
         )
-
-    def _mounts(self, place: Place, policy: Policy | None) -> list[dict[str, Any]]:
-        return (
-            self.isolation.under(policy).mounts(place, self._readable) if self.isolation is not None else []
-        )
-
-    async def _grow(self, family: Family, place: Place, policy: Policy) -> tuple[Family, Nested]:
-        """A box below a family's, in which nobody lives yet."""
-        if self.isolation is None or not self.isolation.stands_by:
-            raise CheckpointRefused("without namespaces a branch has no box of its own")
-        if needs_own_fork(place):
-            raise CheckpointRefused(f"a project directly below / ({place.top}) cannot be shown to a branch")
-        mounts = self._mounts(place, policy)
-        directory = self._directory / f"b{next(self._numbers)}"
-        directory.mkdir(mode=0o700)
-        door = self.isolation.under(policy).door()
-        if door is not None:
-            await self._tasks.start(door.serve, directory / DOOR)
-        try:
-            nested = await family.line.grow(
-                mounts,
-                saved=Path(place.written),
-                lifeline_fd=self._lifeline[0],
-                door=directory / DOOR if door is not None else None,
-            )
-        except BaseException:
-            with anyio.CancelScope(shield=True):
-                await Lodging(directory, door=door).close()
-            raise
-        lodging = Lodging(directory, nested.line, door)
-        below = Family(lodging, nested.line, self._makings, monitor=nested.pid, depth=2, above=family)
-        below.settled(place, mounts)
-        self._tasks.start_soon(self._house, below, nested.pid)
-        return below, nested
-
-    async def _house(self, family: Family, monitor: int) -> None:
-        """Look after what kernels live in, which may outlive them."""
-        self._living.add(monitor)
-        try:
-            # Should the fork server die, its monitors become children of this process.
-            with wanted(monitor):
-                await family.run()
-        finally:
-            self._living.discard(monitor)
-            self._one_ended.set()
 
     def _isolation_of(self, launch: KernelLaunch | None) -> Isolation | None:
         return self.isolation.under(launch.policy if launch else None) if self.isolation else None
@@ -378,11 +311,16 @@ class ForkServer:
         return self.isolation.readable(self._channel.paths) if self.isolation is not None else []
 
     async def _tend(self, beginning: Beginning, *, task_status: anyio.abc.TaskStatus[Kernel]) -> None:
-        self._living.add(beginning.process.pid)
-        try:
+        with self._lives(beginning.process.pid):
             await tend(beginning, task_status=task_status)
+
+    @contextlib.contextmanager
+    def _lives(self, pid: int) -> Iterator[None]:
+        self._living.add(pid)
+        try:
+            yield
         finally:
-            self._living.discard(beginning.process.pid)
+            self._living.discard(pid)
             self._one_ended.set()
 
     async def _adopt(self, kernel: Kernel, launch: KernelLaunch) -> None:
@@ -414,7 +352,7 @@ class ForkServer:
     async def _settle(self, kernel: Kernel, launch: KernelLaunch) -> None:
         if self.isolation is None or kernel.line is None or launch.place is None:
             raise KernelStartError("A confined kernel needs a place to work in")
-        mounts = self._mounts(launch.place, launch.policy)
+        mounts = self._housing.mounts(launch.place, launch.policy)
         await kernel.line.settle(mounts, saved=Path(launch.place.written))
         if isinstance(kernel.home, Family):
             kernel.home.settled(launch.place, mounts)
@@ -440,15 +378,7 @@ class ForkServer:
         for fd in self._lifeline:
             os.close(fd)
         with anyio.CancelScope(shield=True):
-            await anyio.to_thread.run_sync(_end, process)
+            await anyio.to_thread.run_sync(end_fork_server, process)
         self._last_words.close()
         self._context.term()
         shutil.rmtree(self._directory, ignore_errors=True)
-
-
-def _end(process: subprocess.Popen[bytes]) -> None:
-    try:
-        process.wait(END_GRACE_S)
-    except subprocess.TimeoutExpired:
-        process.kill()
-        process.wait()

@@ -146,6 +146,32 @@ class KernelspecLauncher:
         confined = self._isolation is not None
         start = self._confined(spec, launch, allotment) if confined else self._bare(spec, launch)
         last_words = LastWords()
+        process = self._run(start, allotment, last_words)
+        self._living.add(process.pid)
+        lodging = Lodging(launch.directory, start.line, door, allotment.group)
+        beginning = Beginning(
+            process=KernelProcess(
+                process.pid,
+                os.pidfd_open(process.pid),
+                status=partial(_status, process),
+                last_words=last_words,
+                depth=start.depth,
+                group=allotment.group,
+            ),
+            client=KernelClient(start.connection, self._context),
+            directory=launch.directory,
+            started_by="spawn",
+            ready=start.ready,
+            start_timeout_s=self._start_timeout_s,
+            interrupt_by="message" if spec.interrupt_mode == "message" else "signal",
+            ours=False,
+            line=start.line,
+            door=door,
+            home=lodging,
+        )
+        return beginning, lodging
+
+    def _run(self, start: _Start, allotment: Allotment, last_words: LastWords) -> subprocess.Popen[bytes]:
         try:
             process = subprocess.Popen(
                 start.command,
@@ -170,29 +196,7 @@ class KernelspecLauncher:
             ):  # its end is noticed and explained elsewhere
                 process.stdin.write(msgspec.json.encode(start.request))
         last_words.handed_over()
-        self._living.add(process.pid)
-        lodging = Lodging(launch.directory, start.line, door, allotment.group)
-        beginning = Beginning(
-            process=KernelProcess(
-                process.pid,
-                os.pidfd_open(process.pid),
-                status=partial(_status, process),
-                last_words=last_words,
-                depth=start.depth,
-                group=allotment.group,
-            ),
-            client=KernelClient(start.connection, self._context),
-            directory=launch.directory,
-            started_by="spawn",
-            ready=start.ready,
-            start_timeout_s=self._start_timeout_s,
-            interrupt_by="message" if spec.interrupt_mode == "message" else "signal",
-            ours=False,
-            line=start.line,
-            door=door,
-            home=lodging,
-        )
-        return beginning, lodging
+        return process
 
     def _bare(self, spec: Any, launch: KernelLaunch) -> _Start:
         connection = create_connection(launch.directory)

@@ -1,0 +1,215 @@
+# mypy: allow-untyped-calls
+# (ipykernel is typed only in part.)
+"""ipykernel's shell and kernel, with our outputs and our messages. How they are started stands in ``kernelapp``."""
+
+from __future__ import annotations
+
+import contextlib
+import contextvars
+import random
+import signal
+from collections import defaultdict
+from collections.abc import Iterator
+from functools import partial
+from typing import Any
+
+from ipykernel.ipkernel import IPythonKernel
+from ipykernel.zmqshell import ZMQInteractiveShell
+from traitlets import Instance, Type
+
+from cellwright_kernel import inspection
+from cellwright_kernel.adoption import add_layers, adopt
+from cellwright_kernel.freezing import Freezer
+from cellwright_kernel.interrupts import INTERRUPTED, Interrupts
+from cellwright_kernel.mappings import stamp_written
+from cellwright_kernel.outputs import CappedSession
+
+__all__ = ["Kernel", "Shell"]
+
+
+class Forgetful(defaultdict[int, list[Any]]):
+    """Lists that nobody keeps."""
+
+    def __missing__(self, key: int) -> list[Any]:
+        return []
+
+
+class Shell(ZMQInteractiveShell):
+    """IPython's shell, which remembers no output and leaves ``open`` alone."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        self.interrupts = Interrupts()
+        super().__init__(*args, **kwargs)
+
+    def init_user_ns(self) -> None:
+        super().init_user_ns()
+        # IPython's own hides the builtin one, so that `mock.patch("builtins.open")` would miss it.
+        self.user_ns.pop("open", None)
+
+    async def run_code(self, code_obj: Any, result: Any = None, *, async_: bool = False) -> Any:
+        if self.interrupts.code_begins():
+            return await super().run_code(INTERRUPTED, result)
+        return await super().run_code(code_obj, result, async_=async_)
+
+    def init_history(self) -> None:
+        super().init_history()
+        # IPython keeps everything ever printed or shown, for a magic that exports a notebook. The engine has that
+        # already, and no memory would be enough.
+        history: Any = self.history_manager
+        history.outputs = Forgetful()
+
+    @contextlib.contextmanager
+    def _tee(self, channel: str) -> Iterator[None]:  # noqa: ARG002  # upstream's signature
+        yield
+
+
+# Libraries recognise a notebook by this very name.
+Shell.__name__ = Shell.__qualname__ = "ZMQInteractiveShell"
+
+
+class Kernel(IPythonKernel):
+    """ipykernel's kernel, which also answers the engine's own requests and accounts for its output."""
+
+    session = Instance(CappedSession)
+    shell_class = Type(Shell)
+    msg_types = [  # noqa: RUF012
+        *IPythonKernel.msg_types,
+        "cellwright_adopt_request",
+        "cellwright_inspect_request",
+    ]
+    # On the control channel, which has a thread of its own: packages come also while a cell runs.
+    control_msg_types = [  # noqa: RUF012
+        *IPythonKernel.control_msg_types,
+        "cellwright_layers_request",
+        "cellwright_bury_request",
+    ]
+    freezer: Freezer | None = None
+    _met = False
+    _cells_context: contextvars.Context | None = None
+    """The context variables that cells share, as the last one left them."""
+
+    # Our flush waits for the messages themselves: no sleep is needed to let them get ahead of the reply.
+    _execute_sleep = 0
+
+    def pre_handler_hook(self) -> None:
+        interrupts = self._interrupts
+        interrupts.expect_code()
+        self.saved_sigint_handler = signal.signal(signal.SIGINT, interrupts.handle)
+
+    def post_handler_hook(self) -> None:
+        super().post_handler_hook()
+        self._interrupts.over()
+
+    async def interrupt_request(self, stream: Any, ident: Any, parent: dict[str, Any]) -> None:
+        """Interrupt the running cell; in the control channel's thread."""
+        # Before the signal: it may be noted at once, and must then not be repeated.
+        self._interrupts.insist(self.control_thread.io_loop.call_later)
+        await super().interrupt_request(stream, ident, parent)
+
+    @property
+    def _interrupts(self) -> Interrupts:
+        shell: Any = self.shell
+        interrupts: Interrupts = shell.interrupts
+        return interrupts
+
+    async def do_execute(  # upstream's signature, which its caller inspects
+        self,
+        code: str,
+        silent: bool,  # noqa: FBT001
+        store_history: bool = True,  # noqa: FBT001, FBT002
+        user_expressions: dict[str, str] | None = None,
+        allow_stdin: bool = False,  # noqa: FBT001, FBT002
+        *,
+        cell_meta: Any = None,
+        cell_id: Any = None,
+    ) -> dict[str, Any]:
+        """Run a cell; an interrupt that arrives after its code still gets a reply."""
+        try:
+            reply: dict[str, Any] = await super().do_execute(
+                code,
+                silent,
+                store_history,
+                user_expressions,
+                allow_stdin,
+                cell_meta=cell_meta,
+                cell_id=cell_id,
+            )
+        except KeyboardInterrupt:
+            reply = {
+                "status": "error",
+                "ename": "KeyboardInterrupt",
+                "evalue": "",
+                "traceback": ["KeyboardInterrupt"],
+                "execution_count": self.execution_count,
+                "user_expressions": {},
+                "payload": [],
+            }
+        stamp_written()
+        self._cells_context = contextvars.copy_context()
+        return reply
+
+    def finish_metadata(
+        self, parent: dict[str, Any], metadata: dict[str, Any], reply_content: dict[str, Any]
+    ) -> dict[str, Any]:
+        finished: dict[str, Any] = super().finish_metadata(parent, metadata, reply_content)
+        finished["cellwright"] = self.session.release(parent["header"], last=True)
+        return finished
+
+    async def _progressively_terminate_all_children(self) -> None:
+        # Upstream waits up to 28 s for children, and counts those that are dead but not buried. Who asked for the
+        # shutdown ends what is left of the tree.
+        self._signal_children(signal.SIGTERM)
+
+    async def cellwright_adopt_request(self, stream: Any, ident: Any, parent: dict[str, Any]) -> None:
+        """Become a session's kernel."""
+        self._answer(stream, ident, parent, partial(adopt, self.session.gate))
+
+    async def cellwright_inspect_request(self, stream: Any, ident: Any, parent: dict[str, Any]) -> None:
+        """Tell what lives in the namespace."""
+        shell: Any = self.shell
+        look = partial(inspection.snapshot, shell.user_ns, shell.user_ns_hidden)
+        self._answer(stream, ident, parent, look)
+
+    async def cellwright_layers_request(self, stream: Any, ident: Any, parent: dict[str, Any]) -> None:
+        """Find the packages of more layers."""
+        self._answer(stream, ident, parent, add_layers)
+
+    async def kernel_info_request(self, stream: Any, ident: Any, parent: dict[str, Any]) -> None:
+        """Tell what this kernel is; whoever asks first has connected, and nothing has run yet."""
+        if self.freezer is not None and not self._met:
+            self._met = True
+            self.freezer.note_own()
+            app: Any = self.parent
+            if app.numbers is not None:
+                # As late as this: what starts a kernel may draw some itself.
+                random.setstate(app.numbers)
+        await super().kernel_info_request(stream, ident, parent)
+
+    def freeze(self) -> None:
+        """Take a checkpoint, asked for on a line of its own, where it need not wait for its turn among messages."""
+        busy = self._main_asyncio_lock.locked()
+        context = self._cells_context or contextvars.copy_context()
+        self._required_freezer.answer("a cell is running" if busy else None, context)
+
+    async def cellwright_bury_request(self, stream: Any, ident: Any, parent: dict[str, Any]) -> None:
+        """Take note that a checkpoint has ended."""
+        self._answer(stream, ident, parent, self._required_freezer.bury)
+
+    @property
+    def _required_freezer(self) -> Freezer:
+        if self.freezer is None:
+            raise RuntimeError("this kernel has no line for checkpoints")
+        return self.freezer
+
+    def _answer(self, stream: Any, ident: Any, parent: dict[str, Any], work: Any) -> None:
+        try:
+            content = {"status": "ok", **work(**parent["content"])}
+        except Exception as error:  # noqa: BLE001  # boundary: the asker is told; the kernel goes on
+            content = {
+                "status": "error",
+                "ename": type(error).__name__,
+                "evalue": str(error),
+                "traceback": [],
+            }
+        kind = parent["header"]["msg_type"].replace("_request", "_reply")
+        self.session.send(stream, kind, content, parent, ident=ident)
