@@ -45,7 +45,7 @@ class OpenFile:
     path: str
     flags: int
     position: int
-    inode: int
+    identity: tuple[int, int]
     is_database: bool
     """SQLite's, which refuses to write once there is another file under the name."""
 
@@ -133,8 +133,8 @@ def open_anew(files: Collection[OpenFile], *, elsewhere: bool) -> list[str]:
                 with contextlib.suppress(OSError):
                     os.lseek(file.fd, file.position, os.SEEK_SET)
                 continue
-        if file.is_database and os.fstat(fresh).st_ino != file.inode:
-            failed.append(f"the connection to the SQLite database {file.path}, which can only be read now")
+        if file.is_database and _identity(fresh) != file.identity:
+            failed.append(f"the connection to the SQLite database {file.path}, which may only be read now")
         inheritable = os.get_inheritable(file.fd)
         with contextlib.suppress(OSError):
             os.lseek(fresh, file.position, os.SEEK_SET)
@@ -153,7 +153,7 @@ def _open_file(fd: int, path: str) -> OpenFile:
     is_database = False
     with contextlib.suppress(OSError):  # it is not open for reading, or a directory
         is_database = os.pread(fd, len(DATABASE), 0) == DATABASE
-    return OpenFile(fd, path, flags, os.lseek(fd, 0, os.SEEK_CUR), os.fstat(fd).st_ino, is_database)
+    return OpenFile(fd, path, flags, os.lseek(fd, 0, os.SEEK_CUR), _identity(fd), is_database)
 
 
 def _is_locked(fd: int) -> bool:

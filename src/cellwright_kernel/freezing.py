@@ -33,6 +33,7 @@ from dataclasses import dataclass
 from typing import Any, NoReturn
 
 from cellwright_kernel import descendants, descriptors, forksafety, landlock, mappings, nesting
+from cellwright_kernel.box import BELOW
 
 __all__ = ["Carried", "Freezer", "NewKernel", "Reborn"]
 
@@ -43,6 +44,8 @@ OWN_FDS = 3
 MOST_CHILDREN = 10
 COMMAND_CHARACTERS = 80
 FAILED = 70
+# This box's, and that of boxes below it.
+ROOTS = ("/", BELOW)
 SETTLE_S = 0.2
 APART = b'{"apart": true}'
 
@@ -129,7 +132,7 @@ class Freezer:
     def _set_apart(self) -> None:
         """Lose sight of what branches of this kernel start. It would lose sight of its own children as well."""
         if not self._children_in_words():
-            landlock.set_apart()
+            landlock.set_apart(ROOTS)
 
     def _children_in_words(self) -> list[str]:
         """The processes that code has started: a copy is not their parent."""
@@ -238,9 +241,10 @@ class Frozen:
         try:
             namespaces = fds[OWN_FDS + LISTENERS :]
             if namespaces:
-                # Neither a branch nor its origin is to meddle with the other's processes by mistake.
-                landlock.set_apart()
                 nesting.join(namespaces)
+                # Neither a branch nor its origin is to meddle with the other's processes by mistake. Only once it is
+                # in its own root, within which it may move files.
+                landlock.set_apart(ROOTS)
             child = os.fork()
             if child:
                 self._tell({"born": child})

@@ -14,7 +14,7 @@ __all__ = ["READ", "READ_FILE", "SOCKETS", "WRITE", "WRITE_FILE", "abi", "restri
 
 EXECUTE, WRITE_FILE_BIT, READ_FILE_BIT, READ_DIR = 1, 2, 4, 8
 MAKE_CHAR, MAKE_SOCK, MAKE_BLOCK = 64, 512, 2048
-TRUNCATE, IOCTL_DEV = 1 << 14, 1 << 15
+REFER, TRUNCATE, IOCTL_DEV = 1 << 13, 1 << 14, 1 << 15
 # The bits that each ABI added: moving between directories, truncating, ioctl on devices.
 FILE_BITS = {1: 0x1FFF, 2: 0x3FFF, 3: 0x7FFF, 4: 0x7FFF, 5: 0xFFFF}
 ON_A_FILE = EXECUTE | WRITE_FILE_BIT | READ_FILE_BIT | TRUNCATE | IOCTL_DEV
@@ -62,20 +62,23 @@ def restrict(rules: Sequence[tuple[str, int]], *, tcp: bool) -> None:
         os.close(ruleset)
 
 
-def set_apart() -> bool:
+def set_apart(roots: Sequence[str]) -> bool:
     """Part from all processes that are confined as this one is: neither signals nor sees the other any more.
 
     Each of two that did so is hidden from the other, and what a process started before is out of its own reach too.
-    False where it cannot be done: an older kernel, or too many layers.
+    ``roots`` are those in which it, and whoever is forked from it, moves files. False where it cannot be done: an older kernel, or too many layers.
     """
     if abi() < _SCOPE_ABI:
         return False
     try:
-        attributes = ctypes.create_string_buffer(struct.pack("QQQ", 0, 0, SCOPE_SIGNAL), 24)
+        attributes = ctypes.create_string_buffer(struct.pack("QQQ", REFER, 0, SCOPE_SIGNAL), 24)
         ruleset = invoke("landlock_create_ruleset", attributes, 24, 0)
     except OSError:
         return False
     try:
+        # Moving between directories is refused by every layer that does not allow it, also by one about signals.
+        for root in roots:
+            _allow(ruleset, root, REFER)
         invoke("landlock_restrict_self", ruleset, 0)
     except OSError:
         return False

@@ -363,7 +363,8 @@ def _rename_tree(state: State) -> str:
         f"three{name.removeprefix('one')}" if _is_in(name, "one") else name: what
         for name, what in state.files.items()
     }
-    return f"os.rename({state.to('one')!r}, {state.to('three')!r})"
+    # An overlay cannot rename a directory of the layer below; this then copies it, as people's programs do.
+    return f"shutil.move({state.to('one')!r}, {state.to('three')!r})"
 
 
 def _go_to(path: str) -> Deed:

@@ -343,9 +343,16 @@ SYSTEM = [
         on_disk=True,
     ),
     Row(
+        "moving files between directories",
+        "import os\nos.makedirs('p/q'); open('p/q/f', 'w').write('x'); os.mkdir('r')",
+        "os.replace('p/q/f', 'r/f'); assert os.listdir('r') == ['f'] and not os.listdir('p/q')",
+        "os.replace('p/q/f', 'p/g'); os.rmdir('r')",
+        on_disk=True,
+    ),
+    Row(
         "files outside the working directory",
         "open('/tmp/t.txt', 'w').write('one')",
-        "open('/tmp/t.txt').read()",
+        "import os; os.path.exists('/tmp/t.txt')",
         "open('/tmp/t.txt', 'w').write('two')",
         is_outside=True,
     ),

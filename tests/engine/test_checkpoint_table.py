@@ -26,15 +26,12 @@ HEADER = "| what there is | after a rollback | in a branch |\n|---|---|---|\n"
 IS_TO_BE_WRITTEN = os.environ.get("CELLWRIGHT_WRITE_TABLE") == "1"
 # Numbers and places are another each time.
 MASKS = {
-    r"\b\d+ (?=(native )?threads?\b)": "… ",
+    r"\d+ native threads? of a library (is|are) running \([^)]*\)": "native threads of a library are running",
     r"(?<=child process )\d+": "…",
-    r"(?<=shared memory /)\S+": "…",
+    r"psm_\w+": "psm_…",
     r"(/tmp|/var|/home|/root)/\S*/": "…/",
     r"#\d+": "#…",
     r"\(\S*python\S* -c [^)]*\)": "(python …)",
-    r"(?<=running )\([^)]*\)": "(…)",
-    r"\bare (?=(still )?running)": "is/are ",
-    r"\bis (?=(still )?running)": "is/are ",
 }
 
 
@@ -78,8 +75,8 @@ async def find_out(engine: Engine, directory: Path, row: Row, mode: Any) -> Foun
     try:
         kept = await session.checkpoint()
     except CheckpointRefused as refusal:
-        await run(session, row.check)  # the session goes on as if nobody had asked
         branched = await in_branch(engine, session, None, row, refused=True)
+        await run(session, row.check)  # the session goes on as if nobody had asked
         await engine.delete(session.id)
         return Found(f"refused: {masked(refusal.message)}", branched)
     if row.change:
