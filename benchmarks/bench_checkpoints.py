@@ -129,7 +129,7 @@ async def _measure_branches(bench: Bench, engine: Engine, session: Session, cell
             for branch in branches:
                 tasks.start_soon(_run, branch.session, "assert len(frame0)")
         took = time.perf_counter() - begun
-        assert {branch.by for branch in branches} == {"checkpoint"}, branches[0].reason
+        assert {branch.by for branch in branches} == {"checkpoint"}, [branch.reason for branch in branches]
         for branch in branches:
             await engine.delete(branch.session.id, remove_file=True)
         return took

@@ -23,6 +23,7 @@ import gc
 import json
 import os
 import random
+import resource
 import select
 import signal
 import socket
@@ -44,6 +45,7 @@ OWN_FDS = 3
 MOST_CHILDREN = 10
 COMMAND_CHARACTERS = 80
 FAILED = 70
+NOBODY = -1
 # This box's, and that of boxes below it.
 ROOTS = ("/", BELOW)
 SETTLE_S = 0.2
@@ -131,6 +133,7 @@ class Freezer:
 
     def _set_apart(self) -> None:
         """Lose sight of what branches of this kernel start. It would lose sight of its own children as well."""
+        _lift_process_limit()
         if not self._children_in_words():
             landlock.set_apart(ROOTS)
 
@@ -232,11 +235,17 @@ class Frozen:
 
     def _spawn(self, job: dict[str, Any], fds: list[int]) -> None:
         """Make a kernel whose parent is whoever looks after the box, not this process."""
-        between = os.fork()
+        try:
+            limits = _lift_process_limit()
+            between = os.fork()
+        except OSError as error:
+            self._tell({"failed": f"it could not be forked ({error.strerror})"})
+            between = NOBODY
         if between:
             for fd in fds:
                 os.close(fd)
-            os.waitpid(between, 0)
+            if between != NOBODY:
+                os.waitpid(between, 0)
             return
         try:
             namespaces = fds[OWN_FDS + LISTENERS :]
@@ -250,6 +259,7 @@ class Frozen:
                 self._tell({"born": child})
                 os._exit(0)
             self._revive(elsewhere=bool(namespaces))
+            resource.setrlimit(resource.RLIMIT_NPROC, limits)
         except Exception as error:  # noqa: BLE001  # boundary: the host is told, and this process ends
             os.write(fds[0], traceback.format_exc().encode())
             self._tell({"failed": f"{type(error).__name__}: {error}"})
@@ -289,6 +299,13 @@ def _new_kernel(job: dict[str, Any], fds: list[int]) -> NewKernel:
         line_fd=line_fd,
         listeners=tuple(rest[:LISTENERS]),
     )
+
+
+def _lift_process_limit() -> tuple[int, int]:
+    """Where there are branches the system counts their processes too: the host counts each one's. Tells what it was."""
+    limits = resource.getrlimit(resource.RLIMIT_NPROC)
+    resource.setrlimit(resource.RLIMIT_NPROC, (limits[1], limits[1]))
+    return limits
 
 
 def flush() -> None:

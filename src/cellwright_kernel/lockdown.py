@@ -208,7 +208,9 @@ def set_limits(limits: dict[str, int | None]) -> None:
             value = value if hard == resource.RLIM_INFINITY else min(value, hard)
             # Processor time is told with a signal that says why, before one that does not.
             slack = CPU_GRACE_S if name == "cpu_seconds" and hard == resource.RLIM_INFINITY else 0
-            resource.setrlimit(number, (value, value + slack))
+            # Code may raise its limit so far; what it then does is watched.
+            most = max(value + slack, limits.get(f"family_{name}") or 0)
+            resource.setrlimit(number, (value, most if hard == resource.RLIM_INFINITY else min(most, hard)))
 
 
 def _data_bytes() -> int:

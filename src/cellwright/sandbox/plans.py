@@ -52,6 +52,8 @@ _FILES = {
     "/etc/hosts": "127.0.0.1 localhost\n::1 localhost\n",
 }
 _TEMPORARY_INODES = 20_000
+# A session's branches count against the limit of its processes too, which is then watched for each of them.
+_FAMILY = 16
 # Thread stacks and the heaps of ipykernel's own threads count against the same limit as the user's data.
 _OWN_MEMORY = 192 << 20
 
@@ -116,7 +118,7 @@ def box_plan(policy: Policy, readable: Sequence[str], environment: Mapping[str, 
         "mounts": [*memory, *mounts],
         "private": [*memory, *(mount for mount in mounts if _is_within(mount["at"], HOME))],
         "environment": dict(environment),
-        "limits": _limits(policy),
+        "limits": _limits(policy) | {"family_processes": _FAMILY * (policy.processes or 0) or None},
         "rules": {
             "READ": [*seen, *_SYSTEM, "/etc", "/proc", "/dev", *_READ_BELOW],
             "WRITE_FILE": list(_DEVICES),
