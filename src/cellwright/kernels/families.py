@@ -205,20 +205,25 @@ class Family:
         process = KernelProcess(
             pid, pidfd, status=partial(home.status_of, born), last_words=last_words, tree=home
         )
-        kernel = await self._makings.bring_up(
-            Beginning(
-                process=process,
-                client=KernelClient(connection, self._makings.context),
-                directory=directory,
-                started_by="checkpoint",
-                ready=partial(_ready, line, ready_read),
-                start_timeout_s=self._makings.start_timeout_s,
-                home=home,
-                line=home.line,
-                door=home.door,
-                kernel_line=line,
-            )
+        beginning = Beginning(
+            process=process,
+            client=KernelClient(connection, self._makings.context),
+            directory=directory,
+            started_by="checkpoint",
+            ready=partial(_ready, line, ready_read),
+            start_timeout_s=self._makings.start_timeout_s,
+            home=home,
+            line=home.line,
+            door=home.door,
+            kernel_line=line,
         )
+        try:
+            kernel = await self._makings.bring_up(beginning)
+        finally:
+            # From here on it counts for itself; it may even have ended.
+            home._members -= 1
+            with anyio.CancelScope(shield=True):
+                await home._close_if_empty()
         kernel.lost = lost
         return kernel
 
