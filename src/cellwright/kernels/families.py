@@ -217,15 +217,18 @@ class Family:
             door=home.door,
             kernel_line=line,
         )
-        try:
-            kernel = await self._makings.bring_up(beginning)
-        finally:
-            # From here on it counts for itself; it may even have ended.
-            home._members -= 1
-            with anyio.CancelScope(shield=True):
-                await home._close_if_empty()
+        kernel = await home._bring_up(beginning)
         kernel.lost = lost
         return kernel
+
+    async def _bring_up(self, beginning: Beginning) -> Kernel:
+        try:
+            return await self._makings.bring_up(beginning)
+        finally:
+            # From here on it counts for itself; it may even have ended.
+            self._members -= 1
+            with anyio.CancelScope(shield=True):
+                await self._close_if_empty()
 
     def settled(self, place: Place, mounts: list[dict[str, Any]]) -> None:
         """How the box's working directory was mounted, should it have to be again."""
