@@ -21,6 +21,7 @@ from cellwright.engine.books import Services
 from cellwright.engine.lineages import cut, of_session, returned, steps
 from cellwright.engine.records import Batch, CheckpointRecord, SessionRecord, put_session
 from cellwright.engine.replaying import run_steps
+from cellwright.engine.returning import NOT_FILES
 from cellwright.engine.sessions import Session
 from cellwright.errors import (
     CellwrightError,
@@ -189,7 +190,7 @@ class Branches:
                 mode=ready.mode,
                 lineage=returned(of_session(kept.lineage, origin.id), generation),
             )
-            lost = tuple(dict.fromkeys((*kept.cannot_return, *ready.lost, *kept.files_left_out)))
+            lost = (*dict.fromkeys((*kept.cannot_return, *ready.lost, *kept.files_left_out)), NOT_FILES)
             await self._mark_stale(origin, branch)
             await self._tell(origin, branch, by="checkpoint", reason=None, lost=lost)
         return Branch(branch, "checkpoint", None, lost)

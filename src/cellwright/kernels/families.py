@@ -205,22 +205,30 @@ class Family:
         process = KernelProcess(
             pid, pidfd, status=partial(home.status_of, born), last_words=last_words, tree=home
         )
-        kernel = await self._makings.bring_up(
-            Beginning(
-                process=process,
-                client=KernelClient(connection, self._makings.context),
-                directory=directory,
-                started_by="checkpoint",
-                ready=partial(_ready, line, ready_read),
-                start_timeout_s=self._makings.start_timeout_s,
-                home=home,
-                line=home.line,
-                door=home.door,
-                kernel_line=line,
-            )
+        beginning = Beginning(
+            process=process,
+            client=KernelClient(connection, self._makings.context),
+            directory=directory,
+            started_by="checkpoint",
+            ready=partial(_ready, line, ready_read),
+            start_timeout_s=self._makings.start_timeout_s,
+            home=home,
+            line=home.line,
+            door=home.door,
+            kernel_line=line,
         )
+        kernel = await home._bring_up(beginning)
         kernel.lost = lost
         return kernel
+
+    async def _bring_up(self, beginning: Beginning) -> Kernel:
+        try:
+            return await self._makings.bring_up(beginning)
+        finally:
+            # From here on it counts for itself; it may even have ended.
+            self._members -= 1
+            with anyio.CancelScope(shield=True):
+                await self._close_if_empty()
 
     def settled(self, place: Place, mounts: list[dict[str, Any]]) -> None:
         """How the box's working directory was mounted, should it have to be again."""
