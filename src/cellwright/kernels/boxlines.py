@@ -291,10 +291,13 @@ class BoxLine:
             return _gone()
 
     async def _receive(self) -> _Packet | None:
-        await anyio.wait_readable(self._mine)
         try:
+            await anyio.wait_readable(self._mine)
+            # It may have been closed in the moment when something arrived.
+            if self._mine.fileno() < 0:
+                return None
             data, fds, _, _ = socket.recv_fds(self._mine, PACKET_BYTES, MAX_FDS)
-        except ConnectionError:
+        except (ConnectionError, anyio.ClosedResourceError):
             return None
         return _Packet(msgspec.json.decode(data), fds) if data else None
 
