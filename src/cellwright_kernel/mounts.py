@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import errno
 import os
 import stat
 import struct
@@ -117,7 +118,7 @@ def _bind(entry: dict[str, Any], owner: Owner | None) -> Mount:
         attributes |= ATTR_NODEV
     if not entry["write"]:
         attributes |= ATTR_RDONLY
-    fd = _clone(source)
+    fd = _clone_plain(source) if entry.get("plain") else _clone(source)
     status = os.fstat(fd)
     _shape(fd, attributes, owner if entry.get("own") else None, status)
     return Mount(fd, entry["at"], directory=stat.S_ISDIR(status.st_mode))
@@ -126,6 +127,22 @@ def _bind(entry: dict[str, Any], owner: Owner | None) -> Mount:
 def _clone(source: str) -> int:
     flags = OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_RECURSIVE
     return invoke("open_tree", AT_FDCWD, os.fsencode(source), flags)
+
+
+def _clone_plain(source: str) -> int:
+    """The same, but no name on the way may be a link: code that can write there could have put one."""
+    fd = os.open("/", os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        for name in filter(None, source.split("/")):
+            inside = os.open(name, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=fd)
+            os.close(fd)
+            fd = inside
+            if stat.S_ISLNK(os.fstat(fd).st_mode):
+                raise OSError(errno.ELOOP, f"{source} has a link in it")
+        flags = OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_RECURSIVE | AT_EMPTY_PATH
+        return invoke("open_tree", fd, b"", flags)
+    finally:
+        os.close(fd)
 
 
 def _shape(fd: int, attributes: int, owner: Owner | None, status: os.stat_result) -> None:

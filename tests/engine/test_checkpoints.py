@@ -148,3 +148,18 @@ async def test_checkpoints_survive_the_engine(open_here: Any, tmp_path: Path) ->
         assert [record.id for record in session.checkpoints] == [kept.id]
         await session.roll_back("kept")
         assert await run(session, "print(x)") == "1\n"
+
+
+async def test_a_return_that_an_engine_began_is_completed_by_the_next(open_here: Any, tmp_path: Path) -> None:
+    async with open_here() as first:
+        session = await first.create("half-way", directory=tmp_path / "work")
+        await run(session, "x = 1")
+        kept = await session.checkpoint("kept")
+        await run(session, "x = 2")
+        generation = session.generation
+        # As far as an engine comes that is killed between the host's answer and its own journal.
+        await session._begin_return(kept)
+    async with open_here() as second:
+        session = second.session(session.id)
+        assert (session.state, session.generation) == ("active", generation + 1)
+        assert await run(session, "print(x)") == "1\n"

@@ -127,3 +127,16 @@ async def test_an_older_minor_is_upgraded_and_gets_ids(engine: Engine, tmp_path:
     session = await engine.open(path)
     notebook = await saved(session)
     assert (notebook.nbformat_minor, notebook.cells[0].id) == (5, session.cells[0].id)
+
+
+async def test_a_link_in_place_of_git_neither_stops_a_session_nor_is_followed(
+    engine: Engine, tmp_path: Path
+) -> None:
+    (tmp_path / "secret").mkdir()
+    (tmp_path / "secret" / "key").write_text("told nobody")
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    (folder / ".git").symlink_to(tmp_path / "secret")
+    session = await engine.create("link", directory=folder)
+    look = await session.execute_code("import os; print(os.path.islink('.git'), os.path.exists('.git/key'))")
+    assert (await look.wait()).text == "True False\n"

@@ -348,6 +348,9 @@ class Engine(Archive):
     async def _reconcile(self, attached: protocol.Attached) -> None:
         """Settle what the journal and the host know differently, now that all the host said is taken in."""
         living = {kernel.kernel_id: kernel for kernel in attached.kernels}
+        for session in self._sessions.values():
+            if session.record.returning_to is not None:
+                await session.complete_what_began(set(living))
         batch = Batch()
         for session in self._sessions.values():
             kernel = living.pop(session.record.kernel_id or "", None)

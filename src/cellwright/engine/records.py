@@ -103,6 +103,8 @@ class SessionRecord(msgspec.Struct, frozen=True):
 
     checkpoints: tuple[CheckpointRecord, ...] = ()
     """Those that it can go back to, oldest first."""
+    returning_to: str | None = None
+    """The checkpoint that the host is just bringing back."""
     left_by: str | None = None
     """The kernel that died and left them, if it did."""
     branch_of: str | None = None

@@ -7,6 +7,7 @@ again without one is ``replaying``.
 from __future__ import annotations
 
 import logging
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
@@ -154,46 +155,73 @@ class Returning(Kernelled):
     # Going back --------------------------------------------------------------------------------------------------
 
     async def _return_to(self, checkpoint: CheckpointRecord) -> RolledBack:
+        ready = await self._begin_return(checkpoint)
+        return await self._complete_return(checkpoint, ready.lost)
+
+    async def _begin_return(self, checkpoint: CheckpointRecord) -> protocol.KernelReady:
+        """Let the host do it. What is wanted is journalled first, so that another engine can complete it."""
         old_kernel = self.record.kernel_id or self.record.left_by
         if old_kernel is None:
             raise UnknownCheckpoint(
                 f"Checkpoint {checkpoint.id} went with the kernel that held it",
                 hint="Make the state again with `notebook_replay`",
             )
-        generation = self.generation + 1
-        request = protocol.RollBack(old_kernel, checkpoint.id, f"{self.id}.{generation}")
-        ready = await self._services.host.call(request, protocol.KernelReady)
+        self.record = replace(self.record, returning_to=checkpoint.id)
+        await self._services.recorder.commit(Batch(statements=[put_session(self.record)]))
+        request = protocol.RollBack(old_kernel, checkpoint.id, self._next_kernel)
+        try:
+            return await self._services.host.call(request, protocol.KernelReady)
+        finally:
+            self.record = replace(self.record, returning_to=None)
+
+    async def complete_what_began(self, living: set[str]) -> str | None:
+        """Take note of a return that the host has done for an engine that did not live to; tells the kernel."""
+        wanted, kernel_id = self.record.returning_to, self._next_kernel
+        self.record = replace(self.record, returning_to=None)
+        kept = next((one for one in self.record.checkpoints if one.id == wanted), None)
+        if kept is None or kernel_id not in living:
+            return None
+        await self._complete_return(kept, ())
+        return kernel_id
+
+    @property
+    def _next_kernel(self) -> str:
+        return f"{self.id}.{self.generation + 1}"
+
+    async def _complete_return(self, checkpoint: CheckpointRecord, lost: Sequence[str]) -> RolledBack:
         history = await self._own_history()
         batch = Batch()
         self.end_live(batch, f"The session was rolled back to checkpoint {checkpoint.id}")
         undone = self._undo(batch, history, checkpoint.lineage)
         self.record = replace(
             self.record,
-            generation=generation,
-            kernel_id=request.new_kernel_id,
+            generation=self.generation + 1,
+            kernel_id=self._next_kernel,
             left_by=None,
             reason=None,
-            lineage=returned(checkpoint.lineage, generation),
+            lineage=returned(checkpoint.lineage, self.generation + 1),
             former=(),
         )
         stale = self.mark_stale(batch, history)
-        lost = [
-            *checkpoint.cannot_return,
-            *ready.lost,
-            *(f"the file {it}" for it in checkpoint.files_left_out),
-        ]
-        done = RolledBack(checkpoint, generation, stale, undone, (*dict.fromkeys(lost), NOT_FILES))
+        files = [f"the file {name}" for name in checkpoint.files_left_out]
+        not_restored = (*dict.fromkeys([*checkpoint.cannot_return, *lost, *files]), NOT_FILES)
+        done = RolledBack(checkpoint, self.generation, stale, undone, not_restored)
+        self.tell_rolled_back(batch, done)
+        await self._services.recorder.commit(batch)
+        return done
+
+    def tell_rolled_back(self, batch: Batch, done: RolledBack) -> None:
+        """Journal that the session has gone back."""
         data = {
-            "checkpoint": checkpoint.id,
-            "stale": list(stale),
-            "undone": list(undone),
+            "checkpoint": done.checkpoint.id if done.checkpoint is not None else None,
+            "by": done.by,
+            "stale": list(done.stale),
+            "undone": list(done.undone),
             "not_restored": list(done.not_restored),
         }
         self._services.recorder.note(batch, "notebook.session.rolled_back", self.record, data)
         batch.statements.append(put_session(self.record))
         self._touch()
-        await self._services.recorder.commit(batch)
-        return done
 
     async def _own_history(self) -> list[ExecutionRecord]:
         journal = self._services.recorder.journal

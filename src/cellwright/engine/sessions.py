@@ -19,7 +19,7 @@ from cellwright.engine.executions import Execution
 from cellwright.engine.ids import new_checkpoint_id, new_execution_id
 from cellwright.engine.keeping import Keeper
 from cellwright.engine.lineages import Step, before, contains, steps
-from cellwright.engine.records import Batch, ExecutionRecord, OnError, SessionRecord, put_session
+from cellwright.engine.records import Batch, ExecutionRecord, OnError, SessionRecord
 from cellwright.engine.replaying import Replay, begin_replay
 from cellwright.engine.returning import NO_FILES, NOT_FILES, Returning, RolledBack
 from cellwright.errors import (
@@ -279,9 +279,10 @@ class Session(Returning):
         batch = Batch()
         self.record = replace(self.record, former=())
         stale = self.mark_stale(batch, history)
-        batch.statements.append(put_session(self.record))
+        done = RolledBack(None, self.generation, stale, undone, (NO_FILES, NOT_FILES), by="replay")
+        self.tell_rolled_back(batch, done)
         await self._services.recorder.commit(batch)
-        return RolledBack(None, self.generation, stale, undone, (NO_FILES, NOT_FILES), by="replay")
+        return done
 
     def _refuse_during_replay(self) -> None:
         if self.last_replay is not None and not self.last_replay.done:

@@ -142,11 +142,18 @@ def _gate(place: Place, readable: Sequence[str]) -> list[dict[str, Any]]:
 
 def _protected(place: Place) -> list[dict[str, Any]]:
     return [
-        {"kind": "bind", "from": f"{place.cwd}/{name}", "at": f"{place.cwd}/{name}", "write": False}
+        {
+            "kind": "bind",
+            "from": f"{place.cwd}/{name}",
+            "at": f"{place.cwd}/{name}",
+            "write": False,
+            "plain": True,
+        }
         for name in _NEVER_WRITTEN
-        if Path(place.cwd, name).exists()
+        # A link leads to nothing that is seen in there, and code may have put it.
+        if Path(place.cwd, name).exists() and not Path(place.cwd, name).is_symlink()
     ]
 
 
 def _bind(path: str, *, write: bool) -> dict[str, Any]:
-    return {"kind": "bind", "from": path, "at": path, "write": write, "own": True}
+    return {"kind": "bind", "from": path, "at": path, "write": write, "own": True, "plain": True}
