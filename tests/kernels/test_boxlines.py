@@ -24,7 +24,7 @@ from cellwright.kernels.boxes import Isolation
 from cellwright.kernels.forkserver import ForkServer
 from cellwright.kernels.interpreters import prepare_interpreter
 from cellwright.kernels.kernel import Kernel, KernelLaunch
-from cellwright.sandbox.places import Place
+from cellwright.sandbox.places import PRIVATE, Place
 from cellwright.sandbox.policy import Policy
 from cellwright.sandbox.storage import prepare_storage
 from cellwright.sandbox.tiers import Tier
@@ -79,7 +79,7 @@ async def server(
 
 @asynccontextmanager
 async def launched(server: ForkServer, directory: Path) -> AsyncIterator[Kernel]:
-    work = directory / "w"
+    work = directory / PRIVATE
     place = None
     if server.isolation is not None:
         place = Place(mode="private", cwd=str(work), project=None, storage=str(directory))

@@ -35,7 +35,7 @@ from cellwright.sandbox import delegation
 from cellwright.sandbox.delegation import HOME, Facts, Owner, Refusal
 from cellwright.sandbox.exits import LimitHit
 from cellwright.sandbox.groups import Groups, open_groups
-from cellwright.sandbox.places import Place
+from cellwright.sandbox.places import PRIVATE, Place
 from cellwright.sandbox.policy import Policy
 from cellwright.sandbox.storage import prepare_storage
 from cellwright.sandbox.tiers import SOFT_CPUS
@@ -307,8 +307,9 @@ async def _running(launcher: ForkServer | KernelspecLauncher) -> AsyncIterator[N
 
 
 def _launch(directory: Path, name: str = "k") -> KernelLaunch:
-    work = directory / f"w-{name}"
-    place = Place(mode="private", cwd=str(work), project=None, storage=str(directory))
+    storage = directory / f"w-{name}"
+    work = storage / PRIVATE
+    place = Place(mode="private", cwd=str(work), project=None, storage=str(storage))
     prepare_storage(place)
     return KernelLaunch(name, directory / name, work, {}, LIMITS, place=place)
 
