@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from cellwright.engine import Engine, Session
-from cellwright.errors import CheckpointRefused, UnknownCheckpoint
+from cellwright.errors import CheckpointRefused, FileFailed, UnknownCheckpoint
 
 pytestmark = pytest.mark.anyio
 MODES = ["direct", "private", "overlay"]
@@ -148,6 +148,23 @@ async def test_checkpoints_survive_the_engine(open_here: Any, tmp_path: Path) ->
         assert [record.id for record in session.checkpoints] == [kept.id]
         await session.roll_back("kept")
         assert await run(session, "print(x)") == "1\n"
+
+
+async def test_a_rollback_that_fails_half_way_keeps_the_checkpoints_and_can_be_tried_again(
+    engine: Engine, tmp_path: Path
+) -> None:
+    work = tmp_path / "work"
+    session = await engine.create("again", directory=work)
+    await run(session, "x = 1")
+    await session.checkpoint("kept")
+    await run(session, "x = 2")
+    work.rename(tmp_path / "elsewhere")
+    with pytest.raises(FileFailed, match="cannot be opened"):
+        await session.roll_back("kept")
+    assert session.state == "suspended"
+    (tmp_path / "elsewhere").rename(work)
+    await session.roll_back("kept")
+    assert await run(session, "print(x)") == "1\n"
 
 
 async def test_a_return_that_an_engine_began_is_completed_by_the_next(open_here: Any, tmp_path: Path) -> None:

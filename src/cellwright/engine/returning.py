@@ -31,7 +31,7 @@ from cellwright.engine.records import (
     put_execution,
     put_session,
 )
-from cellwright.errors import CellwrightError, HostLost, KernelError, UnknownCheckpoint
+from cellwright.errors import CellwrightError, HostLost, KernelError, SandboxError, UnknownCheckpoint
 from cellwright.hosts import protocol
 from cellwright.notebook import CellMetadataSet
 
@@ -171,8 +171,18 @@ class Returning(Kernelled):
         request = protocol.RollBack(old_kernel, checkpoint.id, self._next_kernel)
         try:
             return await self._services.host.call(request, protocol.KernelReady)
+        except (KernelError, SandboxError):
+            await self._note_if_ended(old_kernel)
+            raise
         finally:
             self.record = replace(self.record, returning_to=None)
+
+    async def _note_if_ended(self, kernel_id: str) -> None:
+        """A return that failed half-way has ended the kernel, and left the checkpoints."""
+        status = await self._services.host.call(protocol.Status(), protocol.Attached)
+        if kernel_id not in {kernel.kernel_id for kernel in status.kernels}:
+            self.record = replace(self.record, kernel_id=None, left_by=kernel_id)
+            await self._record_state({"session": "suspended", "reason": "A rollback could not be completed"})
 
     async def complete_what_began(self, living: set[str]) -> str | None:
         """Take note of a return that the host has done for an engine that did not live to; tells the kernel."""

@@ -16,7 +16,7 @@ from pathlib import Path, PurePath
 
 import anyio
 
-from cellwright.errors import CheckpointRefused, KernelError, UnknownCheckpoint
+from cellwright.errors import CheckpointRefused, FileFailed, KernelError, UnknownCheckpoint
 from cellwright.hosts.protocol import CheckpointStatus, HostOptions, KernelReady
 from cellwright.kernels import Family, Frozen, Kernel, OutputLimits
 from cellwright.sandbox.kept import SKIPPED
@@ -269,13 +269,18 @@ class Ring:
         try:
             with self._opened(self.place.written) as source:
                 return self._versions.take(source, skip=_passed_over(self.place))
-        except OSError as error:
-            raise CheckpointRefused(f"the files cannot be kept: {error.strerror}") from error
+        except (FileFailed, OSError) as error:
+            raise CheckpointRefused(f"the files cannot be kept: {error}") from error
 
     @staticmethod
     @contextlib.contextmanager
     def _opened(path: str) -> Iterator[int]:
-        descriptor = os.open(path, _DIRECTORY)
+        try:
+            descriptor = os.open(path, _DIRECTORY)
+        except OSError as error:
+            raise FileFailed(
+                f"The directory {path} cannot be opened: {error.strerror}", hint="Put it back, then try again"
+            ) from error
         try:
             yield descriptor
         finally:

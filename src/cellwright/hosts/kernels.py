@@ -133,12 +133,14 @@ class Kernels:
         ring = self.ring(request.kernel_id)
         kept = ring.get(request.checkpoint_id)
         runner = self._runners.get(request.kernel_id)
-        if runner is not None:
-            await runner.make_way()
         with anyio.CancelScope(shield=True):
+            if runner is not None:
+                await runner.make_way()
+            # As long as nothing follows, they are what a kernel has left.
+            self._left[request.kernel_id] = ring
             lost = await ring.put_files_back(kept)
             kernel = await ring.family.spawn(kept.frozen, self._output_limits())
-            self._left.pop(request.kernel_id, None)
+            del self._left[request.kernel_id]
             await self._follow(request.new_kernel_id, kernel, ring, self._watched(ring), ring.policy)
         return _succeeding(ring.ready, kernel, lost)
 

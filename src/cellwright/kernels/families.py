@@ -37,6 +37,7 @@ __all__ = ["Family", "Makings"]
 
 RELAY = b"cw-relay"
 STATUS_TIMEOUT_S = 5.0
+REMEMBERED_ENDS = 256
 BURY_TIMEOUT_S = 5.0
 
 
@@ -293,6 +294,8 @@ class Family:
         self._held = True
         self._first = (number, kernel.process)
         kernel.process.belong_to(self)
+        if number in self._codes:  # it ended just now
+            self._on_end(number, self._codes.pop(number))
 
     def _on_end(self, number: int, code: int) -> None:
         if self._first is not None and number == self._first[0]:
@@ -300,6 +303,8 @@ class Family:
             self._first = None
             return
         self._codes[number] = code
+        while len(self._codes) > REMEMBERED_ENDS:  # most are of processes that nobody asks about
+            del self._codes[next(iter(self._codes))]
         self._told.set()
         self._told = anyio.Event()
 
