@@ -48,7 +48,7 @@ FAILED = 70
 NOBODY = -1
 # This box's, and that of boxes below it.
 ROOTS = ("/", BELOW)
-SETTLE_S = 0.2
+SETTLE_S = 1.0
 APART = b'{"apart": true}'
 
 

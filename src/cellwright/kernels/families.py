@@ -219,7 +219,7 @@ class Family:
             kernel_line=line,
         )
         kernel = await home._bring_up(beginning)
-        kernel.lost = lost
+        kernel.lost = (*(frozen.cannot_return or ()), *lost)
         return kernel
 
     async def _bring_up(self, beginning: Beginning) -> Kernel:
