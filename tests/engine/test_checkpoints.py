@@ -70,6 +70,24 @@ async def test_after_the_kernel_was_killed_the_next_call_goes_on_from_the_last_c
     assert f"Lost: cell {cell.id}" in str(execution.record.note)
 
 
+async def test_after_an_end_for_want_of_memory_the_last_checkpoint_takes_over(
+    engine: Engine, tmp_path: Path
+) -> None:
+    session = await engine.create("memory", directory=tmp_path)
+    await run(session, "x = [1]")
+    for number in range(3):
+        await session.checkpoint(f"at{number}")
+    # Each of them stays below the limit of a process: it is their sum that is watched.
+    code = "import os, time\nfor _ in range(4):\n    if not os.fork():\n        held = b'x' * (200 << 20)\n        time.sleep(60)"
+    cell = await session.add_cell(f"{code}\ntime.sleep(60)")
+    died = await session.run(cell.id)
+    assert (died.state, "max_session_memory" in str(died.reason)) == ("died", True), died.reason
+    probe = await session.add_cell("print(x)")
+    execution = await session.run(probe.id)
+    assert execution.text == "[1]\n"
+    assert "Checkpoint at2 took over" in str(execution.record.note)
+
+
 async def test_what_makes_a_fork_unsafe_is_refused_with_the_reason_and_the_session_goes_on(
     engine: Engine, tmp_path: Path
 ) -> None:

@@ -183,13 +183,13 @@ class Ring:
             await self._drop(checkpoint_id)
 
     async def drop_oldest(self) -> bool:
-        """Let one go for want of memory; false where there was none."""
+        """Let one go for want of memory, but never the newest; false where there was none."""
         async with self._working:
             going = making_way([_size(kept) for kept in self._kept.values()], most=0, memory=0)
-            oldest = next(iter(going or self._kept), None)
-            if oldest is not None:
-                await self._drop(oldest)
-            return oldest is not None
+            await self._drop_ahead()
+            for checkpoint_id in going[:1]:
+                await self._drop(checkpoint_id)
+            return bool(going)
 
     async def put_files_back(self, kept: Kept) -> list[str]:
         """Make the working directory what it was; nobody may be writing there. Tells what could not be.

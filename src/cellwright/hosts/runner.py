@@ -162,7 +162,7 @@ class KernelRunner:
         return await self._checkpointing.take(checkpoint_id, name)
 
     async def keep_limits(self) -> None:
-        """End the kernel if it is over a limit; over that of memory, its checkpoints go first."""
+        """End the kernel if it is over a limit; over that of memory, its checkpoints go first, but for the newest."""
         if self.watch is None:
             return
         hit = await anyio.to_thread.run_sync(self.watch.look)
