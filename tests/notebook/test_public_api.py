@@ -34,6 +34,7 @@ def test_public_api_changes_only_on_purpose() -> None:
             "change_source",
             "changed_since",
             "compare_outputs",
+            "create_exclusively",
             "create_notebook_file",
             "decode_change",
             "delete_cell",

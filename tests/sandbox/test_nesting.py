@@ -37,7 +37,7 @@ PROGRAM = Path(__file__).with_name("nested.py")
 DEADLINE_S = 30
 PACKET_BYTES = 1 << 16
 SCOPE_ABI = 6
-SET_APART = "from cellwright_kernel import landlock; result = landlock.set_apart()"
+SET_APART = "from cellwright_kernel import freezing, landlock; result = landlock.set_apart(freezing.ROOTS)"
 POWERS = "result = {line.split()[0]: line.split()[1] for line in open('/proc/self/status') if line.startswith('Cap')}"
 PIDS = "import os; result = sorted(int(name) for name in os.listdir('/proc') if name.isdigit())"
 
@@ -397,7 +397,8 @@ async def test_processes_that_set_themselves_apart_neither_see_nor_signal_each_o
 
 async def test_setting_oneself_apart_too_often_is_refused_without_harm(directory: Path) -> None:
     async with boxed(directory) as base:
-        code = "from cellwright_kernel import landlock; result = [landlock.set_apart() for _ in range(20)]"
+        code = "from cellwright_kernel import freezing, landlock\n"
+        code += "result = [landlock.set_apart(freezing.ROOTS) for _ in range(20)]"
         assert (await base.first.run(code))[-1] is False
         await base.first.run("open('still', 'w').close()")
 
