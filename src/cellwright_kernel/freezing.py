@@ -186,7 +186,7 @@ class Freezer:
                 self._frozen.discard(pid)
 
 
-class Refused(Exception):  # it is none of ours
+class Refused(Exception):
     """Why there is no checkpoint."""
 
 

@@ -119,7 +119,7 @@ async def settle(engine: Engine, before: Held) -> None:
     """Wait for what ends in the background, then hold what there is against what there was."""
     with anyio.move_on_after(PATIENCE_S):
         while not _is_the_same(held(engine), before):
-            await anyio.sleep(0.05)
+            await anyio.lowlevel.checkpoint()
     after = held(engine)
     assert not after.processes - before.processes
     assert not after.files - before.files

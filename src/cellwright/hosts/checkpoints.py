@@ -155,7 +155,10 @@ class Ring:
                 if at_once:
                     await frozen.describe()
             except BaseException:
-                await self._forget(taken)
+                with anyio.CancelScope(shield=True):
+                    if frozen is not None:
+                        await self.family.drop(frozen)
+                    await self._forget(taken)
                 raise
             kept = self._kept[checkpoint_id] = Kept(checkpoint_id, name, frozen, taken)
             return kept
@@ -182,14 +185,14 @@ class Ring:
         async with self._working:
             await self._drop(checkpoint_id)
 
-    async def drop_oldest(self) -> bool:
-        """Let one go for want of memory, but never the newest; false where there was none."""
+    async def drop_oldest(self) -> str | None:
+        """Let one go for want of memory, but never the newest; tells which, if there was one."""
         async with self._working:
             going = making_way([_size(kept) for kept in self._kept.values()], most=0, memory=0)
             await self._drop_ahead()
             for checkpoint_id in going[:1]:
                 await self._drop(checkpoint_id)
-            return bool(going)
+            return going[0] if going else None
 
     async def put_files_back(self, kept: Kept) -> list[str]:
         """Make the working directory what it was; nobody may be writing there. Tells what could not be.

@@ -23,6 +23,7 @@ from cellwright.hosts.budget import OutputBudget
 from cellwright.hosts.checkpointing import Checkpointing
 from cellwright.hosts.checkpoints import Ring
 from cellwright.hosts.protocol import (
+    CheckpointsDropped,
     CheckpointStatus,
     EventBody,
     Finished,
@@ -166,7 +167,11 @@ class KernelRunner:
         if self.watch is None:
             return
         hit = await anyio.to_thread.run_sync(self.watch.look)
-        while hit is not None and hit.of_memory and self.ring is not None and await self.ring.drop_oldest():
+        while hit is not None and hit.of_memory and self.ring is not None:
+            gone = await self.ring.drop_oldest()
+            if gone is None:
+                break
+            self._report(self.kernel_id, CheckpointsDropped((gone,)))
             hit = await anyio.to_thread.run_sync(self.watch.look)
         if hit is not None:
             self.kernel.process.kill_tree(hit)

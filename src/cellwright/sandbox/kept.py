@@ -12,9 +12,9 @@ from collections import defaultdict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import PurePath
-from typing import Literal, TypeAlias
+from typing import TypeAlias
 
-from cellwright.sandbox.listing import SKIPPED
+from cellwright.sandbox.listing import SKIPPED, EntryType
 from cellwright.sandbox.trees import MAX_DEPTH, Names, entries, stamp_of
 
 __all__ = [
@@ -23,16 +23,13 @@ __all__ = [
     "Identity",
     "Kept",
     "Key",
-    "Kind",
     "Look",
     "Taken",
     "identity_of",
     "key_of",
-    "kind_of",
     "look_at",
 ]
 
-Kind = Literal["file", "directory", "link", "whiteout", "other"]
 Key: TypeAlias = tuple[int, int, int, int, int, int]
 Identity: TypeAlias = tuple[int, int]
 
@@ -47,7 +44,7 @@ _MOST_ENTRIES = 200_000
 class Kept:
     """One name as it was."""
 
-    kind: Kind
+    kind: EntryType
     mode: int
     mtime_ns: int
     owner: tuple[int, int]
@@ -141,19 +138,6 @@ def _look_into(root: int, names: Names, look: Look, skip: frozenset[str]) -> lis
         elif status.st_nlink > 1 and stat.S_ISREG(mode):
             look.names_of[identity_of(status)].append(inside)
     return ahead
-
-
-def kind_of(status: os.stat_result) -> Kind:
-    mode = status.st_mode
-    if stat.S_ISREG(mode):
-        return "file"
-    if stat.S_ISDIR(mode):
-        return "directory"
-    if stat.S_ISLNK(mode):
-        return "link"
-    if stat.S_ISCHR(mode) and status.st_rdev == 0:
-        return "whiteout"
-    return "other"
 
 
 def key_of(status: os.stat_result) -> Key:

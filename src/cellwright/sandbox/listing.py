@@ -19,6 +19,7 @@ __all__ = [
     "Snapshot",
     "compare",
     "entry_of",
+    "kind_of",
     "list_directory",
     "quoted_path",
     "shown_path",
@@ -86,7 +87,7 @@ def entry_of(path: str, status: os.stat_result) -> Entry:
     """An entry from what ``lstat`` says."""
     return Entry(
         path,
-        _type(status),
+        kind_of(status),
         status.st_size,
         status.st_mtime_ns,
         status.st_nlink,
@@ -177,7 +178,8 @@ def _scan(descriptor: int, names: tuple[str, ...]) -> Iterator[Entry]:
             yield entry_of(prefix + name.name, status)
 
 
-def _type(status: os.stat_result) -> EntryType:
+def kind_of(status: os.stat_result) -> EntryType:
+    """What a name stands for; a whiteout hides what an overlay has below."""
     mode = status.st_mode
     if stat.S_ISREG(mode):
         return "file"

@@ -12,7 +12,8 @@ from dataclasses import dataclass, field, replace
 
 from cellwright.sandbox.beneath import open_beneath
 from cellwright.sandbox.contents import Contents
-from cellwright.sandbox.kept import Identity, Kept, Look, Taken, identity_of, key_of, kind_of, look_at
+from cellwright.sandbox.kept import Identity, Kept, Look, Taken, identity_of, key_of, look_at
+from cellwright.sandbox.listing import kind_of
 from cellwright.sandbox.placing import Placing
 from cellwright.sandbox.trees import READ, Names, closing, opened
 
