@@ -30,6 +30,10 @@
     │   ├── PackageRefused       not on the approved list, or not a plain name
     │   ├── PackageFailed        approved, but it could not be resolved or installed
     │   └── NetworkRuleInvalid   an entry of a network list cannot be understood
+    ├── PlanError                a plan cannot be made, read or gone on with as asked
+    │   ├── UnknownPlan          the session has none
+    │   ├── PlanBusy             it is running
+    │   └── PlanFileError        a plan file cannot be read; the message has the line
     ├── StorageInUse             another engine owns this storage directory
     └── LimitReached             a limit of the settings stops this work
 """
@@ -193,6 +197,22 @@ class PackageFailed(SandboxError):
 
 class NetworkRuleInvalid(SandboxError):
     code = "network_rule_invalid"
+
+
+class PlanError(CellwrightError):
+    code = "plan"
+
+
+class UnknownPlan(PlanError):
+    code = "unknown_plan"
+
+
+class PlanBusy(PlanError):
+    code = "plan_busy"
+
+
+class PlanFileError(PlanError):
+    code = "plan_file"
 
 
 class StorageInUse(CellwrightError):

@@ -2,6 +2,7 @@
 
 from cellwright.engine.branching import Adopted, Branch
 from cellwright.engine.comparing import SessionView
+from cellwright.engine.diagnosis import Diagnosis
 from cellwright.engine.engine import Engine, SessionFilter
 from cellwright.engine.events import Event, EventKind, Missed, Subscription
 from cellwright.engine.executions import Execution
@@ -19,6 +20,7 @@ __all__ = [
     "Branch",
     "CheckpointRecord",
     "Completion",
+    "Diagnosis",
     "Engine",
     "Event",
     "EventKind",
