@@ -11,6 +11,7 @@ import anyio
 from msgspec.structs import replace
 
 from cellwright.engine.books import Services
+from cellwright.engine.diagnosis import DIAGNOSE_REQUEST, Diagnosis, diagnosis_of
 from cellwright.engine.environment import kernel_environment, kernel_kind
 from cellwright.engine.inspection import INSPECT_REQUEST, Completion, Inspection, completion_of, inspection_of
 from cellwright.engine.installing import install_packages
@@ -67,6 +68,17 @@ class Kernelled(Listener):
         if self.language != "python":
             raise KernelError(f"A {self.language} kernel cannot be inspected", hint="Run code that shows it")
         return inspection_of(await self._ask(INSPECT_REQUEST, {"packages": packages}))
+
+    async def diagnose(self) -> Diagnosis | None:
+        """What the last execution in the live kernel raised; None if nothing, or where nobody can be asked.
+
+        Raises:
+            KernelBusy: a cell is running.
+            KernelGone: it ended before it answered.
+        """
+        if self.language != "python" or self.record.kernel_id is None:
+            return None
+        return diagnosis_of(await self._ask(DIAGNOSE_REQUEST, {}))
 
     async def complete(self, code: str, cursor: int | None = None) -> Completion:
         """What could stand at the cursor."""
