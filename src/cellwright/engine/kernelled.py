@@ -11,6 +11,7 @@ import anyio
 from msgspec.structs import replace
 
 from cellwright.engine.books import Services
+from cellwright.engine.diagnosis import Diagnosis
 from cellwright.engine.environment import kernel_environment, kernel_kind
 from cellwright.engine.inspection import INSPECT_REQUEST, Completion, Inspection, completion_of, inspection_of
 from cellwright.engine.installing import install_packages
@@ -67,6 +68,10 @@ class Kernelled(Listener):
         if self.language != "python":
             raise KernelError(f"A {self.language} kernel cannot be inspected", hint="Run code that shows it")
         return inspection_of(await self._ask(INSPECT_REQUEST, {"packages": packages}))
+
+    async def diagnose(self) -> Diagnosis | None:
+        """What the last execution raised."""
+        return None
 
     async def complete(self, code: str, cursor: int | None = None) -> Completion:
         """What could stand at the cursor."""

@@ -15,7 +15,9 @@ from cellwright.plans.model import VALIDATION_ID, Outline, Plan, Todo, TodoOutli
 __all__ = ["keeping_changes", "new_plan", "opening_changes"]
 
 PLAN_CELL = "plan"
-_DRAFT = "*This plan is a draft, made by rule from the words of the problem and the files at hand. Look it over.*"
+_DRAFT = (
+    "*This plan is a draft, made by rule from the words of the problem and the files at hand. Look it over.*"
+)
 
 
 def new_plan(outline: Outline, document: Document) -> Plan:

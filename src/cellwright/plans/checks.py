@@ -1,6 +1,6 @@
 """Acceptance checks: how they are written, the code that makes a kernel check one, and whether an output shows it.
 
-Pure. Nothing is run here, and no file is looked for (see ``running``).
+Pure. Nothing is run here (see ``running``).
 """
 
 from __future__ import annotations
@@ -67,27 +67,40 @@ def check_text(check: Check) -> str:
 
 
 def check_source(check: Check, language: str = "python") -> str:
-    """Code that raises where the check's expression is not true.
+    """Code that raises where an expression is not true, or a file is not there, as the session itself sees it.
 
     Raises:
-        PlanError: it is no expression, or the language is none that this is known for.
+        PlanError: it is a check of outputs, or the language is none that this is known for.
     """
-    if check.kind != "expression":
+    if check.kind == "output":
         raise PlanError(f"That {told(check)} is not checked by code")
-    # An end of line keeps a comment in the expression from taking the bracket with it.
-    edge = "\n" if re.search(r"[#\n]|//", check.value) else ""
-    condition = f"({edge}{check.value}{edge})"
-    message = f"Not true: {check.value}"
+    condition, message = _condition(check, language), f"Not true: {check.value}"
+    if check.kind == "file":
+        message = f"There is no file {check.value}"
     match language:
         case "python":
             return f"assert {condition}, {message!r}"
         case "r" | "ir":
             return f"stopifnot({json.dumps(message, ensure_ascii=False)} = {condition})"
-        case "javascript" | "typescript" | "deno" | "js" | "ts":
+        case _:
             return f"if (!{condition}) throw new Error({json.dumps(message)});"
+
+
+def _condition(check: Check, language: str) -> str:
+    # An end of line keeps a comment in the expression from taking the bracket with it.
+    edge = "\n" if re.search(r"[#\n]|//", check.value) else ""
+    expression = f"({edge}{check.value}{edge})"
+    is_file = check.kind == "file"
+    match language:
+        case "python":
+            return f"__import__('os').path.exists({check.value!r})" if is_file else expression
+        case "r" | "ir":
+            return f"file.exists({json.dumps(check.value, ensure_ascii=False)})" if is_file else expression
+        case "javascript" | "typescript" | "deno" | "js" | "ts":
+            return f"Deno.statSync({json.dumps(check.value)})" if is_file else expression
     raise PlanError(
-        f"An expression cannot be checked in {language}",
-        hint="Expressions are for Python, R, JavaScript and TypeScript; check an output or a file instead",
+        f"That {told(check)} cannot be checked in {language}",
+        hint="Expressions and files are checked in Python, R, JavaScript and TypeScript; check an output instead",
     )
 
 

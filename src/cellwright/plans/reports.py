@@ -92,7 +92,9 @@ def todo_line(plan: Plan, todo: Todo) -> str:
 def status_text(plan: Plan) -> str:
     """Every step in a line, with its warnings, and what else is to be known."""
     lines = [todo_line(plan, todo) for todo in plan.steps]
-    lines += [f"warning: step {plan.number(todo.id)}: {text}" for todo in plan.steps for text in todo.warnings]
+    lines += [
+        f"warning: step {plan.number(todo.id)}: {text}" for todo in plan.steps for text in todo.warnings
+    ]
     lines += [f"notice: {text}" for text in plan.notices]
     if plan.draft:
         lines.append("This plan is a draft, made by rule: look it over")
