@@ -293,8 +293,7 @@ def _pause(plan: Plan, event: Interrupted) -> Next:
 
 def _check(plan: Plan, event: Ran) -> Next:
     todo = _running(plan, "running")
-    attempts = (*todo.attempts[:-1], event.attempt)
-    ran = replace(todo, attempts=attempts, files=event.files, seconds=_seconds(todo, event.attempt))
+    ran = replace(_ended(todo, event.attempt), files=event.files, seconds=_seconds(todo, event.attempt))
     return Next(replace(_with(plan, ran), stage="checking"), (CheckResults(todo.id),))
 
 
@@ -308,7 +307,7 @@ def _done(plan: Plan, event: Passed) -> Next:
 def _fail(plan: Plan, event: Failed) -> Next:
     todo = _running(plan, "running", "checking")
     spent_s = todo.seconds if plan.stage == "checking" else _seconds(todo, event.attempt)
-    todo = replace(todo, attempts=(*todo.attempts[:-1], event.attempt), seconds=spent_s)
+    todo = replace(_ended(todo, event.attempt), seconds=spent_s)
     again = _MAX_DEATHS if event.kind == "died" else MAX_RETRIES
     if event.kind in ("network", "died") and todo.retries < again:
         retried = replace(todo, retries=todo.retries + 1)
@@ -386,6 +385,13 @@ def _new_round(todo: Todo) -> Todo:
 
 def _at_work(plan: Plan, count: int) -> Plan:
     return replace(plan, phase="running", stage="running", since=count, report=None, ended_at=None)
+
+
+def _ended(todo: Todo, attempt: Attempt) -> Todo:
+    """The step whose attempt ended like this; where its source came from is known from its beginning."""
+    *before, begun = todo.attempts
+    told = replace(attempt, fixer=begun.fixer, reason=begun.reason, diff=begun.diff)
+    return replace(todo, attempts=(*before, told))
 
 
 def _seconds(todo: Todo, attempt: Attempt) -> float:

@@ -159,7 +159,7 @@ class PlanRun:
                 notes.append(error.message)
         execution = await self._trial.run(todo)
         self.executions.append(execution)
-        return self._event(todo, await self._trial.outcome(todo, execution, self.plan), notes)
+        return self._event(await self._trial.outcome(todo, execution, self.plan), notes)
 
     async def _wait(self, seconds: float) -> None:
         """A pause that an interrupt ends; there is no cell that it could stop."""
@@ -205,14 +205,11 @@ class PlanRun:
         history = await self._engine.history(self.session_id, outputs=False)
         return any(contains(self._session.record.lineage, execution.record) for execution in history)
 
-    def _event(self, todo: Todo, outcome: Outcome, notes: Sequence[str] = ()) -> Event:
+    def _event(self, outcome: Outcome, notes: Sequence[str] = ()) -> Event:
         if outcome.interrupted or (self._stopping.is_set() and not outcome.ok):
             return machine.Interrupted(outcome.attempt.note)
-        before = todo.attempts[-1]
-        note = "; ".join([*notes, *([outcome.attempt.note] if outcome.attempt.note else [])]) or None
-        attempt = replace(
-            outcome.attempt, fixer=before.fixer, reason=before.reason, diff=before.diff, note=note
-        )
+        said = [*notes, *([outcome.attempt.note] if outcome.attempt.note else [])]
+        attempt = replace(outcome.attempt, note="; ".join(said) or None)
         if outcome.ok:
             return machine.Ran(attempt, outcome.files)
         return machine.Failed(
@@ -222,7 +219,7 @@ class PlanRun:
     async def _check(self, todo: Todo) -> Event:
         outcome = await self._trial.check(todo, self.plan)
         if outcome is not None:
-            return self._event(todo, outcome)
+            return self._event(outcome)
         gone = missing_cells(self._session, self.plan)
         return machine.Passed(time.time(), self._session.runs.count, gone)
 
@@ -260,7 +257,7 @@ class PlanRun:
         if ran is None:
             return Next(replace(plan, stage="running"), (RunCell(todo.id),))
         self.executions.append(ran)
-        event = self._event(todo, await self._trial.outcome(todo, ran, plan))
+        event = self._event(await self._trial.outcome(todo, ran, plan))
         return self._advanced(event)
 
     def _advanced(self, event: Event) -> Next:
