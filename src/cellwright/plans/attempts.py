@@ -5,8 +5,11 @@ Knows the session and its kernel; decides nothing about what is next (see ``mach
 
 from __future__ import annotations
 
+import dataclasses
 from contextlib import suppress
 from dataclasses import dataclass
+
+from msgspec.structs import replace
 
 from cellwright.engine import Engine, Execution, Session
 from cellwright.engine.installing import approved_packages
@@ -54,12 +57,10 @@ class Trial:
 
     async def undo(self, todo: Todo) -> str | None:
         """Go back to before a step's cell, if it is what ran last; where that cannot be done, why not."""
-        history = await self._engine.history(self._session.id, outputs=False)
-        lineage = self._session.record.lineage
-        standing = [one for one in history if one.record.numbered and contains(lineage, one.record)]
-        if not standing or standing[-1].cell_id != todo.id or standing[-1].record.undone:
+        standing = [record for record in await self._session.state_history() if record.numbered]
+        if not standing or standing[-1].cell_id != todo.id:
             return None
-        last = standing[-1].record
+        last = standing[-1]
         kept = {checkpoint.id for checkpoint in self._session.checkpoints}
         if last.checkpoint not in kept:
             why = last.no_checkpoint or "the checkpoint before the cell is not kept any more"
@@ -140,15 +141,8 @@ class Trial:
         kind: FailureKind = verdict.kind
         if failure.state == "died" and verdict.kind == "recoverable":
             kind = "died"
-        told_as = Attempt(
-            attempt.execution_id,
-            attempt.state,
-            attempt.seconds,
-            error_type=failure.error_type,
-            error=failure.message[:_MAX_MESSAGE],
-            verdict=verdict.name,
-            note=attempt.note,
-        )
+        error = failure.message[:_MAX_MESSAGE]
+        told_as = replace(attempt, error_type=failure.error_type, error=error, verdict=verdict.name)
         return Outcome(told_as, kind=kind, suggestion=verdict.suggestion)
 
     # What the fixers look at -------------------------------------------------------------------------------------
@@ -186,17 +180,7 @@ class Trial:
             check=check,
             checkpoint=record.checkpoint,
         )
-        return Failure(
-            failure.source,
-            failure.state,
-            failure.error_type,
-            failure.message,
-            record.reason,
-            diagnosis,
-            failure.check,
-            failure.language,
-            failure.surroundings,
-        )
+        return dataclasses.replace(failure, reason=record.reason, diagnosis=diagnosis)
 
     def _is_last(self, execution: Execution) -> bool:
         """Whether the kernel's last error can be this one's."""
