@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
@@ -10,7 +11,7 @@ from cellwright.errors import KernelError
 from cellwright.notebook.pynames import cell_names
 from cellwright.notebook.pysource import text_constants
 
-__all__ = ["INPUTS_REQUEST", "InputFile", "Inputs", "inputs_of", "named_in"]
+__all__ = ["INPUTS_REQUEST", "InputFile", "Inputs", "inputs_of", "named_in", "recorded_inputs", "with_inputs"]
 
 INPUTS_REQUEST = "cellwright_inputs_request"
 _MOST_TEXTS = 500
@@ -59,6 +60,21 @@ def inputs_of(reply: dict[str, Any]) -> Inputs:
     if reply.get("status") != "ok":
         raise KernelError(f"The files read could not be told: {reply.get('ename')}: {reply.get('evalue')}")
     return msgspec.convert(reply, Inputs)
+
+
+def with_inputs(metadata: Mapping[str, Any], inputs: Inputs) -> dict[str, Any]:
+    """A cell's metadata with the files that its run read, each with what tells whether it is still the same."""
+    ours = metadata.get("cellwright")
+    kept = {key: value for key, value in ours.items() if key != "inputs"} if isinstance(ours, Mapping) else {}
+    found = {"inputs": {file.path: file.digest for file in inputs.files}} if inputs.files else {}
+    return {**metadata, "cellwright": {**kept, **found}}
+
+
+def recorded_inputs(metadata: Mapping[str, Any]) -> dict[str, str]:
+    """What ``with_inputs`` wrote; nothing where it did not, or where it cannot be read."""
+    ours = metadata.get("cellwright")
+    inputs = ours.get("inputs") if isinstance(ours, Mapping) else None
+    return {str(path): str(digest) for path, digest in inputs.items()} if isinstance(inputs, Mapping) else {}
 
 
 def named_in(source: str) -> dict[str, list[str]]:
