@@ -17,7 +17,7 @@ from ipykernel.ipkernel import IPythonKernel
 from ipykernel.zmqshell import ZMQInteractiveShell
 from traitlets import Instance, Type
 
-from cellwright_kernel import inspection
+from cellwright_kernel import diagnosis, inputs, inspection
 from cellwright_kernel.adoption import add_layers, adopt
 from cellwright_kernel.freezing import Freezer
 from cellwright_kernel.interrupts import INTERRUPTED, Interrupts
@@ -76,6 +76,8 @@ class Kernel(IPythonKernel):
         *IPythonKernel.msg_types,
         "cellwright_adopt_request",
         "cellwright_inspect_request",
+        "cellwright_diagnose_request",
+        "cellwright_inputs_request",
     ]
     # On the control channel, which has a thread of its own: packages come also while a cell runs.
     control_msg_types = [  # noqa: RUF012
@@ -124,6 +126,9 @@ class Kernel(IPythonKernel):
         cell_id: Any = None,
     ) -> dict[str, Any]:
         """Run a cell; an interrupt that arrives after its code still gets a reply."""
+        shell: Any = self.shell
+        # One that ends in no regular way leaves no result, and must not be told that of the one before.
+        shell.last_execution_result = None
         try:
             reply: dict[str, Any] = await super().do_execute(
                 code,
@@ -169,6 +174,14 @@ class Kernel(IPythonKernel):
         shell: Any = self.shell
         look = partial(inspection.snapshot, shell.user_ns, shell.user_ns_hidden)
         self._answer(stream, ident, parent, look)
+
+    async def cellwright_diagnose_request(self, stream: Any, ident: Any, parent: dict[str, Any]) -> None:
+        """Tell what the last execution raised."""
+        self._answer(stream, ident, parent, partial(diagnosis.diagnose, self.shell))
+
+    async def cellwright_inputs_request(self, stream: Any, ident: Any, parent: dict[str, Any]) -> None:
+        """Tell which files were read."""
+        self._answer(stream, ident, parent, inputs.answer)
 
     async def cellwright_layers_request(self, stream: Any, ident: Any, parent: dict[str, Any]) -> None:
         """Find the packages of more layers."""

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from cellwright.engine.events import EventKind
 from cellwright.engine.hostlink import HostLink
 from cellwright.engine.keeping import Keeper
 from cellwright.engine.network import network_opening
@@ -260,11 +261,15 @@ class Book:
         if await self.keeper.save(lambda: journal.last_seq):
             await journal.write([self.keeper.base_row(self.id)])
 
-    async def apply(self, changes: Iterable[Change]) -> None:
-        """Make changes that were decided elsewhere, all in one step of the journal."""
+    async def apply(
+        self, changes: Iterable[Change], *, told_as: tuple[EventKind, dict[str, Any]] | None = None
+    ) -> None:
+        """Make changes that were decided elsewhere, all in one step of the journal, with an event that says why."""
         batch = Batch()
         for change in changes:
             self.change(batch, change)
+        if told_as is not None:
+            self._services.recorder.note(batch, told_as[0], self.record, told_as[1])
         self._touch()
         await self._services.recorder.commit(batch)
 

@@ -92,7 +92,7 @@ class Engine(Archive):
             home=self._home,
             admit=self._admit,
             wake_saver=self._saver.wake,
-            in_background=self._do_later,
+            in_background=self.in_background,
         )
         self._branches = Branches(
             self._services,
@@ -375,7 +375,8 @@ class Engine(Archive):
                     reason = f"Idle for more than {limit_s:g} s (session_idle_s)"
                     await session.suspend(reason=reason)
 
-    def _do_later(self, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
+    def in_background(self, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        """Do something that goes on whatever becomes of the caller; it must not raise."""
         self._tasks.start_soon(work)
 
     def _save_failed(self, session: Session, error: CellwrightError) -> None:

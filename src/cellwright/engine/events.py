@@ -21,6 +21,7 @@ EventKind: TypeAlias = Literal[
     "notebook.cell.completed",
     "notebook.cell.files",
     "notebook.state.changed",
+    "notebook.plan.changed",
     "notebook.replay.progress",
     "notebook.replay.completed",
     "notebook.network.request",

@@ -4,7 +4,13 @@ from __future__ import annotations
 
 import secrets
 
-__all__ = ["new_checkpoint_id", "new_execution_id", "new_replay_id", "new_session_id"]
+__all__ = [
+    "new_checkpoint_id",
+    "new_execution_id",
+    "new_plan_run_id",
+    "new_replay_id",
+    "new_session_id",
+]
 
 # No vowels and no look-alikes: an id never spells a word and survives being typed.
 _ALPHABET = "23456789bcdfghjkmnpqrstvwxz"
@@ -20,6 +26,10 @@ def new_execution_id() -> str:
 
 def new_checkpoint_id() -> str:
     return "c-" + "".join(secrets.choice(_ALPHABET) for _ in range(7))
+
+
+def new_plan_run_id() -> str:
+    return "p-" + "".join(secrets.choice(_ALPHABET) for _ in range(7))
 
 
 def new_replay_id() -> str:

@@ -12,7 +12,7 @@ from cellwright.sandbox.approved import DEFAULT_APPROVED, ApprovedList
 from cellwright.sandbox.packages import InstallLimits, InstallResult, PythonTarget, install, installed_in
 from cellwright.settings import Settings
 
-__all__ = ["install_packages", "package_store"]
+__all__ = ["approved_packages", "install_packages", "package_store"]
 
 
 def package_store(settings: Settings) -> Path:
@@ -20,16 +20,21 @@ def package_store(settings: Settings) -> Path:
     return settings.storage / "packages"
 
 
+def approved_packages(settings: Settings) -> ApprovedList:
+    """What may be installed at all."""
+    listed = settings.approved_packages
+    return ApprovedList(DEFAULT_APPROVED if listed is None else listed)
+
+
 async def install_packages(names: Sequence[str], record: SessionRecord, settings: Settings) -> InstallResult:
     """Make a layer of what a session asks for and its interpreter, and its earlier layers, do not have."""
     store = package_store(settings)
-    approved = settings.approved_packages
     places = [*map(Path, record.search_path), *(store / layer for layer in record.layers)]
     return await install(
         names,
         target=PythonTarget(record.python_version),
         store=store,
-        approved=ApprovedList(DEFAULT_APPROVED if approved is None else approved),
+        approved=approved_packages(settings),
         installed=await anyio.to_thread.run_sync(installed_in, places),
         limits=InstallLimits(settings.install_timeout_s, settings.max_install_bytes),
     )

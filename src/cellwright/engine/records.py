@@ -160,6 +160,8 @@ class ExecutionRecord(msgspec.Struct, frozen=True):
     """Whether it failed and left no trace."""
     note: str | None = None
     """What else whoever reads it should know."""
+    numbered: bool = True
+    """Whether the kernel counted it; what only looks at the state leaves the numbers to the cells."""
 
     @property
     def is_to_undo(self) -> bool:

@@ -105,9 +105,14 @@ class Session(Returning):
         ]
         return await self._submit(wanted, timeout_s=timeout_s) if wanted else []
 
-    async def execute_code(self, source: str, *, timeout_s: float | None = None) -> Execution:
-        """Queue code that is in no cell and leaves none; it is in the history all the same."""
-        return (await self._submit([_Wanted(source, None)], timeout_s=timeout_s))[0]
+    async def execute_code(
+        self, source: str, *, timeout_s: float | None = None, numbered: bool = True
+    ) -> Execution:
+        """Queue code that is in no cell and leaves none; it is in the history all the same.
+
+        Where it is not ``numbered``, the cells after it are counted as if it had not run.
+        """
+        return (await self._submit([_Wanted(source, None, numbered=numbered)], timeout_s=timeout_s))[0]
 
     async def _submit(self, wanted: list[_Wanted], *, timeout_s: float | None) -> list[Execution]:
         # Shielded: once journalled, an execution must reach the host even if whoever asked for it is cancelled.
@@ -137,6 +142,7 @@ class Session(Returning):
                 timeout_s,
                 group,
                 want.allow_error,
+                store_history=want.numbered,
                 checkpoint=new_checkpoint_id() if want.checkpoint else None,
                 rolls_back=want.on_error == "rollback",
             )
@@ -171,6 +177,7 @@ class Session(Returning):
             replays=want.replays,
             on_error=want.on_error,
             note=self._take_notice(),
+            numbered=want.numbered,
         )
 
     def _take_notice(self) -> str | None:
@@ -228,7 +235,7 @@ class Session(Returning):
         Raises:
             KernelGone: the session has another kernel by now, or none.
         """
-        want = _Wanted(step.source, step.cell_id, replays=step.execution_id)
+        want = _Wanted(step.source, step.cell_id, replays=step.execution_id, numbered=step.numbered)
         async with self._submitting:
             if self.record.kernel_id != kernel_id:
                 raise KernelGone("The kernel was taken away meanwhile")
@@ -300,3 +307,4 @@ class _Wanted:
     replays: str | None = None
     on_error: OnError = "keep"
     checkpoint: bool = False
+    numbered: bool = True

@@ -127,6 +127,11 @@ class ApprovedList:
         """The versions to which entries are bound, as constraints."""
         return [f"{entry.name}{entry.versions}" for entry in self._entries.values() if entry.versions]
 
+    @property
+    def packages(self) -> frozenset[str]:
+        """Every name on the list."""
+        return frozenset(self._entries)
+
     def names(self, package: str) -> bool:
         """Whether the list names this package itself."""
         return package in self._entries

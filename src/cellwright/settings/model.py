@@ -132,6 +132,12 @@ class Settings(BaseSettings):
     max_checkpoint_memory: int = Field(default=1024**3, ge=1024**2)
     """Memory of one session's checkpoints, beyond what they share with its kernel, in bytes or as ``"1GB"``."""
 
+    max_plan_attempts: int = Field(default=3, ge=1, le=3)
+    """Runs of one TODO's cell, repairs included, before a plan stops and asks."""
+
+    plan_backoff_s: float = Field(default=1, ge=0, le=60)
+    """How long a plan waits before it tries a failed network again; doubled each time."""
+
     allow_network: bool = False
     """Whether code may reach every public host: another word for ``network = "open"``."""
 

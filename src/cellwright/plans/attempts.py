@@ -1,0 +1,249 @@
+"""One attempt at a step: its cell undone, run and checked, and what came of it put into the words of the machine.
+
+Knows the session and its kernel; decides nothing about what is next (see ``machine``).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from contextlib import suppress
+from dataclasses import dataclass
+
+from msgspec.structs import replace
+
+from cellwright.engine import Engine, Execution, Session
+from cellwright.engine.inputs import with_inputs
+from cellwright.engine.installing import approved_packages
+from cellwright.engine.lineages import contains
+from cellwright.errors import CellwrightError, HostError, KernelError, SandboxError
+from cellwright.notebook import CellMetadataSet, Document
+from cellwright.notebook.pynames import cell_names
+from cellwright.plans.checks import check_source, output_appears, told
+from cellwright.plans.classes import classify
+from cellwright.plans.failures import Elsewhere, Failure, Surroundings
+from cellwright.plans.machine import FailureKind
+from cellwright.plans.model import Attempt, Check, Plan, Todo
+
+__all__ = ["Outcome", "Trial"]
+
+_FILES_WAIT_S = 1.0
+_MOST_FILES = 20
+_MAX_MESSAGE = 2_000
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What came of an attempt."""
+
+    attempt: Attempt
+    ok: bool = False
+    interrupted: bool = False
+    kind: FailureKind = "recoverable"
+    suggestion: str = ""
+    files: tuple[str, ...] = ()
+
+
+class Trial:
+    """Tries steps of one session's plan."""
+
+    def __init__(self, engine: Engine, session: Session) -> None:
+        self._engine = engine
+        self._session = session
+        self._failure: Failure | None = None
+
+    async def run(self, todo: Todo) -> Execution:
+        """Run a step's cell as it stands in the notebook, with a checkpoint before it, and wait for its end."""
+        cell_id = todo.cell_id or todo.id
+        await self._session.watch_inputs()
+        execution = await self._session.run(cell_id, timeout_s=todo.timeout_s, checkpoint=True)
+        await execution.wait_for_files(_FILES_WAIT_S)
+        if execution.ok:
+            await self._note_inputs(execution)
+        return execution
+
+    async def _note_inputs(self, execution: Execution) -> None:
+        """Keep with the cell which files it read, for whoever verifies the notebook later."""
+        with suppress(
+            CellwrightError
+        ):  # the kernel is busy with somebody else's code, or gone: nobody knows then
+            inputs = await self._session.inputs(execution.record.source)
+            cell_id = execution.cell_id or ""
+            if cell_id in self._session.document:
+                metadata = with_inputs(self._session.cell(cell_id).metadata, inputs)
+                await self._session.apply([CellMetadataSet(cell_id, metadata)])
+
+    async def undo(self, todo: Todo) -> str | None:
+        """Go back to before a step's cell, if it is what ran last; where that cannot be done, why not."""
+        standing = [record for record in await self._session.state_history() if record.numbered]
+        if not standing or standing[-1].cell_id != todo.id:
+            return None
+        last = standing[-1]
+        kept = {checkpoint.id for checkpoint in self._session.checkpoints}
+        if last.checkpoint not in kept:
+            why = last.no_checkpoint or "the checkpoint before the cell is not kept any more"
+            return f"What the attempt before did was not undone: {why}"
+        try:
+            await self._session.roll_back(last.checkpoint)
+        except (KernelError, SandboxError, HostError) as error:
+            return f"What the attempt before did was not undone: {error.message}"
+        return None
+
+    async def ran_since(self, todo: Todo, since: int) -> Execution | None:
+        """What ran of a step's cell after an execution's number, waited for where it still runs."""
+        found = None
+        for execution in await self._engine.history(self._session.id):
+            record = execution.record
+            if record.cell_id == todo.id and record.number > since and not record.undone:
+                found = execution
+        if found is None:
+            return None
+        live = self._session.runs.find(found.id)
+        if live is not None and not live.done:
+            return await live.wait()
+        held = contains(self._session.record.lineage, found.record)
+        # One that went well in a state that is gone is not there to go on from.
+        return found if held or not found.ok else None
+
+    # What came of it ---------------------------------------------------------------------------------------------
+
+    async def outcome(self, todo: Todo, execution: Execution, plan: Plan) -> Outcome:
+        """How a step's cell ended, diagnosed where it failed."""
+        record = execution.record
+        attempt = Attempt(
+            execution_id=record.id,
+            state=record.state,
+            seconds=round(record.seconds or 0.0, 3),
+            note=record.note,
+        )
+        files = tuple(file.path for file in execution.files[:_MOST_FILES])
+        if record.state == "ok":
+            return Outcome(attempt, ok=True, files=files)
+        # What the memory's guard stopped was nobody's wish.
+        if record.state == "interrupted" and "max_memory_fraction" not in (record.reason or ""):
+            return Outcome(attempt, interrupted=True)
+        failure = await self._diagnosed(todo, execution, plan)
+        return self._failed(attempt, failure)
+
+    async def check(self, todo: Todo, plan: Plan) -> Outcome | None:
+        """What does not hold that must hold after a step; None where all does."""
+        for check in todo.checks:
+            failed = await self._check_one(todo, check, plan)
+            if failed is not None:
+                return failed
+        return None
+
+    async def _check_one(self, todo: Todo, check: Check, plan: Plan) -> Outcome | None:
+        before = todo.attempts[-1]
+        if check.kind == "output":
+            cell = self._session.cell(todo.cell_id or todo.id)
+            if output_appears(check, cell.outputs):
+                return None
+            message = f"It is not so that {told(check)}"
+            failure = self._failure_of(todo, plan, state="rejected", ename="AcceptanceError", evalue=message)
+        else:
+            source = check_source(check, self._session.language)
+            execution = await (await self._session.execute_code(source, numbered=False)).wait()
+            if execution.ok:
+                return None
+            if execution.state == "interrupted":
+                return Outcome(Attempt(before.execution_id, "interrupted"), interrupted=True)
+            failure = await self._diagnosed(todo, execution, plan, check=check)
+        self._failure = failure
+        attempt = Attempt(before.execution_id, "rejected", before.seconds, note=before.note)
+        return self._failed(attempt, failure)
+
+    def _failed(self, attempt: Attempt, failure: Failure) -> Outcome:
+        self._failure = failure
+        verdict = classify(failure)
+        kind: FailureKind = verdict.kind
+        if failure.state == "died" and verdict.kind == "recoverable":
+            kind = "died"
+        error = failure.message[:_MAX_MESSAGE]
+        told_as = replace(attempt, error_type=failure.error_type, error=error, verdict=verdict.name)
+        return Outcome(told_as, kind=kind, suggestion=verdict.suggestion)
+
+    # What the fixers look at -------------------------------------------------------------------------------------
+
+    async def failure(self, todo: Todo, plan: Plan) -> Failure | None:
+        """What a step failed with last, looked up again where it was another run's."""
+        if self._failure is not None and self._failure.source == self._source(todo):
+            return self._failure
+        last = todo.attempts[-1]
+        if last.execution_id is None:
+            return None
+        execution = self._engine.execution(last.execution_id)
+        if last.state == "rejected":
+            return self._failure_of(
+                todo, plan, state="rejected", ename=last.error_type or "", evalue=last.error or ""
+            )
+        return await self._diagnosed(todo, execution, plan)
+
+    async def _diagnosed(
+        self, todo: Todo, execution: Execution, plan: Plan, *, check: Check | None = None
+    ) -> Failure:
+        record = execution.record
+        error = record.error or {}
+        diagnosis = None
+        if record.state == "error" and self._is_last(execution):
+            with suppress(CellwrightError):  # it is gone or busy; what it said is known all the same
+                diagnosis = await self._session.diagnose()
+        rejected = check is not None and record.state == "error"
+        failure = self._failure_of(
+            todo,
+            plan,
+            state="rejected" if rejected else record.state,
+            ename=str(error.get("ename") or record.state),
+            evalue=str(error.get("evalue") or record.reason or ""),
+            check=check,
+            checkpoint=record.checkpoint,
+        )
+        return dataclasses.replace(failure, reason=record.reason, diagnosis=diagnosis)
+
+    def _is_last(self, execution: Execution) -> bool:
+        """Whether the kernel's last error can be this one's."""
+        return execution.record.number == self._session.runs.count and contains(
+            self._session.record.lineage, execution.record
+        )
+
+    def _failure_of(
+        self,
+        todo: Todo,
+        plan: Plan,
+        *,
+        state: str,
+        ename: str,
+        evalue: str,
+        check: Check | None = None,
+        checkpoint: str | None = None,
+    ) -> Failure:
+        kept = {one.id for one in self._session.checkpoints}
+        surroundings = Surroundings(
+            elsewhere=_elsewhere(plan, todo, self._session.document),
+            approved=approved_packages(self._engine.settings).packages,
+            has_checkpoint=checkpoint in kept,
+        )
+        return Failure(
+            source=self._source(todo),
+            state=state,
+            error_type=ename,
+            message=evalue,
+            check=told(check) if check is not None else None,
+            language=self._session.language,
+            surroundings=surroundings,
+        )
+
+    def _source(self, todo: Todo) -> str:
+        cell_id = todo.cell_id or todo.id
+        return self._session.cell(cell_id).source if cell_id in self._session.document else ""
+
+
+def _elsewhere(plan: Plan, todo: Todo, document: Document) -> dict[str, Elsewhere]:
+    """Names that steps define which did not run before this one."""
+    found: dict[str, Elsewhere] = {}
+    for other in plan.steps:
+        if other.id == todo.id or other.status == "done":
+            continue
+        source = document.cell(other.id).source if other.id in document else other.code or ""
+        about = Elsewhere(plan.number(other.id), other.description, other.status)
+        found |= dict.fromkeys(sorted(cell_names(source).defines - found.keys()), about)
+    return found

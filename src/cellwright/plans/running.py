@@ -1,0 +1,283 @@
+"""Carries a plan out: does what ``machine`` says, in order, and tells it what came of it.
+
+A run belongs to the engine, not to whoever asked for it. All that it has to remember is in the plan, which is kept in
+the notebook before anything is done, and in the history; so another run can go on wherever one was cut off.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Sequence
+from difflib import unified_diff
+
+import anyio
+from msgspec.structs import replace
+
+from cellwright.engine import Engine, Execution, Session
+from cellwright.engine.ids import new_plan_run_id
+from cellwright.errors import CellwrightError, PackageFailed, PackageRefused
+from cellwright.plans import machine
+from cellwright.plans.attempts import Outcome, Trial
+from cellwright.plans.cells import keeping_changes
+from cellwright.plans.fixers import Fixer, propose
+from cellwright.plans.machine import (
+    CheckResults,
+    Effect,
+    Event,
+    Next,
+    Propose,
+    RunCell,
+    WriteCell,
+    advance,
+)
+from cellwright.plans.model import Plan, Todo
+
+__all__ = ["PlanRun", "diff_of", "missing_cells"]
+
+_log = logging.getLogger(__name__)
+
+
+class PlanRun:
+    """One run of a plan, from somebody's decision to the next halt. Made by the planner."""
+
+    def __init__(
+        self, engine: Engine, session: Session, fixers: Sequence[Fixer], plan: Plan, begins: Next | None
+    ) -> None:
+        """``begins`` is what a decision led to; None where a run of this plan was cut off, and is taken up."""
+        self.id = new_plan_run_id()
+        self.plan = begins.plan if begins is not None else plan
+        """As it is now."""
+        self.executions: list[Execution] = []
+        """What this run ran, in order; checks are not among them."""
+        self._engine = engine
+        self._session = session
+        self._begins = begins
+        self._fixers = fixers
+        self._trial = Trial(engine, session)
+        self._stopping = anyio.Event()
+        self._ended = anyio.Event()
+        self._changed = anyio.Event()
+
+    @property
+    def session_id(self) -> str:
+        return self._session.id
+
+    @property
+    def done(self) -> bool:
+        return self._ended.is_set()
+
+    async def wait(self, timeout_s: float | None = None) -> PlanRun:
+        """Return when it has come to a halt, or after ``timeout_s`` with it still running."""
+        with anyio.move_on_after(timeout_s):
+            await self._ended.wait()
+        return self
+
+    async def changed(self, timeout_s: float | None = None) -> None:
+        """Return when the plan has changed next, or after ``timeout_s``."""
+        with anyio.move_on_after(timeout_s):
+            await self._changed.wait()
+
+    async def cancel(self) -> None:
+        """Pause the plan: what runs is interrupted, and its step can be run again."""
+        self._stopping.set()
+        if not self.done:
+            await self._session.interrupt()
+            await self.wait()
+
+    # The loop ----------------------------------------------------------------------------------------------------
+
+    async def run(self) -> None:
+        """Do it all; in the background, where nothing may be raised."""
+        try:
+            await self._go_on(self._begins or await self._take_up())
+        except CellwrightError as error:
+            await self._pause(str(error))
+        except Exception:  # noqa: BLE001  # boundary: one plan that fails must not take the engine with it
+            _log.exception("plan_failed session=%s", self.session_id)
+            await self._pause("It failed inside Cellwright; look at the log")
+        finally:
+            self._ended.set()
+            self._changed.set()
+
+    async def _go_on(self, step: Next) -> None:
+        await self._keep(step)
+        while step.effects:
+            step = self._advanced(await self._carry_out(step.effects))
+            await self._keep(step)
+
+    async def _keep(self, step: Next) -> None:
+        """Journal the plan as it is now, with the cells that are written, before anything else is done."""
+        writes = [effect for effect in step.effects if isinstance(effect, WriteCell)]
+        self.plan = step.plan
+        await self._session.refresh()
+        changes = keeping_changes(self._session.document, step.plan, writes)
+        await self._session.apply(changes, told_as=("notebook.plan.changed", _told(step.plan)))
+        changed, self._changed = self._changed, anyio.Event()
+        changed.set()
+
+    async def _carry_out(self, effects: Sequence[Effect]) -> Event:
+        """Do all of it; what the last of it led to."""
+        event: Event = machine.Interrupted("It was stopped")
+        for effect in effects:
+            if self._stopping.is_set():
+                return event
+            match effect:
+                case RunCell():
+                    event = await self._run_cell(effect)
+                case CheckResults(todo_id):
+                    event = await self._check(self.plan.step(todo_id))
+                case Propose(todo_id):
+                    event = await self._propose(self.plan.step(todo_id))
+                case WriteCell():
+                    pass  # kept with the plan
+        return event
+
+    async def _pause(self, why: str) -> None:
+        paused = advance(self.plan, machine.Interrupted(why))
+        paused = Next(replace(paused.plan, notices=(*paused.plan.notices, why)))
+        try:
+            await self._keep(paused)
+        except CellwrightError as error:  # the journal has what was before
+            _log.warning("plan_not_kept session=%s %s", self.session_id, error)
+
+    # One cell ----------------------------------------------------------------------------------------------------
+
+    async def _run_cell(self, effect: RunCell) -> Event:
+        todo = self.plan.step(effect.todo_id)
+        await self._restore(todo)
+        notes = [note] if (note := await self._trial.undo(todo)) else []
+        if effect.delay:
+            await self._wait(self._engine.settings.plan_backoff_s * 2 ** (effect.delay - 1))
+        if self._stopping.is_set():
+            return machine.Interrupted("It was stopped")
+        if effect.packages:
+            try:
+                await self._session.install(effect.packages)
+            except (PackageRefused, PackageFailed) as error:
+                notes.append(error.message)
+        execution = await self._trial.run(todo)
+        self.executions.append(execution)
+        return self._event(await self._trial.outcome(todo, execution, self.plan), notes)
+
+    async def _wait(self, seconds: float) -> None:
+        """A pause that an interrupt ends; there is no cell that it could stop."""
+        with anyio.move_on_after(seconds):
+            await self._stopping.wait()
+
+    async def _restore(self, todo: Todo) -> None:
+        """Have the state that the steps before have made, also where the kernel that held it is gone."""
+        lost = await self._lost(todo)
+        if not lost:
+            return
+        numbers = ", ".join(str(self.plan.number(other.id)) for other in lost)
+        if not await self._session.state_history():
+            await self._session.replay()
+            lost = await self._lost(todo)
+        for other in lost:
+            again = await self._trial.run(other)
+            if not again.ok:
+                error = again.error or {}
+                why = f"{error.get('ename') or again.state}: {error.get('evalue') or again.reason or ''}"
+                raise CellwrightError(
+                    f"The state could not be made again: step {self.plan.number(other.id)} ended with {why}"
+                )
+        notice = f"The kernel that held the state was gone: what steps {numbers} did was run again first"
+        await self._keep(Next(replace(self.plan, notices=(*self.plan.notices, notice))))
+
+    async def _lost(self, todo: Todo, *, also: bool = False) -> list[Todo]:
+        """Steps before this one, and ``also`` itself, that ran well, and are no part of the state that there is."""
+        before = self.plan.steps[: self.plan.number(todo.id) - 1]
+        done = [other for other in before if other.status == "done" and other.id in self._session.document]
+        done += [todo] if also else []
+        if not done:
+            return []
+        await self._session.resume()
+        held = {record.cell_id for record in await self._session.state_history() if record.state == "ok"}
+        return [other for other in done if other.cell_id not in held]
+
+    def _event(self, outcome: Outcome, notes: Sequence[str] = ()) -> Event:
+        if outcome.interrupted or (self._stopping.is_set() and not outcome.ok):
+            return machine.Interrupted(outcome.attempt.note)
+        said = [*notes, *([outcome.attempt.note] if outcome.attempt.note else [])]
+        attempt = replace(outcome.attempt, note="; ".join(said) or None)
+        if outcome.ok:
+            return machine.Ran(attempt, outcome.files)
+        return machine.Failed(
+            attempt, outcome.kind, outcome.suggestion, count=self._session.runs.count, at=time.time()
+        )
+
+    async def _check(self, todo: Todo) -> Event:
+        outcome = await self._trial.check(todo, self.plan)
+        if outcome is not None:
+            return self._event(outcome)
+        gone = missing_cells(self._session, self.plan)
+        return machine.Passed(time.time(), self._session.runs.count, gone)
+
+    async def _propose(self, todo: Todo) -> Event:
+        failure = await self._trial.failure(todo, self.plan)
+        found = propose(failure, self._fixers) if failure is not None else None
+        at, count = time.time(), self._session.runs.count
+        if found is None or failure is None:
+            return machine.Proposed(at, count)
+        diff = diff_of(failure.source, found.source) if found.source is not None else None
+        if not found.applies or (not diff and not found.packages):
+            told = f"{found.reason}\n{diff}" if diff else found.reason
+            return machine.Proposed(at, count, fixer=found.fixer, reason=told)
+        return machine.Proposed(
+            at,
+            count,
+            fixer=found.fixer,
+            reason=found.reason,
+            source=found.source,
+            packages=found.packages,
+            diff=diff,
+        )
+
+    async def _take_up(self) -> Next:
+        """Where to go on with a plan that says it is running: what it was at is completed, or done again."""
+        plan, todo = self.plan, self.plan.current
+        if todo is None:
+            return Next(plan)
+        await self._session.resume()
+        if plan.stage == "checking" and not await self._lost(todo, also=True):
+            return Next(plan, (CheckResults(todo.id),))
+        if plan.stage == "fixing":
+            return Next(plan, (Propose(todo.id),))
+        ran = await self._trial.ran_since(todo, plan.since)
+        if ran is None:
+            return Next(replace(plan, stage="running"), (RunCell(todo.id),))
+        self.executions.append(ran)
+        event = self._event(await self._trial.outcome(todo, ran, plan))
+        return self._advanced(event)
+
+    def _advanced(self, event: Event) -> Next:
+        return advance(self.plan, event, max_attempts=self._engine.settings.max_plan_attempts)
+
+    def __repr__(self) -> str:
+        return f"<PlanRun {self.id} {self.plan.phase}>"
+
+
+def missing_cells(session: Session, plan: Plan) -> frozenset[str]:
+    """Steps whose cells somebody deleted."""
+    return frozenset(
+        todo.id for todo in plan.steps if todo.cell_id is not None and todo.id not in session.document
+    )
+
+
+def diff_of(before: str, after: str) -> str:
+    """How one source becomes another, without the lines that name files."""
+    lines = unified_diff(before.splitlines(), after.splitlines(), lineterm="", n=1)
+    return "\n".join(line for line in lines if not line.startswith(("---", "+++")))
+
+
+def _told(plan: Plan) -> dict[str, object]:
+    current = plan.current
+    return {
+        "phase": plan.phase,
+        "stage": plan.stage,
+        "todo": plan.number(current.id) if current is not None else None,
+        "cell_id": current.cell_id if current is not None else None,
+        "statuses": [todo.status for todo in plan.steps],
+        "attempts": len(current.attempts) if current is not None else 0,
+    }

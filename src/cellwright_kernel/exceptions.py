@@ -1,0 +1,219 @@
+"""An exception as plain facts: what it is, what it says, where it came from, what led to it.
+
+Everything is read through the builtin types' own descriptors, since a class of the user's may put code behind any
+attribute. The one exception is ``str()`` of an exception, which its traceback has called already.
+"""
+
+from __future__ import annotations
+
+import builtins
+import os
+import pathlib
+from collections.abc import Iterator
+from itertools import islice
+from typing import Any
+
+from cellwright_kernel.cellcode import CellCode, Span
+from cellwright_kernel.digests import cut, is_a, type_name
+
+__all__ = ["Told", "lineage_of", "text"]
+
+MAX_MESSAGE = 2_000
+MAX_TEXT = 500
+MAX_BASES = 30
+MAX_RELATIVES = 20
+
+_name_of: Any = type.__dict__["__name__"].__get__
+_module_of: Any = type.__dict__["__module__"].__get__
+_mro_of: Any = type.__dict__["__mro__"].__get__
+_cause_of: Any = vars(BaseException)["__cause__"].__get__
+_context_of: Any = vars(BaseException)["__context__"].__get__
+_traceback_of: Any = vars(BaseException)["__traceback__"].__get__
+_args_of: Any = vars(BaseException)["args"].__get__
+_parts_of: Any = vars(BaseExceptionGroup)["exceptions"].__get__
+
+_DETAILS: tuple[tuple[type, tuple[str, ...]], ...] = (
+    (OSError, ("errno", "filename", "filename2")),
+    (SyntaxError, ("lineno", "offset", "end_lineno", "end_offset", "text", "msg", "filename")),
+    (UnicodeDecodeError, ("encoding", "start", "end", "reason")),
+    (UnicodeEncodeError, ("encoding", "start", "end", "reason")),
+    (ImportError, ("name", "path")),
+    (NameError, ("name",)),
+    (AttributeError, ("name",)),
+    (SystemExit, ("code",)),
+)
+_PATHS = frozenset({pathlib.PosixPath, pathlib.PurePosixPath})
+
+
+class Told:
+    """Tells of exceptions that a cell raised."""
+
+    def __init__(self, code: CellCode, *, before_it_ran: bool) -> None:
+        self._code = code
+        self._before_it_ran = before_it_ran
+
+    def raised(self, error: BaseException, fallback: Span | None = None) -> dict[str, Any]:
+        """One exception; ``fallback`` is where in the cell the one that it led to came from."""
+        kind = type(error)
+        details = _details(error)
+        is_own = self._before_it_ran and is_a(error, SyntaxError)
+        span = self._own_syntax(details) if is_own else self.span_of(error) or fallback
+        about: dict[str, Any] = {
+            "type": cut(text(_name_of(kind)), MAX_TEXT),
+            "message": message_of(error),
+            "bases": [_base(each) for each in islice(_mro_of(kind), MAX_BASES) if each is not object],
+            "details": details,
+            "library": None if is_own else self._library(error),
+        }
+        if span is not None:
+            about["span"] = dict(zip(("line", "column", "end_line", "end_column"), span, strict=True))
+        return about
+
+    def span_of(self, error: BaseException) -> Span | None:
+        """Where in the source that was written it came from."""
+        place = self._code.place_of(_traceback_of(error))
+        return None if place is None else self._code.as_written(place.span)
+
+    def _own_syntax(self, details: dict[str, Any]) -> Span | None:
+        """Where the cell cannot be parsed; its details are then told for the source that was written."""
+        details.pop("filename", None)
+        line, offset = details.get("lineno"), details.get("offset")
+        origin = self._code.origin(line) if line is not None else None
+        if line is None or origin is None:
+            return None
+        last, last_offset = details.get("end_lineno"), details.get("end_offset")
+        ending = self._code.origin(last) if last is not None else None
+        shift = max(origin[1], 0)
+        start = origin[0], self._bytes_before(line, offset) + shift
+        end = start
+        if last is not None and ending is not None and last_offset:
+            end = max(start, (ending[0], self._bytes_before(last, last_offset) + max(ending[1], 0)))
+        details["lineno"] = origin[0]
+        if offset is not None:
+            details["offset"] = offset + shift
+        if last_offset is not None and ending is not None:
+            details["end_lineno"], details["end_offset"] = ending[0], last_offset + max(ending[1], 0)
+        return *start, *end
+
+    def _bytes_before(self, line: int, offset: int | None) -> int:
+        """A parser's offset counts characters from 1."""
+        lines = self._code.ran.split("\n")
+        there = lines[line - 1] if 0 < line <= len(lines) else ""
+        return len(there[: max((offset or 1) - 1, 0)].encode("utf-8", "replace"))
+
+    def _library(self, error: BaseException) -> str | None:
+        """The top-level module whose code raised it."""
+        traceback = _traceback_of(error)
+        if traceback is None:
+            return None
+        while traceback.tb_next is not None:
+            traceback = traceback.tb_next
+        frame = traceback.tb_frame
+        name = dict.get(frame.f_globals, "__name__")
+        if frame.f_code.co_filename == self._code.filename or type(name) is not str or name == "__main__":
+            return None
+        return cut(text(name.partition(".")[0]), MAX_TEXT)
+
+
+def lineage_of(
+    error: BaseException,
+) -> tuple[list[tuple[BaseException, BaseException]], list[BaseException]]:
+    """What an exception comes down to, each with the one that it led to; and everything else on the way."""
+    roots = list(islice(_roots(error, error, set()), MAX_RELATIVES))
+    known = {id(error), *(id(root) for root, _ in roots)}
+    rest = [each for each in islice(_relatives(error), MAX_RELATIVES * 2) if id(each) not in known]
+    return roots, rest[:MAX_RELATIVES]
+
+
+def _roots(
+    error: BaseException, nearest: BaseException, seen: set[int]
+) -> Iterator[tuple[BaseException, BaseException]]:
+    """The end of each chain of explicit causes; a group is as many chains as it has parts."""
+    waiting = [(error, nearest)]
+    while waiting:
+        each, led_to = waiting.pop(0)
+        if id(each) in seen:
+            continue
+        seen.add(id(each))
+        further = list(_parts_of(each)) if is_a(each, BaseExceptionGroup) else []
+        if _cause_of(each) is not None:
+            further.append(_cause_of(each))
+        # A circle of causes has no end: what closes it is one.
+        unseen = [(part, each if part is not each else led_to) for part in further if id(part) not in seen]
+        if unseen:
+            waiting = unseen + waiting
+        else:
+            yield each, led_to
+
+
+def _relatives(error: BaseException) -> Iterator[BaseException]:
+    seen: set[int] = set()
+    waiting: list[BaseException | None] = [error]
+    while waiting:
+        each = waiting.pop(0)
+        if each is None or id(each) in seen:
+            continue
+        seen.add(id(each))
+        yield each
+        waiting += [_cause_of(each), _context_of(each)]
+        if is_a(each, BaseExceptionGroup):
+            waiting += list(islice(_parts_of(each), MAX_RELATIVES))
+
+
+def message_of(error: BaseException) -> str:
+    """What it says of itself."""
+    try:
+        said = str(error)
+        said = str.__getitem__(said, slice(None)) if type(said) is not str else said
+    except BaseException as failed:  # noqa: BLE001  # boundary: its class may do anything here
+        return f"<{type_name(type(failed))} while it was asked>"
+    if len(said) > MAX_MESSAGE:
+        # The end too: what matters may stand in either.
+        said = said[: MAX_MESSAGE * 3 // 4] + " … " + said[-MAX_MESSAGE // 4 :]
+    return text(said)
+
+
+def _base(kind: type) -> str:
+    name, module = _name_of(kind), _module_of(kind)
+    if vars(builtins).get(name) is kind:
+        return str(name)
+    place = module if type(module) is str and module != "builtins" else "?"
+    return cut(text(f"{place}.{name}"), MAX_TEXT)
+
+
+def _details(error: BaseException) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for kind, names in _DETAILS:
+        if is_a(error, kind):
+            for name in names:
+                value = _plain(vars(kind)[name].__get__(error))
+                if value is not None:
+                    found[name] = value
+    args = _args_of(error)
+    if is_a(error, KeyError) and args and _is_plain(args[0]):
+        found["key"] = _plain(args[0])
+    if is_a(error, AttributeError) and (owner := vars(AttributeError)["obj"].__get__(error)) is not None:
+        found["obj_type"] = text(type_name(type(owner)))
+    return found
+
+
+def _is_plain(value: Any) -> bool:
+    return value is None or type(value) in (str, int, float, bool)
+
+
+def _plain(value: Any) -> str | int | float | bool | None:
+    if type(value) in _PATHS or type(value) is bytes:
+        value = os.fsdecode(value)
+    if type(value) is str:
+        return cut(text(value), MAX_TEXT)
+    if type(value) is int and value.bit_length() > 63:  # noqa: PLR2004  # what every reader of JSON can hold
+        return None
+    if type(value) is float and value - value != 0:
+        # Neither infinities nor what is not a number can be written as JSON.
+        return None
+    return value if type(value) in (int, float, bool) else None
+
+
+def text(value: str) -> str:
+    """Text that can be put on the wire: a lone surrogate cannot."""
+    return value if value.isascii() else value.encode("utf-8", "backslashreplace").decode()
