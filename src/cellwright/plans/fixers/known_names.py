@@ -187,7 +187,7 @@ _SUB_MODULES = """
     sklearn.tree statsmodels.api unittest.mock urllib.error urllib.parse urllib.request xml.dom.minidom
     xml.etree.ElementTree
 """
-_SUBMODULES = frozenset(_SUBMODULE_NAMES.split())
+_SUBMODULES = frozenset(_SUB_MODULES.split())
 """What is used through its package's name, and does not come with it."""
 
 
