@@ -162,6 +162,7 @@ async def test_a_skipped_step_warns_those_that_depend_on_it(engine: Engine) -> N
     plan = (await (await planner.skip(session, "not needed")).wait()).plan
     assert statuses(plan) == ["skipped", "done", "done", "done"]
     assert [bool(todo.warnings) for todo in plan.todos] == [False, True, True, False]
+    assert [execution.state for execution in await session.run_all()] == ["ok"] * 3
     assert plan.phase == "succeeded"
 
 
@@ -201,7 +202,9 @@ async def test_a_plan_goes_on_after_its_kernel_was_lost_with_a_notice(engine: En
     assert session.cell("todo-3").outputs[0]["text"] == "42\n"
 
 
-async def test_a_failure_tells_also_of_the_files_elsewhere_in_the_project(own_engine: Engine, tmp_path: Path) -> None:
+async def test_a_failure_tells_also_of_the_files_elsewhere_in_the_project(
+    own_engine: Engine, tmp_path: Path
+) -> None:
     (tmp_path / "pyproject.toml").touch()
     (tmp_path / "data").mkdir()
     (tmp_path / "data" / "sales.csv").touch()
