@@ -12,6 +12,7 @@ from typing import Any
 
 import nbformat
 import pytest
+
 from clients.installing import INSTALL_LIMIT_S, obtain
 from clients.launching import CLIENTS, RUN_LIMIT_S, ServerCommand
 from clients.scripted import Call, Say, ScriptedModel, Seen
