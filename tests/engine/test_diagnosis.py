@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import anyio
 import pytest
 
 from cellwright import Engine, Session
@@ -51,13 +50,7 @@ async def test_a_session_without_a_kernel_has_raised_nothing_and_starts_none(eng
 async def test_a_busy_kernel_is_not_waited_for(engine: Engine) -> None:
     session = await engine.create("one that works")
     execution = await session.execute_code("import time; time.sleep(1000)")
-    with anyio.fail_after(20):
-        while execution.state == "queued":
-            await anyio.lowlevel.checkpoint()
     with pytest.raises(KernelBusy):
         await session.diagnose()
     await session.interrupt()
     await execution.wait()
-    found = await session.diagnose()
-    assert found is not None
-    assert found.raised.type == "KeyboardInterrupt"
