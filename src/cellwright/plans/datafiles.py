@@ -96,7 +96,9 @@ def data_files(files: Iterable[str]) -> list[str]:
         name
         for name in files
         if _format(name) is not None
-        and not any(part.startswith(".") or part in _LEFT_OUT for part in PurePosixPath(name).parts)
+        and not any(
+            (part.startswith(".") and part != "..") or part in _LEFT_OUT for part in PurePosixPath(name).parts
+        )
     )
 
 
