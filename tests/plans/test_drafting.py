@@ -120,7 +120,8 @@ def test_the_file_that_is_named_or_the_only_one_is_chosen(
 
 
 def test_only_data_files_that_are_nobodys_results_are_worth_reading() -> None:
-    assert data_files(["b.CSV", "a.parquet", "x.py", "results/c.csv", ".d/e.csv"]) == ["a.parquet", "b.CSV"]
+    listed = ["b.CSV", "a.parquet", "x.py", "results/c.csv", ".d/e.csv", "../f.csv"]
+    assert data_files(listed) == ["../f.csv", "a.parquet", "b.CSV"]
 
 
 # What a head tells -----------------------------------------------------------------------------------------------

@@ -95,11 +95,12 @@ def data_files(files: Iterable[str]) -> list[str]:
     return sorted(
         name
         for name in files
-        if _format(name) is not None
-        and not any(
-            (part.startswith(".") and part != "..") or part in _LEFT_OUT for part in PurePosixPath(name).parts
-        )
+        if _format(name) is not None and not any(_is_left_out(part) for part in PurePosixPath(name).parts)
     )
+
+
+def _is_left_out(part: str) -> bool:
+    return part in _LEFT_OUT or (part.startswith(".") and part != "..")
 
 
 def chosen_file(problem: str, files: Iterable[str]) -> tuple[str | None, list[str]]:
