@@ -17,7 +17,7 @@ from ipykernel.ipkernel import IPythonKernel
 from ipykernel.zmqshell import ZMQInteractiveShell
 from traitlets import Instance, Type
 
-from cellwright_kernel import diagnosis, inspection
+from cellwright_kernel import diagnosis, inputs, inspection
 from cellwright_kernel.adoption import add_layers, adopt
 from cellwright_kernel.freezing import Freezer
 from cellwright_kernel.interrupts import INTERRUPTED, Interrupts
@@ -77,6 +77,7 @@ class Kernel(IPythonKernel):
         "cellwright_adopt_request",
         "cellwright_inspect_request",
         "cellwright_diagnose_request",
+        "cellwright_inputs_request",
     ]
     # On the control channel, which has a thread of its own: packages come also while a cell runs.
     control_msg_types = [  # noqa: RUF012
@@ -177,6 +178,10 @@ class Kernel(IPythonKernel):
     async def cellwright_diagnose_request(self, stream: Any, ident: Any, parent: dict[str, Any]) -> None:
         """Tell what the last execution raised."""
         self._answer(stream, ident, parent, partial(diagnosis.diagnose, self.shell))
+
+    async def cellwright_inputs_request(self, stream: Any, ident: Any, parent: dict[str, Any]) -> None:
+        """Tell which files were read."""
+        self._answer(stream, ident, parent, inputs.answer)
 
     async def cellwright_layers_request(self, stream: Any, ident: Any, parent: dict[str, Any]) -> None:
         """Find the packages of more layers."""

@@ -7,7 +7,7 @@ from tests.engine.conftest import end_host, open_at
 from tests.mcp.conftest import Connect, ask, connected, new_session, read, running
 
 from cellwright.mcp import Face
-from cellwright.mcp.knowledge import names_defined
+from cellwright.notebook.pynames import names_defined
 from mcp import Client
 
 pytestmark = pytest.mark.anyio

@@ -46,7 +46,9 @@ def mend(failure: Failure) -> Proposal | None:
 
 
 async def run(root: Path, changes: int) -> None:
-    settings = Settings(root=root, storage=root / "state", standby_kernels=0, host_idle_s=30, max_sessions=100)
+    settings = Settings(
+        root=root, storage=root / "state", standby_kernels=0, host_idle_s=30, max_sessions=100
+    )
     async with open_engine(settings) as engine, anyio.create_task_group() as tasks:
         session = await engine.create(OUTLINE.problem, mode="private")
         print(session.id, flush=True)  # noqa: T201

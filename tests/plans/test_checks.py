@@ -99,12 +99,24 @@ def test_other_languages_check_in_their_own_words(language: str, source: str) ->
 def test_a_language_without_known_checks_says_what_to_do() -> None:
     with pytest.raises(PlanError, match="cannot be checked in julia") as refused:
         check_source(Check("expression", "x"), "julia")
-    assert "output or a file" in str(refused.value.hint)
+    assert "check an output" in str(refused.value.hint)
 
 
-def test_only_expressions_are_checked_by_code() -> None:
+@pytest.mark.parametrize(
+    ("language", "source"),
+    [
+        ("python", """assert __import__('os').path.exists("o'.csv"), "There is no file o'.csv\""""),
+        ("r", 'stopifnot("There is no file o\'.csv" = file.exists("o\'.csv"))'),
+        ("typescript", 'if (!Deno.statSync("o\'.csv")) throw new Error("There is no file o\'.csv");'),
+    ],
+)
+def test_a_file_is_looked_for_where_the_code_sees_it(language: str, source: str) -> None:
+    assert check_source(Check("file", "o'.csv"), language) == source
+
+
+def test_outputs_are_not_checked_by_code() -> None:
     with pytest.raises(PlanError, match="not checked by code"):
-        check_source(Check("file", "out.csv"))
+        check_source(Check("output", "42"))
 
 
 def _stream(text: str | list[str], name: str = "stdout") -> dict[str, Any]:

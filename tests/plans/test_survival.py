@@ -68,7 +68,11 @@ async def test_a_plan_cut_off_at_any_of_its_changes_ends_with_the_same_notebook(
     cut = {changes: run_doomed(tmp_path, changes) for changes in range(1, CHANGES)}
     async with open_here(max_sessions=100) as engine:
         planner = Planner(engine, fixers=[doomed.mend])
-        told = [event for event in engine.events(since=0, session_id=whole) if event.kind == "notebook.plan.changed"]
+        told = [
+            event
+            for event in engine.events(since=0, session_id=whole)
+            if event.kind == "notebook.plan.changed"
+        ]
         assert len(told) == CHANGES
         expected = same_in_all_runs(await finished(engine.session(whole), planner))
         for changes, session_id in cut.items():

@@ -13,6 +13,7 @@ from msgspec.structs import replace
 from cellwright.engine.books import Services
 from cellwright.engine.diagnosis import DIAGNOSE_REQUEST, Diagnosis, diagnosis_of
 from cellwright.engine.environment import kernel_environment, kernel_kind
+from cellwright.engine.inputs import INPUTS_REQUEST, Inputs, inputs_of, named_in
 from cellwright.engine.inspection import INSPECT_REQUEST, Completion, Inspection, completion_of, inspection_of
 from cellwright.engine.installing import install_packages
 from cellwright.engine.keeping import Keeper
@@ -79,6 +80,25 @@ class Kernelled(Listener):
         if self.language != "python" or self.record.kernel_id is None:
             return None
         return diagnosis_of(await self._ask(DIAGNOSE_REQUEST, {}))
+
+    async def watch_inputs(self) -> None:
+        """Have the kernel note from now on which files its code reads; nothing where it cannot."""
+        await self.inputs(watch=True)
+
+    async def inputs(self, source: str = "", *, watch: bool = False, packages: bool = False) -> Inputs:
+        """Which files were read since this was last asked, and with ``packages`` what the code imported so far.
+
+        ``source`` is what ran meanwhile: files that it names count too. Nothing is known unless somebody let it
+        ``watch``, nor of other languages than Python.
+
+        Raises:
+            KernelBusy: a cell is running.
+        """
+        if self.language != "python":
+            return Inputs()
+        roots = dict.fromkeys(one for one in (str(self.cwd), self.record.project) if one is not None)
+        content = {"watch": watch, "roots": list(roots), "packages": packages, **named_in(source)}
+        return inputs_of(await self._ask(INPUTS_REQUEST, content))
 
     async def complete(self, code: str, cursor: int | None = None) -> Completion:
         """What could stand at the cursor."""

@@ -233,6 +233,13 @@ class Returning(Kernelled):
         batch.statements.append(put_session(self.record))
         self._touch()
 
+    async def state_history(self) -> list[ExecutionRecord]:
+        """What made the state of its kernel, in order, also in the sessions that it was grown from."""
+        journal, lineage = self._services.recorder.journal, self.record.lineage
+        await journal.flush()
+        ran = recovery.load_lineage(journal, self.id, lineage)
+        return [record for record in ran if contains(lineage, record)]
+
     async def _own_history(self) -> list[ExecutionRecord]:
         journal = self._services.recorder.journal
         await journal.flush()

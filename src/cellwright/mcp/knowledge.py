@@ -7,7 +7,6 @@ gone, and comes back from the journal after a restart. What the kernel really ho
 
 from __future__ import annotations
 
-import ast
 from collections import deque
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -16,33 +15,13 @@ from typing import Any
 from cellwright.engine import Engine, Event, Execution, Session
 from cellwright.engine.lineages import Lineage, contains
 from cellwright.errors import UnknownExecution, UnknownSession
+from cellwright.notebook.pynames import Names, names_defined
 
-__all__ = ["Ended", "Failure", "Knowledge", "Known", "Names", "names_defined"]
+__all__ = ["Ended", "Failure", "Knowledge", "Known"]
 
 _MAX_PENDING = 10_000
 _REMEMBERED = 256
-_SHOWN_ARGUMENTS = 6
 _RETURNS = frozenset({"notebook.session.rolled_back", "notebook.session.adopted"})
-
-
-@dataclass(slots=True)
-class Names:
-    """Names by what they are; values say more: what was imported, a function's parameters."""
-
-    imports: dict[str, str] = field(default_factory=dict)
-    functions: dict[str, str] = field(default_factory=dict)
-    variables: dict[str, str] = field(default_factory=dict)
-
-    def add(self, other: Names) -> None:
-        for name in [*other.imports, *other.functions, *other.variables]:
-            for kind in (self.imports, self.functions, self.variables):
-                kind.pop(name, None)
-        self.imports |= other.imports
-        self.functions |= other.functions
-        self.variables |= other.variables
-
-    def all(self) -> set[str]:
-        return {*self.imports, *self.functions, *self.variables}
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,78 +178,3 @@ def _failure(execution_id: str, cell_id: str | None, data: Any) -> Failure | Non
     ename = str(error.get("ename") or data["state"])
     evalue = str(error.get("evalue") or data.get("reason") or "")
     return Failure(execution_id, cell_id, str(data["state"]), ename, evalue)
-
-
-# From source to names ------------------------------------------------------------------------------------------------
-
-
-def names_defined(source: str) -> Names:
-    """The public names that Python code defines at its top level; none where it cannot be read."""
-    names = Names()
-    lines = ("" if line.lstrip().startswith(("%", "!", "?")) else line for line in source.splitlines())
-    try:
-        tree = ast.parse("\n".join(lines))
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return names
-    for statement in _top_level(tree.body):
-        _take_statement(names, statement)
-    return names
-
-
-def _top_level(body: list[ast.stmt]) -> list[ast.stmt]:
-    """Statements that run in the module's own scope, also those inside of ``if``, ``for``, ``with`` and ``try``."""
-    found: list[ast.stmt] = []
-    for statement in body:
-        found.append(statement)
-        if isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
-            continue
-        for part in ("body", "orelse", "finalbody"):
-            found += _top_level(getattr(statement, part, []))
-        for handler in getattr(statement, "handlers", []):
-            found += _top_level(handler.body)
-    return found
-
-
-def _take_statement(names: Names, statement: ast.stmt) -> None:
-    match statement:
-        case ast.Import() | ast.ImportFrom():
-            for alias in statement.names:
-                name = (alias.asname or alias.name).partition(".")[0]
-                if not name.startswith(("_", "*")):
-                    names.imports[name] = _imported(statement, alias)
-        case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) if not name.startswith("_"):
-            names.functions[name] = _parameters(statement.args)
-        case ast.ClassDef(name=name) if not name.startswith("_"):
-            names.functions[name] = "class"
-        case _:
-            for name in _assigned(statement):
-                names.variables[name] = ""
-
-
-def _imported(statement: ast.Import | ast.ImportFrom, alias: ast.alias) -> str:
-    if isinstance(statement, ast.Import):
-        return alias.name
-    return f"{'.' * statement.level}{statement.module or ''}.{alias.name}"
-
-
-def _parameters(arguments: ast.arguments) -> str:
-    every = [argument.arg for argument in [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs]]
-    shown = every[:_SHOWN_ARGUMENTS] + (["…"] if len(every) > _SHOWN_ARGUMENTS else [])
-    return f"({', '.join(shown)})"
-
-
-def _assigned(statement: ast.stmt) -> list[str]:
-    targets: list[ast.expr] = []
-    match statement:
-        case ast.Assign():
-            targets = statement.targets
-        case ast.AnnAssign(target=target, value=value) if value is not None:
-            targets = [target]
-        case ast.For(target=target) | ast.AsyncFor(target=target) | ast.AugAssign(target=target):
-            targets = [target]
-        case ast.With(items=items) | ast.AsyncWith(items=items):
-            targets = [item.optional_vars for item in items if item.optional_vars is not None]
-        case _:
-            pass
-    found = [node for target in targets for node in ast.walk(target) if isinstance(node, ast.Name)]
-    return [node.id for node in found if isinstance(node.ctx, ast.Store) and not node.id.startswith("_")]

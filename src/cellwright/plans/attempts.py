@@ -5,13 +5,19 @@ Knows the session and its kernel; decides nothing about what is next (see ``mach
 
 from __future__ import annotations
 
+import dataclasses
 from contextlib import suppress
 from dataclasses import dataclass
 
+from msgspec.structs import replace
+
 from cellwright.engine import Engine, Execution, Session
+from cellwright.engine.inputs import with_inputs
 from cellwright.engine.installing import approved_packages
 from cellwright.engine.lineages import contains
 from cellwright.errors import CellwrightError, HostError, KernelError, SandboxError
+from cellwright.notebook import CellMetadataSet, Document
+from cellwright.notebook.pynames import cell_names
 from cellwright.plans.checks import check_source, output_appears, told
 from cellwright.plans.classes import classify
 from cellwright.plans.failures import Elsewhere, Failure, Surroundings
@@ -48,18 +54,30 @@ class Trial:
     async def run(self, todo: Todo) -> Execution:
         """Run a step's cell as it stands in the notebook, with a checkpoint before it, and wait for its end."""
         cell_id = todo.cell_id or todo.id
+        await self._session.watch_inputs()
         execution = await self._session.run(cell_id, timeout_s=todo.timeout_s, checkpoint=True)
         await execution.wait_for_files(_FILES_WAIT_S)
+        if execution.ok:
+            await self._note_inputs(execution)
         return execution
+
+    async def _note_inputs(self, execution: Execution) -> None:
+        """Keep with the cell which files it read, for whoever verifies the notebook later."""
+        with suppress(
+            CellwrightError
+        ):  # the kernel is busy with somebody else's code, or gone: nobody knows then
+            inputs = await self._session.inputs(execution.record.source)
+            cell_id = execution.cell_id or ""
+            if cell_id in self._session.document:
+                metadata = with_inputs(self._session.cell(cell_id).metadata, inputs)
+                await self._session.apply([CellMetadataSet(cell_id, metadata)])
 
     async def undo(self, todo: Todo) -> str | None:
         """Go back to before a step's cell, if it is what ran last; where that cannot be done, why not."""
-        history = await self._engine.history(self._session.id, outputs=False)
-        lineage = self._session.record.lineage
-        standing = [one for one in history if one.record.numbered and contains(lineage, one.record)]
-        if not standing or standing[-1].cell_id != todo.id or standing[-1].record.undone:
+        standing = [record for record in await self._session.state_history() if record.numbered]
+        if not standing or standing[-1].cell_id != todo.id:
             return None
-        last = standing[-1].record
+        last = standing[-1]
         kept = {checkpoint.id for checkpoint in self._session.checkpoints}
         if last.checkpoint not in kept:
             why = last.no_checkpoint or "the checkpoint before the cell is not kept any more"
@@ -140,15 +158,8 @@ class Trial:
         kind: FailureKind = verdict.kind
         if failure.state == "died" and verdict.kind == "recoverable":
             kind = "died"
-        told_as = Attempt(
-            attempt.execution_id,
-            attempt.state,
-            attempt.seconds,
-            error_type=failure.error_type,
-            error=failure.message[:_MAX_MESSAGE],
-            verdict=verdict.name,
-            note=attempt.note,
-        )
+        error = failure.message[:_MAX_MESSAGE]
+        told_as = replace(attempt, error_type=failure.error_type, error=error, verdict=verdict.name)
         return Outcome(told_as, kind=kind, suggestion=verdict.suggestion)
 
     # What the fixers look at -------------------------------------------------------------------------------------
@@ -186,17 +197,7 @@ class Trial:
             check=check,
             checkpoint=record.checkpoint,
         )
-        return Failure(
-            failure.source,
-            failure.state,
-            failure.error_type,
-            failure.message,
-            record.reason,
-            diagnosis,
-            failure.check,
-            failure.language,
-            failure.surroundings,
-        )
+        return dataclasses.replace(failure, reason=record.reason, diagnosis=diagnosis)
 
     def _is_last(self, execution: Execution) -> bool:
         """Whether the kernel's last error can be this one's."""
@@ -217,7 +218,7 @@ class Trial:
     ) -> Failure:
         kept = {one.id for one in self._session.checkpoints}
         surroundings = Surroundings(
-            elsewhere=_elsewhere(plan, todo),
+            elsewhere=_elsewhere(plan, todo, self._session.document),
             approved=approved_packages(self._engine.settings).packages,
             has_checkpoint=checkpoint in kept,
         )
@@ -236,5 +237,13 @@ class Trial:
         return self._session.cell(cell_id).source if cell_id in self._session.document else ""
 
 
-def _elsewhere(plan: Plan, todo: Todo) -> dict[str, Elsewhere]:
-    return {}
+def _elsewhere(plan: Plan, todo: Todo, document: Document) -> dict[str, Elsewhere]:
+    """Names that steps define which did not run before this one."""
+    found: dict[str, Elsewhere] = {}
+    for other in plan.steps:
+        if other.id == todo.id or other.status == "done":
+            continue
+        source = document.cell(other.id).source if other.id in document else other.code or ""
+        about = Elsewhere(plan.number(other.id), other.description, other.status)
+        found |= dict.fromkeys(sorted(cell_names(source).defines - found.keys()), about)
+    return found

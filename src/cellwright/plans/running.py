@@ -16,7 +16,6 @@ from msgspec.structs import replace
 
 from cellwright.engine import Engine, Execution, Session
 from cellwright.engine.ids import new_plan_run_id
-from cellwright.engine.lineages import contains
 from cellwright.errors import CellwrightError, PackageFailed, PackageRefused
 from cellwright.plans import machine
 from cellwright.plans.attempts import Outcome, Trial
@@ -172,7 +171,7 @@ class PlanRun:
         if not lost:
             return
         numbers = ", ".join(str(self.plan.number(other.id)) for other in lost)
-        if not self._session.record.lineage or not await self._holds_anything():
+        if not await self._session.state_history():
             await self._session.replay()
             lost = await self._lost(todo)
         for other in lost:
@@ -194,16 +193,8 @@ class PlanRun:
         if not done:
             return []
         await self._session.resume()
-        held = {
-            execution.cell_id
-            for execution in await self._engine.history(self.session_id, outputs=False)
-            if execution.ok and contains(self._session.record.lineage, execution.record)
-        }
+        held = {record.cell_id for record in await self._session.state_history() if record.state == "ok"}
         return [other for other in done if other.cell_id not in held]
-
-    async def _holds_anything(self) -> bool:
-        history = await self._engine.history(self.session_id, outputs=False)
-        return any(contains(self._session.record.lineage, execution.record) for execution in history)
 
     def _event(self, outcome: Outcome, notes: Sequence[str] = ()) -> Event:
         if outcome.interrupted or (self._stopping.is_set() and not outcome.ok):

@@ -1,0 +1,5 @@
+"""Engines for verifying on."""
+
+from tests.engine.conftest import engine, open_here, own_engine
+
+__all__ = ["engine", "open_here", "own_engine"]
