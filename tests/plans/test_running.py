@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from cellwright import Engine, Session
@@ -197,3 +199,16 @@ async def test_a_plan_goes_on_after_its_kernel_was_lost_with_a_notice(engine: En
     assert plan.phase == "succeeded", plan
     assert "was gone" in plan.notices[0]
     assert session.cell("todo-3").outputs[0]["text"] == "42\n"
+
+
+async def test_a_failure_tells_also_of_the_files_elsewhere_in_the_project(own_engine: Engine, tmp_path: Path) -> None:
+    (tmp_path / "pyproject.toml").touch()
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "sales.csv").touch()
+    session = await own_engine.create("look around", mode="overlay")
+    await (await session.execute_code("open('own.txt', 'w').close(); open('sales.csv')")).wait()
+    diagnosis = await session.diagnose()
+    assert diagnosis is not None
+    assert {"own.txt", "../data/", "../data/sales.csv"} <= set(diagnosis.files)
+    assert diagnosis.files.index("own.txt") < diagnosis.files.index("../data/")
+    assert "../notebooks/" not in diagnosis.files

@@ -89,7 +89,8 @@ class Diagnosis(msgspec.Struct, frozen=True):
     members: dict[str, tuple[str, ...]] = {}
     """Public names of the modules that the failing statement imports from or uses by attribute."""
     files: tuple[str, ...] = ()
-    """What lies in the working directory, relative to it, directories with a ``/`` at the end; at most 2,000."""
+    """What lies in the working directory and, after that, elsewhere in the project, as one names it from here
+    (``../data.csv``), directories with a ``/`` at the end; at most 2,000."""
     heads: tuple[Head, ...] = ()
     directory: str | None = None
     python: str = ""

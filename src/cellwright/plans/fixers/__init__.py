@@ -1,19 +1,57 @@
-"""Fixers, in the order in which they are asked."""
+"""Fixers: functions from a failure to what could be done about it. They see no kernel and no file, and change nothing.
+
+Above is whoever runs a plan, who applies what is certain and shows it; below are only data. A fixer is any callable
+from a ``Failure`` to a ``Proposal`` or None: those here go by rule; one that asks a model, or an agent, is put into the
+sequence that ``propose`` is given.
+"""
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
 from cellwright.plans.failures import Failure, Proposal
+from cellwright.plans.fixers.names import (
+    fix_foreign_name,
+    fix_missing_import,
+    fix_misspelt_name,
+    point_to_other_step,
+)
 
 __all__ = ["FIXERS", "Fixer", "propose"]
 
+_log = logging.getLogger(__name__)
+
 Fixer: TypeAlias = Callable[[Failure], Proposal | None]
-FIXERS: tuple[Fixer, ...] = ()
+"""None: it has nothing to say about this failure."""
+
+FIXERS: tuple[Fixer, ...] = (
+    fix_foreign_name,
+    fix_missing_import,
+    point_to_other_step,
+    fix_misspelt_name,
+)
+"""Those that go by rule, the surer ones first."""
 
 
 def propose(failure: Failure, fixers: Sequence[Fixer] = FIXERS) -> Proposal | None:
-    """The first proposal that applies, else the first there is."""
-    found = [proposal for fixer in fixers if (proposal := fixer(failure)) is not None]
-    return next((proposal for proposal in found if proposal.applies), found[0] if found else None)
+    """The first proposal that can be applied; else the first that only suggests; None where nobody knows anything."""
+    suggestion: Proposal | None = None
+    for fixer in fixers:
+        proposal = _asked(fixer, failure)
+        if proposal is not None and proposal.applies:
+            return proposal
+        suggestion = suggestion or proposal
+    return suggestion
+
+
+def _asked(fixer: Fixer, failure: Failure) -> Proposal | None:
+    try:
+        proposal = fixer(failure)
+    except Exception:  # boundary: one bad fixer must not take the others' word
+        _log.exception("fixer_failed fixer=%s", getattr(fixer, "__name__", fixer))
+        return None
+    # What changes nothing would only fail again.
+    idle = proposal is not None and proposal.source == failure.source and not proposal.packages
+    return None if idle else proposal

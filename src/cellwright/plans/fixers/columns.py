@@ -1,0 +1,166 @@
+"""Columns of frames and keys of mappings that are not there, where one alone is near to what was asked for.
+
+Edits only what is asked of the same object; a column that the cell itself makes is never renamed.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator, Sequence
+
+from cellwright.plans.failures import Failure, Proposal
+from cellwright.plans.fixers.cases import Case, case_of
+from cellwright.plans.fixers.cells import Edit, literal_like
+from cellwright.plans.fixers.nearness import Near, nearest
+
+__all__ = ["fix_column", "fix_key"]
+
+_MISSING_COLUMNS = ("KeyError", "ColumnNotFoundError")
+_LISTED = re.compile(r"\[(?P<items>(?:'[^']*'|\"[^\"]*\")(?:,\s*(?:'[^']*'|\"[^\"]*\"))*)\]")
+_NOT_FOUND = (
+    re.compile(r"^['\"]?Column not found: (?P<name>[^'\"]+)['\"]?$"),
+    re.compile(r"^unable to find column \"(?P<name>[^\"]+)\""),
+    re.compile(r"^\"?(?P<name>[^\"\n;]+?)\"?(?:\n|$)"),
+)
+_SHOWN = 20
+
+
+def fix_column(failure: Failure) -> Proposal | None:
+    """A frame's column that is written otherwise in the frame."""
+    case = case_of(failure, *_MISSING_COLUMNS)
+    subject = case.diagnosis.subject if case else None
+    if case is None or subject is None or subject.columns is None:
+        return None
+    columns = [column for column in subject.columns if isinstance(column, str)]
+    wanted = [name for name in _wanted(case) if name not in columns]
+    if not wanted:
+        return None
+    nears = {name: nearest(name, columns) for name in wanted}
+    edits: list[Edit] = []
+    for name, near in nears.items():
+        if near is not None and len(near.found) == 1:
+            edits += _edits(case, subject.expression, name, near.best)
+    certain = all(
+        near is not None and near.certain and _only_asked_for(case, name) for name, near in nears.items()
+    ) and all(_edits(case, subject.expression, name, name + " ") for name in wanted)
+    reason = " ".join(_told(subject.expression, name, near, columns) for name, near in nears.items())
+    return case.proposal("column", reason, edits, certain=certain)
+
+
+def _told(expression: str, name: str, near: Near | None, columns: Sequence[str]) -> str:
+    shown = ", ".join(repr(column) for column in columns[:_SHOWN]) + (", …" if len(columns) > _SHOWN else "")
+    if near is None:
+        return f"`{expression}` has no column {name!r}; it has {shown or 'none'}."
+    if len(near.found) == 1:
+        return f"`{expression}` has no column {name!r}, but {near.best!r}."
+    return f"`{expression}` has no column {name!r}; near it are {near.listed}."
+
+
+def _wanted(case: Case) -> list[str]:
+    """The columns that were asked for, by the key or by the message."""
+    message = case.error.message
+    listed = _LISTED.search(message)
+    if listed is not None:
+        return [str(ast.literal_eval(item)) for item in re.findall(r"'[^']*'|\"[^\"]*\"", listed["items"])]
+    for pattern in _NOT_FOUND[:2]:
+        if (match := pattern.search(message)) is not None:
+            return [match["name"].strip()]
+    key = case.details.get("key")
+    if isinstance(key, str):
+        found = _NOT_FOUND[0].search(key)
+        return [found["name"].strip() if found else key]
+    if case.error.type == "ColumnNotFoundError" and (match := _NOT_FOUND[2].search(message)):
+        return [match["name"].strip()]
+    return []
+
+
+def _only_asked_for(case: Case, name: str) -> bool:
+    """Whether nothing in the cell makes a column of this name."""
+    return not any(_makes(node, name) for node in ast.walk(case.cell.tree))
+
+
+def _makes(node: ast.AST, name: str) -> bool:
+    match node:
+        case ast.Subscript(slice=place, ctx=ast.Store()):
+            return any(isinstance(each, ast.Constant) and each.value == name for each in ast.walk(place))
+        case ast.Dict(values=values):
+            return any(isinstance(each, ast.Constant) and each.value == name for each in values)
+        case ast.keyword(arg=arg) if arg == name:
+            return True
+        case ast.Call(
+            func=ast.Attribute(
+                attr="insert" | "alias" | "rename" | "with_columns" | "rename_axis" | "reset_index"
+            )
+        ):
+            return any(isinstance(each, ast.Constant) and each.value == name for each in ast.walk(node))
+    return False
+
+
+def _edits(case: Case, expression: str, name: str, meant: str) -> list[Edit]:
+    """Every place where this is asked of the object; none if the failing one is not among them."""
+    places = [node for node in case.cell.strings(name) if _asked_of(case, node, expression)]
+    failing = case.statement
+    if failing is not None and not any(_inside(case, node, failing) for node in places):
+        return []
+    return [
+        case.cell.replace(node, literal)
+        for node in places
+        if (literal := literal_like(case.cell.segment(node), name, meant)) is not None
+    ]
+
+
+def _inside(case: Case, node: ast.AST, statement: ast.stmt) -> bool:
+    return any(above is statement for above in case.cell.ancestors(node))
+
+
+def _asked_of(case: Case, node: ast.expr, expression: str) -> bool:
+    """Whether a literal is a subscript of the object, or an argument of what is called on it."""
+    below: ast.AST = node
+    for above in case.cell.ancestors(node):
+        if isinstance(above, ast.stmt):
+            return False
+        if isinstance(above, ast.Subscript) and above.slice is below:
+            return any(ast.unparse(base) == expression for base in _bases(above.value))
+        if isinstance(above, ast.Call) and below is not above.func and isinstance(above.func, ast.Attribute):
+            return any(ast.unparse(base) == expression for base in _bases(above.func.value))
+        below = above
+    return False
+
+
+def _bases(node: ast.expr) -> Iterator[ast.expr]:
+    """The expression, and what it is taken from: ``df`` of ``df.loc``, of ``df.groupby("a")["b"]``."""
+    yield node
+    while True:
+        if isinstance(node, ast.Attribute | ast.Subscript):
+            node = node.value
+        elif isinstance(node, ast.Call):
+            node = node.func
+        else:
+            return
+        yield node
+
+
+def fix_key(failure: Failure) -> Proposal | None:
+    """A mapping's key that is written otherwise in the mapping."""
+    case = case_of(failure, "KeyError")
+    subject = case.diagnosis.subject if case else None
+    if case is None or subject is None or subject.keys is None or subject.columns is not None:
+        return None
+    key = case.details.get("key")
+    shown = ", ".join(repr(known) for known in subject.keys[:_SHOWN]) + (
+        ", …" if len(subject.keys) > _SHOWN else ""
+    )
+    has = f"it has {shown}" if shown else "it is empty"
+    if not isinstance(key, str):
+        return Proposal("key", f"`{subject.expression}` has no key {key!r}; {has}.")
+    near = nearest(key, [known for known in subject.keys if isinstance(known, str)])
+    if near is None or len(near.found) > 1:
+        return Proposal(
+            "key",
+            f"`{subject.expression}` has no key {key!r}; {has}. Where it may be missing, use "
+            f"`{subject.expression}.get({key!r})`.",
+        )
+    edits = _edits(case, subject.expression, key, near.best)
+    reason = f"`{subject.expression}` has no key {key!r}, but {near.best!r}."
+    return case.proposal("key", reason, edits, certain=near.certain and _only_asked_for(case, key))

@@ -1,0 +1,268 @@
+"""Imports that fail: what moved elsewhere, what is misspelt, and what is to be installed first."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+
+from cellwright.plans.failures import Failure, Proposal
+from cellwright.plans.fixers.cases import Case, case_of
+from cellwright.plans.fixers.cells import Edit
+from cellwright.plans.fixers.distributions import MODULE_OF, WELL_KNOWN, distributions_for, installable
+from cellwright.plans.fixers.known_names import ALIASES
+from cellwright.plans.fixers.moves import GONE, MOVED_MEMBERS, MOVED_MODULES, moved_member
+from cellwright.plans.fixers.nearness import folded, is_slip, nearest
+
+__all__ = ["fix_missing_package", "fix_misspelt_import", "fix_moved_import"]
+
+_NO_MODULE = re.compile(r"No module named '?(?P<module>[\w.]+)'?")
+_NO_NAME = re.compile(
+    r"cannot import name '(?P<name>\w+)' from (?:partially initialized module )?'(?P<module>[\w.]+)'"
+)
+_WANTED = (
+    re.compile(r"[Mm]issing optional dependency '(?P<module>[\w.-]+)'"),
+    re.compile(r"[Uu]nable to find a usable engine; tried using: '(?P<module>\w+)'"),
+    re.compile(r"(?:requires|needs) (?:the )?[`']?(?P<module>\w+)[`']? (?:package|module|library)"),
+    re.compile(r"`?[Ii]mport (?P<module>\w+)`? failed"),
+)
+_FROM = re.compile(r"(?P<head>from\s+)(?P<module>[\w.]+)(?=\s+import\b)")
+
+
+def fix_moved_import(failure: Failure) -> Proposal | None:
+    """An import from where something used to be."""
+    case = case_of(failure, "ModuleNotFoundError", "ImportError")
+    if case is None:
+        return None
+    module, name = _missing(case)
+    if module is None:
+        return None
+    edits, told = [], []
+    for node in ast.walk(case.cell.tree):
+        moved = None
+        if isinstance(node, ast.Import):
+            moved = _moved_modules(case, node, module)
+        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            moved = _moved_names(case, node, module, name)
+        if moved is not None:
+            edits += moved[0]
+            told.append(moved[1])
+    if edits:
+        return case.proposal("moved_import", "; ".join(told) + ".", edits, certain=_present(case, told))
+    gone = GONE.get(f"{module}.{name}" if name else module)
+    return None if gone is None else Proposal("moved_import", gone[0].upper() + gone[1:] + ".")
+
+
+def _present(case: Case, told: list[str]) -> bool:
+    """Whether the modules that it leads to are there, as far as that is known."""
+    targets = re.findall(r"→ ([\w.]+)", " ".join(told))
+    return all(target.partition(".")[0] in case.diagnosis.modules for target in targets)
+
+
+def _moved_modules(case: Case, node: ast.Import, module: str) -> tuple[list[Edit], str] | None:
+    for alias in node.names:
+        target = MOVED_MODULES.get(alias.name)
+        if target is None or not (alias.name == module or alias.name.startswith(module + ".")):
+            continue
+        if alias.asname is None and "." in alias.name:
+            return None
+        kept = alias.asname or alias.name
+        text = f"import {target} as {kept}".removeprefix("import ")
+        return [case.cell.replace(alias, text)], f"`{alias.name}` is now elsewhere: {alias.name} → {target}"
+    return None
+
+
+def _moved_names(
+    case: Case, node: ast.ImportFrom, module: str, name: str | None
+) -> tuple[list[Edit], str] | None:
+    """Each name to where it went; what stayed, stays."""
+    old = node.module or ""
+    if not (old == module or old.startswith(module + ".") or module.startswith(old + ".")):
+        return None
+    if name is not None and not any(alias.name == name for alias in node.names):
+        return None
+    whole = old in MOVED_MODULES
+    moves = {
+        alias: target
+        for alias in node.names
+        if (whole or alias.name in MOVED_MEMBERS.get(old, {})) and (target := moved_member(old, alias.name))
+    }
+    if not moves or any(alias.name == "*" for alias in moves):
+        return None
+    told = ", ".join(f"{old}.{alias.name} → {target}" for alias, target in moves.items())
+    homes = {target.rpartition(".")[0] for target in moves.values()}
+    start, end = case.cell.place(node)
+    if len(moves) == len(node.names) and homes == {next(iter(homes))} and next(iter(homes)):
+        head = _FROM.match(case.cell.text, start)
+        if head is None:
+            return None
+        edits = [Edit(head.start("module"), head.end("module"), next(iter(homes)))]
+        edits += [
+            Edit(*case.cell.place(alias), renamed)
+            for alias, target in moves.items()
+            if (renamed := _as(alias, target)) != case.cell.segment(alias)
+        ]
+        return edits, f"moved: {told}"
+    lines = [_line(alias, target) for alias, target in moves.items()]
+    if len(moves) == len(node.names):
+        return [Edit(start, end, f"\n{_indent(case, start)}".join(lines))], f"moved: {told}"
+    edits = [
+        *_without(case, node, set(moves)),
+        Edit(start, start, "".join(f"{line}\n{_indent(case, start)}" for line in lines)),
+    ]
+    return edits, f"moved: {told}"
+
+
+def _as(alias: ast.alias, target: str) -> str:
+    kept, name = alias.asname or alias.name, target.rpartition(".")[2]
+    return name if name == kept else f"{name} as {kept}"
+
+
+def _line(alias: ast.alias, target: str) -> str:
+    home = target.rpartition(".")[0]
+    return f"from {home} import {_as(alias, target)}" if home else f"import {_as(alias, target)}"
+
+
+def _indent(case: Case, start: int) -> str:
+    before = case.cell.text[case.cell.line_start(start) : start]
+    return before if not before.strip() else ""
+
+
+def _without(case: Case, node: ast.ImportFrom, leaving: set[ast.alias]) -> Iterator[Edit]:
+    """Take names out of a list, each with one comma."""
+    stays = [alias not in leaving for alias in node.names]
+    places = [case.cell.place(alias) for alias in node.names]
+    last_kept = max(index for index, kept in enumerate(stays) if kept)
+    for index, kept in enumerate(stays):
+        if kept:
+            continue
+        if index < last_kept:
+            yield Edit(places[index][0], places[index + 1][0], "")
+        else:
+            yield Edit(places[index - 1][1], places[index][1], "")
+
+
+def fix_misspelt_import(failure: Failure) -> Proposal | None:
+    """A module, or a name of one, that is one slip away from the only one near it."""
+    case = case_of(failure, "ModuleNotFoundError", "ImportError")
+    if case is None:
+        return None
+    module, name = _missing(case)
+    if module is None:
+        return None
+    return _misspelt_member(case, module, name) if name else _misspelt_module(case, module)
+
+
+def _misspelt_module(case: Case, module: str) -> Proposal | None:
+    parent, _, last = module.rpartition(".")
+    known = case.diagnosis.members.get(parent, ()) if parent else case.diagnosis.modules
+    if not parent and MODULE_OF.get(folded(last).replace("-", ""), MODULE_OF.get(last.lower())) in known:
+        meant = MODULE_OF.get(last.lower()) or MODULE_OF[folded(last)]
+        return _renamed_module(case, module, meant, f"`{module}` is imported as `{meant}`.", certain=True)
+    near = nearest(last, known)
+    if near is None:
+        return None
+    if len(near.found) > 1 and not parent:
+        usual = tuple(one for one in near.found if one in WELL_KNOWN)
+        near = type(near)(usual or near.found, certain=len(usual) == 1 and is_slip(last, usual[0]))
+    meant = f"{parent}.{near.best}" if parent else near.best
+    certain = near.certain and (bool(parent) or near.best in WELL_KNOWN or folded(last) == folded(near.best))
+    if not certain and not parent and len(near.found) == 1:
+        certain = any(ALIASES.get(alias.asname or "") == meant for alias in _aliases(case, module))
+    if (
+        not parent
+        and not certain
+        and distributions_for(module)
+        and installable(module, case.failure.surroundings.approved)
+    ):
+        return None
+    reason = f"There is no module `{module}`; near it is {' or '.join(f'`{one}`' for one in near.found[:5])}."
+    return _renamed_module(case, module, meant, reason, certain=certain)
+
+
+def _aliases(case: Case, module: str) -> Iterator[ast.alias]:
+    for node in ast.walk(case.cell.tree):
+        if isinstance(node, ast.Import):
+            yield from (alias for alias in node.names if alias.name == module)
+
+
+def _renamed_module(case: Case, module: str, meant: str, reason: str, *, certain: bool) -> Proposal:
+    """The module by its right name, in imports and, where it has no other, wherever it is used."""
+    edits = []
+    for node in ast.walk(case.cell.tree):
+        if (
+            isinstance(node, ast.ImportFrom)
+            and node.module
+            and _below(node.module, module)
+            and not node.level
+        ):
+            head = _FROM.match(case.cell.text, case.cell.place(node)[0])
+            if head is not None:
+                edits.append(Edit(head.start("module"), head.start("module") + len(module), meant))
+    uses_too = False
+    for alias in (a for n in ast.walk(case.cell.tree) if isinstance(n, ast.Import) for a in n.names):
+        if _below(alias.name, module):
+            start = case.cell.place(alias)[0]
+            edits.append(Edit(start, start + len(module), meant))
+            uses_too = uses_too or alias.asname is None
+    if uses_too and "." not in module:
+        edits += [case.cell.replace(use, meant) for use in case.uses(module)]
+    elif uses_too:
+        certain = False
+    return case.proposal("misspelt_import", reason, edits, certain=certain)
+
+
+def _below(name: str, module: str) -> bool:
+    return name == module or name.startswith(module + ".")
+
+
+def _misspelt_member(case: Case, module: str, name: str) -> Proposal | None:
+    near = nearest(name, case.diagnosis.members.get(module, ()))
+    if near is None:
+        return None
+    edits, bare = [], False
+    for node in ast.walk(case.cell.tree):
+        if isinstance(node, ast.ImportFrom) and node.module == module:
+            for alias in (alias for alias in node.names if alias.name == name):
+                start = case.cell.place(alias)[0]
+                edits.append(Edit(start, start + len(name), near.best))
+                bare = bare or alias.asname is None
+    if bare:
+        edits += [case.cell.replace(use, near.best) for use in case.uses(name)]
+    reason = f"`{module}` has no `{name}`; near it is {' or '.join(f'`{one}`' for one in near.found[:5])}."
+    return case.proposal(
+        "misspelt_import", reason, edits if len(near.found) == 1 else (), certain=near.certain
+    )
+
+
+def fix_missing_package(failure: Failure) -> Proposal | None:
+    """A module that is not installed: what brings it, if that is approved."""
+    case = case_of(failure, "ModuleNotFoundError", "ImportError")
+    if case is None:
+        return None
+    module = next(
+        (match["module"] for pattern in _WANTED if (match := pattern.search(case.error.message))), None
+    )
+    if module is None:
+        module, name = _missing(case)
+        if module is None or name is not None or module.partition(".")[0] in case.diagnosis.modules:
+            return None
+    package = installable(module, failure.surroundings.approved)
+    if package is not None:
+        reason = f"`{module}` is not installed; {package} brings it and is approved."
+        return Proposal("missing_package", reason, packages=(package,), certain=True)
+    wants = " or ".join(distributions_for(module))
+    if not wants:
+        return None
+    return Proposal(
+        "missing_package",
+        f"`{module}` is not installed, and {wants} is not on the approved list: approve it, or do without.",
+    )
+
+
+def _missing(case: Case) -> tuple[str | None, str | None]:
+    """The module that is missing; or the one that is there, and what it lacks."""
+    if (match := _NO_NAME.search(case.error.message)) is not None:
+        return match["module"], match["name"]
+    match = _NO_MODULE.search(case.error.message)
+    return (match["module"] if match else None), None

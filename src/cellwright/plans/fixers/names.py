@@ -1,0 +1,207 @@
+"""Names that are not defined: what would import them, what they are in Python, what they may be a slip of.
+
+Only for names of the failed cell itself; in a function of another cell nothing can be mended from here.
+"""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import re
+
+from cellwright.plans.failures import Failure, Proposal
+from cellwright.plans.fixers.cases import Case, case_of
+from cellwright.plans.fixers.distributions import distributions_for, installable
+from cellwright.plans.fixers.known_names import Import, known_import
+from cellwright.plans.fixers.nearness import folded, nearest
+
+__all__ = ["fix_foreign_name", "fix_missing_import", "fix_misspelt_name", "point_to_other_step"]
+
+_UNDEFINED = re.compile(r"(?:global )?name '(?P<name>\w+)' is not defined")
+
+FOREIGN = {
+    "true": "True",
+    "false": "False",
+    "TRUE": "True",
+    "FALSE": "False",
+    "null": "None",
+    "NULL": "None",
+    "nil": "None",
+    "none": "None",
+    "xrange": "range",
+    "unicode": "str",
+    "basestring": "str",
+    "unichr": "chr",
+    "izip": "zip",
+}
+"""What other languages and Python 2 call it."""
+
+FOREIGN_ADVICE = {
+    "undefined": "None",
+    "NaN": "float('nan')",
+    "nan": "float('nan')",
+    "NA": "None",
+    "raw_input": "input",
+    "long": "int",
+    "file": "open",
+    "this": "self",
+}
+"""What may be meant, or not."""
+
+_UNWANTED = frozenset({"In", "Out", "exit", "quit", "get_ipython", "copyright", "credits", "license", "help"})
+_RISKY = frozenset({"input", "exec", "eval", "breakpoint", "compile", "vars", "dir", "id", "open"})
+_BUILTINS = frozenset(name for name in dir(builtins) if not name.startswith("_")) - _UNWANTED
+
+
+def fix_foreign_name(failure: Failure) -> Proposal | None:
+    """``true``, ``null``, ``xrange``: what it is called here."""
+    found = _undefined(failure)
+    if found is None:
+        return None
+    case, name = found
+    uses = case.uses(name)
+    if name in FOREIGN and uses and FOREIGN[name] not in case.diagnosis.names:
+        edits = [case.cell.replace(use, FOREIGN[name]) for use in uses]
+        reason = f"Python has no `{name}`: it is `{FOREIGN[name]}` here."
+        return case.proposal("foreign_name", reason, edits, certain=_all_told(case, name))
+    if name in FOREIGN_ADVICE:
+        return Proposal("foreign_name", f"Python has no `{name}`: `{FOREIGN_ADVICE[name]}` may be meant.")
+    return None
+
+
+def fix_missing_import(failure: Failure) -> Proposal | None:
+    """A name that everybody imports under that name, where the kernel has the module or may install it."""
+    found = _undefined(failure)
+    if found is None:
+        return None
+    case, name = found
+    wanted = _wanted_import(case, name)
+    if wanted is None:
+        return None
+    statement = wanted.statements[0]
+    shown = "` or `".join(line.replace("\n", "; ") for line in wanted.statements)
+    top = wanted.module.partition(".")[0]
+    certain = wanted.certain and not case.cell.binds(name) and bool(case.uses(name))
+    edits = [case.cell.import_edit(statement)]
+    if top in case.diagnosis.modules:
+        reason = f"`{name}` is not imported: `{shown}` is missing."
+        return case.proposal("missing_import", reason, edits, certain=certain)
+    if not case.diagnosis.modules:
+        return Proposal("missing_import", f"`{name}` is not imported: `{shown}` is missing.")
+    package = installable(wanted.module, failure.surroundings.approved)
+    if package is not None:
+        reason = f"`{name}` is not imported, and {package}, which is approved, is not installed: `{shown}` is missing."
+        return case.proposal(
+            "missing_import", reason, edits, certain=certain, packages=(package,) if certain else ()
+        )
+    wants = " or ".join(distributions_for(wanted.module))
+    return Proposal(
+        "missing_import",
+        f"`{name}` wants `{shown}`, but {wants} is neither installed nor on the approved list.",
+    )
+
+
+def _wanted_import(case: Case, name: str) -> Import | None:
+    chains: set[tuple[str, ...]] = set()
+    called = bare = False
+    for use in case.uses(name):
+        chain = _chain(case, use)
+        parent = case.cell.parents.get(use)
+        if chain:
+            chains.add(chain)
+        elif isinstance(parent, ast.Call) and parent.func is use:
+            called = True
+        else:
+            bare = True
+    wanted = known_import(name, chains, called=called, bare=bare)
+    if wanted is None and name in case.diagnosis.modules and chains and not called and not bare:
+        return Import((f"import {name}",), name, certain=False)
+    return wanted
+
+
+def _chain(case: Case, node: ast.expr) -> tuple[str, ...]:
+    """The attributes that are taken of it, one of the other."""
+    names = []
+    above = case.cell.parents.get(node)
+    while isinstance(above, ast.Attribute):
+        names.append(above.attr)
+        above = case.cell.parents.get(above)
+    return tuple(names)
+
+
+def point_to_other_step(failure: Failure) -> Proposal | None:
+    """A name that a skipped or later step of the plan defines. Only a person can say what was meant."""
+    found = _undefined(failure)
+    if found is None or found[1] not in failure.surroundings.elsewhere:
+        return None
+    step = failure.surroundings.elsewhere[found[1]]
+    return Proposal(
+        "other_step",
+        f"`{found[1]}` is defined in step {step.number} ({step.description}), which is {step.status}: "
+        "run that first, or define the name here.",
+    )
+
+
+def fix_misspelt_name(failure: Failure) -> Proposal | None:
+    """A name one slip away from the only one that is near."""
+    found = _undefined(failure)
+    if found is None:
+        return None
+    case, name = found
+    defined = {known for known in case.diagnosis.names if not known.startswith("_")} - _UNWANTED
+    near = nearest(name, sorted(defined | _BUILTINS))
+    if near is None:
+        return None
+    meant = near.best
+    edits = [case.cell.replace(use, meant) for use in case.uses(name)]
+    certain = (
+        near.certain and _all_told(case, name) and _can_be(case, name, meant, builtin=meant not in defined)
+    )
+    reason = (
+        f"`{name}` is not defined; the only name near it is `{meant}`."
+        if len(near.found) == 1
+        else f"`{name}` is not defined; near it are {near.listed}."
+    )
+    return case.proposal("misspelt_name", reason, edits if len(near.found) == 1 else (), certain=certain)
+
+
+def _can_be(case: Case, name: str, meant: str, *, builtin: bool) -> bool:
+    """Whether one may stand for the other without another meaning."""
+    if name in case.failure.surroundings.elsewhere or (builtin and meant in _RISKY):
+        return False
+    if folded(name) == folded(meant):
+        # `Model` may be a class of which `model` is one; a trailing underscore keeps a name apart from a builtin.
+        only_case = name.casefold() == meant.casefold()
+        if builtin:
+            return only_case
+        is_class = name[0].isupper() and not name.isupper() and not meant[0].isupper()
+        return len(name) >= 4 and not is_class  # noqa: PLR2004  # as short as `nearness` lets a slip be
+    # Both in one statement are two things.
+    return not any(_beside(case, use, meant) for use in case.uses(name))
+
+
+def _beside(case: Case, use: ast.Name, other: str) -> bool:
+    statement = case.cell.statement_of(use)
+    if statement is None:
+        return True
+    inside = [statement] if not hasattr(statement, "body") else []
+    return any(
+        isinstance(node, ast.Name) and node.id == other and isinstance(node.ctx, ast.Load)
+        for each in inside
+        for node in ast.walk(each)
+    )
+
+
+def _all_told(case: Case, name: str) -> bool:
+    """Whether the cell only uses the name, and every use is one we can place."""
+    every = [node for node in case.cell.names() if node.id == name]
+    return not case.cell.binds(name) and bool(every) and len(every) == len(case.uses(name))
+
+
+def _undefined(failure: Failure) -> tuple[Case, str] | None:
+    case = case_of(failure, "NameError")
+    if case is None:
+        return None
+    match = _UNDEFINED.match(case.error.message)
+    name = case.details.get("name") or (match and match["name"])
+    return (case, name) if isinstance(name, str) and any(n.id == name for n in case.cell.names()) else None

@@ -1,0 +1,111 @@
+"""What somebody may have meant by a word that is not there: the nearest of those that are, and how sure that is.
+
+Pure text. Near is: the same but for case, separators and white space; or one slip of the fingers away. It is certain only
+where one alone is near, and the word itself is none that somebody may have meant as it stands.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from cellwright.plans.fixers.words import WORDS
+
+__all__ = ["Near", "distance", "folded", "is_slip", "nearest"]
+
+MIN_LENGTH = 4
+"""Below it, one slip makes another word too easily."""
+
+_LONG = 6
+"""From this length on, two slips are still near: another such word makes it unsure."""
+
+_MAX_LENGTH = 200
+_SEPARATORS = re.compile(r"[\s_\-\ufeff\u200b]+")
+_WORD = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+|[A-Z]+|\d+|[^\W\d_A-Za-z]+")
+
+
+@dataclass(frozen=True, slots=True)
+class Near:
+    """What is near, the nearest first."""
+
+    found: tuple[str, ...]
+    certain: bool
+
+    @property
+    def best(self) -> str:
+        return self.found[0]
+
+    @property
+    def listed(self) -> str:
+        return " or ".join(repr(one) for one in self.found[:5])
+
+
+def nearest(wanted: str, known: Iterable[str]) -> Near | None:
+    """Those near to what was wanted, and whether it can only have been the first."""
+    others = tuple(dict.fromkeys(one for one in known if one != wanted and len(one) <= _MAX_LENGTH))
+    if not wanted.strip() or len(wanted) > _MAX_LENGTH:
+        return None
+    same = tuple(one for one in others if folded(one) == folded(wanted))
+    if same:
+        return Near(same, certain=len(same) == 1 and _numbers(same[0]) == _numbers(wanted))
+    apart = sorted(
+        (away, one) for one in others if (away := distance(folded(wanted), folded(one))) <= _reach(wanted)
+    )
+    close = tuple(one for away, one in apart if away == 1)
+    if not close:
+        return None
+    return Near(close, certain=len(apart) == 1 and is_slip(wanted, close[0]))
+
+
+def is_slip(wanted: str, known: str) -> bool:
+    """Whether one can only be the other misspelt: no other number, no other short part, no other word of its own."""
+    if _numbers(wanted) != _numbers(known):
+        return False
+    ours, theirs = _words(wanted), _words(known)
+    if len(ours) != len(theirs):
+        ours, theirs = [folded(wanted)], [folded(known)]
+    differing = [(one, other) for one, other in zip(ours, theirs, strict=True) if one != other]
+    return all(_is_misspelt(one, other) for one, other in differing)
+
+
+def folded(text: str) -> str:
+    """The text without what people leave out or mix up: case, separators, white space."""
+    return _SEPARATORS.sub("", unicodedata.normalize("NFKC", text).casefold())
+
+
+def distance(one: str, other: str, limit: int = 2) -> int:
+    """How many letters were left out, put in, changed, or swapped with the next; ``limit + 1`` if more than the limit."""
+    if abs(len(one) - len(other)) > limit:
+        return limit + 1
+    before: list[int] = []
+    row = list(range(len(other) + 1))
+    for i, letter in enumerate(one, 1):
+        before, last, row = row, before, [i]
+        for j, against in enumerate(other, 1):
+            best = min(before[j] + 1, row[j - 1] + 1, before[j - 1] + (letter != against))
+            if i > 1 and j > 1 and letter == other[j - 2] and one[i - 2] == against:
+                best = min(best, last[j - 2] + 1)
+            row.append(best)
+        if min(row) > limit:
+            return limit + 1
+    return min(row[-1], limit + 1)
+
+
+def _reach(wanted: str) -> int:
+    return 2 if len(folded(wanted)) >= _LONG else 1
+
+
+def _numbers(text: str) -> list[str]:
+    return re.findall(r"\d+", text)
+
+
+def _words(text: str) -> list[str]:
+    return [word.casefold() for word in _WORD.findall(unicodedata.normalize("NFKC", text))]
+
+
+def _is_misspelt(wanted: str, known: str) -> bool:
+    plural = wanted in (known + "s", known + "es") or known in (wanted + "s", wanted + "es")
+    spelt_right = wanted in WORDS or wanted.removesuffix("s") in WORDS
+    return min(len(wanted), len(known)) >= MIN_LENGTH and not plural and not spelt_right

@@ -1,0 +1,137 @@
+"""Which parts of a cell's text are code, strings, comments or IPython's own lines, also where it does not parse.
+
+A scanner, no parser: it knows quotes, brackets and line ends, and nothing of Python's grammar.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Literal, NamedTuple, TypeAlias
+
+__all__ = ["CLOSERS", "Bracket", "Region", "blanked", "brackets", "code_only", "line_starts", "regions"]
+
+Kind: TypeAlias = Literal["code", "string", "comment", "magic"]
+
+CLOSERS = {"(": ")", "[": "]", "{": "}"}
+
+# A cell magic that runs the rest of its cell as Python; of every other one the rest may be anything.
+_PYTHON_BODIES = re.compile(r"%%(?:time|timeit|capture|prun)\b[^\r\n]*")
+_MAGIC = re.compile(
+    r"(?P<indent>[ \t]*)(?P<target>[^\W\d]\w*[ \t]*=[ \t]*)?"
+    r"(?P<magic>%{1,2}[^\W\d][^\r\n]*|!(?!=)[^\r\n]+|\?{1,2}[\w.*][^\r\n]*|[^\W\d][\w.]*\?{1,2}[ \t]*(?=[\r\n]|\Z))"
+)
+_MARK = re.compile(
+    r"(?P<string>\"\"\"|'''|\"|')|(?P<comment>\#[^\r\n]*)|(?P<joined>\\(?:\r\n|\r|\n))"
+    r"|(?P<newline>\r\n|\r|\n)|(?P<open>[(\[{])|(?P<close>[)\]}])"
+)
+_ENDS = {
+    '"': re.compile(r'(?:\\(?:\r\n|[\s\S])|[^\\\r\n"])*(?P<end>"?)'),
+    "'": re.compile(r"(?:\\(?:\r\n|[\s\S])|[^\\\r\n'])*(?P<end>'?)"),
+    '"""': re.compile(r'(?:\\[\s\S]|(?!""")[^\\])*(?P<end>(?:""")?)'),
+    "'''": re.compile(r"(?:\\[\s\S]|(?!''')[^\\])*(?P<end>(?:''')?)"),
+}
+
+
+class Region(NamedTuple):
+    kind: Kind
+    start: int
+    end: int
+    closed: bool = True
+    """Of a string: whether its closing quote is there."""
+
+
+class Bracket(NamedTuple):
+    text: str
+    place: int
+
+
+def regions(text: str) -> tuple[Region, ...]:
+    """The whole text in order, without gaps."""
+    found: list[Region] = []
+    at = 0
+    for region in _marked(text):
+        if region.start > at:
+            found.append(Region("code", at, region.start))
+        found.append(region)
+        at = region.end
+    if at < len(text):
+        found.append(Region("code", at, len(text)))
+    return tuple(found)
+
+
+def _marked(text: str) -> Iterator[Region]:
+    """Everything that is no code."""
+    at, depth, fresh = 0, 0, True
+    while at < len(text):
+        if fresh and depth <= 0 and (magic := _magic_at(text, at)):
+            yield magic
+            at, fresh = magic.end, False
+            continue
+        mark = _MARK.search(text, at)
+        if mark is None:
+            return
+        at, fresh = mark.end(), mark.lastgroup == "newline"
+        if mark.lastgroup == "comment":
+            yield Region("comment", mark.start(), at)
+        elif mark.lastgroup == "string":
+            ended = _ENDS[mark.group()].match(text, at)
+            at = ended.end() if ended else len(text)
+            yield Region("string", mark.start(), at, closed=bool(ended and ended["end"]))
+        elif mark.lastgroup in ("open", "close"):
+            depth = max(0, depth + (1 if mark.lastgroup == "open" else -1))
+
+
+def _magic_at(text: str, at: int) -> Region | None:
+    if text.startswith("%%", at) and not text[:at].strip():
+        body = _PYTHON_BODIES.match(text, at)
+        return Region("magic", at, body.end() if body else len(text))
+    magic = _MAGIC.match(text, at)
+    if magic is None:
+        return None
+    end = magic.end()
+    while text[end - 1 : end] == "\\" and (more := re.compile(r"(?:\r\n|\r|\n)[^\r\n]*").match(text, end)):
+        end = more.end()
+    return Region("magic", at + len(magic["indent"]), end)
+
+
+def blanked(text: str) -> str:
+    """The text with IPython's own lines made harmless; every other line keeps its number and its columns."""
+    parts = []
+    for region in regions(text):
+        part = text[region.start : region.end]
+        if region.kind == "magic":
+            target = re.match(r"[^\W\d]\w*[ \t]*=", part)
+            indented = text[: region.start].endswith((" ", "\t"))
+            lines = re.sub(r"[^\r\n]", "", part)
+            part = (f"{target.group()} None" if target else "pass" if indented else "") + lines
+        parts.append(part)
+    return "".join(parts)
+
+
+def code_only(text: str) -> str:
+    """The same length of text with everything that is no code as spaces; line ends stay."""
+    return "".join(
+        part if region.kind == "code" else re.sub(r"[^\r\n]", " ", part)
+        for region in regions(text)
+        for part in [text[region.start : region.end]]
+    )
+
+
+def brackets(text: str) -> tuple[tuple[Bracket, ...], Bracket | None]:
+    """The brackets left open, outermost first, and the first closing one that fits none."""
+    open_ones: list[Bracket] = []
+    for mark in re.finditer(r"[()\[\]{}]", code_only(text)):
+        bracket = Bracket(mark.group(), mark.start())
+        if bracket.text in CLOSERS:
+            open_ones.append(bracket)
+        elif open_ones and CLOSERS[open_ones[-1].text] == bracket.text:
+            open_ones.pop()
+        else:
+            return tuple(open_ones), bracket
+    return tuple(open_ones), None
+
+
+def line_starts(text: str) -> tuple[int, ...]:
+    """Where each line begins, as Python counts lines."""
+    return (0, *(mark.end() for mark in re.finditer(r"\r\n|\r|\n", text)))
