@@ -72,7 +72,8 @@ def _last_error(shell: Any) -> tuple[BaseException | None, bool]:
     result = shell.last_execution_result
     if result is None:
         return None, False
-    if result.error_before_exec is not None:
+    # Where both are there, the other is one of showing it.
+    if result.error_before_exec is not None and result.error_in_exec is None:
         return result.error_before_exec, True
     if result.error_in_exec is None and getattr(shell, "_last_traceback_during_displayhook", False):
         # Its value could not be shown: IPython calls that a success, and tells the error all the same.

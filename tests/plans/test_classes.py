@@ -160,8 +160,9 @@ def test_a_server_that_answers_is_not_the_network() -> None:
     assert named(known(missing)) == ("http", "recoverable")
     forbidden = Raised("HTTPError", "403 Client Error: Forbidden for url: http://a/", bases)
     assert named(known(forbidden)) == ("credentials", "unrecoverable")
-    bases = ("urllib.error.URLError", "OSError")
-    address = Raised("URLError", "<urlopen error unknown url type: htp>", bases)
+    address = Raised(
+        "URLError", "<urlopen error unknown url type: htp>", ("urllib.error.URLError", "OSError")
+    )
     assert classify(known(address)).kind == "recoverable"
 
 

@@ -12,10 +12,11 @@ from cellwright.engine import Engine, Session
 from cellwright.errors import PlanBusy, PlanError, UnknownPlan
 from cellwright.plans import machine
 from cellwright.plans.cells import new_plan, opening_changes
+from cellwright.plans.failures import Adviser
 from cellwright.plans.fixers import FIXERS, Fixer
 from cellwright.plans.machine import Event, advance
 from cellwright.plans.model import Outline, Plan, plan_of
-from cellwright.plans.running import PlanRun, diff_of, missing_cells
+from cellwright.plans.running import Menders, PlanRun, diff_of, missing_cells
 
 __all__ = ["Planner"]
 
@@ -23,9 +24,12 @@ __all__ = ["Planner"]
 class Planner:
     """Makes, carries out and looks after the plans of an engine's sessions."""
 
-    def __init__(self, engine: Engine, *, fixers: Sequence[Fixer] = FIXERS) -> None:
+    def __init__(
+        self, engine: Engine, *, fixers: Sequence[Fixer] = FIXERS, advisers: Sequence[Adviser] = ()
+    ) -> None:
+        """``fixers`` are asked about a failure first; where none is certain, ``advisers``, such as a model."""
         self._engine = engine
-        self._fixers = tuple(fixers)
+        self._menders = Menders(tuple(fixers), tuple(advisers))
         self._runs: dict[str, PlanRun] = {}
         self._starting = anyio.Lock()
 
@@ -129,7 +133,7 @@ class Planner:
     def _launch(self, session: Session, plan: Plan, event: Event | None) -> PlanRun:
         limit = self._engine.settings.max_plan_attempts
         begins = advance(plan, event, max_attempts=limit) if event is not None else None
-        run = PlanRun(self._engine, session, self._fixers, plan, begins)
+        run = PlanRun(self._engine, session, self._menders, plan, begins)
         self._runs[session.id] = run
         self._engine.in_background(run.run)
         return run

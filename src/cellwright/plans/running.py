@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Sequence
+from dataclasses import dataclass
 from difflib import unified_diff
 
 import anyio
@@ -20,6 +21,7 @@ from cellwright.errors import CellwrightError, PackageFailed, PackageRefused
 from cellwright.plans import machine
 from cellwright.plans.attempts import Outcome, Trial
 from cellwright.plans.cells import keeping_changes
+from cellwright.plans.failures import Adviser, Failure, Proposal
 from cellwright.plans.fixers import Fixer, propose
 from cellwright.plans.machine import (
     CheckResults,
@@ -33,16 +35,39 @@ from cellwright.plans.machine import (
 )
 from cellwright.plans.model import Plan, Todo
 
-__all__ = ["PlanRun", "diff_of", "missing_cells"]
+__all__ = ["Menders", "PlanRun", "diff_of", "missing_cells"]
 
 _log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Menders:
+    """Who is asked about a failure, in this order."""
+
+    fixers: tuple[Fixer, ...]
+    advisers: tuple[Adviser, ...] = ()
+
+    async def propose(self, failure: Failure) -> Proposal | None:
+        """The first proposal that can be applied, else the first suggestion there is."""
+        found = propose(failure, self.fixers)
+        for adviser in self.advisers:
+            if found is not None and found.applies:
+                break
+            try:
+                advice = await adviser(failure)
+            except Exception:  # noqa: BLE001  # boundary: somebody's own code must not stop the plan
+                _log.exception("adviser_failed")
+                continue
+            if advice is not None and (found is None or advice.applies):
+                found = advice
+        return found
 
 
 class PlanRun:
     """One run of a plan, from somebody's decision to the next halt. Made by the planner."""
 
     def __init__(
-        self, engine: Engine, session: Session, fixers: Sequence[Fixer], plan: Plan, begins: Next | None
+        self, engine: Engine, session: Session, menders: Menders, plan: Plan, begins: Next | None
     ) -> None:
         """``begins`` is what a decision led to; None where a run of this plan was cut off, and is taken up."""
         self.id = new_plan_run_id()
@@ -53,7 +78,7 @@ class PlanRun:
         self._engine = engine
         self._session = session
         self._begins = begins
-        self._fixers = fixers
+        self._menders = menders
         self._trial = Trial(engine, session)
         self._stopping = anyio.Event()
         self._ended = anyio.Event()
@@ -216,7 +241,7 @@ class PlanRun:
 
     async def _propose(self, todo: Todo) -> Event:
         failure = await self._trial.failure(todo, self.plan)
-        found = propose(failure, self._fixers) if failure is not None else None
+        found = await self._menders.propose(failure) if failure is not None else None
         at, count = time.time(), self._session.runs.count
         if found is None or failure is None:
             return machine.Proposed(at, count)
