@@ -153,6 +153,19 @@ def test_an_interrupt_pauses_the_plan_and_continue_goes_on(shared: Place) -> Non
     assert again.wait(40) == 0
 
 
+def test_a_plan_goes_on_from_its_file_where_its_session_is_gone(shared: Place) -> None:
+    about = made(shared, "kept", ("Begin", "x = 1"), ("Think", None), ("End", "assert x + y == 3"))
+    assert shared.run("continue", about["session_id"]).returncode == 1
+    assert shared.run("delete", about["session_id"]).returncode == 0
+    shown = shared.run("status", about["path"])
+    assert "waiting: 2. Think has no code" in shown.stderr
+    done = shared.run("fix", about["path"], "--code", "y = 2")
+    assert done.returncode == 0, done.stderr
+    assert (
+        "note: The kernel that held the state was gone: what steps 1 did was run again first" in done.stderr
+    )
+
+
 def test_a_session_without_a_plan_is_told_apart_with_the_next_step(shared: Place) -> None:
     session = shared.run("new", "no plan here").stdout.strip()
     for verb in ("continue", "fix", "skip", "status"):

@@ -121,6 +121,12 @@ async def test_without_todos_a_plan_is_drafted_from_the_callers_files_and_says_s
         assert images_of(result)
 
 
+async def test_a_draft_that_cannot_be_made_leaves_no_notebook(client: Client, engine: Engine) -> None:
+    before = {session.id for session in engine.sessions()}
+    assert "A draft needs a problem" in await refused(client, "plan_create", problem="   ")
+    assert {session.id for session in engine.sessions()} == before
+
+
 async def test_a_draft_reads_nothing_through_links(engine: Engine, tmp_path: Path) -> None:
     (tmp_path / "elsewhere").mkdir()
     (tmp_path / "elsewhere" / "secret.csv").write_text(CSV)

@@ -123,9 +123,8 @@ def _say_where(about: dict[str, Any]) -> None:
         f"{about.get('interpreter', about['language'])}"
     )
     if "plan" in about:
-        steps = about["plan"]["total"]
-        kind = "drafted a plan, made by rule; look it over" if about["plan"]["draft"] else "plan"
-        _note(f"{kind}: {steps} TODOs; `cellwright status {about['session_id']}` shows them")
+        kind = "a plan drafted by rule; look it over" if about["plan"]["draft"] else "a plan"
+        _note(f"{kind}; `cellwright status {about['session_id']}` shows its {about['plan']['total']} TODOs")
 
 
 def _note(text: str) -> None:

@@ -16,7 +16,7 @@ from rich.console import Console
 from cellwright.cli.client import Caller, ToolRefused, call_daemon
 from cellwright.cli.executions import CANCEL_S, TURN_MS
 from cellwright.cli.exits import ExitCode
-from cellwright.cli.naming import NotebookArgument, session_of
+from cellwright.cli.naming import NotebookArgument, session_opened
 from cellwright.cli.plantable import PlanView, todo_table
 from cellwright.cli.verbs import AsJson, show_data
 
@@ -96,7 +96,7 @@ def status(
         return
 
     async def ask(caller: Caller) -> dict[str, Any]:
-        return await caller.data("plan_status", session_id=await session_of(caller, session))
+        return await caller.data("plan_status", session_id=await session_opened(caller, session))
 
     plan = call_daemon(lambda caller: _told(ask(caller)))
     if as_json:
@@ -125,7 +125,7 @@ def _list_plans(*, as_json: bool) -> None:
 
 def _drive(tool: str, session: str, *, as_json: bool, **asked: Any) -> None:
     async def run(caller: Caller) -> dict[str, Any]:
-        return await carried_out(caller, tool, await session_of(caller, session), **asked)
+        return await carried_out(caller, tool, await session_opened(caller, session), **asked)
 
     plan = call_daemon(lambda caller: _told(run(caller)))
     show_data(plan, "", as_json=as_json)
