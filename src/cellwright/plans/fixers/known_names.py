@@ -190,7 +190,7 @@ _SUBMODULE_NAMES = """
     sklearn.tree statsmodels.api unittest.mock urllib.error urllib.parse urllib.request xml.dom.minidom
     xml.etree.ElementTree
 """
-_SUBMODULES = frozenset(_SUB_MODULES.split())
+_SUBMODULES = frozenset(_SUBMODULE_NAMES.split())
 """What is used through its package's name, and does not come with it."""
 
 
