@@ -109,6 +109,7 @@ def test_a_draft_needs_a_problem() -> None:
         ("sales by region", ["customers.csv", "sales_2024.csv"], "sales_2024.csv"),
         ("the json, please", ["a.csv", "b.json"], "b.json"),
         ("the csv, please", ["a.csv", "c.csv", "b.json"], None),
+        ("look at sales.csv", ["../sales.csv", "../data/b.csv"], "../sales.csv"),
         ("again", ["a.csv", "results/cleaned.csv", ".cache/b.csv"], "a.csv"),
     ],
 )
