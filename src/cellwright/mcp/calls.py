@@ -35,6 +35,7 @@ from cellwright.mcp.clients import Client, Clients
 from cellwright.mcp.knowledge import Knowledge
 from cellwright.mcp.pace import Pace
 from cellwright.mcp.resolving import find_session
+from cellwright.plans import Planner
 from cellwright.settings import fenced
 
 __all__ = [
@@ -50,7 +51,8 @@ __all__ = [
     "told",
 ]
 
-READS = ToolAnnotations(read_only_hint=True, idempotent_hint=True, open_world_hint=False)
+# Whether a call may be repeated says nothing where it changes nothing.
+READS = ToolAnnotations(read_only_hint=True, open_world_hint=False)
 CHANGES = ToolAnnotations(read_only_hint=False, destructive_hint=False, open_world_hint=False)
 DESTROYS = ToolAnnotations(
     read_only_hint=False, destructive_hint=True, idempotent_hint=True, open_world_hint=False
@@ -62,6 +64,7 @@ class Shared:
     """What every call of a face has in common."""
 
     engine: Engine
+    planner: Planner
     knowledge: Knowledge
     pace: Pace
     default_language: str
