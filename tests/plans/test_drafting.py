@@ -187,6 +187,19 @@ def test_columns_named_in_the_problem_come_first() -> None:
     assert 'df.groupby("region")' in code
 
 
+def test_a_file_longer_than_its_head_is_read_in_one_piece_so_that_its_columns_are_of_one_type() -> None:
+    code = [
+        draft("sum up", files=["x.csv"], heads={"x.csv": b"n\n" + b"1\n" * lines}).todos[1].code or ""
+        for lines in (3, HEAD_BYTES)
+    ]
+    assert ["low_memory=False" in text for text in code] == [False, True]
+
+
+def test_a_dollar_sign_in_a_chart_begins_no_formula() -> None:
+    code = draft("plot it", files=["x.csv"], heads={"x.csv": b"a $,b $\n1,2\n3,4\n"}).todos[4].code or ""
+    assert r"title='b \\$ against a \\$'" in code
+
+
 @given(st.binary(max_size=200), st.sampled_from(["x.csv", "x.tsv", "x.json", "x.jsonl", "x.db", "x.xlsx"]))
 def test_whatever_a_file_holds_the_draft_is_a_plan_whose_code_is_python(head: bytes, name: str) -> None:
     outline = draft(SEED, files=[name], heads={name: head})
@@ -253,7 +266,7 @@ DATA: dict[str, bytes] = {
     "years.csv": b"year,people\n2020,5\n2021,7\n2022,9\n",
     "zones.csv": b"at,n\n2024-01-01T00:00:00Z,1\n2024-01-01T00:00:00+02:00,2\n2024-03-01T00:00:00.5Z,3\n",
     "long.csv": b"n,kind\n"
-    + b"".join(b"%d,%s\n" % (n, b"ab"[n % 2 :][:1]) for n in range(120_000))
+    + b"".join(b"%d,%s\n" % (n, b"ab"[n % 2 :][:1]) for n in range(20_000))
     + b"x,b\n",
     "list.json": json.dumps(
         [{"day": "2024-05-01", "n": 1, "kind": "a"}, {"day": None, "n": 2.5, "kind": "b"}]
