@@ -130,7 +130,7 @@ COLUMNS: tuple[Row, ...] = (
     mended(
         "a column as an attribute",
         "attribute",
-        "column",
+        "misspelt_attribute",
         "t = df.region.tolist()",
         "t == ['n', 's', 'n']",
         setup=SALES,
