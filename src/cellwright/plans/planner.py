@@ -16,6 +16,7 @@ from cellwright.plans.failures import Adviser
 from cellwright.plans.fixers import FIXERS, Fixer
 from cellwright.plans.machine import Event, advance
 from cellwright.plans.model import Outline, Plan, plan_of
+from cellwright.plans.outlines import checked_outline
 from cellwright.plans.running import Menders, PlanRun, diff_of, missing_cells
 
 __all__ = ["Planner"]
@@ -45,6 +46,7 @@ class Planner:
                 f"The notebook of session {session.id} has a plan already",
                 hint="Go on with it (plan_status shows it), or make a notebook for the other one",
             )
+        outline = checked_outline(outline, language=session.language)
         plan = new_plan(outline, session.document)
         await session.apply(opening_changes(session.document, plan, description=outline.description))
         return plan
