@@ -173,9 +173,7 @@ async def test_asking_leaves_no_trace(kernel: Any, run_cell: Any, fail: Fail) ->
         ("('text'\n .upper()\n .lowwer())", "lowwer"),
     ],
 )
-async def test_a_span_is_the_innermost_place_in_what_was_written(
-    fail: Fail, cell: str, part: str
-) -> None:
+async def test_a_span_is_the_innermost_place_in_what_was_written(fail: Fail, cell: str, part: str) -> None:
     assert marked(cell, (await fail(cell)).raised.span) == part
 
 

@@ -28,6 +28,7 @@ from cellwright.mcp.notifying import Notifier
 from cellwright.mcp.pace import Pace
 from cellwright.mcp.server import DIALECTS, build_server
 from cellwright.mcp.wire import message_streams
+from cellwright.verification import Verifier
 
 __all__ = ["DIALECTS", "Face"]
 
@@ -40,7 +41,7 @@ class Face:
     def __init__(self, engine: Engine, *, dialect: str | None = None, pace: Pace | None = None) -> None:
         self._transports: set[Clients] = set()
         language = "typescript" if dialect == "srcbook" else engine.settings.default_language
-        self._shared = Shared(engine, Knowledge(engine), pace or Pace(), language)
+        self._shared = Shared(engine, Knowledge(engine), pace or Pace(), language, Verifier(engine))
         self._bus = InMemorySubscriptionBus()
         self.server: MCPServer[Clients] = build_server(
             self._shared, self._bus, self._transport, dialect=dialect
