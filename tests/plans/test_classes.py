@@ -187,6 +187,9 @@ def test_a_timeout_is_recoverable_whatever_interrupted_it() -> None:
     diagnosis = Diagnosis(roots=(interrupt,), raised=interrupt)
     timed_out = bare("KeyboardInterrupt", "", state="timeout", diagnosis=diagnosis)
     assert named(timed_out) == ("timeout", "recoverable")
+    refused = raised(PermissionError(errno.EACCES, "Permission denied"))
+    in_the_end = Diagnosis(roots=(refused,), raised=refused)
+    assert named(bare("timeout", "", state="timeout", diagnosis=in_the_end)) == ("timeout", "recoverable")
 
 
 def test_a_failed_check_is_recoverable_and_other_errors_in_it_are_what_they_are() -> None:

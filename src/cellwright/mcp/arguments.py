@@ -78,6 +78,11 @@ def published_schema(
         slim["required"] = required
     if definitions := schema.get("$defs"):
         slim["$defs"] = {name: _plain(about) for name, about in definitions.items()}
+        for about in slim[
+            "$defs"
+        ].values():  # whoever refers to it says what it is, and what is not there is told
+            about.pop("description", None)
+            about.pop("additionalProperties", None)
     slim["additionalProperties"] = False
     return slim
 
@@ -89,11 +94,12 @@ _NOISE = frozenset(
 
 def _plain(about: dict[str, Any]) -> dict[str, Any]:
     """One property: a value that may be left out needs no null, and bounds are told when they are broken."""
-    arms = [arm for arm in about.get("anyOf", ()) if arm != {"type": "null"}]
-    if len(arms) == 1:
-        about = {**{key: value for key, value in about.items() if key != "anyOf"}, **arms[0]}
+    arms = [_plain(arm) for arm in about.get("anyOf", ()) if arm != {"type": "null"}]
+    if arms:
+        rest = {key: value for key, value in about.items() if key != "anyOf"}
+        about = {**rest, **(arms[0] if len(arms) == 1 else {"anyOf": arms})}
     kept = {key: value for key, value in about.items() if key not in _NOISE}
-    if kept.get("default", ...) is None:
+    if kept.get("default", ...) in (None, "", []):
         del kept["default"]
     if kept.get("additionalProperties") is True:
         del kept["additionalProperties"]

@@ -35,6 +35,7 @@ from cellwright.mcp.clients import Client, Clients
 from cellwright.mcp.knowledge import Knowledge
 from cellwright.mcp.pace import Pace
 from cellwright.mcp.resolving import find_session
+from cellwright.plans import Planner
 from cellwright.settings import fenced
 from cellwright.verification import Verifier
 
@@ -51,7 +52,8 @@ __all__ = [
     "told",
 ]
 
-READS = ToolAnnotations(read_only_hint=True, idempotent_hint=True, open_world_hint=False)
+# Whether a call may be repeated says nothing where it changes nothing.
+READS = ToolAnnotations(read_only_hint=True, open_world_hint=False)
 CHANGES = ToolAnnotations(read_only_hint=False, destructive_hint=False, open_world_hint=False)
 DESTROYS = ToolAnnotations(
     read_only_hint=False, destructive_hint=True, idempotent_hint=True, open_world_hint=False
@@ -63,10 +65,11 @@ class Shared:
     """What every call of a face has in common."""
 
     engine: Engine
+    planner: Planner
+    verifier: Verifier
     knowledge: Knowledge
     pace: Pace
     default_language: str
-    verifier: Verifier
     tools: frozenset[str] = frozenset()
     """The names of the tools there are."""
 

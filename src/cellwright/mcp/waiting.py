@@ -21,10 +21,19 @@ from cellwright.errors import CellwrightError
 from cellwright.mcp.calls import Call
 from cellwright.mcp.notifying import log_entry
 from cellwright.mcp.rendering import last_line
+from cellwright.plans import PlanRun
+from cellwright.plans.reports import plan_brief
 from cellwright.verification import Verification
 from mcp import MCPDeprecationWarning
 
-__all__ = ["done_with_progress", "run_and_wait", "wait_for", "wait_for_replay", "wait_for_verification"]
+__all__ = [
+    "done_with_progress",
+    "run_and_wait",
+    "wait_for",
+    "wait_for_plan",
+    "wait_for_replay",
+    "wait_for_verification",
+]
 
 T = TypeVar("T")
 
@@ -65,6 +74,11 @@ async def wait_for_verification(call: Call, verification: Verification, *, wait_
     """The same for a verification."""
     follow = partial(_follow_verification, call, verification)
     await _wait(call, verification.session_id, follow, verification.cancel, wait_ms=wait_ms)
+
+
+async def wait_for_plan(call: Call, run: PlanRun, *, wait_ms: int | None) -> None:
+    """The same for a plan, which a client that cancels its call pauses."""
+    await _wait(call, run.session_id, partial(_follow_plan, call, run), run.cancel, wait_ms=wait_ms)
 
 
 async def done_with_progress(
@@ -152,6 +166,19 @@ async def _follow_verification(call: Call, verification: Verification) -> None:
             said = f": cell {last.cell.id} {'same' if last.same else 'different'}" if last is not None else ""
             told, elapsed_s = done, time.monotonic() - began
             message = f"{done} of {len(verification.cells)} cells, running for {elapsed_s:.0f} s{said}"
+            await call.context.report_progress(round(elapsed_s, 3), message=message)
+
+
+async def _follow_plan(call: Call, run: PlanRun) -> None:
+    """Tell of every change, so that whoever shows the plan knows when to look."""
+    began, seen = time.monotonic(), None
+    while not run.done:
+        if run.plan is seen:  # else it changed while this was being told
+            await run.changed(call.shared.pace.progress_s)
+        seen = run.plan
+        if not run.done:
+            elapsed_s = time.monotonic() - began
+            message = f"{plan_brief(run.plan)}, running for {elapsed_s:.0f} s"
             await call.context.report_progress(round(elapsed_s, 3), message=message)
 
 

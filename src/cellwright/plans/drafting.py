@@ -52,7 +52,7 @@ _data = re.compile(
 def draft(problem: str, *, files: Sequence[str] = (), heads: Mapping[str, bytes] | None = None) -> Outline:
     """A plan for the problem, with code wherever the files tell enough.
 
-    ``files`` are the names in the working directory, relative to it; ``heads`` the first bytes of those that
+    ``files`` are names as the code is to say them, relative to where it runs; ``heads`` the first bytes of those that
     ``data_files`` names, as far as anybody has read them.
 
     Raises:

@@ -326,7 +326,12 @@ def _take_proposal(plan: Plan, event: Proposed, max_attempts: int) -> Next:
     proposes = event.source is not None or bool(event.packages)
     if not proposes or len(todo.attempts) >= max_attempts:
         known = plan.report.suggestion if plan.report is not None else "Give other code for the step"
-        return _stop(plan, todo, event.at, event.reason or known, recoverable=True)
+        suggestion = event.reason or known
+        if proposes:
+            suggestion = (
+                f"{suggestion} Its attempts are used up: `fix` without code has that done in another round"
+            )
+        return _stop(plan, todo, event.at, suggestion, recoverable=True)
     attempt = Attempt(fixer=event.fixer, reason=event.reason, diff=event.diff)
     mended = replace(todo, attempts=(*todo.attempts, attempt), retries=0)
     writes = (WriteCell(todo.id, event.source),) if event.source is not None else ()

@@ -16,6 +16,7 @@ from cellwright.plans.failures import Adviser
 from cellwright.plans.fixers import FIXERS, Fixer
 from cellwright.plans.machine import Event, advance
 from cellwright.plans.model import Outline, Plan, plan_of
+from cellwright.plans.outlines import checked_outline
 from cellwright.plans.running import Menders, PlanRun, diff_of, missing_cells
 
 __all__ = ["Planner"]
@@ -45,6 +46,7 @@ class Planner:
                 f"The notebook of session {session.id} has a plan already",
                 hint="Go on with it (plan_status shows it), or make a notebook for the other one",
             )
+        outline = checked_outline(outline, language=session.language)
         plan = new_plan(outline, session.document)
         await session.apply(opening_changes(session.document, plan, description=outline.description))
         return plan
@@ -76,7 +78,7 @@ class Planner:
     async def start(self, session: Session) -> PlanRun:
         """Run the plan, or go on where it stopped, or join the run that is going on."""
         async with self._starting:
-            run = self.run_of(session)
+            run = await self._going_on(session)
             if run is not None:
                 return run
             await session.refresh()
@@ -119,7 +121,7 @@ class Planner:
 
     async def _decide(self, session: Session, event_for: Callable[[Plan], Event]) -> PlanRun:
         async with self._starting:
-            if self.run_of(session) is not None:
+            if await self._going_on(session) is not None:
                 raise PlanBusy(
                     f"The plan of session {session.id} is running",
                     hint="Wait for it with plan_run, or stop it with kernel_interrupt",
@@ -129,6 +131,14 @@ class Planner:
             if plan.phase == "running":  # cut off: first it is brought to a halt
                 plan = advance(plan, machine.Interrupted("Its run was cut off")).plan
             return self._launch(session, plan, event_for(plan))
+
+    async def _going_on(self, session: Session) -> PlanRun | None:
+        """The run that can be joined; one whose plan has come to a halt already is waited for."""
+        run = self.run_of(session)
+        if run is not None and run.plan.phase != "running":
+            await run.wait()
+            return None
+        return run
 
     def _launch(self, session: Session, plan: Plan, event: Event | None) -> PlanRun:
         limit = self._engine.settings.max_plan_attempts

@@ -12,12 +12,27 @@ from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
 from cellwright.plans.failures import Failure, Proposal
+from cellwright.plans.fixers.attributes import fix_misspelt_attribute, fix_retired_attribute
+from cellwright.plans.fixers.callables import (
+    fix_call_of_module,
+    fix_call_of_value,
+    fix_missing_call,
+    suggest_types,
+)
+from cellwright.plans.fixers.columns import fix_column, fix_key
+from cellwright.plans.fixers.frames import fix_appended_frame, fix_fill_method
+from cellwright.plans.fixers.imports import fix_missing_package, fix_misspelt_import, fix_moved_import
+from cellwright.plans.fixers.limits import suggest_bounds, suggest_check, suggest_less, suggest_zero
 from cellwright.plans.fixers.names import (
     fix_foreign_name,
     fix_missing_import,
     fix_misspelt_name,
     point_to_other_step,
 )
+from cellwright.plans.fixers.nones import fix_assigned_none
+from cellwright.plans.fixers.paths import fix_missing_directory, fix_missing_file
+from cellwright.plans.fixers.syntax import fix_syntax
+from cellwright.plans.fixers.tabular import fix_encoding, fix_one_column, fix_separator
 
 __all__ = ["FIXERS", "Fixer", "propose"]
 
@@ -27,10 +42,34 @@ Fixer: TypeAlias = Callable[[Failure], Proposal | None]
 """None: it has nothing to say about this failure."""
 
 FIXERS: tuple[Fixer, ...] = (
+    fix_syntax,
     fix_foreign_name,
     fix_missing_import,
     point_to_other_step,
     fix_misspelt_name,
+    fix_moved_import,
+    fix_misspelt_import,
+    fix_missing_package,
+    fix_missing_directory,
+    fix_missing_file,
+    fix_encoding,
+    fix_separator,
+    fix_one_column,
+    fix_column,
+    fix_key,
+    fix_assigned_none,
+    fix_retired_attribute,
+    fix_appended_frame,
+    fix_misspelt_attribute,
+    fix_fill_method,
+    fix_call_of_module,
+    fix_call_of_value,
+    fix_missing_call,
+    suggest_types,
+    suggest_bounds,
+    suggest_zero,
+    suggest_less,
+    suggest_check,
 )
 """Those that go by rule, the surer ones first."""
 
@@ -49,7 +88,7 @@ def propose(failure: Failure, fixers: Sequence[Fixer] = FIXERS) -> Proposal | No
 def _asked(fixer: Fixer, failure: Failure) -> Proposal | None:
     try:
         proposal = fixer(failure)
-    except Exception:  # boundary: one bad fixer must not take the others' word
+    except Exception:  # noqa: BLE001  # boundary: one bad fixer must not take the others' word
         _log.exception("fixer_failed fixer=%s", getattr(fixer, "__name__", fixer))
         return None
     # What changes nothing would only fail again.

@@ -119,8 +119,8 @@ class Cell:
             node
             for node in ast.walk(self.tree)
             if isinstance(node, ast.Constant)
-            and node.value == value
             and isinstance(node.value, str)
+            and node.value == value
             and literal_like(self.segment(node), value, value) is not None
         )
 
@@ -143,21 +143,17 @@ class Cell:
 
 def _bound(node: ast.AST, cell: Cell) -> tuple[str, ...]:
     match node:
-        case ast.Name():
-            return () if cell.is_use(node) else (node.id,)
+        case ast.Name() if not cell.is_use(node):
+            return (node.id,)
         case ast.arg():
             return (node.arg,)
         case ast.alias():
             return (node.asname or node.name.partition(".")[0],)
-        case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef():
-            return (node.name,)
+        case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.ClassDef(name=name):
+            return (name,)
         case ast.ExceptHandler(name=str(name)) | ast.MatchAs(name=str(name)) | ast.MatchStar(name=str(name)):
             return (name,)
-        case ast.MatchMapping(rest=str(name)):
-            return (name,)
-        case ast.Global() | ast.Nonlocal():
-            return tuple(node.names)
-    return ()
+    return tuple(node.names) if isinstance(node, ast.Global | ast.Nonlocal) else ()
 
 
 def _is_text(node: ast.stmt) -> bool:

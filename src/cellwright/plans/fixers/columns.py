@@ -21,6 +21,7 @@ _LISTED = re.compile(r"\[(?P<items>(?:'[^']*'|\"[^\"]*\")(?:,\s*(?:'[^']*'|\"[^\
 _NOT_FOUND = (
     re.compile(r"^['\"]?Column not found: (?P<name>[^'\"]+)['\"]?$"),
     re.compile(r"^unable to find column \"(?P<name>[^\"]+)\""),
+    re.compile(r"^\"(?P<name>[^\"]+)\" not found$"),
     re.compile(r"^\"?(?P<name>[^\"\n;]+?)\"?(?:\n|$)"),
 )
 _SHOWN = 20
@@ -60,17 +61,18 @@ def _told(expression: str, name: str, near: Near | None, columns: Sequence[str])
 def _wanted(case: Case) -> list[str]:
     """The columns that were asked for, by the key or by the message."""
     message = case.error.message
+    # First: polars also lists the columns that there are.
+    for pattern in _NOT_FOUND[:3]:
+        if (match := pattern.search(message)) is not None:
+            return [match["name"].strip()]
     listed = _LISTED.search(message)
     if listed is not None:
         return [str(ast.literal_eval(item)) for item in re.findall(r"'[^']*'|\"[^\"]*\"", listed["items"])]
-    for pattern in _NOT_FOUND[:2]:
-        if (match := pattern.search(message)) is not None:
-            return [match["name"].strip()]
     key = case.details.get("key")
     if isinstance(key, str):
         found = _NOT_FOUND[0].search(key)
         return [found["name"].strip() if found else key]
-    if case.error.type == "ColumnNotFoundError" and (match := _NOT_FOUND[2].search(message)):
+    if case.error.type == "ColumnNotFoundError" and (match := _NOT_FOUND[3].search(message)):
         return [match["name"].strip()]
     return []
 
@@ -123,6 +125,9 @@ def _asked_of(case: Case, node: ast.expr, expression: str) -> bool:
         if isinstance(above, ast.Subscript) and above.slice is below:
             return any(ast.unparse(base) == expression for base in _bases(above.value))
         if isinstance(above, ast.Call) and below is not above.func and isinstance(above.func, ast.Attribute):
+            if above.func.attr == "col":  # an expression, which is asked of whatever it is given to
+                below = above
+                continue
             return any(ast.unparse(base) == expression for base in _bases(above.func.value))
         below = above
     return False

@@ -77,40 +77,37 @@ def _moved_names(
 ) -> tuple[list[Edit], str] | None:
     """Each name to where it went; what stayed, stays."""
     old = node.module or ""
-    if not (old == module or old.startswith(module + ".") or module.startswith(old + ".")):
+    related = old == module or old.startswith(module + ".") or module.startswith(old + ".")
+    if not related or (name is not None and all(alias.name != name for alias in node.names)):
         return None
-    if name is not None and not any(alias.name == name for alias in node.names):
-        return None
-    whole = old in MOVED_MODULES
     moves = {
         alias: target
         for alias in node.names
-        if (whole or alias.name in MOVED_MEMBERS.get(old, {})) and (target := moved_member(old, alias.name))
+        if (old in MOVED_MODULES or alias.name in MOVED_MEMBERS.get(old, {}))
+        and (target := moved_member(old, alias.name))
     }
     if not moves or any(alias.name == "*" for alias in moves):
         return None
     told = ", ".join(f"{old}.{alias.name} → {target}" for alias, target in moves.items())
+    return _moving(case, node, moves), f"moved: {told}"
+
+
+def _moving(case: Case, node: ast.ImportFrom, moves: dict[ast.alias, str]) -> list[Edit]:
     homes = {target.rpartition(".")[0] for target in moves.values()}
     start, end = case.cell.place(node)
-    if len(moves) == len(node.names) and homes == {next(iter(homes))} and next(iter(homes)):
-        head = _FROM.match(case.cell.text, start)
-        if head is None:
-            return None
-        edits = [Edit(head.start("module"), head.end("module"), next(iter(homes)))]
-        edits += [
-            Edit(*case.cell.place(alias), renamed)
-            for alias, target in moves.items()
-            if (renamed := _as(alias, target)) != case.cell.segment(alias)
-        ]
-        return edits, f"moved: {told}"
     lines = [_line(alias, target) for alias, target in moves.items()]
-    if len(moves) == len(node.names):
-        return [Edit(start, end, f"\n{_indent(case, start)}".join(lines))], f"moved: {told}"
-    edits = [
-        *_without(case, node, set(moves)),
-        Edit(start, start, "".join(f"{line}\n{_indent(case, start)}" for line in lines)),
+    if len(moves) < len(node.names):
+        before = "".join(f"{line}\n{_indent(case, start)}" for line in lines)
+        return [*_without(case, node, set(moves)), Edit(start, start, before)]
+    head = _FROM.match(case.cell.text, start)
+    if len(homes) > 1 or "" in homes or head is None:
+        return [Edit(start, end, f"\n{_indent(case, start)}".join(lines))]
+    renamed = [
+        Edit(*case.cell.place(alias), text)
+        for alias, target in moves.items()
+        if (text := _as(alias, target)) != case.cell.segment(alias)
     ]
-    return edits, f"moved: {told}"
+    return [Edit(head.start("module"), head.end("module"), homes.pop()), *renamed]
 
 
 def _as(alias: ast.alias, target: str) -> str:

@@ -159,14 +159,17 @@ OWN_NAMES: Mapping[str, frozenset[str]] = {
 
 AMBIGUOUS: Mapping[str, tuple[str, ...]] = {
     **dict.fromkeys(
-        "sqrt log log10 log2 exp sin cos tan floor ceil pi isnan isclose".split(), ("math", "numpy")
+        ["sqrt", "log", "log10", "log2", "exp", "sin", "cos", "tan", "floor", "ceil", "pi", "isnan"],
+        ("math", "numpy"),
     ),
     **dict.fromkeys(["mean", "median"], ("statistics", "numpy")),
     **dict.fromkeys(["randint", "choice", "shuffle", "uniform"], ("random", "numpy.random")),
     **dict.fromkeys(["stdev", "mode", "variance"], ("statistics",)),
     **dict.fromkeys(["DataFrame", "Series", "read_csv"], ("pandas", "polars")),
     **dict.fromkeys(["array", "arange", "linspace", "zeros", "ones"], ("numpy",)),
-    **dict.fromkeys("product chain cycle count repeat groupby accumulate".split(), ("itertools",)),
+    **dict.fromkeys(
+        ["product", "chain", "cycle", "count", "repeat", "groupby", "accumulate"], ("itertools",)
+    ),
     **dict.fromkeys(["date", "timezone"], ("datetime",)),
     **dict.fromkeys(
         ["Iterable", "Iterator", "Sequence", "Mapping", "Callable"], ("collections.abc", "typing")
@@ -179,7 +182,7 @@ AMBIGUOUS: Mapping[str, tuple[str, ...]] = {
 }
 """What may come from more than one module, or be somebody's own: only suggested."""
 
-_SUB_MODULES = """
+_SUBMODULE_NAMES = """
     concurrent.futures email.mime.multipart email.mime.text importlib.metadata importlib.resources importlib.util
     logging.config logging.handlers matplotlib.dates matplotlib.patches matplotlib.pyplot matplotlib.ticker os.path
     pyarrow.parquet plotly.express plotly.graph_objects sklearn.cluster sklearn.datasets sklearn.decomposition
@@ -187,7 +190,7 @@ _SUB_MODULES = """
     sklearn.tree statsmodels.api unittest.mock urllib.error urllib.parse urllib.request xml.dom.minidom
     xml.etree.ElementTree
 """
-_SUBMODULES = frozenset(_SUB_MODULES.split())
+_SUBMODULES = frozenset(_SUBMODULE_NAMES.split())
 """What is used through its package's name, and does not come with it."""
 
 

@@ -38,14 +38,14 @@ MOVED_MODULES: Mapping[str, str] = {
     "xmlrpclib": "xmlrpc.client",
 }
 
-_ABSTRACT = (
-    "Awaitable AsyncIterable AsyncIterator Callable Collection Container Coroutine Generator Hashable ItemsView Iterable"
-    " Iterator KeysView Mapping MappingView MutableMapping MutableSequence MutableSet Reversible Sequence Set Sized"
-    " ValuesView"
-).split()
+_ABSTRACT = """
+    Awaitable AsyncIterable AsyncIterator Callable Collection Container Coroutine Generator Hashable ItemsView Iterable
+    Iterator KeysView Mapping MappingView MutableMapping MutableSequence MutableSet Reversible Sequence Set Sized
+    ValuesView
+"""
 
 MOVED_MEMBERS: Mapping[str, Mapping[str, str]] = {
-    "collections": {name: f"collections.abc.{name}" for name in _ABSTRACT},
+    "collections": {name: f"collections.abc.{name}" for name in _ABSTRACT.split()},
     "fractions": {"gcd": "math.gcd"},
     "itertools": {"izip_longest": "itertools.zip_longest", "ifilterfalse": "itertools.filterfalse"},
     "pandas.io.json": {"json_normalize": "pandas.json_normalize"},
@@ -74,12 +74,9 @@ MOVED_MEMBERS: Mapping[str, Mapping[str, str]] = {
     "urllib": {
         **{
             name: f"urllib.parse.{name}"
-            for name in "urlencode quote quote_plus unquote unquote_plus urlparse urljoin".split()
+            for name in ["urlencode", "quote", "quote_plus", "unquote", "unquote_plus", "urlparse", "urljoin"]
         },
-        **{
-            name: f"urllib.request.{name}"
-            for name in "urlopen urlretrieve Request pathname2url url2pathname".split()
-        },
+        **{name: f"urllib.request.{name}" for name in ["urlopen", "urlretrieve", "Request", "pathname2url"]},
     },
     "urllib2": {
         "HTTPError": "urllib.error.HTTPError",

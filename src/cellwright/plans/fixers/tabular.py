@@ -1,0 +1,180 @@
+"""Text files that are read in another encoding, or split by another separator, than they are written in.
+
+Decides by how the file begins (``diagnosis.heads``): an encoding is certain only where everything in it makes sense
+as text, a separator only where every line has as many of it. Reads no file.
+"""
+
+from __future__ import annotations
+
+import ast
+import csv
+import re
+from collections.abc import Sequence
+
+from cellwright.engine.diagnosis import Head
+from cellwright.plans.failures import Failure, Proposal
+from cellwright.plans.fixers.calls import called, keyword_of, path_of, with_argument
+from cellwright.plans.fixers.cases import Case, case_of
+from cellwright.plans.fixers.cells import Edit
+from cellwright.plans.fixers.sniffing import decoded, has_decimal_commas, sniff_encoding, sniff_separator
+
+__all__ = ["fix_encoding", "fix_one_column", "fix_separator"]
+
+_TEXT_READERS = frozenset(
+    ["open", "read_csv", "read_table", "read_fwf", "read_json", "read_text", "loadtxt", "genfromtxt"]
+)
+_TABLE_READERS = frozenset(["read_csv", "read_table", "scan_csv"])
+_RAGGED = re.compile(r"Expected (?P<expected>\d+) fields in line (?P<line>\d+), saw (?P<saw>\d+)")
+_SEPARATORS = (";", "\t", "|")
+
+
+def fix_encoding(failure: Failure) -> Proposal | None:
+    """Read a text in the encoding that it is written in."""
+    case = case_of(failure, "UnicodeDecodeError", "UnicodeError", "ComputeError")
+    if case is None or (case.error.type == "ComputeError" and "utf-8" not in case.error.message):
+        return None
+    found = _reader(case, _TEXT_READERS)
+    if found is None:
+        return None
+    call, head = found
+    sniffed = sniff_encoding(head.content)
+    if sniffed is None:
+        return Proposal(
+            "encoding",
+            f"{head.path!r} is no UTF-8, and how it begins does not tell what it is: name its encoding.",
+        )
+    edit = _encoding_edit(case, call, sniffed.name)
+    reason = f"{head.path!r} is written in {sniffed.name}, not in UTF-8."
+    return case.proposal("encoding", reason, [edit] if edit else (), certain=sniffed.certain)
+
+
+def _encoding_edit(case: Case, call: ast.Call, encoding: str) -> Edit | None:
+    said = f'"{encoding}"'
+    if called(call) == "read_text" and call.args:
+        return case.cell.replace(call.args[0], said) if isinstance(call.args[0], ast.Constant) else None
+    if called(call) == "open" and any("b" in str(getattr(each, "value", "")) for each in call.args[1:2]):
+        return None
+    return with_argument(case.cell, call, "encoding", said)
+
+
+def fix_separator(failure: Failure) -> Proposal | None:
+    """Split lines by the separator that all of them have."""
+    case = case_of(failure, "ParserError", "ComputeError")
+    found = _reader(case, _TABLE_READERS) if case else None
+    if case is None or found is None:
+        return None
+    call, head = found
+    ragged = _RAGGED.search(case.error.message)
+    separator = _separator_of(head)
+    if separator is None or separator == _said(call):
+        if ragged is None:
+            return None
+        return Proposal(
+            "separator",
+            f"Line {ragged['line']} of {head.path!r} has {ragged['saw']} fields where {ragged['expected']} are expected: "
+            "mend the line, or say which lines to skip (`skiprows`, `on_bad_lines`).",
+        )
+    reason = f"The fields of {head.path!r} are separated by {separator!r}."
+    return _with_separator(case, call, separator, head, reason)
+
+
+def fix_one_column(failure: Failure) -> Proposal | None:
+    """A frame with a single column that holds all the others' names: its file has another separator."""
+    case = case_of(failure, "KeyError", "ColumnNotFoundError", "AttributeError")
+    subject = case.diagnosis.subject if case else None
+    if case is None or subject is None or subject.columns is None or len(subject.columns) != 1:
+        return None
+    header = str(subject.columns[0])
+    separators = [mark for mark in _SEPARATORS if len(_fields(header, mark)) > 1]
+    if len(separators) != 1:
+        return None
+    reason = f"`{subject.expression}` has one column, {header!r}: its file is separated by {separators[0]!r}."
+    found = _reader(case, _TABLE_READERS)
+    if found is None:
+        return Proposal("separator", reason)
+    call, head = found
+    is_its = any(
+        isinstance(node, ast.Assign)
+        and call in ast.walk(node.value)
+        and any(isinstance(target, ast.Name) and target.id == subject.expression for target in node.targets)
+        for node in ast.walk(case.cell.tree)
+    )
+    if not is_its or _separator_of(head) != separators[0]:
+        return Proposal("separator", reason)
+    return _with_separator(case, call, separators[0], head, reason)
+
+
+def _fields(line: str, separator: str) -> list[str]:
+    return next(csv.reader([line], delimiter=separator), [])
+
+
+def _with_separator(case: Case, call: ast.Call, separator: str, head: Head, reason: str) -> Proposal:
+    name = "separator" if ast.unparse(call.func).startswith(("pl.", "polars.")) else "sep"
+    edits = [with_argument(case.cell, call, name, _quoted(separator), "sep", "delimiter", "separator")]
+    text = decoded(head.content, _encoding(call))
+    commas = text is not None and has_decimal_commas(text, separator) and keyword_of(call, "decimal") is None
+    if commas and name == "sep" and keyword_of(call, "sep", "delimiter") is None:
+        # Two keywords at one place are one edit.
+        edits = [with_argument(case.cell, call, name, f'{_quoted(separator)}, decimal=","')]
+        reason += " Its numbers seem to have decimal commas."
+    return case.proposal(
+        "separator", reason, [edit for edit in edits if edit], certain=not commas and None not in edits
+    )
+
+
+def _quoted(separator: str) -> str:
+    return '"\\t"' if separator == "\t" else f'"{separator}"'
+
+
+def _said(call: ast.Call) -> str:
+    """The separator that the call goes by."""
+    keyword = keyword_of(call, "sep", "delimiter", "separator")
+    if keyword is None:
+        return "\t" if called(call) == "read_table" else ","
+    return str(getattr(keyword.value, "value", ""))
+
+
+def _encoding(call: ast.Call) -> str:
+    keyword = keyword_of(call, "encoding")
+    return str(getattr(keyword.value, "value", "utf-8")) if keyword is not None else "utf-8"
+
+
+def _separator_of(head: Head) -> str | None:
+    text = decoded(head.content, "utf-8") or decoded(head.content, "cp1252")
+    return None if text is None else sniff_separator(text, whole=head.size <= len(head.content))
+
+
+def _reader(case: Case, names: frozenset[str]) -> tuple[ast.Call, Head] | None:
+    """The call that read the file, and how the file begins; None where it could be another."""
+    calls = [
+        node for node in ast.walk(case.cell.tree) if isinstance(node, ast.Call) and called(node) in names
+    ]
+    named = [
+        (call, head) for call in calls for head in case.diagnosis.heads if head.path in _texts(case, call)
+    ]
+    if len(named) == 1:
+        return named[0]
+    if len(calls) == 1 and len(case.diagnosis.heads) == 1 and not named:
+        return calls[0], case.diagnosis.heads[0]
+    failing = case.statement
+    here = [pair for pair in named if failing is not None and case.cell.statement_of(pair[0]) is failing]
+    return here[0] if len(here) == 1 else None
+
+
+def _texts(case: Case, call: ast.Call) -> Sequence[str]:
+    """The texts that say which file it is: literals, and those that a name in the cell was given."""
+    path = path_of(call) if called(call) != "read_text" else None
+    node = path if path is not None else call.func
+    names = {each.id for each in ast.walk(node) if isinstance(each, ast.Name)}
+    given = [
+        assign.value
+        for assign in ast.walk(case.cell.tree)
+        if isinstance(assign, ast.Assign)
+        and any(isinstance(target, ast.Name) and target.id in names for target in assign.targets)
+    ]
+    return [
+        each.value
+        for held in (node, *given)
+        for each in ast.walk(held)
+        if isinstance(each, ast.Constant) and isinstance(each.value, str)
+    ]
