@@ -26,6 +26,8 @@ _SET_ASIDE = frozenset(
     ["archive", "archived", "backup", "backups", "bak", "old", "deprecated", "tmp", "temp", "trash"]
 )
 _RUNS = frozenset(["run", "Popen", "call", "check_call", "check_output", "execv", "execvp", "spawn"])
+_SHOWN = 10
+_SHORTEST = 3
 _PURE_CALLS = frozenset(["Path", "join", "str"])
 
 
@@ -37,7 +39,12 @@ def fix_missing_directory(failure: Failure) -> Proposal | None:
         return None
     told = _NO_DIRECTORY.search(case.error.message)
     directory = told["path"] if told else posixpath.dirname(_path(case) or "")
-    targets = [target for call in calls_in(statement) if (target := write_target(call)) is not None]
+    targets = [
+        target
+        for call in calls_in(statement)
+        if (target := write_target(call)) is not None
+        and not (isinstance(target, ast.Call) and write_target(target) is not None)
+    ]
     if not directory or len(targets) != 1 or (case.error.type == "OSError" and told is None):
         return None
     edits = _making(case, statement, targets[0], directory)
@@ -138,10 +145,9 @@ def fix_missing_file(failure: Failure) -> Proposal | None:
     ]
     candidates = [*found, *moved]
     if not candidates:
-        here = ", ".join(files[:10]) + (", …" if len(files) > 10 else "")  # noqa: PLR2004  # as many as a line takes
+        listed = ", ".join([each for each in files if not each.endswith(".ipynb")][:_SHOWN])
         return Proposal(
-            "missing_file",
-            f"There is no file {path!r}; in the working directory there is: {here or 'nothing'}.",
+            "missing_file", f"There is no file {path!r}; the working directory has {listed or 'no files'}."
         )
     if len(candidates) > 1:
         listed = " or ".join(repr(each) for each in candidates[:5])
@@ -173,7 +179,8 @@ def _away(wanted: Sequence[str], found: Sequence[str]) -> int:
     for one, other in zip(wanted, found, strict=True):
         (stem, extension), (other_stem, other_extension) = posixpath.splitext(one), posixpath.splitext(other)
         away += 0 if _same_extension(extension, other_extension) else 1
-        away += distance(folded(stem), folded(other_stem))
+        apart = distance(folded(stem), folded(other_stem))
+        away += apart if len(folded(stem)) >= _SHORTEST else apart * 2
     return away
 
 
