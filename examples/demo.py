@@ -1,74 +1,84 @@
-"""Shows the main job in a few seconds: a notebook made and run cell by cell, mistakes and crashes included.
+"""Shows the main job in a few seconds: a plan with three mistakes is carried out, mended in view, and proves itself.
 
-Leaves one notebook in ``notebooks/`` that opens in JupyterLab and VS Code, and nothing else.
+Leaves one folder in ``notebooks/``: a notebook that opens in JupyterLab and VS Code, the data it read, and what it made.
 """
 
 from __future__ import annotations
 
-import time
-from collections.abc import Awaitable
+import shutil
+import tempfile
 from pathlib import Path
-from typing import TypeVar
 
 import anyio
 
-from cellwright import Engine, Execution, Session, Settings, open_engine
+from cellwright import Execution, Session, Settings, open_engine
+from cellwright.plans import Attempt, Planner, PlanRun, Todo
+from cellwright.plans.planfiles import read_plan
+from cellwright.plans.reports import status_text, summary_text
+from cellwright.verification import Verification, verify
 
-T = TypeVar("T")
-SALES = """import pandas as pd
-sales = pd.DataFrame({"region": ["north", "south", "east", "west"], "units": [120, 95, 143, 88]})
-sales"""
-CHART = """sales.plot.bar(x="region", y="units", legend=False, title="Units by region");"""
-MISTAKE = """sales["unit"].sum()"""
-REPAIRED = """int(sales["units"].sum())"""
-LOUD = """for number in range(200_000): print("line", number)"""
-CRASH = """import os, signal
-os.kill(os.getpid(), signal.SIGKILL)"""
+HERE = Path(__file__).parent
 
 
 async def main() -> None:
+    folder = new_folder()
+    outline = read_plan(HERE / "sales.plan.md").outline
     settings = Settings(preload=("pandas", "matplotlib.pyplot"))
     async with open_engine(settings, ephemeral=True) as engine:
-        session = await timed("A session with a live kernel", engine.create("Units sold by region"))
-        for source in (SALES, CHART):
-            await add_and_run(session, source)
-        wrong = await add_and_run(session, MISTAKE)
-        say("A failing cell is a value; the session goes on. The same cell, repaired:")
-        await session.edit_cell(wrong.cell_id or "", REPAIRED)
-        show(await session.run(wrong.cell_id or ""))
-        say("A second session is quick: its kernel stood by, warm.")
-        other = await timed("Another session", engine.create("Something else"))
-        loud = await (await other.execute_code(LOUD)).wait()
-        say(
-            f"Two hundred thousand lines: {len(loud.text):,} characters kept, {loud.record.dropped_bytes:,} bytes dropped."
-        )
-        await crash(engine, session)
-        await engine.delete(other.id, remove_file=True)
-        await session.save()
+        session = await engine.create(outline.problem, directory=folder)
+        planner = Planner(engine)
+        await planner.create(session, outline)
+        say(f"The plan of examples/sales.plan.md: {outline.problem}")
+        run = await planner.start(session)
+        await follow(run)
+        say(status_text(run.plan))
+        if run.plan.report is not None:
+            raise SystemExit(run.plan.report.text)
+        show_outputs(session, run)
+        say(summary_text(run.plan))
+        say("Now once more from the top, in a clean kernel, compared with what the notebook shows:")
+        verification = await (await verify(engine, session)).wait()
+        show_verification(verification)
         say(f"The notebook: {session.path.relative_to(Path.cwd())}")
+        if not verification.verified:
+            raise SystemExit(1)
 
 
-async def crash(engine: Engine, session: Session) -> None:
-    dead = await (await session.execute_code(CRASH)).wait()
-    say(f"A kernel that dies says why: {dead.state}. {dead.reason}")
-    again = await timed("Everything again in a new kernel", session.run_all())
-    say(f"Generation {session.generation}: {', '.join(execution.state for execution in again)}.")
-    history = await engine.history(session.id)
-    say(f"The history has all {len(history)} runs: {', '.join(execution.state for execution in history)}.")
+def new_folder() -> Path:
+    """A folder of its own for each time, with the data beside the notebook."""
+    notebooks = Path.cwd() / "notebooks"
+    notebooks.mkdir(exist_ok=True)
+    folder = Path(tempfile.mkdtemp(prefix="demo-", dir=notebooks))
+    shutil.copytree(HERE / "data", folder / "data")
+    return folder
 
 
-async def add_and_run(session: Session, source: str) -> Execution:
-    cell = await session.add_cell(source)
-    execution = await session.run(cell.id)
-    show(execution)
-    return execution
+async def follow(run: PlanRun) -> None:
+    """Tell of every mistake and every repair as it happens."""
+    told: set[tuple[str, int]] = set()
+    while not run.done:
+        await run.changed()
+        for todo in run.plan.steps:
+            for number, attempt in enumerate(todo.attempts):
+                if attempt.state != "running" and (todo.id, number) not in told:
+                    told.add((todo.id, number))
+                    show_attempt(todo, attempt)
 
 
-async def timed(what: str, work: Awaitable[T]) -> T:
-    begun = time.perf_counter()
-    result = await work
-    say(f"{what}: {1000 * (time.perf_counter() - begun):.0f} ms")
-    return result
+def show_attempt(todo: Todo, attempt: Attempt) -> None:
+    if attempt.fixer is not None:
+        print(f"    mended: {attempt.reason}")
+        for line in (attempt.diff or "").splitlines():
+            print(f"      {line}")
+    if attempt.error_type is not None:
+        print(f"\n{todo.description}: {attempt.error_type}: {attempt.error}")
+
+
+def show_outputs(session: Session, run: PlanRun) -> None:
+    """What the cells that went well put out."""
+    for execution in run.executions:
+        if execution.ok and execution.cell_id in session.document:
+            show(execution)
 
 
 def show(execution: Execution) -> None:
@@ -80,7 +90,17 @@ def show(execution: Execution) -> None:
             print("    [a picture]")
     for line in execution.text.splitlines():
         print(f"    {line}")
-    print(f"    {execution.state}, {1000 * (execution.seconds or 0):.0f} ms")
+
+
+def show_verification(verification: Verification) -> None:
+    for checked in verification.checked:
+        print(f"  {'same' if checked.same else 'different'}  {checked.cell.id}")
+    for finding in verification.findings:
+        print(f"  {finding.message}")
+    certificate = verification.certificate
+    if certificate is not None:
+        inputs = ", ".join(certificate.inputs)
+        print(f"  verified: {certificate.verified}; Python {certificate.python}; it read {inputs}")
 
 
 def say(text: str) -> None:

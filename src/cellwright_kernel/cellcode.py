@@ -52,10 +52,10 @@ class CellCode:
         return None if found is None else Place(found.tb_frame, self._span_at(found))
 
     def _span_at(self, entry: TracebackType) -> Span:
-        positions = entry.tb_frame.f_code.co_positions()
-        line, last, column, last_column = next(
-            islice(positions, entry.tb_lasti // 2, None), (None, None, None, None)
-        )
+        # Python before 3.11 knows lines only.
+        positions = getattr(entry.tb_frame.f_code, "co_positions", lambda: iter(()))()
+        nothing = (None, None, None, None)
+        line, last, column, last_column = next(islice(positions, entry.tb_lasti // 2, None), nothing)
         if line is None or last is None or column is None or last_column is None:
             lines = self.ran.split("\n")
             number = entry.tb_lineno

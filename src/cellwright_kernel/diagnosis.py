@@ -38,8 +38,11 @@ _traceback_of: Any = vars(BaseException)["__traceback__"].__get__
 _Found = TypeVar("_Found")
 
 
-def diagnose(shell: Any) -> dict[str, Any]:
-    """The error of the shell's last execution; ``raised`` is None where there is none."""
+def diagnose(shell: Any, project: str | None = None) -> dict[str, Any]:
+    """The error of the shell's last execution; ``raised`` is None where there is none.
+
+    ``project`` is how far up files are of interest.
+    """
     error, before_it_ran = _last_error(shell)
     if error is None:
         return {"raised": None}
@@ -56,7 +59,7 @@ def diagnose(shell: Any) -> dict[str, Any]:
         "chain": [told.raised(each, span) for each in rest],
         "names": _part(lambda: _names(shell, place)),
         "modules": _part(importable),
-        "files": _part(lambda: files_in(directory)) if directory is not None else None,
+        "files": _part(lambda: files_in(directory, project)) if directory is not None else None,
         "directory": None if directory is None else text(directory),
         "python": sys.version.split()[0],
         **(_part(lambda: _around(code, place, shell.user_ns, first)) or {}),
@@ -69,7 +72,8 @@ def _last_error(shell: Any) -> tuple[BaseException | None, bool]:
     result = shell.last_execution_result
     if result is None:
         return None, False
-    if result.error_before_exec is not None:
+    # Where both are there, the other is one of showing it.
+    if result.error_before_exec is not None and result.error_in_exec is None:
         return result.error_before_exec, True
     if result.error_in_exec is None and getattr(shell, "_last_traceback_during_displayhook", False):
         # Its value could not be shown: IPython calls that a success, and tells the error all the same.

@@ -30,7 +30,8 @@ _cause_of: Any = vars(BaseException)["__cause__"].__get__
 _context_of: Any = vars(BaseException)["__context__"].__get__
 _traceback_of: Any = vars(BaseException)["__traceback__"].__get__
 _args_of: Any = vars(BaseException)["args"].__get__
-_parts_of: Any = vars(BaseExceptionGroup)["exceptions"].__get__
+# Not there before Python 3.11, on which a project's kernels may run.
+_GROUP: Any = vars(builtins).get("BaseExceptionGroup")
 
 _DETAILS: tuple[tuple[type, tuple[str, ...]], ...] = (
     (OSError, ("errno", "filename", "filename2")),
@@ -135,7 +136,7 @@ def _roots(
         if id(each) in seen:
             continue
         seen.add(id(each))
-        further = list(_parts_of(each)) if is_a(each, BaseExceptionGroup) else []
+        further = _parts_of(each)
         if _cause_of(each) is not None:
             further.append(_cause_of(each))
         # A circle of causes has no end: what closes it is one.
@@ -156,8 +157,13 @@ def _relatives(error: BaseException) -> Iterator[BaseException]:
         seen.add(id(each))
         yield each
         waiting += [_cause_of(each), _context_of(each)]
-        if is_a(each, BaseExceptionGroup):
-            waiting += list(islice(_parts_of(each), MAX_RELATIVES))
+        waiting += _parts_of(each)[:MAX_RELATIVES]
+
+
+def _parts_of(error: BaseException) -> list[BaseException]:
+    """What a group is made of."""
+    is_group = _GROUP is not None and is_a(error, _GROUP)
+    return list(vars(_GROUP)["exceptions"].__get__(error)) if is_group else []
 
 
 def message_of(error: BaseException) -> str:

@@ -49,7 +49,12 @@ class Shell(ZMQInteractiveShell):
     async def run_code(self, code_obj: Any, result: Any = None, *, async_: bool = False) -> Any:
         if self.interrupts.code_begins():
             return await super().run_code(INTERRUPTED, result)
-        return await super().run_code(code_obj, result, async_=async_)
+        try:
+            return await super().run_code(code_obj, result, async_=async_)
+        finally:
+            # Otherwise an error that cannot even be shown would leave none.
+            if result is not None:
+                self.last_execution_result = result
 
     def init_history(self) -> None:
         super().init_history()

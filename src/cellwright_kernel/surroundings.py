@@ -40,14 +40,21 @@ SKIPPED = frozenset({"__pycache__", "node_modules", "venv"})
 _dict_of_module: Any = vars(ModuleType)["__dict__"].__get__
 
 
-def files_in(directory: str) -> list[str]:
-    """What lies below a directory, the nearest first, directories with a ``/`` at the end."""
+def files_in(directory: str, project: str | None = None) -> list[str]:
+    """What lies below a directory, the nearest first, directories with a ``/`` at the end.
+
+    After that what lies in the directories above, up to the ``project``, as one names it from here: ``../data.csv``.
+    """
     found: list[str] = []
-    waiting = deque([("", 0)])
+    above = _above(directory, project)
+    waiting = deque([("", 0), *((way, 0) for way, _ in above)])
+    seen = dict(above)
     room = MAX_FILES_TEXT
     while waiting and len(found) < MAX_FILES and room > 0:
         below, depth = waiting.popleft()
         for name, is_directory in _entries(f"{directory}/{below}", MAX_FILES - len(found)):
+            if seen.get(below) == name:
+                continue
             path = f"{below}{name}" + ("/" if is_directory else "")
             room -= len(path)
             if room <= 0:
@@ -56,6 +63,15 @@ def files_in(directory: str) -> list[str]:
             if is_directory and depth + 1 < MAX_DEPTH:
                 waiting.append((path, depth + 1))
     return found
+
+
+def _above(directory: str, project: str | None) -> list[tuple[str, str]]:
+    """The ways to the directories above, each with the name there of the one below, which was looked into before."""
+    ways: list[tuple[str, str]] = []
+    while project is not None and directory != project and directory.startswith(f"{project.rstrip('/')}/"):
+        directory, _, name = directory.rpartition("/")
+        ways.append((f"{ways[-1][0] if ways else ''}../", name))
+    return ways
 
 
 def _entries(directory: str, most: int) -> list[tuple[str, bool]]:

@@ -166,6 +166,18 @@ def _good_calls(path: str, cell: str, execution: str) -> list[tuple[str, dict[st
         ("session_suspend", {}),
         ("session_resume", {}),
         ("package_install", {"packages": ["json"]}),
+        (
+            "plan_create",
+            {
+                "problem": "Two",
+                "todos": [{"description": "a"}, {"description": "b"}],
+                "session_id": "current",
+            },
+        ),
+        ("plan_status", {}),
+        ("plan_run", {}),
+        ("plan_fix", {"code": "1"}),
+        ("plan_skip", {}),
         ("cell_delete", {"cell_id": cell}),
         ("notebook_import", {"content": "# Words\n", "format": "markdown"}),
     ]

@@ -160,8 +160,9 @@ def test_a_server_that_answers_is_not_the_network() -> None:
     assert named(known(missing)) == ("http", "recoverable")
     forbidden = Raised("HTTPError", "403 Client Error: Forbidden for url: http://a/", bases)
     assert named(known(forbidden)) == ("credentials", "unrecoverable")
-    bases = ("urllib.error.URLError", "OSError")
-    address = Raised("URLError", "<urlopen error unknown url type: htp>", bases)
+    address = Raised(
+        "URLError", "<urlopen error unknown url type: htp>", ("urllib.error.URLError", "OSError")
+    )
     assert classify(known(address)).kind == "recoverable"
 
 
@@ -186,6 +187,9 @@ def test_a_timeout_is_recoverable_whatever_interrupted_it() -> None:
     diagnosis = Diagnosis(roots=(interrupt,), raised=interrupt)
     timed_out = bare("KeyboardInterrupt", "", state="timeout", diagnosis=diagnosis)
     assert named(timed_out) == ("timeout", "recoverable")
+    refused = raised(PermissionError(errno.EACCES, "Permission denied"))
+    in_the_end = Diagnosis(roots=(refused,), raised=refused)
+    assert named(bare("timeout", "", state="timeout", diagnosis=in_the_end)) == ("timeout", "recoverable")
 
 
 def test_a_failed_check_is_recoverable_and_other_errors_in_it_are_what_they_are() -> None:

@@ -221,6 +221,7 @@ BAD_TOML = [
         "expression",
         "true",
     ),
+    (PI_TOML.replace("Count them", ""), 14, "step 2 has no description", "Say in a line"),
     ('problem = "p"\ntodo = [{description = "a", depends_on = 2}]\n', 2, "depends on step 2", "1 to 1"),
 ]
 
@@ -343,6 +344,23 @@ def test_whatever_is_in_a_plan_it_is_written_so_that_it_reads_the_same_or_refuse
     except PlanError:
         return
     assert _parse(text, kind).outline == checked_outline(outline)
+
+
+@pytest.mark.parametrize(
+    "todo",
+    [
+        TodoOutline("a", explanation="first\n## second"),
+        TodoOutline("a", explanation="Accept: everybody"),
+        TodoOutline("a", explanation="```\nx\n```"),
+        TodoOutline("a", checks=(Check("output", "two\nlines"),)),
+    ],
+)
+def test_what_markdown_would_read_as_something_else_is_refused_there_and_not_in_toml(
+    todo: TodoOutline,
+) -> None:
+    with pytest.raises(PlanError, match="cannot be written as markdown"):
+        write_plan(Outline("p", (todo,)), "markdown")
+    assert _parse(write_plan(Outline("p", (todo,)), "toml"), "toml").outline.todos == (todo,)
 
 
 @given(_outlines(tidy=False))

@@ -1,8 +1,13 @@
 from __future__ import annotations
 
+from collections.abc import Callable
+from pathlib import Path
+
 import pytest
+from tests.conftest import Require
 
 from cellwright import Engine, Session
+from cellwright.errors import PlanBusy, PlanError, TooManyCells, UnknownPlan
 from cellwright.plans import Check, Failure, Outline, Plan, Planner, Proposal, TodoOutline
 from cellwright.plans.reports import plan_json, summary_text
 
@@ -28,7 +33,7 @@ def statuses(plan: Plan) -> list[str]:
     return [todo.status for todo in plan.steps]
 
 
-def mend(before: str, after: str) -> object:
+def mend(before: str, after: str) -> Callable[[Failure], Proposal | None]:
     """A fixer that knows one mistake."""
 
     def fixer(failure: Failure) -> Proposal | None:
@@ -87,7 +92,7 @@ async def test_checks_decide_and_leave_the_numbers_of_cells_alone(engine: Engine
 
 async def test_a_certain_fix_runs_from_the_state_before_the_cell_and_is_recorded(engine: Engine) -> None:
     session = await engine.create("fixing")
-    planner = Planner(engine, fixers=[mend("misspelt", "items")])  # type: ignore[list-item]
+    planner = Planner(engine, fixers=[mend("misspelt", "items")])
     await planner.create(
         session, outline("items = []", "items.append(1)\nmisspelt.append(2)\ncount = len(items)")
     )
@@ -104,7 +109,7 @@ async def test_a_certain_fix_runs_from_the_state_before_the_cell_and_is_recorded
 
 async def test_no_more_than_three_attempts_are_made_in_a_round(engine: Engine) -> None:
     session = await engine.create("never right")
-    planner = Planner(engine, fixers=[mend("wrong", "wrongwrong")])  # type: ignore[list-item]
+    planner = Planner(engine, fixers=[mend("wrong", "wrongwrong")])
     await planner.create(session, outline("wrong"))
     for rounds in (1, 2):
         plan = await run(planner, session)
@@ -120,7 +125,7 @@ async def test_no_more_than_three_attempts_are_made_in_a_round(engine: Engine) -
 )
 async def test_what_cannot_be_recovered_stops_at_once(engine: Engine, code: str) -> None:
     session = await engine.create("stopping")
-    planner = Planner(engine, fixers=[mend("raise", "pass; raise")])  # type: ignore[list-item]
+    planner = Planner(engine, fixers=[mend("raise", "pass; raise")])
     await planner.create(session, outline(code, "after = 1"))
     plan = await run(planner, session)
     assert statuses(plan) == ["failed", "pending"]
@@ -160,6 +165,7 @@ async def test_a_skipped_step_warns_those_that_depend_on_it(engine: Engine) -> N
     plan = (await (await planner.skip(session, "not needed")).wait()).plan
     assert statuses(plan) == ["skipped", "done", "done", "done"]
     assert [bool(todo.warnings) for todo in plan.todos] == [False, True, True, False]
+    assert [execution.state for execution in await session.run_all()] == ["ok"] * 3
     assert plan.phase == "succeeded"
 
 
@@ -197,3 +203,109 @@ async def test_a_plan_goes_on_after_its_kernel_was_lost_with_a_notice(engine: En
     assert plan.phase == "succeeded", plan
     assert "was gone" in plan.notices[0]
     assert session.cell("todo-3").outputs[0]["text"] == "42\n"
+
+
+async def test_a_failure_tells_also_of_the_files_elsewhere_in_the_project(
+    own_engine: Engine, tmp_path: Path
+) -> None:
+    (tmp_path / "pyproject.toml").touch()
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "sales.csv").touch()
+    session = await own_engine.create("look around", mode="overlay")
+    await (await session.execute_code("open('own.txt', 'w').close(); open('sales.csv')")).wait()
+    diagnosis = await session.diagnose()
+    assert diagnosis is not None
+    assert {"own.txt", "../data/", "../data/sales.csv"} <= set(diagnosis.files)
+    assert diagnosis.files.index("own.txt") < diagnosis.files.index("../data/")
+    assert "../notebooks/" not in diagnosis.files
+
+
+async def test_an_adviser_is_asked_where_no_fixer_is_certain_and_one_that_fails_is_passed_over(
+    engine: Engine,
+) -> None:
+    async def broken(failure: Failure) -> Proposal | None:
+        raise RuntimeError(failure.message)
+
+    async def knows(failure: Failure) -> Proposal | None:
+        return Proposal("a model", "it must be 7", f"answer = 7  # not {failure.source}", certain=True)
+
+    session = await engine.create("advised")
+    planner = Planner(engine, fixers=[mend("never", "there")], advisers=[broken, knows])
+    await planner.create(session, outline("nobody_knows_this"))
+    plan = await run(planner, session)
+    assert plan.phase == "succeeded"
+    assert plan.todos[0].attempts[-1].fixer == "a model"
+
+
+async def test_where_no_checkpoint_can_be_taken_the_attempt_says_that_nothing_was_undone(
+    engine: Engine,
+) -> None:
+    session = await engine.create("threads")
+    planner = Planner(engine, fixers=[mend("misspelt", "items")])
+    thread = "import threading\ngo = threading.Event()\nthreading.Thread(target=go.wait, daemon=True).start()\nitems = []"
+    await planner.create(
+        session, outline(thread, "items.append(1)\nmisspelt.append(2)", "go.set()\nprint(items)")
+    )
+    plan = await run(planner, session)
+    assert plan.phase == "succeeded"
+    assert session.cell("todo-3").outputs[0]["text"] == "[1, 1, 2]\n"
+    note = plan.todos[1].attempts[-1].note
+    assert note is not None
+    assert "not undone" in note
+
+
+async def test_a_plan_in_r_runs_checks_and_stops_with_the_same_report(
+    own_engine: Engine, require: Require
+) -> None:
+    spec = Path("/usr/share/jupyter/kernels/ir/kernel.json")
+    require("the R kernel", spec.exists(), "apt install r-cran-irkernel")
+    session = await own_engine.create("in R", language="R")
+    planner = Planner(own_engine)
+    good = TodoOutline("add", "x <- 20 + 1", (Check("expression", "x == 21"),))
+    await planner.create(session, Outline("in R", (good, TodoOutline("fail", "stop('no such thing')"))))
+    plan = await run(planner, session)
+    assert statuses(plan) == ["done", "failed"]
+    assert plan.report is not None
+    assert "no such thing" in plan.report.message
+
+
+async def test_a_step_that_kills_its_kernel_is_tried_once_more_and_then_told(engine: Engine) -> None:
+    planner, session = await planned(
+        engine, outline("a = 1", "import os, signal; os.kill(os.getpid(), signal.SIGKILL)")
+    )
+    plan = await run(planner, session)
+    assert statuses(plan) == ["done", "failed"]
+    assert (len(plan.todos[1].attempts), plan.todos[1].retries) == (1, 1)
+    plan = (await (await planner.fix(session, "print(a)")).wait()).plan
+    assert plan.phase == "succeeded"
+    assert session.cell("todo-2").outputs[0]["text"] == "1\n"
+
+
+async def test_decisions_about_a_plan_that_runs_and_about_none_are_refused(engine: Engine) -> None:
+    planner, session = await planned(engine, outline("import time; time.sleep(60)"))
+    running = await planner.start(session)
+    assert await planner.start(session) is running
+    with pytest.raises(PlanBusy):
+        await planner.skip(session)
+    await running.cancel()
+    with pytest.raises(PlanError, match="has a plan already"):
+        await planner.create(session, outline("x"))
+    with pytest.raises(UnknownPlan):
+        planner.plan(await engine.create("without a plan"))
+
+
+async def test_a_plan_goes_on_in_a_branch_from_where_it_was(engine: Engine) -> None:
+    planner, session = await planned(engine, outline("a = 1", None))
+    await run(planner, session)
+    branch = (await engine.branch(session.id))[0].session
+    plan = (await (await planner.fix(branch, "b = a + 1")).wait()).plan
+    assert plan.phase == "succeeded"
+    assert plan.notices == ()
+    assert planner.plan(session).phase == "waiting"
+
+
+async def test_a_plan_with_more_steps_than_its_notebook_has_room_for_is_refused(engine: Engine) -> None:
+    session = await engine.create("many steps")
+    with pytest.raises(TooManyCells, match="50 steps needs a notebook of 102 cells"):
+        await Planner(engine).create(session, outline(*["x"] * 50))
+    await Planner(engine).create(session, outline(*["x"] * 49))

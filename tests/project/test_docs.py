@@ -26,7 +26,9 @@ EXAMPLE_LIMIT_S = 110
 @dataclass(frozen=True)
 class Example:
     name: str
-    code: str
+    code: str = ""
+    script: Path | None = None
+    """A file that runs where it lies, beside what it needs."""
 
 
 def _examples() -> list[Example]:
@@ -38,7 +40,7 @@ def _examples() -> list[Example]:
         for match in BLOCK.finditer(text)
     ]
     scripts = [
-        Example(str(script.relative_to(ROOT)), script.read_text())
+        Example(str(script.relative_to(ROOT)), script=script)
         for script in sorted((ROOT / "examples").glob("*.py"))
     ]
     return blocks + scripts
@@ -48,8 +50,9 @@ def _examples() -> list[Example]:
 def test_example_runs(example: Example, tmp_path: Path) -> None:
     work = tmp_path / "work"
     work.mkdir()
-    script = tmp_path / "example.py"
-    script.write_text(example.code)
+    script = example.script or tmp_path / "example.py"
+    if example.script is None:
+        script.write_text(example.code)
     environment = {**os.environ, "CELLWRIGHT_STORAGE": str(tmp_path / "state"), "CELLWRIGHT_HOST_IDLE_S": "1"}
     done = subprocess.run(
         [sys.executable, str(script)],

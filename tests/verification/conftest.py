@@ -1,5 +1,5 @@
 """Engines for verifying on."""
 
-from tests.engine.conftest import engine, open_here, own_engine
+from tests.engine.conftest import engine, open_here, open_root, own_engine
 
-__all__ = ["engine", "open_here", "own_engine"]
+__all__ = ["engine", "open_here", "open_root", "own_engine"]

@@ -7,7 +7,8 @@ from typing import Annotated
 import typer
 
 import cellwright
-from cellwright.cli import executions, returns, verbs
+from cellwright.cli import executions, plans, returns, verbs
+from cellwright.cli.creation import new
 from cellwright.cli.daemons import daemon_app, serve
 from cellwright.cli.doctor import doctor
 from cellwright.cli.install import install
@@ -15,6 +16,7 @@ from cellwright.cli.mcp import mcp
 from cellwright.cli.replays import replay
 from cellwright.cli.run import run
 from cellwright.cli.surroundings import files_app, packages_app
+from cellwright.cli.verification import verify
 
 __all__ = ["app"]
 
@@ -26,9 +28,12 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 app.command()(run)
+app.command()(new)
 verbs.add_verbs(app)
 executions.add_verbs(app)
+plans.add_verbs(app)
 app.command()(replay)
+app.command()(verify)
 returns.add_verbs(app)
 app.add_typer(files_app)
 app.add_typer(packages_app)

@@ -10,7 +10,7 @@ import typer
 
 from cellwright.cli.client import Caller, ToolRefused
 
-__all__ = ["NotebookArgument", "session_of"]
+__all__ = ["NotebookArgument", "session_of", "session_opened"]
 
 NotebookArgument = Annotated[
     str,
@@ -28,12 +28,34 @@ async def session_of(caller: Caller, named: str) -> str:
     """
     if not named.endswith(".ipynb"):
         return named
-    path = await anyio.to_thread.run_sync(Path(named).resolve)
-    listed = await caller.data("notebook_list", filter="all")
-    for session in listed["sessions"]:
-        if session["path"] == str(path):
-            return str(session["session_id"])
+    path = await _resolved(named)
+    if (session := await _session_with(caller, path)) is not None:
+        return session
     raise ToolRefused(
         f"No session has {named} open, so nothing is known of what ran in it",
         hint="`cellwright run` runs a notebook from top to bottom",
     )
+
+
+async def session_opened(caller: Caller, named: str) -> str:
+    """The same, for what is kept in the notebook itself: a file that no session has is opened.
+
+    Raises:
+        ToolRefused: it cannot be opened.
+    """
+    if not named.endswith(".ipynb"):
+        return named
+    path = await _resolved(named)
+    if (session := await _session_with(caller, path)) is not None:
+        return session
+    opened = await caller.data("notebook_open", path=str(path))
+    return str(opened["session_id"])
+
+
+async def _resolved(named: str) -> Path:
+    return await anyio.to_thread.run_sync(Path(named).resolve)
+
+
+async def _session_with(caller: Caller, path: Path) -> str | None:
+    listed = await caller.data("notebook_list", filter="all")
+    return next((str(one["session_id"]) for one in listed["sessions"] if one["path"] == str(path)), None)

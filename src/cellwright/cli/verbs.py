@@ -13,7 +13,6 @@ import typer
 
 from cellwright.cli.client import Caller, call_daemon
 from cellwright.cli.exits import ExitCode
-from cellwright.cli.flags import LimitOption, ModeOption, limit_values
 
 __all__ = ["AsJson", "SessionArgument", "add_verbs", "show_data"]
 
@@ -39,36 +38,11 @@ class Filter(StrEnum):
 
 def add_verbs(app: typer.Typer) -> None:
     """Give the command line its verbs for notebooks."""
-    for verb in (new, add, show, delete, logs):
+    for verb in (add, show, delete, logs):
         app.command()(verb)
     app.command("list")(list_sessions)
     app.command("export")(export)
     app.command("import")(import_notebook)
-
-
-def new(
-    name: Annotated[str, typer.Argument(help="What the notebook is for.")],
-    language: Annotated[str | None, typer.Option(help="The language of its cells. [default: python]")] = None,
-    description: Annotated[str | None, typer.Option(help="More words for its first cell.")] = None,
-    mode: ModeOption = None,
-    limit: LimitOption = None,
-    as_json: AsJson = False,  # noqa: FBT002  # typer's way to say a flag
-) -> None:
-    """Create a notebook with a live kernel, and print its session's id."""
-    asked: dict[str, Any] = {
-        "name": name,
-        "language": language,
-        "description": description,
-        "mode": mode.value if mode is not None else None,
-        "limits": limit_values(limit),
-    }
-    data = call_daemon(lambda caller: caller.data("notebook_create", **asked))
-    show_data(data, data["session_id"], as_json=as_json)
-    _note(f"notebook: {data.get('path', '')}")
-    _note(
-        f"code works in {data['cwd']} ({data['mode']}, tier {data.get('tier', '?')}) with "
-        f"{data.get('interpreter', data['language'])}"
-    )
 
 
 def add(

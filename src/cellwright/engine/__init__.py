@@ -6,6 +6,7 @@ from cellwright.engine.diagnosis import Diagnosis
 from cellwright.engine.engine import Engine, SessionFilter
 from cellwright.engine.events import Event, EventKind, Missed, Subscription
 from cellwright.engine.executions import Execution
+from cellwright.engine.inputs import InputFile, Inputs
 from cellwright.engine.inspection import Completion, Inspection, Variable
 from cellwright.engine.leavings import Leavings, LeftFile
 from cellwright.engine.network import NetworkUse
@@ -25,6 +26,8 @@ __all__ = [
     "Event",
     "EventKind",
     "Execution",
+    "InputFile",
+    "Inputs",
     "Inspection",
     "Leavings",
     "LeftFile",

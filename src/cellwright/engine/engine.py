@@ -10,7 +10,7 @@ import logging
 import os
 import time
 from collections.abc import Callable, Coroutine, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractAsyncContextManager, AbstractContextManager
 from datetime import datetime
 from functools import partial
 from pathlib import Path
@@ -38,6 +38,7 @@ from cellwright.engine.records import (
     delete_session,
     put_session,
 )
+from cellwright.engine.rehearsals import Rehearsals
 from cellwright.engine.saving import Saver
 from cellwright.engine.sessions import Session
 from cellwright.errors import CellwrightError, TooManySessions
@@ -51,7 +52,7 @@ from cellwright.notebook import (
     read_notebook,
     remove_leftovers,
 )
-from cellwright.sandbox.places import find_project
+from cellwright.sandbox.places import where_to_work
 from cellwright.sandbox.policy import Mode, Narrowing
 from cellwright.sandbox.storage import remove_storage
 from cellwright.sandbox.tiers import UNSAFE_BANNER
@@ -101,6 +102,12 @@ class Engine(Archive):
             delete=partial(self.delete, remove_file=True),
             new_id=self._new_id,
         )
+        self._rehearsals = Rehearsals(
+            self._services,
+            begin=self._begin,
+            delete=partial(self.delete, remove_file=True),
+            new_id=self._new_id,
+        )
 
     # Sessions ----------------------------------------------------------------------------------------------------
 
@@ -128,7 +135,7 @@ class Engine(Archive):
         document = Document.new(language=language)
         document.apply(CellAdded("problem", "markdown", f"# {problem}" if problem else "", 0))
         now = datetime.now().astimezone()
-        target = directory if directory is not None else self.settings.root / "notebooks"
+        target = (directory or self.settings.root / "notebooks").absolute()
         content = document.to_bytes()
         path = await anyio.to_thread.run_sync(
             lambda: create_notebook_file(target, problem, now=now, content=content)
@@ -166,8 +173,9 @@ class Engine(Archive):
         return await self._enter(path, document, language=language, cwd=cwd, mode=mode, limits=limits)
 
     def sessions(self, filter: SessionFilter = "all") -> list[Session]:  # noqa: A002  # the word users know
-        """Sessions, oldest first."""
-        return [session for session in self._sessions.values() if filter in ("all", session.state)]
+        """Sessions, oldest first; not those that only rehearse another."""
+        seen = [session for session in self._sessions.values() if session.record.rehearses is None]
+        return [session for session in seen if filter in ("all", session.state)]
 
     async def delete(self, session_id: str, *, remove_file: bool = False) -> None:
         """End a session and forget its history. The notebook stays, unless it is to be removed too."""
@@ -207,6 +215,12 @@ class Engine(Archive):
         """What sessions hold that the first of them does not: cells, files, variables."""
         return await compare_sessions([self.session(session_id) for session_id in session_ids])
 
+    def rehearsal(
+        self, session_id: str, document: Document, *, leave_out: frozenset[str] = frozenset()
+    ) -> AbstractAsyncContextManager[Session]:
+        """A session with an empty kernel and this document, apart from the files of another (see ``rehearsals``)."""
+        return self._rehearsals.open(self.session(session_id), document, leave_out)
+
     @property
     def banner(self) -> str | None:
         """What every reply must say while code runs unconfined, also code that an earlier engine started so."""
@@ -236,6 +250,7 @@ class Engine(Archive):
             attached = await self._host.connect()
             if attached is not None:
                 await self._reconcile(attached)
+            await self._rehearsals.clear([one for one in self._sessions.values() if one.record.rehearses])
             tasks.start_soon(self._suspend_the_idle)
             task_status.started()
             await anyio.sleep_forever()
@@ -262,7 +277,7 @@ class Engine(Archive):
     ) -> Session:
         """Make a session for a document that is in its file as it is here, but for what reading mended."""
         folder = await anyio.to_thread.run_sync((cwd or path.parent).resolve)
-        mode, project = self._where(folder, mode)
+        mode, project = where_to_work(folder, mode, configured=self.settings.project, home=self._home)
         record = SessionRecord(
             id=self._new_id(),
             name=path.stem,
@@ -293,17 +308,6 @@ class Engine(Archive):
         await self._recorder.commit(batch)
         return session
 
-    def _where(self, folder: Path, mode: Mode | None) -> tuple[Mode, Path | None]:
-        """How a session works, and on which project: as configured, else the nearest that is marked as one."""
-        configured = self.settings.project
-        if configured is not None and folder.is_relative_to(configured):
-            project: Path | None = configured
-        else:
-            project = find_project(folder, home=self._home)
-        if mode == "private" or (mode == "overlay" and project is None):
-            return "private", None
-        return mode or "direct", project
-
     def _new_id(self) -> str:
         while (session_id := new_session_id()) in self._sessions:
             pass
@@ -312,7 +316,8 @@ class Engine(Archive):
     def _admit(self, session: Book | None) -> None:
         active = [other for other in self.sessions("active") if other is not session]
         limit = self.settings.max_sessions
-        if len(active) >= limit:
+        is_rehearsal = session is not None and session.record.rehearses is not None
+        if len(active) >= limit and not is_rehearsal:
             raise TooManySessions(
                 f"{len(active)} sessions are active, and the setting max_sessions allows {limit}",
                 hint="Suspend or delete one, or raise CELLWRIGHT_MAX_SESSIONS",
@@ -332,8 +337,9 @@ class Engine(Archive):
 
     def _host_lost(self) -> None:
         batch = Batch()
-        for session in self.sessions("active"):
-            _lose(batch, session)
+        for session in self._sessions.values():
+            if session.state == "active":
+                session.lose_host(batch)
         self._recorder.commit(batch)
 
     # Taking up where an engine stopped ---------------------------------------------------------------------------
@@ -355,7 +361,7 @@ class Engine(Archive):
         for session in self._sessions.values():
             kernel = living.pop(session.record.kernel_id or "", None)
             if kernel is None and session.state == "active":
-                _lose(batch, session)
+                session.lose_host(batch)
             elif kernel is not None:
                 session.drop_unknown(batch, {kernel.running, *kernel.waiting})
         await self._recorder.commit(batch)
@@ -388,12 +394,3 @@ class Engine(Archive):
 
 def _session_of(kernel_id: str) -> str:
     return kernel_id.rpartition(".")[0]
-
-
-def _lose(batch: Batch, session: Session) -> None:
-    session.lose_kernel(
-        batch,
-        "The process that owned the kernel went away, and the kernel's state with it",
-        "Run the cells again; the next one starts a new kernel",
-        cause="host_lost",
-    )

@@ -24,6 +24,7 @@ EventKind: TypeAlias = Literal[
     "notebook.plan.changed",
     "notebook.replay.progress",
     "notebook.replay.completed",
+    "notebook.verification.completed",
     "notebook.network.request",
     "notebook.checkpoint.created",
     "notebook.checkpoint.dropped",

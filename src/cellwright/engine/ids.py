@@ -10,6 +10,7 @@ __all__ = [
     "new_plan_run_id",
     "new_replay_id",
     "new_session_id",
+    "new_verification_id",
 ]
 
 # No vowels and no look-alikes: an id never spells a word and survives being typed.
@@ -34,3 +35,7 @@ def new_plan_run_id() -> str:
 
 def new_replay_id() -> str:
     return "r-" + "".join(secrets.choice(_ALPHABET) for _ in range(7))
+
+
+def new_verification_id() -> str:
+    return "v-" + "".join(secrets.choice(_ALPHABET) for _ in range(7))

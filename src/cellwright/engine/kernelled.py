@@ -79,7 +79,7 @@ class Kernelled(Listener):
         """
         if self.language != "python" or self.record.kernel_id is None:
             return None
-        return diagnosis_of(await self._ask(DIAGNOSE_REQUEST, {}))
+        return diagnosis_of(await self._ask(DIAGNOSE_REQUEST, {"project": self.record.project}))
 
     async def watch_inputs(self) -> None:
         """Have the kernel note from now on which files its code reads; nothing where it cannot."""

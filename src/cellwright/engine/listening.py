@@ -65,6 +65,15 @@ class Listener(Workplace):
             self.record = replace(self.record, former=())
             batch.statements.append(put_session(self.record))
 
+    def lose_host(self, batch: Batch) -> None:
+        """The process that owned its kernel is gone."""
+        self.lose_kernel(
+            batch,
+            "The process that owned the kernel went away, and the kernel's state with it",
+            "Run the cells again; the next one starts a new kernel",
+            cause="host_lost",
+        )
+
     def lose_kernel(
         self, batch: Batch, message: str, next_step: str, *, cause: str, left: tuple[str, ...] = ()
     ) -> None:

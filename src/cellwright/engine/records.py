@@ -115,6 +115,8 @@ class SessionRecord(msgspec.Struct, frozen=True):
     """Where code sees its private folder, where that is not where it lies."""
     adopted_by: str | None = None
     """The session that took its kernel and its cells over; it is kept only for its history."""
+    rehearses: str | None = None
+    """The session whose notebook it runs from the top; it goes once that is done (see ``rehearsals``)."""
 
     @property
     def state(self) -> SessionState:

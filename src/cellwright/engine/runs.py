@@ -50,6 +50,7 @@ def cell_completed(document: Document, record: ExecutionRecord, outputs: list[di
     metadata = dict(document.cell(cell_id).metadata)
     ours = dict(metadata.get("cellwright") or {})
     ours.pop("stale", None)
+    ours.pop("inputs", None)  # of the run before; whoever watches this one tells anew
     ours |= {
         "state": record.state,
         "seconds": round(record.seconds or 0.0, 3),

@@ -61,19 +61,28 @@ def _problem(place: tuple[int | str, ...], message: str) -> str:
     return f"{name}: {message[0].lower()}{message[1:]}" if name else message
 
 
-def published_schema(model: type[BaseModel], *, also_required: tuple[str, ...] = ()) -> dict[str, Any]:
+def published_schema(
+    model: type[BaseModel], *, also_required: tuple[str, ...] = (), but: tuple[str, ...] = ()
+) -> dict[str, Any]:
     """A model's JSON schema without what tells a caller nothing.
 
-    ``also_required`` are arguments that callers should give, though a call without them is understood.
+    ``also_required`` are arguments that callers should give, though a call without them is understood; ``but`` are
+    those that are not told of.
     """
     schema = model.model_json_schema()
-    properties = {name: _plain(about) for name, about in schema.get("properties", {}).items()}
+    told = {name: about for name, about in schema.get("properties", {}).items() if name not in but}
+    properties = {name: _plain(about) for name, about in told.items()}
     wanted = {*schema.get("required", ()), *also_required}
     slim: dict[str, Any] = {"type": "object", "properties": properties}
     if required := [name for name in properties if name in wanted]:
         slim["required"] = required
     if definitions := schema.get("$defs"):
         slim["$defs"] = {name: _plain(about) for name, about in definitions.items()}
+        for about in slim[
+            "$defs"
+        ].values():  # whoever refers to it says what it is, and what is not there is told
+            about.pop("description", None)
+            about.pop("additionalProperties", None)
     slim["additionalProperties"] = False
     return slim
 
@@ -85,11 +94,12 @@ _NOISE = frozenset(
 
 def _plain(about: dict[str, Any]) -> dict[str, Any]:
     """One property: a value that may be left out needs no null, and bounds are told when they are broken."""
-    arms = [arm for arm in about.get("anyOf", ()) if arm != {"type": "null"}]
-    if len(arms) == 1:
-        about = {**{key: value for key, value in about.items() if key != "anyOf"}, **arms[0]}
+    arms = [_plain(arm) for arm in about.get("anyOf", ()) if arm != {"type": "null"}]
+    if arms:
+        rest = {key: value for key, value in about.items() if key != "anyOf"}
+        about = {**rest, **(arms[0] if len(arms) == 1 else {"anyOf": arms})}
     kept = {key: value for key, value in about.items() if key not in _NOISE}
-    if kept.get("default", ...) is None:
+    if kept.get("default", ...) in (None, "", []):
         del kept["default"]
     if kept.get("additionalProperties") is True:
         del kept["additionalProperties"]

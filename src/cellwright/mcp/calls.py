@@ -35,7 +35,9 @@ from cellwright.mcp.clients import Client, Clients
 from cellwright.mcp.knowledge import Knowledge
 from cellwright.mcp.pace import Pace
 from cellwright.mcp.resolving import find_session
+from cellwright.plans import Planner
 from cellwright.settings import fenced
+from cellwright.verification import Verifier
 
 __all__ = [
     "CHANGES",
@@ -50,7 +52,8 @@ __all__ = [
     "told",
 ]
 
-READS = ToolAnnotations(read_only_hint=True, idempotent_hint=True, open_world_hint=False)
+# Whether a call may be repeated says nothing where it changes nothing.
+READS = ToolAnnotations(read_only_hint=True, open_world_hint=False)
 CHANGES = ToolAnnotations(read_only_hint=False, destructive_hint=False, open_world_hint=False)
 DESTROYS = ToolAnnotations(
     read_only_hint=False, destructive_hint=True, idempotent_hint=True, open_world_hint=False
@@ -62,6 +65,8 @@ class Shared:
     """What every call of a face has in common."""
 
     engine: Engine
+    planner: Planner
+    verifier: Verifier
     knowledge: Knowledge
     pace: Pace
     default_language: str
@@ -138,6 +143,8 @@ class Definition:
     hints: ToolAnnotations
     asks_for: tuple[str, ...] = ()
     """Arguments published as required, though a call without them is understood."""
+    keeps_back: tuple[str, ...] = ()
+    """Arguments that are not published, for a caller that knows them: the command line."""
 
     @property
     def name(self) -> str:
@@ -178,7 +185,9 @@ def told(error: CellwrightError, tools: Container[str] = ()) -> ToolError:
 
 def as_tool(definition: Definition, shared: Shared) -> Tool:
     """The SDK's tool of a definition."""
-    schema = published_schema(definition.arguments, also_required=definition.asks_for)
+    schema = published_schema(
+        definition.arguments, also_required=definition.asks_for, but=definition.keeps_back
+    )
     return _FaceTool(
         fn=definition.run,
         name=definition.name,

@@ -45,6 +45,9 @@ class Client:
     names: dict[str, frozenset[str]] = field(default_factory=dict)
     """The names in each session that it knows of."""
 
+    plans: dict[str, frozenset[str]] = field(default_factory=dict)
+    """The attempts of each session's plan that it was told of."""
+
     aliases: dict[str, str] = field(default_factory=dict)
     """Session ids by the names it gave them, in dialects where a client names notebooks."""
 
@@ -65,6 +68,7 @@ class Client:
         self.sessions.pop(session_id, None)
         self.generations.pop(session_id, None)
         self.names.pop(session_id, None)
+        self.plans.pop(session_id, None)
 
     async def log(self, level: LoggingLevel, data: Any) -> None:
         """Send a log message, if the client asked for messages of this weight."""

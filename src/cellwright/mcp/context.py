@@ -1,6 +1,6 @@
 """A session's context: what an agent that forgot everything needs to go on.
 
-The notebook's name with its time, what is imported and defined, how each cell stands, and the last error. Names come
+The notebook's name with its time, what is imported and defined, how each cell and the plan stand, and the last error. Names come
 from the kernel where it is alive and idle, else from what ran in it last (see ``knowledge``).
 """
 
@@ -14,6 +14,7 @@ from cellwright.errors import CellwrightError
 from cellwright.mcp.budget import CHARACTERS_PER_TOKEN
 from cellwright.mcp.cellstates import cell_states
 from cellwright.mcp.knowledge import Knowledge, Known
+from cellwright.plans.reports import plan_in
 
 __all__ = ["DEFAULT_CONTEXT_TOKENS", "context_of", "fit_lists", "inspected"]
 
@@ -44,6 +45,8 @@ async def context_of(
             "status": failure.state,
             "error": f"{failure.ename}: {failure.evalue}"[:300],
         }
+    if (plan := plan_in(session.document.metadata)) is not None:
+        about["plan"] = plan
     if session.checkpoints:
         about["checkpoints"] = [kept.name or kept.id for kept in reversed(session.checkpoints)]
     if session.reason:

@@ -2,33 +2,63 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from mcp.server.mcpserver.prompts import Prompt
 
 from cellwright.mcp.calls import Shared
 from cellwright.mcp.context import context_of
 from cellwright.mcp.resolving import find_session
+from cellwright.plans.reports import plan_in
 
 __all__ = ["prompts"]
 
 _NEW = """\
 Solve this in a new notebook: {problem}
 
-1. notebook_create with the problem as its name; keep the session_id.
-2. Plan the steps, and write each as a Markdown cell (cell_add) before its code.
-3. cell_add_and_run one small step at a time, and read its output before the next.
-4. Where a step fails, cell_update that cell and cell_execute it again; add no second copy.
-5. At the end kernel_restart, then cell_execute with cell_id='all', to prove that it works from the top."""
+1. plan_create with the problem and TODOs that are small, in order, and testable: each with its code, with accept (an \
+expression, 'output: …' or 'file: …' that proves it) and with the numbers that it depends_on. Leave out code that you \
+can only write once you have seen earlier results. validation is what decides at the end. Keep the session_id.
+2. plan_run. It runs each TODO's cell, checks it, and mends and retries what fails in a known way; read the fixes that \
+it reports.
+3. Where it waits for code, plan_fix with code for that TODO.
+4. Where it stops, read the report, and plan_fix with other code; plan_skip only what nothing later needs, with the \
+reason. After three rounds without progress, say what you learned and stop.
+5. At the end {proof}, and tell the result."""
+
+_VERIFY = "plan_verify, which runs everything from the top in a clean kernel"
+_RESTART = "kernel_restart, then cell_execute with cell_id='all', to prove that it works from the top"
+
+
+@dataclass(frozen=True, slots=True)
+class _OfASession:
+    """A prompt about a notebook that is there: what to do where it has a plan, and where it has none."""
+
+    description: str
+    planned: str
+    plain: str
+
 
 _OF_A_SESSION = {
-    "continue_notebook": (
+    "continue_notebook": _OfASession(
         "Go on with a notebook where it stopped",
+        (
+            "Go on with this notebook's plan; make no other notebook. plan_status shows the TODOs and the next call. plan_run "
+            "goes on after the last TODO that is done, and brings lost variables back first. Where it waits for code or "
+            "stops, plan_fix with code, or plan_skip what nothing later needs."
+        ),
         (
             "Go on with this notebook. Add to it; do not create another. Where its state is suspended, its variables are "
             "gone: run the cells again first. notebook_read shows its outline."
         ),
     ),
-    "fix_and_retry": (
+    "fix_and_retry": _OfASession(
         "Mend the cell that failed last and run it again",
+        (
+            "Mend the TODO that the plan stopped at. plan_status has its report and what was tried; notebook_read with its "
+            "cell_id shows code and traceback, kernel_inspect what is defined. Then plan_fix with the cell's whole new "
+            "code, which is run from the state before it, and stop after three rounds that fail, saying what you learned."
+        ),
         (
             "Mend what failed last. notebook_read with the cell_id of last_error shows the cell and its traceback; "
             "kernel_inspect shows what is defined. Change the cell with cell_update, run it with cell_execute and "
@@ -36,15 +66,23 @@ _OF_A_SESSION = {
             "saying what you learned."
         ),
     ),
-    "skip_cell": (
+    "skip_cell": _OfASession(
         "Leave the cell that failed last and go on after it",
+        (
+            "Leave the TODO that the plan stands at: plan_skip with the reason, which goes on after it. Heed the warnings "
+            "about later TODOs that depend on it."
+        ),
         (
             "Leave the cell of last_error as it is, add a Markdown cell after it that says why it was skipped, and go on "
             "with the cells after it that do not need what it would have defined."
         ),
     ),
-    "show_status": (
+    "show_status": _OfASession(
         "Say how a notebook stands",
+        (
+            "Say in a few sentences how this notebook stands: plan_status has its TODOs. Tell what is done, what was mended "
+            "or skipped, what failed and why, and what comes next. Run nothing."
+        ),
         (
             "Say in a few sentences how this notebook stands: what is done, what is not run, what failed, and what comes "
             "next. Run nothing."
@@ -57,13 +95,13 @@ def prompts(shared: Shared) -> list[Prompt]:
     """The prompts of a face."""
 
     async def new_notebook(problem: str) -> str:
-        return _NEW.format(problem=problem)
+        return _NEW.format(problem=problem, proof=_VERIFY if "plan_verify" in shared.tools else _RESTART)
 
     new = Prompt.from_function(new_notebook, description="Solve a problem in a new notebook, step by step")
-    return [new, *(_of_a_session(shared, name, *about) for name, about in _OF_A_SESSION.items())]
+    return [new, *(_of_a_session(shared, name, about) for name, about in _OF_A_SESSION.items())]
 
 
-def _of_a_session(shared: Shared, name: str, description: str, text: str) -> Prompt:
+def _of_a_session(shared: Shared, name: str, about: _OfASession) -> Prompt:
     async def render(session: str = "") -> str:
         """The text, and the session's context, so that the agent need not ask for it."""
         found = find_session(shared.engine.sessions(), session or None, own=(), reads=True).session
@@ -73,6 +111,7 @@ def _of_a_session(shared: Shared, name: str, description: str, text: str) -> Pro
             for key, held in context.items()
             if held
         ]
-        return "\n".join([text, "", *lines])
+        has_plan = plan_in(found.document.metadata) is not None
+        return "\n".join([about.planned if has_plan else about.plain, "", *lines])
 
-    return Prompt.from_function(render, name=name, description=description)
+    return Prompt.from_function(render, name=name, description=about.description)

@@ -42,8 +42,10 @@ from cellwright.mcp.tools_executions import EXECUTION_TOOLS
 from cellwright.mcp.tools_files import FILE_TOOLS
 from cellwright.mcp.tools_notebooks import NOTEBOOK_TOOLS
 from cellwright.mcp.tools_packages import PACKAGE_TOOLS
+from cellwright.mcp.tools_plans import PLAN_TOOLS
 from cellwright.mcp.tools_reading import READING_TOOLS
 from cellwright.mcp.tools_replays import REPLAY_TOOLS
+from cellwright.mcp.tools_verification import VERIFICATION_TOOLS
 
 __all__ = ["DIALECTS", "NotebookServer", "build_server"]
 
@@ -55,7 +57,8 @@ _INSTRUCTIONS = (
     "output and images; state lasts between calls. notebook_read shows a notebook within a budget; session_context "
     "tells what is defined. A long cell returns an execution id: execution_wait goes on waiting. generation rises when "
     "a kernel is replaced and its variables are gone. checkpoint_create and session_rollback bring a state back, files "
-    "included; on_error='rollback' undoes a cell that fails; session_branch tries several ways apart."
+    "included; on_error='rollback' undoes a cell that fails; session_branch tries several ways apart. For work of several "
+    "steps, plan_create holds TODOs with checks, and plan_run carries them out, mending what fails."
 )
 
 Lifespan = Callable[[MCPServer[Clients]], AbstractAsyncContextManager[Clients]]
@@ -126,10 +129,12 @@ def _definitions(dialect: str | None) -> tuple[Definition, ...]:
         *READING_TOOLS,
         *EXECUTION_TOOLS,
         *REPLAY_TOOLS,
+        *PLAN_TOOLS,
         *CHECKPOINT_TOOLS,
         *BRANCH_TOOLS,
         *PACKAGE_TOOLS,
         *FILE_TOOLS,
+        *VERIFICATION_TOOLS,
     )
     if dialect is None:
         return own

@@ -94,6 +94,8 @@ async def kernel_interrupt(call: Call, args: OfSession) -> Reply:
     """Stop what runs and drop what waits. The kernel keeps its state."""
     session = call.session(args.session_id)
     stopped = session.runs.live
+    if (plan := call.shared.planner.run_of(session)) is not None:
+        await plan.cancel()
     await session.interrupt()
     for execution in stopped:
         await execution.wait(_CANCEL_WAIT_MS / 1_000)

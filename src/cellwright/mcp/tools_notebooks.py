@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal, TypeAlias
 
-from pydantic import Field
+from pydantic import Field, WithJsonSchema
 
 from cellwright.engine import Session
 from cellwright.engine.limits import SessionLimits
 from cellwright.mcp.arguments import Arguments, SessionId
 from cellwright.mcp.calls import CHANGES, DESTROYS, READS, Call, Definition, Reply, data_reply
 from cellwright.mcp.needs import check_language, needs
+from cellwright.plans.reports import plan_in
 from cellwright.sandbox.policy import Mode
 
 __all__ = ["AGENTS_MODE", "NOTEBOOK_TOOLS", "about_session"]
@@ -31,6 +32,9 @@ LimitsArgument: TypeAlias = Annotated[
     SessionLimits | None,
     Field(default=None, description="Less than the operator allows, e.g. memory='256MB'"),
 ]
+# A model that reads the tools has read what they are there.
+_AS_ABOVE = WithJsonSchema({"type": "string", "description": "As in notebook_create"})
+_AS_ABOVE_OBJECT = WithJsonSchema({"type": "object", "description": "As in notebook_create"})
 
 
 class CreateNotebook(Arguments):
@@ -68,8 +72,8 @@ class OpenNotebook(Arguments):
     path: str = Field(
         min_length=1, max_length=4_000, description="An .ipynb file, relative to the root directory"
     )
-    mode: ModeArgument = None
-    limits: LimitsArgument = None
+    mode: Annotated[Mode | None, _AS_ABOVE] = None
+    limits: Annotated[SessionLimits | None, _AS_ABOVE_OBJECT] = None
 
 
 async def notebook_open(call: Call, args: OpenNotebook) -> Reply:
@@ -108,6 +112,8 @@ class DeleteNotebook(Arguments):
 async def notebook_delete(call: Call, args: DeleteNotebook) -> Reply:
     """End a session: its kernel and history go, its .ipynb file stays."""
     session = call.session(args.session_id)
+    if (run := call.shared.planner.run_of(session)) is not None:
+        await run.cancel()
     await call.engine.delete(session.id, remove_file=args.remove_file)
     call.client.forget(session.id)
     kept = {} if args.remove_file else {"kept": str(session.path)}
@@ -137,6 +143,7 @@ def about_session(session: Session) -> dict[str, Any]:
         "limits": session.limits,
         "branch_of": session.record.branch_of,
         "adopted_by": session.record.adopted_by,
+        "plan": plan_in(session.document.metadata),
     }
     return about | {name: value for name, value in told.items() if value}
 

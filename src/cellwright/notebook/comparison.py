@@ -1,9 +1,9 @@
 """Says whether two runs of one cell put out the same, and where not. Pure.
 
-What no two runs have in common is masked first: terminal colours, addresses in memory, the names that IPython gives to
-cells, names of temporary files. Numbers with a fraction may differ by a relative tolerance; whole numbers may not. What
-is written to one stream is one text, however it was cut into pieces; displays keep their order. ``docs/guides/replay.md``
-says the same to users. It neither runs anything nor knows what is to be done about a difference.
+What no two runs have in common is masked first (see ``masks``). Numbers with a fraction may differ by a relative
+tolerance; whole numbers may not. What is written to one stream is one text, however it was cut into pieces; displays
+keep their order. ``docs/guides/replay.md`` says the same to users. It neither runs anything nor knows what is to be
+done about a difference.
 """
 
 from __future__ import annotations
@@ -14,27 +14,21 @@ import json
 import math
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from difflib import unified_diff
 from itertools import zip_longest
 from typing import Any, TypeAlias
 
-__all__ = ["TOLERANCE", "Comparison", "Difference", "Mask", "Rules", "compare_outputs", "same_bytes"]
+from cellwright.notebook.masks import ALWAYS, OF_PICTURES, Mask
+from cellwright.notebook.pictures import same_bytes
+
+__all__ = ["TOLERANCE", "Comparison", "Difference", "Rules", "compare_outputs"]
 
 TOLERANCE = 1e-9
 """How far apart, relative to the larger, two numbers with a fraction may be."""
 
-Mask: TypeAlias = tuple[re.Pattern[str], str]
 Output: TypeAlias = Mapping[str, Any]
 
-MASKS: tuple[Mask, ...] = (
-    # A cell may print a megabyte of anything: each of these is done in one pass, whatever the text.
-    (re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\))"), ""),
-    (re.compile(r"\bat 0x[0-9a-fA-F]{6,16}\b|\b0x[0-9a-f]{12}\b"), "<address>"),
-    (re.compile(r"<ipython-input-\d+-[0-9a-f]+>|/ipykernel_\d+/\d+\.py"), "<cell>"),
-    (re.compile(r"\b(Cell In|Input In ?)\[\d+\]"), r"\1[…]"),
-    (re.compile(r"/tmp[a-z0-9_]{8}(?![a-z0-9_])"), "/<temporary>"),  # noqa: S108  # the name, as tempfile makes it
-)
 _NUMBER = re.compile(r"(?<![\w.])[-+]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d{1,9})?(?![\w.])")
 _WHOLE = re.compile(r"[-+]?\d+")
 # The id of something that lives in one kernel.
@@ -48,17 +42,12 @@ _DIFF_WIDTH = 200
 _DIFF_WINDOW = 200
 
 
-def same_bytes(expected: bytes, got: bytes) -> str | None:
-    """Why two pictures are not the same, or None."""
-    return None if expected == got else f"the picture differs ({len(expected):,} bytes became {len(got):,})"
-
-
 @dataclass(frozen=True, slots=True)
 class Rules:
     """What counts as the same."""
 
     tolerance: float = TOLERANCE
-    masks: tuple[Mask, ...] = MASKS
+    masks: tuple[Mask, ...] = ALWAYS
     pictures: Callable[[bytes, bytes], str | None] = same_bytes
     """Judges two pictures; another judge may look at what they show instead."""
 
@@ -158,6 +147,8 @@ def _compare_data(label: str, mime: str, then: Any, today: Any, rules: Rules) ->
         before, now = _decoded(then), _decoded(today)
         why = rules.pictures(before, now)
         return Difference(label, f"{len(before):,} bytes", f"{len(now):,} bytes", why) if why else None
+    if mime == "image/svg+xml":
+        rules = replace(rules, masks=(*OF_PICTURES, *rules.masks))
     return _compare_text(label, _text(then), _text(today), rules)
 
 

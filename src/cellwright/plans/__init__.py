@@ -3,12 +3,13 @@
 Above is whoever makes and drives a plan (MCP, command line, agents); below is the engine, which knows nothing of plans.
 """
 
-from cellwright.plans.failures import Failure, Proposal
+from cellwright.plans.failures import Adviser, Failure, Proposal
 from cellwright.plans.model import Attempt, Check, Outline, Plan, Report, Todo, TodoOutline
 from cellwright.plans.planner import Planner
 from cellwright.plans.running import PlanRun
 
 __all__ = [
+    "Adviser",
     "Attempt",
     "Check",
     "Failure",

@@ -7,14 +7,22 @@ from __future__ import annotations
 
 import re
 
-from cellwright.notebook import CellAdded, Change, Document, NotebookMetadataSet, SourceChanged
+from cellwright.notebook import (
+    CellAdded,
+    CellMetadataSet,
+    Change,
+    Document,
+    NotebookMetadataSet,
+    SourceChanged,
+)
 from cellwright.plans.checks import told
-from cellwright.plans.machine import WriteCell
+from cellwright.plans.events import WriteCell
 from cellwright.plans.model import VALIDATION_ID, Outline, Plan, Todo, TodoOutline, with_plan
 
 __all__ = ["keeping_changes", "new_plan", "opening_changes"]
 
 PLAN_CELL = "plan"
+SKIP_TAG = "skip-execution"
 _DRAFT = (
     "*This plan is a draft, made by rule from the words of the problem and the files at hand. Look it over.*"
 )
@@ -86,7 +94,20 @@ def keeping_changes(document: Document, plan: Plan, writes: list[WriteCell]) -> 
     changes: list[Change] = []
     for write in writes:
         changes += _written(document, plan, plan.step(write.todo_id), write.source)
+    changes += _left_out(document, plan)
     return [*changes, NotebookMetadataSet(with_plan(document.metadata, plan))]
+
+
+def _left_out(document: Document, plan: Plan) -> list[Change]:
+    """A cell that was skipped by decision is left out by whoever runs the whole notebook, here or elsewhere."""
+    cells = [
+        document.cell(todo.id) for todo in plan.todos if todo.status == "skipped" and todo.id in document
+    ]
+    return [
+        CellMetadataSet(cell.id, {**cell.metadata, "tags": [*cell.tags, SKIP_TAG]})
+        for cell in cells
+        if SKIP_TAG not in cell.tags
+    ]
 
 
 def _written(document: Document, plan: Plan, todo: Todo, source: str) -> list[Change]:

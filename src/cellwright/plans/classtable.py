@@ -319,6 +319,7 @@ ERROR_CLASSES: tuple[ErrorClass, ...] = (
         "A file or directory that is not there, or is not what it is taken for",
         "Look at the files that there are, and name one of them",
         types=("FileNotFoundError", "NotADirectoryError", "IsADirectoryError", "FileExistsError", "NotFound"),
+        says=re.compile(r"non-existent directory|No such file or directory"),
         says_abroad=re.compile(r"cannot open (the connection|file)|No such file or directory|os error 2"),
     ),
     ErrorClass(

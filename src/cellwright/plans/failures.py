@@ -6,12 +6,13 @@ Only data. It is made from an execution and a diagnosis (see ``engine.diagnosis`
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
+from typing import TypeAlias
 
 from cellwright.engine import Diagnosis
 
-__all__ = ["Elsewhere", "Failure", "Proposal", "Surroundings"]
+__all__ = ["Adviser", "Elsewhere", "Failure", "Proposal", "Surroundings"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,3 +72,7 @@ class Proposal:
     @property
     def applies(self) -> bool:
         return self.certain and (self.source is not None or bool(self.packages))
+
+
+Adviser: TypeAlias = Callable[[Failure], Awaitable[Proposal | None]]
+"""Somebody to ask where no fixer is certain, such as a model: it may take its time, and is held to the same attempts."""

@@ -9,13 +9,16 @@ from collections.abc import Callable, Sequence
 import anyio
 
 from cellwright.engine import Engine, Session
-from cellwright.errors import PlanBusy, PlanError, UnknownPlan
-from cellwright.plans import machine
+from cellwright.errors import PlanBusy, PlanError, TooManyCells, UnknownPlan
+from cellwright.plans import events
 from cellwright.plans.cells import new_plan, opening_changes
+from cellwright.plans.events import Event
+from cellwright.plans.failures import Adviser
 from cellwright.plans.fixers import FIXERS, Fixer
-from cellwright.plans.machine import Event, advance
+from cellwright.plans.machine import advance
 from cellwright.plans.model import Outline, Plan, plan_of
-from cellwright.plans.running import PlanRun, diff_of, missing_cells
+from cellwright.plans.outlines import checked_outline
+from cellwright.plans.running import Menders, PlanRun, diff_of, missing_cells
 
 __all__ = ["Planner"]
 
@@ -23,9 +26,12 @@ __all__ = ["Planner"]
 class Planner:
     """Makes, carries out and looks after the plans of an engine's sessions."""
 
-    def __init__(self, engine: Engine, *, fixers: Sequence[Fixer] = FIXERS) -> None:
+    def __init__(
+        self, engine: Engine, *, fixers: Sequence[Fixer] = FIXERS, advisers: Sequence[Adviser] = ()
+    ) -> None:
+        """``fixers`` are asked about a failure first; where none is certain, ``advisers``, such as a model."""
         self._engine = engine
-        self._fixers = tuple(fixers)
+        self._menders = Menders(tuple(fixers), tuple(advisers))
         self._runs: dict[str, PlanRun] = {}
         self._starting = anyio.Lock()
 
@@ -34,6 +40,7 @@ class Planner:
 
         Raises:
             PlanError: the notebook has one already, or the outline cannot be carried out.
+            TooManyCells: it needs more cells than ``max_cells`` allows.
         """
         await session.refresh()
         if plan_of(session.document.metadata) is not None:
@@ -41,9 +48,20 @@ class Planner:
                 f"The notebook of session {session.id} has a plan already",
                 hint="Go on with it (plan_status shows it), or make a notebook for the other one",
             )
+        outline = checked_outline(outline, language=session.language)
         plan = new_plan(outline, session.document)
+        self._refuse_too_many_cells(session, plan)
         await session.apply(opening_changes(session.document, plan, description=outline.description))
         return plan
+
+    def _refuse_too_many_cells(self, session: Session, plan: Plan) -> None:
+        limit = self._engine.settings.max_cells
+        needed = len(session.document) + 1 + 2 * len(plan.steps)  # the list of steps, and two cells for each
+        if needed > limit:
+            raise TooManyCells(
+                f"A plan of {len(plan.steps)} steps needs a notebook of {needed} cells, and max_cells allows {limit}",
+                hint="Join steps, make two plans of it, or raise CELLWRIGHT_MAX_CELLS",
+            )
 
     def plan(self, session: Session) -> Plan:
         """The plan in a session's notebook, as it is now.
@@ -72,14 +90,14 @@ class Planner:
     async def start(self, session: Session) -> PlanRun:
         """Run the plan, or go on where it stopped, or join the run that is going on."""
         async with self._starting:
-            run = self.run_of(session)
+            run = await self._going_on(session)
             if run is not None:
                 return run
             await session.refresh()
             plan = self.plan(session)
             if plan.phase == "running":
                 return self._launch(session, plan, None)
-            begun = machine.Begun(time.time(), session.runs.count, missing_cells(session, plan))
+            begun = events.Begun(time.time(), session.runs.count, missing_cells(session, plan))
             return self._launch(session, plan, begun)
 
     async def fix(self, session: Session, code: str | None = None) -> PlanRun:
@@ -92,10 +110,10 @@ class Planner:
 
         def event(plan: Plan) -> Event:
             if code is None:
-                return machine.Asked(time.time())
+                return events.Asked(time.time())
             current = plan.current
             before = session.cell(current.id).source if current and current.id in session.document else ""
-            return machine.Coded(code, time.time(), session.runs.count, diff_of(before, code) or None)
+            return events.Coded(code, time.time(), session.runs.count, diff_of(before, code) or None)
 
         return await self._decide(session, event)
 
@@ -109,13 +127,13 @@ class Planner:
 
         def event(plan: Plan) -> Event:
             gone = missing_cells(session, plan)
-            return machine.Skipped(reason, time.time(), session.runs.count, gone)
+            return events.Skipped(reason, time.time(), session.runs.count, gone)
 
         return await self._decide(session, event)
 
     async def _decide(self, session: Session, event_for: Callable[[Plan], Event]) -> PlanRun:
         async with self._starting:
-            if self.run_of(session) is not None:
+            if await self._going_on(session) is not None:
                 raise PlanBusy(
                     f"The plan of session {session.id} is running",
                     hint="Wait for it with plan_run, or stop it with kernel_interrupt",
@@ -123,13 +141,21 @@ class Planner:
             await session.refresh()
             plan = self.plan(session)
             if plan.phase == "running":  # cut off: first it is brought to a halt
-                plan = advance(plan, machine.Interrupted("Its run was cut off")).plan
+                plan = advance(plan, events.Interrupted("Its run was cut off")).plan
             return self._launch(session, plan, event_for(plan))
+
+    async def _going_on(self, session: Session) -> PlanRun | None:
+        """The run that can be joined; one whose plan has come to a halt already is waited for."""
+        run = self.run_of(session)
+        if run is not None and run.plan.phase != "running":
+            await run.wait()
+            return None
+        return run
 
     def _launch(self, session: Session, plan: Plan, event: Event | None) -> PlanRun:
         limit = self._engine.settings.max_plan_attempts
         begins = advance(plan, event, max_attempts=limit) if event is not None else None
-        run = PlanRun(self._engine, session, self._fixers, plan, begins)
+        run = PlanRun(self._engine, session, self._menders, plan, begins)
         self._runs[session.id] = run
         self._engine.in_background(run.run)
         return run

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, TypeAlias
 
 from msgspec import to_builtins
 
+from cellwright.errors import PlanError
 from cellwright.plans.checks import told
-from cellwright.plans.model import Attempt, Plan, Todo
+from cellwright.plans.model import Attempt, Plan, Todo, plan_of
 
-__all__ = ["MARKS", "plan_json", "status_text", "summary_text", "todo_line"]
+__all__ = ["MARKS", "notes", "plan_brief", "plan_in", "plan_json", "status_text", "summary_text", "todo_line"]
 
 MARKS = {"pending": "·", "running": "▶", "done": "✓", "failed": "✗", "skipped": "↷"}
 Json: TypeAlias = dict[str, Any]
@@ -91,14 +93,32 @@ def todo_line(plan: Plan, todo: Todo) -> str:
 
 def status_text(plan: Plan) -> str:
     """Every step in a line, with its warnings, and what else is to be known."""
-    lines = [todo_line(plan, todo) for todo in plan.steps]
-    lines += [
-        f"warning: step {plan.number(todo.id)}: {text}" for todo in plan.steps for text in todo.warnings
-    ]
+    return "\n".join([*(todo_line(plan, todo) for todo in plan.steps), *notes(plan)])
+
+
+def notes(plan: Plan) -> list[str]:
+    """What else is to be known of a plan, beside its steps."""
+    lines = [f"warning: step {plan.number(todo.id)}: {text}" for todo in plan.steps for text in todo.warnings]
     lines += [f"notice: {text}" for text in plan.notices]
-    if plan.draft:
-        lines.append("This plan is a draft, made by rule: look it over")
-    return "\n".join(lines)
+    return [*lines, "This plan is a draft, made by rule: look it over"] if plan.draft else lines
+
+
+def plan_brief(plan: Plan) -> str:
+    """A plan in a few words."""
+    done = sum(todo.status in ("done", "skipped") for todo in plan.todos)
+    todo = plan.current
+    at = f", at {plan.number(todo.id)}. {todo.description}" if todo is not None else ""
+    tried = f", attempt {len(todo.attempts)}" if todo is not None and len(todo.attempts) > 1 else ""
+    return f"{plan.phase}, {done} of {len(plan.todos)} TODOs{at}{tried}"
+
+
+def plan_in(metadata: Mapping[str, Any]) -> str | None:
+    """The plan in a notebook's metadata in a few words, also where it cannot be read; None where there is none."""
+    try:
+        plan = plan_of(metadata)
+    except PlanError as error:
+        return str(error)
+    return plan_brief(plan) if plan is not None else None
 
 
 def summary_text(plan: Plan) -> str:

@@ -22,6 +22,7 @@ __all__ = [
     "needs_own_fork",
     "place_mounts",
     "refuse_too_open",
+    "where_to_work",
     "without_overlay",
 ]
 
@@ -70,6 +71,19 @@ def find_project(start: Path, *, home: Path) -> Path | None:
         if any((directory / mark).exists() for mark in _MARKS):
             return directory
     return None
+
+
+def where_to_work(
+    folder: Path, mode: Mode | None, *, configured: Path | None, home: Path
+) -> tuple[Mode, Path | None]:
+    """How a session works, and on which project: as configured, else the nearest that is marked as one."""
+    if configured is not None and folder.is_relative_to(configured):
+        project: Path | None = configured
+    else:
+        project = find_project(folder, home=home)
+    if mode == "private" or (mode == "overlay" and project is None):
+        return "private", None
+    return mode or "direct", project
 
 
 def refuse_too_open(place: Place, home: str) -> None:

@@ -2,3 +2,33 @@
 
 Above are the faces; below is the engine. It knows nothing of plans: any notebook can be verified.
 """
+
+from cellwright.verification.certificates import (
+    Certificate,
+    CertificateState,
+    certificate_of,
+    certificate_state,
+)
+from cellwright.verification.findings import Finding, find_problems
+from cellwright.verification.inputs import recorded_inputs, with_inputs
+from cellwright.verification.rehearsing import CheckedCell
+from cellwright.verification.rules import MaskPattern, Volatile, parse_mask
+from cellwright.verification.verifying import Verification, Verifier, verify
+
+__all__ = [
+    "Certificate",
+    "CertificateState",
+    "CheckedCell",
+    "Finding",
+    "MaskPattern",
+    "Verification",
+    "Verifier",
+    "Volatile",
+    "certificate_of",
+    "certificate_state",
+    "find_problems",
+    "parse_mask",
+    "recorded_inputs",
+    "verify",
+    "with_inputs",
+]

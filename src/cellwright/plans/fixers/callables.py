@@ -68,7 +68,11 @@ def fix_call_of_value(failure: Failure) -> Proposal | None:
         return None
     edit = case.cell.replace(call, f"{name}[{case.cell.segment(given)}]")
     return case.proposal(
-        "call", f"`{name}` is a {match['type']}: what is in it is had by `[…]`.", [edit], certain=True
+        # Not an index: whoever writes it like this may count from 1.
+        "call",
+        f"`{name}` is a {match['type']}: what is in it is had by `[…]`.",
+        [edit],
+        certain=wanted is str,
     )
 
 

@@ -87,7 +87,9 @@ def write_target(call: ast.Call) -> ast.expr | None:
     if name in _WRITE_FIRST and isinstance(call.func, ast.Attribute):
         return path_of(call)
     if name in _WRITE_SECOND and isinstance(call.func, ast.Attribute):
-        return call.args[1] if len(call.args) > 1 else None
+        # What is opened there is a target of its own.
+        second = call.args[1] if len(call.args) > 1 else None
+        return None if isinstance(second, ast.Call) and called(second) == "open" else second
     if name in _WRITE_SELF and isinstance(call.func, ast.Attribute):
         return call.func.value
     if name == "open":

@@ -146,7 +146,7 @@ def _asked_of(case: Case, node: ast.expr, expression: str) -> bool:
             if any(ast.unparse(base) == expression for base in _bases(above.func.value)):
                 return True
             # `pl.col("a")` speaks of a column of whatever it is an argument of, `pd.melt(df, "a")` of its argument's.
-            if ast.unparse(above.func.value) not in _LIBRARIES:
+            if ast.unparse(above.func.value) not in _LIBRARIES and above.func.attr != "col":
                 return False
             if any(ast.unparse(each) == expression for each in above.args):
                 return True

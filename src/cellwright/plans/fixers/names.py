@@ -61,14 +61,21 @@ def fix_foreign_name(failure: Failure) -> Proposal | None:
     if found is None:
         return None
     case, name = found
-    uses = case.uses(name)
-    if name in FOREIGN and uses and FOREIGN[name] not in case.diagnosis.names:
-        edits = [case.cell.replace(use, FOREIGN[name]) for use in uses]
-        reason = f"Python has no `{name}`: it is `{FOREIGN[name]}` here."
+    foreign = [name, *_others_foreign(case, name)] if name in FOREIGN and case.uses(name) else []
+    if foreign and FOREIGN[name] not in case.diagnosis.names:
+        edits = [case.cell.replace(use, FOREIGN[each]) for each in foreign for use in case.uses(each)]
+        reason = " ".join(f"Python has no `{each}`: it is `{FOREIGN[each]}` here." for each in foreign)
         return case.proposal("foreign_name", reason, edits, certain=_all_told(case, name))
     if name in FOREIGN_ADVICE:
         return Proposal("foreign_name", f"Python has no `{name}`: `{FOREIGN_ADVICE[name]}` may be meant.")
     return None
+
+
+def _others_foreign(case: Case, name: str) -> list[str]:
+    """The same mistake with other words: they would fail next."""
+    known = {name, *case.diagnosis.names}
+    used = dict.fromkeys(node.id for node in case.cell.names() if node.id in FOREIGN and node.id not in known)
+    return [each for each in used if FOREIGN[each] not in known and _all_told(case, each)]
 
 
 def fix_missing_import(failure: Failure) -> Proposal | None:

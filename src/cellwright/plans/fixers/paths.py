@@ -204,7 +204,7 @@ def _surely_alike(wanted: str, found: str) -> bool:
 def _surely_moved(path: str, found: str) -> bool:
     """Whether the directories of one are part of the other's, so that neither says something else."""
     asked = [part for part in posixpath.dirname(path).split("/") if part not in ("", ".", "..")]
-    there = [part for part in posixpath.dirname(found).split("/") if part]
+    there = [part for part in posixpath.dirname(found).split("/") if part not in ("", "..")]
     short, long = sorted((asked, there), key=len)
     inside = any(long[start : start + len(short)] == short for start in range(len(long) - len(short) + 1))
     return inside and not {part.casefold() for part in there} & _SET_ASIDE
@@ -213,11 +213,9 @@ def _surely_moved(path: str, found: str) -> bool:
 def _renaming(case: Case, path: str, meant: str) -> list[Edit]:
     """The literals that name the file; or the one that names the only part of it that is wrong."""
     relative = _relative(case, path)
-    new = (
-        meant
-        if relative == path or relative is None or not path.startswith("/")
-        else f"{case.diagnosis.directory}/{meant}"
-    )
+    new = meant
+    if path.startswith("/") and relative is not None and relative.count("/") == meant.count("/"):
+        new = posixpath.normpath(posixpath.join(case.diagnosis.directory or "", meant))
     whole = list(_literals(case, path, new))
     if whole or relative is None or relative.count("/") != meant.count("/"):
         return whole
@@ -257,11 +255,8 @@ def _path(case: Case) -> str | None:
 
 
 def _relative(case: Case, path: str) -> str | None:
-    """The path from the working directory; None where it leads elsewhere."""
+    """The path from the working directory; None where nobody knows the way."""
+    if not path.startswith("/"):
+        return posixpath.normpath(path)
     directory = case.diagnosis.directory
-    if path.startswith("/"):
-        if directory is None or not posixpath.normpath(path).startswith(directory.rstrip("/") + "/"):
-            return None
-        path = posixpath.relpath(posixpath.normpath(path), directory)
-    path = posixpath.normpath(path)
-    return None if path.startswith("..") else path
+    return None if directory is None else posixpath.relpath(posixpath.normpath(path), directory)

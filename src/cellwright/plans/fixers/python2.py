@@ -11,7 +11,8 @@ from cellwright.plans.fixers.repairs import Repaired, error_line, lines_of
 
 __all__ = ["call_statements", "except_as", "old_literals", "raise_call"]
 
-_STATEMENT = re.compile(r"(?:^|[;:])[ \t]*(?P<word>print|exec)\b(?![ \t]*[(.=\[,])", re.MULTILINE)
+_STATEMENT = re.compile(r"(?:^|[;:])[ \t]*(?P<word>print|exec)\b", re.MULTILINE)
+_NO_STATEMENT = re.compile(r"[ \t]*[(.=\[,]")
 _EXCEPT = re.compile(
     r"^(?P<head>[ \t]*except\b[ \t]*)(?P<types>\([^()]*\)|[\w.]+)[ \t]*,[ \t]*(?P<name>\w+)[ \t]*:"
 )
@@ -24,10 +25,14 @@ def call_statements(text: str, error: SyntaxError) -> Iterator[Repaired]:
     """``print x, y`` and ``exec code``: calls. All of them, since some compile, and then do something else."""
     line = lines_of(text)[error_line(text, error)]
     code = code_only(text)
-    if _STATEMENT.search(code[line.start : line.end]) is None:
+    # In the code alone a text is blank, and what follows it would seem to follow the word.
+    statements = [
+        found for found in _STATEMENT.finditer(code) if not _NO_STATEMENT.match(text, found.end("word"))
+    ]
+    if not any(line.start <= found.start("word") < line.end for found in statements):
         return
     words, mended = set[str](), text
-    for found in reversed(list(_STATEMENT.finditer(code))):
+    for found in reversed(statements):
         end = _statement_end(code, text, found.end("word"))
         argument = text[found.end("word") : end].strip()
         called = _printed(argument) if found["word"] == "print" else _executed(argument)

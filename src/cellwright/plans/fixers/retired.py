@@ -126,8 +126,9 @@ TYPOS: Mapping[str, str] = {
     "values_count": "value_counts",
     "values_counts": "value_counts",
     "drop_duplicate": "drop_duplicates",
+    "read_cvs": "read_csv",
 }
-"""What is often written for a method of frames, and can be nothing else."""
+"""What is often written for a method of frames or of what reads them, and can be nothing else."""
 
 ADVICE: Mapping[str, Mapping[str, str]] = {
     "pandas.DataFrame": {

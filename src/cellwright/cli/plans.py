@@ -1,0 +1,249 @@
+"""The verbs for plans: ``continue``, ``fix``, ``skip`` and ``status``. Ctrl-C pauses a plan; ``continue`` goes on."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Awaitable
+from pathlib import Path
+from typing import Annotated, Any, NoReturn, TypeVar
+
+import anyio
+import anyio.abc
+import typer
+from anyio.streams.memory import MemoryObjectReceiveStream
+from rich.console import Console
+
+from cellwright.cli.client import Caller, ToolRefused, call_daemon
+from cellwright.cli.executions import CANCEL_S, TURN_MS
+from cellwright.cli.exits import ExitCode
+from cellwright.cli.naming import NotebookArgument, session_opened
+from cellwright.cli.plantable import PlanView, todo_table
+from cellwright.cli.verbs import AsJson, show_data
+
+__all__ = ["add_verbs", "carried_out", "conclude"]
+
+T = TypeVar("T")
+_MOST_TOKENS = 20_000
+_NO_PLAN = ". plan_create makes one"
+
+
+def add_verbs(app: typer.Typer) -> None:
+    """Give the command line its verbs for plans."""
+    app.command("continue")(continue_plan)
+    for verb in (fix, skip, status):
+        app.command()(verb)
+
+
+def continue_plan(
+    session: NotebookArgument,
+    as_json: AsJson = False,  # noqa: FBT002  # typer's way to say a flag
+) -> None:
+    """Run a notebook's plan, or go on after the last TODO that is done. Exits 0 if the plan succeeded, else 1."""
+    _drive("plan_run", session, as_json=as_json)
+
+
+def fix(
+    session: NotebookArgument,
+    stdin: Annotated[
+        str | None, typer.Argument(metavar="[-]", help="`-` reads the code from stdin.", show_default=False)
+    ] = None,
+    code: Annotated[str | None, typer.Option("--code", help="The TODO's new code.")] = None,
+    file: Annotated[Path | None, typer.Option("--file", help="Or: the file that has it.")] = None,
+    as_json: AsJson = False,  # noqa: FBT002  # as above
+) -> None:
+    """Give the TODO that failed, or that waits for it, new code, and go on; without code the fixers are asked."""
+    if sum(given is not None for given in (stdin, code, file)) > 1:
+        _misused("give the code once: --code, --file or -", "--code")
+    if stdin not in (None, "-"):
+        _misused(f"{stdin!r} is not `-`", "[-]")
+    _drive("plan_fix", session, as_json=as_json, code=_code(stdin, code, file))
+
+
+def _code(stdin: str | None, code: str | None, file: Path | None) -> str | None:
+    if file is not None:
+        try:
+            code = file.read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            _misused(f"cannot read {file}: {getattr(error, 'strerror', None) or error}", "--file")
+    elif stdin is not None or code == "-":
+        code = sys.stdin.read()
+    if code is not None and not code.strip():
+        _misused("there is no code in it", "--file" if file is not None else "--code")
+    return code
+
+
+def skip(
+    session: NotebookArgument,
+    reason: Annotated[str | None, typer.Option(help="Why; it is kept with the plan.")] = None,
+    as_json: AsJson = False,  # noqa: FBT002  # as above
+) -> None:
+    """Leave the TODO that the plan stands at, and go on after it. Exits 0 if the plan succeeded, else 1."""
+    _drive("plan_skip", session, as_json=as_json, reason=reason)
+
+
+def status(
+    session: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="[NOTEBOOK_OR_SESSION]", help="Whose plan. [default: all]", show_default=False
+        ),
+    ] = None,
+    as_json: AsJson = False,  # noqa: FBT002  # as above
+) -> None:
+    """Show how a plan stands: each TODO with its attempts and seconds, and why it stopped. Runs nothing."""
+    if session is None:
+        _list_plans(as_json=as_json)
+        return
+
+    async def ask(caller: Caller) -> dict[str, Any]:
+        return await caller.data("plan_status", session_id=await session_opened(caller, session))
+
+    plan = call_daemon(lambda caller: _told(ask(caller)))
+    if as_json:
+        show_data(plan, "", as_json=True)
+        return
+    Console(highlight=False).print(todo_table(plan, {}))
+    for note in _notes(plan):
+        _note(note)
+    if plan["phase"] == "succeeded":
+        typer.echo(plan["summary"])
+    else:
+        _say_why(plan)
+
+
+def _list_plans(*, as_json: bool) -> None:
+    data = call_daemon(lambda caller: caller.data("notebook_list", filter="all"))
+    planned = [one for one in data["sessions"] if "plan" in one]
+    lines = [f"{one['session_id']}  {one['plan']}  {one['path']}" for one in planned]
+    show_data(planned, "\n".join(lines), as_json=as_json)
+    if not planned:
+        _note("no plans; `cellwright new PROBLEM --plan FILE` makes one")
+
+
+# Carrying a plan out -------------------------------------------------------------------------------------------------
+
+
+def _drive(tool: str, session: str, *, as_json: bool, **asked: Any) -> None:
+    async def run(caller: Caller) -> dict[str, Any]:
+        return await carried_out(caller, tool, await session_opened(caller, session), **asked)
+
+    plan = call_daemon(lambda caller: _told(run(caller)))
+    show_data(plan, "", as_json=as_json)
+    conclude(plan, as_json=as_json)
+
+
+async def carried_out(caller: Caller, tool: str, session: str, **asked: Any) -> dict[str, Any]:
+    """Begin what a tool does with a plan, show it, and return the plan when it has come to a halt.
+
+    Whoever interrupts pauses the plan.
+    """
+    before = await caller.data("plan_status", session_id=session)
+    # Whoever interrupts means the plan, so that it has begun is awaited even then.
+    with anyio.CancelScope(shield=True):
+        begun = await caller.data(tool, session_id=session, **asked, wait=0, response_format="json")
+    session = begun["session_id"]
+    with PlanView() as view:
+        view.know(before)
+        view.show(begun)
+        try:
+            return await _finished(caller, begun, view)
+        except anyio.get_cancelled_exc_class():
+            with anyio.move_on_after(CANCEL_S, shield=True):
+                # The cancelled call pauses it too, but for one that was just about to be made.
+                await caller.data("kernel_interrupt", session_id=session)
+                view.show(await caller.data("plan_status", session_id=session))
+            _note(f"paused; `cellwright continue {session}` goes on")
+            raise
+
+
+async def _finished(caller: Caller, begun: dict[str, Any], view: PlanView) -> dict[str, Any]:
+    ring, rung = anyio.create_memory_object_stream[None](1)
+    found = begun
+
+    async def tell(progress: float, total: float | None, message: str | None) -> None:  # noqa: ARG001  # the SDK's
+        # Not asked from here: the answer would have to come past this very call.
+        try:
+            ring.send_nowait(None)
+        except anyio.WouldBlock:
+            return
+
+    async with ring, rung, anyio.create_task_group() as tasks:
+        tasks.start_soon(_look_when_told, caller, begun["session_id"], view, rung)
+        while found["phase"] == "running":
+            found = await caller.data(
+                "plan_run",
+                progress=tell,
+                session_id=begun["session_id"],
+                run_id=begun["run_id"],
+                wait=TURN_MS,
+                response_format="json",
+                max_tokens=_MOST_TOKENS,
+            )
+        tasks.cancel_scope.cancel()
+    view.show(found)
+    return found
+
+
+async def _look_when_told(
+    caller: Caller, session: str, view: PlanView, rung: MemoryObjectReceiveStream[None]
+) -> None:
+    async for _ in rung:
+        view.show(await caller.data("plan_status", session_id=session))
+
+
+async def _told(work: Awaitable[T]) -> T:
+    """The same, with a refusal for want of a plan in this command's own words."""
+    try:
+        return await work
+    except ToolRefused as error:
+        if _NO_PLAN not in error.message:
+            raise
+        raise ToolRefused(
+            error.message.partition(_NO_PLAN)[0],
+            hint="`cellwright new PROBLEM --plan FILE` makes a notebook with a plan",
+        ) from None
+
+
+# What came of it -----------------------------------------------------------------------------------------------------
+
+
+def conclude(plan: dict[str, Any], *, as_json: bool) -> NoReturn:
+    """Say what became of a plan, and end with a code that says it too."""
+    if plan["phase"] == "succeeded":
+        if not as_json:
+            typer.echo(plan["summary"])
+        raise typer.Exit(ExitCode.OK)
+    _say_why(plan)
+    raise typer.Exit(ExitCode.RUN_FAILED)
+
+
+def _say_why(plan: dict[str, Any]) -> None:
+    session, current = plan["session_id"], plan.get("next", {})
+    step = f"{current.get('number')}. {current.get('description')}"
+    match plan["phase"]:
+        case "stopped":
+            _note(plan["report"]["text"])
+            _note(f"hint: `cellwright fix {session} --code TEXT`, or `cellwright skip {session}`")
+        case "waiting":
+            _note(f"waiting: {step} has no code")
+            _note(f"hint: `cellwright fix {session} --code TEXT`, or `cellwright skip {session}`")
+        case "running":
+            _note(f"running; `cellwright continue {session}` shows it")
+        case phase:
+            _note(f"{phase}; `cellwright continue {session}` goes on")
+
+
+def _notes(plan: dict[str, Any]) -> list[str]:
+    told = [
+        f"warning: {step['number']}. {text}" for step in plan["todos"] for text in step.get("warnings", ())
+    ]
+    told += [f"note: {text}" for text in plan.get("notices", ())]
+    return [*told, "note: this plan is a draft, made by rule; look it over"] if plan["draft"] else told
+
+
+def _misused(problem: str, option: str) -> NoReturn:
+    raise typer.BadParameter(problem, param_hint=option)
+
+
+def _note(text: str) -> None:
+    typer.echo(text, err=True)

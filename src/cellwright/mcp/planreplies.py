@@ -1,0 +1,191 @@
+"""How a plan is answered: a line a TODO, what was mended and how, why it stopped, what to call next, and what its cells
+put out. Text with pictures, or one JSON object; a client is told each fix and each output once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from typing import Any, assert_never
+
+from cellwright.engine import Execution, Session
+from cellwright.errors import UnknownExecution
+from cellwright.mcp.arguments import ResponseFormat
+from cellwright.mcp.budget import CHARACTERS_PER_TOKEN, cut_middle
+from cellwright.mcp.calls import Call, Reply, data_reply
+from cellwright.mcp.outputs import clean
+from cellwright.mcp.rendering import DEFAULT_TOKENS, executions_json
+from cellwright.mcp.replies import execution_reply
+from cellwright.plans import PlanRun
+from cellwright.plans.model import VALIDATION_ID, Attempt, Plan, Todo
+from cellwright.plans.reports import MARKS, notes, plan_json, summary_text, todo_line
+
+__all__ = ["plan_data", "plan_reply"]
+
+_LEAST_TOKENS = 50
+_MAX_DIFF = 2_000
+# Past so many steps those that stand alike are told together.
+_MOST_LINES = 40
+_ALIKE = 3
+
+
+@dataclass(frozen=True, slots=True)
+class _Fresh:
+    """An attempt that is over and that the client has not been told of."""
+
+    key: str
+    todo: Todo
+    attempt: Attempt
+    last: bool
+    """Whether it is what the TODO's cell shows now."""
+
+
+def plan_data(call: Call, session: Session) -> dict[str, Any]:
+    """A session's plan as data.
+
+    Raises:
+        UnknownPlan: it has none.
+    """
+    plan = call.shared.planner.plan(session)
+    run = call.shared.planner.run_of(session)
+    found = {"session_id": session.id, **plan_json(plan, interrupted=_is_interrupted(plan, run))}
+    if run is not None:
+        found["run_id"] = run.id
+    if plan.phase == "succeeded":
+        found["summary"] = summary_text(plan)
+    return {**found, "next_call": _next_call(call, session, plan, run)}
+
+
+async def plan_reply(
+    call: Call, session: Session, run_id: str | None, *, form: ResponseFormat, max_tokens: int | None
+) -> Reply:
+    """Answer a call that carried a plan on, or waited for it."""
+    plan = call.shared.planner.plan(session)
+    told = call.client.plans.get(session.id, frozenset())
+    fresh = [one for todo in plan.steps for one in _ended(todo) if one.key not in told]
+    call.client.plans[session.id] = told.union(one.key for one in fresh)
+    # The plan's own lines say what became of the kernel.
+    call.client.generations[session.id] = session.generation
+    executions = list(_executions(call, fresh))
+    tokens = max_tokens or DEFAULT_TOKENS
+    if form == "json":
+        each = max(tokens // max(len(executions), 1), _LEAST_TOKENS)
+        outputs = [executions_json([one], cell_id=one.cell_id, max_tokens=each) for one in executions]
+        found = plan_data(call, session) | {"executions": outputs}
+        return data_reply(found | ({"run_id": run_id} if run_id is not None else {}), call)
+    text = "\n".join(_lines(call, session, plan, run_id, fresh))
+    if not executions:
+        return Reply(text)
+    rest = max(tokens - len(text) // CHARACTERS_PER_TOKEN, _LEAST_TOKENS)
+    outputs_reply = await execution_reply(call, session, executions, response_format="text", max_tokens=rest)
+    return Reply(f"{text}\n\n{outputs_reply.text}", outputs_reply.images)
+
+
+def _ended(todo: Todo) -> Iterator[_Fresh]:
+    attempts = (*todo.earlier, *todo.attempts)
+    for place, attempt in enumerate(attempts):
+        if attempt.state != "running":
+            key = attempt.execution_id or f"{todo.id}#{place}"
+            yield _Fresh(key, todo, attempt, last=place == len(attempts) - 1)
+
+
+def _executions(call: Call, fresh: Sequence[_Fresh]) -> Iterator[Execution]:
+    """What the cells show that ran: of a TODO that was tried again, only the last."""
+    for one in fresh:
+        if one.last and one.attempt.execution_id is not None:
+            try:
+                execution = call.engine.execution(one.attempt.execution_id)
+            except UnknownExecution:
+                continue  # its history was cleared away
+            if execution.done:
+                yield execution
+
+
+# In lines ------------------------------------------------------------------------------------------------------------
+
+
+def _lines(
+    call: Call, session: Session, plan: Plan, run_id: str | None, fresh: Sequence[_Fresh]
+) -> Iterator[str]:
+    run = call.shared.planner.run_of(session)
+    phase = "interrupted" if _is_interrupted(plan, run) else plan.phase
+    done = sum(todo.status in ("done", "skipped") for todo in plan.todos)
+    facts = [
+        f"session {session.id}",
+        f"run {run_id}" if run_id is not None else "",
+        phase,
+        f"{done} of {len(plan.todos)} TODOs",
+    ]
+    yield " | ".join(fact for fact in facts if fact)
+    for line in _todo_lines(plan, {one.todo.id for one in fresh if one.attempt.fixer is not None}):
+        yield clean(line)
+    for one in fresh:
+        if one.attempt.fixer is not None:
+            yield _fix(plan, one)
+    yield from (clean(line) for line in notes(plan))
+    if phase == "stopped" and plan.report is not None:
+        yield clean(plan.report.text)
+    elif phase == "succeeded":
+        yield clean(summary_text(plan))
+    yield _next_call(call, session, plan, run)
+
+
+def _todo_lines(plan: Plan, mended: set[str]) -> Iterator[str]:
+    if len(plan.steps) <= _MOST_LINES:
+        yield from (todo_line(plan, todo) for todo in plan.steps)
+        return
+    for (status, alone), group in groupby(plan.steps, lambda todo: (todo.status, todo.id in mended)):
+        todos = list(group)
+        if alone or status in ("running", "failed") or len(todos) < _ALIKE:
+            yield from (todo_line(plan, todo) for todo in todos)
+        else:
+            first, last = plan.number(todos[0].id), plan.number(todos[-1].id)
+            yield f"{MARKS[status]} {first} to {last}: {status}"
+
+
+def _fix(plan: Plan, one: _Fresh) -> str:
+    attempt = one.attempt
+    why = f" ({clean(attempt.reason)})" if attempt.reason else ""
+    line = f"fix of {plan.number(one.todo.id)} by {attempt.fixer}: {attempt.state}{why}"
+    return f"{line}\n{cut_middle(clean(attempt.diff), _MAX_DIFF)}".rstrip() if attempt.diff else line
+
+
+def _is_interrupted(plan: Plan, run: PlanRun | None) -> bool:
+    """Whether the plan says that it is running, and nobody runs it: an engine ended meanwhile."""
+    return plan.phase == "running" and run is None
+
+
+def _next_call(call: Call, session: Session, plan: Plan, run: PlanRun | None) -> str:
+    """What to do next, as calls."""
+    of = f"session_id='{session.id}'"
+    match plan.phase:
+        case "running" if run is not None:
+            return f"Still running: plan_run({of}, run_id='{run.id}') goes on waiting, kernel_interrupt({of}) pauses"
+        case "ready":
+            return f"Next: plan_run({of})"
+        case "running" | "paused":
+            return f"Next: plan_run({of}) goes on with it"
+        case "waiting":
+            return f"Next: {_current(plan)} has no code: plan_fix({of}, code='…'), or plan_skip({of})"
+        case "stopped":
+            skip = "" if _is_validation(plan) else f", or plan_skip({of})"
+            return f"Next: {_current(plan)} failed: plan_fix({of}, code='…') with other code{skip}"
+        case "succeeded":
+            verify = (
+                f": plan_verify({of}) proves it in a clean kernel"
+                if "plan_verify" in call.shared.tools
+                else ""
+            )
+            return f"Nothing is left to do{verify}"
+        case _:
+            assert_never(plan.phase)
+
+
+def _current(plan: Plan) -> str:
+    todo = plan.current
+    return f"TODO {plan.number(todo.id)} ({clean(todo.description)})" if todo is not None else "the plan"
+
+
+def _is_validation(plan: Plan) -> bool:
+    return plan.current is not None and plan.current.id == VALIDATION_ID

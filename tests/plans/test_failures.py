@@ -1,0 +1,135 @@
+"""Real failures, really run: each is classed, repaired with the right result, or left alone with a suggestion.
+
+The rows stand in ``failures_table_*``. Each runs as a plan of its own, in a directory of its own, with the fixers that
+go by rule: no model is asked.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from pathlib import Path
+
+import anyio
+import pytest
+from tests.engine.conftest import end_host, open_at
+from tests.plans import failures_table_data as data
+from tests.plans import failures_table_names as names
+from tests.plans import failures_table_stops as stops
+from tests.plans import failures_table_syntax as syntax
+from tests.plans import failures_table_traps as traps
+from tests.plans.failures_rows import Row
+
+from cellwright import Engine
+from cellwright.plans import Check, Outline, Plan, Planner, Todo, TodoOutline
+from cellwright.plans.classes import ERROR_CLASSES
+
+pytestmark = [pytest.mark.anyio, pytest.mark.timeout(300)]
+
+ROWS: tuple[Row, ...] = (*names.ROWS, *data.ROWS, *syntax.ROWS, *traps.ROWS, *stops.ROWS)
+AT_ONCE = 3
+PART_REPAIRED = 0.7
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What became of a row."""
+
+    plan: Plan
+    source: str
+    """The cell's, in the end."""
+
+    @property
+    def todo(self) -> Todo:
+        return self.plan.todos[-1]
+
+    @property
+    def told(self) -> str:
+        """Everything about it, for whoever reads why a row failed."""
+        attempts = "\n".join(
+            f"{attempt.state} {attempt.verdict} {attempt.error_type}: {attempt.error} [{attempt.fixer}] {attempt.diff}"
+            for attempt in (*self.todo.earlier, *self.todo.attempts)
+        )
+        report = self.plan.report.text if self.plan.report is not None else "no report"
+        return f"{self.plan.phase}\n{attempts}\n{report}\n{self.plan.notices}\n{self.source}"
+
+
+@pytest.fixture(scope="module")
+async def outcomes(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Outcome]:
+    """What became of each row; a few run at a time."""
+    root = tmp_path_factory.mktemp("failures")
+    found: dict[str, Outcome] = {}
+    async with open_at(root, max_sessions=200, plan_backoff_s=0) as engine:
+        limiter = anyio.CapacityLimiter(AT_ONCE)
+
+        async def run(number: int, row: Row) -> None:
+            async with limiter:
+                found[row.name] = await run_row(engine, row, root / f"row{number}")
+
+        async with anyio.create_task_group() as tasks:
+            for number, row in enumerate(ROWS):
+                tasks.start_soon(run, number, row)
+    end_host(root / "state")
+    return found
+
+
+async def run_row(engine: Engine, row: Row, directory: Path) -> Outcome:
+    for path, content in row.files.items():
+        (directory / path).parent.mkdir(parents=True, exist_ok=True)
+        (directory / path).write_bytes(content)
+    checks = (Check("expression", row.check),) if row.check is not None else ()
+    before = (TodoOutline("What is there before", row.setup),) if row.setup else ()
+    failing = TodoOutline("The failing step", row.code, checks, timeout_s=row.timeout_s)
+    session = await engine.create(row.name, directory=directory)
+    planner = Planner(engine)
+    await planner.create(session, Outline(row.name, (*before, failing)))
+    plan = (await (await planner.start(session)).wait()).plan
+    source = session.cell(plan.todos[-1].id).source
+    await engine.delete(session.id)
+    return Outcome(plan, source)
+
+
+@pytest.mark.parametrize("row", ROWS, ids=[row.name for row in ROWS])
+async def test_a_failure_ends_as_it_must(outcomes: dict[str, Outcome], row: Row) -> None:
+    outcome = outcomes[row.name]
+    attempts = outcome.todo.attempts
+    assert attempts[0].verdict == row.verdict, outcome.told
+    assert len(attempts) <= 3
+    if row.ending == "mended":
+        assert outcome.plan.phase == "succeeded", outcome.told
+        assert attempts[1].fixer == row.fixer, outcome.told
+        assert all(attempt.diff and attempt.reason for attempt in attempts[1:]), "a repair is never silent"
+    else:
+        assert_left_alone(row, outcome)
+
+
+def assert_left_alone(row: Row, outcome: Outcome) -> None:
+    assert outcome.plan.phase == "stopped", outcome.told
+    assert outcome.source == row.code, outcome.told
+    assert len(outcome.todo.attempts) == 1, outcome.told
+    report = outcome.plan.report
+    assert report is not None
+    assert report.fixes == 0
+    assert report.recoverable == (row.ending == "suggested"), outcome.told
+    assert report.suggestion
+    assert row.says.lower() in report.suggestion.lower(), outcome.told
+
+
+async def test_the_table_is_large_and_most_of_what_can_be_repaired_is(outcomes: dict[str, Outcome]) -> None:
+    assert len({row.name for row in ROWS}) == len(ROWS) >= 100
+    kinds = Counter(row.kind for row in ROWS)
+    recoverable = [row for row in ROWS if row.kind == "recoverable"]
+    repaired = [row for row in recoverable if outcomes[row.name].plan.phase == "succeeded"]
+    assert kinds["recoverable"] >= 80
+    assert kinds["unrecoverable"] >= 15
+    assert len(repaired) >= PART_REPAIRED * len(recoverable)
+
+
+def test_every_row_that_is_to_be_left_alone_is() -> None:
+    assert sum(row.ending == "suggested" for row in ROWS) >= 20
+
+
+def test_nearly_every_class_of_the_table_has_a_real_failure() -> None:
+    # What needs a server, or a limit reached on purpose, is tried in `test_classes`.
+    untried = {row.name for row in ERROR_CLASSES} - {row.verdict for row in ROWS}
+    assert untried == {"http", "http_later", "limit", "check"}
