@@ -19,7 +19,7 @@ from cellwright.plans.fixers.callables import (
     fix_missing_call,
     suggest_types,
 )
-from cellwright.plans.fixers.columns import fix_column, fix_key
+from cellwright.plans.fixers.columns import fix_column, fix_key, fix_query
 from cellwright.plans.fixers.frames import fix_appended_frame, fix_fill_method
 from cellwright.plans.fixers.imports import fix_missing_package, fix_misspelt_import, fix_moved_import
 from cellwright.plans.fixers.limits import suggest_bounds, suggest_check, suggest_less, suggest_zero
@@ -32,7 +32,7 @@ from cellwright.plans.fixers.names import (
 from cellwright.plans.fixers.nones import fix_assigned_none
 from cellwright.plans.fixers.paths import fix_missing_directory, fix_missing_file
 from cellwright.plans.fixers.syntax import fix_syntax
-from cellwright.plans.fixers.tabular import fix_encoding, fix_one_column, fix_separator
+from cellwright.plans.fixers.tabular import fix_encoding, fix_header, fix_one_column, fix_separator
 
 __all__ = ["FIXERS", "Fixer", "propose"]
 
@@ -57,6 +57,8 @@ FIXERS: tuple[Fixer, ...] = (
     fix_one_column,
     fix_column,
     fix_key,
+    fix_query,
+    fix_header,
     fix_assigned_none,
     fix_retired_attribute,
     fix_appended_frame,

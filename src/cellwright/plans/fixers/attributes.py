@@ -174,7 +174,11 @@ def fix_misspelt_attribute(failure: Failure) -> Proposal | None:
         _asking_for(missed, best, is_column=best in columns, attributes=known) if len(near.found) == 1 else []
     )
     reason = f"`{holder}` has no `{name}`; near it is {near.listed}."
-    return case.proposal("misspelt_attribute", reason, edits, certain=near.certain)
+    set_here = any(
+        isinstance(node, ast.Attribute) and node.attr == name and isinstance(node.ctx, ast.Store)
+        for node in ast.walk(case.cell.tree)
+    )
+    return case.proposal("misspelt_attribute", reason, edits, certain=near.certain and not set_here)
 
 
 def _asking_for(missed: Missed, best: str, *, is_column: bool, attributes: Iterable[str]) -> list[Edit]:

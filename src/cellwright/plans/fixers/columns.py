@@ -14,17 +14,16 @@ from cellwright.plans.fixers.cases import Case, case_of
 from cellwright.plans.fixers.cells import Edit, literal_like
 from cellwright.plans.fixers.nearness import Near, nearest
 
-__all__ = ["fix_column", "fix_key"]
+__all__ = ["fix_column", "fix_key", "fix_query"]
 
 _MISSING_COLUMNS = ("KeyError", "ColumnNotFoundError")
+_ITEM = re.compile(r"'[^']*'|\"[^\"]*\"")
 _LISTED = re.compile(r"\[(?P<items>(?:'[^']*'|\"[^\"]*\")(?:,\s*(?:'[^']*'|\"[^\"]*\"))*)\]")
-_NOT_FOUND = (
-    re.compile(r"^['\"]?Column not found: (?P<name>[^'\"]+)['\"]?$"),
-    re.compile(r"^unable to find column \"(?P<name>[^\"]+)\""),
-    re.compile(r"^\"(?P<name>[^\"]+)\" not found$"),
-    re.compile(r"^\"?(?P<name>[^\"\n;]+?)\"?(?:\n|$)"),
-)
+_PANDAS = re.compile(r"^Column not found: (?P<name>.+)$")
+_POLARS = re.compile(r"^(?:unable to find column )?\"?(?P<name>[^\"\n;]+?)\"?(?: not found|;|\n|$)")
+_UNDEFINED = re.compile(r"name '(?P<name>\w+)' is not defined")
 _SHOWN = 20
+_LIBRARIES = frozenset(["pd", "pandas", "pl", "polars"])
 
 
 def fix_column(failure: Failure) -> Proposal | None:
@@ -39,14 +38,39 @@ def fix_column(failure: Failure) -> Proposal | None:
         return None
     nears = {name: nearest(name, columns) for name in wanted}
     edits: list[Edit] = []
-    for name, near in nears.items():
+    for name, near in (nears | _others(case, subject.expression, columns, wanted)).items():
         if near is not None and len(near.found) == 1:
-            edits += _edits(case, subject.expression, name, near.best)
+            edits += _edits(case, subject.expression, name, near.best, failed=name in wanted)
     certain = all(
         near is not None and near.certain and _only_asked_for(case, name) for name, near in nears.items()
-    ) and all(_edits(case, subject.expression, name, name + " ") for name in wanted)
+    )
+    certain = certain and all(_edits(case, subject.expression, name, name + " ") for name in wanted)
+    if subject.shape is not None and subject.shape[-1] != len(subject.columns):
+        certain = False  # some are no text, or too many to be told
     reason = " ".join(_told(subject.expression, name, near, columns) for name, near in nears.items())
     return case.proposal("column", reason, edits, certain=certain)
+
+
+def _others(
+    case: Case, expression: str, columns: Sequence[str], wanted: Sequence[str]
+) -> dict[str, Near | None]:
+    """Other columns that the cell asks of the same frame, and that would only fail next; those that are sure."""
+    if any(
+        isinstance(node, ast.Name) and node.id == expression and isinstance(node.ctx, ast.Store)
+        for node in ast.walk(case.cell.tree)
+    ):
+        return {}
+    asked = dict.fromkeys(
+        literal.value
+        for node in ast.walk(case.cell.tree)
+        if isinstance(node, ast.Subscript) and ast.unparse(node.value) == expression
+        for literal in (node.slice.elts if isinstance(node.slice, ast.List) else [node.slice])
+        if isinstance(literal, ast.Constant) and isinstance(literal.value, str)
+    )
+    nears = {name: nearest(name, columns) for name in asked if name not in columns and name not in wanted}
+    return {
+        name: near for name, near in nears.items() if near and near.certain and _only_asked_for(case, name)
+    }
 
 
 def _told(expression: str, name: str, near: Near | None, columns: Sequence[str]) -> str:
@@ -61,20 +85,17 @@ def _told(expression: str, name: str, near: Near | None, columns: Sequence[str])
 def _wanted(case: Case) -> list[str]:
     """The columns that were asked for, by the key or by the message."""
     message = case.error.message
-    # First: polars also lists the columns that there are.
-    for pattern in _NOT_FOUND[:3]:
-        if (match := pattern.search(message)) is not None:
-            return [match["name"].strip()]
+    if case.error.type == "ColumnNotFoundError":
+        found = _POLARS.search(message)
+        return [found["name"].strip()] if found else []
     listed = _LISTED.search(message)
     if listed is not None:
-        return [str(ast.literal_eval(item)) for item in re.findall(r"'[^']*'|\"[^\"]*\"", listed["items"])]
+        return [str(ast.literal_eval(item)) for item in _ITEM.findall(listed["items"])]
     key = case.details.get("key")
-    if isinstance(key, str):
-        found = _NOT_FOUND[0].search(key)
-        return [found["name"].strip() if found else key]
-    if case.error.type == "ColumnNotFoundError" and (match := _NOT_FOUND[3].search(message)):
-        return [match["name"].strip()]
-    return []
+    if not isinstance(key, str):
+        return []
+    found = _PANDAS.search(key)
+    return [found["name"].strip() if found else key]
 
 
 def _only_asked_for(case: Case, name: str) -> bool:
@@ -90,20 +111,17 @@ def _makes(node: ast.AST, name: str) -> bool:
             return any(isinstance(each, ast.Constant) and each.value == name for each in values)
         case ast.keyword(arg=arg) if arg == name:
             return True
-        case ast.Call(
-            func=ast.Attribute(
-                attr="insert" | "alias" | "rename" | "with_columns" | "rename_axis" | "reset_index"
-            )
-        ):
-            return any(isinstance(each, ast.Constant) and each.value == name for each in ast.walk(node))
+        case ast.Call(func=ast.Attribute(attr="insert" | "alias" | "rename_axis" | "reset_index"), args=args):
+            given = [*args, *(keyword.value for keyword in node.keywords)]
+            return any(isinstance(each, ast.Constant) and each.value == name for each in given)
     return False
 
 
-def _edits(case: Case, expression: str, name: str, meant: str) -> list[Edit]:
-    """Every place where this is asked of the object; none if the failing one is not among them."""
+def _edits(case: Case, expression: str, name: str, meant: str, *, failed: bool = True) -> list[Edit]:
+    """Every place where this is asked of the object; none if it ``failed`` in a place that is not among them."""
     places = [node for node in case.cell.strings(name) if _asked_of(case, node, expression)]
     failing = case.statement
-    if failing is not None and not any(_inside(case, node, failing) for node in places):
+    if failed and failing is not None and not any(_inside(case, node, failing) for node in places):
         return []
     return [
         case.cell.replace(node, literal)
@@ -125,10 +143,13 @@ def _asked_of(case: Case, node: ast.expr, expression: str) -> bool:
         if isinstance(above, ast.Subscript) and above.slice is below:
             return any(ast.unparse(base) == expression for base in _bases(above.value))
         if isinstance(above, ast.Call) and below is not above.func and isinstance(above.func, ast.Attribute):
-            if above.func.attr == "col":  # an expression, which is asked of whatever it is given to
-                below = above
-                continue
-            return any(ast.unparse(base) == expression for base in _bases(above.func.value))
+            if any(ast.unparse(base) == expression for base in _bases(above.func.value)):
+                return True
+            # `pl.col("a")` speaks of a column of whatever it is an argument of, `pd.melt(df, "a")` of its argument's.
+            if ast.unparse(above.func.value) not in _LIBRARIES and above.func.attr != "col":
+                return False
+            if any(ast.unparse(each) == expression for each in above.args):
+                return True
         below = above
     return False
 
@@ -167,5 +188,40 @@ def fix_key(failure: Failure) -> Proposal | None:
             f"`{subject.expression}.get({key!r})`.",
         )
     edits = _edits(case, subject.expression, key, near.best)
+    all_known = subject.length is None or subject.length == len(subject.keys)
     reason = f"`{subject.expression}` has no key {key!r}, but {near.best!r}."
-    return case.proposal("key", reason, edits, certain=near.certain and _only_asked_for(case, key))
+    return case.proposal(
+        "key", reason, edits, certain=near.certain and all_known and _only_asked_for(case, key)
+    )
+
+
+def fix_query(failure: Failure) -> Proposal | None:
+    """A column's name within the text of ``query`` or ``eval``."""
+    # pandas makes it of the KeyError that is its root.
+    case = case_of(failure, "UndefinedVariableError", "KeyError")
+    subject = case.diagnosis.subject if case else None
+    raised = case.diagnosis.raised if case else None
+    found = _UNDEFINED.match(raised.message) if raised and raised.type == "UndefinedVariableError" else None
+    if case is None or found is None or subject is None or subject.columns is None:
+        return None
+    name = found["name"]
+    near = nearest(name, [column for column in subject.columns if isinstance(column, str)])
+    texts = [
+        node
+        for node in ast.walk(case.statement or case.cell.tree)
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and _word(name).search(node.value)
+    ]
+    if near is None or len(texts) != 1 or "`" in near.best:
+        return None
+    meant = near.best if near.best.isidentifier() else f"`{near.best}`"
+    segment = case.cell.segment(texts[0])
+    old = str(texts[0].value)
+    literal = literal_like(segment, old, _word(name).sub(lambda _: meant, old))
+    quoted = any(name in part for part in re.findall(r"'[^']*'|\"[^\"]*\"", old))
+    reason = f"`{subject.expression}` has no column {name!r}, but {near.listed}."
+    edits = [case.cell.replace(texts[0], literal)] if literal and len(near.found) == 1 else []
+    return case.proposal("column", reason, edits, certain=near.certain and not quoted)
+
+
+def _word(name: str) -> re.Pattern[str]:
+    return re.compile(rf"(?<![\w.@`]){re.escape(name)}(?![\w`])")

@@ -71,10 +71,11 @@ _WELL_KNOWN = """
     networkx nltk numba numpy openai openpyxl optuna pandas pathlib patsy pickle plotly polars prophet pyarrow pydantic
     pymc pymongo pyspark pytest random redis requests scipy scrapy seaborn selenium shap shapely shutil skimage sklearn
     spacy sqlalchemy sqlite3 statistics statsmodels string subprocess sympy tabulate tempfile tensorflow threading
+    attrs click cupy dash geopy h5py mlflow pandera panel peewee pymc3 ray rich scapy simpy tables tornado typer wandb
     torch torchvision tqdm transformers typing unittest urllib uvicorn xarray xgboost xlrd xlsxwriter yaml zipfile
 """
 WELL_KNOWN = frozenset(_WELL_KNOWN.split())
-"""Modules that can be what a misspelt name means: those that people really use."""
+"""Modules that people really use: what a misspelt name may mean, and what is no misspelling of another."""
 
 
 def distributions_for(module: str) -> tuple[str, ...]:

@@ -11,7 +11,7 @@ from cellwright.plans.fixers.cases import Case, case_of
 from cellwright.plans.fixers.cells import Edit
 from cellwright.plans.fixers.distributions import MODULE_OF, WELL_KNOWN, distributions_for, installable
 from cellwright.plans.fixers.known_names import ALIASES
-from cellwright.plans.fixers.moves import GONE, MOVED_MEMBERS, MOVED_MODULES, moved_member
+from cellwright.plans.fixers.moves import GONE, MOVED_MEMBERS, MOVED_MODULES, UNCHANGED, moved_member
 from cellwright.plans.fixers.nearness import folded, is_slip, nearest
 
 __all__ = ["fix_missing_package", "fix_misspelt_import", "fix_moved_import"]
@@ -54,9 +54,13 @@ def fix_moved_import(failure: Failure) -> Proposal | None:
 
 
 def _present(case: Case, told: list[str]) -> bool:
-    """Whether the modules that it leads to are there, as far as that is known."""
+    """Whether what it leads to is there, and is the same there."""
     targets = re.findall(r"→ ([\w.]+)", " ".join(told))
-    return all(target.partition(".")[0] in case.diagnosis.modules for target in targets)
+    return all(
+        target.partition(".")[0] in case.diagnosis.modules
+        and (not target.startswith("sklearn.model_selection") or target.rpartition(".")[2] in UNCHANGED)
+        for target in targets
+    )
 
 
 def _moved_modules(case: Case, node: ast.Import, module: str) -> tuple[list[Edit], str] | None:
@@ -156,8 +160,9 @@ def _misspelt_module(case: Case, module: str) -> Proposal | None:
     if not parent and MODULE_OF.get(folded(last).replace("-", ""), MODULE_OF.get(last.lower())) in known:
         meant = MODULE_OF.get(last.lower()) or MODULE_OF[folded(last)]
         return _renamed_module(case, module, meant, f"`{module}` is imported as `{meant}`.", certain=True)
+    real = not parent and (module in WELL_KNOWN or installable(module, case.failure.surroundings.approved))
     near = nearest(last, known)
-    if near is None:
+    if near is None or (real and folded(near.best) != folded(last)):
         return None
     if len(near.found) > 1 and not parent:
         usual = tuple(one for one in near.found if one in WELL_KNOWN)
@@ -166,13 +171,6 @@ def _misspelt_module(case: Case, module: str) -> Proposal | None:
     certain = near.certain and (bool(parent) or near.best in WELL_KNOWN or folded(last) == folded(near.best))
     if not certain and not parent and len(near.found) == 1:
         certain = any(ALIASES.get(alias.asname or "") == meant for alias in _aliases(case, module))
-    if (
-        not parent
-        and not certain
-        and distributions_for(module)
-        and installable(module, case.failure.surroundings.approved)
-    ):
-        return None
     reason = f"There is no module `{module}`; near it is {' or '.join(f'`{one}`' for one in near.found[:5])}."
     return _renamed_module(case, module, meant, reason, certain=certain)
 

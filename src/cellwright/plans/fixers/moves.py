@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-__all__ = ["GONE", "MOVED_MEMBERS", "MOVED_MODULES", "moved_member"]
+__all__ = ["GONE", "MOVED_MEMBERS", "MOVED_MODULES", "UNCHANGED", "moved_member"]
 
 MOVED_MODULES: Mapping[str, str] = {
     "BaseHTTPServer": "http.server",
@@ -85,6 +85,13 @@ MOVED_MEMBERS: Mapping[str, Mapping[str, str]] = {
         "unquote": "urllib.parse.unquote",
     },
 }
+
+_UNCHANGED = """
+    GridSearchCV ParameterGrid ParameterSampler RandomizedSearchCV cross_val_predict cross_val_score learning_curve
+    train_test_split validation_curve
+"""
+UNCHANGED = frozenset(_UNCHANGED.split())
+"""What takes the same arguments in scikit-learn's new place for it."""
 
 GONE: Mapping[str, str] = {
     "imp": "the module `imp` is gone: `importlib` has what takes its place",

@@ -12,7 +12,7 @@ import re
 from cellwright.plans.failures import Failure, Proposal
 from cellwright.plans.fixers.cases import Case, case_of
 from cellwright.plans.fixers.distributions import distributions_for, installable
-from cellwright.plans.fixers.known_names import Import, known_import
+from cellwright.plans.fixers.known_names import ALIASES, MODULES, Import, known_import
 from cellwright.plans.fixers.nearness import folded, nearest
 
 __all__ = ["fix_foreign_name", "fix_missing_import", "fix_misspelt_name", "point_to_other_step"]
@@ -50,6 +50,8 @@ FOREIGN_ADVICE = {
 
 _UNWANTED = frozenset({"In", "Out", "exit", "quit", "get_ipython", "copyright", "credits", "license", "help"})
 _RISKY = frozenset({"input", "exec", "eval", "breakpoint", "compile", "vars", "dir", "id", "open"})
+_MAX_NAMES = 2_000
+"""A kernel tells no more of them: beyond, a name that is not told may be there."""
 _BUILTINS = frozenset(name for name in dir(builtins) if not name.startswith("_")) - _UNWANTED
 
 
@@ -77,7 +79,10 @@ def _others_foreign(case: Case, name: str) -> list[str]:
 
 
 def fix_missing_import(failure: Failure) -> Proposal | None:
-    """A name that everybody imports under that name, where the kernel has the module or may install it."""
+    """A name that everybody imports under that name, where the kernel has the module or may install it.
+
+    What else the cell uses and nobody defines is imported along with it: it would only fail next.
+    """
     found = _undefined(failure)
     if found is None:
         return None
@@ -85,27 +90,52 @@ def fix_missing_import(failure: Failure) -> Proposal | None:
     wanted = _wanted_import(case, name)
     if wanted is None:
         return None
-    statement = wanted.statements[0]
     shown = "` or `".join(line.replace("\n", "; ") for line in wanted.statements)
-    top = wanted.module.partition(".")[0]
-    certain = wanted.certain and not case.cell.binds(name) and bool(case.uses(name))
-    edits = [case.cell.import_edit(statement)]
-    if top in case.diagnosis.modules:
-        reason = f"`{name}` is not imported: `{shown}` is missing."
-        return case.proposal("missing_import", reason, edits, certain=certain)
+    if _is_there(case, wanted):
+        also = _also_wanted(case, name) if _is_sure(case, name, wanted) else []
+        lines = list(dict.fromkeys(each.statements[0] for each in (wanted, *also)))
+        reason = f"`{name}` is not imported: `{shown}` is missing" + "".join(
+            f"; `{line}` too" for line in lines[1:]
+        )
+        edits = [case.cell.import_edit("\n".join(lines))]
+        return case.proposal("missing_import", f"{reason}.", edits, certain=_is_sure(case, name, wanted))
     if not case.diagnosis.modules:
         return Proposal("missing_import", f"`{name}` is not imported: `{shown}` is missing.")
     package = installable(wanted.module, failure.surroundings.approved)
-    if package is not None:
-        reason = f"`{name}` is not imported, and {package}, which is approved, is not installed: `{shown}` is missing."
-        return case.proposal(
-            "missing_import", reason, edits, certain=certain, packages=(package,) if certain else ()
+    if package is None:
+        wants = " or ".join(distributions_for(wanted.module))
+        return Proposal(
+            "missing_import",
+            f"`{name}` wants `{shown}`, but {wants} is neither installed nor on the approved list.",
         )
-    wants = " or ".join(distributions_for(wanted.module))
-    return Proposal(
+    certain = _is_sure(case, name, wanted)
+    return case.proposal(
         "missing_import",
-        f"`{name}` wants `{shown}`, but {wants} is neither installed nor on the approved list.",
+        f"`{name}` is not imported, and {package}, which is approved, is not installed: `{shown}` is missing.",
+        [case.cell.import_edit(wanted.statements[0])],
+        certain=certain,
+        packages=(package,) if certain else (),
     )
+
+
+def _is_there(case: Case, wanted: Import) -> bool:
+    return wanted.module.partition(".")[0] in case.diagnosis.modules
+
+
+def _is_sure(case: Case, name: str, wanted: Import) -> bool:
+    # Another step that defines `pd` imports it; one that defines `Pipeline` may have a class of its own.
+    own = name in case.failure.surroundings.elsewhere and name not in ALIASES and name not in MODULES
+    return wanted.certain and not own and not case.cell.binds(name) and bool(case.uses(name))
+
+
+def _also_wanted(case: Case, name: str) -> list[Import]:
+    """Imports of other names that nobody defines, where they are as sure."""
+    if len(case.diagnosis.names) >= _MAX_NAMES:
+        return []
+    defined = {name, *case.diagnosis.names, *_BUILTINS}
+    others = dict.fromkeys(node.id for node in case.cell.names() if node.id not in defined)
+    found = [(other, wanted) for other in others if (wanted := _wanted_import(case, other)) is not None]
+    return [wanted for other, wanted in found if _is_sure(case, other, wanted) and _is_there(case, wanted)]
 
 
 def _wanted_import(case: Case, name: str) -> Import | None:
@@ -139,8 +169,14 @@ def _chain(case: Case, node: ast.expr) -> tuple[str, ...]:
 def point_to_other_step(failure: Failure) -> Proposal | None:
     """A name that a skipped or later step of the plan defines. Only a person can say what was meant."""
     found = _undefined(failure)
-    if found is None or found[1] not in failure.surroundings.elsewhere:
+    if found is None:
         return None
+    if found[1] not in failure.surroundings.elsewhere:
+        if not found[0].cell.binds(found[1]):
+            return None
+        return Proposal(
+            "other_step", f"`{found[1]}` is used before the cell itself defines it: change the order."
+        )
     step = failure.surroundings.elsewhere[found[1]]
     return Proposal(
         "other_step",
@@ -174,7 +210,7 @@ def fix_misspelt_name(failure: Failure) -> Proposal | None:
 
 def _can_be(case: Case, name: str, meant: str, *, builtin: bool) -> bool:
     """Whether one may stand for the other without another meaning."""
-    if name in case.failure.surroundings.elsewhere or (builtin and meant in _RISKY):
+    if builtin and meant in _RISKY:
         return False
     if folded(name) == folded(meant):
         # `Model` may be a class of which `model` is one; a trailing underscore keeps a name apart from a builtin.
@@ -202,7 +238,11 @@ def _beside(case: Case, use: ast.Name, other: str) -> bool:
 def _all_told(case: Case, name: str) -> bool:
     """Whether the cell only uses the name, and every use is one we can place."""
     every = [node for node in case.cell.names() if node.id == name]
-    return not case.cell.binds(name) and bool(every) and len(every) == len(case.uses(name))
+    told = bool(every) and len(every) == len(case.uses(name))
+    deleted = any(isinstance(node.ctx, ast.Del) for node in every)
+    return (
+        told and not deleted and not case.cell.binds(name) and name not in case.failure.surroundings.elsewhere
+    )
 
 
 def _undefined(failure: Failure) -> tuple[Case, str] | None:

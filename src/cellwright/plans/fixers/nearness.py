@@ -18,9 +18,13 @@ __all__ = ["Near", "distance", "folded", "is_slip", "nearest"]
 MIN_LENGTH = 4
 """Below it, one slip makes another word too easily."""
 
-_LONG = 6
+_SHORTEST = 3
+"""Below it, one slip is no likeness."""
+
+_LONG = 5
 """From this length on, two slips are still near: another such word makes it unsure."""
 
+_LONG_WORD = 7
 _MAX_LENGTH = 200
 _SEPARATORS = re.compile(r"[\s_\-\ufeff\u200b]+")
 _WORD = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+|[A-Z]+|\d+|[^\W\d_A-Za-z]+")
@@ -53,10 +57,11 @@ def nearest(wanted: str, known: Iterable[str]) -> Near | None:
     apart = sorted(
         (away, one) for one in others if (away := distance(folded(wanted), folded(one))) <= _reach(wanted)
     )
-    close = tuple(one for away, one in apart if away == 1)
+    close = tuple(one for away, one in apart if away == 1 and len(folded(wanted)) >= _SHORTEST)
     if not close:
         return None
-    return Near(close, certain=len(apart) == 1 and is_slip(wanted, close[0]))
+    alone = len(apart) == 1 or (len(close) == 1 and _is_telling(folded(wanted), folded(close[0])))
+    return Near(close, certain=alone and is_slip(wanted, close[0]))
 
 
 def is_slip(wanted: str, known: str) -> bool:
@@ -93,6 +98,15 @@ def distance(one: str, other: str, limit: int = 2) -> int:
     return min(row[-1], limit + 1)
 
 
+def _is_telling(wanted: str, known: str) -> bool:
+    """Whether the slip itself tells what was meant: two letters swapped, or one doubled or not."""
+    return sorted(wanted) == sorted(known) or _undoubled(wanted) == _undoubled(known)
+
+
+def _undoubled(text: str) -> str:
+    return re.sub(r"(.)\1", r"\1", text)
+
+
 def _reach(wanted: str) -> int:
     return 2 if len(folded(wanted)) >= _LONG else 1
 
@@ -107,5 +121,16 @@ def _words(text: str) -> list[str]:
 
 def _is_misspelt(wanted: str, known: str) -> bool:
     plural = wanted in (known + "s", known + "es") or known in (wanted + "s", wanted + "es")
-    spelt_right = wanted in WORDS or wanted.removesuffix("s") in WORDS
-    return min(len(wanted), len(known)) >= MIN_LENGTH and not plural and not spelt_right
+    spelt_right = _is_word(wanted) and (_is_word(known) or not _lacks_a_letter(wanted, known))
+    least = MIN_LENGTH - 1 if sorted(wanted) == sorted(known) else MIN_LENGTH
+    return min(len(wanted), len(known)) >= least and not plural and not spelt_right
+
+
+def _is_word(text: str) -> bool:
+    return text in WORDS or text.removesuffix("s") in WORDS
+
+
+def _lacks_a_letter(wanted: str, known: str) -> bool:
+    """Whether what is there is a long word that lost a letter, or has two of them swapped: no word of its own."""
+    lost = any(wanted[:place] + wanted[place + 1 :] == known for place in range(1, len(wanted) - 1))
+    return len(wanted) >= _LONG_WORD and (lost or sorted(wanted) == sorted(known))

@@ -26,6 +26,8 @@ _SET_ASIDE = frozenset(
     ["archive", "archived", "backup", "backups", "bak", "old", "deprecated", "tmp", "temp", "trash"]
 )
 _RUNS = frozenset(["run", "Popen", "call", "check_call", "check_output", "execv", "execvp", "spawn"])
+_SHOWN = 10
+_SHORTEST = 3
 _PURE_CALLS = frozenset(["Path", "join", "str"])
 
 
@@ -37,7 +39,12 @@ def fix_missing_directory(failure: Failure) -> Proposal | None:
         return None
     told = _NO_DIRECTORY.search(case.error.message)
     directory = told["path"] if told else posixpath.dirname(_path(case) or "")
-    targets = [target for call in calls_in(statement) if (target := write_target(call)) is not None]
+    targets = [
+        target
+        for call in calls_in(statement)
+        if (target := write_target(call)) is not None
+        and not (isinstance(target, ast.Call) and write_target(target) is not None)
+    ]
     if not directory or len(targets) != 1 or (case.error.type == "OSError" and told is None):
         return None
     edits = _making(case, statement, targets[0], directory)
@@ -138,10 +145,9 @@ def fix_missing_file(failure: Failure) -> Proposal | None:
     ]
     candidates = [*found, *moved]
     if not candidates:
-        here = ", ".join(files[:10]) + (", …" if len(files) > 10 else "")  # noqa: PLR2004  # as many as a line takes
+        listed = ", ".join([each for each in files if not each.endswith(".ipynb")][:_SHOWN])
         return Proposal(
-            "missing_file",
-            f"There is no file {path!r}; in the working directory there is: {here or 'nothing'}.",
+            "missing_file", f"There is no file {path!r}; the working directory has {listed or 'no files'}."
         )
     if len(candidates) > 1:
         listed = " or ".join(repr(each) for each in candidates[:5])
@@ -173,7 +179,8 @@ def _away(wanted: Sequence[str], found: Sequence[str]) -> int:
     for one, other in zip(wanted, found, strict=True):
         (stem, extension), (other_stem, other_extension) = posixpath.splitext(one), posixpath.splitext(other)
         away += 0 if _same_extension(extension, other_extension) else 1
-        away += distance(folded(stem), folded(other_stem))
+        apart = distance(folded(stem), folded(other_stem))
+        away += apart if len(folded(stem)) >= _SHORTEST else apart * 2
     return away
 
 
@@ -197,7 +204,7 @@ def _surely_alike(wanted: str, found: str) -> bool:
 def _surely_moved(path: str, found: str) -> bool:
     """Whether the directories of one are part of the other's, so that neither says something else."""
     asked = [part for part in posixpath.dirname(path).split("/") if part not in ("", ".", "..")]
-    there = [part for part in posixpath.dirname(found).split("/") if part]
+    there = [part for part in posixpath.dirname(found).split("/") if part not in ("", "..")]
     short, long = sorted((asked, there), key=len)
     inside = any(long[start : start + len(short)] == short for start in range(len(long) - len(short) + 1))
     return inside and not {part.casefold() for part in there} & _SET_ASIDE
@@ -206,11 +213,9 @@ def _surely_moved(path: str, found: str) -> bool:
 def _renaming(case: Case, path: str, meant: str) -> list[Edit]:
     """The literals that name the file; or the one that names the only part of it that is wrong."""
     relative = _relative(case, path)
-    new = (
-        meant
-        if relative == path or relative is None or not path.startswith("/")
-        else f"{case.diagnosis.directory}/{meant}"
-    )
+    new = meant
+    if path.startswith("/") and relative is not None and relative.count("/") == meant.count("/"):
+        new = posixpath.normpath(posixpath.join(case.diagnosis.directory or "", meant))
     whole = list(_literals(case, path, new))
     if whole or relative is None or relative.count("/") != meant.count("/"):
         return whole
@@ -250,11 +255,8 @@ def _path(case: Case) -> str | None:
 
 
 def _relative(case: Case, path: str) -> str | None:
-    """The path from the working directory; None where it leads elsewhere."""
+    """The path from the working directory; None where nobody knows the way."""
+    if not path.startswith("/"):
+        return posixpath.normpath(path)
     directory = case.diagnosis.directory
-    if path.startswith("/"):
-        if directory is None or not posixpath.normpath(path).startswith(directory.rstrip("/") + "/"):
-            return None
-        path = posixpath.relpath(posixpath.normpath(path), directory)
-    path = posixpath.normpath(path)
-    return None if path.startswith("..") else path
+    return None if directory is None else posixpath.relpath(posixpath.normpath(path), directory)

@@ -149,11 +149,10 @@ def keyword_slip(text: str, error: SyntaxError) -> Iterator[Repaired]:
     first = re.match(r"[ \t]*(?P<word>[A-Za-z]{3,})\b", code_only(text)[line.start : line.end])
     if first is None or keyword.iskeyword(first["word"]):
         return
+    start, end = line.start + first.start("word"), line.start + first.end("word")
     near = [word for word in _WORDS if distance(first["word"], word) == 1]
-    for word in near:
-        start, end = line.start + first.start("word"), line.start + first.end("word")
-        yield Repaired(
-            text[:start] + word + text[end:],
-            f"`{first['word']}` is `{word}` misspelt",
-            certain=len(near) == 1,
-        )
+    fitting = [word for word in near if syntax_error(text[:start] + word + text[end:]) is None]
+    for word in fitting or near:
+        mended = text[:start] + word + text[end:]
+        sure = len(fitting or near) == 1
+        yield Repaired(mended, f"`{first['word']}` is `{word}` misspelt", certain=sure)

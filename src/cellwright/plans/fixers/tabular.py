@@ -15,16 +15,22 @@ from cellwright.engine.diagnosis import Head
 from cellwright.plans.failures import Failure, Proposal
 from cellwright.plans.fixers.calls import called, keyword_of, path_of, with_argument
 from cellwright.plans.fixers.cases import Case, case_of
-from cellwright.plans.fixers.cells import Edit
+from cellwright.plans.fixers.cells import Edit, literal_like
+from cellwright.plans.fixers.nearness import nearest
 from cellwright.plans.fixers.sniffing import decoded, has_decimal_commas, sniff_encoding, sniff_separator
 
-__all__ = ["fix_encoding", "fix_one_column", "fix_separator"]
+__all__ = ["fix_encoding", "fix_header", "fix_one_column", "fix_separator"]
 
 _TEXT_READERS = frozenset(
     ["open", "read_csv", "read_table", "read_fwf", "read_json", "read_text", "loadtxt", "genfromtxt"]
 )
 _TABLE_READERS = frozenset(["read_csv", "read_table", "scan_csv"])
 _RAGGED = re.compile(r"Expected (?P<expected>\d+) fields in line (?P<line>\d+), saw (?P<saw>\d+)")
+_NO_COLUMN = (
+    re.compile(r"columns expected but not found: \[(?P<names>[^\]]+)\]"),
+    re.compile(r"Missing column provided to 'parse_dates': (?P<names>.+)"),
+    re.compile(r"^Index (?P<names>.+) invalid$"),
+)
 _SEPARATORS = (";", "\t", "|")
 
 
@@ -102,6 +108,33 @@ def fix_one_column(failure: Failure) -> Proposal | None:
     if not is_its or _separator_of(head) != separators[0]:
         return Proposal("separator", reason)
     return _with_separator(case, call, separators[0], head, reason)
+
+
+def fix_header(failure: Failure) -> Proposal | None:
+    """A column that a reader is told of, and that the file's first line has otherwise."""
+    case = case_of(failure, "ValueError")
+    found = next((match for each in _NO_COLUMN if case and (match := each.search(case.error.message))), None)
+    reader = _reader(case, _TABLE_READERS) if case and found else None
+    if case is None or found is None or reader is None:
+        return None
+    call, head = reader
+    text = decoded(head.content, _encoding(call))
+    header = _fields((text or "").splitlines()[0], _said(call)) if text and len(_said(call)) == 1 else []
+    names = re.findall(r"'([^']*)'", found["names"]) or [found["names"]]
+    nears = {name: nearest(name, header) for name in names if name not in header}
+    edits = [
+        case.cell.replace(node, literal)
+        for node in ast.walk(call)
+        if isinstance(node, ast.Constant) and isinstance(node.value, str)
+        if (near := nears.get(node.value)) is not None and len(near.found) == 1
+        if (literal := literal_like(case.cell.segment(node), node.value, near.best)) is not None
+    ]
+    certain = (
+        bool(nears) and len(edits) == len(nears) and all(near and near.certain for near in nears.values())
+    )
+    shown = ", ".join(repr(name) for name in header[:20])
+    reason = f"{head.path!r} has no column {', '.join(map(repr, nears))}; it has {shown}."
+    return case.proposal("column", reason, edits, certain=certain) if header else None
 
 
 def _fields(line: str, separator: str) -> list[str]:
