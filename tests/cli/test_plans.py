@@ -213,6 +213,7 @@ def test_a_terminal_gets_a_table_that_is_redrawn_and_stays() -> None:
         view.show(plan_with("done", "running", "pending"))
         view.show(plan_with("done", "done", "skipped"))
     last = shown.getvalue().rpartition("many steps")[2]
+    assert "\x1b[2K" not in last, "nothing erases what was drawn last"
     assert [line.split()[:5] for line in last.splitlines() if "step" in line] == [
         ["✓", "1", "step", "1", "done"],
         ["✓", "2", "step", "2", "done"],

@@ -22,6 +22,7 @@ from tests.mcp.conftest import (
 
 from cellwright import Engine, Event
 from cellwright.mcp import Face, Pace
+from cellwright.plans import Outline, Planner, TodoOutline
 from mcp import Client
 
 pytestmark = pytest.mark.anyio
@@ -319,6 +320,22 @@ async def test_waiting_for_a_run_that_is_over_starts_none(client: Client) -> Non
     assert "attempts_before" not in again["todos"][0]
     other = await ask(client, "plan_run", session_id=session, response_format="json")
     assert other["todos"][0]["attempts_before"] == 1
+
+
+async def test_whoever_goes_on_while_a_run_comes_to_its_halt_begins_another(engine: Engine) -> None:
+    planner, session = Planner(engine), await engine.create("halting")
+    await planner.create(
+        session, Outline("halting", (TodoOutline("Fail", code="raise RuntimeError('STOP')"),))
+    )
+    first = await planner.start(session)
+    with anyio.fail_after(20):
+        while first.plan.phase == "running":
+            await anyio.lowlevel.checkpoint()
+        assert not first.done, "it is still being kept"
+        second = await planner.start(session)
+        assert second is not first
+        await second.wait()
+    assert len(second.plan.todos[0].earlier) == 1
 
 
 @pytest.mark.parametrize("mode", ["legacy", "2026-07-28"])

@@ -149,6 +149,7 @@ async def carried_out(caller: Caller, tool: str, session: str, **asked: Any) -> 
             return await _finished(caller, begun, view)
         except anyio.get_cancelled_exc_class():
             with anyio.move_on_after(CANCEL_S, shield=True):
+                # The cancelled call pauses it too, but for one that was just about to be made.
                 await caller.data("kernel_interrupt", session_id=session)
                 view.show(await caller.data("plan_status", session_id=session))
             _note(f"paused; `cellwright continue {session}` goes on")
