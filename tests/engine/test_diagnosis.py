@@ -6,7 +6,8 @@ import pytest
 
 from cellwright import Engine, Session
 from cellwright.engine import Diagnosis
-from cellwright.errors import KernelBusy
+from cellwright.engine.diagnosis import diagnosis_of
+from cellwright.errors import KernelBusy, KernelError
 
 pytestmark = pytest.mark.anyio
 
@@ -54,3 +55,16 @@ async def test_a_busy_kernel_is_not_waited_for(engine: Engine) -> None:
         await session.diagnose()
     await session.interrupt()
     await execution.wait()
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        {"status": "error", "ename": "TypeError", "evalue": "no"},
+        {"status": "ok", "raised": 3},
+        {"status": "ok", "raised": {"type": "KeyError", "message": "x"}, "roots": [{}]},
+    ],
+)
+def test_a_kernel_that_answers_nonsense_is_an_error_of_the_kernel(reply: dict[str, object]) -> None:
+    with pytest.raises(KernelError):
+        diagnosis_of(reply)

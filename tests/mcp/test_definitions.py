@@ -35,6 +35,7 @@ ISSUED = {
     "plan_status": ({"session_id"}, {"session_id"}),
     "plan_fix": ({"session_id", "code"}, {"session_id"}),
     "plan_skip": ({"session_id"}, {"session_id"}),
+    "plan_verify": ({"session_id"}, {"session_id"}),
     "cell_visualize": ({"session_id", "cell_id", "type", "options"}, {"session_id", "cell_id"}),
 }
 

@@ -177,6 +177,9 @@ IMPORTS: tuple[Row, ...] = (
 )
 
 ATTRIBUTES: tuple[Row, ...] = (
+    mended(
+        "a method that another language has", "attribute", "attribute", "t = ' abc '.trim()", "t == 'abc'"
+    ),
     mended("has_key", "attribute", "attribute", "d = {'a': 1}\nt = d.has_key('a')", "t is True"),
     mended(
         "iteritems of a dict",

@@ -107,4 +107,49 @@ ROWS: tuple[Row, ...] = (
         "key",
         "try:\n    {}['x']\nexcept KeyError as e:\n    raise RuntimeError('no') from e",
     ),
+    suggested(
+        "a name in a function of another cell",
+        "name",
+        "t = scaled(2)",
+        setup="factor = 3\ndef scaled(x):\n    return x * facotr",
+    ),
+    suggested(
+        "a column that is one of several",
+        "key",
+        "t = df['price'].sum()",
+        setup=FRAME + "df = pd.DataFrame({'prices': [1], 'name': ['x']})",
+    ),
+    suggested(
+        "a column that the cell itself means to make",
+        "key",
+        "df = df.rename(columns={'a': 'Total'})\nt = df['total_2'].sum()",
+        setup=FRAME + "df = pd.DataFrame({'a': [1], 'total_1': [2]})",
+    ),
+    suggested(
+        "a number for a text as a key", "key", "t = rows[1]", "'1'", setup="rows = {'1': 'x', '2': 'y'}"
+    ),
+    suggested(
+        "a bracket that could be closed in two places",
+        "syntax",
+        "t = abs(-3 + 5 * 2\nu = t + 1",
+    ),
+    suggested(
+        "a file that is no text",
+        "encoding",
+        "t = open('data.bin').read()",
+        files={"data.bin": bytes(range(256)) * 8},
+    ),
+    suggested(
+        "a table whose separator is not clear",
+        "value",
+        "import pandas as pd\nt = pd.read_csv('odd.csv')",
+        files={"odd.csv": "a b\n1;2,3\n4,5;6,7,8\n9\n"},
+    ),
+    suggested(
+        "one argument too few",
+        "type",
+        "def area(width, height):\n    return width * height\nt = area(3)",
+        "height",
+    ),
+    suggested("a date that is none", "value", "from datetime import date\nt = date(2024, 2, 30)"),
 )

@@ -10,6 +10,7 @@ import pytest
 from cellwright import Engine, Session
 from cellwright.plans import Plan, Planner
 from cellwright.plans.planfiles import PlanFileKind, parse_plan, read_plan, write_plan
+from cellwright.verification import verify
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 PLANS = sorted([*EXAMPLES.glob("*.plan.md"), *EXAMPLES.glob("*.plan.toml")])
@@ -23,6 +24,11 @@ async def _begun(engine: Engine, folder: Path, name: str) -> tuple[Planner, Sess
     planner = Planner(engine)
     await planner.create(session, file.outline)
     return planner, session, (await (await planner.start(session)).wait()).plan
+
+
+async def _is_verified(engine: Engine, session: Session) -> bool:
+    verification = await (await verify(engine, session)).wait()
+    return verification.certificate is not None and verification.certificate.verified
 
 
 def test_there_are_examples_in_both_formats() -> None:
@@ -43,6 +49,7 @@ async def test_the_pendulum_swings_to_its_end(engine: Engine, tmp_path: Path) ->
     assert plan.phase == "succeeded", plan.report and plan.report.text
     assert [len(todo.attempts) for todo in plan.steps] == [1] * 5
     assert "15.28%" in str(session.cell("todo-4").outputs)
+    assert await _is_verified(engine, session)
 
 
 @pytest.mark.anyio
@@ -55,6 +62,7 @@ async def test_the_stations_wait_for_their_last_step_and_end_with_it(engine: Eng
     assert plan.phase == "succeeded", plan.report and plan.report.text
     saved = (tmp_path / "stations_clean.csv").read_text(encoding="utf-8")
     assert saved.startswith("station,date,celsius,season\nGenève,2023-01-15,")
+    assert await _is_verified(engine, session)
 
 
 # What is wrong in the plan of the sales, and which fixer mends it.
@@ -76,3 +84,4 @@ async def test_the_sales_have_three_mistakes_that_are_mended_by_rule(engine: Eng
     } == MISTAKES
     assert "North sold most" in str(session.cell("validation").outputs)
     assert (tmp_path / "out" / "revenue_by_region.png").read_bytes().startswith(b"\x89PNG")
+    assert await _is_verified(engine, session)

@@ -7,7 +7,7 @@ import pytest
 from tests.conftest import Require
 
 from cellwright import Engine, Session
-from cellwright.errors import PlanBusy, PlanError, UnknownPlan
+from cellwright.errors import PlanBusy, PlanError, TooManyCells, UnknownPlan
 from cellwright.plans import Check, Failure, Outline, Plan, Planner, Proposal, TodoOutline
 from cellwright.plans.reports import plan_json, summary_text
 
@@ -302,3 +302,10 @@ async def test_a_plan_goes_on_in_a_branch_from_where_it_was(engine: Engine) -> N
     assert plan.phase == "succeeded"
     assert plan.notices == ()
     assert planner.plan(session).phase == "waiting"
+
+
+async def test_a_plan_with_more_steps_than_its_notebook_has_room_for_is_refused(engine: Engine) -> None:
+    session = await engine.create("many steps")
+    with pytest.raises(TooManyCells, match="50 steps needs a notebook of 102 cells"):
+        await Planner(engine).create(session, outline(*["x"] * 50))
+    await Planner(engine).create(session, outline(*["x"] * 49))

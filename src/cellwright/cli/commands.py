@@ -16,6 +16,7 @@ from cellwright.cli.mcp import mcp
 from cellwright.cli.replays import replay
 from cellwright.cli.run import run
 from cellwright.cli.surroundings import files_app, packages_app
+from cellwright.cli.verification import verify
 
 __all__ = ["app"]
 
@@ -32,6 +33,7 @@ verbs.add_verbs(app)
 executions.add_verbs(app)
 plans.add_verbs(app)
 app.command()(replay)
+app.command()(verify)
 returns.add_verbs(app)
 app.add_typer(files_app)
 app.add_typer(packages_app)

@@ -14,6 +14,7 @@ from cellwright.errors import CellwrightError
 if TYPE_CHECKING:
     from cellwright.mcp import Face
     from cellwright.plans import Planner
+    from cellwright.verification import Verifier
 
 __all__ = ["Faces", "UnknownDialect"]
 
@@ -29,6 +30,7 @@ class Faces:
         self._engine = engine
         self._faces: dict[str | None, Face] = {}
         self._planner: Planner | None = None
+        self._verifier: Verifier | None = None
         self._making = anyio.Lock()
         self._tasks = anyio.create_task_group()
 
@@ -53,6 +55,7 @@ class Faces:
         """
         from cellwright.mcp import DIALECTS, Face  # noqa: PLC0415  # the SDK takes a second to import
         from cellwright.plans import Planner  # noqa: PLC0415  # as above
+        from cellwright.verification import Verifier  # noqa: PLC0415  # as above
 
         if dialect is not None and dialect not in DIALECTS:
             raise UnknownDialect(
@@ -61,7 +64,8 @@ class Faces:
         async with self._making:
             if dialect not in self._faces:
                 self._planner = self._planner or Planner(self._engine)
-                face = Face(self._engine, planner=self._planner, dialect=dialect)
+                self._verifier = self._verifier or Verifier(self._engine)
+                face = Face(self._engine, planner=self._planner, verifier=self._verifier, dialect=dialect)
                 await self._tasks.start(_run, face)
                 self._faces[dialect] = face
         return self._faces[dialect]

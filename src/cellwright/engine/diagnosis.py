@@ -36,8 +36,9 @@ class Raised(msgspec.Struct, frozen=True):
     (``pandas.errors.ParserError``)."""
     details: dict[str, Any] = {}
     """Plain attributes of it that say more. ``name``, ``filename``, ``errno`` of an OSError, ``key`` (of a KeyError, where
-    it is a str, int, float, bool or None), ``lineno``, ``offset``, ``text``, ``msg`` of a SyntaxError, ``encoding`` and
-    ``start`` of a UnicodeError, ``name`` and ``path`` of an ImportError, ``obj_type`` of an AttributeError."""
+    it is a str, int, float, bool or None), ``lineno``, ``offset``, ``text``, ``msg`` of a SyntaxError (and its
+    ``filename``, where it is not the cell that cannot be parsed), ``encoding`` and ``start`` of a UnicodeError, ``name``
+    and ``path`` of an ImportError, ``obj_type`` of an AttributeError, ``code`` of a SystemExit."""
     span: Span | None = None
     """The innermost place in the cell's own source that led to it."""
     library: str | None = None
@@ -104,4 +105,10 @@ def diagnosis_of(reply: dict[str, Any]) -> Diagnosis | None:
     """
     if reply.get("status") != "ok":
         raise KernelError(f"The error could not be looked into: {reply.get('ename')}: {reply.get('evalue')}")
-    return msgspec.convert(reply, Diagnosis) if reply.get("raised") else None
+    if not reply.get("raised"):
+        return None
+    try:
+        return msgspec.convert(reply, Diagnosis)
+    except msgspec.ValidationError as error:
+        # What runs in a kernel can change what it answers.
+        raise KernelError(f"What the kernel tells of the error cannot be read: {error}") from error

@@ -135,7 +135,7 @@ class Engine(Archive):
         document = Document.new(language=language)
         document.apply(CellAdded("problem", "markdown", f"# {problem}" if problem else "", 0))
         now = datetime.now().astimezone()
-        target = directory if directory is not None else self.settings.root / "notebooks"
+        target = (directory or self.settings.root / "notebooks").absolute()
         content = document.to_bytes()
         path = await anyio.to_thread.run_sync(
             lambda: create_notebook_file(target, problem, now=now, content=content)

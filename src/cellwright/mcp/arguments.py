@@ -61,13 +61,17 @@ def _problem(place: tuple[int | str, ...], message: str) -> str:
     return f"{name}: {message[0].lower()}{message[1:]}" if name else message
 
 
-def published_schema(model: type[BaseModel], *, also_required: tuple[str, ...] = ()) -> dict[str, Any]:
+def published_schema(
+    model: type[BaseModel], *, also_required: tuple[str, ...] = (), but: tuple[str, ...] = ()
+) -> dict[str, Any]:
     """A model's JSON schema without what tells a caller nothing.
 
-    ``also_required`` are arguments that callers should give, though a call without them is understood.
+    ``also_required`` are arguments that callers should give, though a call without them is understood; ``but`` are
+    those that are not told of.
     """
     schema = model.model_json_schema()
-    properties = {name: _plain(about) for name, about in schema.get("properties", {}).items()}
+    told = {name: about for name, about in schema.get("properties", {}).items() if name not in but}
+    properties = {name: _plain(about) for name, about in told.items()}
     wanted = {*schema.get("required", ()), *also_required}
     slim: dict[str, Any] = {"type": "object", "properties": properties}
     if required := [name for name in properties if name in wanted]:

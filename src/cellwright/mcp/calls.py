@@ -37,6 +37,7 @@ from cellwright.mcp.pace import Pace
 from cellwright.mcp.resolving import find_session
 from cellwright.plans import Planner
 from cellwright.settings import fenced
+from cellwright.verification import Verifier
 
 __all__ = [
     "CHANGES",
@@ -65,6 +66,7 @@ class Shared:
 
     engine: Engine
     planner: Planner
+    verifier: Verifier
     knowledge: Knowledge
     pace: Pace
     default_language: str
@@ -141,6 +143,8 @@ class Definition:
     hints: ToolAnnotations
     asks_for: tuple[str, ...] = ()
     """Arguments published as required, though a call without them is understood."""
+    keeps_back: tuple[str, ...] = ()
+    """Arguments that are not published, for a caller that knows them: the command line."""
 
     @property
     def name(self) -> str:
@@ -181,7 +185,9 @@ def told(error: CellwrightError, tools: Container[str] = ()) -> ToolError:
 
 def as_tool(definition: Definition, shared: Shared) -> Tool:
     """The SDK's tool of a definition."""
-    schema = published_schema(definition.arguments, also_required=definition.asks_for)
+    schema = published_schema(
+        definition.arguments, also_required=definition.asks_for, but=definition.keeps_back
+    )
     return _FaceTool(
         fn=definition.run,
         name=definition.name,

@@ -29,6 +29,7 @@ from cellwright.mcp.pace import Pace
 from cellwright.mcp.server import DIALECTS, build_server
 from cellwright.mcp.wire import message_streams
 from cellwright.plans import Planner
+from cellwright.verification import Verifier
 
 __all__ = ["DIALECTS", "Face"]
 
@@ -36,19 +37,27 @@ _MAX_BODY_BYTES = 32 * 1024 * 1024
 
 
 class Face:
-    """MCP over an engine. Faces of one engine share its planner, which knows what plans are going on."""
+    """MCP over an engine. Faces of one engine share its planner and its verifier, which know what is going on."""
 
     def __init__(
         self,
         engine: Engine,
         *,
         planner: Planner | None = None,
+        verifier: Verifier | None = None,
         dialect: str | None = None,
         pace: Pace | None = None,
     ) -> None:
         self._transports: set[Clients] = set()
         language = "typescript" if dialect == "srcbook" else engine.settings.default_language
-        self._shared = Shared(engine, planner or Planner(engine), Knowledge(engine), pace or Pace(), language)
+        self._shared = Shared(
+            engine,
+            planner or Planner(engine),
+            verifier or Verifier(engine),
+            Knowledge(engine),
+            pace or Pace(),
+            language,
+        )
         self._bus = InMemorySubscriptionBus()
         self.server: MCPServer[Clients] = build_server(
             self._shared, self._bus, self._transport, dialect=dialect

@@ -45,6 +45,7 @@ from cellwright.mcp.tools_packages import PACKAGE_TOOLS
 from cellwright.mcp.tools_plans import PLAN_TOOLS
 from cellwright.mcp.tools_reading import READING_TOOLS
 from cellwright.mcp.tools_replays import REPLAY_TOOLS
+from cellwright.mcp.tools_verification import VERIFICATION_TOOLS
 
 __all__ = ["DIALECTS", "NotebookServer", "build_server"]
 
@@ -133,6 +134,7 @@ def _definitions(dialect: str | None) -> tuple[Definition, ...]:
         *BRANCH_TOOLS,
         *PACKAGE_TOOLS,
         *FILE_TOOLS,
+        *VERIFICATION_TOOLS,
     )
     if dialect is None:
         return own

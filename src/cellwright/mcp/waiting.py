@@ -23,9 +23,17 @@ from cellwright.mcp.notifying import log_entry
 from cellwright.mcp.rendering import last_line
 from cellwright.plans import PlanRun
 from cellwright.plans.reports import plan_brief
+from cellwright.verification import Verification
 from mcp import MCPDeprecationWarning
 
-__all__ = ["done_with_progress", "run_and_wait", "wait_for", "wait_for_plan", "wait_for_replay"]
+__all__ = [
+    "done_with_progress",
+    "run_and_wait",
+    "wait_for",
+    "wait_for_plan",
+    "wait_for_replay",
+    "wait_for_verification",
+]
 
 T = TypeVar("T")
 
@@ -60,6 +68,12 @@ async def wait_for_replay(call: Call, replay: Replay, *, wait_ms: int | None) ->
     await _wait(
         call, replay.session_id, partial(_follow_replay, call, replay), replay.cancel, wait_ms=wait_ms
     )
+
+
+async def wait_for_verification(call: Call, verification: Verification, *, wait_ms: int | None) -> None:
+    """The same for a verification."""
+    follow = partial(_follow_verification, call, verification)
+    await _wait(call, verification.session_id, follow, verification.cancel, wait_ms=wait_ms)
 
 
 async def wait_for_plan(call: Call, run: PlanRun, *, wait_ms: int | None) -> None:
@@ -139,6 +153,19 @@ async def _follow_replay(call: Call, replay: Replay) -> None:
         if not replay.done:
             elapsed_s = time.monotonic() - began
             message = f"{len(replay.redone)} of {len(replay.steps)} steps, running for {elapsed_s:.0f} s"
+            await call.context.report_progress(round(elapsed_s, 3), message=message)
+
+
+async def _follow_verification(call: Call, verification: Verification) -> None:
+    began, told = time.monotonic(), -1
+    while not verification.done:
+        await verification.wait(call.shared.pace.progress_s)
+        done = len(verification.checked)
+        if not verification.done:
+            last = verification.checked[-1] if verification.checked and done != told else None
+            said = f": cell {last.cell.id} {'same' if last.same else 'different'}" if last is not None else ""
+            told, elapsed_s = done, time.monotonic() - began
+            message = f"{done} of {len(verification.cells)} cells, running for {elapsed_s:.0f} s{said}"
             await call.context.report_progress(round(elapsed_s, 3), message=message)
 
 

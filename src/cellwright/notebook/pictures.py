@@ -16,7 +16,6 @@ if TYPE_CHECKING:
 
 __all__ = ["same_bytes", "same_look"]
 
-_HAS_PILLOW = importlib.util.find_spec("PIL") is not None
 _MAX_AREA = 50_000_000
 _BLUR = 0.8
 _LEAST_CONTRAST = 48
@@ -36,7 +35,7 @@ def same_look(expected: bytes, got: bytes) -> str | None:
     """Why two pictures do not look the same, or None."""
     if expected == got:
         return None
-    if not _HAS_PILLOW:
+    if importlib.util.find_spec("PIL") is None:
         return (
             f"{same_bytes(expected, got)}; `pip install cellwright[images]` lets what they show be compared"
         )

@@ -20,8 +20,8 @@ from cellwright.notebook import CellMetadataSet, Document
 from cellwright.notebook.pynames import cell_names
 from cellwright.plans.checks import check_source, output_appears, told
 from cellwright.plans.classes import classify
+from cellwright.plans.events import FailureKind
 from cellwright.plans.failures import Elsewhere, Failure, Surroundings
-from cellwright.plans.machine import FailureKind
 from cellwright.plans.model import Attempt, Check, Plan, Todo
 
 __all__ = ["Outcome", "Trial"]

@@ -9,12 +9,13 @@ from collections.abc import Callable, Sequence
 import anyio
 
 from cellwright.engine import Engine, Session
-from cellwright.errors import PlanBusy, PlanError, UnknownPlan
-from cellwright.plans import machine
+from cellwright.errors import PlanBusy, PlanError, TooManyCells, UnknownPlan
+from cellwright.plans import events
 from cellwright.plans.cells import new_plan, opening_changes
+from cellwright.plans.events import Event
 from cellwright.plans.failures import Adviser
 from cellwright.plans.fixers import FIXERS, Fixer
-from cellwright.plans.machine import Event, advance
+from cellwright.plans.machine import advance
 from cellwright.plans.model import Outline, Plan, plan_of
 from cellwright.plans.outlines import checked_outline
 from cellwright.plans.running import Menders, PlanRun, diff_of, missing_cells
@@ -39,6 +40,7 @@ class Planner:
 
         Raises:
             PlanError: the notebook has one already, or the outline cannot be carried out.
+            TooManyCells: it needs more cells than ``max_cells`` allows.
         """
         await session.refresh()
         if plan_of(session.document.metadata) is not None:
@@ -48,8 +50,18 @@ class Planner:
             )
         outline = checked_outline(outline, language=session.language)
         plan = new_plan(outline, session.document)
+        self._refuse_too_many_cells(session, plan)
         await session.apply(opening_changes(session.document, plan, description=outline.description))
         return plan
+
+    def _refuse_too_many_cells(self, session: Session, plan: Plan) -> None:
+        limit = self._engine.settings.max_cells
+        needed = len(session.document) + 1 + 2 * len(plan.steps)  # the list of steps, and two cells for each
+        if needed > limit:
+            raise TooManyCells(
+                f"A plan of {len(plan.steps)} steps needs a notebook of {needed} cells, and max_cells allows {limit}",
+                hint="Join steps, make two plans of it, or raise CELLWRIGHT_MAX_CELLS",
+            )
 
     def plan(self, session: Session) -> Plan:
         """The plan in a session's notebook, as it is now.
@@ -85,7 +97,7 @@ class Planner:
             plan = self.plan(session)
             if plan.phase == "running":
                 return self._launch(session, plan, None)
-            begun = machine.Begun(time.time(), session.runs.count, missing_cells(session, plan))
+            begun = events.Begun(time.time(), session.runs.count, missing_cells(session, plan))
             return self._launch(session, plan, begun)
 
     async def fix(self, session: Session, code: str | None = None) -> PlanRun:
@@ -98,10 +110,10 @@ class Planner:
 
         def event(plan: Plan) -> Event:
             if code is None:
-                return machine.Asked(time.time())
+                return events.Asked(time.time())
             current = plan.current
             before = session.cell(current.id).source if current and current.id in session.document else ""
-            return machine.Coded(code, time.time(), session.runs.count, diff_of(before, code) or None)
+            return events.Coded(code, time.time(), session.runs.count, diff_of(before, code) or None)
 
         return await self._decide(session, event)
 
@@ -115,7 +127,7 @@ class Planner:
 
         def event(plan: Plan) -> Event:
             gone = missing_cells(session, plan)
-            return machine.Skipped(reason, time.time(), session.runs.count, gone)
+            return events.Skipped(reason, time.time(), session.runs.count, gone)
 
         return await self._decide(session, event)
 
@@ -129,7 +141,7 @@ class Planner:
             await session.refresh()
             plan = self.plan(session)
             if plan.phase == "running":  # cut off: first it is brought to a halt
-                plan = advance(plan, machine.Interrupted("Its run was cut off")).plan
+                plan = advance(plan, events.Interrupted("Its run was cut off")).plan
             return self._launch(session, plan, event_for(plan))
 
     async def _going_on(self, session: Session) -> PlanRun | None:

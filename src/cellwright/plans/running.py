@@ -18,21 +18,13 @@ from msgspec.structs import replace
 from cellwright.engine import Engine, Execution, Session
 from cellwright.engine.ids import new_plan_run_id
 from cellwright.errors import CellwrightError, PackageFailed, PackageRefused
-from cellwright.plans import machine
+from cellwright.plans import events
 from cellwright.plans.attempts import Outcome, Trial
 from cellwright.plans.cells import keeping_changes
+from cellwright.plans.events import CheckResults, Effect, Event, Propose, RunCell, WriteCell
 from cellwright.plans.failures import Adviser, Failure, Proposal
 from cellwright.plans.fixers import Fixer, propose
-from cellwright.plans.machine import (
-    CheckResults,
-    Effect,
-    Event,
-    Next,
-    Propose,
-    RunCell,
-    WriteCell,
-    advance,
-)
+from cellwright.plans.machine import Next, advance
 from cellwright.plans.model import Plan, Todo
 
 __all__ = ["Menders", "PlanRun", "diff_of", "missing_cells"]
@@ -143,7 +135,7 @@ class PlanRun:
 
     async def _carry_out(self, effects: Sequence[Effect]) -> Event:
         """Do all of it; what the last of it led to."""
-        event: Event = machine.Interrupted("It was stopped")
+        event: Event = events.Interrupted("It was stopped")
         for effect in effects:
             if self._stopping.is_set():
                 return event
@@ -159,7 +151,7 @@ class PlanRun:
         return event
 
     async def _pause(self, why: str) -> None:
-        paused = advance(self.plan, machine.Interrupted(why))
+        paused = advance(self.plan, events.Interrupted(why))
         paused = Next(replace(paused.plan, notices=(*paused.plan.notices, why)))
         try:
             await self._keep(paused)
@@ -175,7 +167,7 @@ class PlanRun:
         if effect.delay:
             await self._wait(self._engine.settings.plan_backoff_s * 2 ** (effect.delay - 1))
         if self._stopping.is_set():
-            return machine.Interrupted("It was stopped")
+            return events.Interrupted("It was stopped")
         if effect.packages:
             try:
                 await self._session.install(effect.packages)
@@ -223,12 +215,12 @@ class PlanRun:
 
     def _event(self, outcome: Outcome, notes: Sequence[str] = ()) -> Event:
         if outcome.interrupted or (self._stopping.is_set() and not outcome.ok):
-            return machine.Interrupted(outcome.attempt.note)
+            return events.Interrupted(outcome.attempt.note)
         said = [*notes, *([outcome.attempt.note] if outcome.attempt.note else [])]
         attempt = replace(outcome.attempt, note="; ".join(said) or None)
         if outcome.ok:
-            return machine.Ran(attempt, outcome.files)
-        return machine.Failed(
+            return events.Ran(attempt, outcome.files)
+        return events.Failed(
             attempt, outcome.kind, outcome.suggestion, count=self._session.runs.count, at=time.time()
         )
 
@@ -237,19 +229,19 @@ class PlanRun:
         if outcome is not None:
             return self._event(outcome)
         gone = missing_cells(self._session, self.plan)
-        return machine.Passed(time.time(), self._session.runs.count, gone)
+        return events.Passed(time.time(), self._session.runs.count, gone)
 
     async def _propose(self, todo: Todo) -> Event:
         failure = await self._trial.failure(todo, self.plan)
         found = await self._menders.propose(failure) if failure is not None else None
         at, count = time.time(), self._session.runs.count
         if found is None or failure is None:
-            return machine.Proposed(at, count)
+            return events.Proposed(at, count)
         diff = diff_of(failure.source, found.source) if found.source is not None else None
         if not found.applies or (not diff and not found.packages):
             told = f"{found.reason}\n{diff}" if diff else found.reason
-            return machine.Proposed(at, count, fixer=found.fixer, reason=told)
-        return machine.Proposed(
+            return events.Proposed(at, count, fixer=found.fixer, reason=told)
+        return events.Proposed(
             at,
             count,
             fixer=found.fixer,

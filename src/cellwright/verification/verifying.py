@@ -94,8 +94,9 @@ class Verification:
         """Why it did not come to its end."""
         self.certificate: Certificate | None = None
         """What was written into the notebook; none where it was cancelled or never began."""
+        self.told = False
+        """Whether somebody was told its end."""
         self._engine = engine
-        self._session = session
         self._document = session.document.copy()
         self.cells: tuple[Cell, ...] = tuple(cell for cell in self._document.cells if cell.runs)
         """All that are to run."""
@@ -106,7 +107,7 @@ class Verification:
         self._timeout_s = timeout_s
         self._scope = anyio.CancelScope()
         self._ended = anyio.Event()
-        self._began = time.monotonic()
+        self._began = self._over = time.monotonic()
 
     @property
     def state(self) -> VerificationState:
@@ -122,6 +123,11 @@ class Verification:
     def verified(self) -> bool:
         """Whether the notebook holds; false until that is known."""
         return self.certificate is not None and self.certificate.verified
+
+    @property
+    def over_for_s(self) -> float:
+        """How long ago it ended."""
+        return time.monotonic() - self._over if self.done else 0.0
 
     async def wait(self, timeout_s: float | None = None) -> Verification:
         """Return when it has ended and its certificate is written, or after ``timeout_s`` with it still running."""
@@ -148,6 +154,7 @@ class Verification:
             _log.exception("verification_failed session=%s", self.session_id)
             self.reason = "It failed inside Cellwright; look at the log"
         finally:
+            self._over = time.monotonic()
             self._ended.set()
 
     async def _rehearse(self) -> tuple[Inputs, str | None]:
