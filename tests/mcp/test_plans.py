@@ -108,8 +108,8 @@ async def test_without_todos_a_plan_is_drafted_from_the_callers_files_and_says_s
     engine: Engine, tmp_path: Path
 ) -> None:
     (tmp_path / "pyproject.toml").touch()
-    (tmp_path / "data").mkdir()
-    (tmp_path / "data" / "sales.csv").write_text(CSV)
+    (tmp_path / "all" / "data").mkdir(parents=True)
+    (tmp_path / "all" / "data" / "sales.csv").write_text(CSV)
     async with running(Face(engine)) as face, connected(face, directory=tmp_path) as client:
         made = await ask(client, "plan_create", problem="Summarise the units of sales.csv and plot them")
         plan = made["plan"]
