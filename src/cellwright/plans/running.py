@@ -71,8 +71,8 @@ class PlanRun:
         self._session = session
         self._begins = begins
         self._menders = menders
-        self._trial = Trial(engine, session)
         self._stopping = anyio.Event()
+        self._trial = Trial(engine, session, self._stopping)
         self._ended = anyio.Event()
         self._changed = anyio.Event()
 
@@ -127,6 +127,7 @@ class PlanRun:
         """Journal the plan as it is now, with the cells that are written, before anything else is done."""
         writes = [effect for effect in step.effects if isinstance(effect, WriteCell)]
         self.plan = step.plan
+        self._engine.session(self.session_id)  # it may have been deleted meanwhile
         await self._session.refresh()
         changes = keeping_changes(self._session.document, step.plan, writes)
         await self._session.apply(changes, told_as=("notebook.plan.changed", _told(step.plan)))
@@ -163,19 +164,26 @@ class PlanRun:
     async def _run_cell(self, effect: RunCell) -> Event:
         todo = self.plan.step(effect.todo_id)
         await self._restore(todo)
+        notes = await self._prepared(todo, effect)
+        if self._stopping.is_set():
+            return events.Interrupted("It was stopped")
+        execution = await self._trial.run(todo)
+        self.executions.append(execution)
+        return self._event(await self._trial.outcome(todo, execution, self.plan), notes)
+
+    async def _prepared(self, todo: Todo, effect: RunCell) -> list[str]:
+        """Go back, wait and install, unless somebody stops it; what is to be known of it."""
+        if self._stopping.is_set():
+            return []
         notes = [note] if (note := await self._trial.undo(todo)) else []
         if effect.delay:
             await self._wait(self._engine.settings.plan_backoff_s * 2 ** (effect.delay - 1))
-        if self._stopping.is_set():
-            return events.Interrupted("It was stopped")
-        if effect.packages:
+        if effect.packages and not self._stopping.is_set():
             try:
                 await self._session.install(effect.packages)
             except (PackageRefused, PackageFailed) as error:
                 notes.append(error.message)
-        execution = await self._trial.run(todo)
-        self.executions.append(execution)
-        return self._event(await self._trial.outcome(todo, execution, self.plan), notes)
+        return notes
 
     async def _wait(self, seconds: float) -> None:
         """A pause that an interrupt ends; there is no cell that it could stop."""
@@ -190,9 +198,13 @@ class PlanRun:
         numbers = ", ".join(str(self.plan.number(other.id)) for other in lost)
         if not await self._session.state_history():
             await self._session.replay()
+            if self._stopping.is_set():
+                return
             lost = await self._lost(todo)
         for other in lost:
             again = await self._trial.run(other)
+            if self._stopping.is_set():
+                return
             if not again.ok:
                 error = again.error or {}
                 why = f"{error.get('ename') or again.state}: {error.get('evalue') or again.reason or ''}"
