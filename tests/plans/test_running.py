@@ -8,6 +8,7 @@ from tests.conftest import Require
 
 from cellwright import Engine, Session
 from cellwright.errors import PlanBusy, PlanError, TooManyCells, UnknownPlan
+from cellwright.notebook import CellAdded
 from cellwright.plans import Check, Failure, Outline, Plan, Planner, Proposal, TodoOutline
 from cellwright.plans.reports import plan_json, summary_text
 
@@ -309,3 +310,22 @@ async def test_a_plan_with_more_steps_than_its_notebook_has_room_for_is_refused(
     with pytest.raises(TooManyCells, match="50 steps needs a notebook of 102 cells"):
         await Planner(engine).create(session, outline(*["x"] * 50))
     await Planner(engine).create(session, outline(*["x"] * 49))
+
+
+async def test_a_plan_leaves_the_cells_alone_that_are_called_as_its_own_would_be(engine: Engine) -> None:
+    session = await engine.create("own cells")
+    await session.apply(
+        [CellAdded("plan", "code", "mine = 1", 1), CellAdded("todo-1", "code", "mine = 2", 2)]
+    )
+    await Planner(engine).create(session, outline("x = 1"))
+    plan = await run(Planner(engine), session)
+    assert plan.phase == "succeeded"
+    assert [session.cell(cell_id).source for cell_id in ("plan", "todo-1")] == ["mine = 1", "mine = 2"]
+
+
+async def test_a_plan_whose_validation_would_take_a_cell_of_the_notebook_is_refused(engine: Engine) -> None:
+    session = await engine.create("own validation")
+    await session.apply([CellAdded("validation", "code", "mine = 1", 1)])
+    with pytest.raises(PlanError, match="has a cell 'validation' already"):
+        await Planner(engine).create(session, outline("x", validation=TodoOutline("v", "assert x")))
+    assert session.cell("validation").source == "mine = 1"

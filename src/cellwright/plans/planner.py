@@ -11,7 +11,7 @@ import anyio
 from cellwright.engine import Engine, Session
 from cellwright.errors import PlanBusy, PlanError, TooManyCells, UnknownPlan
 from cellwright.plans import events
-from cellwright.plans.cells import new_plan, opening_changes
+from cellwright.plans.cells import new_plan, opening_changes, taken_ids
 from cellwright.plans.events import Event
 from cellwright.plans.failures import Adviser
 from cellwright.plans.fixers import FIXERS, Fixer
@@ -50,6 +50,11 @@ class Planner:
             )
         outline = checked_outline(outline, language=session.language)
         plan = new_plan(outline, session.document)
+        if taken := taken_ids(session.document, plan):
+            raise PlanError(
+                f"The notebook of session {session.id} has a cell {taken[0]!r} already, which the plan would use",
+                hint="Delete that cell, and its -text if there is one, or make the plan in another notebook",
+            )
         self._refuse_too_many_cells(session, plan)
         await session.apply(opening_changes(session.document, plan, description=outline.description))
         return plan
