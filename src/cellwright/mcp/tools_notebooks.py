@@ -112,8 +112,7 @@ class DeleteNotebook(Arguments):
 async def notebook_delete(call: Call, args: DeleteNotebook) -> Reply:
     """End a session: its kernel and history go, its .ipynb file stays."""
     session = call.session(args.session_id)
-    if (run := call.shared.planner.run_of(session)) is not None:
-        await run.cancel()
+    await call.shared.planner.pause(session.id)
     await call.engine.delete(session.id, remove_file=args.remove_file)
     call.client.forget(session.id)
     kept = {} if args.remove_file else {"kept": str(session.path)}

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 
 import anyio
 
@@ -92,6 +93,12 @@ class Planner:
         """Whether the plan says that it is running, and nobody runs it: whoever did so ended half-way."""
         return self.run_of(session) is None and self.plan(session).phase == "running"
 
+    async def pause(self, session_id: str) -> None:
+        """Bring the run that is going on to a halt, if one is: its session is about to become another."""
+        run = self._runs.get(session_id)
+        if run is not None:
+            await run.cancel()
+
     async def start(self, session: Session) -> PlanRun:
         """Run the plan, or go on where it stopped, or join the run that is going on."""
         async with self._starting:
@@ -162,5 +169,10 @@ class Planner:
         begins = advance(plan, event, max_attempts=limit) if event is not None else None
         run = PlanRun(self._engine, session, self._menders, plan, begins)
         self._runs[session.id] = run
-        self._engine.in_background(run.run)
+        self._engine.in_background(partial(self._carry_out, run))
         return run
+
+    async def _carry_out(self, run: PlanRun) -> None:
+        await run.run()
+        if self._runs.get(run.session_id) is run:
+            del self._runs[run.session_id]
