@@ -63,8 +63,9 @@ async def plan_reply(
     """Answer a call that carried a plan on, or waited for it."""
     plan = call.shared.planner.plan(session)
     told = call.client.plans.get(session.id, frozenset())
-    fresh = [one for todo in plan.steps for one in _ended(todo) if one.key not in told]
-    call.client.plans[session.id] = told.union(one.key for one in fresh)
+    ended = [one for todo in plan.steps for one in _ended(todo)]
+    fresh = [one for one in ended if one.key not in told]
+    call.client.plans[session.id] = frozenset(one.key for one in ended)
     # The plan's own lines say what became of the kernel.
     call.client.generations[session.id] = session.generation
     executions = list(_executions(call, fresh))
@@ -84,10 +85,10 @@ async def plan_reply(
 
 def _ended(todo: Todo) -> Iterator[_Fresh]:
     attempts = (*todo.earlier, *todo.attempts)
-    for place, attempt in enumerate(attempts):
+    for place, attempt in enumerate(attempts, 1):
         if attempt.state != "running":
-            key = attempt.execution_id or f"{todo.id}#{place}"
-            yield _Fresh(key, todo, attempt, last=place == len(attempts) - 1)
+            key = attempt.execution_id or f"{todo.id}#{todo.forgotten + place}"
+            yield _Fresh(key, todo, attempt, last=place == len(attempts))
 
 
 def _executions(call: Call, fresh: Sequence[_Fresh]) -> Iterator[Execution]:

@@ -159,6 +159,8 @@ class PlanRun:
             await self._keep(paused)
         except CellwrightError as error:  # the journal has what was before
             _log.warning("plan_not_kept session=%s %s", self.session_id, error)
+        except Exception:  # noqa: BLE001  # boundary: as in ``run``, in which this is the last word
+            _log.exception("plan_not_kept session=%s", self.session_id)
 
     # One cell ----------------------------------------------------------------------------------------------------
 
