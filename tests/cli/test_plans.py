@@ -90,6 +90,18 @@ def test_a_plan_that_stops_exits_1_with_the_report_on_stderr_and_can_be_fixed(sh
     assert "✅ Plan succeeded: 3 of 3 TODOs done" in mended.stdout
 
 
+def test_without_a_file_a_plan_is_drafted_and_said_to_be_a_draft(shared: Place) -> None:
+    done = shared.run("new", "Plot the units of the CSV data", "--draft", "--json")
+    assert done.returncode == 0, done.stderr
+    about = json.loads(done.stdout)
+    assert (about["plan"]["draft"], about["plan"]["phase"]) == (True, "ready")
+    assert "a plan drafted by rule; look it over" in done.stderr
+    run = shared.run("continue", about["session_id"])
+    assert run.returncode == 1
+    assert "waiting: 2. Load CSV file has no code" in run.stderr, "there is no such file here"
+    assert "draft" in shared.run("status", about["session_id"]).stderr
+
+
 def test_a_known_mistake_is_mended_in_view(shared: Place) -> None:
     name = plan_file(shared, "mended", ("Use it", "total = math.floor(2.5)"))
     done = shared.run("new", "--plan", name, "--run")

@@ -108,8 +108,8 @@ async def test_without_todos_a_plan_is_drafted_from_the_callers_files_and_says_s
     engine: Engine, tmp_path: Path
 ) -> None:
     (tmp_path / "pyproject.toml").touch()
-    (tmp_path / "data").mkdir()
-    (tmp_path / "data" / "sales.csv").write_text(CSV)
+    (tmp_path / "all" / "data").mkdir(parents=True)
+    (tmp_path / "all" / "data" / "sales.csv").write_text(CSV)
     async with running(Face(engine)) as face, connected(face, directory=tmp_path) as client:
         made = await ask(client, "plan_create", problem="Summarise the units of sales.csv and plot them")
         plan = made["plan"]
@@ -260,11 +260,11 @@ async def test_a_validation_that_fails_stops_the_plan_and_cannot_be_skipped(clie
 
 
 async def test_a_large_plan_with_much_output_keeps_to_the_budget(client: Client) -> None:
-    steps = [todo(f"print('{number} ' * 2000)", f"Step number {number} of many") for number in range(1, 61)]
+    steps = [todo(f"print('{number} ' * 2000)", f"Step number {number} of many") for number in range(1, 46)]
     session = await planned(client, *steps)
     text = await read(client, "plan_run", session_id=session, max_tokens=500)
-    assert "✓ 1 to 60: done" in text
-    assert len(text) < 500 * 4 + 60 * 200
+    assert "✓ 1 to 45: done" in text
+    assert len(text) < 500 * 4 + 45 * 200
 
 
 # Long runs ------------------------------------------------------------------------------------------------------------

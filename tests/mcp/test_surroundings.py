@@ -178,6 +178,7 @@ def _good_calls(path: str, cell: str, execution: str) -> list[tuple[str, dict[st
         ("plan_run", {}),
         ("plan_fix", {"code": "1"}),
         ("plan_skip", {}),
+        ("plan_verify", {}),
         ("cell_delete", {"cell_id": cell}),
         ("notebook_import", {"content": "# Words\n", "format": "markdown"}),
     ]

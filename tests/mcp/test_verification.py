@@ -59,16 +59,17 @@ async def test_a_notebook_that_holds_is_verified_and_the_json_form_has_every_cel
 async def test_past_its_wait_it_goes_on_and_the_next_call_has_its_end(client: Client, engine: Engine) -> None:
     session = engine.session(await new_session(client))
     await run(client, session.id, "1 + 1")
-    first = await read(client, "plan_verify", session_id=session.id, wait=0)
-    assert f"Still running: plan_verify(session_id='{session.id}') goes on waiting" in first
     with engine.subscribe(session.id) as events, anyio.fail_after(60):
+        first = await ask(client, "plan_verify", session_id=session.id, wait=0, response_format="json")
+        assert (first["status"], first["done"], first["verified"]) == ("running", 0, False)
         async for event in events:
             if isinstance(event, Event) and event.kind == "notebook.verification.completed":
+                assert event.data["verification_id"] == first["verification_id"]
                 break
-    version = session.document.metadata["cellwright"]["certificate"]["at"]
-    told = await read(client, "plan_verify", session_id=session.id)
-    assert told.startswith(f"session {session.id} | verified | 1 of 1 cells | all the same")
-    assert version in told
+    told = await ask(client, "plan_verify", session_id=session.id, response_format="json")
+    assert (told["verified"], told["verification_id"]) == (True, first["verification_id"])
+    again = await ask(client, "plan_verify", session_id=session.id, response_format="json")
+    assert again["verification_id"] != told["verification_id"]
 
 
 async def test_a_cancelled_call_stops_it_and_leaves_nothing(connect: Connect, engine: Engine) -> None:
@@ -79,6 +80,8 @@ async def test_a_cancelled_call_stops_it_and_leaves_nothing(connect: Connect, en
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(_verify, client, session.id)
                 await begun(events)
+                text = await read(client, "plan_verify", session_id=session.id, wait=0)
+                assert f"Still running: plan_verify(session_id='{session.id}') goes on waiting" in text
                 tasks.cancel_scope.cancel()
         with anyio.fail_after(30):
             text = await read(client, "plan_verify", session_id=session.id, cancel=True)

@@ -115,6 +115,12 @@ def test_a_later_kernel_that_ran_everything_again_is_in_order() -> None:
     assert find_problems(notebook("y = 1", "x = y"), [*first, *again]) == ()
 
 
+def test_a_kernel_takes_nothing_from_another() -> None:
+    earlier = ran(("a", "x = 1"), ("c", "x = 2"))
+    later = [ExecutionRecord("x-3", "s", "b", 3, 2, 1, "x", 0.0, "ok", 1.0, 2.0)]
+    assert find_problems(notebook("x = 1", "x", "x = 2"), [*earlier, *later]) == ()
+
+
 @pytest.mark.parametrize(
     "sources",
     [

@@ -11,9 +11,19 @@ from cellwright.errors import KernelError
 from cellwright.notebook.pynames import cell_names
 from cellwright.notebook.pysource import text_constants
 
-__all__ = ["INPUTS_REQUEST", "InputFile", "Inputs", "inputs_of", "named_in", "recorded_inputs", "with_inputs"]
+__all__ = [
+    "INPUTS_REQUEST",
+    "UNKNOWN",
+    "InputFile",
+    "Inputs",
+    "inputs_of",
+    "named_in",
+    "recorded_inputs",
+    "with_inputs",
+]
 
 INPUTS_REQUEST = "cellwright_inputs_request"
+UNKNOWN = "unknown: written after it was read"
 _MOST_TEXTS = 500
 _LONGEST_TEXT = 5_000
 
@@ -33,7 +43,7 @@ class InputFile(msgspec.Struct, frozen=True):
     def digest(self) -> str:
         """What tells whether it is still the same."""
         if self.changed:
-            return "unknown: written after it was read"
+            return UNKNOWN
         return self.sha256 or f"not hashed: {self.size} bytes, modified {self.mtime_ns}"
 
 

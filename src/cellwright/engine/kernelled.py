@@ -28,6 +28,8 @@ from cellwright.sandbox.places import refuse_too_open
 __all__ = ["Kernelled"]
 
 _ASK_TIMEOUT_S = 10.0
+# A gigabyte on a slow disk.
+_HASHING_TIMEOUT_S = 60.0
 
 
 class Kernelled(Listener):
@@ -98,7 +100,7 @@ class Kernelled(Listener):
             return Inputs()
         roots = dict.fromkeys(one for one in (str(self.cwd), self.record.project) if one is not None)
         content = {"watch": watch, "roots": list(roots), "packages": packages, **named_in(source)}
-        return inputs_of(await self._ask(INPUTS_REQUEST, content))
+        return inputs_of(await self._ask(INPUTS_REQUEST, content, timeout_s=_HASHING_TIMEOUT_S))
 
     async def complete(self, code: str, cursor: int | None = None) -> Completion:
         """What could stand at the cursor."""
@@ -138,11 +140,13 @@ class Kernelled(Listener):
                 request = protocol.AddLayers(self.record.kernel_id, (name,))
                 await self._services.host.call(request, type(None))
 
-    async def _ask(self, kind: str, content: dict[str, Any]) -> dict[str, Any]:
+    async def _ask(
+        self, kind: str, content: dict[str, Any], *, timeout_s: float = _ASK_TIMEOUT_S
+    ) -> dict[str, Any]:
         async with self._submitting:
             with anyio.CancelScope(shield=True):
                 kernel_id = await self._ensure_kernel()
-        request = protocol.Ask(kernel_id, kind, content, _ASK_TIMEOUT_S)
+        request = protocol.Ask(kernel_id, kind, content, timeout_s)
         return await self._services.host.call(request, dict[str, Any])
 
     async def _ensure_kernel(self) -> str:

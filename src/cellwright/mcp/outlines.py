@@ -32,6 +32,7 @@ _MAX_TIMEOUT_S = 7 * 24 * 3_600
 # A draft needs the data that lie at hand, not a whole disk.
 _MOST_FILES = 2_000
 _MOST_FOLDERS = 50
+_DEPTH = 2
 _MOST_HEADS = 20
 _CheckText: TypeAlias = Annotated[str, Field(max_length=_MAX_WORDS)]
 
@@ -115,7 +116,7 @@ def _look(directories: Sequence[tuple[Path, str]]) -> tuple[list[str], dict[str,
 
 
 def _files_in(workdir: Workdir, directory: Path, known: set[Path]) -> Iterator[str]:
-    """Files at the top and one level below; what is hidden, made by tools, or looked at by itself is left out."""
+    """Files at the top and little below; what is hidden, made by tools, or looked at by itself is left out."""
     folders = [""]
     for folder in folders:
         with suppress(SandboxError):
@@ -127,7 +128,7 @@ def _files_in(workdir: Workdir, directory: Path, known: set[Path]) -> Iterator[s
                     yield entry.path
                 elif (
                     entry.type == "directory"
-                    and not folder
+                    and entry.path.count("/") < _DEPTH
                     and len(folders) <= _MOST_FOLDERS
                     and directory / entry.path not in known
                 ):

@@ -10,7 +10,6 @@ from cellwright.verification.certificates import (
     certificate_state,
 )
 from cellwright.verification.findings import Finding, find_problems
-from cellwright.verification.inputs import recorded_inputs, with_inputs
 from cellwright.verification.rehearsing import CheckedCell
 from cellwright.verification.rules import MaskPattern, Volatile, parse_mask
 from cellwright.verification.verifying import Verification, Verifier, verify
@@ -28,7 +27,5 @@ __all__ = [
     "certificate_state",
     "find_problems",
     "parse_mask",
-    "recorded_inputs",
     "verify",
-    "with_inputs",
 ]

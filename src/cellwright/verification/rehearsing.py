@@ -28,9 +28,13 @@ class CheckedCell:
     """As the notebook has it."""
     now: ExecutionRecord
     comparison: Comparison
-    inputs: Mapping[str, str] = field(default_factory=dict)
-    """What it read."""
+    read: Inputs = field(default_factory=Inputs)
     expected_state: str = "ok"
+
+    @property
+    def inputs(self) -> dict[str, str]:
+        """The files that it read, each with what tells whether it is still the same."""
+        return {file.path: file.digest for file in self.read.files}
 
     @property
     def same(self) -> bool:
@@ -67,7 +71,7 @@ async def rehearse(
             cell,
             execution.record,
             comparison,
-            {file.path: file.digest for file in inputs.files},
+            inputs,
             was_state(cell),
         )
         yield checked

@@ -8,11 +8,11 @@ from datetime import datetime
 
 import cellwright
 from cellwright.engine import Inputs
+from cellwright.engine.inputs import UNKNOWN, recorded_inputs
 from cellwright.engine.records import ExecutionRecord
 from cellwright.notebook import Cell
 from cellwright.verification.certificates import Certificate, CertifiedCell, CertifiedFinding, source_hash
 from cellwright.verification.findings import Finding
-from cellwright.verification.inputs import changed_inputs, recorded_inputs
 from cellwright.verification.randomness import random_sources
 from cellwright.verification.rehearsing import CheckedCell
 from cellwright.verification.rules import Volatile, told
@@ -72,20 +72,17 @@ def files_left(history: Iterable[ExecutionRecord]) -> dict[str, str | None]:
 
 
 def _changed(one: CheckedCell) -> list[Finding]:
-    if one.now.state == "died":
-        return []  # nobody was there to tell what it read
-    changed = changed_inputs(recorded_inputs(one.cell), one.inputs)
-    return [
-        Finding(
-            "changed_input",
-            one.cell.id,
-            f"read `{path}`, which {what} since it put out what it shows",
-            (path,),
-        )
-        if what == "changed"
-        else Finding("changed_input", one.cell.id, f"did not read `{path}`, which it read before", (path,))
-        for path, what in changed.items()
+    """Of files that it read both times, those that are not what they were."""
+    then = recorded_inputs(one.cell.metadata)
+    changed = [
+        path for path, digest in one.inputs.items() if _is_known(then.get(path)) and then[path] != digest
     ]
+    message = "read `{}`, which changed since it put out what it shows"
+    return [Finding("changed_input", one.cell.id, message.format(path), (path,)) for path in changed]
+
+
+def _is_known(digest: str | None) -> bool:
+    return digest is not None and digest != UNKNOWN
 
 
 def _left_over(cells: Sequence[Cell], one: CheckedCell, left: Mapping[str, str | None]) -> list[Finding]:

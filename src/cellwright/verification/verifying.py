@@ -18,13 +18,13 @@ import anyio
 
 from cellwright.engine import Engine, Inputs, Session
 from cellwright.engine.ids import new_verification_id
+from cellwright.engine.inputs import recorded_inputs, with_inputs
 from cellwright.engine.records import ExecutionRecord
 from cellwright.errors import CellwrightError
-from cellwright.notebook import Cell, Change, NotebookMetadataSet
+from cellwright.notebook import Cell, CellMetadataSet, Change, NotebookMetadataSet
 from cellwright.notebook.pynames import cell_names
 from cellwright.verification.certificates import Certificate, with_certificate
 from cellwright.verification.findings import Finding, find_problems
-from cellwright.verification.inputs import recorded_inputs, with_inputs
 from cellwright.verification.rehearsing import CheckedCell, rehearse
 from cellwright.verification.rules import Applied, Volatile, applied, declared_in
 from cellwright.verification.verdicts import Outcome, certify, files_left, findings_of_run
@@ -158,7 +158,7 @@ class Verification:
             self._ended.set()
 
     async def _rehearse(self) -> tuple[Inputs, str | None]:
-        recorded = {path for cell in self.cells for path in recorded_inputs(cell)}
+        recorded = {path for cell in self.cells for path in recorded_inputs(cell.metadata)}
         leave_out = frozenset(self._left) - recorded
         surroundings = Inputs()
         opened = self._engine.rehearsal(self.session_id, self._document.copy(), leave_out=leave_out)
@@ -211,11 +211,12 @@ class Verification:
         """What cells read that show just this, where nobody watched when they ran."""
         changes: list[Change] = []
         for one in self.checked:
-            if not one.same or recorded_inputs(one.cell) or one.cell.id not in session.document:
+            known = recorded_inputs(one.cell.metadata) or not one.inputs
+            if not one.same or known or one.cell.id not in session.document:
                 continue
             now = session.cell(one.cell.id)
-            change = with_inputs(now, one.inputs) if _shows_the_same(now, one.cell) else None
-            changes += [change] if change is not None else []
+            if _shows_the_same(now, one.cell):
+                changes.append(CellMetadataSet(now.id, with_inputs(now.metadata, one.read)))
         return changes
 
     def __repr__(self) -> str:
