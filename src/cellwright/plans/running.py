@@ -25,11 +25,12 @@ from cellwright.plans.events import CheckResults, Effect, Event, Propose, RunCel
 from cellwright.plans.failures import Adviser, Failure, Proposal
 from cellwright.plans.fixers import Fixer, propose
 from cellwright.plans.machine import Next, advance
-from cellwright.plans.model import Plan, Todo
+from cellwright.plans.model import MAX_NOTICES, Plan, Todo
 
 __all__ = ["Menders", "PlanRun", "diff_of", "missing_cells"]
 
 _log = logging.getLogger(__name__)
+_MAX_DIFF = 8_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,7 +154,7 @@ class PlanRun:
 
     async def _pause(self, why: str) -> None:
         paused = advance(self.plan, events.Interrupted(why))
-        paused = Next(replace(paused.plan, notices=(*paused.plan.notices, why)))
+        paused = Next(_noticed(paused.plan, why))
         try:
             await self._keep(paused)
         except CellwrightError as error:  # the journal has what was before
@@ -212,7 +213,7 @@ class PlanRun:
                     f"The state could not be made again: step {self.plan.number(other.id)} ended with {why}"
                 )
         notice = f"The kernel that held the state was gone: what steps {numbers} did was run again first"
-        await self._keep(Next(replace(self.plan, notices=(*self.plan.notices, notice))))
+        await self._keep(Next(_noticed(self.plan, notice)))
 
     async def _lost(self, todo: Todo, *, also: bool = False) -> list[Todo]:
         """Steps before this one, and ``also`` itself, that ran well, and are no part of the state that there is."""
@@ -297,7 +298,13 @@ def missing_cells(session: Session, plan: Plan) -> frozenset[str]:
 def diff_of(before: str, after: str) -> str:
     """How one source becomes another, without the lines that name files."""
     lines = unified_diff(before.splitlines(), after.splitlines(), lineterm="", n=1)
-    return "\n".join(line for line in lines if not line.startswith(("---", "+++")))
+    told = "\n".join(line for line in lines if not line.startswith(("---", "+++")))
+    # It is kept with every attempt, and journalled with every step of the plan.
+    return told if len(told) <= _MAX_DIFF else f"{told[:_MAX_DIFF]}\n… {len(told) - _MAX_DIFF:,} more characters"
+
+
+def _noticed(plan: Plan, notice: str) -> Plan:
+    return replace(plan, notices=(*plan.notices, notice)[-MAX_NOTICES:])
 
 
 def _told(plan: Plan) -> dict[str, object]:
