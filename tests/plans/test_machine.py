@@ -59,7 +59,7 @@ class PlanMachine(RuleBasedStateMachine):
     def _note(self, step: Next) -> None:
         before = {todo.id: todo for todo in self.plan.steps}
         for todo in step.plan.steps:
-            if len(todo.earlier) > len(before[todo.id].earlier):
+            if todo.tries > before[todo.id].tries:
                 self.runs_in_round[todo.id] = 0
         for effect in step.effects:
             if isinstance(effect, RunCell):
