@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 from cellwright.plans.failures import Failure, Proposal
+from cellwright.plans.fixers.askings import asks_for
 from cellwright.plans.fixers.cases import Case, case_of
 from cellwright.plans.fixers.cells import Edit, literal_like
 from cellwright.plans.fixers.nearness import Near, nearest
@@ -23,7 +24,6 @@ _PANDAS = re.compile(r"^Column not found: (?P<name>.+)$")
 _POLARS = re.compile(r"^(?:unable to find column )?\"?(?P<name>[^\"\n;]+?)\"?(?: not found|;|\n|$)")
 _UNDEFINED = re.compile(r"name '(?P<name>\w+)' is not defined")
 _SHOWN = 20
-_LIBRARIES = frozenset(["pd", "pandas", "pl", "polars"])
 
 
 def fix_column(failure: Failure) -> Proposal | None:
@@ -117,9 +117,11 @@ def _makes(node: ast.AST, name: str) -> bool:
     return False
 
 
-def _edits(case: Case, expression: str, name: str, meant: str, *, failed: bool = True) -> list[Edit]:
+def _edits(
+    case: Case, expression: str, name: str, meant: str, *, failed: bool = True, rows: bool = False
+) -> list[Edit]:
     """Every place where this is asked of the object; none if it ``failed`` in a place that is not among them."""
-    places = [node for node in case.cell.strings(name) if _asked_of(case, node, expression)]
+    places = [node for node in case.cell.strings(name) if asks_for(case.cell, node, expression, rows=rows)]
     failing = case.statement
     if failed and failing is not None and not any(_inside(case, node, failing) for node in places):
         return []
@@ -132,39 +134,6 @@ def _edits(case: Case, expression: str, name: str, meant: str, *, failed: bool =
 
 def _inside(case: Case, node: ast.AST, statement: ast.stmt) -> bool:
     return any(above is statement for above in case.cell.ancestors(node))
-
-
-def _asked_of(case: Case, node: ast.expr, expression: str) -> bool:
-    """Whether a literal is a subscript of the object, or an argument of what is called on it."""
-    below: ast.AST = node
-    for above in case.cell.ancestors(node):
-        if isinstance(above, ast.stmt):
-            return False
-        if isinstance(above, ast.Subscript) and above.slice is below:
-            return any(ast.unparse(base) == expression for base in _bases(above.value))
-        if isinstance(above, ast.Call) and below is not above.func and isinstance(above.func, ast.Attribute):
-            if any(ast.unparse(base) == expression for base in _bases(above.func.value)):
-                return True
-            # `pl.col("a")` speaks of a column of whatever it is an argument of, `pd.melt(df, "a")` of its argument's.
-            if ast.unparse(above.func.value) not in _LIBRARIES and above.func.attr != "col":
-                return False
-            if any(ast.unparse(each) == expression for each in above.args):
-                return True
-        below = above
-    return False
-
-
-def _bases(node: ast.expr) -> Iterator[ast.expr]:
-    """The expression, and what it is taken from: ``df`` of ``df.loc``, of ``df.groupby("a")["b"]``."""
-    yield node
-    while True:
-        if isinstance(node, ast.Attribute | ast.Subscript):
-            node = node.value
-        elif isinstance(node, ast.Call):
-            node = node.func
-        else:
-            return
-        yield node
 
 
 def fix_key(failure: Failure) -> Proposal | None:
@@ -187,7 +156,7 @@ def fix_key(failure: Failure) -> Proposal | None:
             f"`{subject.expression}` has no key {key!r}; {has}. Where it may be missing, use "
             f"`{subject.expression}.get({key!r})`.",
         )
-    edits = _edits(case, subject.expression, key, near.best)
+    edits = _edits(case, subject.expression, key, near.best, rows=True)
     all_known = subject.length is None or subject.length == len(subject.keys)
     reason = f"`{subject.expression}` has no key {key!r}, but {near.best!r}."
     return case.proposal(

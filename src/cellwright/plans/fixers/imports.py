@@ -130,17 +130,25 @@ def _indent(case: Case, start: int) -> str:
 
 
 def _without(case: Case, node: ast.ImportFrom, leaving: set[ast.alias]) -> Iterator[Edit]:
-    """Take names out of a list, each with one comma."""
-    stays = [alias not in leaving for alias in node.names]
-    places = [case.cell.place(alias) for alias in node.names]
-    last_kept = max(index for index, kept in enumerate(stays) if kept)
-    for index, kept in enumerate(stays):
-        if kept:
+    """Take names out of a list, each with one comma; comments beside the others stay."""
+    text, places = case.cell.text, [case.cell.place(alias) for alias in node.names]
+    for index, alias in enumerate(node.names):
+        if alias not in leaving:
             continue
-        if index < last_kept:
-            yield Edit(places[index][0], places[index + 1][0], "")
-        else:
-            yield Edit(places[index - 1][1], places[index][1], "")
+        start, end = places[index]
+        comma = re.compile(r"[ \t]*,").match(text, end)
+        start -= len(text[:start]) - len(text[:start].rstrip(" \t"))
+        if comma is not None:
+            # On a line of its own it takes the line with it.
+            alone = text[start - 1 : start] == "\n" and text[comma.end() : comma.end() + 1] == "\n"
+            yield Edit(start, comma.end() + alone, "")
+            continue
+        # The last of the list: the comma of the last one that stays goes in place of its own.
+        kept = max(place for place, other in enumerate(node.names) if other not in leaving)
+        before = re.compile(r"[ \t]*,").match(text, places[kept][1])
+        if before is not None:
+            yield Edit(before.start(), before.end(), "")
+        yield Edit(start, end, "")
 
 
 def fix_misspelt_import(failure: Failure) -> Proposal | None:

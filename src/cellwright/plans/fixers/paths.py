@@ -27,6 +27,7 @@ _SET_ASIDE = frozenset(
 )
 _RUNS = frozenset(["run", "Popen", "call", "check_call", "check_output", "execv", "execvp", "spawn"])
 _SHOWN = 10
+_SHOWS = frozenset(["print", "title", "set_title", "display", "info", "debug", "warning"])
 _SHORTEST = 3
 _PURE_CALLS = frozenset(["Path", "join", "str"])
 
@@ -228,6 +229,10 @@ def _renaming(case: Case, path: str, meant: str) -> list[Edit]:
 
 def _literals(case: Case, old: str, new: str) -> Iterator[Edit]:
     for node in case.cell.strings(old):
+        if any(
+            isinstance(above, ast.Call) and called(above) in _SHOWS for above in case.cell.ancestors(node)
+        ):
+            continue
         literal = literal_like(case.cell.segment(node), old, new)
         if literal is not None:
             yield case.cell.replace(node, literal)
