@@ -329,3 +329,15 @@ async def test_a_plan_whose_validation_would_take_a_cell_of_the_notebook_is_refu
     with pytest.raises(PlanError, match="has a cell 'validation' already"):
         await Planner(engine).create(session, outline("x", validation=TodoOutline("v", "assert x")))
     assert session.cell("validation").source == "mine = 1"
+
+
+async def test_where_other_code_ran_after_a_failed_attempt_the_next_says_that_nothing_was_undone(
+    engine: Engine,
+) -> None:
+    planner, session = await planned(engine, outline("items = []", "items.append(1)\nnobody_knows_this"))
+    await run(planner, session)
+    await (await session.execute_code("other = len(items)")).wait()
+    plan = (await (await planner.fix(session, "print(items, other)")).wait()).plan
+    assert plan.phase == "succeeded"
+    assert session.cell("todo-2").outputs[0]["text"] == "[1] 1\n"
+    assert "other code ran after it" in (plan.todos[1].attempts[-1].note or "")

@@ -82,11 +82,13 @@ class Trial:
                 await self._session.apply([CellMetadataSet(cell_id, metadata)])
 
     async def undo(self, todo: Todo) -> str | None:
-        """Go back to before a step's cell, if it is what ran last; where that cannot be done, why not."""
+        """Go back to before a step's cell, if it ran and is what ran last; where that cannot be done, why not."""
         standing = [record for record in await self._session.state_history() if record.numbered]
-        if not standing or standing[-1].cell_id != todo.id:
+        if not any(record.cell_id == todo.id for record in standing):
             return None
         last = standing[-1]
+        if last.cell_id != todo.id:
+            return "What the attempt before did was not undone: other code ran after it"
         kept = {checkpoint.id for checkpoint in self._session.checkpoints}
         if last.checkpoint not in kept:
             why = last.no_checkpoint or "the checkpoint before the cell is not kept any more"
