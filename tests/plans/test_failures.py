@@ -14,6 +14,7 @@ import anyio
 import pytest
 from tests.engine.conftest import end_host, open_at
 from tests.plans import failures_table_data as data
+from tests.plans import failures_table_more as more
 from tests.plans import failures_table_names as names
 from tests.plans import failures_table_stops as stops
 from tests.plans import failures_table_syntax as syntax
@@ -26,7 +27,7 @@ from cellwright.plans.classes import ERROR_CLASSES
 
 pytestmark = [pytest.mark.anyio, pytest.mark.timeout(300)]
 
-ROWS: tuple[Row, ...] = (*names.ROWS, *data.ROWS, *syntax.ROWS, *traps.ROWS, *stops.ROWS)
+ROWS: tuple[Row, ...] = (*names.ROWS, *data.ROWS, *syntax.ROWS, *traps.ROWS, *more.ROWS, *stops.ROWS)
 AT_ONCE = 3
 PART_REPAIRED = 0.7
 

@@ -76,6 +76,7 @@ def test_every_use_on_the_same_frame_is_mended_and_nothing_else() -> None:
         "df['x']['region']",
         "df['x'].map({'a': 'region'})",
         "df.plot(x='x', title='region')",
+        "df.agg({'x': 'region'})",
         "df.fillna('region')",
         "df.x == 'region'",
         "df.index['region']",
@@ -453,6 +454,8 @@ def test_a_frame_of_one_column_tells_of_another_separator() -> None:
     assert mended(found) == "df = pd.read_csv('a.csv', sep=\";\")\nx = df['b'].sum()"
     elsewhere = no_key("x = df['b'].sum()", "b", "df['b']", subject)
     assert "separated by ';'" in suggested(propose(elsewhere))
+    another = "other = pd.read_csv('a.csv')\nx = df['b'].sum()"
+    suggested(propose(no_key(another, "b", "df['b']", subject, heads=heads)))
     commas = (head("a.csv", b"a;b;c\n1,5;2;3\n"),)
     suggested(propose(no_key(source, "b", "df['b']", subject, heads=commas)))
 

@@ -124,6 +124,12 @@ def test_the_same_but_for_case_and_separators_comes_before_a_slip() -> None:
     assert near.certain
 
 
+def test_two_that_are_the_same_but_for_case_are_unsure() -> None:
+    near = nearest("price", ["Price", "PRICE"])
+    assert near is not None
+    assert not near.certain
+
+
 def test_another_word_nearby_makes_it_unsure() -> None:
     near = nearest("summry", ["summary", "sumery"])
     assert near is not None
@@ -149,6 +155,11 @@ def test_swapped_letters_tell_more_than_another_word_nearby() -> None:
         ("country", "county", False),
         ("rate", "date", False),
         ("ab", "abc", False),
+        ("scaled", "scaler", False),
+        ("xdata", "ydata", False),
+        ("nrows", "rows", False),
+        ("appendd", "append", True),
+        ("rpint", "print", True),
     ],
 )
 def test_a_slip_is_no_other_word_number_or_short_part(wanted: str, known: str, slip: bool) -> None:  # noqa: FBT001  # a row's verdict

@@ -174,9 +174,13 @@ def _misspelt_module(case: Case, module: str) -> Proposal | None:
         return None
     if len(near.found) > 1 and not parent:
         usual = tuple(one for one in near.found if one in WELL_KNOWN)
-        near = type(near)(usual or near.found, certain=len(usual) == 1 and is_slip(last, usual[0]))
+        near = type(near)(
+            usual or near.found, certain=len(usual) == 1 and is_slip(last, usual[0], at_ends=True)
+        )
     meant = f"{parent}.{near.best}" if parent else near.best
-    certain = near.certain and (bool(parent) or near.best in WELL_KNOWN or folded(last) == folded(near.best))
+    known_well = bool(parent) or near.best in WELL_KNOWN
+    slip = len(near.found) == 1 and known_well and is_slip(last, near.best, at_ends=True)
+    certain = slip or (near.certain and folded(last) == folded(near.best))
     if not certain and not parent and len(near.found) == 1:
         certain = any(ALIASES.get(alias.asname or "") == meant for alias in _aliases(case, module))
     reason = f"There is no module `{module}`; near it is {' or '.join(f'`{one}`' for one in near.found[:5])}."

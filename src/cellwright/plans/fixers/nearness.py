@@ -64,15 +64,20 @@ def nearest(wanted: str, known: Iterable[str]) -> Near | None:
     return Near(close, certain=alone and is_slip(wanted, close[0]))
 
 
-def is_slip(wanted: str, known: str) -> bool:
-    """Whether one can only be the other misspelt: no other number, no other short part, no other word of its own."""
+def is_slip(wanted: str, known: str, *, at_ends: bool = False) -> bool:
+    """Whether one can only be the other misspelt: no other number, no other short part, no other word of its own.
+
+    A word that differs at one of its ends is another one (``scaled`` and ``scaler``, ``xdata`` and ``ydata``), but
+    where ``at_ends`` says that nothing else can be meant.
+    """
     if _numbers(wanted) != _numbers(known):
         return False
     ours, theirs = _words(wanted), _words(known)
     if len(ours) != len(theirs):
         ours, theirs = [folded(wanted)], [folded(known)]
     differing = [(one, other) for one, other in zip(ours, theirs, strict=True) if one != other]
-    return all(_is_misspelt(one, other) for one, other in differing)
+    inner = at_ends or all(_is_telling(one, other) or _is_inner(one, other) for one, other in differing)
+    return inner and all(_is_misspelt(one, other) for one, other in differing)
 
 
 def folded(text: str) -> str:
@@ -101,6 +106,10 @@ def distance(one: str, other: str, limit: int = 2) -> int:
 def _is_telling(wanted: str, known: str) -> bool:
     """Whether the slip itself tells what was meant: two letters swapped, or one doubled or not."""
     return sorted(wanted) == sorted(known) or _undoubled(wanted) == _undoubled(known)
+
+
+def _is_inner(wanted: str, known: str) -> bool:
+    return wanted[:1] == known[:1] and wanted[-1:] == known[-1:]
 
 
 def _undoubled(text: str) -> str:
