@@ -50,8 +50,10 @@ def diagnose(shell: Any, project: str | None = None) -> dict[str, Any]:
     told = Told(code, before_it_ran=before_it_ran)
     roots, rest = lineage_of(error)
     span = told.span_of(error)
-    first = roots[0][0]
-    place = code.place_of(_traceback_of(first)) or code.place_of(_traceback_of(error))
+    first, led_to = roots[0]
+    # A cause raised and caught in a library never passed through the cell; what it became did.
+    tracebacks = (_traceback_of(each) for each in (first, led_to, error))
+    place = next((found for traceback in tracebacks if (found := code.place_of(traceback))), None)
     directory = _part(os.getcwd)
     reply = {
         "raised": told.raised(error),

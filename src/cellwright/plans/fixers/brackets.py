@@ -77,9 +77,12 @@ def _ends_there(text: str, bracket: Bracket, end: int) -> bool:
         held = held[: open_within[0].place] + "None"
     last = _last_part(held)
     try:
-        node = ast.parse(last, mode="eval").body if last else None
+        # In brackets of its own: what makes a list of others is no expression without.
+        node = ast.parse(f"({last})", mode="eval").body if last else None
     except (SyntaxError, ValueError):
         return False
+    if isinstance(node, ast.GeneratorExp):
+        return isinstance(node.generators[-1].iter, _WHOLE) and not node.generators[-1].ifs
     groups = re.search(r"(?:[\w)\]]\s*)\Z", text[: bracket.place]) is None or _after_word(text, bracket)
     return node is None or isinstance(node, _WHOLE) or (groups and bracket.text == "(" and _is_one_step(node))
 

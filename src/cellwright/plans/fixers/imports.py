@@ -130,17 +130,23 @@ def _indent(case: Case, start: int) -> str:
 
 
 def _without(case: Case, node: ast.ImportFrom, leaving: set[ast.alias]) -> Iterator[Edit]:
-    """Take names out of a list, each with one comma."""
-    stays = [alias not in leaving for alias in node.names]
-    places = [case.cell.place(alias) for alias in node.names]
-    last_kept = max(index for index, kept in enumerate(stays) if kept)
-    for index, kept in enumerate(stays):
-        if kept:
+    """Take names out of a list, each with one comma; comments beside the others stay."""
+    text, places = case.cell.text, [case.cell.place(alias) for alias in node.names]
+    for index, alias in enumerate(node.names):
+        if alias not in leaving:
             continue
-        if index < last_kept:
-            yield Edit(places[index][0], places[index + 1][0], "")
-        else:
-            yield Edit(places[index - 1][1], places[index][1], "")
+        start, end = places[index]
+        comma = re.compile(r"[ \t]*,[ \t]*").match(text, end)
+        start -= len(text[:start]) - len(text[:start].rstrip(" \t"))
+        if comma is not None:
+            # On a line of its own it takes the line with it; before others, the space before it stays.
+            alone = text[start - 1 : start] == "\n" and text[comma.end() : comma.end() + 1] == "\n"
+            yield Edit(start if alone else places[index][0], comma.end() + alone, "")
+            continue
+        before = re.compile(r"[ \t]*,").match(text, places[index - 1][1])
+        if before is not None and index and node.names[index - 1] not in leaving:
+            yield Edit(before.start(), before.end(), "")
+        yield Edit(start, end, "")
 
 
 def fix_misspelt_import(failure: Failure) -> Proposal | None:

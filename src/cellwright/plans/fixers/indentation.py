@@ -14,6 +14,7 @@ __all__ = ["indent_block", "level_lines", "untangle_tabs"]
 
 _UNIT = "    "
 _ENDS_BLOCK = re.compile(r"[ \t]*(?:return|raise|break|continue|pass)\b")
+_GOES_ON = re.compile(r"[ \t]*(?:else|elif|except|finally)\b")
 _INDENT = re.compile(r"^[ \t]+", re.MULTILINE)
 
 
@@ -29,12 +30,14 @@ def indent_block(text: str, error: SyntaxError) -> Iterator[Repaired]:
     statements = _statements(text, lines, at, lines[header].indent)
     if not statements:
         return
-    first, last = statements[0]
-    alone = len(statements) == 1
-    ends = _ENDS_BLOCK.match(text[lines[first].start : lines[first].end]) is not None
-    indent = lines[header].indent + _UNIT
-    mended = _shifted(text, lines, first, last, lines[first].indent, indent)
-    yield Repaired(mended, f"the block after line {header + 1} was not indented", certain=alone or ends)
+    heads = [text[lines[first].start : lines[first].end] for first, _ in statements]
+    goes_on = next((number for number, head in enumerate(heads) if _GOES_ON.match(head)), None)
+    ends = _ENDS_BLOCK.match(heads[0]) is not None
+    body = statements[:goes_on] if goes_on else statements[:1]
+    first, last = body[0][0], body[-1][1]
+    mended = _shifted(text, lines, first, last, lines[first].indent, lines[header].indent + _UNIT)
+    sure = bool(goes_on) or ends or len(statements) == 1
+    yield Repaired(mended, f"the block after line {header + 1} was not indented", certain=sure)
 
 
 def _statements(text: str, lines: Sequence[Line], start: int, indent: str) -> list[tuple[int, int]]:
@@ -87,7 +90,9 @@ def level_lines(text: str, error: SyntaxError) -> Iterator[Repaired]:
         ):
             last += 1
         mended = _shifted(text, lines, at, last, lines[at].indent, level)
-        yield Repaired(mended, f"line {at + 1} was indented with nothing to lead it", certain=True)
+        # It may go on with a block above, which a line before it left too early.
+        sure = all(line.indent != lines[at].indent for line in lines[:at] if not line.is_blank)
+        yield Repaired(mended, f"line {at + 1} was indented with nothing to lead it", certain=sure)
     elif "unindent does not match" in (error.msg or ""):
         levels = {line.indent for line in lines[:at] if not line.is_blank}
         width = len(lines[at].indent)

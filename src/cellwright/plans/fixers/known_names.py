@@ -39,6 +39,35 @@ ALIASES: Mapping[str, str] = {
     "xr": "xarray",
 }
 
+ALIAS_USES: Mapping[str, frozenset[str]] = {
+    "pa": frozenset(
+        {"Table", "array", "table", "schema", "field", "int64", "string", "float64", "RecordBatch"}
+    ),
+    "pl": frozenset(
+        {
+            "DataFrame",
+            "LazyFrame",
+            "Series",
+            "col",
+            "lit",
+            "when",
+            "concat",
+            "len",
+            "sum",
+            "mean",
+            "min",
+            "max",
+        }
+        | {
+            f"{way}_{kind}"
+            for way in ("read", "scan")
+            for kind in ("csv", "parquet", "json", "ndjson", "excel")
+        }
+        | {"Date", "Datetime", "Float64", "Int64", "String", "Utf8", "Boolean", "Categorical"}
+    ),
+}
+"""Aliases that more than one library goes by: only what is used of them tells which."""
+
 _MODULES = """
     abc argparse ast asyncio base64 bisect bz2 calendar collections concurrent configparser contextlib copyreg csv
     ctypes dataclasses decimal difflib enum fnmatch fractions ftplib functools gc getpass gettext glob gzip hashlib heapq
@@ -215,7 +244,8 @@ def known_import(
     firsts = {chain[0] for chain in chains}
     only_attributes = bool(chains) and not called and not bare
     if name in ALIASES:
-        return Import((f"import {ALIASES[name]} as {name}",), ALIASES[name], only_attributes)
+        certain = only_attributes and firsts <= ALIAS_USES.get(name, firsts)
+        return Import((f"import {ALIASES[name]} as {name}",), ALIASES[name], certain)
     if name in OWN_NAMES:
         return _own(name, firsts, called=called, bare=bare)
     if name in MEMBERS:

@@ -88,7 +88,7 @@ def fix_missing_import(failure: Failure) -> Proposal | None:
         return None
     case, name = found
     wanted = _wanted_import(case, name)
-    if wanted is None:
+    if wanted is None or case.cell.binds(name):
         return None
     shown = "` or `".join(line.replace("\n", "; ") for line in wanted.statements)
     if _is_there(case, wanted):
@@ -133,7 +133,8 @@ def _also_wanted(case: Case, name: str) -> list[Import]:
     if len(case.diagnosis.names) >= _MAX_NAMES:
         return []
     defined = {name, *case.diagnosis.names, *_BUILTINS}
-    others = dict.fromkeys(node.id for node in case.cell.names() if node.id not in defined)
+    nodes = sorted(case.cell.names(), key=case.cell.place)
+    others = dict.fromkeys(node.id for node in nodes if node.id not in defined)
     found = [(other, wanted) for other in others if (wanted := _wanted_import(case, other)) is not None]
     return [wanted for other, wanted in found if _is_sure(case, other, wanted) and _is_there(case, wanted)]
 

@@ -20,7 +20,7 @@ _MAX_ROWS = 500
 # Letters that western European texts have, and that other code pages do not usually have in the same places.
 _LETTERS = frozenset("äöüÄÖÜßéèêëàâáãåçñóòôõíìîïúùûæøÉÈÀÁÅÇÑÓØÆ")
 # Signs that stand beside letters and numbers, not within words.
-_SIGNS = frozenset("€£§°²³µ«»“”„\u2018\u2019\u2013—…·\xa0®©™½¼¾±\xd7¿¡ºª")
+_SIGNS = frozenset("€£§°²³µ«»“”„\u2018\u2019\u2013—·\xa0®©™½¼¾±\xd7¿¡ºª")
 _JOINED = re.compile(r"(?<=[^\W\d_])[€£§°²³µ«»“”„®©™½¼¾±\xd7¿¡ºª](?=[^\W\d_])")
 _MAX_RUN = re.compile(r"[\x80-\uffff]{3}")
 _DECIMAL = re.compile(r"-?\d{1,3}(?:\.\d{3})*,\d+|-?\d+,\d+")
