@@ -137,7 +137,11 @@ IMPORTS: tuple[Row, ...] = (
         "Queue", "import", "moved_import", "import Queue\nq = Queue.Queue()\nq.put(1)\nt = q.get()", "t == 1"
     ),
     mended(
-        "gcd from fractions", "import", "moved_import", "from fractions import gcd\nt = gcd(12, 18)", "t == 6"
+        "zip_longest by its old name",
+        "import",
+        "moved_import",
+        "from itertools import izip_longest\nt = list(izip_longest('ab', 'c'))",
+        "t == [('a', 'c'), ('b', None)]",
     ),
     mended(
         "reduce is no longer of itertools",
@@ -212,7 +216,9 @@ ATTRIBUTES: tuple[Row, ...] = (
         "import numpy as np\nt = np.zeros(2, dtype=np.complex)",
         "t.dtype == complex",
     ),
-    mended("time.clock", "attribute", "attribute", "import time\nt = time.clock()", "isinstance(t, float)"),
+    mended(
+        "np.product", "attribute", "attribute", "import numpy as np\nt = int(np.product([2, 3]))", "t == 6"
+    ),
     mended("string.letters", "attribute", "attribute", "import string\nt = len(string.letters)", "t == 52"),
     mended(
         "sys.maxint",

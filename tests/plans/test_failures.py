@@ -14,8 +14,10 @@ import anyio
 import pytest
 from tests.engine.conftest import end_host, open_at
 from tests.plans import failures_table_data as data
+from tests.plans import failures_table_meanings as meanings
 from tests.plans import failures_table_more as more
 from tests.plans import failures_table_names as names
+from tests.plans import failures_table_readings as readings
 from tests.plans import failures_table_stops as stops
 from tests.plans import failures_table_syntax as syntax
 from tests.plans import failures_table_traps as traps
@@ -27,7 +29,16 @@ from cellwright.plans.classes import ERROR_CLASSES
 
 pytestmark = [pytest.mark.anyio, pytest.mark.timeout(300)]
 
-ROWS: tuple[Row, ...] = (*names.ROWS, *data.ROWS, *syntax.ROWS, *traps.ROWS, *more.ROWS, *stops.ROWS)
+ROWS: tuple[Row, ...] = (
+    *names.ROWS,
+    *data.ROWS,
+    *syntax.ROWS,
+    *traps.ROWS,
+    *meanings.ROWS,
+    *readings.ROWS,
+    *more.ROWS,
+    *stops.ROWS,
+)
 AT_ONCE = 3
 PART_REPAIRED = 0.7
 
@@ -60,7 +71,7 @@ async def outcomes(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Outcom
     """What became of each row; a few run at a time."""
     root = tmp_path_factory.mktemp("failures")
     found: dict[str, Outcome] = {}
-    async with open_at(root, max_sessions=200, plan_backoff_s=0) as engine:
+    async with open_at(root, max_sessions=400, plan_backoff_s=0) as engine:
         limiter = anyio.CapacityLimiter(AT_ONCE)
 
         async def run(number: int, row: Row) -> None:

@@ -54,7 +54,6 @@ def no_attribute(source: str, at: str, kind: str, **options: object) -> Proposal
         ("x = df.groupby('a')", "df.groupby", "polars.dataframe.frame.DataFrame", "x = df.group_by('a')"),
         ("x = np.float(3)", "np.float", "module numpy", "x = float(3)"),
         ("x = np.NaN", "np.NaN", "module numpy", "x = np.nan"),
-        ("x = time.clock()", "time.clock", "module time", "x = time.perf_counter()"),
         ("x = string.letters", "string.letters", "module string", "x = string.ascii_letters"),
         ("x = itertools.izip(a, b)", "itertools.izip", "module itertools", "x = zip(a, b)"),
         ("x = datetime.now()", "datetime.now", "module datetime", "x = datetime.datetime.now()"),

@@ -42,12 +42,6 @@ def suggested(found: Proposal | None) -> str:
         ),
         ("x = df.loc[0, 'region']", "df.loc[0, 'region']", "x = df.loc[0, 'Region']"),
         ("x = df.agg({'region': 'sum'})", "df.agg({'region': 'sum'})", "x = df.agg({'Region': 'sum'})"),
-        ("x = pd.melt(df, 'region')", "pd.melt(df, 'region')", "x = pd.melt(df, 'Region')"),
-        (
-            "x = df.rename(columns={'region': 'r'}, errors='raise')",
-            "df.rename(columns={'region': 'r'}, errors='raise')",
-            "x = df.rename(columns={'Region': 'r'}, errors='raise')",
-        ),
     ],
 )
 def test_a_column_is_the_only_one_near_it(source: str, at: str, expected: str) -> None:

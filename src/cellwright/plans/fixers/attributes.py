@@ -21,6 +21,22 @@ _MESSAGES = (
     re.compile(r"type object '(?P<type>[\w.]+)' has no attribute '(?P<name>\w+)'"),
     re.compile(r"`(?P<alias>\w+)\.(?P<name>\w+)` was removed in"),
 )
+_BINDING = (
+    ast.Name,
+    ast.Attribute,
+    ast.Call,
+    ast.Subscript,
+    ast.Constant,
+    ast.JoinedStr,
+    ast.List,
+    ast.Tuple,
+    ast.Dict,
+    ast.Set,
+    ast.ListComp,
+    ast.SetComp,
+    ast.DictComp,
+)
+"""What stands before a dot, or beside an operator, without brackets."""
 _SIZED = frozenset(["list", "str", "tuple", "dict", "set"])
 _ITERATORS = re.compile(
     r"(?:generator|map|zip|filter|enumerate|TextIOWrapper|reader|DictReader|\w*_iterator|\w*_reverseiterator)$"
@@ -39,7 +55,9 @@ class Missed:
     nodes: tuple[ast.Attribute, ...]
 
     def holder(self, node: ast.Attribute) -> str:
-        return self.case.cell.segment(node.value)
+        """The object, with the brackets that it needs before a dot."""
+        text = self.case.cell.segment(node.value)
+        return text if isinstance(node.value, _BINDING) else f"({text})"
 
     def renamed(self, name: str) -> list[Edit]:
         """The attribute by another name, wherever it is asked of the same object."""
@@ -132,7 +150,9 @@ def _rewritten(missed: Missed, node: ast.Attribute) -> Edit | None:
     no_arguments = call is not None and not call.args and not call.keywords
     whole: ast.expr = call if call is not None else node
     if missed.name in MEMBERSHIP.get(missed.kind, frozenset()) and call is not None and len(call.args) == 1:
-        return cell.replace(whole, f"({cell.segment(call.args[0])} in {holder})")
+        asked = cell.segment(call.args[0])
+        asked = asked if isinstance(call.args[0], _BINDING) else f"({asked})"
+        return cell.replace(whole, f"({asked} in {holder})")
     if missed.name == "length" and missed.kind in _SIZED and (call is None or no_arguments):
         return cell.replace(whole, f"len({holder})")
     if missed.name == "next" and no_arguments and _ITERATORS.search(missed.kind):
@@ -166,7 +186,8 @@ def fix_misspelt_attribute(failure: Failure) -> Proposal | None:
     if name in TYPOS and TYPOS[name] in known:
         reason = f"`{holder}` has no `{name}`, but `{TYPOS[name]}`."
         return case.proposal("misspelt_attribute", reason, missed.renamed(TYPOS[name]), certain=True)
-    near = nearest(name, [*columns, *sorted(known)])
+    made_here = about is not None and about.type.startswith("__main__.")
+    near = nearest(name, [*columns, *sorted(known)], public=() if made_here else known - set(columns))
     if near is None:
         return None
     best = near.best
@@ -178,7 +199,10 @@ def fix_misspelt_attribute(failure: Failure) -> Proposal | None:
         isinstance(node, ast.Attribute) and node.attr == name and isinstance(node.ctx, ast.Store)
         for node in ast.walk(case.cell.tree)
     )
-    return case.proposal("misspelt_attribute", reason, edits, certain=near.certain and not set_here)
+    # Frames have words of their own (`size`, `rank`): with a capital, a column is more likely.
+    a_column = about is not None and about.columns is not None and best not in columns and name[0].isupper()
+    certain = near.certain and not set_here and not a_column
+    return case.proposal("misspelt_attribute", reason, edits, certain=certain)
 
 
 def _asking_for(missed: Missed, best: str, *, is_column: bool, attributes: Iterable[str]) -> list[Edit]:

@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterator
 
 from cellwright.plans.fixers.cells import syntax_error
-from cellwright.plans.fixers.regions import CLOSERS, Bracket, brackets, regions
+from cellwright.plans.fixers.regions import CLOSERS, Bracket, brackets, code_only, regions
 from cellwright.plans.fixers.repairs import Repaired, lines_of
 
 __all__ = ["close_brackets", "close_quote", "fit_bracket"]
@@ -70,7 +70,11 @@ def _closed_on_its_line(text: str, first: int) -> Iterator[Repaired]:
 def _ends_there(text: str, bracket: Bracket, end: int) -> bool:
     """Whether what the bracket holds can end nowhere else on its last line."""
     held = text[bracket.place + 1 : end]
-    if "\n" in held or text[: bracket.place].endswith("print"):
+    if text[: bracket.place].endswith("print"):
+        return True
+    if any(_could_be_shorter(held, inner) for inner in _calls_within(held, bracket)):
+        return False
+    if "\n" in held:
         return True
     open_within = brackets(held)[0]
     if open_within:
@@ -85,6 +89,34 @@ def _ends_there(text: str, bracket: Bracket, end: int) -> bool:
         return isinstance(node.generators[-1].iter, _WHOLE) and not node.generators[-1].ifs
     groups = re.search(r"(?:[\w)\]]\s*)\Z", text[: bracket.place]) is None or _after_word(text, bracket)
     return node is None or isinstance(node, _WHOLE) or (groups and bracket.text == "(" and _is_one_step(node))
+
+
+def _calls_within(held: str, bracket: Bracket) -> Iterator[str]:
+    """What calls hold that are closed by the same kind of bracket: theirs may be the one that is missing."""
+    open_ones: list[int] = []
+    for mark in re.finditer(r"[()\[\]{}]", code_only(held)):
+        if mark.group() in CLOSERS:
+            open_ones.append(mark.start())
+        elif open_ones:
+            start = open_ones.pop()
+            called = re.search(r"[\w)\]]\s*\Z", held[:start])
+            if held[start] == bracket.text and called:
+                yield held[start + 1 : mark.start()]
+
+
+def _could_be_shorter(held: str, inner: str) -> bool:
+    """Whether a call's brackets could end before their last part, and leave that to what is around it."""
+    code = code_only(inner)
+    return len(inner) < len(held) and (
+        "," in code or not isinstance(_expression(inner), (*_WHOLE, type(None)))
+    )
+
+
+def _expression(text: str) -> ast.expr | None:
+    try:
+        return ast.parse(f"({text})", mode="eval").body if text.strip() else None
+    except (SyntaxError, ValueError):
+        return None
 
 
 def _after_word(text: str, bracket: Bracket) -> bool:
@@ -127,7 +159,9 @@ def fit_bracket(text: str, error: SyntaxError) -> Iterator[Repaired]:  # noqa: A
     if syntax_error(inserted) is None:
         sure = syntax_error(replaced) is not None and _ends_there(text, open_ones[-1], wrong.place)
         yield Repaired(inserted, f"`{open_ones[-1].text}` was not closed", certain=sure)
-    yield Repaired(replaced, f"`{open_ones[-1].text}` was closed by `{wrong.text}`", certain=True)
+    # A list, a tuple and a set begin with nothing before them: then the other end may be the wrong one.
+    opened = re.search(r"[\w)\]]\Z", text[: open_ones[-1].place]) is not None
+    yield Repaired(replaced, f"`{open_ones[-1].text}` was closed by `{wrong.text}`", certain=opened)
 
 
 def _was_whole(text: str, wrong: Bracket) -> bool:

@@ -10,7 +10,8 @@ import re
 from collections.abc import Sequence
 
 from cellwright.plans.failures import Failure, Proposal
-from cellwright.plans.fixers.askings import asks_for
+from cellwright.plans.fixers.asking import asked_of, is_rebound
+from cellwright.plans.fixers.calls import called
 from cellwright.plans.fixers.cases import Case, case_of
 from cellwright.plans.fixers.cells import Edit, literal_like
 from cellwright.plans.fixers.nearness import Near, nearest
@@ -24,6 +25,10 @@ _PANDAS = re.compile(r"^Column not found: (?P<name>.+)$")
 _POLARS = re.compile(r"^(?:unable to find column )?\"?(?P<name>[^\"\n;]+?)\"?(?: not found|;|\n|$)")
 _UNDEFINED = re.compile(r"name '(?P<name>\w+)' is not defined")
 _SHOWN = 20
+_MAKING = frozenset(
+    ["alias", "insert", "melt", "rename", "rename_axis", "reset_index", "set_axis", "to_frame", "unpivot"]
+)
+"""Methods that give a column its name."""
 
 
 def fix_column(failure: Failure) -> Proposal | None:
@@ -111,7 +116,7 @@ def _makes(node: ast.AST, name: str) -> bool:
             return any(isinstance(each, ast.Constant) and each.value == name for each in values)
         case ast.keyword(arg=arg) if arg == name:
             return True
-        case ast.Call(func=ast.Attribute(attr="insert" | "alias" | "rename_axis" | "reset_index"), args=args):
+        case ast.Call(func=ast.Attribute(attr=attr), args=args) if attr in _MAKING:
             given = [*args, *(keyword.value for keyword in node.keywords)]
             return any(isinstance(each, ast.Constant) and each.value == name for each in given)
     return False
@@ -121,8 +126,11 @@ def _edits(
     case: Case, expression: str, name: str, meant: str, *, failed: bool = True, rows: bool = False
 ) -> list[Edit]:
     """Every place where this is asked of the object; none if it ``failed`` in a place that is not among them."""
-    places = [node for node in case.cell.strings(name) if asks_for(case.cell, node, expression, rows=rows)]
+    places = [node for node in case.cell.strings(name) if asked_of(case.cell, node, expression, rows=rows)]
     failing = case.statement
+    lines = [node.lineno for node in places] + ([failing.lineno] if failing is not None else [])
+    if lines and is_rebound(case.cell, expression, lines):
+        return []
     if failed and failing is not None and not any(_inside(case, node, failing) for node in places):
         return []
     return [
@@ -179,6 +187,7 @@ def fix_query(failure: Failure) -> Proposal | None:
         node
         for node in ast.walk(case.statement or case.cell.tree)
         if isinstance(node, ast.Constant) and isinstance(node.value, str) and _word(name).search(node.value)
+        if isinstance(above := case.cell.parents.get(node), ast.Call) and called(above) in ("query", "eval")
     ]
     if near is None or len(texts) != 1 or "`" in near.best:
         return None
@@ -189,7 +198,9 @@ def fix_query(failure: Failure) -> Proposal | None:
     quoted = any(name in part for part in re.findall(r"'[^']*'|\"[^\"]*\"", old))
     reason = f"`{subject.expression}` has no column {name!r}, but {near.listed}."
     edits = [case.cell.replace(texts[0], literal)] if literal and len(near.found) == 1 else []
-    return case.proposal("column", reason, edits, certain=near.certain and not quoted)
+    # Where there is a variable of that name, an `@` may be missing.
+    certain = near.certain and not quoted and name not in case.diagnosis.names
+    return case.proposal("column", reason, edits, certain=certain)
 
 
 def _word(name: str) -> re.Pattern[str]:

@@ -86,4 +86,7 @@ def _filled(case: Case, node: ast.AST) -> Edit | None:
     method = node.keywords[0].value
     if not isinstance(method, ast.Constant) or method.value not in _FILLS:
         return None
-    return case.cell.replace(node, f"{case.cell.segment(node.func.value)}.{_FILLS[str(method.value)]}()")
+    holder = node.func
+    name = _FILLS[str(method.value)]
+    start = case.cell.place(holder)[1] - len(holder.attr)
+    return Edit(start, case.cell.place(node)[1], f"{name}()")

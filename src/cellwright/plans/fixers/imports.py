@@ -169,17 +169,17 @@ def _misspelt_module(case: Case, module: str) -> Proposal | None:
         meant = MODULE_OF.get(last.lower()) or MODULE_OF[folded(last)]
         return _renamed_module(case, module, meant, f"`{module}` is imported as `{meant}`.", certain=True)
     real = not parent and (module in WELL_KNOWN or installable(module, case.failure.surroundings.approved))
-    near = nearest(last, known)
+    near = nearest(last, known, public=known)
     if near is None or (real and folded(near.best) != folded(last)):
         return None
     if len(near.found) > 1 and not parent:
         usual = tuple(one for one in near.found if one in WELL_KNOWN)
         near = type(near)(
-            usual or near.found, certain=len(usual) == 1 and is_slip(last, usual[0], at_ends=True)
+            usual or near.found, certain=len(usual) == 1 and is_slip(last, usual[0], public=True)
         )
     meant = f"{parent}.{near.best}" if parent else near.best
     known_well = bool(parent) or near.best in WELL_KNOWN
-    slip = len(near.found) == 1 and known_well and is_slip(last, near.best, at_ends=True)
+    slip = len(near.found) == 1 and known_well and is_slip(last, near.best, public=True)
     certain = slip or (near.certain and folded(last) == folded(near.best))
     if not certain and not parent and len(near.found) == 1:
         certain = any(ALIASES.get(alias.asname or "") == meant for alias in _aliases(case, module))
@@ -224,7 +224,8 @@ def _below(name: str, module: str) -> bool:
 
 
 def _misspelt_member(case: Case, module: str, name: str) -> Proposal | None:
-    near = nearest(name, case.diagnosis.members.get(module, ()))
+    known = case.diagnosis.members.get(module, ())
+    near = nearest(name, known, public=known)
     if near is None:
         return None
     edits, bare = [], False

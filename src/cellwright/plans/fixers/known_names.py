@@ -176,6 +176,12 @@ _MEMBERS: Mapping[str, str] = {
 MEMBERS: Mapping[str, str] = {name: module for module, names in _MEMBERS.items() for name in names.split()}
 """What is imported from one module only, whoever uses it."""
 
+_UNCALLED = """
+    abstractmethod cached_property contextmanager dataclass lru_cache singledispatch total_ordering
+"""
+UNCALLED = frozenset(_UNCALLED.split())
+"""What is a function, and stands before a definition without being called."""
+
 OWN_NAMES: Mapping[str, frozenset[str]] = {
     "datetime": frozenset(
         {"combine", "fromisoformat", "fromtimestamp", "now", "strptime", "today", "utcnow"}
@@ -249,7 +255,9 @@ def known_import(
     if name in OWN_NAMES:
         return _own(name, firsts, called=called, bare=bare)
     if name in MEMBERS:
-        return Import((f"from {MEMBERS[name]} import {name}",), MEMBERS[name], certain=True)
+        # `r2_score` that nobody calls is a number that nobody computed.
+        certain = called or not bare or name in UNCALLED or not name[0].islower()
+        return Import((f"from {MEMBERS[name]} import {name}",), MEMBERS[name], certain)
     if name in MODULES or name in WORD_MODULES:
         certain = only_attributes and firsts <= WORD_MODULES.get(name, firsts)
         return Import(_imports_of(name, chains), name, certain)

@@ -46,12 +46,10 @@ _ABSTRACT = """
 
 MOVED_MEMBERS: Mapping[str, Mapping[str, str]] = {
     "collections": {name: f"collections.abc.{name}" for name in _ABSTRACT.split()},
-    "fractions": {"gcd": "math.gcd"},
     "itertools": {"izip_longest": "itertools.zip_longest", "ifilterfalse": "itertools.filterfalse"},
     "pandas.io.json": {"json_normalize": "pandas.json_normalize"},
     "scipy": {"interp": "numpy.interp"},
     "scipy.integrate": {
-        "simps": "scipy.integrate.simpson",
         "trapz": "scipy.integrate.trapezoid",
         "cumtrapz": "scipy.integrate.cumulative_trapezoid",
     },
@@ -69,7 +67,6 @@ MOVED_MEMBERS: Mapping[str, Mapping[str, str]] = {
         "lowercase": "string.ascii_lowercase",
         "uppercase": "string.ascii_uppercase",
     },
-    "time": {"clock": "time.perf_counter"},
     "types": {"StringType": "builtins.str", "ListType": "builtins.list", "DictType": "builtins.dict"},
     "urllib": {
         **{
@@ -102,6 +99,9 @@ GONE: Mapping[str, str] = {
     "sklearn.datasets.load_boston": "the Boston data set is gone from scikit-learn: `fetch_california_housing` is one like it",
     "sklearn.metrics.plot_confusion_matrix": "it is gone: use `ConfusionMatrixDisplay.from_estimator`",
     "sklearn.metrics.plot_roc_curve": "it is gone: use `RocCurveDisplay.from_estimator`",
+    "fractions.gcd": "it is gone: use `math.gcd`, which is never negative",
+    "scipy.integrate.simps": "it is gone: use `simpson`, which treats an even number of points otherwise",
+    "time.clock": "it is gone: use `perf_counter` for what passes, `process_time` for what is worked",
     "inspect.getargspec": "it is gone: use `inspect.signature` or `inspect.getfullargspec`, which answers differently",
     "itertools.izip": "it is gone: the builtin `zip` is lazy now",
     "itertools.imap": "it is gone: the builtin `map` is lazy now",

@@ -65,10 +65,21 @@ def fix_foreign_name(failure: Failure) -> Proposal | None:
     if foreign and FOREIGN[name] not in case.diagnosis.names:
         edits = [case.cell.replace(use, FOREIGN[each]) for each in foreign for use in case.uses(each)]
         reason = " ".join(f"Python has no `{each}`: it is `{FOREIGN[each]}` here." for each in foreign)
-        return case.proposal("foreign_name", reason, edits, certain=_all_told(case, name))
+        certain = _all_told(case, name) and not any(_is_compared(case, use) for use in case.uses(name))
+        return case.proposal("foreign_name", reason, edits, certain=certain)
     if name in FOREIGN_ADVICE:
         return Proposal("foreign_name", f"Python has no `{name}`: `{FOREIGN_ADVICE[name]}` may be meant.")
     return None
+
+
+def _is_compared(case: Case, use: ast.Name) -> bool:
+    """Whether it is asked whether something is null: of a column, `== None` is never true."""
+    above = case.cell.parents.get(use)
+    return (
+        FOREIGN[use.id] == "None"
+        and isinstance(above, ast.Compare)
+        and any(isinstance(sign, ast.Eq | ast.NotEq) for sign in above.ops)
+    )
 
 
 def _others_foreign(case: Case, name: str) -> list[str]:
@@ -193,7 +204,7 @@ def fix_misspelt_name(failure: Failure) -> Proposal | None:
         return None
     case, name = found
     defined = {known for known in case.diagnosis.names if not known.startswith("_")} - _UNWANTED
-    near = nearest(name, sorted(defined | _BUILTINS))
+    near = nearest(name, sorted(defined | _BUILTINS), public=_BUILTINS - defined)
     if near is None:
         return None
     meant = near.best
@@ -216,9 +227,9 @@ def _can_be(case: Case, name: str, meant: str, *, builtin: bool) -> bool:
     if folded(name) == folded(meant):
         # `Model` may be a class of which `model` is one; a trailing underscore keeps a name apart from a builtin.
         only_case = name.casefold() == meant.casefold()
-        if builtin:
-            return only_case
         is_class = name[0].isupper() and not name.isupper() and not meant[0].isupper()
+        if builtin:
+            return only_case and (not is_class or meant == "print")
         return len(name) >= 4 and not is_class  # noqa: PLR2004  # as short as `nearness` lets a slip be
     # Both in one statement are two things.
     return not any(_beside(case, use, meant) for use in case.uses(name))

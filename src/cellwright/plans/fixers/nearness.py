@@ -1,14 +1,16 @@
 """What somebody may have meant by a word that is not there: the nearest of those that are, and how sure that is.
 
 Pure text. Near is: the same but for case, separators and white space; or one slip of the fingers away. It is certain only
-where one alone is near, and the word itself is none that somebody may have meant as it stands.
+where one alone is near, and the word itself is none that somebody may have meant as it stands: a slip of a word that is
+known, or of a name that a library or the language has. Of names that somebody made up, only the slips that tell what was
+meant are certain; nobody knows whether `Iceland` was meant by `Ireland`.
 """
 
 from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 from dataclasses import dataclass
 
 from cellwright.plans.fixers.words import WORDS
@@ -25,6 +27,10 @@ _LONG = 5
 """From this length on, two slips are still near: another such word makes it unsure."""
 
 _LONG_WORD = 7
+_SOLID = 6
+"""From this length on, one letter for another makes no other word that is likely."""
+_UNIT_LENGTH = 3
+"""Up to it, case may tell two things apart: `mW` and `MW`, `CO` and `Co`, `T` and `t`."""
 _MAX_LENGTH = 200
 _SEPARATORS = re.compile(r"[\s_\-\ufeff\u200b]+")
 _WORD = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+|[A-Z]+|\d+|[^\W\d_A-Za-z]+")
@@ -46,14 +52,18 @@ class Near:
         return " or ".join(repr(one) for one in self.found[:5])
 
 
-def nearest(wanted: str, known: Iterable[str]) -> Near | None:
-    """Those near to what was wanted, and whether it can only have been the first."""
+def nearest(wanted: str, known: Iterable[str], public: Container[str] = ()) -> Near | None:
+    """Those near to what was wanted, and whether it can only have been the first.
+
+    ``public`` are those that a library or the language defines: nobody made up another that is near.
+    """
     others = tuple(dict.fromkeys(one for one in known if one != wanted and len(one) <= _MAX_LENGTH))
     if not wanted.strip() or len(wanted) > _MAX_LENGTH:
         return None
     same = tuple(one for one in others if folded(one) == folded(wanted))
     if same:
-        return Near(same, certain=len(same) == 1 and _numbers(same[0]) == _numbers(wanted))
+        alike = same[0] in public or _is_same_in_any_case(wanted, same[0])
+        return Near(same, certain=len(same) == 1 and alike and _numbers(same[0]) == _numbers(wanted))
     apart = sorted(
         (away, one) for one in others if (away := distance(folded(wanted), folded(one))) <= _reach(wanted)
     )
@@ -61,23 +71,27 @@ def nearest(wanted: str, known: Iterable[str]) -> Near | None:
     if not close:
         return None
     alone = len(apart) == 1 or (len(close) == 1 and _is_telling(folded(wanted), folded(close[0])))
-    return Near(close, certain=alone and is_slip(wanted, close[0]))
+    return Near(close, certain=alone and is_slip(wanted, close[0], public=close[0] in public))
 
 
-def is_slip(wanted: str, known: str, *, at_ends: bool = False) -> bool:
+def is_slip(wanted: str, known: str, *, public: bool = False) -> bool:
     """Whether one can only be the other misspelt: no other number, no other short part, no other word of its own.
 
-    A word that differs at one of its ends is another one (``scaled`` and ``scaler``, ``xdata`` and ``ydata``), but
-    where ``at_ends`` says that nothing else can be meant.
+    A word that differs at one of its ends is another one (``scaled`` and ``scaler``, ``xdata`` and ``ydata``), unless it
+    is a ``public`` one, beside which nobody made up another.
     """
     if _numbers(wanted) != _numbers(known):
         return False
     ours, theirs = _words(wanted), _words(known)
     if len(ours) != len(theirs):
-        ours, theirs = [folded(wanted)], [folded(known)]
-    differing = [(one, other) for one, other in zip(ours, theirs, strict=True) if one != other]
-    inner = at_ends or all(_is_telling(one, other) or _is_inner(one, other) for one, other in differing)
-    return inner and all(_is_misspelt(one, other) for one, other in differing)
+        ours, theirs = [_SEPARATORS.sub("", wanted)], [_SEPARATORS.sub("", known)]
+    differing = [
+        (one, other) for one, other in zip(ours, theirs, strict=True) if one.casefold() != other.casefold()
+    ]
+    inner = public or all(
+        _is_telling(folded(a), folded(b)) or _is_inner(folded(a), folded(b)) for a, b in differing
+    )
+    return inner and all(_is_misspelt(one, other, public=public) for one, other in differing)
 
 
 def folded(text: str) -> str:
@@ -124,15 +138,39 @@ def _numbers(text: str) -> list[str]:
     return re.findall(r"\d+", text)
 
 
+def _is_same_in_any_case(wanted: str, known: str) -> bool:
+    """Whether case, of what differs in nothing else, can mean nothing."""
+    length = len(folded(wanted))
+    if length > _UNIT_LENGTH or folded(wanted) == "id":
+        return True
+    return length > 1 and (wanted.islower() or known.islower())
+
+
 def _words(text: str) -> list[str]:
-    return [word.casefold() for word in _WORD.findall(unicodedata.normalize("NFKC", text))]
+    return _WORD.findall(unicodedata.normalize("NFKC", text))
 
 
-def _is_misspelt(wanted: str, known: str) -> bool:
-    plural = wanted in (known + "s", known + "es") or known in (wanted + "s", wanted + "es")
-    spelt_right = _is_word(wanted) and (_is_word(known) or not _lacks_a_letter(wanted, known))
-    least = MIN_LENGTH - 1 if sorted(wanted) == sorted(known) else MIN_LENGTH
-    return min(len(wanted), len(known)) >= least and not plural and not spelt_right
+def _is_misspelt(wanted: str, known: str, *, public: bool) -> bool:
+    one, other = wanted.casefold(), known.casefold()
+    least = MIN_LENGTH - 1 if public and sorted(one) == sorted(other) else MIN_LENGTH
+    spelt_right = _is_word(one) and (_is_word(other) or not _lacks_a_letter(one, other))
+    if min(len(one), len(other)) < least or _is_plural(one, other) or _is_plural(other, one) or spelt_right:
+        return False
+    of_a_word = _is_word(one) or _is_word(other)
+    if _is_telling(one, other):
+        # With a capital it may be somebody's, or some place's, name.
+        return public or of_a_word or wanted.islower()
+    if one[0] != other[0] or one[:-1] == other:
+        return False
+    if public:
+        return of_a_word or len(one) != len(other) or len(one) >= _LONG
+    # Another end makes another word; what lost its end may be cut short on purpose.
+    same_end = one[-1] == other[-1]
+    return of_a_word and same_end and (len(one) != len(other) or len(one) >= _SOLID)
+
+
+def _is_plural(one: str, other: str) -> bool:
+    return one in (other + "s", other + "es") or (other.endswith("is") and one == other[:-2] + "es")
 
 
 def _is_word(text: str) -> bool:

@@ -5,10 +5,11 @@ from __future__ import annotations
 import ast
 import posixpath
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 
 from cellwright.plans.failures import Failure, Proposal
-from cellwright.plans.fixers.calls import called, calls_in, write_target
+from cellwright.plans.fixers.calls import called, calls_in, path_of, write_target
 from cellwright.plans.fixers.cases import Case, case_of
 from cellwright.plans.fixers.cells import Edit, literal_like
 from cellwright.plans.fixers.nearness import distance, folded, is_slip, nearest
@@ -22,10 +23,16 @@ _NOT_THERE = (
 )
 _NO_DIRECTORY = re.compile(r"Cannot save file into a non-existent directory: '(?P<path>.+)'")
 _SAME_EXTENSIONS = ({".jpg", ".jpeg"}, {".yml", ".yaml"}, {".htm", ".html"}, {".tif", ".tiff"})
-_SET_ASIDE = frozenset(
-    ["archive", "archived", "backup", "backups", "bak", "old", "deprecated", "tmp", "temp", "trash"]
-)
+_PLACE_NAMES = """
+    app assets content csv data dataset datasets desktop documents downloads drive file files input inputs kaggle mnt
+    mydrive notebook notebooks project resources src work working workspace
+"""
+_PLACES = frozenset(_PLACE_NAMES.split())
+"""Directories whose name says nothing of what is in them."""
+_HOME = re.compile(r"^(?:~|/(?:home|Users)/[^/]+|/root)(?=/|$)")
 _RUNS = frozenset(["run", "Popen", "call", "check_call", "check_output", "execv", "execvp", "spawn"])
+# What stands in a path where something else was to be put in, or that another system reads otherwise.
+_UNMEANT = re.compile(r"[{}<>$%*?|]|:/|(?:^|/)(?:None|nan|NaT|<?undefined>?|null)(?:/|$)|^[A-Za-z]:")
 _SHOWN = 10
 _SHOWS = frozenset(["print", "title", "set_title", "display", "info", "debug", "warning"])
 _SHORTEST = 3
@@ -48,6 +55,8 @@ def fix_missing_directory(failure: Failure) -> Proposal | None:
     ]
     if not directory or len(targets) != 1 or (case.error.type == "OSError" and told is None):
         return None
+    if told is None and not _is_its_directory(case, statement, targets[0], directory):
+        return None
     edits = _making(case, statement, targets[0], directory)
     slip = _misspelt_directory(case, directory)
     if slip is not None:
@@ -55,8 +64,18 @@ def fix_missing_directory(failure: Failure) -> Proposal | None:
         return Proposal("missing_directory", reason)
     reason = f"The directory {directory!r}, which is written into, does not exist: make it first."
     fresh = _relative(case, directory) not in {each.rstrip("/") for each in case.diagnosis.files}
-    return case.proposal(
-        "missing_directory", reason, edits, certain=_is_below(case, directory) and fresh and bool(edits)
+    meant = _is_below(case, directory) and not _UNMEANT.search(directory)
+    return case.proposal("missing_directory", reason, edits, certain=meant and fresh and bool(edits))
+
+
+def _is_its_directory(case: Case, statement: ast.stmt, target: ast.expr, directory: str) -> bool:
+    """Whether it is what is written that has no directory, and not something that is read along with it."""
+    if isinstance(target, ast.Constant):
+        return posixpath.dirname(str(target.value)) == directory
+    path = _path(case)
+    return not any(
+        isinstance(each, ast.Constant) and each.value == path and each not in ast.walk(target)
+        for each in ast.walk(statement)
     )
 
 
@@ -157,7 +176,19 @@ def fix_missing_file(failure: Failure) -> Proposal | None:
     sure = _surely_alike(wanted or "", meant) if found else _surely_moved(path, meant)
     edits = _renaming(case, path, meant)
     reason = f"There is no file {path!r}, but {meant!r}."
-    return case.proposal("missing_file", reason, edits, certain=sure and not _is_written(case, path))
+    sure = sure and not _is_written(case, path) and _only_names_a_file(case, path)
+    return case.proposal("missing_file", reason, edits, certain=sure)
+
+
+def _only_names_a_file(case: Case, path: str) -> bool:
+    """Whether the text stands nowhere but where a file is named: beside that, it may be data."""
+    literals = case.cell.strings(path)
+    named = [
+        literal
+        for literal in literals
+        if isinstance(above := case.cell.parents.get(literal), ast.Call) and path_of(above) is literal
+    ]
+    return len(literals) <= 1 or len(named) == len(literals)
 
 
 def _starts_a_program(case: Case) -> bool:
@@ -203,12 +234,12 @@ def _surely_alike(wanted: str, found: str) -> bool:
 
 
 def _surely_moved(path: str, found: str) -> bool:
-    """Whether the directories of one are part of the other's, so that neither says something else."""
-    asked = [part for part in posixpath.dirname(path).split("/") if part not in ("", ".", "..")]
+    """Whether the directories that only one of them has say nothing of the file: `data`, somebody's home."""
+    parts = _HOME.sub("", posixpath.dirname(path)).split("/")
+    asked = [part for part in parts if part not in ("", ".", "..")]
     there = [part for part in posixpath.dirname(found).split("/") if part not in ("", "..")]
-    short, long = sorted((asked, there), key=len)
-    inside = any(long[start : start + len(short)] == short for start in range(len(long) - len(short) + 1))
-    return inside and not {part.casefold() for part in there} & _SET_ASIDE
+    more = (Counter(asked) - Counter(there)) + (Counter(there) - Counter(asked))
+    return all(part.casefold() in _PLACES for part in more)
 
 
 def _renaming(case: Case, path: str, meant: str) -> list[Edit]:

@@ -60,11 +60,16 @@ def foreign_signs(text: str, error: SyntaxError) -> Iterator[Repaired]:
     for pattern, sign in ((_ELSE_IF, "elif"), (_COMMENT, "#")):
         found = pattern.search(code)
         if found is not None:
-            yield _on(text, line, found["indent"] + sign + here[found.end() :], f"it is `{sign}` in Python")
+            # `// 7` may go on with the line before.
+            sure = sign != "#" or not _is_expression(here[found.end() :])
+            mended = found["indent"] + sign + here[found.end() :]
+            yield _on(text, line, mended, f"it is `{sign}` in Python", certain=sure)
     step = _STEP.match(here)
     if step is not None:
         yield _on(text, line, f"{step['indent']}{step['target']} {step['sign'][0]}= 1", "Python has no `++`")
     mended, certain = _operators(here, code)
+    if "[" in code and re.search(r"&&|\|\|", code[code.index("[") :]):
+        certain = False  # of masks of a frame, it is `&` and `|`
     if mended != here:
         yield _on(text, line, mended, "some operators were another language's", certain=certain)
 
@@ -108,6 +113,14 @@ def single_equals(text: str, error: SyntaxError) -> Iterator[Repaired]:
     yield Repaired(mended, "a comparison is `==`", certain=condition["word"] != "while" and _is_plain(right))
 
 
+def _is_expression(text: str) -> bool:
+    try:
+        ast.parse(text.strip(), mode="eval")
+    except (SyntaxError, ValueError):
+        return False
+    return True
+
+
 def _is_plain(text: str) -> bool:
     """Whether it is a value that something is compared with, and nothing that would be kept."""
     try:
@@ -140,7 +153,14 @@ def missing_comma(text: str, error: SyntaxError) -> Iterator[Repaired]:
             continue
         mended = text[: line.code_end] + "," + text[line.code_end :]
         if syntax_error(mended) is None:
-            yield Repaired(mended, f"a comma was missing at the end of line {index + 1}", certain=True)
+            sure = _is_list(text, open_ones[-1].place)
+            yield Repaired(mended, f"a comma was missing at the end of line {index + 1}", certain=sure)
+
+
+def _is_list(text: str, place: int) -> bool:
+    """Whether a bracket holds several things; brackets that only group may as well lack an operator."""
+    word = re.search(r"(\w+|[)\]])\s*\Z", text[:place])
+    return text[place] != "(" or (word is not None and not keyword.iskeyword(word[1]))
 
 
 def keyword_slip(text: str, error: SyntaxError) -> Iterator[Repaired]:

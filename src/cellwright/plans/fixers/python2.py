@@ -39,7 +39,9 @@ def call_statements(text: str, error: SyntaxError) -> Iterator[Repaired]:
         if called is not None:
             mended = mended[: found.start("word")] + called + mended[end:]
             words.add(f"`{found['word']}` is a function: it is called")
-    yield Repaired(mended, "; ".join(sorted(words)), certain=True)
+    # In Python 2, `/` of whole numbers is what `//` is now.
+    divides = re.search(r"(?<!/)/(?!/)", code) is not None
+    yield Repaired(mended, "; ".join(sorted(words)), certain=not divides)
 
 
 def _statement_end(code: str, text: str, start: int) -> int:

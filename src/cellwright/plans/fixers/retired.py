@@ -9,17 +9,16 @@ from collections.abc import Mapping
 
 __all__ = ["ADVICE", "BUILTINS", "MEMBERSHIP", "RENAMED", "TYPOS"]
 
+_ROW_INDEX = "use `with_row_index`, which calls the column `index` where it was `row_nr`"
 _NEW_FROM_DATETIME = ("now", "today", "utcnow", "strptime", "fromtimestamp", "fromisoformat", "combine")
 
 RENAMED: Mapping[str, Mapping[str, str]] = {
     "dict": {"iteritems": "items", "iterkeys": "keys", "itervalues": "values", "viewitems": "items"},
     "list": {
         "push": "append",
-        "add": "append",
         "push_back": "append",
         "addAll": "extend",
     },
-    "set": {"append": "add", "push": "add"},
     "str": {
         "toUpperCase": "upper",
         "toLowerCase": "lower",
@@ -42,13 +41,8 @@ RENAMED: Mapping[str, Mapping[str, str]] = {
     "polars.DataFrame": {
         "groupby": "group_by",
         "with_column": "with_columns",
-        "with_row_count": "with_row_index",
     },
-    "polars.LazyFrame": {
-        "groupby": "group_by",
-        "with_column": "with_columns",
-        "with_row_count": "with_row_index",
-    },
+    "polars.LazyFrame": {"groupby": "group_by", "with_column": "with_columns"},
     "module collections": {
         name: f"abc.{name}"
         for name in (
@@ -92,7 +86,6 @@ RENAMED: Mapping[str, Mapping[str, str]] = {
         "uppercase": "ascii_uppercase",
     },
     "module sys": {"maxint": "maxsize"},
-    "module time": {"clock": "perf_counter"},
 }
 """By type, or by module: an attribute, and what it is called there."""
 
@@ -165,8 +158,18 @@ ADVICE: Mapping[str, Mapping[str, str]] = {
         "join": "use the separator's own `.join`",
         "split": "use the text's own `.split`",
     },
+    "module time": {
+        "clock": "use `time.perf_counter` for what passes, `time.process_time` for what is worked"
+    },
     "module inspect": {"getargspec": "use `inspect.signature`"},
-    "list": {"shape": "make it an array first: `numpy.array(…)`", "size": "use `len(…)`"},
+    "list": {
+        "add": "use `append`, or make it a set, which holds nothing twice",
+        "shape": "make it an array first: `numpy.array(…)`",
+        "size": "use `len(…)`",
+    },
+    "polars.DataFrame": {"with_row_count": _ROW_INDEX},
+    "polars.LazyFrame": {"with_row_count": _ROW_INDEX},
+    "set": {"append": "use `add`, or make it a list, which holds things twice and in order"},
     "str": {"decode": "a text is decoded already"},
 }
 """What to do where nothing takes its place as it is."""

@@ -17,12 +17,32 @@ _MARKS = ((codecs.BOM_UTF8, "utf-8-sig"), (codecs.BOM_UTF16_LE, "utf-16"), (code
 _CANDIDATES = (",", ";", "\t", "|")
 _MAX_ROWS = 500
 
-# Letters that western European texts have, and that other code pages do not usually have in the same places.
-_LETTERS = frozenset("äöüÄÖÜßéèêëàâáãåçñóòôõíìîïúùûæøÉÈÀÁÅÇÑÓØÆ")
+# What a western European text has, by language. Central European code pages have other letters in some of these places:
+# together they make no language, or stand where they do not stand in it.
+_ALPHABETS = tuple(
+    frozenset(letters)
+    for letters in (
+        "äöüßéàè",
+        "àâæçéèêëîïôùûü",
+        "áéíñóúü",
+        "àáâãçéêíóôõúü",
+        "àèéìòùíó",
+        "åäöæøéü",
+        "áâäçéëíîóôöúüß",
+    )
+)
+_MISPLACED = re.compile(
+    r"ñ(?![aeiouáéíóú])|õ(?!e)|ã(?![oe]|s?\b)|è(?=[aeiouy])"
+    # A word of such letters alone, a letter that is no word, and a mark where none stands.
+    r"|\b[à-öø-ÿ]{2,}\b|\b[à-öø-ÿ]\b(?<![àèéóåöøæ])|\B”(?=\w)|(?<=[a-z])\xa0(?=[a-z])"
+)
 # Signs that stand beside letters and numbers, not within words.
 _SIGNS = frozenset("€£§°²³µ«»“”„\u2018\u2019\u2013—·\xa0®©™½¼¾±\xd7¿¡ºª")
 _JOINED = re.compile(r"(?<=[^\W\d_])[€£§°²³µ«»“”„®©™½¼¾±\xd7¿¡ºª](?=[^\W\d_])")
 _MAX_RUN = re.compile(r"[\x80-\uffff]{3}")
+# One byte that is wrong in much that is not.
+_LETTER_IN_UTF8 = re.compile(rb"[\xc2\xc3][\x80-\xbf]")
+_THOUSANDS = re.compile(r"-?\d{1,3}(?:\.\d{3})+")
 _DECIMAL = re.compile(r"-?\d{1,3}(?:\.\d{3})*,\d+|-?\d+,\d+")
 
 
@@ -40,10 +60,13 @@ def sniff_encoding(content: bytes) -> Encoding | None:
         # What is wrong comes later than what is known.
         return None
     text = decoded(content, "cp1252")
-    if text is None or "\0" in text:
+    if text is None or "\0" in text or _LETTER_IN_UTF8.search(content):
         return None
     strange = {letter for letter in text if letter > "\x7f"}
-    sensible = strange <= _LETTERS | _SIGNS and not _JOINED.search(text) and not _MAX_RUN.search(text)
+    letters = {letter for each in strange - _SIGNS for letter in each.lower()}
+    western = any(letters <= alphabet for alphabet in _ALPHABETS)
+    strangely = any(pattern.search(text) for pattern in (_JOINED, _MAX_RUN))
+    sensible = western and not strangely and not _MISPLACED.search(text.lower())
     return Encoding("cp1252", certain=True) if sensible else None
 
 
@@ -76,5 +99,12 @@ def _is_consistent(rows: list[list[str]]) -> bool:
 
 
 def has_decimal_commas(text: str, separator: str) -> bool:
-    """Whether some field is a number only if its comma is a decimal sign, or one between thousands."""
-    return any(_DECIMAL.fullmatch(field.strip()) for row in _rows(text, separator)[1:] for field in row)
+    """Whether some field is a number only if its comma is a decimal sign, or one between thousands.
+
+    Points between thousands count too: a column of them would be read as one of fractions.
+    """
+    rows = _rows(text, separator)[1:]
+    if any(_DECIMAL.fullmatch(field.strip()) for row in rows for field in row):
+        return True
+    columns = [[field.strip() for field in column if field.strip()] for column in zip(*rows, strict=False)]
+    return any(column and all(_THOUSANDS.fullmatch(field) for field in column) for column in columns)

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 
 from cellwright.engine.diagnosis import Head
 from cellwright.plans.failures import Failure, Proposal
-from cellwright.plans.fixers.calls import called, keyword_of, path_of, with_argument
+from cellwright.plans.fixers.calls import called, keyword_of, path_of, with_argument, write_target
 from cellwright.plans.fixers.cases import Case, case_of
 from cellwright.plans.fixers.cells import Edit, literal_like
 from cellwright.plans.fixers.nearness import nearest
@@ -72,6 +72,10 @@ def fix_separator(failure: Failure) -> Proposal | None:
     call, head = found
     ragged = _RAGGED.search(case.error.message)
     separator = _separator_of(head)
+    if separator is not None and _said(call) in _header(head):
+        separator = (
+            None  # the header has the separator that the call goes by, and more fields than by the other
+        )
     if separator is None or separator == _said(call):
         if ragged is None:
             return None
@@ -172,6 +176,10 @@ def _encoding(call: ast.Call) -> str:
     return str(getattr(keyword.value, "value", "utf-8")) if keyword is not None else "utf-8"
 
 
+def _header(head: Head) -> str:
+    return next(iter((decoded(head.content, "latin-1") or "").splitlines()), "")
+
+
 def _separator_of(head: Head) -> str | None:
     text = decoded(head.content, "utf-8") or decoded(head.content, "cp1252")
     return None if text is None else sniff_separator(text, whole=head.size <= len(head.content))
@@ -180,7 +188,9 @@ def _separator_of(head: Head) -> str | None:
 def _reader(case: Case, names: frozenset[str]) -> tuple[ast.Call, Head] | None:
     """The call that read the file, and how the file begins; None where it could be another."""
     calls = [
-        node for node in ast.walk(case.cell.tree) if isinstance(node, ast.Call) and called(node) in names
+        node
+        for node in ast.walk(case.cell.tree)
+        if isinstance(node, ast.Call) and called(node) in names and write_target(node) is None
     ]
     named = [
         (call, head) for call in calls for head in case.diagnosis.heads if head.path in _texts(case, call)
