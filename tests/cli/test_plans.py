@@ -7,9 +7,11 @@ import json
 import os
 import pty
 import signal
+import subprocess
 from pathlib import Path
 from typing import Any
 
+import pytest
 from rich.console import Console
 from tests.daemon.conftest import Place
 
@@ -237,11 +239,26 @@ def test_a_table_longer_than_the_terminal_shows_what_is_going_on() -> None:
     shown = io.StringIO()
     console = Console(file=shown, force_terminal=True, width=80, height=12, color_system=None)
     plan = plan_with(*["done"] * 60, "running", *["pending"] * 39)
-    console.print(todo_table(plan, {61: 4.0}, most=8))
+    console.print(todo_table(plan, {61: 4.0}, columns=80, most=8))
     rows = [line for line in shown.getvalue().splitlines() if "step " in line]
     assert len(rows) == 8
     assert [row.split()[-1] for row in rows if "step 61 " in row] == ["4.5"]
     assert "… 92 more" in shown.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("columns", "facts"), [(80, ["done", "1", "0.5"]), (45, ["1", "0.5"]), (25, [])], ids=str
+)
+def test_a_long_description_is_cut_and_nothing_else_gives_way_to_it(columns: int, facts: list[str]) -> None:
+    shown = io.StringIO()
+    plan = plan_with("done")
+    plan["todos"][0]["description"] = "a long description " * 20
+    console = Console(file=shown, force_terminal=True, width=columns, color_system=None)
+    console.print(todo_table(plan, {}, columns=console.width))
+    *_, row = shown.getvalue().splitlines()
+    assert len(row) <= columns
+    todo, cut, rest = row.partition("…")
+    assert (todo[:8], cut, rest.split()) == ("✓  1  a ", "…", facts)
 
 
 def test_what_a_description_holds_cannot_steer_the_terminal() -> None:
@@ -253,11 +270,15 @@ def test_what_a_description_holds_cannot_steer_the_terminal() -> None:
     assert "gone [red]text[/red] next" in shown.getvalue()
 
 
-def test_a_real_terminal_sees_the_table(shared: Place) -> None:
-    about = made(shared, "terminal", ("Begin", "1"), ("End", "2"))
+def on_a_terminal(place: Place, *arguments: str) -> tuple[subprocess.Popen[bytes], int]:
+    """The command with a pseudo-terminal as its stderr, and our end of that."""
     ours, theirs = pty.openpty()
-    process = shared.start("continue", about["session_id"], preexec_fn=lambda: os.dup2(theirs, 2))
+    process = place.start(*arguments, preexec_fn=lambda: os.dup2(theirs, 2))
     os.close(theirs)
+    return process, ours
+
+
+def all_of(ours: int) -> str:
     seen = b""
     try:
         while chunk := os.read(ours, 65_536):
@@ -265,6 +286,25 @@ def test_a_real_terminal_sees_the_table(shared: Place) -> None:
     except OSError:  # the other side is closed
         pass
     os.close(ours)
+    return seen.decode()
+
+
+def test_a_real_terminal_sees_the_table(shared: Place) -> None:
+    about = made(shared, "terminal", ("Begin", "1"), ("End", "2"))
+    process, ours = on_a_terminal(shared, "continue", about["session_id"])
+    seen = all_of(ours)
     assert process.wait(40) == 0
-    assert b"attempts" in seen
-    assert "✓".encode() in seen
+    assert "attempts" in seen
+    assert "✓" in seen
+
+
+def test_that_a_plan_was_paused_is_said_below_its_table(shared: Place) -> None:
+    about = made(shared, "paused in view", ("Wait", WAITS))
+    process, ours = on_a_terminal(shared, "continue", about["session_id"])
+    while not (Path(about["cwd"]) / "begun").exists():
+        assert process.poll() is None
+    process.send_signal(signal.SIGINT)
+    last = all_of(ours).rpartition("attempts")[2]
+    assert process.wait(40) == 130
+    assert "\x1b[2K" not in last, "nothing erases what was said last"
+    assert last.splitlines()[-1] == f"paused; `cellwright continue {about['session_id']}` goes on"

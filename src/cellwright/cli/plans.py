@@ -102,7 +102,8 @@ def status(
     if as_json:
         show_data(plan, "", as_json=True)
         return
-    Console(highlight=False).print(todo_table(plan, {}))
+    console = Console(highlight=False)
+    console.print(todo_table(plan, {}, columns=console.width))
     for note in _notes(plan):
         _note(note)
     if plan["phase"] == "succeeded":
@@ -142,18 +143,22 @@ async def carried_out(caller: Caller, tool: str, session: str, **asked: Any) -> 
     with anyio.CancelScope(shield=True):
         begun = await caller.data(tool, session_id=session, **asked, wait=0, response_format="json")
     session = begun["session_id"]
-    with PlanView() as view:
-        view.know(before)
-        view.show(begun)
-        try:
-            return await _finished(caller, begun, view)
-        except anyio.get_cancelled_exc_class():
-            with anyio.move_on_after(CANCEL_S, shield=True):
-                # The cancelled call pauses it too, but for one that was just about to be made.
-                await caller.data("kernel_interrupt", session_id=session)
-                view.show(await caller.data("plan_status", session_id=session))
-            _note(f"paused; `cellwright continue {session}` goes on")
-            raise
+    try:
+        with PlanView() as view:
+            view.know(before)
+            view.show(begun)
+            try:
+                return await _finished(caller, begun, view)
+            except anyio.get_cancelled_exc_class():
+                with anyio.move_on_after(CANCEL_S, shield=True):
+                    # The cancelled call pauses it too, but for one that was just about to be made.
+                    await caller.data("kernel_interrupt", session_id=session)
+                    view.show(await caller.data("plan_status", session_id=session))
+                raise
+    except anyio.get_cancelled_exc_class():
+        # Below the table, which would draw over it.
+        _note(f"paused; `cellwright continue {session}` goes on")
+        raise
 
 
 async def _finished(caller: Caller, begun: dict[str, Any], view: PlanView) -> dict[str, Any]:
