@@ -81,7 +81,10 @@ def test_a_plan_that_stops_exits_1_with_the_report_on_stderr_and_can_be_fixed(sh
         "❌ Execution stopped at cell 2\nTODO: Fail\nError Type: RuntimeError\nError Message: STOP: bad\n"
         "Attempted Fixes: 0\nSuggestion: "
     ) in done.stderr
-    assert f"cellwright fix {about['session_id']} --code" in done.stderr
+    assert (
+        f"hint: `cellwright fix {about['session_id']} --code TEXT`, `cellwright skip {about['session_id']}`, "
+        f"or `cellwright continue {about['session_id']}` to try the same again\n"
+    ) in done.stderr
     mended = shared.run("fix", about["session_id"], "-", given="y = 41\n")
     assert mended.returncode == 0, mended.stderr
     assert (
@@ -102,6 +105,34 @@ def test_without_a_file_a_plan_is_drafted_and_said_to_be_a_draft(shared: Place) 
     assert run.returncode == 1
     assert "waiting: 2. Load CSV file has no code" in run.stderr, "there is no such file here"
     assert "draft" in shared.run("status", about["session_id"]).stderr
+
+
+def test_a_validation_that_fails_is_not_said_to_be_skippable(shared: Place) -> None:
+    about = made(shared, "invalid", ("Begin", "x = 1"), more="## Validation\n```py\nraise SystemExit\n```\n")
+    done = shared.run("continue", about["session_id"])
+    assert "❌ Execution stopped at cell 2" in done.stderr
+    assert "cellwright skip" not in done.stderr
+
+
+def test_where_there_is_no_project_it_is_said_that_code_sees_no_files(shared: Place) -> None:
+    here = shared.root / "work"
+    said = f"note: {here} is no project, so code sees none of its files; `git init` makes it one"
+    assert said in shared.run("new", "nothing to see").stderr
+    assert said in shared.run("new", "nothing but here", "--mode", "direct").stderr
+    assert said not in shared.run("new", "as asked for", "--mode", "private").stderr
+
+
+def test_in_a_project_a_draft_finds_its_data_and_what_it_wrote_can_be_brought_over(place: Place) -> None:
+    here = place.root / "work"
+    (here / ".git").mkdir()
+    (here / "units.csv").write_text("day,units\n2024-05-01,3\n2024-05-02,5\n")
+    done = place.run("new", "Sum up units.csv", "--run")
+    assert done.returncode == 0, done.stderr
+    assert "is no project" not in done.stderr
+    session, *_ = done.stdout.splitlines()
+    mode = json.loads(place.run("status", session, "--json").stdout)["mode"]
+    verb = "apply" if mode == "overlay" else "list"
+    assert f"hint: `cellwright files {verb} {session}`" in done.stderr
 
 
 def test_a_known_mistake_is_mended_in_view(shared: Place) -> None:
@@ -175,9 +206,7 @@ def test_a_plan_goes_on_from_its_file_where_its_session_is_gone(shared: Place) -
     assert "waiting: 2. Think has no code" in shown.stderr
     done = shared.run("fix", about["path"], "--code", "y = 2")
     assert done.returncode == 0, done.stderr
-    assert (
-        "note: The kernel that held the state was gone: what steps 1 did was run again first" in done.stderr
-    )
+    assert "note: The kernel that held the state was gone: what step 1 did was run again first" in done.stderr
 
 
 def test_a_session_without_a_plan_is_told_apart_with_the_next_step(shared: Place) -> None:
