@@ -212,6 +212,7 @@ async def test_a_plan_that_stops_answers_with_the_report_exactly_and_the_traceba
     )
     assert report in text
     assert f"plan_fix(session_id='{session}', code='…') with other code, or plan_skip(" in text
+    assert f"or plan_run(session_id='{session}') to try the same again" in text
     assert "RuntimeError: STOP: no data" in text.partition("Suggestion")[2]
     found = await ask(client, "plan_status", session_id=session)
     assert found["phase"] == "stopped"

@@ -8,8 +8,9 @@ from tests.conftest import Require
 
 from cellwright import Engine, Session
 from cellwright.errors import PlanBusy, PlanError, TooManyCells, UnknownPlan
-from cellwright.notebook import CellAdded
+from cellwright.notebook import CellAdded, read_notebook
 from cellwright.plans import Check, Failure, Outline, Plan, Planner, Proposal, TodoOutline
+from cellwright.plans.model import plan_of
 from cellwright.plans.reports import plan_json, summary_text
 
 pytestmark = pytest.mark.anyio
@@ -67,6 +68,15 @@ async def test_every_step_becomes_a_code_cell_with_a_markdown_cell_before_it(eng
     assert session.cell("todo-2-text").source == "## 2. step 2"
     assert [cell.execution_count for cell in session.cells if cell.kind == "code"] == [1, 2, 3]
     assert "Validation: passed" in summary_text(plan)
+
+
+async def test_where_a_plan_halts_its_notebook_is_in_the_file(engine: Engine) -> None:
+    planner, session = await planned(engine, outline("a = 1", None))
+    assert (await run(planner, session)).phase == "waiting"
+    document, _ = read_notebook(session.path)
+    kept = plan_of(document.metadata)
+    assert kept is not None
+    assert (kept.phase, statuses(kept), "todo-1" in document) == ("waiting", ["done", "pending"], True)
 
 
 async def test_checks_decide_and_leave_the_numbers_of_cells_alone(engine: Engine) -> None:

@@ -49,7 +49,8 @@ def plan_data(call: Call, session: Session) -> dict[str, Any]:
     """
     plan = call.shared.planner.plan(session)
     run = call.shared.planner.run_of(session)
-    found = {"session_id": session.id, **plan_json(plan, interrupted=_is_interrupted(plan, run))}
+    about = plan_json(plan, interrupted=_is_interrupted(plan, run))
+    found = {"session_id": session.id, "mode": session.mode, **about}
     if run is not None:
         found["run_id"] = run.id
     if plan.phase == "succeeded":
@@ -171,7 +172,8 @@ def _next_call(call: Call, session: Session, plan: Plan, run: PlanRun | None) ->
             return f"Next: {_current(plan)} has no code: plan_fix({of}, code='…'), or plan_skip({of})"
         case "stopped":
             skip = "" if _is_validation(plan) else f", or plan_skip({of})"
-            return f"Next: {_current(plan)} failed: plan_fix({of}, code='…') with other code{skip}"
+            again = f", or plan_run({of}) to try the same again"
+            return f"Next: {_current(plan)} failed: plan_fix({of}, code='…') with other code{skip}{again}"
         case "succeeded":
             verify = (
                 f": plan_verify({of}) proves it in a clean kernel"

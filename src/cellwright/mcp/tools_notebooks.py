@@ -64,8 +64,8 @@ async def notebook_create(call: Call, args: CreateNotebook) -> Reply:
     call.client.worked_with(session.id)
     if args.description:
         await session.edit_cell("problem", f"# {args.name}\n\n{args.description}")
-    losses = session.record.losses
-    return data_reply(about_session(session) | ({"losses": list(losses)} if losses else {}), call)
+    told = {"losses": list(session.record.losses), "project": session.record.project}
+    return data_reply(about_session(session) | {name: value for name, value in told.items() if value}, call)
 
 
 class OpenNotebook(Arguments):

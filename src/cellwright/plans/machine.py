@@ -122,9 +122,8 @@ def _ask(plan: Plan) -> Next:
     # What failed last is the first of the new round: it is what the fixers look at.
     last = todo.attempts[-1:]
     fresh = replace(_put_by(todo, todo.attempts[:-1]), attempts=last, status="running", retries=0)
-    return Next(
-        replace(_with(plan, fresh), phase="running", stage="fixing", report=None), (Propose(todo.id),)
-    )
+    # The report is kept for another stop, as where a cell fails: the fixers may have nothing to say.
+    return Next(replace(_with(plan, fresh), phase="running", stage="fixing"), (Propose(todo.id),))
 
 
 def _skip(plan: Plan, event: Skipped) -> Next:
@@ -207,7 +206,8 @@ def _take_proposal(plan: Plan, event: Proposed, max_attempts: int) -> Next:
             suggestion = (
                 f"{suggestion} Its attempts are used up: `fix` without code has that done in another round"
             )
-        return _stop(plan, todo, event.at, suggestion, recoverable=True)
+        recoverable = plan.report is None or plan.report.recoverable
+        return _stop(plan, todo, event.at, suggestion, recoverable=recoverable)
     attempt = Attempt(fixer=event.fixer, reason=event.reason, diff=event.diff)
     mended = replace(todo, attempts=(*todo.attempts, attempt), retries=0)
     writes = (WriteCell(todo.id, event.source),) if event.source is not None else ()

@@ -115,6 +115,7 @@ class PlanRun:
             _log.exception("plan_failed session=%s", self.session_id)
             await self._pause("It failed inside Cellwright; look at the log")
         finally:
+            await self._save()
             self._ended.set()
             self._changed.set()
 
@@ -162,6 +163,13 @@ class PlanRun:
         except Exception:  # noqa: BLE001  # boundary: as in ``run``, in which this is the last word
             _log.exception("plan_not_kept session=%s", self.session_id)
 
+    async def _save(self) -> None:
+        """Write the notebook at once: whoever is told of the halt may look at the file next."""
+        try:
+            await self._session.save()
+        except CellwrightError as error:  # the journal has it, and it is tried again
+            _log.warning("plan_not_saved session=%s %s", self.session_id, error)
+
     # One cell ----------------------------------------------------------------------------------------------------
 
     async def _run_cell(self, effect: RunCell) -> Event:
@@ -199,6 +207,7 @@ class PlanRun:
         if not lost:
             return
         numbers = ", ".join(str(self.plan.number(other.id)) for other in lost)
+        steps = f"step{'s' if len(lost) > 1 else ''} {numbers}"
         if not await self._session.state_history():
             await self._session.replay()
             if self._stopping.is_set():
@@ -214,7 +223,7 @@ class PlanRun:
                 raise CellwrightError(
                     f"The state could not be made again: step {self.plan.number(other.id)} ended with {why}"
                 )
-        notice = f"The kernel that held the state was gone: what steps {numbers} did was run again first"
+        notice = f"The kernel that held the state was gone: what {steps} did was run again first"
         await self._keep(Next(_noticed(self.plan, notice)))
 
     async def _lost(self, todo: Todo, *, also: bool = False) -> list[Todo]:
