@@ -26,7 +26,7 @@ ROWS: tuple[Row, ...] = (
         setup=FRAME,
     ),
     mended(
-        "a value that reads like the column",
+        "a value that reads like a column of another frame",
         "key",
         "column",
         "t = (df['region'].str.replace('region', 'x') == 'region').sum()\nlabel = 'region'",
@@ -88,7 +88,7 @@ ROWS: tuple[Row, ...] = (
         files={"miasta.csv": "imię,miasto\nŁukasz,Łódź\n".encode("cp1250")},
     ),
     suggested(
-        "decimal commas",
+        "decimal commas of another office",
         "key",
         "import pandas as pd\ndf = pd.read_csv('prices.csv')\nt = df['price'].sum()",
         "decimal",
