@@ -141,7 +141,12 @@ class Engine(Archive):
             lambda: create_notebook_file(target, problem, now=now, content=content)
         )
         session = await self._enter(path, document, language=language, cwd=None, mode=mode, limits=limits)
-        await session.resume()
+        try:
+            await session.resume()
+        except CellwrightError:
+            # Nobody knows of it yet, and there is nothing in it: one without a kernel is not left behind.
+            await self.delete(session.id, remove_file=True)
+            raise
         return session
 
     async def open(
