@@ -222,10 +222,10 @@ def test_a_session_without_a_plan_is_told_apart_with_the_next_step(shared: Place
 
 
 def test_whoever_is_refused_is_told_of_verbs_and_not_of_tools(shared: Place) -> None:
+    about = made(shared, "busy", ("Wait", WAITS))
     done = shared.run("continue", "s-nowhere")
     assert "`cellwright list` has them all" in done.stderr
     assert "notebook_list" not in done.stderr
-    about = made(shared, "busy", ("Wait", WAITS))
     process = shared.start("continue", about["session_id"])
     while not (Path(about["cwd"]) / "begun").exists():
         assert process.poll() is None
