@@ -13,7 +13,7 @@ from typing import Any
 from cellwright.engine import Diagnosis
 from cellwright.engine.diagnosis import Raised, Span
 from cellwright.plans.failures import Failure, Proposal
-from cellwright.plans.fixers.cells import Cell, Edit, parse
+from cellwright.plans.fixers.cells import MAX_TEXT, Cell, Edit, parse
 
 __all__ = ["Case", "case_of", "error_of"]
 
@@ -79,5 +79,5 @@ def case_of(failure: Failure, *types: str) -> Case | None:
     error = error_of(failure)
     if failure.state != "error" or failure.language != "python" or error is None or error.type not in types:
         return None
-    cell = parse(failure.source)
+    cell = parse(failure.source) if len(failure.source) <= MAX_TEXT else None
     return None if cell is None else Case(failure, error, cell)
