@@ -7,9 +7,11 @@ import json
 import os
 import pty
 import signal
+import subprocess
 from pathlib import Path
 from typing import Any
 
+import pytest
 from rich.console import Console
 from tests.daemon.conftest import Place
 
@@ -79,7 +81,10 @@ def test_a_plan_that_stops_exits_1_with_the_report_on_stderr_and_can_be_fixed(sh
         "❌ Execution stopped at cell 2\nTODO: Fail\nError Type: RuntimeError\nError Message: STOP: bad\n"
         "Attempted Fixes: 0\nSuggestion: "
     ) in done.stderr
-    assert f"cellwright fix {about['session_id']} --code" in done.stderr
+    assert (
+        f"hint: `cellwright fix {about['session_id']} --code TEXT`, `cellwright skip {about['session_id']}`, "
+        f"or `cellwright continue {about['session_id']}` to try the same again\n"
+    ) in done.stderr
     mended = shared.run("fix", about["session_id"], "-", given="y = 41\n")
     assert mended.returncode == 0, mended.stderr
     assert (
@@ -100,6 +105,34 @@ def test_without_a_file_a_plan_is_drafted_and_said_to_be_a_draft(shared: Place) 
     assert run.returncode == 1
     assert "waiting: 2. Load CSV file has no code" in run.stderr, "there is no such file here"
     assert "draft" in shared.run("status", about["session_id"]).stderr
+
+
+def test_a_validation_that_fails_is_not_said_to_be_skippable(shared: Place) -> None:
+    about = made(shared, "invalid", ("Begin", "x = 1"), more="## Validation\n```py\nraise SystemExit\n```\n")
+    done = shared.run("continue", about["session_id"])
+    assert "❌ Execution stopped at cell 2" in done.stderr
+    assert "cellwright skip" not in done.stderr
+
+
+def test_where_there_is_no_project_it_is_said_that_code_sees_no_files(shared: Place) -> None:
+    here = shared.root / "work"
+    said = f"note: {here} is no project, so code sees none of its files; `git init` makes it one"
+    assert said in shared.run("new", "nothing to see").stderr
+    assert said in shared.run("new", "nothing but here", "--mode", "direct").stderr
+    assert said not in shared.run("new", "as asked for", "--mode", "private").stderr
+
+
+def test_in_a_project_a_draft_finds_its_data_and_what_it_wrote_can_be_brought_over(place: Place) -> None:
+    here = place.root / "work"
+    (here / ".git").mkdir()
+    (here / "units.csv").write_text("day,units\n2024-05-01,3\n2024-05-02,5\n")
+    done = place.run("new", "Sum up units.csv", "--run")
+    assert done.returncode == 0, done.stderr
+    assert "is no project" not in done.stderr
+    session, *_ = done.stdout.splitlines()
+    mode = json.loads(place.run("status", session, "--json").stdout)["mode"]
+    verb = "apply" if mode == "overlay" else "list"
+    assert f"hint: `cellwright files {verb} {session}`" in done.stderr
 
 
 def test_a_known_mistake_is_mended_in_view(shared: Place) -> None:
@@ -173,9 +206,7 @@ def test_a_plan_goes_on_from_its_file_where_its_session_is_gone(shared: Place) -
     assert "waiting: 2. Think has no code" in shown.stderr
     done = shared.run("fix", about["path"], "--code", "y = 2")
     assert done.returncode == 0, done.stderr
-    assert (
-        "note: The kernel that held the state was gone: what steps 1 did was run again first" in done.stderr
-    )
+    assert "note: The kernel that held the state was gone: what step 1 did was run again first" in done.stderr
 
 
 def test_a_session_without_a_plan_is_told_apart_with_the_next_step(shared: Place) -> None:
@@ -237,11 +268,26 @@ def test_a_table_longer_than_the_terminal_shows_what_is_going_on() -> None:
     shown = io.StringIO()
     console = Console(file=shown, force_terminal=True, width=80, height=12, color_system=None)
     plan = plan_with(*["done"] * 60, "running", *["pending"] * 39)
-    console.print(todo_table(plan, {61: 4.0}, most=8))
+    console.print(todo_table(plan, {61: 4.0}, columns=80, most=8))
     rows = [line for line in shown.getvalue().splitlines() if "step " in line]
     assert len(rows) == 8
     assert [row.split()[-1] for row in rows if "step 61 " in row] == ["4.5"]
     assert "… 92 more" in shown.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("columns", "facts"), [(80, ["done", "1", "0.5"]), (45, ["1", "0.5"]), (25, [])], ids=str
+)
+def test_a_long_description_is_cut_and_nothing_else_gives_way_to_it(columns: int, facts: list[str]) -> None:
+    shown = io.StringIO()
+    plan = plan_with("done")
+    plan["todos"][0]["description"] = "a long description " * 20
+    console = Console(file=shown, force_terminal=True, width=columns, color_system=None)
+    console.print(todo_table(plan, {}, columns=console.width))
+    *_, row = shown.getvalue().splitlines()
+    assert len(row) <= columns
+    todo, cut, rest = row.partition("…")
+    assert (todo[:8], cut, rest.split()) == ("✓  1  a ", "…", facts)
 
 
 def test_what_a_description_holds_cannot_steer_the_terminal() -> None:
@@ -253,11 +299,15 @@ def test_what_a_description_holds_cannot_steer_the_terminal() -> None:
     assert "gone [red]text[/red] next" in shown.getvalue()
 
 
-def test_a_real_terminal_sees_the_table(shared: Place) -> None:
-    about = made(shared, "terminal", ("Begin", "1"), ("End", "2"))
+def on_a_terminal(place: Place, *arguments: str) -> tuple[subprocess.Popen[bytes], int]:
+    """The command with a pseudo-terminal as its stderr, and our end of that."""
     ours, theirs = pty.openpty()
-    process = shared.start("continue", about["session_id"], preexec_fn=lambda: os.dup2(theirs, 2))
+    process = place.start(*arguments, preexec_fn=lambda: os.dup2(theirs, 2))
     os.close(theirs)
+    return process, ours
+
+
+def all_of(ours: int) -> str:
     seen = b""
     try:
         while chunk := os.read(ours, 65_536):
@@ -265,6 +315,25 @@ def test_a_real_terminal_sees_the_table(shared: Place) -> None:
     except OSError:  # the other side is closed
         pass
     os.close(ours)
+    return seen.decode()
+
+
+def test_a_real_terminal_sees_the_table(shared: Place) -> None:
+    about = made(shared, "terminal", ("Begin", "1"), ("End", "2"))
+    process, ours = on_a_terminal(shared, "continue", about["session_id"])
+    seen = all_of(ours)
     assert process.wait(40) == 0
-    assert b"attempts" in seen
-    assert "✓".encode() in seen
+    assert "attempts" in seen
+    assert "✓" in seen
+
+
+def test_that_a_plan_was_paused_is_said_below_its_table(shared: Place) -> None:
+    about = made(shared, "paused in view", ("Wait", WAITS))
+    process, ours = on_a_terminal(shared, "continue", about["session_id"])
+    while not (Path(about["cwd"]) / "begun").exists():
+        assert process.poll() is None
+    process.send_signal(signal.SIGINT)
+    last = all_of(ours).rpartition("attempts")[2]
+    assert process.wait(40) == 130
+    assert "\x1b[2K" not in last, "nothing erases what was said last"
+    assert last.splitlines()[-1] == f"paused; `cellwright continue {about['session_id']}` goes on"

@@ -191,3 +191,11 @@ def test_shells_can_complete_the_verbs(place: Place) -> None:
     place.environment["_CELLWRIGHT_COMPLETE"] = "complete_bash"
     done = place.run()
     assert {"exec", "export"} <= set(done.stdout.split())
+
+
+@pytest.mark.parametrize(
+    ("verb", "said"),
+    [("new", "[default: python]"), ("status", "[default: all]"), ("rollback", "[default: the newest]")],
+)
+def test_help_tells_what_is_meant_by_default(shared: Place, verb: str, said: str) -> None:
+    assert said in shared.run(verb, "--help").stdout

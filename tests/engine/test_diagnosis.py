@@ -7,6 +7,7 @@ import pytest
 from cellwright import Engine, Session
 from cellwright.engine import Diagnosis
 from cellwright.engine.diagnosis import diagnosis_of
+from cellwright.engine.inputs import inputs_of
 from cellwright.errors import KernelBusy, KernelError
 
 pytestmark = pytest.mark.anyio
@@ -68,3 +69,12 @@ async def test_a_busy_kernel_is_not_waited_for(engine: Engine) -> None:
 def test_a_kernel_that_answers_nonsense_is_an_error_of_the_kernel(reply: dict[str, object]) -> None:
     with pytest.raises(KernelError):
         diagnosis_of(reply)
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [{"status": "error", "ename": "TypeError", "evalue": "no"}, {"status": "ok", "files": [{"path": 3}]}],
+)
+def test_a_kernel_that_tells_nonsense_of_the_files_it_read_is_one_too(reply: dict[str, object]) -> None:
+    with pytest.raises(KernelError):
+        inputs_of(reply)

@@ -92,6 +92,17 @@ async def test_the_root_is_the_end_of_explicit_causes_and_contexts_are_told_apar
     assert found.values == {"d": "{'größe': 1}"}
 
 
+async def test_a_cause_within_a_library_is_about_what_the_cell_asked_the_library_for(fail: Fail) -> None:
+    cell = (
+        "import pandas as pd\ndf = pd.DataFrame({'A': [1]})\n"
+        "try:\n    df['a']\nexcept KeyError as error:\n    raise RuntimeError('no') from error"
+    )
+    found = await fail(cell)
+    assert marked(cell, found.roots[0].span) == "df['a']"
+    assert found.subject is not None
+    assert (found.subject.expression, found.subject.columns) == ("df", ("A",))
+
+
 async def test_each_leaf_of_a_group_is_a_root(fail: Fail) -> None:
     found = await fail(
         "cause = PermissionError(13, 'no', 'f')\n"

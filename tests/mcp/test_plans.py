@@ -46,6 +46,15 @@ async def statuses(client: Client, session: str) -> list[str]:
     return [each["status"] for each in found["todos"]]
 
 
+async def carried_on(client: Client, engine: Engine, tool: str, **arguments: Any) -> None:
+    """Have a tool carry a plan on, and return once a cell of it runs."""
+    with engine.subscribe(arguments["session_id"]) as events, anyio.fail_after(30):
+        await ask(client, tool, **arguments, wait=0, response_format="json")
+        async for event in events:
+            if isinstance(event, Event) and event.kind == "notebook.cell.executing":
+                return
+
+
 # Making ---------------------------------------------------------------------------------------------------------------
 
 
@@ -203,6 +212,7 @@ async def test_a_plan_that_stops_answers_with_the_report_exactly_and_the_traceba
     )
     assert report in text
     assert f"plan_fix(session_id='{session}', code='…') with other code, or plan_skip(" in text
+    assert f"or plan_run(session_id='{session}') to try the same again" in text
     assert "RuntimeError: STOP: no data" in text.partition("Suggestion")[2]
     found = await ask(client, "plan_status", session_id=session)
     assert found["phase"] == "stopped"
@@ -372,6 +382,30 @@ async def test_interrupting_the_kernel_pauses_the_plan(client: Client, engine: E
 
 
 # What else speaks of plans --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("tool", ["kernel_restart", "session_suspend"])
+async def test_taking_the_kernel_away_pauses_the_plan_first(
+    client: Client, engine: Engine, tool: str
+) -> None:
+    session = await planned(client, todo(WAITS), todo("after = 1"))
+    await carried_on(client, engine, "plan_run", session_id=session)
+    await ask(client, tool, session_id=session)
+    found = await ask(client, "plan_status", session_id=session)
+    assert (found["phase"], await statuses(client, session)) == ("paused", ["pending", "pending"])
+
+
+async def test_a_plan_that_runs_is_paused_when_a_branch_takes_its_sessions_place(
+    client: Client, engine: Engine
+) -> None:
+    session = await planned(client, todo("a = 1"), todo(None))
+    await ask(client, "plan_run", session_id=session, response_format="json")
+    branch = (await engine.branch(session))[0].session
+    await carried_on(client, engine, "plan_fix", session_id=session, code=WAITS)
+    await ask(client, "branch_adopt", session_id=branch.id)
+    found = await ask(client, "plan_status", session_id=session)
+    assert (found["phase"], await statuses(client, session)) == ("waiting", ["done", "pending"])
+    assert engine.session(session).runs.live == []
 
 
 async def test_lists_and_context_tell_of_the_plan(client: Client) -> None:

@@ -270,6 +270,13 @@ def test_other_languages_are_classed_by_what_they_say(
     assert named(bare(error_type, message, language=language))[0] == name
 
 
+def test_a_reason_that_is_the_message_is_not_said_twice() -> None:
+    lost = bare("died", "The host went away", state="died", reason="The host went away")
+    assert "The host went away" not in classify(lost).suggestion
+    reached = bare("MemoryError", "", reason="It may use 512 MB (max_session_memory)")
+    assert classify(reached).suggestion.endswith("It may use 512 MB (max_session_memory)")
+
+
 def test_a_table_of_ones_own_decides() -> None:
     ours = ErrorClass("ours", "unrecoverable", "Ours", "Ask us about {what}", types=("KeyError",))
     verdict = classify(known(raised(KeyError("x"), key="x")), (ours, *ERROR_CLASSES))

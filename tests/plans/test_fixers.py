@@ -14,7 +14,7 @@ from cellwright.plans.fixers import FIXERS, propose
 from cellwright.plans.fixers.cells import syntax_error
 
 
-def suggests(failure: Failure) -> Proposal | None:
+def suggests(_: Failure) -> Proposal | None:
     return Proposal("suggests", "perhaps", "y = 1")
 
 
@@ -22,7 +22,7 @@ def mends(failure: Failure) -> Proposal | None:
     return Proposal("mends", "surely", failure.source + "!", certain=True)
 
 
-def knows_nothing(failure: Failure) -> Proposal | None:
+def knows_nothing(_: Failure) -> Proposal | None:
     return None
 
 
@@ -70,7 +70,7 @@ def test_a_fixer_may_be_any_callable_with_knowledge_of_its_own() -> None:
         def __init__(self, answer: str) -> None:
             self.answer = answer
 
-        def __call__(self, failure: Failure) -> Proposal | None:
+        def __call__(self, _: Failure) -> Proposal | None:
             return Proposal("agent", "it said so", self.answer, certain=True)
 
     found = propose(FAILURE, (*FIXERS, Agent("x = 1")))
@@ -169,48 +169,12 @@ def test_text_before_a_missing_colon_stays_byte_for_byte(lines: list[str]) -> No
 
 # Nothing raises ----------------------------------------------------------------------------------------------------
 
-ALPHABET = string.printable + "äß“”‘’\u00a0\ufeff，（）🦊\u2028\x00"
+ALPHABET = string.printable + "äß“”\u2018\u2019\u00a0\ufeff\uff0c\uff08\uff09🦊\u2028\x00"
+PIECES = "print |if |x|df|['a'|(|)|]|\"|'''|\n|    |:| = |import |from |pandas|.|==|!|%|#|\\|>>> |```|lambda|f'{|}|;|else|\t|open"
 TEXTS = st.one_of(
     st.text(ALPHABET, max_size=60),
     st.lists(
-        st.sampled_from(
-            [
-                "print ",
-                "if ",
-                "x",
-                "df",
-                "['a'",
-                "(",
-                ")",
-                "]",
-                '"',
-                "'''",
-                "\n",
-                "    ",
-                ":",
-                " = ",
-                "import ",
-                "from ",
-            ]
-            + [
-                "pandas",
-                ".",
-                "==",
-                "!",
-                "%",
-                "#",
-                "\\",
-                ">>> ",
-                "```",
-                "lambda",
-                "f'{",
-                "}",
-                ";",
-                "else",
-                "\t",
-                "open",
-            ]
-        ),
+        st.sampled_from(PIECES.split("|")),
         max_size=25,
     ).map("".join),
 )

@@ -73,6 +73,8 @@ def test_everything_that_is_missing_is_imported_at_once() -> None:
     expected = f"import pandas as pd\nimport numpy as np\nfrom pathlib import Path\n{source}"
     assert mended(propose(undefined(source, "pd", names=("unknown",)))) == expected
     assert mended(propose(undefined(source, "pd", names=("np", "Path")))) == f"import pandas as pd\n{source}"
+    own = "x = pd.Series([math.pi])\nmath = 3"
+    assert mended(propose(undefined(own, "pd"))) == f"import pandas as pd\n{own}"
 
 
 def test_a_name_that_the_cell_itself_defines_later_is_not_imported() -> None:
@@ -118,7 +120,6 @@ def test_words_of_other_languages_stay_where_somebody_defines_or_shadows_them() 
         ("summray", "summary"),
         ("customer_name", "customerName"),
         ("MAX_SIZE", "max_size"),
-        ("pritn", "print"),
         ("categry", "category"),
     ],
 )
@@ -144,11 +145,19 @@ def test_a_slip_of_the_only_name_near_is_mended_wherever_it_is_used(name: str, k
         ("left", ("lift",)),
         ("inptu", ()),  # would ask a person
         ("dict_", ()),
+        ("scaled", ("scaler",)),
+        ("loaded", ("loader",)),
     ],
 )
 def test_a_name_that_may_be_a_thing_of_its_own_is_only_suggested(name: str, known: tuple[str, ...]) -> None:
     found = propose(undefined(f"x = {name}()", name, names=known))
     assert found is None or not found.applies
+
+
+def test_a_builtin_is_meant_only_where_it_is_called() -> None:
+    assert mended(propose(undefined("pritn(1)", "pritn"))) == "print(1)"
+    assert mended(propose(undefined("raise ValueErorr()", "ValueErorr"))) == "raise ValueError()"
+    suggested(propose(undefined("x = len(inter)", "inter")))
 
 
 def test_two_names_in_one_statement_are_two_things() -> None:

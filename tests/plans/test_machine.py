@@ -59,7 +59,7 @@ class PlanMachine(RuleBasedStateMachine):
     def _note(self, step: Next) -> None:
         before = {todo.id: todo for todo in self.plan.steps}
         for todo in step.plan.steps:
-            if len(todo.earlier) > len(before[todo.id].earlier):
+            if todo.tries > before[todo.id].tries:
                 self.runs_in_round[todo.id] = 0
         for effect in step.effects:
             if isinstance(effect, RunCell):
@@ -273,6 +273,14 @@ def test_a_fix_by_the_caller_counts_as_a_fix_in_the_report() -> None:
         "❌ Execution stopped at cell 1\nTODO: a\nError Type: KeyError\nError Message: 'a'\n"
         "Attempted Fixes: 1\nSuggestion: s"
     )
+
+
+def test_fixers_that_have_nothing_to_say_leave_the_report_as_it_was() -> None:
+    step = advance(Plan("p", (Todo("todo-1", "a", code="x"),)), events.Begun(1.0, 0))
+    stopped = advance(step.plan, events.Failed(FAILED, "unrecoverable", "ask somebody", 0, 1.0)).plan
+    asked = advance(stopped, events.Asked(2.0))
+    assert asked.effects == (Propose("todo-1"),)
+    assert advance(asked.plan, events.Proposed(2.0, 0)).plan.report == stopped.report
 
 
 def test_a_step_whose_cell_was_deleted_waits_for_code() -> None:

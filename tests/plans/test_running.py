@@ -8,7 +8,9 @@ from tests.conftest import Require
 
 from cellwright import Engine, Session
 from cellwright.errors import PlanBusy, PlanError, TooManyCells, UnknownPlan
+from cellwright.notebook import CellAdded, read_notebook
 from cellwright.plans import Check, Failure, Outline, Plan, Planner, Proposal, TodoOutline
+from cellwright.plans.model import plan_of
 from cellwright.plans.reports import plan_json, summary_text
 
 pytestmark = pytest.mark.anyio
@@ -66,6 +68,15 @@ async def test_every_step_becomes_a_code_cell_with_a_markdown_cell_before_it(eng
     assert session.cell("todo-2-text").source == "## 2. step 2"
     assert [cell.execution_count for cell in session.cells if cell.kind == "code"] == [1, 2, 3]
     assert "Validation: passed" in summary_text(plan)
+
+
+async def test_where_a_plan_halts_its_notebook_is_in_the_file(engine: Engine) -> None:
+    planner, session = await planned(engine, outline("a = 1", None))
+    assert (await run(planner, session)).phase == "waiting"
+    document, _ = read_notebook(session.path)
+    kept = plan_of(document.metadata)
+    assert kept is not None
+    assert (kept.phase, statuses(kept), "todo-1" in document) == ("waiting", ["done", "pending"], True)
 
 
 async def test_checks_decide_and_leave_the_numbers_of_cells_alone(engine: Engine) -> None:
@@ -309,3 +320,34 @@ async def test_a_plan_with_more_steps_than_its_notebook_has_room_for_is_refused(
     with pytest.raises(TooManyCells, match="50 steps needs a notebook of 102 cells"):
         await Planner(engine).create(session, outline(*["x"] * 50))
     await Planner(engine).create(session, outline(*["x"] * 49))
+
+
+async def test_a_plan_leaves_the_cells_alone_that_are_called_as_its_own_would_be(engine: Engine) -> None:
+    session = await engine.create("own cells")
+    await session.apply(
+        [CellAdded("plan", "code", "mine = 1", 1), CellAdded("todo-1", "code", "mine = 2", 2)]
+    )
+    await Planner(engine).create(session, outline("x = 1"))
+    plan = await run(Planner(engine), session)
+    assert plan.phase == "succeeded"
+    assert [session.cell(cell_id).source for cell_id in ("plan", "todo-1")] == ["mine = 1", "mine = 2"]
+
+
+async def test_a_plan_whose_validation_would_take_a_cell_of_the_notebook_is_refused(engine: Engine) -> None:
+    session = await engine.create("own validation")
+    await session.apply([CellAdded("validation", "code", "mine = 1", 1)])
+    with pytest.raises(PlanError, match="has a cell 'validation' already"):
+        await Planner(engine).create(session, outline("x", validation=TodoOutline("v", "assert x")))
+    assert session.cell("validation").source == "mine = 1"
+
+
+async def test_where_other_code_ran_after_a_failed_attempt_the_next_says_that_nothing_was_undone(
+    engine: Engine,
+) -> None:
+    planner, session = await planned(engine, outline("items = []", "items.append(1)\nnobody_knows_this"))
+    await run(planner, session)
+    await (await session.execute_code("other = len(items)")).wait()
+    plan = (await (await planner.fix(session, "print(items, other)")).wait()).plan
+    assert plan.phase == "succeeded"
+    assert session.cell("todo-2").outputs[0]["text"] == "[1] 1\n"
+    assert "other code ran after it" in (plan.todos[1].attempts[-1].note or "")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import anyio
 import nbformat
@@ -10,7 +11,7 @@ import pytest
 
 from cellwright import Engine, Session
 from cellwright.errors import NotebookError
-from cellwright.notebook import CellMetadataSet, NotebookMetadataSet
+from cellwright.notebook import CellAdded, CellMetadataSet, Document, NotebookMetadataSet
 from cellwright.verification import (
     MaskPattern,
     Verification,
@@ -20,6 +21,7 @@ from cellwright.verification import (
     certificate_state,
     verify,
 )
+from cellwright.verification.rehearsing import time_for
 
 pytestmark = pytest.mark.anyio
 
@@ -256,3 +258,24 @@ async def test_a_verification_is_joined_and_can_be_cancelled_and_leaves_nothing(
     assert not [one for one in engine._sessions.values() if one.record.rehearses]
     known = {one.id for one in engine.sessions()}
     assert {one.name for one in (engine.settings.storage / "sessions").iterdir()} <= known
+
+
+@pytest.mark.parametrize(
+    ("took", "limit_s"),
+    [
+        (11, 300),
+        (200, 600),
+        (1e12, 21_600),
+        (float("nan"), 300),
+        (float("inf"), 300),
+        (-1, 300),
+        ("long", 300),
+    ],
+)
+def test_a_cell_gets_more_than_the_usual_time_if_it_took_more_but_not_whatever_a_file_says(
+    took: Any, limit_s: float
+) -> None:
+    document = Document.new()
+    document.apply(CellAdded("c", "code", "x = 1", 0, {"cellwright": {"seconds": took}}))
+    cell = document.cell("c")
+    assert time_for(cell, 300) == limit_s

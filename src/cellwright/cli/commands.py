@@ -26,6 +26,8 @@ app = typer.Typer(
     no_args_is_help=True,
     add_completion=True,
     pretty_exceptions_enable=False,
+    # Rich's own markup would take "[default: all]" for a style, and show nothing of it.
+    rich_markup_mode="markdown",
 )
 app.command()(run)
 app.command()(new)

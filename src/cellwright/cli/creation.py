@@ -9,7 +9,7 @@ import typer
 
 from cellwright.cli.client import Caller, ToolRefused, call_daemon
 from cellwright.cli.exits import ExitCode, show_error
-from cellwright.cli.flags import LimitOption, ModeOption, limit_values
+from cellwright.cli.flags import LimitOption, ModeOption, WorkMode, limit_values
 from cellwright.cli.plans import carried_out, conclude
 from cellwright.cli.verbs import AsJson, show_data
 from cellwright.errors import PlanError
@@ -60,6 +60,8 @@ def new(  # noqa: PLR0913, PLR0917  # each is an option of the command
     if not as_json:
         show_data(about, about["session_id"], as_json=False)
     _say_where(about)
+    if "project" not in about and mode is not WorkMode.PRIVATE:
+        _note(_unseen(Path.cwd(), Path.home()))
     if run:
         found = call_daemon(lambda caller: carried_out(caller, "plan_run", about["session_id"]))
         show_data({**about, "plan": found}, "", as_json=as_json)
@@ -125,6 +127,13 @@ def _say_where(about: dict[str, Any]) -> None:
     if "plan" in about:
         kind = "a plan drafted by rule; look it over" if about["plan"]["draft"] else "a plan"
         _note(f"{kind}; `cellwright status {about['session_id']}` shows its {about['plan']['total']} TODOs")
+
+
+def _unseen(here: Path, home: Path) -> str:
+    """What to say where there is no project: code sees nothing of the folder that somebody works in."""
+    if home.is_relative_to(here):
+        return f"note: code sees no files of {here}: work in a folder below it, and run `git init` there"
+    return f"note: {here} is no project, so code sees none of its files; `git init` makes it one, for new notebooks"
 
 
 def _note(text: str) -> None:

@@ -17,7 +17,7 @@ from cellwright.cli.client import Caller, ToolRefused, call_daemon
 from cellwright.cli.executions import CANCEL_S, TURN_MS
 from cellwright.cli.exits import ExitCode
 from cellwright.cli.naming import NotebookArgument, session_opened
-from cellwright.cli.plantable import PlanView, todo_table
+from cellwright.cli.plantable import PlanView, steps_of, todo_table
 from cellwright.cli.verbs import AsJson, show_data
 
 __all__ = ["add_verbs", "carried_out", "conclude"]
@@ -45,7 +45,7 @@ def continue_plan(
 def fix(
     session: NotebookArgument,
     stdin: Annotated[
-        str | None, typer.Argument(metavar="[-]", help="`-` reads the code from stdin.", show_default=False)
+        str | None, typer.Argument(metavar="-", help="`-` reads the code from stdin.", show_default=False)
     ] = None,
     code: Annotated[str | None, typer.Option("--code", help="The TODO's new code.")] = None,
     file: Annotated[Path | None, typer.Option("--file", help="Or: the file that has it.")] = None,
@@ -55,7 +55,7 @@ def fix(
     if sum(given is not None for given in (stdin, code, file)) > 1:
         _misused("give the code once: --code, --file or -", "--code")
     if stdin not in (None, "-"):
-        _misused(f"{stdin!r} is not `-`", "[-]")
+        _misused(f"{stdin!r} is not `-`", "-")
     _drive("plan_fix", session, as_json=as_json, code=_code(stdin, code, file))
 
 
@@ -84,9 +84,7 @@ def skip(
 def status(
     session: Annotated[
         str | None,
-        typer.Argument(
-            metavar="[NOTEBOOK_OR_SESSION]", help="Whose plan. [default: all]", show_default=False
-        ),
+        typer.Argument(metavar="NOTEBOOK_OR_SESSION", help="Whose plan. [default: all]", show_default=False),
     ] = None,
     as_json: AsJson = False,  # noqa: FBT002  # as above
 ) -> None:
@@ -102,7 +100,8 @@ def status(
     if as_json:
         show_data(plan, "", as_json=True)
         return
-    Console(highlight=False).print(todo_table(plan, {}))
+    console = Console(highlight=False)
+    console.print(todo_table(plan, {}, columns=console.width))
     for note in _notes(plan):
         _note(note)
     if plan["phase"] == "succeeded":
@@ -142,18 +141,22 @@ async def carried_out(caller: Caller, tool: str, session: str, **asked: Any) -> 
     with anyio.CancelScope(shield=True):
         begun = await caller.data(tool, session_id=session, **asked, wait=0, response_format="json")
     session = begun["session_id"]
-    with PlanView() as view:
-        view.know(before)
-        view.show(begun)
-        try:
-            return await _finished(caller, begun, view)
-        except anyio.get_cancelled_exc_class():
-            with anyio.move_on_after(CANCEL_S, shield=True):
-                # The cancelled call pauses it too, but for one that was just about to be made.
-                await caller.data("kernel_interrupt", session_id=session)
-                view.show(await caller.data("plan_status", session_id=session))
-            _note(f"paused; `cellwright continue {session}` goes on")
-            raise
+    try:
+        with PlanView() as view:
+            view.know(before)
+            view.show(begun)
+            try:
+                return await _finished(caller, begun, view)
+            except anyio.get_cancelled_exc_class():
+                with anyio.move_on_after(CANCEL_S, shield=True):
+                    # The cancelled call pauses it too, but for one that was just about to be made.
+                    await caller.data("kernel_interrupt", session_id=session)
+                    view.show(await caller.data("plan_status", session_id=session))
+                raise
+    except anyio.get_cancelled_exc_class():
+        # Below the table, which would draw over it.
+        _note(f"paused; `cellwright continue {session}` goes on")
+        raise
 
 
 async def _finished(caller: Caller, begun: dict[str, Any], view: PlanView) -> dict[str, Any]:
@@ -212,6 +215,8 @@ def conclude(plan: dict[str, Any], *, as_json: bool) -> NoReturn:
     if plan["phase"] == "succeeded":
         if not as_json:
             typer.echo(plan["summary"])
+        if (hint := _where_files_are(plan)) is not None:
+            _note(hint)
         raise typer.Exit(ExitCode.OK)
     _say_why(plan)
     raise typer.Exit(ExitCode.RUN_FAILED)
@@ -223,14 +228,38 @@ def _say_why(plan: dict[str, Any]) -> None:
     match plan["phase"]:
         case "stopped":
             _note(plan["report"]["text"])
-            _note(f"hint: `cellwright fix {session} --code TEXT`, or `cellwright skip {session}`")
+            _note(f"hint: {_ways_on(plan)}")
         case "waiting":
             _note(f"waiting: {step} has no code")
-            _note(f"hint: `cellwright fix {session} --code TEXT`, or `cellwright skip {session}`")
+            _note(f"hint: {_ways_on(plan)}")
         case "running":
             _note(f"running; `cellwright continue {session}` shows it")
         case phase:
             _note(f"{phase}; `cellwright continue {session}` goes on")
+
+
+def _ways_on(plan: dict[str, Any]) -> str:
+    """What can be decided where a plan waits or has stopped."""
+    session = plan["session_id"]
+    ways = [f"`cellwright fix {session} --code TEXT`"]
+    if plan.get("next", {}).get("number", 0) <= plan["total"]:  # a validation comes after all TODOs
+        ways.append(f"`cellwright skip {session}`")
+    if plan["phase"] == "stopped":
+        ways.append(f"`cellwright continue {session}` to try the same again")
+    return ", or ".join([", ".join(ways[:-1]), ways[-1]] if len(ways) > 1 else ways)
+
+
+def _where_files_are(plan: dict[str, Any]) -> str | None:
+    """How to get at what the cells wrote, where that is not in the notebook's folder."""
+    if not any(step.get("files") for step in steps_of(plan)):
+        return None
+    session = plan["session_id"]
+    match plan["mode"]:
+        case "overlay":
+            return f"hint: `cellwright files apply {session}` brings these files into the project"
+        case "private":
+            return f"hint: `cellwright files list {session}` says where these files are; they go with the session"
+    return None
 
 
 def _notes(plan: dict[str, Any]) -> list[str]:

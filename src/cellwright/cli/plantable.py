@@ -23,6 +23,9 @@ _DIFF_COLOURS = {"+": "green", "-": "red", "@": "cyan"}
 _REFRESH_HZ = 8
 # What stands around the rows of a table: title, rule, the lines after it.
 _FRAME_LINES = 4
+# Narrower than this, what the marks say already, and then what can be asked later, gives way to the TODOs.
+_FULL_COLUMNS = 60
+_FEW_COLUMNS = 40
 
 
 def steps_of(plan: dict[str, Any]) -> list[dict[str, Any]]:
@@ -57,7 +60,7 @@ class PlanView:
         if self._live is not None:
             self._live.stop()
             if self._plan is not None:
-                self._console.print(todo_table(self._plan, self._elapsed()))
+                self._console.print(todo_table(self._plan, self._elapsed(), columns=self._console.width))
 
     def know(self, plan: dict[str, Any]) -> None:
         """What happened before, and is no news."""
@@ -84,7 +87,8 @@ class PlanView:
         """As much of the table as the terminal has room for, around what is going on."""
         if self._plan is None:
             return Text("…")
-        return todo_table(self._plan, self._elapsed(), most=max(self._console.height - _FRAME_LINES, 3))
+        most = max(self._console.height - _FRAME_LINES, 3)
+        return todo_table(self._plan, self._elapsed(), columns=self._console.width, most=most)
 
 
 def _news(plan: dict[str, Any]) -> Iterator[tuple[tuple[Any, ...], Text]]:
@@ -101,32 +105,45 @@ def _news(plan: dict[str, Any]) -> Iterator[tuple[tuple[Any, ...], Text]]:
         yield ("notice", place), Text(f"note: {_plain(notice)}")
 
 
-def todo_table(plan: dict[str, Any], elapsed: dict[int, float], *, most: int | None = None) -> RenderableType:
-    """The TODOs as a table, with the seconds that have passed in those that run."""
+def todo_table(
+    plan: dict[str, Any], elapsed: dict[int, float], *, columns: int, most: int | None = None
+) -> RenderableType:
+    """The TODOs as a table, with the seconds that have passed in those that run, for a terminal so wide."""
     steps = steps_of(plan)
     first, last = _around(steps, most)
+    facts = _facts_shown(columns)
     table = Table(box=None, pad_edge=False, show_edge=False, header_style="dim")
-    table.add_column("")
-    table.add_column("#", justify="right")
-    table.add_column("TODO", ratio=1, no_wrap=True, overflow="ellipsis")
-    table.add_column("status")
-    table.add_column("attempts", justify="right")
-    table.add_column("seconds", justify="right")
+    # All but the TODO's own column keep their width: a description is cut before a status is.
+    table.add_column("", no_wrap=True)
+    table.add_column("#", justify="right", no_wrap=True)
+    table.add_column("TODO")
+    for fact in facts:
+        table.add_column(fact, justify="left" if fact == "status" else "right", no_wrap=True)
     for step in steps[first:last]:
         colour = _COLOURS[step["status"]]
         seconds = step["seconds"] + elapsed.get(step["number"], 0.0)
+        tried = _attempts(step)
+        told = {
+            "status": Text(step["status"], style=colour),
+            "attempts": Text(str(tried or "")),
+            "seconds": Text(f"{seconds:.1f}" if tried else ""),
+        }
         table.add_row(
             Text(_MARKS[step["status"]], style=colour),
             Text(str(step["number"])),
-            Text(_plain(step["description"])),
-            Text(step["status"], style=colour),
-            Text(str(_attempts(step) or "")),
-            Text(f"{seconds:.1f}" if _attempts(step) else ""),
+            Text(_plain(step["description"]), no_wrap=True, overflow="ellipsis"),
+            *(told[fact] for fact in facts),
         )
     hidden = len(steps) - (last - first)
     title = Text(_plain(plan["problem"]), style="bold", no_wrap=True, overflow="ellipsis")
     more = [Text(f"… {hidden} more", style="dim")] if hidden else []
     return Group(title, table, *more)
+
+
+def _facts_shown(columns: int) -> tuple[str, ...]:
+    if columns >= _FULL_COLUMNS:
+        return ("status", "attempts", "seconds")
+    return ("attempts", "seconds") if columns >= _FEW_COLUMNS else ()
 
 
 def _around(steps: list[dict[str, Any]], most: int | None) -> tuple[int, int]:

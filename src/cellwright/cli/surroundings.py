@@ -33,7 +33,7 @@ def add_packages(
 
 
 files_app = typer.Typer(name="files", help="What a session's code wrote.", no_args_is_help=True)
-Paths = Annotated[list[str] | None, typer.Argument(metavar="[PATH]...", help="Only these. [default: all]")]
+Paths = Annotated[list[str] | None, typer.Argument(metavar="PATH", help="Only these. [default: all]")]
 
 
 @files_app.command("list")

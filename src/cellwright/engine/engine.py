@@ -185,6 +185,7 @@ class Engine(Archive):
             session.path.unlink(missing_ok=True)
         else:
             await session.save()
+        await session.suspend()  # whoever ran something meanwhile began another kernel
         del self._sessions[session_id]
         await anyio.to_thread.run_sync(remove_storage, session.storage)
         batch = Batch(statements=delete_session(session_id))
@@ -314,6 +315,8 @@ class Engine(Archive):
         return session_id
 
     def _admit(self, session: Book | None) -> None:
+        if session is not None:
+            self.session(session.id)  # one that was deleted gets no kernel any more
         active = [other for other in self.sessions("active") if other is not session]
         limit = self.settings.max_sessions
         is_rehearsal = session is not None and session.record.rehearses is not None

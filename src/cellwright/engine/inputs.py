@@ -65,11 +65,15 @@ def inputs_of(reply: dict[str, Any]) -> Inputs:
     """Read the kernel's answer.
 
     Raises:
-        KernelError: the kernel could not look.
+        KernelError: the kernel could not look, or its answer is none.
     """
     if reply.get("status") != "ok":
         raise KernelError(f"The files read could not be told: {reply.get('ename')}: {reply.get('evalue')}")
-    return msgspec.convert(reply, Inputs)
+    try:
+        return msgspec.convert(reply, Inputs)
+    except msgspec.ValidationError as error:
+        # What runs in a kernel can change what it answers.
+        raise KernelError(f"What the kernel tells of the files read cannot be understood: {error}") from error
 
 
 def with_inputs(metadata: Mapping[str, Any], inputs: Inputs) -> dict[str, Any]:

@@ -49,7 +49,8 @@ def plan_data(call: Call, session: Session) -> dict[str, Any]:
     """
     plan = call.shared.planner.plan(session)
     run = call.shared.planner.run_of(session)
-    found = {"session_id": session.id, **plan_json(plan, interrupted=_is_interrupted(plan, run))}
+    about = plan_json(plan, interrupted=_is_interrupted(plan, run))
+    found = {"session_id": session.id, "mode": session.mode, **about}
     if run is not None:
         found["run_id"] = run.id
     if plan.phase == "succeeded":
@@ -63,8 +64,9 @@ async def plan_reply(
     """Answer a call that carried a plan on, or waited for it."""
     plan = call.shared.planner.plan(session)
     told = call.client.plans.get(session.id, frozenset())
-    fresh = [one for todo in plan.steps for one in _ended(todo) if one.key not in told]
-    call.client.plans[session.id] = told.union(one.key for one in fresh)
+    ended = [one for todo in plan.steps for one in _ended(todo)]
+    fresh = [one for one in ended if one.key not in told]
+    call.client.plans[session.id] = frozenset(one.key for one in ended)
     # The plan's own lines say what became of the kernel.
     call.client.generations[session.id] = session.generation
     executions = list(_executions(call, fresh))
@@ -84,10 +86,10 @@ async def plan_reply(
 
 def _ended(todo: Todo) -> Iterator[_Fresh]:
     attempts = (*todo.earlier, *todo.attempts)
-    for place, attempt in enumerate(attempts):
+    for place, attempt in enumerate(attempts, 1):
         if attempt.state != "running":
-            key = attempt.execution_id or f"{todo.id}#{place}"
-            yield _Fresh(key, todo, attempt, last=place == len(attempts) - 1)
+            key = attempt.execution_id or f"{todo.id}#{todo.forgotten + place}"
+            yield _Fresh(key, todo, attempt, last=place == len(attempts))
 
 
 def _executions(call: Call, fresh: Sequence[_Fresh]) -> Iterator[Execution]:
@@ -170,7 +172,8 @@ def _next_call(call: Call, session: Session, plan: Plan, run: PlanRun | None) ->
             return f"Next: {_current(plan)} has no code: plan_fix({of}, code='…'), or plan_skip({of})"
         case "stopped":
             skip = "" if _is_validation(plan) else f", or plan_skip({of})"
-            return f"Next: {_current(plan)} failed: plan_fix({of}, code='…') with other code{skip}"
+            again = f", or plan_run({of}) to try the same again"
+            return f"Next: {_current(plan)} failed: plan_fix({of}, code='…') with other code{skip}{again}"
         case "succeeded":
             verify = (
                 f": plan_verify({of}) proves it in a clean kernel"

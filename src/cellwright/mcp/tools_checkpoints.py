@@ -83,6 +83,7 @@ async def session_rollback(call: Call, args: RollBack) -> Reply:
     session = call.session(args.session_id)
     if (args.checkpoint is None) == (args.cell_id is None):
         raise UnknownCheckpoint("Give checkpoint or cell_id, one of the two", hint=_offered(session))
+    await call.shared.planner.pause(session.id)
     back = partial(session.roll_back, args.checkpoint, cell_id=args.cell_id)
     done = await done_with_progress(call, back, stop=session.interrupt)
     # The reply says what is there again: no later one need say that the kernel was replaced.

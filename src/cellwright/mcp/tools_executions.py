@@ -94,8 +94,7 @@ async def kernel_interrupt(call: Call, args: OfSession) -> Reply:
     """Stop what runs and drop what waits. The kernel keeps its state."""
     session = call.session(args.session_id)
     stopped = session.runs.live
-    if (plan := call.shared.planner.run_of(session)) is not None:
-        await plan.cancel()
+    await call.shared.planner.pause(session.id)
     await session.interrupt()
     for execution in stopped:
         await execution.wait(_CANCEL_WAIT_MS / 1_000)
@@ -106,6 +105,7 @@ async def kernel_interrupt(call: Call, args: OfSession) -> Reply:
 async def kernel_restart(call: Call, args: OfSession) -> Reply:
     """Replace the kernel by an empty one: variables are lost, cells and outputs stay."""
     session = call.session(args.session_id)
+    await call.shared.planner.pause(session.id)
     await session.restart()
     return data_reply(_state(session), call)
 
@@ -113,6 +113,7 @@ async def kernel_restart(call: Call, args: OfSession) -> Reply:
 async def session_suspend(call: Call, args: OfSession) -> Reply:
     """Let the kernel go and keep the rest."""
     session = call.session(args.session_id)
+    await call.shared.planner.pause(session.id)
     await session.suspend()
     return data_reply(_state(session), call)
 

@@ -64,8 +64,8 @@ async def notebook_create(call: Call, args: CreateNotebook) -> Reply:
     call.client.worked_with(session.id)
     if args.description:
         await session.edit_cell("problem", f"# {args.name}\n\n{args.description}")
-    losses = session.record.losses
-    return data_reply(about_session(session) | ({"losses": list(losses)} if losses else {}), call)
+    told = {"losses": list(session.record.losses), "project": session.record.project}
+    return data_reply(about_session(session) | {name: value for name, value in told.items() if value}, call)
 
 
 class OpenNotebook(Arguments):
@@ -112,8 +112,7 @@ class DeleteNotebook(Arguments):
 async def notebook_delete(call: Call, args: DeleteNotebook) -> Reply:
     """End a session: its kernel and history go, its .ipynb file stays."""
     session = call.session(args.session_id)
-    if (run := call.shared.planner.run_of(session)) is not None:
-        await run.cancel()
+    await call.shared.planner.pause(session.id)
     await call.engine.delete(session.id, remove_file=args.remove_file)
     call.client.forget(session.id)
     kept = {} if args.remove_file else {"kept": str(session.path)}

@@ -9,6 +9,7 @@ import dataclasses
 from contextlib import suppress
 from dataclasses import dataclass
 
+import anyio
 from msgspec.structs import replace
 
 from cellwright.engine import Engine, Execution, Session
@@ -46,20 +47,28 @@ class Outcome:
 class Trial:
     """Tries steps of one session's plan."""
 
-    def __init__(self, engine: Engine, session: Session) -> None:
+    def __init__(self, engine: Engine, session: Session, stopping: anyio.Event) -> None:
+        """``stopping`` is set once somebody has stopped the plan."""
         self._engine = engine
         self._session = session
+        self._stopping = stopping
         self._failure: Failure | None = None
 
     async def run(self, todo: Todo) -> Execution:
         """Run a step's cell as it stands in the notebook, with a checkpoint before it, and wait for its end."""
         cell_id = todo.cell_id or todo.id
         await self._session.watch_inputs()
-        execution = await self._session.run(cell_id, timeout_s=todo.timeout_s, checkpoint=True)
+        execution = await self._session.execute(cell_id, timeout_s=todo.timeout_s, checkpoint=True)
+        await self._end_of(execution)
         await execution.wait_for_files(_FILES_WAIT_S)
         if execution.ok:
             await self._note_inputs(execution)
         return execution
+
+    async def _end_of(self, execution: Execution) -> Execution:
+        if self._stopping.is_set():  # whoever stopped the plan did so before there was this to be stopped
+            await self._session.cancel(execution.id)
+        return await execution.wait()
 
     async def _note_inputs(self, execution: Execution) -> None:
         """Keep with the cell which files it read, for whoever verifies the notebook later."""
@@ -73,11 +82,13 @@ class Trial:
                 await self._session.apply([CellMetadataSet(cell_id, metadata)])
 
     async def undo(self, todo: Todo) -> str | None:
-        """Go back to before a step's cell, if it is what ran last; where that cannot be done, why not."""
+        """Go back to before a step's cell, if it ran and is what ran last; where that cannot be done, why not."""
         standing = [record for record in await self._session.state_history() if record.numbered]
-        if not standing or standing[-1].cell_id != todo.id:
+        if not any(record.cell_id == todo.id for record in standing):
             return None
         last = standing[-1]
+        if last.cell_id != todo.id:
+            return "What the attempt before did was not undone: other code ran after it"
         kept = {checkpoint.id for checkpoint in self._session.checkpoints}
         if last.checkpoint not in kept:
             why = last.no_checkpoint or "the checkpoint before the cell is not kept any more"
@@ -142,7 +153,7 @@ class Trial:
             failure = self._failure_of(todo, plan, state="rejected", ename="AcceptanceError", evalue=message)
         else:
             source = check_source(check, self._session.language)
-            execution = await (await self._session.execute_code(source, numbered=False)).wait()
+            execution = await self._end_of(await self._session.execute_code(source, numbered=False))
             if execution.ok:
                 return None
             if execution.state == "interrupted":

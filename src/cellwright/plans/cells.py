@@ -19,7 +19,7 @@ from cellwright.plans.checks import told
 from cellwright.plans.events import WriteCell
 from cellwright.plans.model import VALIDATION_ID, Outline, Plan, Todo, TodoOutline, with_plan
 
-__all__ = ["keeping_changes", "new_plan", "opening_changes"]
+__all__ = ["keeping_changes", "new_plan", "opening_changes", "taken_ids"]
 
 PLAN_CELL = "plan"
 SKIP_TAG = "skip-execution"
@@ -69,13 +69,17 @@ def opening_changes(document: Document, plan: Plan, *, description: str = "") ->
     changes: list[Change] = []
     if "problem" in document and description:
         changes.append(SourceChanged("problem", f"# {plan.problem}\n\n{description}"))
-    text = _overview(plan)
-    if PLAN_CELL in document:
-        changes.append(SourceChanged(PLAN_CELL, text))
-    else:
-        place = document.index("problem") + 1 if "problem" in document else len(document)
-        changes.append(CellAdded(PLAN_CELL, "markdown", text, place))
+    ids = [PLAN_CELL, *(f"{PLAN_CELL}-{number}" for number in range(2, len(document) + 3))]
+    place = document.index("problem") + 1 if "problem" in document else len(document)
+    changes.append(
+        CellAdded(next(one for one in ids if one not in document), "markdown", _overview(plan), place)
+    )
     return [*changes, NotebookMetadataSet(with_plan(document.metadata, plan))]
+
+
+def taken_ids(document: Document, plan: Plan) -> list[str]:
+    """Cells of somebody else that a plan would write its own into."""
+    return [todo.id for todo in plan.steps if todo.id in document or f"{todo.id}-text" in document]
 
 
 def _overview(plan: Plan) -> str:

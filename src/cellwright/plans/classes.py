@@ -32,7 +32,7 @@ def classify(failure: Failure, table: Sequence[ErrorClass] = ERROR_CLASSES) -> V
     """The class of the worst of what a failure comes down to."""
     found = [*_matches(signs_of(failure), table), *_side_matches(side_signs_of(failure), table)]
     error_class, sign = max(found, key=lambda match: _BADNESS[match[0].kind])
-    return Verdict(error_class.name, error_class.kind, _worded(error_class, sign))
+    return Verdict(error_class.name, error_class.kind, _worded(error_class, sign, failure.message))
 
 
 def _matches(signs: Iterable[Sign], table: Sequence[ErrorClass]) -> list[tuple[ErrorClass, Sign]]:
@@ -44,13 +44,14 @@ def _side_matches(signs: Iterable[Sign], table: Sequence[ErrorClass]) -> list[tu
     return [(row, sign) for sign in signs for row in anywhere if row.takes(sign)]
 
 
-def _worded(error_class: ErrorClass, sign: Sign) -> str:
+def _worded(error_class: ErrorClass, sign: Sign, message: str) -> str:
+    """The class's suggestion for this error; a reason that its message gives is not said twice."""
     details = sign.details
     what = details.get("name") or details.get("key") or details.get("filename") or "it"
     fields = {
         "type": sign.type,
         "message": " ".join(sign.message.split())[:_MAX_QUOTED],
         "what": str(what)[:_MAX_QUOTED],
-        "reason": sign.reason,
+        "reason": "" if sign.reason in message else sign.reason,
     }
     return " ".join(error_class.suggestion.format_map(fields).split())

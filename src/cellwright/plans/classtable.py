@@ -173,7 +173,7 @@ ERROR_CLASSES: tuple[ErrorClass, ...] = (
         "kernel_lost",
         "unrecoverable",
         "The kernel ended while it ran the cell, with no checkpoint to go on from",
-        "The state is lost: mend the cell, then go on, which makes it again. {reason}",
+        "The state is lost: go on, which makes it again; if it was the cell that ended the kernel, change that first. {reason}",
         states=("died",),
     ),
     ErrorClass(

@@ -29,7 +29,16 @@ from cellwright.plans.events import (
     Skipped,
     WriteCell,
 )
-from cellwright.plans.model import MAX_RETRIES, VALIDATION_ID, Attempt, Plan, Report, Todo, TodoStatus
+from cellwright.plans.model import (
+    MAX_EARLIER,
+    MAX_RETRIES,
+    VALIDATION_ID,
+    Attempt,
+    Plan,
+    Report,
+    Todo,
+    TodoStatus,
+)
 
 __all__ = ["Next", "advance"]
 
@@ -94,7 +103,7 @@ def _take_code(plan: Plan, event: Coded) -> Next:
     todo = _current(plan)
     plan = replace(plan, started_at=plan.started_at or event.at)
     # Code for a step that never ran is its first attempt; any other is somebody's mending of it.
-    mended = CALLER if todo.cell_id is not None and (todo.attempts or todo.earlier) else None
+    mended = CALLER if todo.cell_id is not None and (todo.attempts or todo.tries) else None
     todo = _new_round(todo)
     attempt = Attempt(fixer=mended, diff=event.diff if mended else None)
     started = replace(todo, status="running", cell_id=todo.id, code=None, attempts=(attempt,))
@@ -110,13 +119,11 @@ def _ask(plan: Plan) -> Next:
         raise PlanError(
             "Nothing has failed that could be mended", hint="Give code for the step, or run the plan"
         )
-    fresh = _new_round(todo)
     # What failed last is the first of the new round: it is what the fixers look at.
     last = todo.attempts[-1:]
-    fresh = replace(fresh, earlier=(*todo.earlier, *todo.attempts[:-1]), attempts=last, status="running")
-    return Next(
-        replace(_with(plan, fresh), phase="running", stage="fixing", report=None), (Propose(todo.id),)
-    )
+    fresh = replace(_put_by(todo, todo.attempts[:-1]), attempts=last, status="running", retries=0)
+    # The report is kept for another stop, as where a cell fails: the fixers may have nothing to say.
+    return Next(replace(_with(plan, fresh), phase="running", stage="fixing"), (Propose(todo.id),))
 
 
 def _skip(plan: Plan, event: Skipped) -> Next:
@@ -152,9 +159,7 @@ def _pause(plan: Plan, event: Interrupted) -> Next:
         return Next(plan)
     *before, last = todo.attempts or (Attempt(),)
     stopped = replace(last, state="interrupted", note=event.note or last.note)
-    paused = replace(
-        todo, status="pending", attempts=tuple(before), earlier=(*todo.earlier, stopped), retries=0
-    )
+    paused = replace(_put_by(todo, (stopped,)), status="pending", attempts=tuple(before), retries=0)
     return Next(replace(_with(plan, paused), phase="paused", stage=None))
 
 
@@ -201,7 +206,8 @@ def _take_proposal(plan: Plan, event: Proposed, max_attempts: int) -> Next:
             suggestion = (
                 f"{suggestion} Its attempts are used up: `fix` without code has that done in another round"
             )
-        return _stop(plan, todo, event.at, suggestion, recoverable=True)
+        recoverable = plan.report is None or plan.report.recoverable
+        return _stop(plan, todo, event.at, suggestion, recoverable=recoverable)
     attempt = Attempt(fixer=event.fixer, reason=event.reason, diff=event.diff)
     mended = replace(todo, attempts=(*todo.attempts, attempt), retries=0)
     writes = (WriteCell(todo.id, event.source),) if event.source is not None else ()
@@ -243,7 +249,7 @@ def _report(plan: Plan, todo: Todo, suggestion: str, *, recoverable: bool) -> Re
         todo=todo.description,
         error_type=last.error_type or last.state,
         message=last.error or "",
-        fixes=sum(attempt.fixer is not None for attempt in (*todo.earlier, *todo.attempts)),
+        fixes=todo.fixes,
         suggestion=suggestion,
         recoverable=recoverable,
         todo_id=todo.id,
@@ -253,8 +259,19 @@ def _report(plan: Plan, todo: Todo, suggestion: str, *, recoverable: bool) -> Re
 
 def _new_round(todo: Todo) -> Todo:
     status: TodoStatus = "pending"
+    return replace(_put_by(todo, todo.attempts), status=status, attempts=(), retries=0, reason=None)
+
+
+def _put_by(todo: Todo, ended: tuple[Attempt, ...]) -> Todo:
+    """The step with these among its earlier attempts, of which it keeps the last."""
+    every = (*todo.earlier, *ended)
+    gone, kept = every[:-MAX_EARLIER], every[-MAX_EARLIER:]
+    fixes = sum(attempt.fixer is not None for attempt in gone)
     return replace(
-        todo, status=status, earlier=(*todo.earlier, *todo.attempts), attempts=(), retries=0, reason=None
+        todo,
+        earlier=kept,
+        forgotten=todo.forgotten + len(gone),
+        forgotten_fixes=todo.forgotten_fixes + fixes,
     )
 
 

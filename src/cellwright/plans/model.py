@@ -5,6 +5,7 @@ Only data, frozen, and how it is read and written. What happens to it is decided
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any, Literal, TypeAlias
 
@@ -13,7 +14,11 @@ import msgspec
 from cellwright.errors import PlanError
 
 __all__ = [
+    "MAX_EARLIER",
+    "MAX_NOTICES",
     "MAX_RETRIES",
+    "MAX_TIMEOUT_S",
+    "MAX_TODOS",
     "VALIDATION_ID",
     "Attempt",
     "Check",
@@ -33,7 +38,16 @@ __all__ = [
 MAX_RETRIES = 3
 """How often code that met a network error runs again as it is."""
 
+MAX_TODOS = 100
+MAX_TIMEOUT_S = 7 * 24 * 3600
+MAX_EARLIER = 20
+"""How many attempts of earlier rounds a TODO keeps; what came before those is only counted."""
+MAX_NOTICES = 20
+
 VALIDATION_ID = "validation"
+_VERSION = 1
+# As the notebook format has it for a cell.
+_an_id = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
 TodoStatus: TypeAlias = Literal["pending", "running", "done", "failed", "skipped"]
 Phase: TypeAlias = Literal["ready", "running", "waiting", "paused", "stopped", "succeeded"]
@@ -120,7 +134,11 @@ class Todo(msgspec.Struct, frozen=True, omit_defaults=True):
     attempts: tuple[Attempt, ...] = ()
     """Those of this round, at most as many as the settings allow."""
     earlier: tuple[Attempt, ...] = ()
-    """Those of earlier rounds."""
+    """Those of earlier rounds, as far as they are kept."""
+    forgotten: int = 0
+    """How many more there were."""
+    forgotten_fixes: int = 0
+    """How many of those were repairs."""
     retries: int = 0
     """How often this attempt was repeated for the network's sake."""
     seconds: float = 0.0
@@ -129,6 +147,17 @@ class Todo(msgspec.Struct, frozen=True, omit_defaults=True):
     reason: str | None = None
     """Why it was skipped."""
     warnings: tuple[str, ...] = ()
+
+    @property
+    def tries(self) -> int:
+        """How often it was tried in earlier rounds."""
+        return self.forgotten + len(self.earlier)
+
+    @property
+    def fixes(self) -> int:
+        """How many of all its attempts were repairs."""
+        kept = sum(attempt.fixer is not None for attempt in (*self.earlier, *self.attempts))
+        return self.forgotten_fixes + kept
 
 
 class Report(msgspec.Struct, frozen=True):
@@ -171,10 +200,10 @@ class Plan(msgspec.Struct, frozen=True, omit_defaults=True):
     draft: bool = False
     report: Report | None = None
     notices: tuple[str, ...] = ()
-    """What happened on the way that no TODO tells: a kernel that was lost and brought back."""
+    """What happened on the way that no TODO tells: a kernel that was lost and brought back. The last few."""
     started_at: float | None = None
     ended_at: float | None = None
-    version: int = 1
+    version: int = _VERSION
 
     @property
     def steps(self) -> tuple[Todo, ...]:
@@ -204,12 +233,50 @@ def plan_of(metadata: Mapping[str, Any]) -> Plan | None:
     if not isinstance(ours, Mapping) or "plan" not in ours:
         return None
     try:
-        return msgspec.convert(ours["plan"], Plan)
+        plan = msgspec.convert(ours["plan"], Plan)
     except msgspec.ValidationError as error:
-        raise PlanError(
-            f"The plan in the notebook's metadata cannot be read: {error}",
-            hint="Remove metadata.cellwright.plan from the .ipynb file, and make a plan again",
-        ) from error
+        raise _unreadable(str(error)) from error
+    if (fault := _fault(plan)) is not None:
+        raise _unreadable(fault)
+    return plan
+
+
+def _unreadable(why: str) -> PlanError:
+    return PlanError(
+        f"The plan in the notebook's metadata cannot be read: {why}",
+        hint="Remove metadata.cellwright.plan from the .ipynb file, and make a plan again",
+    )
+
+
+def _fault(plan: Plan) -> str | None:
+    """What no plan of ours can say, in a notebook that somebody else may have written."""
+    if plan.version != _VERSION:
+        return f"it is of version {plan.version}, and this Cellwright reads version {_VERSION}"
+    if not 1 <= len(plan.todos) <= MAX_TODOS:
+        return f"it has {len(plan.todos)} steps, and 1 to {MAX_TODOS} are allowed"
+    validation = [plan.validation.id] if plan.validation is not None else []
+    if validation not in ([], [VALIDATION_ID]) or any(todo.id == VALIDATION_ID for todo in plan.todos):
+        return f"a step is called {VALIDATION_ID}, or the validation is not"
+    known: set[str] = set()
+    for todo in plan.steps:
+        if (fault := _step_fault(todo, known)) is not None:
+            return fault
+        known.add(todo.id)
+    if plan.phase == "running" and (plan.stage is None or plan.current is None or not plan.current.attempts):
+        return "it is running, and nothing of it runs"
+    return None
+
+
+def _step_fault(todo: Todo, known: set[str]) -> str | None:
+    if not _an_id.fullmatch(todo.id) or todo.id in known or todo.cell_id not in (None, todo.id):
+        return f"{todo.id[:64]!r} is no id for a step, or that of another"
+    if not known.issuperset(todo.depends_on):
+        return f"step {todo.id} depends on what is no earlier step"
+    if todo.timeout_s is not None and not 0 < todo.timeout_s <= MAX_TIMEOUT_S:
+        return f"step {todo.id} has a time-out of {todo.timeout_s:g} seconds"
+    if todo.status in ("running", "failed") and not todo.attempts:
+        return f"step {todo.id} is {todo.status}, and was never tried"
+    return None
 
 
 def with_plan(metadata: Mapping[str, Any], plan: Plan) -> dict[str, Any]:

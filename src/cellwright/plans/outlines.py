@@ -12,12 +12,10 @@ from msgspec.structs import replace
 
 from cellwright.errors import PlanError
 from cellwright.plans.checks import check_source, told
-from cellwright.plans.model import Outline, TodoOutline
+from cellwright.plans.model import MAX_TIMEOUT_S, MAX_TODOS, Outline, TodoOutline
 
-__all__ = ["DEFAULT_VALIDATION", "MAX_TIMEOUT_S", "MAX_TODOS", "Fault", "checked_outline", "fault_of"]
+__all__ = ["DEFAULT_VALIDATION", "Fault", "checked_outline", "fault_of"]
 
-MAX_TODOS = 100
-MAX_TIMEOUT_S = 7 * 24 * 3600
 DEFAULT_VALIDATION = "Validation"
 
 _COMMENT_MARKS = {"javascript": "//", "typescript": "//", "deno": "//"}

@@ -16,8 +16,8 @@ from typing import Literal, TypeAlias
 
 from cellwright.errors import PlanError, PlanFileError
 from cellwright.plans.checks import parse_check
-from cellwright.plans.model import Check, Outline, TodoOutline
-from cellwright.plans.outlines import MAX_TODOS, checked_outline, fault_of
+from cellwright.plans.model import MAX_TODOS, Check, Outline, TodoOutline
+from cellwright.plans.outlines import checked_outline, fault_of
 from cellwright.plans.planmarkdown import find_in_markdown, written_as_markdown
 from cellwright.plans.planparts import Found, FoundPlan, FoundStep, Unreadable
 from cellwright.plans.plantoml import find_in_toml, written_as_toml

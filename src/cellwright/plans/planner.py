@@ -5,13 +5,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 
 import anyio
 
 from cellwright.engine import Engine, Session
 from cellwright.errors import PlanBusy, PlanError, TooManyCells, UnknownPlan
 from cellwright.plans import events
-from cellwright.plans.cells import new_plan, opening_changes
+from cellwright.plans.cells import new_plan, opening_changes, taken_ids
 from cellwright.plans.events import Event
 from cellwright.plans.failures import Adviser
 from cellwright.plans.fixers import FIXERS, Fixer
@@ -50,6 +51,11 @@ class Planner:
             )
         outline = checked_outline(outline, language=session.language)
         plan = new_plan(outline, session.document)
+        if taken := taken_ids(session.document, plan):
+            raise PlanError(
+                f"The notebook of session {session.id} has a cell {taken[0]!r} already, which the plan would use",
+                hint="Delete that cell, and its -text if there is one, or make the plan in another notebook",
+            )
         self._refuse_too_many_cells(session, plan)
         await session.apply(opening_changes(session.document, plan, description=outline.description))
         return plan
@@ -86,6 +92,12 @@ class Planner:
     def was_cut_off(self, session: Session) -> bool:
         """Whether the plan says that it is running, and nobody runs it: whoever did so ended half-way."""
         return self.run_of(session) is None and self.plan(session).phase == "running"
+
+    async def pause(self, session_id: str) -> None:
+        """Bring the run that is going on to a halt, if one is: its session is about to become another."""
+        run = self._runs.get(session_id)
+        if run is not None:
+            await run.cancel()
 
     async def start(self, session: Session) -> PlanRun:
         """Run the plan, or go on where it stopped, or join the run that is going on."""
@@ -157,5 +169,10 @@ class Planner:
         begins = advance(plan, event, max_attempts=limit) if event is not None else None
         run = PlanRun(self._engine, session, self._menders, plan, begins)
         self._runs[session.id] = run
-        self._engine.in_background(run.run)
+        self._engine.in_background(partial(self._carry_out, run))
         return run
+
+    async def _carry_out(self, run: PlanRun) -> None:
+        await run.run()
+        if self._runs.get(run.session_id) is run:
+            del self._runs[run.session_id]

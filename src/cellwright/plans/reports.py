@@ -55,7 +55,7 @@ def _todo_json(plan: Plan, todo: Todo) -> Json:
         "accept": [told(check) for check in todo.checks],
         "depends_on": [plan.number(other) for other in todo.depends_on],
         "fixes": [_fix_json(attempt) for attempt in (*todo.earlier, *todo.attempts) if attempt.fixer],
-        "attempts_before": len(todo.earlier),
+        "attempts_before": todo.tries,
         "retries": todo.retries,
         "files": list(todo.files),
         "warnings": list(todo.warnings),
@@ -83,7 +83,7 @@ def todo_line(plan: Plan, todo: Todo) -> str:
     facts = [
         f"{tried} attempt{'s' if tried != 1 else ''}" if tried > 1 else "",
         f"{todo.retries} retries" if todo.retries else "",
-        f"{todo.seconds:.2f} s" if tried or todo.earlier else "",
+        f"{todo.seconds:.2f} s" if tried or todo.tries else "",
         f"skipped: {todo.reason}" if todo.status == "skipped" and todo.reason else "",
         "needs code" if todo.cell_id is None and todo.code is None and todo.status == "pending" else "",
     ]
@@ -125,10 +125,8 @@ def summary_text(plan: Plan) -> str:
     """What came of a plan that succeeded: times, attempts, files, and the validation's result."""
     done = [todo for todo in plan.todos if todo.status == "done"]
     skipped = [todo for todo in plan.todos if todo.status == "skipped"]
-    attempts = sum(len(todo.attempts) + len(todo.earlier) for todo in plan.steps)
-    fixes = sum(
-        attempt.fixer is not None for todo in plan.steps for attempt in (*todo.earlier, *todo.attempts)
-    )
+    attempts = sum(len(todo.attempts) + todo.tries for todo in plan.steps)
+    fixes = sum(todo.fixes for todo in plan.steps)
     lines = [
         f"✅ Plan succeeded: {len(done)} of {len(plan.todos)} TODOs done"
         + (f", {len(skipped)} skipped by decision" if skipped else ""),

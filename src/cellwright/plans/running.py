@@ -25,11 +25,12 @@ from cellwright.plans.events import CheckResults, Effect, Event, Propose, RunCel
 from cellwright.plans.failures import Adviser, Failure, Proposal
 from cellwright.plans.fixers import Fixer, propose
 from cellwright.plans.machine import Next, advance
-from cellwright.plans.model import Plan, Todo
+from cellwright.plans.model import MAX_NOTICES, Plan, Todo
 
 __all__ = ["Menders", "PlanRun", "diff_of", "missing_cells"]
 
 _log = logging.getLogger(__name__)
+_MAX_DIFF = 8_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,8 +72,8 @@ class PlanRun:
         self._session = session
         self._begins = begins
         self._menders = menders
-        self._trial = Trial(engine, session)
         self._stopping = anyio.Event()
+        self._trial = Trial(engine, session, self._stopping)
         self._ended = anyio.Event()
         self._changed = anyio.Event()
 
@@ -114,6 +115,7 @@ class PlanRun:
             _log.exception("plan_failed session=%s", self.session_id)
             await self._pause("It failed inside Cellwright; look at the log")
         finally:
+            await self._save()
             self._ended.set()
             self._changed.set()
 
@@ -127,6 +129,7 @@ class PlanRun:
         """Journal the plan as it is now, with the cells that are written, before anything else is done."""
         writes = [effect for effect in step.effects if isinstance(effect, WriteCell)]
         self.plan = step.plan
+        self._engine.session(self.session_id)  # it may have been deleted meanwhile
         await self._session.refresh()
         changes = keeping_changes(self._session.document, step.plan, writes)
         await self._session.apply(changes, told_as=("notebook.plan.changed", _told(step.plan)))
@@ -152,30 +155,46 @@ class PlanRun:
 
     async def _pause(self, why: str) -> None:
         paused = advance(self.plan, events.Interrupted(why))
-        paused = Next(replace(paused.plan, notices=(*paused.plan.notices, why)))
+        paused = Next(_noticed(paused.plan, why))
         try:
             await self._keep(paused)
         except CellwrightError as error:  # the journal has what was before
             _log.warning("plan_not_kept session=%s %s", self.session_id, error)
+        except Exception:  # noqa: BLE001  # boundary: as in ``run``, in which this is the last word
+            _log.exception("plan_not_kept session=%s", self.session_id)
+
+    async def _save(self) -> None:
+        """Write the notebook at once: whoever is told of the halt may look at the file next."""
+        try:
+            await self._session.save()
+        except CellwrightError as error:  # the journal has it, and it is tried again
+            _log.warning("plan_not_saved session=%s %s", self.session_id, error)
 
     # One cell ----------------------------------------------------------------------------------------------------
 
     async def _run_cell(self, effect: RunCell) -> Event:
         todo = self.plan.step(effect.todo_id)
         await self._restore(todo)
+        notes = await self._prepared(todo, effect)
+        if self._stopping.is_set():
+            return events.Interrupted("It was stopped")
+        execution = await self._trial.run(todo)
+        self.executions.append(execution)
+        return self._event(await self._trial.outcome(todo, execution, self.plan), notes)
+
+    async def _prepared(self, todo: Todo, effect: RunCell) -> list[str]:
+        """Go back, wait and install, unless somebody stops it; what is to be known of it."""
+        if self._stopping.is_set():
+            return []
         notes = [note] if (note := await self._trial.undo(todo)) else []
         if effect.delay:
             await self._wait(self._engine.settings.plan_backoff_s * 2 ** (effect.delay - 1))
-        if self._stopping.is_set():
-            return events.Interrupted("It was stopped")
-        if effect.packages:
+        if effect.packages and not self._stopping.is_set():
             try:
                 await self._session.install(effect.packages)
             except (PackageRefused, PackageFailed) as error:
                 notes.append(error.message)
-        execution = await self._trial.run(todo)
-        self.executions.append(execution)
-        return self._event(await self._trial.outcome(todo, execution, self.plan), notes)
+        return notes
 
     async def _wait(self, seconds: float) -> None:
         """A pause that an interrupt ends; there is no cell that it could stop."""
@@ -188,19 +207,24 @@ class PlanRun:
         if not lost:
             return
         numbers = ", ".join(str(self.plan.number(other.id)) for other in lost)
+        steps = f"step{'s' if len(lost) > 1 else ''} {numbers}"
         if not await self._session.state_history():
             await self._session.replay()
+            if self._stopping.is_set():
+                return
             lost = await self._lost(todo)
         for other in lost:
             again = await self._trial.run(other)
+            if self._stopping.is_set():
+                return
             if not again.ok:
                 error = again.error or {}
                 why = f"{error.get('ename') or again.state}: {error.get('evalue') or again.reason or ''}"
                 raise CellwrightError(
                     f"The state could not be made again: step {self.plan.number(other.id)} ended with {why}"
                 )
-        notice = f"The kernel that held the state was gone: what steps {numbers} did was run again first"
-        await self._keep(Next(replace(self.plan, notices=(*self.plan.notices, notice))))
+        notice = f"The kernel that held the state was gone: what {steps} did was run again first"
+        await self._keep(Next(_noticed(self.plan, notice)))
 
     async def _lost(self, todo: Todo, *, also: bool = False) -> list[Todo]:
         """Steps before this one, and ``also`` itself, that ran well, and are no part of the state that there is."""
@@ -285,7 +309,15 @@ def missing_cells(session: Session, plan: Plan) -> frozenset[str]:
 def diff_of(before: str, after: str) -> str:
     """How one source becomes another, without the lines that name files."""
     lines = unified_diff(before.splitlines(), after.splitlines(), lineterm="", n=1)
-    return "\n".join(line for line in lines if not line.startswith(("---", "+++")))
+    told = "\n".join(line for line in lines if not line.startswith(("---", "+++")))
+    # It is kept with every attempt, and journalled with every step of the plan.
+    return (
+        told if len(told) <= _MAX_DIFF else f"{told[:_MAX_DIFF]}\n… {len(told) - _MAX_DIFF:,} more characters"
+    )
+
+
+def _noticed(plan: Plan, notice: str) -> Plan:
+    return replace(plan, notices=(*plan.notices, notice)[-MAX_NOTICES:])
 
 
 def _told(plan: Plan) -> dict[str, object]:

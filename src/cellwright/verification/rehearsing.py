@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -14,10 +15,10 @@ from cellwright.notebook import Cell, Comparison, Difference, compare_outputs
 from cellwright.verification.masking import mask_outputs
 from cellwright.verification.rules import Applied
 
-__all__ = ["CheckedCell", "rehearse", "was_state"]
+__all__ = ["CheckedCell", "rehearse", "time_for", "was_state"]
 
-_LONG_S = 10.0
 _MOST_FACTOR = 3.0
+_MOST_S = 6 * 3_600.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +64,8 @@ async def rehearse(
     """
     await session.watch_inputs()
     for cell in cells:
-        execution = await session.execute(cell.id, timeout_s=_limit(cell, timeout_s))
+        limit_s = timeout_s if timeout_s is not None else time_for(cell, session.time_limit(None))
+        execution = await session.execute(cell.id, timeout_s=limit_s)
         await execution.wait()
         inputs = await _inputs(session, cell, execution)
         comparison = await _compared(cell, execution, how[cell.id])
@@ -87,13 +89,13 @@ def was_state(cell: Cell) -> str:
     return "error" if failed else "ok"
 
 
-def _limit(cell: Cell, timeout_s: float | None) -> float | None:
-    """As asked; else the settings' limit, or more where the cell is known to have needed more."""
+def time_for(cell: Cell, usual_s: float) -> float:
+    """The usual time, or more where the cell is known to have needed more; what a file says of that is bounded."""
     ours = cell.metadata.get("cellwright")
     took_s = ours.get("seconds") if isinstance(ours, Mapping) else None
-    if timeout_s is not None or not isinstance(took_s, int | float) or took_s <= _LONG_S:
-        return timeout_s
-    return took_s * _MOST_FACTOR
+    if not isinstance(took_s, int | float) or not 0 < took_s < math.inf:
+        return usual_s
+    return max(usual_s, min(took_s * _MOST_FACTOR, _MOST_S))
 
 
 async def _inputs(session: Session, cell: Cell, execution: Execution) -> Inputs:

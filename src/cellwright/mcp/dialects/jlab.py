@@ -140,6 +140,7 @@ class OfSession(Arguments):
 async def interrupt_kernel(call: Call, args: OfSession) -> Reply:
     """Stop what runs; the kernel keeps its state."""
     session = call.session(args.session_id)
+    await call.shared.planner.pause(session.id)
     await session.interrupt()
     return Reply(f"Kernel interrupted for session {session.id}")
 
@@ -147,6 +148,7 @@ async def interrupt_kernel(call: Call, args: OfSession) -> Reply:
 async def shutdown_session(call: Call, args: OfSession) -> Reply:
     """Stop the kernel; the notebook is saved. Only when the user asks for it."""
     session = call.session(args.session_id)
+    await call.shared.planner.pause(session.id)
     await session.suspend()
     await session.save()
     return Reply(f"Session {session.id} shutdown successfully. Notebook saved at {session.path}")

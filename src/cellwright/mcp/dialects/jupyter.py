@@ -76,6 +76,7 @@ class OfNotebook(Arguments):
 async def unuse_notebook(call: Call, args: OfNotebook) -> Reply:
     """Let a notebook's kernel go."""
     session = _named(call, args.notebook_name)
+    await call.shared.planner.pause(session.id)
     await session.suspend()
     await session.save()
     call.client.aliases.pop(args.notebook_name, None)
@@ -86,6 +87,7 @@ async def unuse_notebook(call: Call, args: OfNotebook) -> Reply:
 async def restart_notebook(call: Call, args: OfNotebook) -> Reply:
     """Replace a notebook's kernel by an empty one."""
     session = _named(call, args.notebook_name)
+    await call.shared.planner.pause(session.id)
     await session.restart()
     return Reply(f"Notebook '{args.notebook_name}' kernel restarted: generation {session.generation}.")
 

@@ -40,8 +40,8 @@ _KEEPS_AS = frozenset(["loc", "iloc", "at", "iat", "plot"])
 _LABELS = frozenset(["loc", "at"])
 
 
-def asked_of(cell: Cell, literal: ast.expr, expression: str) -> bool:
-    """Whether a literal names a column, or a key, that is asked of the object."""
+def asked_of(cell: Cell, literal: ast.expr, expression: str, *, rows: bool = False) -> bool:
+    """Whether a literal names a column, or a key, that is asked of the object; with ``rows`` also a row's label."""
     below: ast.AST = literal
     # `pl.col("a")` speaks of a column of whatever it is an argument of, whatever is made of it there.
     is_column = False
@@ -49,7 +49,7 @@ def asked_of(cell: Cell, literal: ast.expr, expression: str) -> bool:
         if isinstance(above, ast.stmt):
             return False
         if isinstance(above, ast.Subscript):
-            return above.slice is below and _is_subscript(above, literal, expression)
+            return above.slice is below and _is_subscript(above, literal, expression, rows=rows)
         if isinstance(above, ast.Call) and below is not above.func:
             if _is_call_of(above, None if is_column else below, literal, expression):
                 return True
@@ -67,8 +67,10 @@ def _is_listed(above: ast.AST, below: ast.AST) -> bool:
     return isinstance(above, ast.List | ast.Tuple | ast.keyword | ast.Starred)
 
 
-def _is_subscript(node: ast.Subscript, literal: ast.expr, expression: str) -> bool:
+def _is_subscript(node: ast.Subscript, literal: ast.expr, expression: str, *, rows: bool) -> bool:
     if isinstance(node.value, ast.Attribute) and node.value.attr in _LABELS:
+        if rows and not isinstance(node.slice, ast.Tuple):
+            return ast.unparse(node.value.value) == expression
         # The first is a row's label.
         places = node.slice.elts[1:] if isinstance(node.slice, ast.Tuple) else []
         if not any(literal in ast.walk(place) for place in places):

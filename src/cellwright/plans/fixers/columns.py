@@ -122,9 +122,11 @@ def _makes(node: ast.AST, name: str) -> bool:
     return False
 
 
-def _edits(case: Case, expression: str, name: str, meant: str, *, failed: bool = True) -> list[Edit]:
+def _edits(
+    case: Case, expression: str, name: str, meant: str, *, failed: bool = True, rows: bool = False
+) -> list[Edit]:
     """Every place where this is asked of the object; none if it ``failed`` in a place that is not among them."""
-    places = [node for node in case.cell.strings(name) if asked_of(case.cell, node, expression)]
+    places = [node for node in case.cell.strings(name) if asked_of(case.cell, node, expression, rows=rows)]
     failing = case.statement
     lines = [node.lineno for node in places] + ([failing.lineno] if failing is not None else [])
     if lines and is_rebound(case.cell, expression, lines):
@@ -162,7 +164,7 @@ def fix_key(failure: Failure) -> Proposal | None:
             f"`{subject.expression}` has no key {key!r}; {has}. Where it may be missing, use "
             f"`{subject.expression}.get({key!r})`.",
         )
-    edits = _edits(case, subject.expression, key, near.best)
+    edits = _edits(case, subject.expression, key, near.best, rows=True)
     all_known = subject.length is None or subject.length == len(subject.keys)
     reason = f"`{subject.expression}` has no key {key!r}, but {near.best!r}."
     return case.proposal(

@@ -136,15 +136,17 @@ def _without(case: Case, node: ast.ImportFrom, leaving: set[ast.alias]) -> Itera
         if alias not in leaving:
             continue
         start, end = places[index]
-        comma = re.compile(r"[ \t]*,[ \t]*").match(text, end)
+        comma = re.compile(r"[ \t]*,").match(text, end)
         start -= len(text[:start]) - len(text[:start].rstrip(" \t"))
         if comma is not None:
-            # On a line of its own it takes the line with it; before others, the space before it stays.
+            # On a line of its own it takes the line with it.
             alone = text[start - 1 : start] == "\n" and text[comma.end() : comma.end() + 1] == "\n"
-            yield Edit(start if alone else places[index][0], comma.end() + alone, "")
+            yield Edit(start, comma.end() + alone, "")
             continue
-        before = re.compile(r"[ \t]*,").match(text, places[index - 1][1])
-        if before is not None and index and node.names[index - 1] not in leaving:
+        # The last of the list: the comma of the last one that stays goes in place of its own.
+        kept = max(place for place, other in enumerate(node.names) if other not in leaving)
+        before = re.compile(r"[ \t]*,").match(text, places[kept][1])
+        if before is not None:
             yield Edit(before.start(), before.end(), "")
         yield Edit(start, end, "")
 
@@ -176,7 +178,9 @@ def _misspelt_module(case: Case, module: str) -> Proposal | None:
             usual or near.found, certain=len(usual) == 1 and is_slip(last, usual[0], public=True)
         )
     meant = f"{parent}.{near.best}" if parent else near.best
-    certain = near.certain and (bool(parent) or near.best in WELL_KNOWN or folded(last) == folded(near.best))
+    known_well = bool(parent) or near.best in WELL_KNOWN
+    slip = len(near.found) == 1 and known_well and is_slip(last, near.best, public=True)
+    certain = slip or (near.certain and folded(last) == folded(near.best))
     if not certain and not parent and len(near.found) == 1:
         certain = any(ALIASES.get(alias.asname or "") == meant for alias in _aliases(case, module))
     reason = f"There is no module `{module}`; near it is {' or '.join(f'`{one}`' for one in near.found[:5])}."

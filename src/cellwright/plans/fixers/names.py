@@ -222,7 +222,7 @@ def fix_misspelt_name(failure: Failure) -> Proposal | None:
 
 def _can_be(case: Case, name: str, meant: str, *, builtin: bool) -> bool:
     """Whether one may stand for the other without another meaning."""
-    if builtin and meant in _RISKY:
+    if builtin and (meant in _RISKY or (meant[0].islower() and not _is_only_called(case, name))):
         return False
     if folded(name) == folded(meant):
         # `Model` may be a class of which `model` is one; a trailing underscore keeps a name apart from a builtin.
@@ -233,6 +233,12 @@ def _can_be(case: Case, name: str, meant: str, *, builtin: bool) -> bool:
         return len(name) >= 4 and not is_class  # noqa: PLR2004  # as short as `nearness` lets a slip be
     # Both in one statement are two things.
     return not any(_beside(case, use, meant) for use in case.uses(name))
+
+
+def _is_only_called(case: Case, name: str) -> bool:
+    """Whether it is used as a function is, and not as somebody's value."""
+    above = ((use, case.cell.parents.get(use)) for use in case.uses(name))
+    return all(isinstance(call, ast.Call) and call.func is use for use, call in above)
 
 
 def _beside(case: Case, use: ast.Name, other: str) -> bool:

@@ -75,7 +75,11 @@ def nearest(wanted: str, known: Iterable[str], public: Container[str] = ()) -> N
 
 
 def is_slip(wanted: str, known: str, *, public: bool = False) -> bool:
-    """Whether one can only be the other misspelt: no other number, no other short part, no other word of its own."""
+    """Whether one can only be the other misspelt: no other number, no other short part, no other word of its own.
+
+    A word that differs at one of its ends is another one (``scaled`` and ``scaler``, ``xdata`` and ``ydata``), unless it
+    is a ``public`` one, beside which nobody made up another.
+    """
     if _numbers(wanted) != _numbers(known):
         return False
     ours, theirs = _words(wanted), _words(known)
@@ -84,7 +88,10 @@ def is_slip(wanted: str, known: str, *, public: bool = False) -> bool:
     differing = [
         (one, other) for one, other in zip(ours, theirs, strict=True) if one.casefold() != other.casefold()
     ]
-    return all(_is_misspelt(one, other, public=public) for one, other in differing)
+    inner = public or all(
+        _is_telling(folded(a), folded(b)) or _is_inner(folded(a), folded(b)) for a, b in differing
+    )
+    return inner and all(_is_misspelt(one, other, public=public) for one, other in differing)
 
 
 def folded(text: str) -> str:
@@ -113,6 +120,10 @@ def distance(one: str, other: str, limit: int = 2) -> int:
 def _is_telling(wanted: str, known: str) -> bool:
     """Whether the slip itself tells what was meant: two letters swapped, or one doubled or not."""
     return sorted(wanted) == sorted(known) or _undoubled(wanted) == _undoubled(known)
+
+
+def _is_inner(wanted: str, known: str) -> bool:
+    return wanted[:1] == known[:1] and wanted[-1:] == known[-1:]
 
 
 def _undoubled(text: str) -> str:

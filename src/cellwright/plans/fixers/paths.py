@@ -34,6 +34,7 @@ _RUNS = frozenset(["run", "Popen", "call", "check_call", "check_output", "execv"
 # What stands in a path where something else was to be put in, or that another system reads otherwise.
 _UNMEANT = re.compile(r"[{}<>$%*?|]|:/|(?:^|/)(?:None|nan|NaT|<?undefined>?|null)(?:/|$)|^[A-Za-z]:")
 _SHOWN = 10
+_SHOWS = frozenset(["print", "title", "set_title", "display", "info", "debug", "warning"])
 _SHORTEST = 3
 _PURE_CALLS = frozenset(["Path", "join", "str"])
 
@@ -259,6 +260,10 @@ def _renaming(case: Case, path: str, meant: str) -> list[Edit]:
 
 def _literals(case: Case, old: str, new: str) -> Iterator[Edit]:
     for node in case.cell.strings(old):
+        if any(
+            isinstance(above, ast.Call) and called(above) in _SHOWS for above in case.cell.ancestors(node)
+        ):
+            continue
         literal = literal_like(case.cell.segment(node), old, new)
         if literal is not None:
             yield case.cell.replace(node, literal)
