@@ -13,6 +13,7 @@ from pathlib import Path
 import anyio
 import pytest
 from tests.engine.conftest import end_host, open_at
+from tests.plans import failures_table_columns as columns
 from tests.plans import failures_table_data as data
 from tests.plans import failures_table_meanings as meanings
 from tests.plans import failures_table_more as more
@@ -37,7 +38,7 @@ FAILURES: tuple[Row, ...] = (
     *more.ROWS,
     *stops.ROWS,
 )
-TEMPTING: tuple[Row, ...] = (*meanings.ROWS, *readings.ROWS)
+TEMPTING: tuple[Row, ...] = (*meanings.ROWS, *columns.ROWS, *readings.ROWS)
 """Made so that a tempting repair would be wrong. There is no end to these, so they do not count for what is repaired."""
 
 ROWS = (*FAILURES, *TEMPTING)
