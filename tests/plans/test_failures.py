@@ -28,7 +28,7 @@ from cellwright import Engine
 from cellwright.plans import Check, Outline, Plan, Planner, Todo, TodoOutline
 from cellwright.plans.classes import ERROR_CLASSES
 
-pytestmark = [pytest.mark.anyio, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.anyio, pytest.mark.timeout(900)]
 
 FAILURES: tuple[Row, ...] = (
     *names.ROWS,
@@ -74,7 +74,7 @@ async def outcomes(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Outcom
     """What became of each row; a few run at a time."""
     root = tmp_path_factory.mktemp("failures")
     found: dict[str, Outcome] = {}
-    async with open_at(root, max_sessions=400, plan_backoff_s=0) as engine:
+    async with open_at(root, max_sessions=400, plan_backoff_s=0, preload=("pandas",)) as engine:
         limiter = anyio.CapacityLimiter(AT_ONCE)
 
         async def run(number: int, row: Row) -> None:
