@@ -47,6 +47,7 @@ def test_a_plan_is_made_from_a_file_run_and_summed_up(shared: Place) -> None:
     assert session.startswith("s-")
     assert summary[0] == "✅ Plan succeeded: 2 of 2 TODOs done"
     assert summary[-1] == "Validation: passed"
+    assert f"hint: `cellwright verify {session}`" in done.stderr
     assert "✓ 1. Begin" in done.stderr
     assert "✓ 3. Validation" in done.stderr
     assert "the_problem_of_good.ipynb" in done.stderr
@@ -220,6 +221,21 @@ def test_a_session_without_a_plan_is_told_apart_with_the_next_step(shared: Place
     assert session not in shared.run("status").stdout
 
 
+def test_whoever_is_refused_is_told_of_verbs_and_not_of_tools(shared: Place) -> None:
+    done = shared.run("continue", "s-nowhere")
+    assert "`cellwright list` has them all" in done.stderr
+    assert "notebook_list" not in done.stderr
+    about = made(shared, "busy", ("Wait", WAITS))
+    process = shared.start("continue", about["session_id"])
+    while not (Path(about["cwd"]) / "begun").exists():
+        assert process.poll() is None
+    done = shared.run("skip", about["session_id"])
+    assert done.returncode == 1
+    assert "Wait for it with `cellwright continue`, or stop it with Ctrl-C" in done.stderr
+    (Path(about["cwd"]) / "go").touch()
+    assert process.wait(40) == 0
+
+
 def test_a_plan_file_that_cannot_be_read_makes_no_notebook(shared: Place) -> None:
     before = shared.run("list", "--json").stdout
     (shared.root / "work" / "empty.plan.md").write_text("# Only a problem\n")
@@ -227,6 +243,7 @@ def test_a_plan_file_that_cannot_be_read_makes_no_notebook(shared: Place) -> Non
     assert done.returncode == 2
     assert "error: empty.plan.md, line 1" in done.stderr
     assert shared.run("new").returncode == 2
+    assert shared.run("new", " ").returncode == 2
     assert shared.run("list", "--json").stdout == before
 
 

@@ -138,7 +138,7 @@ def test_a_notebook_goes_out_and_comes_in_again(shared: Place) -> None:
         (("cancel", "x-unknown"), 1, "x-unknown"),
         (("delete", "s-unknown"), 1, "s-unknown"),
         (("new", "what", "--language", "klingon"), 1, "klingon"),
-        (("new", ""), 1, "name"),
+        (("new", ""), 2, "PROBLEM"),
         (("import", "missing.ipynb"), 2, "missing.ipynb"),
         (("import", "data.parquet"), 2, "format"),
         (("exec",), 2, "SESSION"),

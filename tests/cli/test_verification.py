@@ -52,6 +52,8 @@ def test_an_interrupt_stops_it_and_leaves_nothing(shared: Place) -> None:
         assert process.poll() is None
     process.send_signal(signal.SIGINT)
     assert process.wait(40) == 130
+    assert process.stderr is not None
+    assert process.stderr.read().decode().startswith("stopped; nothing is left of it")
     listed = json.loads(shared.run("list", "--json").stdout)
     assert {one.name for one in storage.iterdir()} <= {one["session_id"] for one in listed}
     saved = nbformat.read(about["path"], as_version=4)

@@ -10,6 +10,7 @@ from tests.engine.conftest import OpenEngine
 
 from cellwright import Engine
 from cellwright.errors import (
+    CellwrightError,
     KernelBusy,
     NotebookError,
     StaleEdit,
@@ -208,6 +209,13 @@ async def test_two_engines_cannot_share_a_storage_directory(open_here: OpenEngin
         with pytest.raises(StorageInUse, match="CELLWRIGHT_STORAGE"):
             async with open_here():
                 pass
+
+
+async def test_a_session_whose_kernel_cannot_start_leaves_no_notebook(engine: Engine, tmp_path: Path) -> None:
+    before = engine.sessions()
+    with pytest.raises(CellwrightError, match="There is no kernel named 'klingon'"):
+        await engine.create("no such language", language="klingon", directory=tmp_path)
+    assert (engine.sessions(), list(tmp_path.iterdir())) == (before, [])
 
 
 async def test_inspection_tells_variables_functions_and_modules(engine: Engine) -> None:

@@ -180,6 +180,14 @@ async def test_a_skipped_step_warns_those_that_depend_on_it(engine: Engine) -> N
     assert plan.phase == "succeeded"
 
 
+async def test_a_skipped_step_is_said_to_be_so_once_above_its_cell(engine: Engine) -> None:
+    planner, session = await planned(engine, outline("nothing_here", None))
+    await run(planner, session)
+    await (await planner.skip(session, "not\nneeded")).wait()
+    await (await planner.fix(session, "b = 1")).wait()
+    assert session.cell("todo-1-text").source == "## 1. step 1\n\n*Skipped: not needed*"
+
+
 async def test_the_network_is_tried_three_more_times_with_the_same_code(engine: Engine) -> None:
     code = "tries = open('tries.txt', 'a').write('x')\nraise ConnectionError('unreachable')"
     planner, session = await planned(engine, outline(code))

@@ -18,6 +18,7 @@ import anyio.abc
 import typer
 
 from cellwright.cli.exits import ExitCode, show_error
+from cellwright.cli.wording import in_verbs
 from cellwright.daemon.hello import encode_hello
 from cellwright.daemon.paths import DaemonPaths
 from cellwright.daemon.starting import connect_or_start
@@ -88,7 +89,7 @@ class Caller:
         given = {name: value for name, value in arguments.items() if value is not None}
         result = await self.client.call_tool(tool, given, progress_callback=progress)
         if result.is_error:
-            raise ToolRefused("\n".join(_texts_of(result)))
+            raise ToolRefused(in_verbs("\n".join(_texts_of(result))))
         return result
 
     def _say(self, text: str) -> None:

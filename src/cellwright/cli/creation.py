@@ -46,7 +46,7 @@ def new(  # noqa: PLR0913, PLR0917  # each is an option of the command
         asked, language = _outline_arguments(file.outline), file.language
         problem = problem or file.outline.problem
         description = description or file.outline.description or None
-    if problem is None:
+    if problem is None or not problem.strip():
         raise typer.BadParameter("say what the notebook is for, or give a --plan", param_hint="PROBLEM")
     created: dict[str, Any] = {
         "name": problem,

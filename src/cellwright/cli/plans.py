@@ -217,6 +217,9 @@ def conclude(plan: dict[str, Any], *, as_json: bool) -> NoReturn:
             typer.echo(plan["summary"])
         if (hint := _where_files_are(plan)) is not None:
             _note(hint)
+        _note(
+            f"hint: `cellwright verify {plan['session_id']}` runs the notebook again in a clean kernel, and compares"
+        )
         raise typer.Exit(ExitCode.OK)
     _say_why(plan)
     raise typer.Exit(ExitCode.RUN_FAILED)

@@ -81,6 +81,7 @@ async def _finished(caller: Caller, session: str) -> dict[str, Any]:
     except anyio.get_cancelled_exc_class():
         with anyio.move_on_after(CANCEL_S, shield=True):
             await _ask(caller, session, cancel=True)
+        typer.echo("stopped; nothing is left of it, and the notebook keeps the certificate it had", err=True)
         raise
 
 

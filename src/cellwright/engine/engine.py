@@ -134,14 +134,17 @@ class Engine(Archive):
         language = (language or self.settings.default_language).lower()
         document = Document.new(language=language)
         document.apply(CellAdded("problem", "markdown", f"# {problem}" if problem else "", 0))
-        now = datetime.now().astimezone()
+        now, content = datetime.now().astimezone(), document.to_bytes()
         target = (directory or self.settings.root / "notebooks").absolute()
-        content = document.to_bytes()
         path = await anyio.to_thread.run_sync(
             lambda: create_notebook_file(target, problem, now=now, content=content)
         )
         session = await self._enter(path, document, language=language, cwd=None, mode=mode, limits=limits)
-        await session.resume()
+        try:
+            await session.resume()
+        except CellwrightError:  # nobody knows of it yet, and there is nothing in it
+            await self.delete(session.id, remove_file=True)
+            raise
         return session
 
     async def open(
@@ -295,8 +298,7 @@ class Engine(Archive):
     async def _enter_branch(self, record: SessionRecord, origin: Session) -> Session:
         """A session with a copy of another's document, in a file of its own."""
         document = origin.document.copy()
-        path = Path(record.path)
-        await anyio.to_thread.run_sync(create_exclusively, path, document.to_bytes())
+        await anyio.to_thread.run_sync(create_exclusively, Path(record.path), document.to_bytes())
         return await self._begin(record, document)
 
     async def _begin(self, record: SessionRecord, document: Document) -> Session:
@@ -381,8 +383,7 @@ class Engine(Archive):
             await anyio.sleep(min(limit_s / _IDLE_CHECKS_PER_PERIOD, _LONGEST_IDLE_CHECK_S))
             for session in self.sessions("active"):
                 if not session.runs.live and time.monotonic() - session.last_active > limit_s:
-                    reason = f"Idle for more than {limit_s:g} s (session_idle_s)"
-                    await session.suspend(reason=reason)
+                    await session.suspend(reason=f"Idle for more than {limit_s:g} s (session_idle_s)")
 
     def in_background(self, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
         """Do something that goes on whatever becomes of the caller; it must not raise."""

@@ -103,15 +103,17 @@ def keeping_changes(document: Document, plan: Plan, writes: list[WriteCell]) -> 
 
 
 def _left_out(document: Document, plan: Plan) -> list[Change]:
-    """A cell that was skipped by decision is left out by whoever runs the whole notebook, here or elsewhere."""
-    cells = [
-        document.cell(todo.id) for todo in plan.todos if todo.status == "skipped" and todo.id in document
-    ]
-    return [
-        CellMetadataSet(cell.id, {**cell.metadata, "tags": [*cell.tags, SKIP_TAG]})
-        for cell in cells
-        if SKIP_TAG not in cell.tags
-    ]
+    """A cell that was skipped by decision is left out by whoever runs the whole notebook, and the text before it says so."""
+    changes: list[Change] = []
+    for todo in plan.todos:
+        if todo.status != "skipped" or todo.id not in document or SKIP_TAG in document.cell(todo.id).tags:
+            continue
+        cell, text_id = document.cell(todo.id), f"{todo.id}-text"
+        changes.append(CellMetadataSet(cell.id, {**cell.metadata, "tags": [*cell.tags, SKIP_TAG]}))
+        if text_id in document:
+            why = f": {' '.join(todo.reason.split())}" if todo.reason else ""
+            changes.append(SourceChanged(text_id, f"{document.cell(text_id).source}\n\n*Skipped{why}*"))
+    return changes
 
 
 def _written(document: Document, plan: Plan, todo: Todo, source: str) -> list[Change]:
