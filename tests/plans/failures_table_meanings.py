@@ -23,6 +23,7 @@ NAMES: tuple[Row, ...] = (
     suggested("one and several axes", "name", "t = axis[0]", setup="axes = [7]"),
     suggested("one and several analyses", "name", "t = analysis[0]", setup="analyses = [7]"),
     suggested("a patent for a patient", "name", "t = patent_id + 1", setup="patient_id = 7"),
+    suggested("statistics for states", "name", "t = stats_df[0]", setup="states_df = [7]"),
     suggested("a scaler for what was scaled", "name", "t = scaler[0]", setup="scaled = [7]"),
     suggested("a payer for a payee", "name", "t = payer_total", setup="payee_total = 7"),
     suggested("a measure that was never taken", "name", "results = {'r2': r2_score}\nt = str(results['r2'])"),
@@ -51,6 +52,41 @@ NAMES: tuple[Row, ...] = (
     ),
 )
 
+THREAD = "import threading\ngo = threading.Event()\nthreading.Thread(target=go.wait, daemon=True).start()\n"
+"""What no checkpoint can be taken beside."""
+
+TWICE: tuple[Row, ...] = (
+    suggested(
+        "a name after what would be counted twice",
+        "name",
+        "n += 1\nt = toatl",
+        "twice",
+        setup=THREAD + "n = total = 1",
+    ),
+    suggested(
+        "a name after what would be written twice",
+        "name",
+        "open('log.txt', 'a').write('x')\nt = toatl",
+        "twice",
+        setup=THREAD + "total = 3",
+    ),
+    suggested(
+        "a column after one that would be doubled twice",
+        "key",
+        "df['amount'] = df['amount'] * 2\nt = df['region'].tolist()",
+        "twice",
+        setup=THREAD + FRAME + "df = pd.DataFrame({'amount': [1], 'Region': ['x']})",
+    ),
+    mended(
+        "a name after what is the same each time",
+        "name",
+        "misspelt_name",
+        "import math\nm = math.sqrt(total)\nt = toatl * m",
+        "t == 8.0",
+        setup=THREAD + "total = 4",
+    ),
+)
+
 ATTRIBUTES: tuple[Row, ...] = (
     suggested(
         "a list taken for a set",
@@ -64,6 +100,18 @@ ATTRIBUTES: tuple[Row, ...] = (
     ),
     suggested("a geometric mean", "attribute", "import numpy as np\nt = np.gmean([1, 4])"),
     suggested("a cotangent's inverse", "attribute", "import math\nt = math.acot(0.5)"),
+    suggested(
+        "the altitude for the latitude of a point",
+        "attribute",
+        "t = point.lat",
+        setup="from types import SimpleNamespace\npoint = SimpleNamespace(alt=3.0, lon=4.0)",
+    ),
+    suggested(
+        "the altitude for the latitude of a row",
+        "attribute",
+        "t = [row.lat for row in df.itertuples()]",
+        setup=FRAME + "df = pd.DataFrame({'alt': [1.0], 'lon': [2.0]})",
+    ),
     suggested("a square", "attribute", "import math\nt = math.sqr(9)"),
     suggested(
         "a column that the frame itself has a word for",
@@ -150,4 +198,4 @@ SYNTAX: tuple[Row, ...] = (
     ),
 )
 
-ROWS: tuple[Row, ...] = (*NAMES, *ATTRIBUTES, *SYNTAX)
+ROWS: tuple[Row, ...] = (*NAMES, *TWICE, *ATTRIBUTES, *SYNTAX)

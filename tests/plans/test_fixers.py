@@ -251,3 +251,31 @@ def test_a_suggestion_never_applies() -> None:
     assert found is not None
     assert "`b` is zero" in found.reason
     assert not found.applies
+
+
+# Long texts --------------------------------------------------------------------------------------------------------
+
+LONG = "".join(f"value_{i} = compute('text {i}', other[{i}])  # {i}\n" for i in range(1_800))
+
+
+def test_a_text_that_no_hand_wrote_is_left_alone() -> None:
+    assert propose(undefined(LONG * 2 + "x = toatl", "toatl", names=("total",))) is None
+    assert propose(Failure(LONG * 2 + "if x\n    y = 1\n", "error", "SyntaxError", "expected ':'")) is None
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        "t = (1, 2\n",
+        "t = 'abc\n",
+        "print x\n" * 30,
+        "t = “abc”\n" * 300,
+        "x = 1\n  y = 2\n",
+        "t = " + "(" * 3_000,
+    ],
+)
+def test_a_long_text_is_looked_through_in_time(wrong: str) -> None:
+    # Twice the text took four times as long, up to minutes, in which an engine does nothing else.
+    propose(Failure(LONG + wrong, "error", "SyntaxError", "invalid syntax"))
+    propose(Failure(wrong + LONG, "error", "SyntaxError", "invalid syntax"))

@@ -42,7 +42,8 @@ class Menders:
 
     async def propose(self, failure: Failure) -> Proposal | None:
         """The first proposal that can be applied, else the first suggestion there is."""
-        found = propose(failure, self.fixers)
+        # A long cell with many mistakes may take seconds, for which nobody else should wait.
+        found = await anyio.to_thread.run_sync(propose, failure, self.fixers)
         for adviser in self.advisers:
             if found is not None and found.applies:
                 break

@@ -10,7 +10,7 @@ import ast
 
 from cellwright.plans.fixers.cells import Cell
 
-__all__ = ["asked_of", "is_rebound"]
+__all__ = ["asked_of", "in_same_scope", "is_rebound"]
 
 _LIBRARIES = frozenset(["pd", "pandas", "pl", "polars"])
 _COL = frozenset(["col", "cs"])
@@ -122,6 +122,16 @@ def _name(call: ast.Call) -> str:
 
 def _is_text(node: ast.expr) -> bool:
     return isinstance(node, ast.Constant) and isinstance(node.value, str)
+
+
+def in_same_scope(cell: Cell, one: ast.AST, other: ast.AST) -> bool:
+    """Whether both stand in the same function, or in none: elsewhere a name may be another object."""
+    return _scope(cell, one) is _scope(cell, other)
+
+
+def _scope(cell: Cell, node: ast.AST) -> ast.AST | None:
+    functions = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
+    return next((above for above in cell.ancestors(node) if isinstance(above, functions)), None)
 
 
 def is_rebound(cell: Cell, expression: str, places: list[int]) -> bool:

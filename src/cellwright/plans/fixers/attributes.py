@@ -41,6 +41,8 @@ _SIZED = frozenset(["list", "str", "tuple", "dict", "set"])
 _ITERATORS = re.compile(
     r"(?:generator|map|zip|filter|enumerate|TextIOWrapper|reader|DictReader|\w*_iterator|\w*_reverseiterator)$"
 )
+_OWN_ATTRIBUTES = frozenset(["SimpleNamespace", "Namespace", "Series", "Pandas", "Bunch", "Row"])
+"""Types whose attributes are named by whoever makes one, or by columns."""
 _PLAIN_CODECS = frozenset(["utf-8", "utf8", "ascii", "UTF-8", "UTF8"])
 
 
@@ -186,7 +188,9 @@ def fix_misspelt_attribute(failure: Failure) -> Proposal | None:
     if name in TYPOS and TYPOS[name] in known:
         reason = f"`{holder}` has no `{name}`, but `{TYPOS[name]}`."
         return case.proposal("misspelt_attribute", reason, missed.renamed(TYPOS[name]), certain=True)
-    made_here = about is not None and about.type.startswith("__main__.")
+    made_here = about is not None and (
+        about.type.startswith("__main__.") or about.type.rpartition(".")[2] in _OWN_ATTRIBUTES
+    )
     near = nearest(name, [*columns, *sorted(known)], public=() if made_here else known - set(columns))
     if near is None:
         return None

@@ -18,7 +18,8 @@ from cellwright.plans.fixers.repairs import Repaired, lines_of
 __all__ = ["close_brackets", "close_quote", "fit_bracket"]
 
 _MAX_TEXT = 20_000
-_MAX_TRIES = 200
+_MAX_TRIES = 40
+_MAX_OPEN = 20
 _CLOSING_ONLY = re.compile(r"[)\]}:,\s]*")
 _WHOLE = (
     ast.Constant,
@@ -37,7 +38,7 @@ _WHOLE = (
 def close_brackets(text: str, error: SyntaxError) -> Iterator[Repaired]:  # noqa: ARG001  # one signature for all repairs
     """What is left open, closed at the end of a line."""
     open_ones, wrong = brackets(text)
-    if not open_ones or wrong is not None or len(text) > _MAX_TEXT:
+    if not open_ones or wrong is not None or len(text) > _MAX_TEXT or len(open_ones) > _MAX_OPEN:
         return
     first = open_ones[0].place
     found: list[tuple[str, int]] = []

@@ -13,9 +13,12 @@ from typing import Any
 from cellwright.engine import Diagnosis
 from cellwright.engine.diagnosis import Raised, Span
 from cellwright.plans.failures import Failure, Proposal
-from cellwright.plans.fixers.cells import Cell, Edit, parse
+from cellwright.plans.fixers.cells import MAX_TEXT, Cell, Edit, parse
+from cellwright.plans.fixers.repeating import is_repeatable
 
 __all__ = ["Case", "case_of", "error_of"]
+
+_TWICE = "What the cell did before it failed was not undone, and would be done twice: see to that first."
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +46,11 @@ class Case:
     def statement(self) -> ast.stmt | None:
         return self.cell.within(self.span)
 
+    @property
+    def can_run_again(self) -> bool:
+        """Whether the cell can be run once more: from where it began, or because it did nothing that counts."""
+        return self.failure.surroundings.has_checkpoint or is_repeatable(self.cell, self.span)
+
     def uses(self, name: str) -> tuple[ast.Name, ...]:
         """Where a name is used, but for those places where old Pythons do not tell it right."""
         return tuple(
@@ -62,6 +70,8 @@ class Case:
     ) -> Proposal:
         """The edits as a proposal; where they do not lead to a source that compiles, only what they were for."""
         source = self.cell.edited(edits)
+        if certain and not self.can_run_again:
+            certain, reason = False, f"{reason} {_TWICE}"
         return Proposal(
             fixer, reason, source, packages, certain=certain and (source is not None or bool(packages))
         )
@@ -79,5 +89,5 @@ def case_of(failure: Failure, *types: str) -> Case | None:
     error = error_of(failure)
     if failure.state != "error" or failure.language != "python" or error is None or error.type not in types:
         return None
-    cell = parse(failure.source)
+    cell = parse(failure.source) if len(failure.source) <= MAX_TEXT else None
     return None if cell is None else Case(failure, error, cell)

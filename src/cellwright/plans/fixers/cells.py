@@ -8,14 +8,18 @@ from __future__ import annotations
 import ast
 import re
 import warnings
+from bisect import bisect_right
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 
 from cellwright.engine.diagnosis import Span
 from cellwright.plans.fixers.regions import blanked, line_starts
 
-__all__ = ["Cell", "Edit", "literal_like", "parse", "syntax_error"]
+__all__ = ["MAX_TEXT", "Cell", "Edit", "literal_like", "parse", "syntax_error"]
 
+MAX_TEXT = 100_000
+"""What is longer was written by no hand, and is left alone: looking into it takes too long."""
 _FLAGS = ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
 _LITERAL = re.compile(r"(?P<prefix>[rRuUbB]*)(?P<quote>\"\"\"|'''|\"|')(?P<inner>.*)(?P=quote)", re.DOTALL)
 
@@ -78,7 +82,10 @@ class Cell:
         around = [
             node
             for node in ast.walk(self.tree)
-            if isinstance(node, ast.stmt) and self.place(node)[0] <= start and self.place(node)[1] >= end
+            if isinstance(node, ast.stmt)
+            and node.lineno <= span.line
+            and (node.end_lineno or 0) >= span.end_line
+            if self.place(node)[0] <= start and self.place(node)[1] >= end
         ]
         return max(around, key=lambda node: self.place(node)[0], default=None)
 
@@ -88,18 +95,21 @@ class Cell:
             return ()
         exact = (self.offset(span.line, span.column), self.offset(span.end_line, span.end_column))
         return tuple(
-            node for node in ast.walk(self.tree) if isinstance(node, ast.expr) and self.place(node) == exact
+            node
+            for node in ast.walk(self.tree)
+            if isinstance(node, ast.expr) and node.lineno == span.line and self.place(node) == exact
         )
 
     def edited(self, edits: Iterable[Edit]) -> str | None:
         """The text with these edits, if there are any, none overlaps another, and the result compiles."""
-        text, upto = self.text, len(self.text) + 1
+        parts, upto = list[str](), len(self.text) + 1
         ordered = sorted(set(edits), key=lambda edit: (edit.start, edit.end), reverse=True)
         for edit in ordered:
             if edit.end > upto or (edit.end == upto == edit.start):
                 return None
-            text = text[: edit.start] + edit.text + text[edit.end :]
+            parts += [self.text[edit.end : upto], edit.text]
             upto = edit.start
+        text = "".join(reversed([*parts, self.text[:upto]]))
         return text if ordered and text != self.text and syntax_error(text) is None else None
 
     def names(self) -> Iterator[ast.Name]:
@@ -125,7 +135,7 @@ class Cell:
         )
 
     def line_start(self, offset: int) -> int:
-        return max(start for start in self.starts if start <= offset)
+        return self.starts[bisect_right(self.starts, offset) - 1]
 
     def import_edit(self, statement: str) -> Edit:
         """A line with this import before the first statement that may follow one."""
@@ -164,6 +174,8 @@ def _is_text(node: ast.stmt) -> bool:
     )
 
 
+# Every fixer looks at the same one.
+@lru_cache(maxsize=1)
 def parse(text: str) -> Cell | None:
     """The cell, or None where it is no Python that this interpreter can parse."""
     try:
@@ -176,6 +188,7 @@ def parse(text: str) -> Cell | None:
     return Cell(text, tree, line_starts(text), parents)
 
 
+@lru_cache(maxsize=32)
 def syntax_error(text: str) -> SyntaxError | None:
     """Why it does not compile; None where it does."""
     try:

@@ -10,7 +10,7 @@ import re
 from collections.abc import Sequence
 
 from cellwright.plans.failures import Failure, Proposal
-from cellwright.plans.fixers.asking import asked_of, is_rebound
+from cellwright.plans.fixers.asking import asked_of, in_same_scope, is_rebound
 from cellwright.plans.fixers.calls import called
 from cellwright.plans.fixers.cases import Case, case_of
 from cellwright.plans.fixers.cells import Edit, literal_like
@@ -128,6 +128,10 @@ def _edits(
     """Every place where this is asked of the object; none if it ``failed`` in a place that is not among them."""
     places = [node for node in case.cell.strings(name) if asked_of(case.cell, node, expression, rows=rows)]
     failing = case.statement
+    if failing is not None:
+        places = [
+            node for node in places if _inside(case, node, failing) or in_same_scope(case.cell, node, failing)
+        ]
     lines = [node.lineno for node in places] + ([failing.lineno] if failing is not None else [])
     if lines and is_rebound(case.cell, expression, lines):
         return []

@@ -258,7 +258,7 @@ def fix_missing_package(failure: Failure) -> Proposal | None:
     package = installable(module, failure.surroundings.approved)
     if package is not None:
         reason = f"`{module}` is not installed; {package} brings it and is approved."
-        return Proposal("missing_package", reason, packages=(package,), certain=True)
+        return Proposal("missing_package", reason, packages=(package,), certain=case.can_run_again)
     wants = " or ".join(distributions_for(module))
     if not wants:
         return None

@@ -6,9 +6,10 @@ Repairs of text that does not compile (see ``syntax``). Nothing inside a string 
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator
 
-from cellwright.plans.fixers.regions import regions
+from cellwright.plans.fixers.regions import regions_from
 from cellwright.plans.fixers.repairs import Repaired
 
 __all__ = ["drop_fence", "drop_prompts", "plain_characters"]
@@ -36,6 +37,7 @@ _SIGNS = {
 _FULL_WIDTH = {chr(code + 0xFEE0): chr(code) for code in map(ord, "!#%&()*+,-./:;<=>?@[]^_{|}~0123456789")}
 _PLAIN = {**dict.fromkeys(_SPACES, " "), **dict.fromkeys(_NOTHING, ""), **_SIGNS, **_FULL_WIDTH}
 _QUOTES = {'"': "\u201c\u201d\u201e\u201f\u00ab\u00bb\uff02", "'": "\u2018\u2019\u201a\u201b\uff07"}
+_MAX_QUOTES = 400
 _PLAIN_QUOTE = {fancy: plain for plain, fancies in _QUOTES.items() for fancy in fancies}
 
 
@@ -75,11 +77,16 @@ def plain_characters(text: str, error: SyntaxError) -> Iterator[Repaired]:  # no
 
 def _plain(text: str) -> str | None:
     """The text with plain signs in its code; None where a quotation does not end on its line."""
+    letters = Counter(text)
+    if not any(letter in _PLAIN or letter in _PLAIN_QUOTE for letter in letters):
+        return None
+    if sum(letters[quote] for quote in _PLAIN_QUOTE) > _MAX_QUOTES:
+        return None
     parts: list[str] = []
     at = 0
     while at < len(text):
-        region = next(each for each in regions(text[at:]) if each.end > each.start)
-        end = at + region.end
+        region = next(each for each in regions_from(text, at) if each.end > each.start)
+        end = region.end
         if region.kind != "code":
             parts.append(text[at:end])
             at = end

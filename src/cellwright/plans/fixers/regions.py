@@ -7,9 +7,20 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from functools import lru_cache
 from typing import Literal, NamedTuple, TypeAlias
 
-__all__ = ["CLOSERS", "Bracket", "Region", "blanked", "brackets", "code_only", "line_starts", "regions"]
+__all__ = [
+    "CLOSERS",
+    "Bracket",
+    "Region",
+    "blanked",
+    "brackets",
+    "code_only",
+    "line_starts",
+    "regions",
+    "regions_from",
+]
 
 Kind: TypeAlias = Literal["code", "string", "comment", "magic"]
 
@@ -46,23 +57,27 @@ class Bracket(NamedTuple):
     place: int
 
 
+# Every repair looks at the same few texts.
+@lru_cache(maxsize=8)
 def regions(text: str) -> tuple[Region, ...]:
     """The whole text in order, without gaps."""
-    found: list[Region] = []
-    at = 0
-    for region in _marked(text):
+    return tuple(regions_from(text, 0))
+
+
+def regions_from(text: str, at: int) -> Iterator[Region]:
+    """The text from a place on, which is in code, one after the other as they are asked for."""
+    for region in _marked(text, at):
         if region.start > at:
-            found.append(Region("code", at, region.start))
-        found.append(region)
+            yield Region("code", at, region.start)
+        yield region
         at = region.end
     if at < len(text):
-        found.append(Region("code", at, len(text)))
-    return tuple(found)
+        yield Region("code", at, len(text))
 
 
-def _marked(text: str) -> Iterator[Region]:
+def _marked(text: str, at: int) -> Iterator[Region]:
     """Everything that is no code."""
-    at, depth, fresh = 0, 0, True
+    depth, fresh = 0, at == 0 or text[at - 1] in "\r\n"
     while at < len(text):
         if fresh and depth <= 0 and (magic := _magic_at(text, at)):
             yield magic
@@ -109,6 +124,7 @@ def blanked(text: str) -> str:
     return "".join(parts)
 
 
+@lru_cache(maxsize=8)
 def code_only(text: str) -> str:
     """The same length of text with everything that is no code as spaces; line ends stay."""
     return "".join(

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Protocol
 
 from cellwright.plans.fixers.regions import line_starts, regions
@@ -43,18 +45,21 @@ class Line:
         return self.code_end <= self.start + len(self.indent)
 
 
+@lru_cache(maxsize=8)
 def lines_of(text: str) -> tuple[Line, ...]:
     starts = line_starts(text)
-    comments = [region for region in regions(text) if region.kind == "comment"]
+    comments = [region.start for region in regions(text) if region.kind == "comment"]
     strings = [region for region in regions(text) if region.kind == "string"]
+    begins = [region.start for region in strings]
     lines = []
     for start, after in zip(starts, (*starts[1:], len(text) + 1), strict=True):
         end = start + len(text[start : min(after, len(text))].rstrip("\r\n"))
-        comment = next((region.start for region in comments if start <= region.start < end), end)
+        comment = min([*comments[(place := bisect_left(comments, start)) : place + 1], end])
         code_end = start + len(text[start:comment].rstrip())
         body = text[start:end]
         indent = body[: len(body) - len(body.lstrip(" \t"))]
-        inside = any(region.start < start < region.end for region in strings)
+        before = bisect_left(begins, start) - 1
+        inside = before >= 0 and start < strings[before].end
         lines.append(Line(start, max(code_end, start), end, indent, inside))
     return tuple(lines)
 

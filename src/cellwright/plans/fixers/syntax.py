@@ -9,7 +9,7 @@ from __future__ import annotations
 from cellwright.plans.failures import Failure, Proposal
 from cellwright.plans.fixers.brackets import close_brackets, close_quote, fit_bracket
 from cellwright.plans.fixers.cases import error_of
-from cellwright.plans.fixers.cells import syntax_error
+from cellwright.plans.fixers.cells import MAX_TEXT, syntax_error
 from cellwright.plans.fixers.indentation import indent_block, level_lines, untangle_tabs
 from cellwright.plans.fixers.marks import drop_fence, drop_prompts, plain_characters
 from cellwright.plans.fixers.punctuation import (
@@ -26,7 +26,6 @@ __all__ = ["fix_syntax"]
 
 _ERRORS = frozenset(["SyntaxError", "IndentationError", "TabError", "_IncompleteInputError"])
 _MAX_STEPS = 30
-_MAX_TEXT = 100_000
 
 REPAIRS: tuple[Repair, ...] = (
     drop_fence,
@@ -56,7 +55,7 @@ def fix_syntax(failure: Failure) -> Proposal | None:
     if failure.state != "error" or failure.language != "python" or error is None or error.type not in _ERRORS:
         return None
     text, reasons, certain = failure.source, list[str](), True
-    if len(text) > _MAX_TEXT:
+    if len(text) > MAX_TEXT:
         return None
     for _ in range(_MAX_STEPS):
         wrong = syntax_error(text)
