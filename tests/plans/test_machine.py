@@ -189,6 +189,16 @@ class PlanMachine(RuleBasedStateMachine):
             assert self.plan.report.suggestion.startswith("because")
             assert ("another round" in self.plan.report.suggestion) == certain
 
+    @precondition(lambda self: self.does in (RunCell, CheckResults))
+    @rule()
+    def fail_and_be_mended_until_nothing_is_left(self) -> None:
+        """What a cell that is never right meets; step by step it is rarely come by."""
+        while self.does in (RunCell, CheckResults):
+            self.take(events.Failed(FAILED, "recoverable", "a suggestion", self.count, 1.0))
+            self.no_round_has_more_than_three_attempts()
+            self.propose(certain=True)
+        assert self.plan.phase == "stopped"
+
     @precondition(lambda self: self.effects)
     @rule()
     def interrupt(self) -> None:
