@@ -28,13 +28,14 @@ help: ## Print this list
 demo: $(ENV_STAMP) ## Show what Cellwright does, in a minute
 	$(BIN)/python examples/demo.py
 
-# The walls are tried with the machine to themselves: they count processes, fill memory and take it away from others.
-WALLS := tests/sandbox
+# These have the machine, and a process, to themselves: they count processes, fill memory, and become the parent of
+# every orphan, which they end.
+ALONE := tests/kernels tests/sandbox
 test: $(ENV_STAMP) ## Run the tests (ARGS="..." goes to pytest)
 ifeq ($(strip $(ARGS)),)
 	@failed=; \
-	$(BIN)/python -m pytest -n 2 --dist loadfile --ignore $(WALLS) || failed=1; \
-	$(BIN)/python -m pytest $(WALLS) || failed=1; \
+	$(BIN)/python -m pytest -n 2 --dist loadfile $(ALONE:%=--ignore=%) || failed=1; \
+	$(BIN)/python -m pytest $(ALONE) || failed=1; \
 	[ -z "$$failed" ]
 else
 	$(BIN)/python -m pytest $(ARGS)
