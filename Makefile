@@ -30,7 +30,7 @@ demo: $(ENV_STAMP) ## Show what Cellwright does, in a minute
 
 # These have the machine, and a process, to themselves: they count processes, fill memory, and become the parent of
 # every orphan, which they end.
-ALONE := tests/kernels tests/sandbox
+ALONE := tests/clients tests/kernels tests/sandbox
 test: $(ENV_STAMP) ## Run the tests (ARGS="..." goes to pytest)
 ifeq ($(strip $(ARGS)),)
 	@failed=; \

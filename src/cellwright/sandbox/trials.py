@@ -26,6 +26,7 @@ from cellwright.sandbox.tiers import LOSSES, Finding, tier_of
 
 __all__ = ["try_isolation"]
 
+_LONGEST_DIRECTORY = 80
 _TIMEOUT_S = 30.0
 _USER_NAMESPACE_SWITCHES = (
     (
@@ -77,7 +78,8 @@ def try_isolation(*, namespaces: bool = True) -> Finding:
     Where it is A, this process has moved to a leaf of its cgroup (see ``groups``).
     """
     with ExitStack() as stack:
-        directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="cw-trial-")))
+        made = tempfile.TemporaryDirectory(prefix="cw-trial-", dir=_short_directory())
+        directory = Path(stack.enter_context(made))
         baits = stack.enter_context(_baits(directory))
         paths = [
             sys.prefix,
@@ -96,6 +98,12 @@ def try_isolation(*, namespaces: bool = True) -> Finding:
     reasons = [boxed.failure, *([] if watched.held else [watched.failure])]
     remedies = _remedies(watched) if namespaces else ("set sandbox_namespaces to true",)
     return Finding(tier, LOSSES[tier], tuple(reasons), remedies)
+
+
+def _short_directory() -> str:
+    """Where to try it: a socket's path may have 107 bytes, and somebody's TMPDIR may leave too little room for one."""
+    usual = tempfile.gettempdir()
+    return usual if len(os.fsencode(usual)) <= _LONGEST_DIRECTORY else "/tmp"  # noqa: S108  # short, and everywhere
 
 
 def _with_groups(boxed: _Verdict) -> Finding:
