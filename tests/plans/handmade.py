@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from cellwright.engine.diagnosis import Diagnosis, Head, Raised, Span, Subject
-from cellwright.plans import Failure
+from cellwright.plans import Failure, Proposal
 from cellwright.plans.failures import Elsewhere, Surroundings
 
 MODULES = (
@@ -120,3 +120,21 @@ def no_file(source: str, path: str, **options: Any) -> Failure:
     """A FileNotFoundError."""
     message = f"[Errno 2] No such file or directory: {path!r}"
     return failed(source, "FileNotFoundError", message, details={"filename": path, "errno": 2}, **options)
+
+
+# What is said to them ------------------------------------------------------------------------------------------------
+
+
+def mended(found: Proposal | None) -> str:
+    """The source of what is applied."""
+    assert found is not None
+    assert found.applies, found.reason
+    assert found.source is not None
+    return found.source
+
+
+def suggested(found: Proposal | None) -> str:
+    """The reason of what is only suggested."""
+    assert found is not None
+    assert not found.applies, found.source
+    return found.reason

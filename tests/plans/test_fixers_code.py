@@ -1,25 +1,11 @@
 from __future__ import annotations
 
 import pytest
-from tests.plans.handmade import failed, frame
+from tests.plans.handmade import failed, frame, mended, suggested
 
 from cellwright.engine.diagnosis import Subject
 from cellwright.plans import Failure, Proposal
 from cellwright.plans.fixers import propose
-
-
-def mended(found: Proposal | None) -> str:
-    assert found is not None
-    assert found.applies, found.reason
-    assert found.source is not None
-    return found.source
-
-
-def suggested(found: Proposal | None) -> str:
-    assert found is not None
-    assert not found.applies, found.source
-    return found.reason
-
 
 # Attributes --------------------------------------------------------------------------------------------------------
 

@@ -3,26 +3,12 @@ from __future__ import annotations
 import codecs
 
 import pytest
-from tests.plans.handmade import failed, frame, no_file, no_key
+from tests.plans.handmade import failed, frame, mended, no_file, no_key, suggested
 
 from cellwright.engine.diagnosis import Head, Raised, Subject
 from cellwright.plans import Failure, Proposal
 from cellwright.plans.fixers import propose
 from cellwright.plans.fixers.sniffing import sniff_encoding, sniff_separator
-
-
-def mended(found: Proposal | None) -> str:
-    assert found is not None
-    assert found.applies, found.reason
-    assert found.source is not None
-    return found.source
-
-
-def suggested(found: Proposal | None) -> str:
-    assert found is not None
-    assert not found.applies, found.source
-    return found.reason
-
 
 # Columns -----------------------------------------------------------------------------------------------------------
 

@@ -1,25 +1,11 @@
 from __future__ import annotations
 
 import pytest
-from tests.plans.handmade import failed, undefined
+from tests.plans.handmade import failed, mended, suggested, undefined
 
 from cellwright.plans import Proposal
 from cellwright.plans.failures import Elsewhere
 from cellwright.plans.fixers import propose
-
-
-def mended(found: Proposal | None) -> str:
-    assert found is not None
-    assert found.applies, found.reason
-    assert found.source is not None
-    return found.source
-
-
-def suggested(found: Proposal | None) -> str:
-    """The reason of what is only suggested."""
-    assert found is not None
-    assert not found.applies, found.source
-    return found.reason
 
 
 @pytest.mark.parametrize(

@@ -7,9 +7,13 @@ import pytest
 from tests.conftest import Require
 
 from cellwright import Engine, Session
+from cellwright.engine.inputs import recorded_inputs
 from cellwright.errors import PlanBusy, PlanError, TooManyCells, UnknownPlan
 from cellwright.notebook import CellAdded, read_notebook
 from cellwright.plans import Check, Failure, Outline, Plan, Planner, Proposal, TodoOutline
+from cellwright.plans.cells import keeping_changes
+from cellwright.plans.events import Begun, WriteCell
+from cellwright.plans.machine import advance
 from cellwright.plans.model import plan_of
 from cellwright.plans.reports import plan_json, summary_text
 
@@ -359,3 +363,34 @@ async def test_where_other_code_ran_after_a_failed_attempt_the_next_says_that_no
     assert plan.phase == "succeeded"
     assert session.cell("todo-2").outputs[0]["text"] == "[1] 1\n"
     assert "other code ran after it" in (plan.todos[1].attempts[-1].note or "")
+
+
+async def test_a_fixer_of_a_failed_check_knows_whether_the_cell_can_be_undone(engine: Engine) -> None:
+    known: list[bool] = []
+
+    def look(failure: Failure) -> Proposal | None:
+        known.append(failure.surroundings.has_checkpoint)
+        return None
+
+    session = await engine.create("checked")
+    planner = Planner(engine, fixers=[look])
+    checks = (Check("expression", "x == 2"),)
+    await planner.create(session, Outline("checked", (TodoOutline("one", "x = 1", checks),)))
+    assert (await run(planner, session)).phase == "stopped"
+    assert known == [True]
+
+
+async def test_what_a_cell_read_is_recorded_also_where_its_run_was_cut_off(
+    own_engine: Engine, tmp_path: Path
+) -> None:
+    (tmp_path / "data.txt").write_text("42")
+    session = await own_engine.create("cut off", directory=tmp_path)
+    planner = Planner(own_engine)
+    begun = advance(await planner.create(session, outline("print(open('data.txt').read())")), Begun(1.0, 0))
+    writes = [effect for effect in begun.effects if isinstance(effect, WriteCell)]
+    await session.apply(keeping_changes(session.document, begun.plan, writes))
+    await session.watch_inputs()
+    await session.run("todo-1")
+    assert planner.was_cut_off(session)
+    assert (await run(planner, session)).phase == "succeeded"
+    assert list(recorded_inputs(session.cell("todo-1").metadata)) == ["data.txt"]

@@ -59,22 +59,24 @@ class Trial:
         cell_id = todo.cell_id or todo.id
         await self._session.watch_inputs()
         execution = await self._session.execute(cell_id, timeout_s=todo.timeout_s, checkpoint=True)
-        await self._end_of(execution)
-        await execution.wait_for_files(_FILES_WAIT_S)
-        if execution.ok:
-            await self._note_inputs(execution)
-        return execution
+        return await self._settled(await self._end_of(execution))
 
     async def _end_of(self, execution: Execution) -> Execution:
         if self._stopping.is_set():  # whoever stopped the plan did so before there was this to be stopped
             await self._session.cancel(execution.id)
         return await execution.wait()
 
+    async def _settled(self, execution: Execution) -> Execution:
+        """The same, once it is known what it left and what it read."""
+        await execution.wait_for_files(_FILES_WAIT_S)
+        if execution.ok:
+            await self._note_inputs(execution)
+        return execution
+
     async def _note_inputs(self, execution: Execution) -> None:
         """Keep with the cell which files it read, for whoever verifies the notebook later."""
-        with suppress(
-            CellwrightError
-        ):  # the kernel is busy with somebody else's code, or gone: nobody knows then
+        # Nobody knows where the kernel is gone, or busy with somebody else's code.
+        with suppress(CellwrightError):
             inputs = await self._session.inputs(execution.record.source)
             cell_id = execution.cell_id or ""
             if cell_id in self._session.document:
@@ -110,10 +112,11 @@ class Trial:
             return None
         live = self._session.runs.find(found.id)
         if live is not None and not live.done:
-            return await live.wait()
-        held = contains(self._session.record.lineage, found.record)
+            return await self._settled(await live.wait())
+        if contains(self._session.record.lineage, found.record):
+            return await self._settled(found)
         # One that went well in a state that is gone is not there to go on from.
-        return found if held or not found.ok else None
+        return found if not found.ok else None
 
     # What came of it ---------------------------------------------------------------------------------------------
 
@@ -159,7 +162,6 @@ class Trial:
             if execution.state == "interrupted":
                 return Outcome(Attempt(before.execution_id, "interrupted"), interrupted=True)
             failure = await self._diagnosed(todo, execution, plan, check=check)
-        self._failure = failure
         attempt = Attempt(before.execution_id, "rejected", before.seconds, note=before.note)
         return self._failed(attempt, failure)
 
@@ -206,7 +208,7 @@ class Trial:
             ename=str(error.get("ename") or record.state),
             evalue=str(error.get("evalue") or record.reason or ""),
             check=check,
-            checkpoint=record.checkpoint,
+            ran=record.id if check is None else None,
         )
         return dataclasses.replace(failure, reason=record.reason, diagnosis=diagnosis)
 
@@ -225,13 +227,15 @@ class Trial:
         ename: str,
         evalue: str,
         check: Check | None = None,
-        checkpoint: str | None = None,
+        ran: str | None = None,
     ) -> Failure:
-        kept = {one.id for one in self._session.checkpoints}
+        """``ran`` is the execution of the step's cell; where a check failed after it, the attempt knows it."""
+        ran = ran or todo.attempts[-1].execution_id
+        checkpoint = self._engine.execution(ran).record.checkpoint if ran is not None else None
         surroundings = Surroundings(
             elsewhere=_elsewhere(plan, todo, self._session.document),
             approved=approved_packages(self._engine.settings).packages,
-            has_checkpoint=checkpoint in kept,
+            has_checkpoint=any(one.id == checkpoint for one in self._session.checkpoints),
         )
         return Failure(
             source=self._source(todo),

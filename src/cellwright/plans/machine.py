@@ -37,14 +37,12 @@ from cellwright.plans.model import (
     Plan,
     Report,
     Todo,
-    TodoStatus,
 )
 
 __all__ = ["Next", "advance"]
 
 CALLER = "caller"
 _MAX_DEATHS = 1
-_MAX_BACKOFF_DOUBLINGS = MAX_RETRIES
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,7 +184,7 @@ def _fail(plan: Plan, event: Failed) -> Next:
     again = _MAX_DEATHS if event.kind == "died" else MAX_RETRIES
     if event.kind in ("network", "died") and todo.retries < again:
         retried = replace(todo, retries=todo.retries + 1)
-        delay = min(retried.retries, _MAX_BACKOFF_DOUBLINGS) if event.kind == "network" else 0
+        delay = retried.retries if event.kind == "network" else 0
         return Next(_at_work(_with(plan, retried), event.count), (RunCell(todo.id, delay=delay),))
     plan = _with(plan, todo)
     if event.kind == "recoverable":
@@ -258,8 +256,7 @@ def _report(plan: Plan, todo: Todo, suggestion: str, *, recoverable: bool) -> Re
 
 
 def _new_round(todo: Todo) -> Todo:
-    status: TodoStatus = "pending"
-    return replace(_put_by(todo, todo.attempts), status=status, attempts=(), retries=0, reason=None)
+    return replace(_put_by(todo, todo.attempts), status="pending", attempts=(), retries=0, reason=None)
 
 
 def _put_by(todo: Todo, ended: tuple[Attempt, ...]) -> Todo:
