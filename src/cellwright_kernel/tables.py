@@ -13,7 +13,7 @@ from typing import Any, Literal, TypeAlias
 __all__ = ["Column", "ColumnKind", "Table", "Value"]
 
 ColumnKind: TypeAlias = Literal["number", "text", "time", "bool", "other"]
-Value: TypeAlias = "None | bool | int | float | str"
+Value: TypeAlias = "bool | int | float | str | None"
 """A cell: JSON's scalars. A float is finite, a time is ISO 8601, anything else is told in words."""
 
 

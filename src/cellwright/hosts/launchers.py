@@ -14,7 +14,7 @@ import anyio
 import anyio.abc
 
 from cellwright.errors import KernelStartError
-from cellwright.hosts.protocol import HostOptions, KernelspecKernel, PythonKernel
+from cellwright.hosts.protocol import DenoKernel, HostOptions, KernelKind, KernelspecKernel
 from cellwright.kernels import (
     ForkServer,
     Interpreter,
@@ -86,11 +86,13 @@ class Launchers:
         return servers.union(*(launcher.pids for launcher in self._kernelspecs.values()))
 
     async def launch(
-        self, kind: PythonKernel | KernelspecKernel, launch: KernelLaunch, options: HostOptions
+        self, kind: KernelKind, launch: KernelLaunch, options: HostOptions
     ) -> tuple[Kernel, Interpreter | None]:
         """Start a kernel of this kind; a fork server that died meanwhile is replaced once."""
         if isinstance(kind, KernelspecKernel):
             return await (await self._kernelspec(kind.name, options)).launch(launch), None
+        if isinstance(kind, DenoKernel):
+            raise KernelStartError("There is no Deno driver yet")
         server = await self.fork_server(kind.python, launch.environment, options)
         try:
             return await server.launch(launch), server.interpreter

@@ -28,6 +28,7 @@ __all__ = [
     "CheckpointStatus",
     "Checkpointed",
     "CheckpointsDropped",
+    "DenoKernel",
     "DropCheckpoint",
     "Event",
     "EventBody",
@@ -40,6 +41,7 @@ __all__ = [
     "HostOptions",
     "Interrupt",
     "KernelDied",
+    "KernelKind",
     "KernelReady",
     "KernelStatus",
     "KernelspecKernel",
@@ -94,15 +96,22 @@ class PythonKernel(_Tagged, frozen=True, tag="python"):
     python: str | None = None
 
 
+class DenoKernel(_Tagged, frozen=True, tag="deno"):
+    """TypeScript and JavaScript, by our own driver."""
+
+
 class KernelspecKernel(_Tagged, frozen=True, tag="kernelspec"):
     """Whatever an installed Jupyter kernelspec starts."""
 
     name: str
 
 
+KernelKind: TypeAlias = PythonKernel | DenoKernel | KernelspecKernel
+
+
 class StartKernel(_Tagged, frozen=True, tag="start_kernel"):
     kernel_id: str
-    kind: PythonKernel | KernelspecKernel
+    kind: KernelKind
     cwd: str
     environment: dict[str, str]
     place: Place | None = None
@@ -126,6 +135,8 @@ class Run(msgspec.Struct, frozen=True, omit_defaults=True):
     group: str | None = None
     allow_error: bool = False
     store_history: bool = True
+    language: str | None = None
+    """What it is written in, where its kernel runs more than one language."""
     checkpoint: str | None = None
     """Take a checkpoint of this id before it, if that can be done; what became of it is told as ``Checkpointed``."""
     rolls_back: bool = False

@@ -229,7 +229,12 @@ class KernelRunner:
             self._budgets.popitem(last=False)
         self._started_at[job.execution_id] = time.monotonic()
         self._report(self.kernel_id, Started(job.execution_id))
-        self.kernel.client.execute(job.code, message_id=job.execution_id, store_history=job.store_history)
+        self.kernel.client.execute(
+            job.code,
+            message_id=job.execution_id,
+            store_history=job.store_history,
+            language=job.language,
+        )
 
     def _start_timer(self, timer: jobs.Timer, execution_id: str, seconds: float | None) -> None:
         delay = self._options().interrupt_grace_s if seconds is None else seconds

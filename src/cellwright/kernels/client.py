@@ -94,8 +94,11 @@ class KernelClient:
         store_history: bool = True,
         user_expressions: Mapping[str, str] | None = None,
         stop_on_error: bool = False,
+        language: str | None = None,
     ) -> None:
         """Ask for a cell to be run; its output, reply and end come to ``on_message`` under ``message_id``.
+
+        ``language`` is told to kernels of ours that run more than one; others would not look at it.
 
         Raises:
             KernelGone: the kernel ended or the connection was closed.
@@ -108,6 +111,8 @@ class KernelClient:
             "allow_stdin": False,
             "stop_on_error": stop_on_error,
         }
+        if language is not None:
+            content["language"] = language
         self._send("shell", "execute_request", content, message_id)
 
     async def request(
