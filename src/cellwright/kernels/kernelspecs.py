@@ -180,7 +180,7 @@ class KernelspecLauncher:
                 stdin=subprocess.DEVNULL if start.request is None else subprocess.PIPE,
                 stdout=last_words.write_fd,
                 stderr=last_words.write_fd,
-                pass_fds=[start.line.fd, *allotment.fds] if start.line is not None else [],
+                pass_fds=[start.line.fd, *allotment.fds, *start.fds] if start.line is not None else [],
                 start_new_session=start.request is None,  # one that is confined sees to it itself
             )
         except OSError as error:
@@ -238,7 +238,9 @@ class KernelspecLauncher:
             spec.resource_dir,
         ]
         readable = isolation.readable([path for path in paths if Path(path).is_absolute()])
-        plan = isolation.plan(readable, environment, launch.directory, place, known=True)
+        plan = isolation.plan(
+            readable, environment, launch.directory, place, known=True, shared=launch.shared
+        )
         plan["environment"] |= spec.env
         needs = _needs(program)
         if needs.own_memory is not None:
@@ -255,7 +257,8 @@ class KernelspecLauncher:
         }
         line = BoxLine(Path(place.written))
         command = [sys.executable, "-I", "-S", _own("__main__.py"), "--confine", str(line.fd), *program]
-        return _Start(command, connection, {}, Path("/"), line, request, depth=2 if boxed else 1)
+        given = (launch.shared.mount_fd,) if launch.shared is not None and boxed else ()
+        return _Start(command, connection, {}, Path("/"), line, request, depth=2 if boxed else 1, fds=given)
 
 
 @dataclass(frozen=True, slots=True)
@@ -269,6 +272,8 @@ class _Start:
     line: BoxLine | None = None
     request: dict[str, Any] | None = None
     depth: int = 0
+    fds: tuple[int, ...] = ()
+    """Descriptors that go with it, beside its line's."""
 
     async def ready(self) -> None:
         """Show the program its files; that it listens is seen when it answers."""
