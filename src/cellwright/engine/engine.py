@@ -24,7 +24,7 @@ from cellwright.engine.archive import Archive
 from cellwright.engine.books import Book, Services
 from cellwright.engine.branching import Adopted, Branch, Branches
 from cellwright.engine.comparing import SessionView, compare_sessions
-from cellwright.engine.environment import kernel_environment, notebook_language
+from cellwright.engine.environment import kernel_environment
 from cellwright.engine.events import EventStream, Subscription
 from cellwright.engine.hostlink import HostLink
 from cellwright.engine.ids import new_session_id
@@ -52,6 +52,7 @@ from cellwright.notebook import (
     read_notebook,
     remove_leftovers,
 )
+from cellwright.notebook.languages import canonical_language, notebook_language
 from cellwright.sandbox.places import where_to_work
 from cellwright.sandbox.policy import Mode, Narrowing
 from cellwright.sandbox.storage import remove_storage
@@ -131,7 +132,7 @@ class Engine(Archive):
         """
         self._admit(None)
         checked_narrowing(self.settings, limits)
-        language = (language or self.settings.default_language).lower()
+        language = canonical_language(language or self.settings.default_language)
         document = Document.new(language=language)
         document.apply(CellAdded("problem", "markdown", f"# {problem}" if problem else "", 0))
         now, content = datetime.now().astimezone(), document.to_bytes()

@@ -9,7 +9,6 @@ import anyio
 from pydantic import Field
 
 from cellwright.engine import Session
-from cellwright.engine.environment import notebook_language
 from cellwright.errors import KernelError, NotebookError
 from cellwright.mcp.arguments import Arguments, Content, MaxTokens, SessionId
 from cellwright.mcp.budget import CHARACTERS_PER_TOKEN
@@ -31,6 +30,7 @@ from cellwright.mcp.reading import find_text, outline, section
 from cellwright.mcp.tools_notebooks import AGENTS_MODE, about_session
 from cellwright.mcp.uris import session_uri
 from cellwright.notebook import Document, DocumentReplaced, write_atomically
+from cellwright.notebook.languages import notebook_language
 
 __all__ = ["READING_TOOLS", "exported"]
 
