@@ -34,7 +34,7 @@ from cellwright.errors import (
 )
 from cellwright.hosts import protocol
 from cellwright.notebook import Cell
-from cellwright.notebook.languages import canonical_language
+from cellwright.notebook.languages import canonical_language, named_files
 
 __all__ = ["Session"]
 
@@ -162,6 +162,7 @@ class Session(Returning):
         self, kernel_id: str, wanted: list[_Wanted], executions: list[Execution], timeout_s: float
     ) -> None:
         group = executions[0].id if len(executions) > 1 else None
+        files = named_files(self.keeper.document)
         runs = tuple(
             protocol.Run(
                 execution.id,
@@ -172,6 +173,7 @@ class Session(Returning):
                 store_history=want.numbered,
                 language=named_language(want.language or self.language),
                 side=self._side(want.language) if want.language is not None else None,
+                files=files,
                 checkpoint=new_checkpoint_id() if want.checkpoint else None,
                 rolls_back=want.on_error == "rollback",
             )

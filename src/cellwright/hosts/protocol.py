@@ -150,6 +150,8 @@ class Run(msgspec.Struct, frozen=True, omit_defaults=True):
     """What it is written in, where its kernel runs more than one language."""
     side: Side | None = None
     """The kernel it runs on, where that is not the main one."""
+    files: dict[str, str] = {}
+    """Texts that are to lie in the working directory when it runs, by name; for kernels of ours."""
     checkpoint: str | None = None
     """Take a checkpoint of this id before it, if that can be done; what became of it is told as ``Checkpointed``."""
     rolls_back: bool = False

@@ -180,6 +180,7 @@ def send(job: Run, kernel: Kernel) -> None:
         message_id=job.execution_id,
         store_history=job.store_history,
         language=job.language,
+        files=job.files,
     )
 
 
