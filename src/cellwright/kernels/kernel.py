@@ -17,7 +17,7 @@ import anyio.abc
 
 from cellwright.errors import KernelError, KernelGone, KernelStartError
 from cellwright.kernels.boxlines import BoxLine
-from cellwright.kernels.client import KernelClient
+from cellwright.kernels.correspondence import Client
 from cellwright.kernels.exits import Exit
 from cellwright.kernels.freezing import KernelLine
 from cellwright.kernels.processes import KernelProcess, Survivors
@@ -83,7 +83,7 @@ class Kernel:
         self,
         *,
         process: KernelProcess,
-        client: KernelClient,
+        client: Client,
         info: dict[str, Any],
         started_by: StartedBy,
         directory: Path,
@@ -215,7 +215,7 @@ class Beginning:
     """A kernel's process that was just started and has not been heard yet."""
 
     process: KernelProcess
-    client: KernelClient
+    client: Client
     directory: Path
     home: Home
     started_by: StartedBy
