@@ -88,7 +88,7 @@ class KernelspecLauncher(Spawner):
             ferry = [sys.executable, "-I", "-S", own_script("__main__.py"), "--ferry"]
             program = [*ferry, values["connection_file"], *program]
         environment = {**self._environment, **spec.env, **launch.environment}
-        client = KernelClient(connection, self._context)
+        client = KernelClient(connection, self._context, answers_input=True)
         return bare_start(Start(program, client, environment, launch.cwd, interrupt_by=_interrupt_by(spec)))
 
     def _confined(self, spec: Any, launch: KernelLaunch, isolation: Isolation, allotment: Allotment) -> Start:
@@ -118,7 +118,7 @@ class KernelspecLauncher(Spawner):
         plan["environment"] |= spec.env
         if needs.own_memory is not None:
             plan["limits"]["own_memory"] = needs.own_memory
-        client = KernelClient(connection, self._context)
+        client = KernelClient(connection, self._context, answers_input=True)
         start = Start(program, client, {}, launch.cwd, interrupt_by=_interrupt_by(spec))
         return confined_start(start, plan, launch, allotment, tcp_only=needs.tcp_only, connection_file=file)
 
