@@ -35,6 +35,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from cellwright_kernel import descendants, joining, lockdown
+from cellwright_kernel.forksafety import threads_to_lose
 from cellwright_kernel.preload import preload
 
 __all__ = ["ForkServer", "Job", "main"]
@@ -252,7 +253,7 @@ def _job_from(request: dict[str, Any], fds: list[int]) -> Job:
 
 def _require_single_thread() -> None:
     # A fork copies only the calling thread: a lock that another one holds would stay locked in every kernel.
-    threads = len(os.listdir("/proc/self/task"))  # noqa: PTH208  # names only; Path objects cost more
+    threads = len(threads_to_lose())
     if threads != 1:
         raise RuntimeError(f"{threads} threads run in the fork server; a preloaded module started them")
 
