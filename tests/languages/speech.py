@@ -34,7 +34,7 @@ class Speech:
     completion: str
     die: str
     """Ends its own process."""
-    read_secret: str
+    read_outside: str
     call_out: str
     """Asks for something on the network, with a short time limit of its own."""
     table: str
@@ -56,7 +56,7 @@ PYTHON = Speech(
     prefix="sorte",
     completion="sorted",
     die="import os, signal\nos.kill(os.getpid(), signal.SIGKILL)",
-    read_secret="open({path!r}).read()",
+    read_outside="open({path!r}).read()",
     call_out="import urllib.request\nurllib.request.urlopen('http://192.0.2.1/', timeout=2)",
     table="import pandas as pd\npd.DataFrame({'name': ['a', 'b'], 'count': [1, 2]})",
 )
@@ -76,7 +76,7 @@ TYPESCRIPT = Speech(
     prefix="Math.flo",
     completion="Math.floor",
     die="Deno.exit(3)",
-    read_secret="await Deno.readTextFile({path!r})",
+    read_outside="await Deno.readTextFile({path!r})",
     call_out="await fetch('http://192.0.2.1/', {{ signal: AbortSignal.timeout(2000) }})",
     table="[{ name: 'a', count: 1 }, { name: 'b', count: 2 }]",
 )
@@ -96,7 +96,7 @@ JAVASCRIPT = Speech(
     prefix="Math.flo",
     completion="Math.floor",
     die="Deno.exit(3)",
-    read_secret="await Deno.readTextFile({path!r})",
+    read_outside="await Deno.readTextFile({path!r})",
     call_out="await fetch('http://192.0.2.1/', {{ signal: AbortSignal.timeout(2000) }})",
     table="[{ name: 'a', count: 1 }, { name: 'b', count: 2 }]",
 )
@@ -119,7 +119,7 @@ SQL = Speech(
     prefix="SELECT * FR",
     completion="FROM",
     die="",
-    read_secret="SELECT * FROM read_text({path!r})",
+    read_outside="SELECT * FROM read_text({path!r})",
     call_out="SELECT * FROM read_text('http://192.0.2.1/')",
     table="SELECT * FROM (VALUES ('a', 1), ('b', 2)) AS t(name, count)",
 )
@@ -139,7 +139,7 @@ R = Speech(
     prefix="Sys.getp",
     completion="Sys.getpid",
     die="tools::pskill(Sys.getpid(), 9)",
-    read_secret="readLines({path!r})",
+    read_outside="readLines({path!r})",
     call_out="options(timeout = 2)\nreadLines(url('http://192.0.2.1/'))",
     table="data.frame(name = c('a', 'b'), count = 1:2)",
 )

@@ -164,7 +164,7 @@ async def test_code_reads_nothing_outside_of_its_place(
 ) -> None:
     secret = tmp_path_factory.mktemp("elsewhere") / "secret.txt"
     secret.write_text("TOP-SECRET")
-    attempt = await run(session, speech.read_secret.format(path=str(secret)))
+    attempt = await run(session, speech.read_outside.format(path=str(secret)))
 
     assert attempt.state == "error"
     assert "TOP-SECRET" not in shown(attempt)
