@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 import shutil
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -26,6 +26,7 @@ from cellwright.kernels.lastwords import LastWords
 from cellwright.kernels.permissions import DenoAccess, deno_flags
 from cellwright.kernels.pipeclient import PipeClient, Pipes
 from cellwright.kernels.spawning import Spawner, Start, bare_start, confined_start, own_script
+from cellwright.sandbox.policy import Policy
 
 __all__ = ["DenoLauncher", "find_deno"]
 
@@ -91,11 +92,14 @@ class DenoLauncher(Spawner):
         start_timeout_s: float,
         isolation: Isolation | None = None,
         driver: Path | None = None,
+        flags: Callable[[Policy | None, DenoAccess], list[str]] = deno_flags,
     ) -> None:
+        """``driver`` and ``flags`` are others only where a wall is tried without the one before it."""
         super().__init__(
             "deno", environment=environment, start_timeout_s=start_timeout_s, isolation=isolation
         )
         self._driver = driver or Path(own_script("deno")) / "driver.mjs"
+        self._flags = flags
         self._deno: Path | None = None
 
     async def _find(self) -> None:
@@ -112,7 +116,7 @@ class DenoLauncher(Spawner):
         temporary = launch.directory / "tmp"
         temporary.mkdir(mode=0o700, exist_ok=True)
         environment = {**self._environment, **launch.environment, **_own_environment(str(temporary))}
-        flags = deno_flags(None, DenoAccess(inspector=FREE_INSPECTOR))
+        flags = self._flags(None, DenoAccess(inspector=FREE_INSPECTOR))
         return bare_start(replace(self._opened(flags, launch, listens=True), environment=environment))
 
     def _confined(self, launch: KernelLaunch, isolation: Isolation, allotment: Allotment) -> Start:
@@ -133,7 +137,7 @@ class DenoLauncher(Spawner):
             # Without a network of its own a process has no loopback either.
             inspector=BOXED_INSPECTOR if listens else None,
         )
-        start = self._opened(deno_flags(isolation.policy, access), launch, listens=listens)
+        start = self._opened(self._flags(isolation.policy, access), launch, listens=listens)
         return confined_start(start, plan, launch, allotment)
 
     def _opened(self, flags: list[str], launch: KernelLaunch, *, listens: bool) -> Start:
