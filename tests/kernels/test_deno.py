@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import http.server
 import json
 import os
 import shutil
 import signal
-from collections.abc import AsyncIterator
+import threading
+from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from importlib.util import find_spec
 from pathlib import Path
@@ -22,6 +24,7 @@ from cellwright.errors import KernelStartError
 from cellwright.kernels import DenoLauncher, Isolation, Kernel, KernelLaunch, OutputLimits
 from cellwright.kernels.deno import INSTALL
 from cellwright.kernels.permissions import DenoAccess
+from cellwright.sandbox.doors import Opening
 from cellwright.sandbox.places import PRIVATE, Place
 from cellwright.sandbox.policy import Policy
 from cellwright.sandbox.storage import prepare_storage
@@ -55,7 +58,12 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @asynccontextmanager
 async def tiny(
-    root: Path, tier: str = "boxed", *, policy: Policy | None = None, **options: Any
+    root: Path,
+    tier: str = "boxed",
+    *,
+    policy: Policy | None = None,
+    opening: Opening | None = None,
+    **options: Any,
 ) -> AsyncIterator[Kernel]:
     """A kernel of the smallest driver."""
     isolation = None
@@ -65,7 +73,7 @@ async def tiny(
     prepare_storage(place)
     if tier != "unsafe":
         found = try_isolation(namespaces=tier == "boxed")
-        isolation = Isolation(found.tier, policy or Policy(), groups=found.groups)
+        isolation = Isolation(found.tier, policy or Policy(), groups=found.groups, opening=opening)
     defaults: dict[str, Any] = {
         "environment": {"PATH": os.environ["PATH"]},
         "start_timeout_s": 30,
@@ -263,3 +271,43 @@ async def test_many_kernels_leave_nothing_behind(root: Path) -> None:
         assert len(me.children()) <= children
         assert not launcher.pids
         tasks.cancel_scope.cancel()
+
+
+@pytest.fixture
+def server() -> Iterator[str]:
+    class Greeter(http.server.BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(200)
+            self.send_header("Content-Length", "8")
+            self.end_headers()
+            self.wfile.write(b"good day")
+
+        def log_message(self, format: str, *args: object) -> None:  # noqa: A002  # the standard library's name
+            """Say nothing."""
+
+    # Not 127.0.0.1: what is there is the box's own, and reached without the proxy.
+    with http.server.ThreadingHTTPServer(("127.0.0.2", 0), Greeter) as server:
+        threading.Thread(target=server.serve_forever).start()
+        yield f"127.0.0.2:{server.server_port}"
+        server.shutdown()
+
+
+async def test_an_open_network_is_reached_through_the_proxy_and_only_as_far_as_it_goes(
+    root: Path, run_cell: Any, server: str
+) -> None:
+    opening = Opening("allow", (server,))
+    told: list[tuple[str, str]] = []
+    by_node = (
+        f"import('node:http').then(({{get}}) => new Promise((ok, no) => get('http://{server}/', (answer) => "
+        "{ let text = ''; answer.on('data', (part) => text += part); answer.on('end', () => ok(text)) }).on('error', no)))"
+    )
+    async with tiny(root, policy=Policy(network="proxy"), opening=opening) as kernel:
+        assert kernel.door is not None
+        kernel.door.told = lambda entry: told.append((f"{entry.host}:{entry.port}", entry.verdict))
+        assert (
+            await run_cell(kernel, f"fetch('http://{server}/').then((answer) => answer.text())")
+        ).result == "good day"
+        assert (await run_cell(kernel, by_node)).result == "good day"
+        refused = await run_cell(kernel, "fetch('http://192.0.2.1/').then((answer) => answer.status)")
+        assert "good" not in str(refused.outputs)
+    assert told == [(server, "allowed"), (server, "allowed"), ("192.0.2.1:80", "refused")]

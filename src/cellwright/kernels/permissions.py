@@ -56,7 +56,8 @@ def deno_flags(policy: Policy | None, access: DenoAccess) -> list[str]:
         "--allow-sys",
     ]
     if access.network:
-        return [*flags, "--allow-net", "--allow-import"]
+        # Everything goes by way of the proxy, in Node's modules too.
+        return [*flags, "--allow-net", "--allow-import", "--use-env-proxy"]
     # The driver needs it once, and gives it back before any code runs.
     inspector = [f"--allow-net={access.inspector}"] if access.inspector is not None else []
     return [*flags, *inspector, "--no-remote", "--cached-only"]
