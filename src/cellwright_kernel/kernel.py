@@ -125,6 +125,10 @@ class Kernel(IPythonKernel):
         # Before the signal: it may be noted at once, and must then not be repeated.
         self._interrupts.insist(self.control_thread.io_loop.call_later)
         await super().interrupt_request(stream, ident, parent)
+        shell: Any = self.shell
+        if shell.database is not None:
+            # While other threads work for it DuckDB may not look for signals.
+            shell.database.interrupt()
 
     @property
     def _interrupts(self) -> Interrupts:

@@ -52,19 +52,22 @@ MISSING = (
 
 def run(cell: str) -> Any:
     """Run a SQL cell in this kernel's session; the last result."""
-    shell = _shell()
-    interrupts = shell.interrupts
-    noted = interrupts.noted
     try:
-        database = database_of(shell)
-        return database.run(cell)
-    except KeyboardInterrupt as interrupt:
-        raise sqlerrors.rendered_as(interrupt, "the query was interrupted") from None
+        return _run(cell)
+    except KeyboardInterrupt:
+        told = "the query was interrupted"
+        raise sqlerrors.rendered_as(KeyboardInterrupt(told), told) from None
+
+
+def _run(cell: str) -> Any:
+    shell = _shell()
+    noted = shell.interrupts.noted
+    try:
+        return database_of(shell).run(cell)
     except Exception as error:  # noqa: BLE001  # boundary: an error of the user's SQL is shown without our frames
-        if interrupts.noted != noted:
-            # DuckDB swallows the exception that the signal's handler raises and ends the query with one of its own.
-            told: BaseException = KeyboardInterrupt("the query was interrupted")
-            raise sqlerrors.rendered_as(told, "the query was interrupted") from None
+        # DuckDB swallows the exception that the signal's handler raises, and ends the query with one of its own.
+        if shell.interrupts.noted != noted or type(error).__name__ == "InterruptException":
+            raise KeyboardInterrupt from None
         raise sqlerrors.rendered_as(error, str(error)) from None
 
 
@@ -102,6 +105,8 @@ class Database:
 
     def _connect(self) -> None:
         self._connection = _connect(self._duckdb)
+        # It would be a widget, and swallows interrupts.
+        self._connection.execute("SET enable_progress_bar = false")
         # Settings must be changeable while a transaction of the user's lies broken.
         self._side = self._connection.cursor()
 
@@ -127,6 +132,10 @@ class Database:
         if name is not None:
             self._namespace[name] = frame
         return frame
+
+    def interrupt(self) -> None:
+        """End the query that runs now, if one does; from another thread."""
+        self._connection.interrupt()
 
     def tables(self) -> list[str]:
         """What can be read by name: the database's own tables, variables, and values of other languages."""

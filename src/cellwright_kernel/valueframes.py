@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import datetime as dt
-import math
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from cellwright_kernel.digests import type_name
+from cellwright_kernel.framing import frame_of, table_of
 from cellwright_kernel.sqlframes import library_for_frames, load
-from cellwright_kernel.tables import Column, ColumnKind, Table, Value
+from cellwright_kernel.tables import Table
 
 __all__ = ["arrow_writer", "from_arrow", "from_table", "to_table"]
 
@@ -22,19 +23,21 @@ def to_table(frame: Any) -> Table:
 
     Raises:
         ValueError: there are too many.
+        TypeError: it is of a kind that is no table elsewhere.
     """
-    columns = _columns(frame)
-    held = [[_scalar(value) for value in values] for values in columns.values()]
-    total = len(held[0]) if held else 0
-    if total * len(held) > MAX_CELLS:
-        raise ValueError(
-            f"A table of {total:,} rows and {len(held)} columns is too large: write it to a file instead"
+    seen = frame_of(frame.collect() if hasattr(frame, "collect") else frame)
+    if seen is None:
+        raise TypeError(
+            f"A {type_name(type(frame))} cannot pass to another language: turn it into a plain frame"
         )
-    told = tuple(
-        Column(name, _kind(values), missing=sum(value is None for value in plain))
-        for (name, values), plain in zip(columns.items(), held, strict=True)
-    )
-    return Table(told, tuple(zip(*held, strict=True)), total)
+    if seen.total_rows * len(seen.fields) > MAX_CELLS:
+        rows, columns = seen.total_rows, len(seen.fields)
+        raise ValueError(
+            f"A table of {rows:,} rows and {columns:,} columns is too large: write it to a file instead"
+        )
+    table = table_of(seen, max_rows=None, sample="all", max_text=None)
+    assert table is not None  # noqa: S101  # a frame is one
+    return table
 
 
 def from_table(table: Table) -> Any:
@@ -99,48 +102,6 @@ def _arrow_table(arrow: Any, frame: Any) -> Any:
     if isinstance(frame, arrow.Table):
         return frame
     raise TypeError(type(frame).__name__)
-
-
-def _columns(frame: Any) -> dict[str, list[Any]]:
-    if isinstance(frame, dict):
-        return {name: held.tolist() for name, held in frame.items()}
-    if hasattr(frame, "collect"):
-        frame = frame.collect()
-    if hasattr(frame, "to_pydict"):
-        found: dict[str, list[Any]] = frame.to_pydict()
-        return found
-    if hasattr(frame, "to_dict") and type(frame).__module__.startswith("polars"):
-        return {name: held.to_list() for name, held in frame.to_dict().items()}
-    if hasattr(frame, "items"):
-        return {str(name): held.tolist() for name, held in frame.items()}
-    raise TypeError(f"A {type(frame).__name__} cannot pass to another language: turn it into a frame")
-
-
-def _kind(values: list[Any]) -> ColumnKind:
-    kinds = {_kind_of(value) for value in values if _scalar(value) is not None}
-    return kinds.pop() if len(kinds) == 1 else "other"
-
-
-def _kind_of(value: Any) -> ColumnKind:
-    if isinstance(value, bool):
-        return "bool"
-    if isinstance(value, (int, float)):
-        return "number"
-    if isinstance(value, (dt.date, dt.time)):
-        return "time"
-    return "text" if isinstance(value, str) else "other"
-
-
-def _scalar(value: Any) -> Value:
-    if value is None or isinstance(value, (bool, int, str)):
-        return value
-    if isinstance(value, float):
-        return value if math.isfinite(value) else None
-    if value != value:  # noqa: PLR0124  # what pandas calls not a time
-        return None
-    if isinstance(value, (dt.date, dt.time)):
-        return value.isoformat()
-    return None if type(value).__name__ == "NAType" else str(value)
 
 
 def _time(value: Any) -> Any:

@@ -49,9 +49,8 @@ def put(name: str, value: Any) -> None:
     """
     json_path, arrow_path = _paths(name)
     if sqlframes.is_table(value) and not sqlframes.is_records(value) and not _is_plain_array(value):
-        frame = sqlframes.to_duckdb(value)
-        held = {"kind": "table", "table": valueframes.to_table(frame).to_wire()}
-        write_arrow = valueframes.arrow_writer(frame)
+        held = {"kind": "table", "table": valueframes.to_table(value).to_wire()}
+        write_arrow = valueframes.arrow_writer(sqlframes.to_duckdb(value))
     else:
         plainly = _Plain()
         held = {"kind": "value", "value": plainly.made(value, "value")}
@@ -163,12 +162,11 @@ class _Plain:
             return self._number(value, part)
         if kind in (dict, list, tuple):
             return self._container(value, part)
-        if kind in (dt.date, dt.datetime, dt.time):
-            return value.isoformat()
+        if isinstance(value, (dt.date, dt.time)):
+            # What pandas calls not a time is one, too, and is not itself.
+            return value.isoformat() if value == value else None  # noqa: PLR0124
         if kind.__module__ == "numpy" and hasattr(value, "tolist"):
             return self.made(value.tolist(), part)
-        if kind.__module__.startswith("pandas.") and hasattr(value, "isoformat"):
-            return value.isoformat()
         raise TypeError(f"{part} is of type {type_name(kind)}, which cannot pass to another language")
 
     def _number(self, value: float, part: str) -> float | None:
