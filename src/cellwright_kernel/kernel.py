@@ -19,6 +19,7 @@ from traitlets import Instance, Type
 
 from cellwright_kernel import diagnosis, inputs, inspection
 from cellwright_kernel.adoption import add_layers, adopt
+from cellwright_kernel.displays import DigestingFormatter
 from cellwright_kernel.freezing import Freezer
 from cellwright_kernel.interrupts import INTERRUPTED, Interrupts
 from cellwright_kernel.mappings import stamp_written
@@ -35,7 +36,7 @@ class Forgetful(defaultdict[int, list[Any]]):
 
 
 class Shell(ZMQInteractiveShell):
-    """IPython's shell, which remembers no output and leaves ``open`` alone."""
+    """IPython's shell, which remembers no output, adds digests to it, and leaves ``open`` alone."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         self.interrupts = Interrupts()
@@ -45,6 +46,11 @@ class Shell(ZMQInteractiveShell):
         super().init_user_ns()
         # IPython's own hides the builtin one, so that `mock.patch("builtins.open")` would miss it.
         self.user_ns.pop("open", None)
+
+    def init_display_formatter(self) -> None:
+        self.display_formatter = DigestingFormatter(parent=self)
+        configurables: Any = self.configurables
+        configurables.append(self.display_formatter)
 
     async def run_code(self, code_obj: Any, result: Any = None, *, async_: bool = False) -> Any:
         if self.interrupts.code_begins():
