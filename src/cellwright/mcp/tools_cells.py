@@ -35,7 +35,7 @@ _MAX_TIMEOUT_MS = 7 * 24 * 3_600_000
 
 
 CellLanguage: TypeAlias = Annotated[
-    str | None, Field(default=None, max_length=100, description="If not the notebook's, e.g. sql")
+    str | None, Field(default=None, max_length=100, description="If not the notebook's: sql queries its frames by name")
 ]
 
 
