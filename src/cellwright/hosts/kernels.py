@@ -58,6 +58,8 @@ class Kernels:
         self._count = 0
         self.limiter = anyio.CapacityLimiter(1)
         """How many start at the same time."""
+        self._checking = anyio.CapacityLimiter(1)
+        """A check takes a processor for a second: cells come first."""
         self.last_ended = time.monotonic()
 
     def __iter__(self) -> Iterator[KernelRunner]:
@@ -88,7 +90,7 @@ class Kernels:
             self._count += 1
             # Before anything is waited for: starts at the same time must not share a directory.
             directory = self._runtime / f"k{self._count}"
-            place = await self._place(request, options)
+            place = await self._place(request.place, options)
             launch = KernelLaunch(
                 kernel_id=request.kernel_id,
                 directory=directory,
@@ -122,6 +124,28 @@ class Kernels:
             ring = Ring(kernel.home, at, self._options, ready=ready, policy=policy, room=room)
         await self._follow(request.kernel_id, kernel, ring, launch.place, policy)
         return ready
+
+    async def check_types(self, request: protocol.CheckTypes) -> list[protocol.Diagnostic]:
+        """What is wrong with the types of a notebook's cells; its kernels go on meanwhile.
+
+        Raises:
+            KernelError: the check did not get through.
+        """
+        options = self._options()
+        place = await self._place(request.place, options)
+        self._count += 1
+        launch = KernelLaunch(
+            kernel_id="",
+            directory=self._runtime / f"c{self._count}",
+            cwd=Path(place.cwd if place is not None else request.cwd),
+            environment={},
+            limits=self._output_limits(),
+            place=place,
+            policy=request.policy,
+        )
+        checker = await self._launchers.type_checker(options)
+        async with self._checking:
+            return await checker.check(launch, request.cells, request.tsconfig)
 
     async def roll_back(self, request: protocol.RollBack) -> protocol.KernelReady:
         """Let a checkpoint take the place of a kernel, dead or alive, with the files that it had.
@@ -256,15 +280,15 @@ class Kernels:
         else:
             await ring.close()
 
-    async def _place(self, request: protocol.StartKernel, options: protocol.HostOptions) -> Place | None:
+    async def _place(self, wanted: Place | None, options: protocol.HostOptions) -> Place | None:
         if options.policy is None:
-            if request.place is not None and request.place.mode == "private":
-                prepare_storage(request.place)
+            if wanted is not None and wanted.mode == "private":
+                prepare_storage(wanted)
             return None
-        if request.place is None:
+        if wanted is None:
             raise KernelStartError("A confined kernel needs a place to work in")
         found = await self._launchers.finding(options)
-        place = replace(request.place, hidden=(*request.place.hidden, str(self._runtime)))
+        place = replace(wanted, hidden=(*wanted.hidden, str(self._runtime)))
         if place.mode == "overlay" and found.tier == "C":
             place = without_overlay(place)
         prepare_storage(place)
