@@ -1,4 +1,4 @@
-"""The pure parts: budgets, frames, outputs, formats."""
+"""The pure parts: budgets, frames, outputs."""
 
 from __future__ import annotations
 
@@ -9,23 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cellwright.mcp.budget import cut_middle, share
-from cellwright.mcp.formats import (
-    Draft,
-    DraftCell,
-    document_of,
-    read_json,
-    read_markdown,
-    to_json,
-    to_markdown,
-)
 from cellwright.mcp.frames import frame_digest, text_of_html
 from cellwright.mcp.outputs import clean, parts_of
 from cellwright.mcp.uris import cell_output_uri, output_uri, read_address, session_uri
-from cellwright.notebook import Document
-
-MARKDOWN = st.text(
-    st.characters(codec="utf-8", exclude_characters="\r\x0b\x0c\x1c\x1d\x1e\x85\u2028\u2029\0"), max_size=80
-)
 
 
 @settings(deadline=None)
@@ -46,36 +32,6 @@ def test_a_cut_text_keeps_its_head_and_tail_and_counts_the_rest(text: str, limit
         assert len(cut) <= max(limit, 120) + 80
         assert "characters left out; all of it: there" in cut
         assert cut[0] == text.rstrip()[0] or not text.strip()
-
-
-@settings(deadline=None)
-@given(st.lists(st.tuples(st.sampled_from(["code", "markdown"]), MARKDOWN), max_size=8))
-def test_json_gives_back_the_same_cells(cells: list[tuple[str, str]]) -> None:
-    document = _document(cells)
-    draft = read_json(to_json(document.cells, name="n", language="python", outputs=True))
-    assert isinstance(draft, Draft)
-    assert [(cell.kind, cell.source) for cell in draft.cells] == cells
-
-
-@settings(deadline=None)
-@given(st.lists(st.tuples(st.sampled_from(["code", "markdown"]), MARKDOWN), max_size=8))
-def test_markdown_gives_back_the_same_code(cells: list[tuple[str, str]]) -> None:
-    document = _document(cells)
-    draft = read_markdown(to_markdown(document.cells, language="python", outputs=True), language="python")
-    assert [cell.source for cell in draft.cells if cell.kind == "code"] == [
-        source for kind, source in cells if kind == "code"
-    ]
-
-
-def test_a_plain_page_becomes_text_and_code() -> None:
-    page = "# Title\n\nIntro\n\n```python\nx = 1\n```\n\n```output\n1\n```\n\n```bash\nls\n```\n"
-    draft = read_markdown(page)
-    assert (draft.title, draft.language) == ("Title", "python")
-    assert [(cell.kind, cell.source) for cell in draft.cells] == [
-        ("markdown", "# Title\n\nIntro"),
-        ("code", "x = 1"),
-        ("markdown", "```bash\nls\n```"),
-    ]
 
 
 def test_terminal_text_is_told_as_it_stands_in_the_end() -> None:
@@ -99,6 +55,56 @@ def test_every_output_is_told_in_one_form() -> None:
     assert parts[0].picture == "aGk="
 
 
+def test_what_the_kernel_said_of_a_value_is_told_instead_of_its_text() -> None:
+    metadata = {"cellwright": {"digest": "a table of everything"}}
+    outputs: list[dict[str, Any]] = [
+        {"output_type": "execute_result", "data": {"text/plain": "x" * 900}, "metadata": metadata},
+        {
+            "output_type": "display_data",
+            "data": {"image/png": "aGk=", "text/plain": "<Figure size 1x1 with 0 Axes>"},
+            "metadata": metadata,
+        },
+        {"output_type": "execute_result", "data": {"text/plain": "x"}, "metadata": {"cellwright": "?"}},
+    ]
+    assert [part.text for part in parts_of(outputs)] == ["a table of everything"] * 2 + ["x"]
+    assert parts_of(outputs)[1].picture == "aGk="
+
+
+def test_charts_that_are_plain_data_are_told_in_words() -> None:
+    plotly = {
+        "data": [
+            {"type": "bar", "name": "units", "x": ["a", "b"], "y": {"dtype": "i2", "bdata": "AQACAA=="}},
+            {"type": "pie", "labels": ["a"], "values": [1]},
+        ],
+        "layout": {"title": {"text": "Sales"}, "xaxis": {"title": {"text": "shop"}}},
+    }
+    vega = {
+        "mark": {"type": "bar"},
+        "title": "Sales",
+        "encoding": {"x": {"field": "shop"}, "y": {"aggregate": "sum", "field": "units"}},
+        "datasets": {"d": [{"shop": "a"}] * 3},
+    }
+    outputs: list[dict[str, Any]] = [
+        {
+            "output_type": "display_data",
+            "data": {"application/vnd.plotly.v1+json": plotly, "text/html": "<div>"},
+        },
+        {
+            "output_type": "display_data",
+            "data": {"application/vnd.vegalite.v5+json": vega, "text/plain": "<Chart>"},
+        },
+        {
+            "output_type": "display_data",
+            "data": {"application/vnd.plotly.v1+json": {"data": 3, "layout": []}},
+        },
+    ]
+    assert [part.text for part in parts_of(outputs)] == [
+        "plotly figure; 'Sales'; x: 'shop'\nbar 'units' of x 2, y 2\npie of labels 1, values 1",
+        "Vega chart; 'Sales'; 3 rows\nbar x: shop, y: sum(units)",
+        "plotly figure",
+    ]
+
+
 def test_a_frame_with_levels_gaps_and_an_index_is_digested() -> None:
     rows = "".join(f"<tr><th>{i}</th><td>{i}.5</td><td>...</td><td>True</td></tr>" for i in range(5))
     html = (
@@ -106,10 +112,12 @@ def test_a_frame_with_levels_gaps_and_an_index_is_digested() -> None:
         f"<tbody>{rows}</tbody></table><p>5 rows \u00d7 70 columns</p>"
     )
     assert frame_digest(html) == (
-        "table of 5 rows \u00d7 70 columns; columns with their first values:\n"
-        "x: number 0.5, 1.5, 2.5\n"
-        "flag: bool True, True, True\n"
-        "… 68 more columns"
+        "table, 5 rows \u00d7 70 columns\n"
+        "x: number, 0.5 … 4.5\n"
+        "flag: bool, 1 distinct: True\n"
+        "… 68 more columns\n"
+        "rows: 0.5 | True\n"
+        "      1.5 | True"
     )
     assert frame_digest("<table><tr><td>plain</td></tr></table>") is None
     assert text_of_html("<p>a<br>b</p><style>x{}</style>") == "a\nb"
@@ -125,8 +133,3 @@ def test_addresses_are_read_back(cell_id: str) -> None:
     assert execution.view == "execution"
     assert read_address(session_uri("s-1", "state")) is not None
     assert read_address("notebook://elsewhere") is None
-
-
-def _document(cells: list[tuple[str, str]]) -> Document:
-    draft = Draft(tuple(DraftCell(kind, source) for kind, source in cells))  # type: ignore[arg-type]
-    return document_of(draft, language="python", max_cells=100)

@@ -58,6 +58,7 @@ __all__ = [
     "Request",
     "RollBack",
     "Run",
+    "Side",
     "StartKernel",
     "Started",
     "Status",
@@ -126,6 +127,16 @@ class StartKernel(_Tagged, frozen=True, tag="start_kernel"):
     """What its code may do, where that is less than the host's options say."""
 
 
+class Side(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A kernel beside the main one, in the same place: had when it is first needed, and ended with it."""
+
+    name: str
+    """What it is known by, one of each name to a main kernel."""
+    kind: KernelKind
+    environment: dict[str, str]
+    layers: tuple[str, ...] = ()
+
+
 class StopKernel(_Tagged, frozen=True, tag="stop_kernel"):
     kernel_id: str
 
@@ -141,6 +152,10 @@ class Run(msgspec.Struct, frozen=True, omit_defaults=True):
     store_history: bool = True
     language: str | None = None
     """What it is written in, where its kernel runs more than one language."""
+    side: Side | None = None
+    """The kernel it runs on, where that is not the main one."""
+    files: dict[str, str] = {}
+    """Texts that are to lie in the working directory when it runs, by name; for kernels of ours."""
     checkpoint: str | None = None
     """Take a checkpoint of this id before it, if that can be done; what became of it is told as ``Checkpointed``."""
     rolls_back: bool = False
@@ -172,6 +187,7 @@ class Ask(_Tagged, frozen=True, tag="ask"):
     kind: str
     content: dict[str, Any]
     timeout_s: float
+    side: Side | None = None
 
 
 class AddLayers(_Tagged, frozen=True, tag="add_layers"):

@@ -26,6 +26,8 @@ log = logging.getLogger(__name__)
 
 MAX_SOCKETS = 1 << 14
 CHANNELS: tuple[Channel, ...] = ("iopub", "shell", "control")
+STDIN: Channel = "stdin"
+NO_INPUT = "The code asked for input. Nobody can be asked here: it got an empty line.\n"
 PROOF_RETRY_S = 0.05
 MAX_PROOF_RETRY_S = 2.0
 RECONNECT_MS = 10
@@ -44,8 +46,15 @@ def new_context() -> zmq.asyncio.Context:
 class KernelClient(Client):
     """The connection to one kernel, alive while ``run`` is."""
 
-    def __init__(self, connection: Connection, context: zmq.asyncio.Context) -> None:
+    def __init__(
+        self, connection: Connection, context: zmq.asyncio.Context, *, answers_input: bool = False
+    ) -> None:
+        """``answers_input`` is for kernels that ask for input though they are told that nobody can give any."""
         super().__init__()
+        self._identity = new_message_id().encode()
+        self._channels = (*CHANNELS, STDIN) if answers_input else CHANNELS
+        self._asked: set[str] = set()
+        """Executions that were told that nobody answers."""
         self._connection = connection
         self._context = context
         self._codec = Codec(connection.key)
@@ -61,10 +70,10 @@ class KernelClient(Client):
         ``started`` gets the content of its kernel_info_reply.
         """
         try:
-            for channel in CHANNELS:
+            for channel in self._channels:
                 self._sockets[channel] = self._connect(channel)
             async with anyio.create_task_group() as tasks:
-                for channel in CHANNELS:
+                for channel in self._channels:
                     tasks.start_soon(self._receive, channel)
                 task_status.started(await self._prove())
         finally:
@@ -88,6 +97,9 @@ class KernelClient(Client):
         socket.reconnect_ivl_max = MAX_RECONNECT_MS
         if channel == "iopub":
             socket.subscribe(b"")
+        elif STDIN in self._channels:
+            # A kernel asks whoever sent the request, which it knows by this.
+            socket.routing_id = self._identity
         socket.connect(self._connection.url(channel))
         return socket
 
@@ -133,7 +145,17 @@ class KernelClient(Client):
             if message.kind == "status" and b'"idle"' in message.content:
                 self._idle_seen.set()
             return
+        if message.kind == "input_request":
+            self._answer_input(message)
+            return
         self._hand_on(message)
+
+    def _answer_input(self, message: Message) -> None:
+        self._send(STDIN, "input_reply", {"value": "", "status": "ok"}, new_message_id())
+        if message.parent_id not in self._asked:
+            self._asked = {message.parent_id}
+            told = msgspec.json.encode({"name": "stderr", "text": NO_INPUT})
+            self._hand_on(Message("iopub", "stream", message.parent_id, told, b"{}"))
 
     def _send(self, channel: Channel, kind: str, content: Mapping[str, Any], message_id: str) -> None:
         if self._gone is not None or channel not in self._sockets:

@@ -68,10 +68,12 @@ class Client(ABC):
         user_expressions: Mapping[str, str] | None = None,
         stop_on_error: bool = False,
         language: str | None = None,
+        files: Mapping[str, str] | None = None,
     ) -> None:
         """Ask for a cell to be run; its output, reply and end come to ``on_message`` under ``message_id``.
 
-        ``language`` is told to kernels of ours that run more than one; others would not look at it.
+        ``language`` and ``files`` are for kernels of ours: what the code is written in, where they run more than
+        one, and texts that are to lie in the working directory. Others would not look at them.
 
         Raises:
             KernelGone: the kernel ended or the connection was closed.
@@ -86,6 +88,8 @@ class Client(ABC):
         }
         if language is not None:
             content["language"] = language
+        if files:
+            content["files"] = dict(files)
         self._send("shell", "execute_request", content, message_id)
 
     async def request(

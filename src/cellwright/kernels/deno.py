@@ -138,7 +138,9 @@ class DenoLauncher(Spawner):
             raise KernelStartError("A confined kernel needs a place to work in")
         driver = str(self._driver.parent)
         readable = isolation.readable([str(self._deno), driver])
-        plan = isolation.plan(readable, launch.environment, launch.directory, place, known=True)
+        plan = isolation.plan(
+            readable, launch.environment, launch.directory, place, known=True, shared=launch.shared
+        )
         temporary = plan["environment"]["TMPDIR"]
         plan["environment"] |= own_environment(temporary)
         plan["limits"]["own_memory"] = V8_MEMORY

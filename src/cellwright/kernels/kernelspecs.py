@@ -88,7 +88,7 @@ class KernelspecLauncher(Spawner):
             ferry = [sys.executable, "-I", "-S", own_script("__main__.py"), "--ferry"]
             program = [*ferry, values["connection_file"], *program]
         environment = {**self._environment, **spec.env, **launch.environment}
-        client = KernelClient(connection, self._context)
+        client = KernelClient(connection, self._context, answers_input=True)
         start = bare_start(Start(program, environment, launch.cwd))
         return KernelStart(start, client, _interrupt_by(spec))
 
@@ -115,11 +115,13 @@ class KernelspecLauncher(Spawner):
             spec.resource_dir,
         ]
         readable = isolation.readable([path for path in paths if Path(path).is_absolute()])
-        plan = isolation.plan(readable, environment, launch.directory, launch.place, known=True)
+        plan = isolation.plan(
+            readable, environment, launch.directory, launch.place, known=True, shared=launch.shared
+        )
         plan["environment"] |= spec.env
         if needs.own_memory is not None:
             plan["limits"]["own_memory"] = needs.own_memory
-        client = KernelClient(connection, self._context)
+        client = KernelClient(connection, self._context, answers_input=True)
         more = {"tcp_only": needs.tcp_only, "connection_file": file}
         start = confined_start(Start(program, {}, launch.cwd), plan, launch, allotment, **more)
         return KernelStart(start, client, _interrupt_by(spec))

@@ -48,6 +48,8 @@ class Start:
     pipes: Pipes | None = None
     """What becomes its standard input and output, where it is spoken to by them."""
     last_words: LastWords = field(default_factory=LastWords)
+    given: tuple[int, ...] = ()
+    """Descriptors of what another kernel shares with it; the caller's to close."""
 
     async def ready(self) -> None:
         """Show the program its files; that it listens is seen when it answers."""
@@ -92,7 +94,7 @@ class Start:
                 stdin=subprocess.PIPE,
                 stdout=self.last_words.write_fd,
                 stderr=self.last_words.write_fd,
-                pass_fds=[self.line.fd, *allotment.fds, *streams],
+                pass_fds=[self.line.fd, *allotment.fds, *streams, *self.given],
             )
         return subprocess.Popen(
             self.command,
@@ -258,7 +260,7 @@ def confined_start(
         **more,
     }
     # A box that is built without a place has nothing in it that would have to be saved.
-    line = BoxLine(Path(launch.place.written) if launch.place is not None else None)
+    line, shared = BoxLine(Path(launch.place.written) if launch.place is not None else None), launch.shared
     entrance = [sys.executable, "-I", "-S", own_script("__main__.py"), "--confine", str(line.fd)]
     return replace(
         start,
@@ -268,6 +270,7 @@ def confined_start(
         line=line,
         request=request,
         depth=2 if plan["namespaces"] else 1,
+        given=(shared.mount_fd,) if shared is not None and plan["namespaces"] else (),
     )
 
 
