@@ -17,15 +17,17 @@ import anyio
 import anyio.abc
 import msgspec
 
-from cellwright.errors import CheckpointRefused, HostError, KernelGone, KernelStartError
+from cellwright.errors import CheckpointRefused, HostError, KernelGone
 from cellwright.hosts import protocol
 from cellwright.hosts.checkpoints import Ring
 from cellwright.hosts.launchers import Launchers
 from cellwright.hosts.runner import KernelRunner
 from cellwright.hosts.sides import Beside
+from cellwright.hosts.typechecks import TypeChecks
 from cellwright.hosts.watching import Usage, Watch
+from cellwright.hosts.whereabouts import find_place
 from cellwright.kernels import Family, Kernel, KernelLaunch, OutputLimits, reap_strangers
-from cellwright.sandbox.places import Place, Shared, without_overlay
+from cellwright.sandbox.places import Place, Shared
 from cellwright.sandbox.policy import Mode, Policy
 from cellwright.sandbox.storage import prepare_storage
 from cellwright.sandbox.tiers import LOSSES, NO_DOOR, SOFT_CPUS, Finding
@@ -61,8 +63,7 @@ class Kernels:
         self._count = 0
         self.limiter = anyio.CapacityLimiter(1)
         """How many start at the same time."""
-        self._checking = anyio.CapacityLimiter(1)
-        """A check takes a processor for a second: cells come first."""
+        self._checks = TypeChecks(launchers, runtime)
         self.last_ended = time.monotonic()
 
     def __iter__(self) -> Iterator[KernelRunner]:
@@ -93,7 +94,7 @@ class Kernels:
             self._count += 1
             # Before anything is waited for: starts at the same time must not share a directory.
             directory = self._runtime / f"k{self._count}"
-            place = await self._place(request.place, options)
+            place = await find_place(request.place, options, self._launchers, self._runtime)
             launch = KernelLaunch(
                 kernel_id=request.kernel_id,
                 directory=directory,
@@ -134,21 +135,8 @@ class Kernels:
         Raises:
             KernelError: the check did not get through.
         """
-        options = self._options()
-        place = await self._place(request.place, options)
         self._count += 1
-        launch = KernelLaunch(
-            kernel_id="",
-            directory=self._runtime / f"c{self._count}",
-            cwd=Path(place.cwd if place is not None else request.cwd),
-            environment={},
-            limits=self._output_limits(),
-            place=place,
-            policy=request.policy,
-        )
-        checker = await self._launchers.type_checker(options)
-        async with self._checking:
-            return await checker.check(launch, request.cells, request.tsconfig)
+        return await self._checks.check(request, self._options(), self._runtime / f"c{self._count}")
 
     async def roll_back(self, request: protocol.RollBack) -> protocol.KernelReady:
         """Let a checkpoint take the place of a kernel, dead or alive, with the files that it had.
@@ -344,20 +332,6 @@ class Kernels:
             self._left[runner.kernel_id] = ring
         else:
             await ring.close()
-
-    async def _place(self, wanted: Place | None, options: protocol.HostOptions) -> Place | None:
-        if options.policy is None:
-            if wanted is not None and wanted.mode == "private":
-                prepare_storage(wanted)
-            return None
-        if wanted is None:
-            raise KernelStartError("A confined kernel needs a place to work in")
-        found = await self._launchers.finding(options)
-        place = replace(wanted, hidden=(*wanted.hidden, str(self._runtime)))
-        if place.mode == "overlay" and found.tier == "C":
-            place = without_overlay(place)
-        prepare_storage(place)
-        return place
 
 
 @contextlib.asynccontextmanager
