@@ -16,6 +16,7 @@ from cellwright_kernel.tables import ColumnKind
 
 __all__ = ["frame_of", "is_relation"]
 
+MAX_DTYPE = 24
 _POLARS_KINDS: dict[str, ColumnKind] = {
     "Boolean": "bool",
     "Date": "time",
@@ -55,7 +56,7 @@ def is_relation(value: Any) -> bool:
 def _polars(columns: list[Any], height: int, kind: str) -> Frame:
     names = unique_names(label(series.name) for series in columns)
     fields = tuple(
-        Field(name, _polars_kind(series.dtype), str(series.dtype))
+        Field(name, _polars_kind(series.dtype), _polars_name(series.dtype))
         for name, series in zip(names, columns, strict=True)
     )
 
@@ -75,6 +76,11 @@ def _polars(columns: list[Any], height: int, kind: str) -> Frame:
         return None if low is None or low != low else (low, high)  # noqa: PLR0124  # nothing but NaN
 
     return Frame(kind, fields, height, take, missing, extent)
+
+
+def _polars_name(dtype: Any) -> str:
+    name = str(dtype)
+    return name if len(name) <= MAX_DTYPE else str(dtype.base_type())
 
 
 def _polars_part(series: Any, rows: range) -> Any:

@@ -63,6 +63,13 @@ class Place:
             case "direct":
                 return self.cwd
 
+    @property
+    def written_cwd(self) -> str:
+        """The real directory of what is written in the working directory."""
+        if self.mode != "overlay":
+            return self.written
+        return str(PurePath(self.written, PurePath(self.cwd).relative_to(self.top)))
+
 
 @dataclass(frozen=True, slots=True)
 class Shared:
