@@ -119,6 +119,7 @@ class Database:
         name = sqltext.result_name(cell)
         frame: Any = None
         self._refused = {}
+        failed: Exception | None = None
         try:
             statements = self._connection.extract_statements(cell)
             with self._working():
@@ -126,7 +127,10 @@ class Database:
                     result = self._execute(statement, cell)
                     frame = frame if result is None else result
         except self._duckdb.Error as error:
-            raise self._told(error, cell) from None
+            failed = self._told(error, cell)
+        if failed is not None:
+            # Out here, so that it does not drag DuckDB's own along.
+            raise failed
         if name is not None and frame is None:
             raise ValueError(f"`-- result: {name}`: no statement of this cell has rows; it did run")
         if name is not None:
@@ -171,6 +175,9 @@ class Database:
         self._connection.execute(statement, parameters)
         columns = [column[0] for column in self._connection.description or ()]
         kind = statement.type.name
+        if kind == "EXPLAIN":
+            self._say("\n".join(str(row[-1]).rstrip() for row in self._connection.fetchall()))
+            return None
         if kind == "SELECT" or (
             columns and columns != ["Success"] and not _only_counts(kind, columns, statement)
         ):
@@ -178,10 +185,13 @@ class Database:
         row = self._connection.fetchone() if columns == ["Count"] else None
         happened = sqltext.what_happened(kind, statement.query, row[0] if row else None)
         if happened is not None:
-            sys.stdout.write(f"{happened}\n")
-            # The next statement may take long.
-            sys.stdout.flush()
+            self._say(happened)
         return None
+
+    def _say(self, text: str) -> None:
+        sys.stdout.write(f"{text}\n")
+        # The next statement may take long.
+        sys.stdout.flush()
 
     def _refuse_download(self, query: str) -> None:
         words = [token for token in sqltext.tokens_of(query) if token.kind != "comment"][:3]
