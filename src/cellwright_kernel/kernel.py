@@ -23,9 +23,13 @@ from cellwright_kernel.displays import DigestingFormatter
 from cellwright_kernel.freezing import Freezer
 from cellwright_kernel.interrupts import INTERRUPTED, Interrupts
 from cellwright_kernel.mappings import stamp_written
+from cellwright_kernel.namedcells import write_named
 from cellwright_kernel.outputs import CappedSession
 
 __all__ = ["Kernel", "Shell"]
+
+# What runs in a SQL cell's place: an expression, so that its value is shown as any cell's. Loads DuckDB on first use.
+SQL_CELL = "__import__('cellwright_kernel.sql', fromlist=['run']).run({!r})\n"
 
 
 class Forgetful(defaultdict[int, list[Any]]):
@@ -40,12 +44,22 @@ class Shell(ZMQInteractiveShell):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         self.interrupts = Interrupts()
+        self.language: str | None = None
+        """The running cell's, where it is not Python."""
+        self.database: Any = None
+        """What SQL cells work on, once there was one."""
         super().__init__(*args, **kwargs)
 
     def init_user_ns(self) -> None:
         super().init_user_ns()
         # IPython's own hides the builtin one, so that `mock.patch("builtins.open")` would miss it.
         self.user_ns.pop("open", None)
+
+    def transform_cell(self, raw_cell: str) -> str:
+        if self.language == "sql":
+            return SQL_CELL.format(raw_cell)
+        transformed: str = super().transform_cell(raw_cell)
+        return transformed
 
     def init_display_formatter(self) -> None:
         self.display_formatter = DigestingFormatter(parent=self)
@@ -119,12 +133,40 @@ class Kernel(IPythonKernel):
         # Before the signal: it may be noted at once, and must then not be repeated.
         self._interrupts.insist(self.control_thread.io_loop.call_later)
         await super().interrupt_request(stream, ident, parent)
+        shell: Any = self.shell
+        if shell.database is not None:
+            # While other threads work for it DuckDB may not look for signals.
+            shell.database.interrupt()
 
     @property
     def _interrupts(self) -> Interrupts:
         shell: Any = self.shell
         interrupts: Interrupts = shell.interrupts
         return interrupts
+
+    async def execute_request(self, stream: Any, ident: Any, parent: dict[str, Any]) -> None:
+        """Run a cell, in the language that its request names, among the files that come with it."""
+        shell: Any = self.shell
+        content = parent["content"]
+        shell.language = content.get("language")
+        if content.get("files"):
+            write_named(content["files"])
+        try:
+            await super().execute_request(stream, ident, parent)
+        finally:
+            shell.language = None
+
+    async def complete_request(self, stream: Any, ident: Any, parent: dict[str, Any]) -> None:
+        """Tell what can follow, in the language that the request names."""
+        content = parent["content"]
+        if content.get("language") != "sql":
+            await super().complete_request(stream, ident, parent)
+            return
+        # Where nobody writes SQL nothing of it is loaded.
+        from cellwright_kernel.sqlcompletion import complete  # noqa: PLC0415
+
+        found = complete(self.shell, content["code"], content["cursor_pos"])
+        self.session.send(stream, "complete_reply", found, parent, ident)
 
     async def do_execute(  # upstream's signature, which its caller inspects
         self,

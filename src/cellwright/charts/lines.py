@@ -212,9 +212,10 @@ def _x_channel(axis: Axis, drawn: Sequence[_Series], title: str) -> dict[str, An
     if axis.kind == "time":
         return temporal("x", title, xs)
     if axis.kind == "number":
-        return quantitative("x", title, xs, zero=False, whole=_whole(xs)) | {
-            "scale": {"zero": False, "nice": False}
-        }
+        channel = quantitative("x", title, xs, zero=False, whole=_whole(xs))
+        channel["scale"] = {"zero": False, "nice": False}
+        channel["axis"]["grid"] = False
+        return channel
     names = list(dict.fromkeys(str(x) for series in drawn for x in series.xs))
     channel = discrete("x", title, names, room_px=WIDTH)
     channel["scale"] = {"type": "point", "padding": 0.3}

@@ -143,8 +143,8 @@ def _body(
         {"x": clock(x) if axis.kind == "time" else x, "y": y, **({"s": shade} if shaded else {})}
         for x, y, shade in drawn
     ]
-    few, many = 200, 2_000
-    size, opacity = (60, 0.8) if len(drawn) <= few else (28, 0.6) if len(drawn) <= many else (14, 0.4)
+    few, many = 150, 1_500
+    size, opacity = (60, 0.85) if len(drawn) <= few else (30, 0.75) if len(drawn) <= many else (14, 0.5)
     mark = {"type": "circle", "size": size, "opacity": opacity}
     return {"data": {"values": values}, "mark": mark, "encoding": encoding, "height": HEIGHT + 40}
 

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 from cellwright.charts.auto import choose
 from cellwright.charts.bars import bar_chart
+from cellwright.charts.boxes import boxes
 from cellwright.charts.drawings import HEIGHT, WIDTH, Drawing
 from cellwright.charts.encodings import Encodings, check_columns, shape_of
+from cellwright.charts.graphs import graph
+from cellwright.charts.heatmaps import heatmap
+from cellwright.charts.histograms import histogram
 from cellwright.charts.lines import line_chart
 from cellwright.charts.manifests import ChartType, Output
 from cellwright.charts.pies import pie_chart
@@ -55,29 +61,13 @@ def chart_spec(output: Output, table: Table, *, theme: ThemeName = "light") -> S
             f"{output.path}.dataFile: {output.source} has no rows" if output.path else "the data has no rows"
         )
     readings = Readings(output, table)
-    drawing = _drawing(choice.type, choice.encodings, readings, theme)
+    drawing = _BUILDERS[choice.type](choice.encodings, readings, theme)
     notices = tuple(
         dict.fromkeys((*output.notices, *table.notices, *_partly(table), *readings.notices, *drawing.notices))
     )
     title = output.title or drawing.about
     spec = _whole(drawing, choice.type, title, notices, theme)
     return Spec(choice.type, spec, _digest(choice.type, title, drawing, choice.rule, notices), notices)
-
-
-def _drawing(type_: ChartType, encodings: Encodings, readings: Readings, theme: ThemeName) -> Drawing:
-    match type_:
-        case "bar_chart":
-            return bar_chart(encodings, readings, theme)
-        case "line_chart":
-            return line_chart(encodings, readings, theme, mark="line")
-        case "area":
-            return line_chart(encodings, readings, theme, mark="area")
-        case "scatter":
-            return scatter(encodings, readings, theme)
-        case "pie_chart":
-            return pie_chart(encodings, readings, theme)
-        case _:
-            raise AssertionError(type_)
 
 
 def _partly(table: Table) -> tuple[str, ...]:
@@ -124,3 +114,16 @@ def _table(output: Output, table: Table) -> Spec:
     )
     notices = tuple(dict.fromkeys((*output.notices, *table.notices)))
     return Spec("table", None, "", notices, shown)
+
+
+_BUILDERS: dict[ChartType, Callable[[Encodings, Readings, ThemeName], Drawing]] = {
+    "bar_chart": bar_chart,
+    "line_chart": partial(line_chart, mark="line"),
+    "area": partial(line_chart, mark="area"),
+    "scatter": scatter,
+    "pie_chart": pie_chart,
+    "histogram": histogram,
+    "heatmap": heatmap,
+    "box": boxes,
+    "graph": graph,
+}

@@ -92,19 +92,7 @@ def theme_config(name: ThemeName) -> dict[str, Any]:
             "titleLimit": 200,
             "symbolSize": 90,
         },
-        "title": {
-            "anchor": "start",
-            "frame": "group",
-            "color": theme.ink,
-            "fontSize": 16,
-            "fontWeight": 600,
-            "lineHeight": 20,
-            "offset": 14,
-            "subtitleColor": theme.muted,
-            "subtitleFontSize": 11,
-            "subtitleLineHeight": 15,
-            "subtitlePadding": 6,
-        },
+        "title": _title(theme),
         "text": {"color": theme.ink},
         "rule": {"color": theme.line},
         "range": {
@@ -113,4 +101,20 @@ def theme_config(name: ThemeName) -> dict[str, Any]:
             "heatmap": list(theme.sequential),
             "diverging": list(theme.diverging),
         },
+    }
+
+
+def _title(theme: Theme) -> dict[str, Any]:
+    return {
+        "anchor": "start",
+        "frame": "group",
+        "color": theme.ink,
+        "fontSize": 16,
+        "fontWeight": 600,
+        "lineHeight": 20,
+        "offset": 14,
+        "subtitleColor": theme.muted,
+        "subtitleFontSize": 11,
+        "subtitleLineHeight": 15,
+        "subtitlePadding": 6,
     }

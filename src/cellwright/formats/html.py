@@ -8,7 +8,6 @@ language.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 from dataclasses import dataclass
 from html import escape
 from pathlib import Path
@@ -16,7 +15,7 @@ from typing import Any
 
 from cellwright.formats.codehtml import code_html
 from cellwright.formats.exhibithtml import ExhibitWriter
-from cellwright.formats.exhibits import PICTURES, exhibits_of, picture_bytes, sound
+from cellwright.formats.exhibits import attached_pictures, exhibits_of, sound
 from cellwright.formats.extras import missing_extra
 from cellwright.formats.prosehtml import Heading, ProseWriter
 from cellwright.formats.standing import cell_standing, notebook_language, notebook_notes
@@ -102,7 +101,9 @@ class _CellWriter:
         if cell.kind != "code":
             source = sound(cell.source)
             html = (
-                self.prose.html(source, _pictures(attachments)) if cell.kind == "markdown" else escape(source)
+                self.prose.html(source, attached_pictures(attachments))
+                if cell.kind == "markdown"
+                else escape(source)
             )
             return _node(cell.kind, place, {"anchor": anchor, "html": html})
         standing = cell_standing(cell, self.language)
@@ -127,14 +128,3 @@ class _CellWriter:
 def _node(kind: str, place: int, about: dict[str, Any]) -> dict[str, Any]:
     """A cell as nbconvert accepts it. What the template shows of it is in its metadata."""
     return {"cell_type": kind, "id": f"cell-{place}", "source": "", "metadata": {"page": about}}
-
-
-def _pictures(attachments: Any) -> dict[str, str]:
-    """A text cell's attached pictures as data links, by name."""
-    found: dict[str, str] = {}
-    for name, bundle in attachments.items() if isinstance(attachments, Mapping) else ():
-        for mime in PICTURES:
-            content = bundle.get(mime) if isinstance(bundle, Mapping) else None
-            if isinstance(content, str) and picture_bytes(mime, content) is not None:
-                found[str(name)] = f"data:{mime};base64,{''.join(content.split())}"
-    return found

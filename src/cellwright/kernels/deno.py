@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 import shutil
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -25,7 +25,8 @@ from cellwright.kernels.kernelspecs import V8_MEMORY
 from cellwright.kernels.lastwords import LastWords
 from cellwright.kernels.permissions import DenoAccess, deno_flags
 from cellwright.kernels.pipeclient import PipeClient, Pipes
-from cellwright.kernels.spawning import Spawner, Start, bare_start, confined_start, own_script
+from cellwright.kernels.spawning import KernelStart, Spawner, Start, bare_start, confined_start, own_script
+from cellwright.sandbox.policy import Policy
 
 __all__ = ["DenoLauncher", "find_deno"]
 
@@ -91,31 +92,47 @@ class DenoLauncher(Spawner):
         start_timeout_s: float,
         isolation: Isolation | None = None,
         driver: Path | None = None,
+        flags: Callable[[Policy | None, DenoAccess], list[str]] = deno_flags,
     ) -> None:
+        """``driver`` and ``flags`` are others only where a wall is tried without the one before it."""
         super().__init__(
             "deno", environment=environment, start_timeout_s=start_timeout_s, isolation=isolation
         )
         self._driver = driver or Path(own_script("deno")) / "driver.mjs"
+        self._flags = flags
         self._deno: Path | None = None
 
     async def _find(self) -> None:
         if self._deno is None or not self._deno.exists():
             self._deno = await anyio.to_thread.run_sync(find_deno)
 
-    def _start(self, launch: KernelLaunch, isolation: Isolation | None, allotment: Allotment) -> Start:
+    def _start(self, launch: KernelLaunch, isolation: Isolation | None, allotment: Allotment) -> KernelStart:
         launch.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-        if isolation is None:
-            return self._bare(launch)
-        return self._confined(launch, isolation, allotment)
+        pipes, last_words = Pipes(), LastWords(noise=NOISE)
+        blank = Start([], {}, launch.cwd, pipes=pipes, last_words=last_words)
+        listens = isolation is None or isolation.stands_by
+        try:
+            if isolation is None:
+                start = self._bare(blank, launch)
+            else:
+                start = self._confined(blank, launch, isolation, allotment)
+        except BaseException:
+            pipes.close()
+            last_words.close()
+            raise
+        client = PipeClient(pipes, partial(_greeting, launch, last_words if listens else None))
+        return KernelStart(start, client, ours=True)
 
-    def _bare(self, launch: KernelLaunch) -> Start:
+    def _bare(self, blank: Start, launch: KernelLaunch) -> Start:
         temporary = launch.directory / "tmp"
         temporary.mkdir(mode=0o700, exist_ok=True)
-        environment = {**self._environment, **launch.environment, **_own_environment(str(temporary))}
-        flags = deno_flags(None, DenoAccess(inspector=FREE_INSPECTOR))
-        return bare_start(replace(self._opened(flags, launch, listens=True), environment=environment))
+        environment = {**self._environment, **launch.environment, **own_environment(str(temporary))}
+        command = self._command(self._flags(None, DenoAccess(inspector=FREE_INSPECTOR)))
+        return bare_start(replace(blank, command=command, environment=environment))
 
-    def _confined(self, launch: KernelLaunch, isolation: Isolation, allotment: Allotment) -> Start:
+    def _confined(
+        self, blank: Start, launch: KernelLaunch, isolation: Isolation, allotment: Allotment
+    ) -> Start:
         place = launch.place
         if place is None:
             raise KernelStartError("A confined kernel needs a place to work in")
@@ -125,30 +142,20 @@ class DenoLauncher(Spawner):
             readable, launch.environment, launch.directory, place, known=True, shared=launch.shared
         )
         temporary = plan["environment"]["TMPDIR"]
-        plan["environment"] |= _own_environment(temporary)
+        plan["environment"] |= own_environment(temporary)
         plan["limits"]["own_memory"] = V8_MEMORY
-        listens = isolation.stands_by
         access = DenoAccess(
             read=[place.top, *isolation.policy.read, driver, *launch.layers],
             write=[place.cwd, temporary, *isolation.policy.write],
             network=isolation.has_door,
             # Without a network of its own a process has no loopback either.
-            inspector=BOXED_INSPECTOR if listens else None,
+            inspector=BOXED_INSPECTOR if isolation.stands_by else None,
         )
-        start = self._opened(deno_flags(isolation.policy, access), launch, listens=listens)
-        return confined_start(start, plan, launch, allotment)
+        command = self._command(self._flags(isolation.policy, access))
+        return confined_start(replace(blank, command=command), plan, launch, allotment)
 
-    def _opened(self, flags: list[str], launch: KernelLaunch, *, listens: bool) -> Start:
-        pipes, last_words = Pipes(), LastWords(noise=NOISE)
-        return Start(
-            [str(self._deno), "run", *flags, str(self._driver)],
-            PipeClient(pipes, partial(_greeting, launch, last_words if listens else None)),
-            {},
-            launch.cwd,
-            ours=True,
-            pipes=pipes,
-            last_words=last_words,
-        )
+    def _command(self, flags: list[str]) -> list[str]:
+        return [str(self._deno), "run", *flags, str(self._driver)]
 
 
 async def _greeting(launch: KernelLaunch, last_words: LastWords | None) -> dict[str, Any]:
@@ -162,5 +169,6 @@ async def _greeting(launch: KernelLaunch, last_words: LastWords | None) -> dict[
     }
 
 
-def _own_environment(temporary: str) -> dict[str, str]:
+def own_environment(temporary: str) -> dict[str, str]:
+    """What Deno is to find in its environment, whatever else is there."""
     return {**QUIET, "DENO_DIR": f"{temporary}/.deno"}

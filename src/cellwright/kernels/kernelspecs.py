@@ -24,7 +24,7 @@ from cellwright.kernels.boxes import Isolation
 from cellwright.kernels.client import KernelClient, new_context
 from cellwright.kernels.connections import INSIDE, create_connection
 from cellwright.kernels.kernel import KernelLaunch
-from cellwright.kernels.spawning import Spawner, Start, bare_start, confined_start, own_script
+from cellwright.kernels.spawning import KernelStart, Spawner, Start, bare_start, confined_start, own_script
 from cellwright.sandbox.plans import SOCKETS
 
 __all__ = ["KernelspecLauncher", "installed_kernelspecs"]
@@ -75,12 +75,12 @@ class KernelspecLauncher(Spawner):
     async def _find(self) -> None:
         self._spec = _find_spec(self.name)
 
-    def _start(self, launch: KernelLaunch, isolation: Isolation | None, allotment: Allotment) -> Start:
+    def _start(self, launch: KernelLaunch, isolation: Isolation | None, allotment: Allotment) -> KernelStart:
         if isolation is None:
             return self._bare(self._spec, launch)
         return self._confined(self._spec, launch, isolation, allotment)
 
-    def _bare(self, spec: Any, launch: KernelLaunch) -> Start:
+    def _bare(self, spec: Any, launch: KernelLaunch) -> KernelStart:
         connection = create_connection(launch.directory)
         values = {"connection_file": str(connection.file), "resource_dir": spec.resource_dir}
         program = _command(spec.argv, values)
@@ -89,9 +89,12 @@ class KernelspecLauncher(Spawner):
             program = [*ferry, values["connection_file"], *program]
         environment = {**self._environment, **spec.env, **launch.environment}
         client = KernelClient(connection, self._context, answers_input=True)
-        return bare_start(Start(program, client, environment, launch.cwd, interrupt_by=_interrupt_by(spec)))
+        start = bare_start(Start(program, environment, launch.cwd))
+        return KernelStart(start, client, _interrupt_by(spec))
 
-    def _confined(self, spec: Any, launch: KernelLaunch, isolation: Isolation, allotment: Allotment) -> Start:
+    def _confined(
+        self, spec: Any, launch: KernelLaunch, isolation: Isolation, allotment: Allotment
+    ) -> KernelStart:
         if launch.place is None:
             raise KernelStartError("A confined kernel needs a place to work in")
         boxed = isolation.stands_by
@@ -119,8 +122,9 @@ class KernelspecLauncher(Spawner):
         if needs.own_memory is not None:
             plan["limits"]["own_memory"] = needs.own_memory
         client = KernelClient(connection, self._context, answers_input=True)
-        start = Start(program, client, {}, launch.cwd, interrupt_by=_interrupt_by(spec))
-        return confined_start(start, plan, launch, allotment, tcp_only=needs.tcp_only, connection_file=file)
+        more = {"tcp_only": needs.tcp_only, "connection_file": file}
+        start = confined_start(Start(program, {}, launch.cwd), plan, launch, allotment, **more)
+        return KernelStart(start, client, _interrupt_by(spec))
 
 
 def _interrupt_by(spec: Any) -> Literal["message", "signal"]:

@@ -16,9 +16,10 @@ READ_BYTES = 1 << 16
 class LastWords:
     """Reads one pipe to its end and remembers the last few thousand bytes."""
 
-    def __init__(self, *, noise: re.Pattern[str] | None = None) -> None:
+    def __init__(self, *, noise: re.Pattern[str] | None = None, kept_bytes: int = KEPT_BYTES) -> None:
         """``noise`` is what the program always says and nobody wants to read."""
         self._kept = b""
+        self._kept_bytes = kept_bytes
         self._noise = noise
         self._grown = anyio.Event()
         self._read_fd, write_fd = os.pipe2(os.O_CLOEXEC)
@@ -72,7 +73,7 @@ class LastWords:
             data = os.read(self._read_fd, READ_BYTES)
         except BlockingIOError:
             return False
-        self._kept = (self._kept + data)[-KEPT_BYTES:]
+        self._kept = (self._kept + data)[-self._kept_bytes :]
         self._grown.set()
         self._grown = anyio.Event()
         return bool(data)

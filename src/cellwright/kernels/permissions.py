@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import PurePath
 
 from cellwright.sandbox.policy import Policy
 
@@ -55,7 +56,8 @@ def deno_flags(policy: Policy | None, access: DenoAccess) -> list[str]:
         "--allow-sys",
     ]
     if access.network:
-        return [*flags, "--allow-net", "--allow-import"]
+        # Everything goes by way of the proxy, in Node's modules too.
+        return [*flags, "--allow-net", "--allow-import", "--use-env-proxy"]
     # The driver needs it once, and gives it back before any code runs.
     inspector = [f"--allow-net={access.inspector}"] if access.inspector is not None else []
     return [*flags, *inspector, "--no-remote", "--cached-only"]
@@ -69,6 +71,9 @@ def heap_megabytes(policy: Policy | None) -> int | None:
 
 
 def _allowed(what: str, paths: Sequence[str]) -> str:
-    # A comma parts paths, and two of them are one in a path.
-    listed = ",".join(path.replace(",", ",,") for path in dict.fromkeys(paths))
-    return f"--allow-{what}={listed}"
+    return f"--allow-{what}={','.join(dict.fromkeys(map(_told, paths)))}"
+
+
+def _told(path: str) -> str:
+    """The path, or what is above the part of it with a comma, which Deno cannot be told; the sandbox's wall stays."""
+    return path if "," not in path else str(PurePath(path[: path.index(",")]).parent)

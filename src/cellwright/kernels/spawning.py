@@ -32,7 +32,7 @@ from cellwright.kernels.pipeclient import Pipes
 from cellwright.kernels.processes import KernelProcess, raise_file_limit, wanted
 from cellwright.sandbox.doors import DOOR, Door
 
-__all__ = ["Spawner", "Start", "bare_start", "confined_start", "own_script"]
+__all__ = ["KernelStart", "Spawner", "Start", "bare_start", "confined_start", "own_script", "watched"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,14 +40,11 @@ class Start:
     """What a process is started with; ``request`` goes to its standard input."""
 
     command: list[str]
-    client: Client
     environment: Mapping[str, str]
     cwd: Path
     line: BoxLine | None = None
     request: dict[str, Any] | None = None
     depth: int = 0
-    interrupt_by: Literal["message", "signal"] = "message"
-    ours: bool = False
     pipes: Pipes | None = None
     """What becomes its standard input and output, where it is spoken to by them."""
     last_words: LastWords = field(default_factory=LastWords)
@@ -110,6 +107,16 @@ class Start:
         )
 
 
+@dataclass(frozen=True, slots=True)
+class KernelStart:
+    """A start, and how what it starts is spoken to."""
+
+    start: Start
+    client: Client
+    interrupt_by: Literal["message", "signal"] = "message"
+    ours: bool = False
+
+
 class Spawner(ABC):
     """Spawns kernels of one kind; their tasks live in ``run``."""
 
@@ -138,7 +145,7 @@ class Spawner(ABC):
         """
 
     @abstractmethod
-    def _start(self, launch: KernelLaunch, isolation: Isolation | None, allotment: Allotment) -> Start:
+    def _start(self, launch: KernelLaunch, isolation: Isolation | None, allotment: Allotment) -> KernelStart:
         """What a kernel's process is to be started with."""
 
     @property
@@ -172,8 +179,8 @@ class Spawner(ABC):
             await self._tasks.start(door.serve, launch.directory / DOOR)
         allotment = await self._allotter.next(launch.policy)
         try:
-            start = self._start(launch, isolation, allotment)
-            beginning, lodging = self._spawn(start, launch, allotment, door)
+            recipe = self._start(launch, isolation, allotment)
+            beginning, lodging = self._spawn(recipe, launch, allotment, door)
         except BaseException:
             if door is not None:
                 await door.close()
@@ -182,7 +189,7 @@ class Spawner(ABC):
         finally:
             allotment.handed_over()
         self._tasks.start_soon(lodging.run)
-        kernel: Kernel = await self._tasks.start(self._tend, beginning, start.pipes)
+        kernel: Kernel = await self._tasks.start(self._tend, beginning, recipe.start.pipes)
         if kernel.line is not None and isolation is not None and isolation.stands_by:
             await kernel.line.settle([])
         return kernel
@@ -199,8 +206,9 @@ class Spawner(ABC):
                 pipes.close()
 
     def _spawn(
-        self, start: Start, launch: KernelLaunch, allotment: Allotment, door: Door | None
+        self, recipe: KernelStart, launch: KernelLaunch, allotment: Allotment, door: Door | None
     ) -> tuple[Beginning, Lodging]:
+        start = recipe.start
         try:
             process = start.open(allotment)
         except OSError as error:
@@ -208,21 +216,14 @@ class Spawner(ABC):
         self._living.add(process.pid)
         lodging = Lodging(launch.directory, start.line, door, allotment.group)
         beginning = Beginning(
-            process=KernelProcess(
-                process.pid,
-                os.pidfd_open(process.pid),
-                status=partial(_status, process),
-                last_words=start.last_words,
-                depth=start.depth,
-                group=allotment.group,
-            ),
-            client=start.client,
+            process=watched(process, start, allotment),
+            client=recipe.client,
             directory=launch.directory,
             started_by="spawn",
             ready=start.ready,
             start_timeout_s=self._start_timeout_s,
-            interrupt_by=start.interrupt_by,
-            ours=start.ours,
+            interrupt_by=recipe.interrupt_by,
+            ours=recipe.ours,
             line=start.line,
             door=door,
             home=lodging,
@@ -230,12 +231,22 @@ class Spawner(ABC):
         return beginning, lodging
 
 
+def watched(process: subprocess.Popen[bytes], start: Start, allotment: Allotment) -> KernelProcess:
+    """The process that came of a start, for whoever follows it to its end."""
+    return KernelProcess(
+        process.pid,
+        os.pidfd_open(process.pid),
+        status=partial(_status, process),
+        last_words=start.last_words,
+        depth=start.depth,
+        group=allotment.group,
+    )
+
+
 def confined_start(
     start: Start, plan: dict[str, Any], launch: KernelLaunch, allotment: Allotment, **more: Any
 ) -> Start:
     """The same start behind the lockdown: its command is the program, which sees nothing but the plan."""
-    if launch.place is None:
-        raise KernelStartError("A confined kernel needs a place to work in")
     request = {
         "plan": plan,
         "tcp_only": False,
@@ -248,7 +259,8 @@ def confined_start(
         "processors": allotment.processors,
         **more,
     }
-    line, shared = BoxLine(Path(launch.place.written)), launch.shared
+    # A box that is built without a place has nothing in it that would have to be saved.
+    line, shared = BoxLine(Path(launch.place.written) if launch.place is not None else None), launch.shared
     entrance = [sys.executable, "-I", "-S", own_script("__main__.py"), "--confine", str(line.fd)]
     return replace(
         start,
