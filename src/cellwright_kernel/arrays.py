@@ -28,13 +28,19 @@ def kind_of_letter(letter: str) -> ColumnKind | None:
 
 
 def array_extent(array: Any) -> Extent | None:
-    """The least and the greatest value, gaps left aside; ``None`` where there is none."""
+    """The least and the greatest value, gaps left aside; ``None`` where they cannot be had at once."""
     numpy: Any = library("numpy")
     if numpy is None or not array.size:
         return None
-    # These ignore gaps, and unlike `nanmin` neither copy nor warn.
-    low, high = numpy.fmin.reduce(array, axis=None), numpy.fmax.reduce(array, axis=None)
+    if array.dtype.kind == "f":
+        # These ignore gaps, and unlike `nanmin` neither copy nor warn.
+        low, high = numpy.fmin.reduce(array).item(), numpy.fmax.reduce(array).item()
+        return None if math.isnan(low) else (low, high)
     if array.dtype.kind == "M":
-        return None if numpy.isnat(low) else (low, high)
-    low, high = low.item(), high.item()
-    return None if isinstance(low, float) and math.isnan(low) else (low, high)
+        # As integers, which is several times faster; the least of them stands for a gap.
+        numbers = array.view("i8")
+        low = numbers.min()
+        return (
+            None if low == numpy.iinfo("i8").min else (low.view(array.dtype), numbers.max().view(array.dtype))
+        )
+    return array.min().item(), array.max().item()

@@ -16,6 +16,7 @@ from cellwright_kernel.tables import ColumnKind
 
 __all__ = ["frame_of", "is_relation"]
 
+MAX_DTYPE = 24
 _POLARS_KINDS: dict[str, ColumnKind] = {
     "Boolean": "bool",
     "Date": "time",
@@ -55,7 +56,7 @@ def is_relation(value: Any) -> bool:
 def _polars(columns: list[Any], height: int, kind: str) -> Frame:
     names = unique_names(label(series.name) for series in columns)
     fields = tuple(
-        Field(name, _polars_kind(series.dtype), str(series.dtype))
+        Field(name, _polars_kind(series.dtype), _polars_name(series.dtype))
         for name, series in zip(names, columns, strict=True)
     )
 
@@ -74,7 +75,12 @@ def _polars(columns: list[Any], height: int, kind: str) -> Frame:
         low, high = series.min(), series.max()
         return None if low is None or low != low else (low, high)  # noqa: PLR0124  # nothing but NaN
 
-    return Frame(kind, fields, height, take, missing, extent)
+    return Frame(kind, fields, height, take, missing, columns.__getitem__, extent)
+
+
+def _polars_name(dtype: Any) -> str:
+    name = str(dtype)
+    return name if len(name) <= MAX_DTYPE else str(dtype.base_type())
 
 
 def _polars_part(series: Any, rows: range) -> Any:
@@ -113,7 +119,7 @@ def _arrow(table: Any, kind: str) -> Frame:
         found = part_of("pyarrow.compute").min_max(table.column(number)).as_py()
         return None if found["min"] is None else (found["min"], found["max"])
 
-    return Frame(kind, fields, table.num_rows, take, missing, extent)
+    return Frame(kind, fields, table.num_rows, take, missing, table.column, extent)
 
 
 def _arrow_part(column: Any, rows: range) -> list[Any]:
@@ -166,4 +172,11 @@ def _rows(query: Any) -> Frame:
     def missing(number: int) -> int:
         return sum(1 for row in held if row[number] is None)
 
-    return Frame("duckdb.DuckDBPyRelation", fields, len(held), take, missing)
+    return Frame(
+        "duckdb.DuckDBPyRelation",
+        fields,
+        len(held),
+        take,
+        missing,
+        lambda number: [row[number] for row in held],
+    )

@@ -7,6 +7,7 @@ Arrow, DuckDB) and ``plainframes`` (numpy and builtins). Only exact types of lib
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
@@ -72,9 +73,16 @@ def sampled_rows(total: int, limit: int | None, sample: Sample) -> range:
     """Which rows of a frame to take; every one, the first, or every so-manieth."""
     if limit is None or total <= limit:
         return range(total)
-    if sample == "even":
-        return range(0, total, -(-total // max(1, limit)))
+    if sample == "even" and limit > 0:
+        return range(0, total, _next_prime(-(-total // limit)))
     return range(limit)
+
+
+def _next_prime(number: int) -> int:
+    """A prime: rows often come in rounds of 7, 24 or 1,000, of which any other step would meet always the same."""
+    while any(number % factor == 0 for factor in range(2, math.isqrt(number) + 1)):
+        number += 1
+    return number
 
 
 def _wanted(frame: Frame, columns: Sequence[str] | None) -> list[int]:

@@ -17,11 +17,13 @@ from ipykernel.ipkernel import IPythonKernel
 from ipykernel.zmqshell import ZMQInteractiveShell
 from traitlets import Instance, Type
 
-from cellwright_kernel import diagnosis, inputs, inspection
+from cellwright_kernel import datarequests, diagnosis, inputs, inspection
 from cellwright_kernel.adoption import add_layers, adopt
+from cellwright_kernel.displays import DigestingFormatter
 from cellwright_kernel.freezing import Freezer
 from cellwright_kernel.interrupts import INTERRUPTED, Interrupts
 from cellwright_kernel.mappings import stamp_written
+from cellwright_kernel.namedcells import write_named
 from cellwright_kernel.outputs import CappedSession
 
 __all__ = ["Kernel", "Shell"]
@@ -38,7 +40,7 @@ class Forgetful(defaultdict[int, list[Any]]):
 
 
 class Shell(ZMQInteractiveShell):
-    """IPython's shell, which remembers no output and leaves ``open`` alone."""
+    """IPython's shell, which remembers no output, adds digests to it, and leaves ``open`` alone."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         self.interrupts = Interrupts()
@@ -58,6 +60,11 @@ class Shell(ZMQInteractiveShell):
             return SQL_CELL.format(raw_cell)
         transformed: str = super().transform_cell(raw_cell)
         return transformed
+
+    def init_display_formatter(self) -> None:
+        self.display_formatter = DigestingFormatter(parent=self)
+        configurables: Any = self.configurables
+        configurables.append(self.display_formatter)
 
     async def run_code(self, code_obj: Any, result: Any = None, *, async_: bool = False) -> Any:
         if self.interrupts.code_begins():
@@ -94,6 +101,7 @@ class Kernel(IPythonKernel):
         *IPythonKernel.msg_types,
         "cellwright_adopt_request",
         "cellwright_inspect_request",
+        "cellwright_data_request",
         "cellwright_diagnose_request",
         "cellwright_inputs_request",
     ]
@@ -137,9 +145,12 @@ class Kernel(IPythonKernel):
         return interrupts
 
     async def execute_request(self, stream: Any, ident: Any, parent: dict[str, Any]) -> None:
-        """Run a cell, in the language that its request names."""
+        """Run a cell, in the language that its request names, among the files that come with it."""
         shell: Any = self.shell
-        shell.language = parent["content"].get("language")
+        content = parent["content"]
+        shell.language = content.get("language")
+        if content.get("files"):
+            write_named(content["files"])
         try:
             await super().execute_request(stream, ident, parent)
         finally:
@@ -217,6 +228,10 @@ class Kernel(IPythonKernel):
         shell: Any = self.shell
         look = partial(inspection.snapshot, shell.user_ns, shell.user_ns_hidden)
         self._answer(stream, ident, parent, look)
+
+    async def cellwright_data_request(self, stream: Any, ident: Any, parent: dict[str, Any]) -> None:
+        """Tell what a variable or a result holds."""
+        self._answer(stream, ident, parent, partial(datarequests.answer, self.shell))
 
     async def cellwright_diagnose_request(self, stream: Any, ident: Any, parent: dict[str, Any]) -> None:
         """Tell what the last execution raised."""

@@ -27,6 +27,7 @@ __all__ = [
     "label",
     "plain",
     "plain_column",
+    "present",
     "time_text",
     "type_label",
     "words",
@@ -63,10 +64,15 @@ def kind_of_type(kind: type) -> str:
     if found is not None:
         return found
     if is_genuine(kind, "numpy"):
-        return _kind_of_numpy(kind)
-    if kind in _types_of_nothing():
-        return MISSING
-    return next((told for name, told in _PANDAS.items() if is_of(kind, "pandas", name)), "other")
+        found = _kind_of_numpy(kind)
+    elif kind in _types_of_nothing():
+        found = MISSING
+    else:
+        found = next((told for name, told in _PANDAS.items() if is_of(kind, "pandas", name)), "other")
+    # Only types of libraries: one that a cell defines must not live on here.
+    if found != "other":
+        _KINDS[kind] = found
+    return found
 
 
 _PANDAS = {"Timestamp": "time", "Timedelta": "number", "Period": "text", "Interval": "text"}
@@ -95,29 +101,33 @@ def _types_of_nothing() -> tuple[type, ...]:
 def is_missing(value: Any) -> bool:
     """Whether a value stands for nothing."""
     kind = type(value)
-    if kind is float:
-        return math.isnan(value)
-    return value is None or (kind not in _KINDS and kind_of_type(kind) == MISSING)
+    return math.isnan(value) if kind is float else kind_of_type(kind) == MISSING
 
 
 def count_missing(values: Iterable[Any]) -> int:
     return sum(1 for value in values if is_missing(value))
 
 
+def present(values: Sequence[Any]) -> Sequence[Any]:
+    """Those of the values that stand for something."""
+    types = set(map(type, values))
+    if types == {float}:
+        return [value for value in values if value == value]  # noqa: PLR0124  # only NaN differs from itself
+    if float not in types and all(kind_of_type(kind) != MISSING for kind in types):
+        return values
+    return [value for value in values if not is_missing(value)]
+
+
 def kind_of(values: Sequence[Any]) -> ColumnKind:
     """The kind of a column, from its values."""
     types = {type(value) for value in values}
     # A gap among texts is often a float that is no number.
-    if (
-        float in types
-        and len(types) > 1
-        and all(math.isnan(value) for value in values if type(value) is float)
-    ):
-        types.discard(float)
+    if float in types and len(types) > 1:
+        types = {type(value) for value in values if type(value) is not float or not math.isnan(value)}
     kinds = {kind_of_type(kind) for kind in types} - {MISSING}
     for kind in ("number", "text", "time", "bool"):
         if kinds == {kind}:
-            return kind  # type: ignore[return-value]  # one of the literals
+            return kind
     return "other"
 
 
@@ -140,12 +150,18 @@ def plain(value: Any) -> Value:
     """One value; what is not a number, a time or a text is told in words, and what stands for nothing is ``None``."""
     kind = type(value)
     if kind is str or kind is bool or value is None:
-        return value
+        as_it_is: Value = value
+        return as_it_is
     if kind is float:
         return value if math.isfinite(value) else None
     if kind is int:
         return _integer(value)
-    maker = _MAKERS.get(kind) or _maker_of(kind)
+    maker = _MAKERS.get(kind)
+    if maker is None:
+        maker = _maker_of(kind)
+        # As above.
+        if maker is not words:
+            _MAKERS[kind] = maker
     made = maker(value)
     return plain(made) if type(made) in _NUMBERS else made
 
@@ -180,7 +196,12 @@ def _numpy_scalar(value: Any) -> Any:
     kind = type(value)
     if kind is numpy.datetime64:
         text = str(value)
-        return None if text == "NaT" else _shortened(text)
+        whole, point, parts = text.partition(".")
+        return (
+            None
+            if text == "NaT"
+            else _shortened(f"{whole}{point}{parts}".rstrip("0").rstrip(".") if point else text)
+        )
     if kind is numpy.timedelta64:
         seconds = float(value / numpy.timedelta64(1, "s"))
         return seconds if math.isfinite(seconds) else None

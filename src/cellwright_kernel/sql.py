@@ -119,6 +119,7 @@ class Database:
         name = sqltext.result_name(cell)
         frame: Any = None
         self._refused = {}
+        failed: Exception | None = None
         try:
             statements = self._connection.extract_statements(cell)
             with self._working():
@@ -126,7 +127,10 @@ class Database:
                     result = self._execute(statement, cell)
                     frame = frame if result is None else result
         except self._duckdb.Error as error:
-            raise self._told(error, cell) from None
+            failed = self._told(error, cell)
+        if failed is not None:
+            # Out here, so that it does not drag DuckDB's own along.
+            raise failed
         if name is not None and frame is None:
             raise ValueError(f"`-- result: {name}`: no statement of this cell has rows; it did run")
         if name is not None:
@@ -171,6 +175,9 @@ class Database:
         self._connection.execute(statement, parameters)
         columns = [column[0] for column in self._connection.description or ()]
         kind = statement.type.name
+        if kind == "EXPLAIN":
+            self._say("\n".join(str(row[-1]).rstrip() for row in self._connection.fetchall()))
+            return None
         if kind == "SELECT" or (
             columns and columns != ["Success"] and not _only_counts(kind, columns, statement)
         ):
@@ -178,10 +185,13 @@ class Database:
         row = self._connection.fetchone() if columns == ["Count"] else None
         happened = sqltext.what_happened(kind, statement.query, row[0] if row else None)
         if happened is not None:
-            sys.stdout.write(f"{happened}\n")
-            # The next statement may take long.
-            sys.stdout.flush()
+            self._say(happened)
         return None
+
+    def _say(self, text: str) -> None:
+        sys.stdout.write(f"{text}\n")
+        # The next statement may take long.
+        sys.stdout.flush()
 
     def _refuse_download(self, query: str) -> None:
         words = [token for token in sqltext.tokens_of(query) if token.kind != "comment"][:3]
@@ -208,13 +218,19 @@ class Database:
     def _lend(self, statement: Any) -> None:
         """Let DuckDB know the variables and values that a statement names, unless it has such tables itself."""
         named = sqltext.names_in(statement.query)
-        wanted = {name: lent for name in (*named, *self._in_views) if (lent := self._found(name)) is not None}
+        variables = sqlframes.index_of(self._namespace)
+        put = sqlframes.index_of(values.names())
+        wanted = {
+            name: value
+            for name in (*named, *self._in_views)
+            if (value := self._found(name, variables, put)) is not None
+        }
         if statement.type.name == "CREATE" and {"VIEW", "MACRO", "FUNCTION"} & {
             name.upper() for name in named
         }:
             self._in_views.update(dict.fromkeys(name for name in named if name in wanted))
         own = {table.casefold() for table in self._own_tables()} if wanted else set()
-        for name, (value,) in wanted.items():
+        for name, value in wanted.items():
             if name.casefold() in own or name in self._lent:
                 continue
             try:
@@ -224,16 +240,17 @@ class Database:
             else:
                 self._lent.add(name)
 
-    def _found(self, name: str) -> tuple[Any] | None:
-        variable = sqlframes.find(name, self._namespace)
+    def _found(self, name: str, variables: dict[str, list[str]], put: dict[str, list[str]]) -> Any:
+        """The table that a name means outside of the database; None where it means none."""
+        variable = sqlframes.find(name, variables)
         if variable is not None and sqlframes.is_table(self._namespace[variable]):
-            return (self._namespace[variable],)
-        put = sqlframes.find(name, values.names())
-        if put is None:
+            return self._namespace[variable]
+        value_name = sqlframes.find(name, put)
+        if value_name is None:
             return None
         with contextlib.suppress(ValueError, LookupError, OSError):
-            value = values.get(put)
-            return (value,) if sqlframes.is_table(value) else None
+            value = values.get(value_name)
+            return value if sqlframes.is_table(value) else None
         return None
 
     def _take_back(self) -> None:
@@ -270,7 +287,7 @@ class Database:
                 f"{fault.message}\nThe database ended with its tables; the next SQL cell has an empty one"
             )
             return kind_of_error(message)
-        variable = sqlframes.find(fault.name, self._namespace) if fault.name else None
+        variable = sqlframes.find(fault.name, sqlframes.index_of(self._namespace))
         kind = None if variable is None else type_name(type(self._namespace[variable]))
         reason = self._refused.get(fault.name)
         fault = sqlerrors.advised(fault, self.tables(), f"{kind} ({reason})" if reason else kind)

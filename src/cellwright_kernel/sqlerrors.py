@@ -22,6 +22,7 @@ MOST_CANDIDATES = 3
 # DuckDB's own catalogue, which nobody means who misspells a table.
 _INTERNAL = re.compile(r"(pg_|sqlite_|duckdb_|pragma_|information_schema)")
 _MEANT = re.compile(r"\n?Did you mean (?P<names>[^\n]*)")
+_UNCHANGEABLE = re.compile(r"is not an? table|Can only (?:update|delete from|merge into) base table")
 _EXTENSION = re.compile(r"(?P<name>\w+)\.duckdb_extension")
 
 
@@ -74,6 +75,15 @@ def advised(fault: Fault, tables: Iterable[str], type_of_variable: str | None) -
     """
     if fault.subtype == "MISSING_ENTRY" and fault.thing == "Table":
         return _missing_table(fault, list(tables), type_of_variable)
+    if _UNCHANGEABLE.search(fault.message) or (
+        fault.thing == "View" and fault.subtype == "ENTRY_ALREADY_EXISTS"
+    ):
+        note = "A variable can be read, not changed: `CREATE TABLE t AS FROM variable` makes a table of it"
+        return (
+            fault
+            if type_of_variable is None and fault.name
+            else replace(fault, message=f"{fault.message}\n{note}")
+        )
     extension = _EXTENSION.search(fault.message)
     return fault if extension is None else replace(fault, message=missing_extension(extension["name"]))
 

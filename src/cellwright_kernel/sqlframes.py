@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Iterable, Mapping
-from itertools import islice
 from typing import Any
 
 __all__ = [
     "columns_of",
     "find",
+    "index_of",
     "is_records",
     "is_table",
     "library_for_frames",
@@ -59,13 +59,20 @@ def is_records(value: Any) -> bool:
     )
 
 
-def find(name: str, names: Iterable[str]) -> str | None:
-    """Which of these SQL means by a name: the very one, or the only one that differs in case."""
-    known = names if isinstance(names, Mapping) else list(names)
-    if name in known:
+def index_of(names: Iterable[Any]) -> dict[str, list[str]]:
+    """Names by what SQL takes them for: case makes no difference to it."""
+    found: dict[str, list[str]] = {}
+    for name in list(names):
+        if type(name) is str:
+            found.setdefault(name.casefold(), []).append(name)
+    return found
+
+
+def find(name: str, index: Mapping[str, list[str]]) -> str | None:
+    """Which one SQL means by a name: the very one, or the only one that differs in case."""
+    alike = index.get(name.casefold(), [])
+    if name in alike:
         return name
-    folded = name.casefold()
-    alike = list(islice((other for other in known if type(other) is str and other.casefold() == folded), 2))
     return alike[0] if len(alike) == 1 else None
 
 

@@ -208,6 +208,27 @@ async def test_a_misspelt_table_is_answered_with_the_frames_that_there_are(pytho
     assert "The variable number is of type int:" in (await sql("SELECT * FROM number")).reply["evalue"]
 
 
+@pytest.mark.parametrize(
+    "cell",
+    [
+        "INSERT INTO sales VALUES ('x', 1)",
+        "UPDATE sales SET amount = 1",
+        "CREATE TEMP TABLE sales AS FROM sales",
+    ],
+)
+async def test_a_variable_cannot_be_changed_by_sql_and_the_error_says_so(
+    cell: str, python: Run, sql: Run
+) -> None:
+    await python(SALES)
+    assert "A variable can be read, not changed" in (await sql(cell)).reply["evalue"]
+
+
+async def test_a_plan_is_shown_as_text(sql: Run) -> None:
+    ran = await sql("EXPLAIN SELECT 42")
+    assert "42" in ran.text()
+    assert ran.of("execute_result") == []
+
+
 async def test_files_are_read_and_written_by_path(sql: Run, short_path: Path) -> None:
     (short_path / "data.csv").write_text("a,b\n1,x\n2,y\n")
     assert words(await sql("SELECT sum(a) AS s FROM 'data.csv'")) == ["s", "0", "3"]

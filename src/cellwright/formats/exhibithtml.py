@@ -24,6 +24,7 @@ from cellwright.formats.markup import MAX_CHARACTERS
 from cellwright.formats.mathml import formula_html
 from cellwright.formats.prosehtml import ProseWriter
 from cellwright.formats.safehtml import Clean, clean_fragment
+from cellwright.formats.texmarks import bare_latex
 
 __all__ = ["ExhibitWriter"]
 
@@ -34,7 +35,6 @@ _SHADOW_STYLE = (
     ":host{display:block}table{border-collapse:collapse;font-size:.875em}th,td{padding:.25em .7em;text-align:right}"
     "img{max-width:100%;height:auto}a{color:inherit}"
 )
-_LATEX_MARKS = (("$$", "$$"), ("\\[", "\\]"), ("\\(", "\\)"), ("$", "$"))
 
 
 @dataclass(slots=True)
@@ -117,7 +117,7 @@ class ExhibitWriter:
         forms = exhibit.forms or {}
         writers: dict[str, Callable[[str], str]] = {
             "text/markdown": lambda text: f'<div class="prose">{self.prose.html(text, {})}</div>',
-            "text/latex": lambda text: formula_html(_bare_latex(text), display=True),
+            "text/latex": lambda text: formula_html(bare_latex(text), display=True),
             "application/json": lambda text: f'<pre class="text">{code_html(_indented(text), "json")}</pre>',
             "text/plain": lambda text: f'<pre class="text">{self._text(text)}</pre>',
             "text/html": lambda text: f'<pre class="text">{self._text(text[:MAX_CHARACTERS])}</pre>',
@@ -153,14 +153,6 @@ def _coloured(text: str) -> str:
     except ImportError as error:
         raise missing_extra("nbconvert") from error
     return str(ansi2html(text))  # type: ignore[no-untyped-call]  # nbconvert has no types
-
-
-def _bare_latex(text: str) -> str:
-    text = text.strip()
-    for start, end in _LATEX_MARKS:
-        if text.startswith(start) and text.endswith(end) and len(text) > len(start) + len(end):
-            return text[len(start) : -len(end)].removeprefix("\\displaystyle").strip()
-    return text
 
 
 def _indented(text: str) -> str:

@@ -19,6 +19,7 @@ __all__ = [
     "SVG",
     "VEGA",
     "Exhibit",
+    "attached_pictures",
     "bare_text",
     "cut_text",
     "exhibits_of",
@@ -198,3 +199,14 @@ def svg_text(content: str) -> str | None:
     if "xlink:" in text and "xmlns:xlink" not in text:
         text = text.replace("<svg", '<svg xmlns:xlink="http://www.w3.org/1999/xlink"', 1)
     return text
+
+
+def attached_pictures(attachments: Any) -> dict[str, str]:
+    """A text cell's attached pictures as data links, by name."""
+    found: dict[str, str] = {}
+    for name, bundle in attachments.items() if isinstance(attachments, Mapping) else ():
+        for mime in PICTURES:
+            content = bundle.get(mime) if isinstance(bundle, Mapping) else None
+            if isinstance(content, str) and picture_bytes(mime, content) is not None:
+                found[str(name)] = f"data:{mime};base64,{''.join(content.split())}"
+    return found

@@ -7,8 +7,8 @@ language.
 
 from __future__ import annotations
 
+import functools
 import re
-from collections.abc import Mapping
 from dataclasses import dataclass
 from html import escape
 from pathlib import Path
@@ -16,7 +16,7 @@ from typing import Any
 
 from cellwright.formats.codehtml import code_html
 from cellwright.formats.exhibithtml import ExhibitWriter
-from cellwright.formats.exhibits import PICTURES, exhibits_of, picture_bytes, sound
+from cellwright.formats.exhibits import attached_pictures, exhibits_of, sound
 from cellwright.formats.extras import missing_extra
 from cellwright.formats.prosehtml import Heading, ProseWriter
 from cellwright.formats.standing import cell_standing, notebook_language, notebook_notes
@@ -71,21 +71,26 @@ def _contents(headings: list[Heading]) -> list[Heading]:
 
 
 def _laid_out(cells: list[dict[str, Any]], about: dict[str, Any]) -> str:
+    exporter, from_dict = _exporter()
+    notebook = from_dict({"cells": cells, "metadata": {}, "nbformat": 4, "nbformat_minor": 5})
+    text, _ = exporter.from_notebook_node(notebook, resources={"page": about})
+    return str(text)
+
+
+@functools.cache
+def _exporter() -> tuple[Any, Any]:
+    """nbconvert's exporter with our template, and what makes the notebooks that it takes."""
     try:
         # Not its HTMLExporter, which parses the finished page and writes it again: seconds for a large one.
         from nbconvert.exporters import TemplateExporter  # noqa: PLC0415  # an extra
         from nbformat import from_dict  # noqa: PLC0415  # with it
     except ImportError as error:
         raise missing_extra("nbconvert") from error
-    notebook = from_dict(  # type: ignore[no-untyped-call]  # nbformat has no types
-        {"cells": cells, "metadata": {}, "nbformat": 4, "nbformat_minor": 5}
-    )
-    exporter = TemplateExporter(  # type: ignore[no-untyped-call]  # nor has nbconvert
+    exporter = TemplateExporter(  # type: ignore[no-untyped-call]  # nbconvert has no types
         template_name="cellwright", extra_template_basedirs=[str(_TEMPLATES)], file_extension=".html"
     )
     exporter.default_preprocessors = []
-    text, _ = exporter.from_notebook_node(notebook, resources={"page": about})
-    return str(text)
+    return exporter, from_dict
 
 
 class _CellWriter:
@@ -102,7 +107,9 @@ class _CellWriter:
         if cell.kind != "code":
             source = sound(cell.source)
             html = (
-                self.prose.html(source, _pictures(attachments)) if cell.kind == "markdown" else escape(source)
+                self.prose.html(source, attached_pictures(attachments))
+                if cell.kind == "markdown"
+                else escape(source)
             )
             return _node(cell.kind, place, {"anchor": anchor, "html": html})
         standing = cell_standing(cell, self.language)
@@ -127,14 +134,3 @@ class _CellWriter:
 def _node(kind: str, place: int, about: dict[str, Any]) -> dict[str, Any]:
     """A cell as nbconvert accepts it. What the template shows of it is in its metadata."""
     return {"cell_type": kind, "id": f"cell-{place}", "source": "", "metadata": {"page": about}}
-
-
-def _pictures(attachments: Any) -> dict[str, str]:
-    """A text cell's attached pictures as data links, by name."""
-    found: dict[str, str] = {}
-    for name, bundle in attachments.items() if isinstance(attachments, Mapping) else ():
-        for mime in PICTURES:
-            content = bundle.get(mime) if isinstance(bundle, Mapping) else None
-            if isinstance(content, str) and picture_bytes(mime, content) is not None:
-                found[str(name)] = f"data:{mime};base64,{''.join(content.split())}"
-    return found
