@@ -75,7 +75,7 @@ def _polars(columns: list[Any], height: int, kind: str) -> Frame:
         low, high = series.min(), series.max()
         return None if low is None or low != low else (low, high)  # noqa: PLR0124  # nothing but NaN
 
-    return Frame(kind, fields, height, take, missing, extent)
+    return Frame(kind, fields, height, take, missing, columns.__getitem__, extent)
 
 
 def _polars_name(dtype: Any) -> str:
@@ -119,7 +119,7 @@ def _arrow(table: Any, kind: str) -> Frame:
         found = part_of("pyarrow.compute").min_max(table.column(number)).as_py()
         return None if found["min"] is None else (found["min"], found["max"])
 
-    return Frame(kind, fields, table.num_rows, take, missing, extent)
+    return Frame(kind, fields, table.num_rows, take, missing, table.column, extent)
 
 
 def _arrow_part(column: Any, rows: range) -> list[Any]:
@@ -172,4 +172,11 @@ def _rows(query: Any) -> Frame:
     def missing(number: int) -> int:
         return sum(1 for row in held if row[number] is None)
 
-    return Frame("duckdb.DuckDBPyRelation", fields, len(held), take, missing)
+    return Frame(
+        "duckdb.DuckDBPyRelation",
+        fields,
+        len(held),
+        take,
+        missing,
+        lambda number: [row[number] for row in held],
+    )

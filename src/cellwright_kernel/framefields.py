@@ -37,6 +37,8 @@ class Frame:
     """The raw values of some rows, a list for each of the fields asked for."""
     missing: Callable[[int], int]
     """How many rows of all have no value in a field."""
+    column: Callable[[int], Any]
+    """A field as its library holds it."""
     extent: Callable[[int], Extent | None] = lambda _: None
     """The least and the greatest value of all, where the library has them at once."""
     notices: tuple[str, ...] = ()

@@ -17,7 +17,7 @@ from ipykernel.ipkernel import IPythonKernel
 from ipykernel.zmqshell import ZMQInteractiveShell
 from traitlets import Instance, Type
 
-from cellwright_kernel import diagnosis, inputs, inspection
+from cellwright_kernel import datarequests, diagnosis, inputs, inspection
 from cellwright_kernel.adoption import add_layers, adopt
 from cellwright_kernel.displays import DigestingFormatter
 from cellwright_kernel.freezing import Freezer
@@ -101,6 +101,7 @@ class Kernel(IPythonKernel):
         *IPythonKernel.msg_types,
         "cellwright_adopt_request",
         "cellwright_inspect_request",
+        "cellwright_data_request",
         "cellwright_diagnose_request",
         "cellwright_inputs_request",
     ]
@@ -227,6 +228,10 @@ class Kernel(IPythonKernel):
         shell: Any = self.shell
         look = partial(inspection.snapshot, shell.user_ns, shell.user_ns_hidden)
         self._answer(stream, ident, parent, look)
+
+    async def cellwright_data_request(self, stream: Any, ident: Any, parent: dict[str, Any]) -> None:
+        """Tell what a variable or a result holds."""
+        self._answer(stream, ident, parent, partial(datarequests.answer, self.shell))
 
     async def cellwright_diagnose_request(self, stream: Any, ident: Any, parent: dict[str, Any]) -> None:
         """Tell what the last execution raised."""

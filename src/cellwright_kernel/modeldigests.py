@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from itertools import islice
+from types import GetSetDescriptorType
 from typing import Any
 
 from cellwright_kernel.digests import cut, is_a, type_name
@@ -14,6 +15,8 @@ __all__ = ["model_digest"]
 
 MAX_PARAMETERS = 12
 MAX_MODULES = 10_000
+_mro_of: Any = type.__dict__["__mro__"].__get__
+_dict_of_type: Any = type.__dict__["__dict__"].__get__
 _PLAIN = frozenset({int, float, bool, str, type(None)})
 
 
@@ -92,7 +95,7 @@ def _module(model: Any) -> str:
     while pending and modules < MAX_MODULES:
         module = pending.pop()
         modules += 1
-        held = inspect.getattr_static(module, "__dict__", {})
+        held = _dictionary(module)
         for parameter in _values(held.get("_parameters")):
             if id(parameter) not in seen and is_of(type(parameter), "torch.nn.parameter", "Parameter"):
                 seen.add(id(parameter))
@@ -101,6 +104,16 @@ def _module(model: Any) -> str:
         pending += [each for each in _values(held.get("_modules")) if each is not None]
     told = f"torch {type_name(type(model))}: {numbers:,} parameters in {modules - 1:,} modules"
     return f"{told}, {frozen:,} frozen" if frozen else told
+
+
+def _dictionary(instance: Any) -> dict[str, Any]:
+    """An object's own dictionary, past whatever its class may have put before it."""
+    for kind in _mro_of(type(instance)):
+        slot = _dict_of_type(kind).get("__dict__")
+        if type(slot) is GetSetDescriptorType:
+            held: dict[str, Any] = slot.__get__(instance)
+            return held
+    return {}
 
 
 def _values(held: Any) -> list[Any]:

@@ -69,7 +69,9 @@ def _frame(frame: Any, kind: str) -> Frame:
     notices = tuple(
         f"{fields[number].name}: values of type {fields[number].dtype} are not read" for number in foreign
     )
-    return Frame(kind, fields, len(index), take, missing, extent, notices)
+    return Frame(
+        kind, fields, len(index), take, missing, lambda number: column(number, frame), extent, notices
+    )
 
 
 def _is_numbering(index: Any) -> bool:

@@ -62,7 +62,7 @@ def _array(array: Any) -> Frame | None:
         column = columns[number]
         return array_extent(column) if column.dtype.kind in "iufM" else None
 
-    return Frame("numpy.ndarray", fields, len(array), take, missing, extent)
+    return Frame("numpy.ndarray", fields, len(array), take, missing, columns.__getitem__, extent)
 
 
 def _array_part(column: Any, rows: range) -> list[Any]:
@@ -99,10 +99,12 @@ def _dictionaries(records: Sequence[dict[Any, Any]]) -> Frame:
         part = records[rows.start : rows.stop : rows.step]
         return [[record.get(keys[number]) for record in part] for number in wanted]
 
-    def missing(number: int) -> int:
-        return count_missing(record.get(keys[number]) for record in records)
+    def column(number: int) -> list[Any]:
+        return [record.get(keys[number]) for record in records]
 
-    return Frame("list of records", fields, len(records), take, missing)
+    return Frame(
+        "list of records", fields, len(records), take, lambda number: count_missing(column(number)), column
+    )
 
 
 def _rows(rows: Sequence[Any]) -> Frame | None:
@@ -115,10 +117,12 @@ def _rows(rows: Sequence[Any]) -> Frame | None:
         part = rows[taken.start : taken.stop : taken.step]
         return [[row[number] for row in part] for number in wanted]
 
-    def missing(number: int) -> int:
-        return count_missing(row[number] for row in rows)
+    def column(number: int) -> list[Any]:
+        return [row[number] for row in rows]
 
-    return Frame("list of rows", fields, len(rows), take, missing)
+    return Frame(
+        "list of rows", fields, len(rows), take, lambda number: count_missing(column(number)), column
+    )
 
 
 def _mapping(mapping: dict[Any, Any]) -> Frame | None:
@@ -154,7 +158,9 @@ def _columns(columns: list[tuple[str, Any]], kind: str) -> Frame:
     def take(rows: range, wanted: Sequence[int]) -> list[list[Any]]:
         return [list(held[number][rows.start : rows.stop : rows.step]) for number in wanted]
 
-    return Frame(kind, fields, len(held[0]), take, lambda number: count_missing(held[number]))
+    return Frame(
+        kind, fields, len(held[0]), take, lambda number: count_missing(held[number]), held.__getitem__
+    )
 
 
 def _listed(column: Any) -> Sequence[Any]:

@@ -61,7 +61,7 @@ async def test_what_is_short_and_whole_needs_no_digest(kernel: Any, run_cell: An
             "np.arange(12_000.0).reshape(120, 100)",
             "numpy.ndarray (120, 100) float64, min 0, mean 5999.5, max 11999",
         ),
-        ("sales['units']", "pandas.Series 1,000 × 1\nunits: int64, 0 … 36"),
+        ("sales['units']", "pandas.Series, 1,000 rows \u00d7 1 column\nunits: int64, 0 … 36"),
         (
             "[{'id': n, 'tags': ['x'] * n, 'at': {'x': n}} for n in range(500)]",
             "list of 500 dict\nid: int, 0",

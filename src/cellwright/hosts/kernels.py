@@ -17,15 +17,17 @@ import anyio
 import anyio.abc
 import msgspec
 
-from cellwright.errors import CheckpointRefused, HostError, KernelGone, KernelStartError
+from cellwright.errors import CheckpointRefused, HostError, KernelGone
 from cellwright.hosts import protocol
 from cellwright.hosts.checkpoints import Ring
 from cellwright.hosts.launchers import Launchers
 from cellwright.hosts.runner import KernelRunner
 from cellwright.hosts.sides import Beside
+from cellwright.hosts.typechecks import TypeChecks
 from cellwright.hosts.watching import Usage, Watch
+from cellwright.hosts.whereabouts import find_place
 from cellwright.kernels import Family, Kernel, KernelLaunch, OutputLimits, reap_strangers
-from cellwright.sandbox.places import Place, Shared, without_overlay
+from cellwright.sandbox.places import Place, Shared
 from cellwright.sandbox.policy import Mode, Policy
 from cellwright.sandbox.storage import prepare_storage
 from cellwright.sandbox.tiers import LOSSES, NO_DOOR, SOFT_CPUS, Finding
@@ -61,6 +63,7 @@ class Kernels:
         self._count = 0
         self.limiter = anyio.CapacityLimiter(1)
         """How many start at the same time."""
+        self._checks = TypeChecks(launchers, runtime)
         self.last_ended = time.monotonic()
 
     def __iter__(self) -> Iterator[KernelRunner]:
@@ -91,7 +94,7 @@ class Kernels:
             self._count += 1
             # Before anything is waited for: starts at the same time must not share a directory.
             directory = self._runtime / f"k{self._count}"
-            place = await self._place(request, options)
+            place = await find_place(request.place, options, self._launchers, self._runtime)
             launch = KernelLaunch(
                 kernel_id=request.kernel_id,
                 directory=directory,
@@ -125,6 +128,15 @@ class Kernels:
             ring = Ring(kernel.home, at, self._options, ready=ready, policy=policy, room=room)
         await self._follow(request.kernel_id, kernel, ring, launch.place, policy, cwd=str(launch.cwd))
         return ready
+
+    async def check_types(self, request: protocol.CheckTypes) -> list[protocol.Diagnostic]:
+        """What is wrong with the types of a notebook's cells; its kernels go on meanwhile.
+
+        Raises:
+            KernelError: the check did not get through.
+        """
+        self._count += 1
+        return await self._checks.check(request, self._options(), self._runtime / f"c{self._count}")
 
     async def roll_back(self, request: protocol.RollBack) -> protocol.KernelReady:
         """Let a checkpoint take the place of a kernel, dead or alive, with the files that it had.
@@ -320,20 +332,6 @@ class Kernels:
             self._left[runner.kernel_id] = ring
         else:
             await ring.close()
-
-    async def _place(self, request: protocol.StartKernel, options: protocol.HostOptions) -> Place | None:
-        if options.policy is None:
-            if request.place is not None and request.place.mode == "private":
-                prepare_storage(request.place)
-            return None
-        if request.place is None:
-            raise KernelStartError("A confined kernel needs a place to work in")
-        found = await self._launchers.finding(options)
-        place = replace(request.place, hidden=(*request.place.hidden, str(self._runtime)))
-        if place.mode == "overlay" and found.tier == "C":
-            place = without_overlay(place)
-        prepare_storage(place)
-        return place
 
 
 @contextlib.asynccontextmanager

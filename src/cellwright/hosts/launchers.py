@@ -24,6 +24,7 @@ from cellwright.kernels import (
     KernelLaunch,
     KernelspecLauncher,
     OutputLimits,
+    TypeChecker,
     prepare_interpreter,
 )
 from cellwright.sandbox.doors import Opening
@@ -76,6 +77,7 @@ class Launchers:
         self._interpreters: dict[str | None, Interpreter] = {}
         self._kernelspecs: dict[tuple[str, _Confinement], KernelspecLauncher] = {}
         self._denos: dict[_Confinement, DenoLauncher] = {}
+        self._checkers: dict[_Confinement, TypeChecker] = {}
         self._servers: list[ForkServer] = []
         self._findings: dict[bool, Finding] = {}
         self.trying = anyio.Lock()
@@ -186,6 +188,15 @@ class Launchers:
         self._servers.append(server)
         await self._tasks.start(server.run)
         return server
+
+    async def type_checker(self, options: HostOptions) -> TypeChecker:
+        """What checks types, confined as kernels are."""
+        key = _confinement(options)
+        if key not in self._checkers:
+            self._checkers[key] = TypeChecker(
+                isolation=await self.isolation(options), timeout_s=options.start_timeout_s
+            )
+        return self._checkers[key]
 
     async def _deno(self, options: HostOptions) -> DenoLauncher:
         key = _confinement(options)

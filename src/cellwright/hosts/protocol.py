@@ -11,6 +11,7 @@ import msgspec
 
 from cellwright.hosts.answers import Attached, CheckpointStatus, KernelReady, KernelStatus
 from cellwright.hosts.options import HostOptions
+from cellwright.kernels.typecheck import CellSource, Diagnostic
 from cellwright.sandbox.netlog import NetworkEntry
 from cellwright.sandbox.places import Place
 from cellwright.sandbox.policy import Policy
@@ -25,10 +26,13 @@ __all__ = [
     "BranchKernel",
     "Call",
     "Cancel",
+    "CellSource",
+    "CheckTypes",
     "CheckpointStatus",
     "Checkpointed",
     "CheckpointsDropped",
     "DenoKernel",
+    "Diagnostic",
     "DropCheckpoint",
     "Event",
     "EventBody",
@@ -234,6 +238,20 @@ class Transfer(_Tagged, frozen=True, tag="transfer"):
     place: Place
 
 
+class CheckTypes(_Tagged, frozen=True, tag="check_types"):
+    """Check the types of a notebook's cells, in the order of the document, where their session works.
+
+    Runs beside whatever its kernels do. The answer is a list of ``Diagnostic``.
+    """
+
+    cells: tuple[CellSource, ...]
+    cwd: str
+    place: Place | None = None
+    policy: Policy | None = None
+    tsconfig: dict[str, Any] | None = None
+    """Compiler options."""
+
+
 class Acknowledge(_Tagged, frozen=True, tag="acknowledge"):
     """Everything up to ``seq`` is safe with the engine; the host may forget it."""
 
@@ -266,6 +284,7 @@ Request: TypeAlias = (
     | RollBack
     | BranchKernel
     | Transfer
+    | CheckTypes
     | Acknowledge
     | Status
     | Ping

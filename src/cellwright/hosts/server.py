@@ -171,8 +171,8 @@ class Host:
             case protocol.BranchKernel():
                 self._refuse_when_memory_is_short()
                 result = await self._kernels.branch(request)
-            case protocol.Transfer():
-                await self._kernels.transfer(request)
+            case protocol.CheckTypes():
+                result = await self._kernels.check_types(request)
             case _:
                 raise HostError(f"{type(request).__name__} is not a request the host answers")
         return result

@@ -6,6 +6,7 @@ it (``client``, ``pipeclient``). Code that runs inside the kernel's process is t
 
 from cellwright.kernels.boxes import Isolation
 from cellwright.kernels.boxlines import BoxLine
+from cellwright.kernels.checking import TypeChecker
 from cellwright.kernels.deno import DenoLauncher
 from cellwright.kernels.exits import Exit
 from cellwright.kernels.families import Family
@@ -32,6 +33,7 @@ __all__ = [
     "Launcher",
     "Message",
     "OutputLimits",
+    "TypeChecker",
     "adopt_orphans",
     "find_project_python",
     "prepare_interpreter",
