@@ -8,6 +8,7 @@
     │   ├── UnknownCell          no cell has that id
     │   ├── StaleEdit            the cell moved on since the edit was based on it
     │   ├── TooManyCells         the notebook is full
+    │   ├── MissingExtra         a format needs a library that is installed on request
     │   └── SaveFailed           the file could not be written
     ├── SessionError             a session cannot do what was asked
     │   ├── UnknownSession
@@ -81,6 +82,10 @@ class StaleEdit(NotebookError):
 
 class TooManyCells(NotebookError):
     code = "too_many_cells"
+
+
+class MissingExtra(NotebookError):
+    code = "missing_extra"
 
 
 class SaveFailed(NotebookError):

@@ -61,7 +61,7 @@ async def test_templates_name_what_can_be_read(client: Client) -> None:
         ("{session}/cells/nope/outputs/0", "No cell has the id"),
         ("{session}/cells/problem/outputs/3", "There is no output 3"),
         ("{session}/executions/x-nothing/outputs/0", "There is no execution"),
-        ("{session}/export/pdf", "needs the PDF writer"),
+        ("{session}/export/docx", "There is no format 'docx'"),
     ],
 )
 async def test_what_is_not_there_is_told(client: Client, engine: Engine, path: str, said: str) -> None:

@@ -1,4 +1,4 @@
-"""The pure parts: budgets, frames, outputs, formats."""
+"""The pure parts: budgets, frames, outputs."""
 
 from __future__ import annotations
 
@@ -9,23 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cellwright.mcp.budget import cut_middle, share
-from cellwright.mcp.formats import (
-    Draft,
-    DraftCell,
-    document_of,
-    read_json,
-    read_markdown,
-    to_json,
-    to_markdown,
-)
 from cellwright.mcp.frames import frame_digest, text_of_html
 from cellwright.mcp.outputs import clean, parts_of
 from cellwright.mcp.uris import cell_output_uri, output_uri, read_address, session_uri
-from cellwright.notebook import Document
-
-MARKDOWN = st.text(
-    st.characters(codec="utf-8", exclude_characters="\r\x0b\x0c\x1c\x1d\x1e\x85\u2028\u2029\0"), max_size=80
-)
 
 
 @settings(deadline=None)
@@ -46,36 +32,6 @@ def test_a_cut_text_keeps_its_head_and_tail_and_counts_the_rest(text: str, limit
         assert len(cut) <= max(limit, 120) + 80
         assert "characters left out; all of it: there" in cut
         assert cut[0] == text.rstrip()[0] or not text.strip()
-
-
-@settings(deadline=None)
-@given(st.lists(st.tuples(st.sampled_from(["code", "markdown"]), MARKDOWN), max_size=8))
-def test_json_gives_back_the_same_cells(cells: list[tuple[str, str]]) -> None:
-    document = _document(cells)
-    draft = read_json(to_json(document.cells, name="n", language="python", outputs=True))
-    assert isinstance(draft, Draft)
-    assert [(cell.kind, cell.source) for cell in draft.cells] == cells
-
-
-@settings(deadline=None)
-@given(st.lists(st.tuples(st.sampled_from(["code", "markdown"]), MARKDOWN), max_size=8))
-def test_markdown_gives_back_the_same_code(cells: list[tuple[str, str]]) -> None:
-    document = _document(cells)
-    draft = read_markdown(to_markdown(document.cells, language="python", outputs=True), language="python")
-    assert [cell.source for cell in draft.cells if cell.kind == "code"] == [
-        source for kind, source in cells if kind == "code"
-    ]
-
-
-def test_a_plain_page_becomes_text_and_code() -> None:
-    page = "# Title\n\nIntro\n\n```python\nx = 1\n```\n\n```output\n1\n```\n\n```bash\nls\n```\n"
-    draft = read_markdown(page)
-    assert (draft.title, draft.language) == ("Title", "python")
-    assert [(cell.kind, cell.source) for cell in draft.cells] == [
-        ("markdown", "# Title\n\nIntro"),
-        ("code", "x = 1"),
-        ("markdown", "```bash\nls\n```"),
-    ]
 
 
 def test_terminal_text_is_told_as_it_stands_in_the_end() -> None:
@@ -125,8 +81,3 @@ def test_addresses_are_read_back(cell_id: str) -> None:
     assert execution.view == "execution"
     assert read_address(session_uri("s-1", "state")) is not None
     assert read_address("notebook://elsewhere") is None
-
-
-def _document(cells: list[tuple[str, str]]) -> Document:
-    draft = Draft(tuple(DraftCell(kind, source) for kind, source in cells))  # type: ignore[arg-type]
-    return document_of(draft, language="python", max_cells=100)

@@ -8,6 +8,7 @@ from pathlib import Path
 from cellwright.hosts.protocol import KernelspecKernel, PythonKernel
 from cellwright.kernels import find_project_python
 from cellwright.notebook import Document
+from cellwright.notebook.languages import notebook_language
 
 __all__ = ["kernel_environment", "kernel_kind", "notebook_language"]
 
@@ -16,14 +17,6 @@ _KERNELSPECS = {"r": "ir", "julia": "julia", "bash": "bash"}
 # Ours, and one that makes every import in a kernel four times as slow.
 _LEFT_OUT_PREFIX = "CELLWRIGHT_"
 _LEFT_OUT = frozenset({"PYTHONDONTWRITEBYTECODE"})
-
-
-def notebook_language(document: Document) -> str:
-    """The language that a notebook says it is written in; Python where it says nothing."""
-    metadata = document.metadata
-    spec = metadata.get("kernelspec") or {}
-    name = spec.get("language") or (metadata.get("language_info") or {}).get("name") or "python"
-    return str(name).lower()
 
 
 def kernel_kind(document: Document, language: str, directory: Path) -> PythonKernel | KernelspecKernel:

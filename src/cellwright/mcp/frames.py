@@ -9,6 +9,8 @@ import re
 from dataclasses import dataclass, field
 from html.parser import HTMLParser
 
+from cellwright.notebook.readable import text_of_html
+
 __all__ = ["frame_digest", "text_of_html"]
 
 _shape = re.compile(r"(\d[\d,]*) rows? \u00d7 (\d[\d,]*) columns?")
@@ -132,32 +134,3 @@ def _is_number(value: str) -> bool:
 
 def _cut(value: str) -> str:
     return value if len(value) <= _MAX_VALUE else value[: _MAX_VALUE - 1] + "…"
-
-
-class _Text(HTMLParser):
-    def __init__(self) -> None:
-        super().__init__(convert_charrefs=True)
-        self.pieces: list[str] = []
-        self._hidden = 0
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:  # noqa: ARG002
-        self._hidden += tag in {"script", "style"}
-        if tag in {"br", "p", "div", "tr", "li", "h1", "h2", "h3", "h4"}:
-            self.pieces.append("\n")
-        elif tag in {"td", "th"}:
-            self.pieces.append("\t")
-
-    def handle_endtag(self, tag: str) -> None:
-        self._hidden -= tag in {"script", "style"} and self._hidden > 0
-
-    def handle_data(self, data: str) -> None:
-        if not self._hidden:
-            self.pieces.append(data)
-
-
-def text_of_html(html: str) -> str:
-    """What of a page can be read as text."""
-    reader = _Text()
-    reader.feed(html[:_MAX_HTML])
-    lines = (" ".join(line.split()) for line in "".join(reader.pieces).splitlines())
-    return "\n".join(line for line in lines if line)

@@ -13,11 +13,11 @@ from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
 from cellwright.mcp.frames import frame_digest, text_of_html
+from cellwright.notebook.readable import clean
 
 __all__ = ["Part", "clean", "output_mime", "output_payload", "parts_of", "size"]
 
 PartKind: TypeAlias = Literal["stdout", "stderr", "result", "display", "error"]
-_ansi = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\))")
 _PICTURES = ("image/png", "image/jpeg", "image/gif", "image/webp")
 _FULLEST = (
     *_PICTURES,
@@ -41,15 +41,6 @@ class Part:
     size: int
     text: str = ""
     picture: str | None = None
-
-
-def clean(text: str) -> str:
-    """Terminal text as it would stand on the screen in the end: no colours, no overwritten lines."""
-    text = _ansi.sub("", text)
-    if "\r" not in text:
-        return text
-    lines = text.replace("\r\n", "\n").split("\n")
-    return "\n".join(line.rstrip("\r").rpartition("\r")[2] for line in lines)
 
 
 def size(characters: int) -> str:

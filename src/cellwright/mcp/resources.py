@@ -17,6 +17,7 @@ from mcp.types import Resource, ResourceTemplate
 
 from cellwright.engine import Engine, Execution, Session
 from cellwright.errors import CellwrightError, UnknownCell, UnknownExecution, UnknownSession
+from cellwright.formats import format_named
 from cellwright.mcp.budget import cut_tail
 from cellwright.mcp.cellstates import cell_states
 from cellwright.mcp.context import context_of
@@ -108,8 +109,9 @@ class Resources:
             case "state" | "history" | "context" | "network" as view:
                 return _as_json(await self._view(session, view))
             case "export":
-                mime = "text/markdown" if address.item == "markdown" else _JSON
-                return ReadResourceContents(exported(session, address.item), mime)
+                found = await exported(session, address.item)
+                binary = format_named(address.item).binary
+                return ReadResourceContents(found.content if binary else found.content.decode(), found.mime)
             case "cell":
                 return _output(session.cell(address.item).outputs, address.index)
             case "execution":

@@ -3,40 +3,33 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Literal
+from typing import Literal, TypeAlias
 
 import anyio
 from pydantic import Field
 
 from cellwright.engine import Session
-from cellwright.engine.environment import notebook_language
 from cellwright.errors import KernelError, NotebookError
+from cellwright.formats import Exported, export, format_named, read
 from cellwright.mcp.arguments import Arguments, Content, MaxTokens, SessionId
 from cellwright.mcp.budget import CHARACTERS_PER_TOKEN
 from cellwright.mcp.calls import CHANGES, READS, Call, Definition, Reply, data_reply
 from cellwright.mcp.cellstates import cell_states
 from cellwright.mcp.context import context_of, fit_lists, inspected
-from cellwright.mcp.formats import (
-    check_size,
-    document_of,
-    read_json,
-    read_markdown,
-    to_ipynb,
-    to_json,
-    to_markdown,
-)
-from cellwright.mcp.needs import check_language, needs
+from cellwright.mcp.needs import check_language
 from cellwright.mcp.outputs import size
 from cellwright.mcp.reading import find_text, outline, section
 from cellwright.mcp.tools_notebooks import AGENTS_MODE, about_session
 from cellwright.mcp.uris import session_uri
-from cellwright.notebook import Document, DocumentReplaced, write_atomically
+from cellwright.notebook import DocumentReplaced, write_atomically
+from cellwright.notebook.languages import notebook_language
 
 __all__ = ["READING_TOOLS", "exported"]
 
 _READ_TOKENS = 2_000
 _EXPORT_TOKENS = 10_000
-_SUFFIXES = {"json": ".json", "markdown": ".md", "ipynb": ".ipynb"}
+WritableFormat: TypeAlias = Literal["json", "markdown", "ipynb"]
+ReadableFormat: TypeAlias = Literal["json", "markdown", "ipynb"]
 
 
 class ReadNotebook(Arguments):
@@ -146,7 +139,7 @@ async def kernel_complete(call: Call, args: CompleteCode) -> Reply:
 
 class ExportNotebook(Arguments):
     session_id: SessionId = None
-    format: Literal["json", "markdown", "html", "pdf", "ipynb", "src.md"] = "json"
+    format: WritableFormat = "json"
     include_outputs: bool = True
     path: str | None = Field(
         default=None, max_length=4_000, description="Write a new file instead of replying with it"
@@ -155,16 +148,30 @@ class ExportNotebook(Arguments):
 
 
 async def notebook_export(call: Call, args: ExportNotebook) -> Reply:
-    """Export as json, markdown or ipynb."""
+    """Export in another format; pdf needs a path."""
     session = call.session(args.session_id, reads=True)
     await session.refresh()
-    text = exported(session, args.format, outputs=args.include_outputs)
     if args.path is not None:
         path = call.path(args.path)
-        await anyio.to_thread.run_sync(_write_new, path, text, _SUFFIXES[args.format])
-        return Reply(f"session {session.id}: {args.format} written to {path} ({size(len(text))})")
+        found = await exported(
+            session, args.format, outputs=args.include_outputs, files_at=f"{path.stem}_files"
+        )
+        await anyio.to_thread.run_sync(_write_new, path, found)
+        beside = f", {len(found.files)} pictures in {path.stem}_files" if found.files else ""
+        done = f"session {session.id}: {args.format} written to {path} ({size(len(found.content))}{beside})"
+        return Reply("\n".join([done, *found.notices]))
+    return await _replied(session, args)
+
+
+async def _replied(session: Session, args: ExportNotebook) -> Reply:
+    """The export itself where it is text that fits, else where to get it."""
+    uri = session_uri(session.id, f"export/{args.format}")
+    if format_named(args.format).binary:
+        return Reply(
+            f"session {session.id}: {args.format} is not text. Give a path to write it to a file, or read {uri}"
+        )
+    text = (await exported(session, args.format, outputs=args.include_outputs)).content.decode()
     if len(text) > (args.max_tokens or _EXPORT_TOKENS) * CHARACTERS_PER_TOKEN:
-        uri = session_uri(session.id, f"export/{args.format}")
         return Reply(
             f"session {session.id}: the {args.format} export has {size(len(text))}, more than max_tokens allows. "
             f"Give a path to write it to a file, read {uri}, raise max_tokens, or set include_outputs=false"
@@ -172,66 +179,55 @@ async def notebook_export(call: Call, args: ExportNotebook) -> Reply:
     return Reply(text)
 
 
-def exported(session: Session, form: str, *, outputs: bool = True) -> str:
-    """A session's notebook in another format.
+async def exported(
+    session: Session, form: str, *, outputs: bool = True, files_at: str | None = None
+) -> Exported:
+    """A session's notebook in another format, made beside the loop: a long one takes seconds.
 
     Raises:
-        NeedsMore: this version does not write that format.
+        NotebookError: the format is not known, not installed, or cannot hold this notebook.
     """
-    match form:
-        case "ipynb":
-            return to_ipynb(session.document, outputs=outputs)
-        case "json":
-            return to_json(session.cells, name=session.name, language=session.language, outputs=outputs)
-        case "markdown":
-            return to_markdown(session.cells, language=session.language, outputs=outputs)
-        case _:
-            part = {"html": "the page writer", "pdf": "the PDF writer"}.get(form, "the Srcbook format")
-            raise needs(f"format {form!r}", part, "format='markdown' or format='ipynb'")
+    document, name = session.document.copy(), session.name
+    return await anyio.to_thread.run_sync(
+        lambda: export(document, name=name, format=form, include_outputs=outputs, files_at=files_at)
+    )
 
 
-def _write_new(path: Path, text: str, suffix: str) -> None:
-    if path.suffix != suffix:
+def _write_new(path: Path, found: Exported) -> None:
+    if not path.name.endswith(found.suffix):
         raise NotebookError(
-            f"{path.name!r} does not end in {suffix}", hint=f"Give a path that ends in {suffix}"
+            f"{path.name!r} does not end in {found.suffix}", hint=f"Give a path that ends in {found.suffix}"
         )
-    if path.exists():
-        raise NotebookError(f"{path} is already there", hint="Give the path of a new file")
-    path.parent.mkdir(parents=True, exist_ok=True)
-    write_atomically(path, text.encode())
+    directories = {(path.parent / name).parent for name in found.files}
+    for taken in (path, *directories):
+        if taken.exists():
+            raise NotebookError(f"{taken} is already there", hint="Give the path of a new file")
+    for place, content in (*found.files.items(), (path.name, found.content)):
+        target = path.parent / place
+        target.parent.mkdir(parents=True, exist_ok=True)
+        write_atomically(target, content)
 
 
 class ImportNotebook(Arguments):
     content: Content
-    format: Literal["json", "markdown", "ipynb", "src.md"] = "json"
+    format: ReadableFormat = "json"
     name: str | None = Field(default=None, min_length=1, max_length=2_000)
 
 
 async def notebook_import(call: Call, args: ImportNotebook) -> Reply:
-    """Make a notebook and session from json, markdown or ipynb. Nothing is run."""
-    max_cells = call.engine.settings.max_cells
-    title: str | None = None
-    match args.format:
-        case "ipynb":
-            document = Document.from_bytes(args.content.encode(), name="The imported notebook")
-        case "json" | "markdown":
-            draft = read_json(args.content) if args.format == "json" else read_markdown(args.content)
-            if isinstance(draft, Document):
-                document = draft
-            else:
-                title = draft.title
-                check_language(draft.language or "python")
-                document = document_of(draft, language=draft.language or "python", max_cells=max_cells)
-        case _:
-            raise needs("format 'src.md'", "the Srcbook format", "format='markdown'")
-    check_size(document, max_cells=max_cells)
+    """Make a notebook and session from text in one of these formats. Nothing is run."""
+    content, max_cells = args.content.encode("utf-8", "surrogatepass"), call.engine.settings.max_cells
+    imported = await anyio.to_thread.run_sync(
+        lambda: read(content, name="The imported notebook", format=args.format, max_cells=max_cells)
+    )
+    document = imported.document
     language = notebook_language(document)
     check_language(language)
-    name = args.name or title or "imported notebook"
+    name = args.name or imported.title or "imported notebook"
     session = await call.engine.create(name, language=language, directory=call.notebooks, mode=AGENTS_MODE)
     call.client.worked_with(session.id)
     await session.apply([DocumentReplaced(document.to_bytes().decode(), {})])
-    return data_reply({**about_session(session), "repairs": list(document.repairs)}, call)
+    return data_reply({**about_session(session), "repairs": list(imported.notices)}, call)
 
 
 READING_TOOLS = (

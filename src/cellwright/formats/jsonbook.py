@@ -1,0 +1,163 @@
+"""A notebook as one plain JSON object: name, language, and cells with their content. docs/reference/json-format.md.
+
+Written for programs that want a notebook's content without knowing Jupyter's format, whose outputs and metadata it
+carries as they are.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import nbformat
+
+from cellwright.errors import NotebookFormatError
+from cellwright.formats.encoding import at_line, decoded
+from cellwright.formats.ipynb import read_ipynb
+from cellwright.formats.model import Draft, DraftCell, Imported, Reading, Writing, Written, document_of
+from cellwright.notebook import Cell, Document
+from cellwright.notebook.jsontext import encode
+from cellwright.notebook.languages import (
+    canonical_language,
+    cell_filename,
+    cell_language,
+    notebook_language,
+)
+
+__all__ = ["read_json", "write_json"]
+
+_SHAPE = 'Give {"name": …, "cells": [{"type": "code" or "markdown", "content": "…"}]}'
+_SHOWN = 80
+
+
+def write_json(document: Document, writing: Writing) -> Written:
+    """The notebook as an object; cells in order, what has no value is left out."""
+    held = {
+        "name": writing.name,
+        "language": notebook_language(document),
+        "metadata": document.metadata,
+        "cells": [_told(document, cell) for cell in document.cells],
+    }
+    return Written(encode(json.dumps(held, ensure_ascii=False, indent=1)) + b"\n")
+
+
+def _told(document: Document, cell: Cell) -> dict[str, Any]:
+    about: dict[str, Any] = {"id": cell.id, "type": cell.kind, "content": cell.source}
+    if cell.kind == "code":
+        about["language"] = cell_language(document, cell)
+    about |= {
+        name: value
+        for name, value in (
+            ("filename", cell_filename(cell)),
+            ("tags", [str(tag) for tag in cell.tags]),
+            ("metadata", dict(cell.metadata)),
+        )
+        if value
+    }
+    if cell.kind == "code" and (cell.outputs or cell.execution_count is not None):
+        about |= {"execution_count": cell.execution_count, "outputs": list(cell.outputs)}
+    return about
+
+
+def read_json(content: bytes, reading: Reading) -> Imported:
+    """A notebook from JSON: an object or a list of cells, or an ``.ipynb``.
+
+    Raises:
+        NotebookFormatError: it is none of these.
+        TooManyCells: there are more than a notebook may hold.
+    """
+    held = _parsed(decoded(content, reading.name), reading.name)
+    if isinstance(held, dict) and "nbformat" in held:
+        return read_ipynb(content, reading)
+    cells = held.get("cells") if isinstance(held, dict) else held
+    if not isinstance(cells, list):
+        raise NotebookFormatError(f"{reading.name} has no list of cells", hint=_SHAPE)
+    about: dict[str, Any] = held if isinstance(held, dict) else {}
+    language = canonical_language(_text(about.get("language")) or "python")
+    title = _text(about.get("name"))
+    draft = Draft(
+        tuple(_read_cell(cell, number, language, reading.name) for number, cell in enumerate(cells, 1)),
+        title,
+        language,
+        _mapping(about.get("metadata"), f"{reading.name}: metadata"),
+    )
+    return Imported(document_of(draft, max_cells=reading.max_cells), title)
+
+
+def _parsed(text: str, name: str) -> Any:
+    try:
+        return json.loads(text)
+    except json.JSONDecodeError as error:
+        raise at_line(
+            error.lineno,
+            f"this is not JSON: {error.msg} at column {error.colno}",
+            name=name,
+            hint="Give format='markdown' for a Markdown page",
+        ) from error
+    except (ValueError, RecursionError) as error:
+        raise NotebookFormatError(f"{name} cannot be read as JSON: {error}") from error
+
+
+def _read_cell(cell: Any, number: int, main: str, name: str) -> DraftCell:
+    where = f"{name}: cell {number}"
+    about = cell if isinstance(cell, dict) else {}
+    kind = about.get("type", about.get("cell_type", "code"))
+    source = about.get("content", about.get("source"))
+    if isinstance(source, list) and all(isinstance(line, str) for line in source):
+        source = "".join(source)
+    if kind not in {"code", "markdown", "raw"} or not isinstance(source, str):
+        raise NotebookFormatError(f"{where} is not a cell: {str(cell)[:_SHOWN]}", hint=_SHAPE)
+    metadata = _mapping(about.get("metadata"), f"{where}: metadata")
+    language = _text(about.get("language"))
+    foreign = language is not None and canonical_language(language) != main
+    tags = about.get("tags", ())
+    if not isinstance(tags, list | tuple) or not all(isinstance(tag, str) for tag in tags):
+        raise NotebookFormatError(f"{where}: tags is not a list of texts", hint=_SHAPE)
+    outputs, count = _read_outputs(about, kind, where)
+    return DraftCell(
+        kind,
+        source,
+        id=_text(about.get("id")),
+        language=language if foreign and kind == "code" else None,
+        filename=_text(about.get("filename")),
+        tags=tuple(tags),
+        metadata=metadata,
+        outputs=outputs,
+        execution_count=count,
+    )
+
+
+def _read_outputs(about: Mapping[str, Any], kind: str, where: str) -> tuple[list[dict[str, Any]], int | None]:
+    """A code cell's outputs, of which nbformat must approve: they are written as they are."""
+    outputs, count = about.get("outputs") or [], about.get("execution_count")
+    if kind != "code" or (not outputs and count is None):
+        return [], None
+    cell: dict[str, Any] = {
+        "cell_type": "code",
+        "metadata": {},
+        "source": "",
+        "outputs": outputs,
+        "execution_count": count,
+    }
+    notebook = {"nbformat": 4, "nbformat_minor": 4, "metadata": {}, "cells": [cell]}
+    try:
+        nbformat.validate(notebook)
+    except nbformat.ValidationError as error:
+        reason = str(error.message)[:200]
+        raise NotebookFormatError(
+            f"{where}: its outputs are not as Jupyter writes them: {reason}", hint="Leave outputs out"
+        ) from error
+    return outputs, count
+
+
+def _mapping(value: Any, where: str) -> dict[str, Any]:
+    if value is None:
+        return {}
+    if not isinstance(value, dict):
+        raise NotebookFormatError(f"{where} is not an object", hint=_SHAPE)
+    return value
+
+
+def _text(value: Any) -> str | None:
+    return value if isinstance(value, str) and value.strip() else None

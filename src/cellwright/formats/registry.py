@@ -1,0 +1,166 @@
+"""Every format in one table, and the two ways through it: a document out, a document in.
+
+A format is a row: adding one is writing its functions and naming them here. Rows whose libraries are heavy import
+them in their functions.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from cellwright.errors import MissingExtra, NotebookFormatError
+from cellwright.formats.ipynb import read_ipynb, without_outputs, write_ipynb
+from cellwright.formats.jsonbook import read_json, write_json
+from cellwright.formats.jupytexts import read_myst, read_script, write_myst, write_percent
+from cellwright.formats.markdown import write_markdown
+from cellwright.formats.markdown_reading import read_markdown
+from cellwright.formats.model import Exported, FindFile, Imported, Reading, Writing, Written
+from cellwright.formats.scripts import write_script
+from cellwright.formats.srcmd import read_srcmd
+from cellwright.formats.srcmd_writing import write_srcmd
+from cellwright.notebook import Document
+from cellwright.notebook.languages import LANGUAGES
+
+__all__ = ["FORMATS", "Format", "export", "format_named", "format_of_file", "read", "readable", "writable"]
+
+Writer: TypeAlias = Callable[[Document, Writing], Written]
+Reader: TypeAlias = Callable[[bytes, Reading], Imported]
+
+_MANY_CELLS = 100_000
+_HEAD = 4_000
+_srcbook = re.compile(rb"<!--\s*srcbook:")
+_myst = re.compile(rb"---\r?\n(?:.*\n)*?\s+format_name: myst\r?\n")
+_SCRIPTS = tuple(suffix for language in LANGUAGES for suffix in language.suffixes)
+
+
+@dataclass(frozen=True, slots=True)
+class Format:
+    """A way to write a notebook, and to read it where that can be done."""
+
+    name: str
+    mime: str
+    suffixes: tuple[str, ...]
+    """Of its files; the first is the one that is written."""
+    write: Writer
+    read: Reader | None = None
+    extra: str | None = None
+    """What must be installed besides."""
+    binary: bool = False
+
+
+FORMATS: tuple[Format, ...] = (
+    Format("ipynb", "application/x-ipynb+json", (".ipynb",), write_ipynb, read_ipynb),
+    Format("json", "application/json", (".json",), write_json, read_json),
+    Format("markdown", "text/markdown", (".md", ".markdown"), write_markdown, read_markdown),
+    Format("src.md", "text/markdown", (".src.md",), write_srcmd, read_srcmd),
+    Format("myst", "text/markdown", (".myst.md", ".myst"), write_myst, read_myst, extra="export"),
+    Format("percent", "text/plain", _SCRIPTS, write_percent, read_script, extra="export"),
+    Format("script", "text/plain", (), write_script, read_script, extra="export"),
+)
+
+
+def writable() -> tuple[str, ...]:
+    """The names of the formats that can be written."""
+    return tuple(one.name for one in FORMATS)
+
+
+def readable() -> tuple[str, ...]:
+    """The names of the formats that can be read."""
+    return tuple(one.name for one in FORMATS if one.read is not None)
+
+
+def format_named(name: str) -> Format:
+    """The format of this name.
+
+    Raises:
+        NotebookFormatError: there is none.
+    """
+    found = next((one for one in FORMATS if one.name == name), None)
+    if found is None:
+        raise NotebookFormatError(f"There is no format {name!r}", hint=f"Give one of {', '.join(writable())}")
+    return found
+
+
+def format_of_file(filename: str) -> Format | None:
+    """The format that a file's name tells; the longest suffix counts."""
+    fitting = [
+        (len(suffix), one) for one in FORMATS for suffix in one.suffixes if filename.lower().endswith(suffix)
+    ]
+    return max(fitting, key=lambda found: found[0])[1] if fitting else None
+
+
+def export(
+    document: Document,
+    *,
+    name: str,
+    format: str,  # noqa: A002  # the word that everybody uses
+    include_outputs: bool = True,
+    files_at: str | None = None,
+) -> Exported:
+    """A notebook in another format; the document is left as it is.
+
+    ``files_at`` is a directory beside the file that will be written, for pictures that it refers to.
+
+    Raises:
+        NotebookFormatError: there is no such format, or it cannot hold this notebook.
+        MissingExtra: the format's libraries are not installed.
+    """
+    chosen = format_named(format)
+    given = document if include_outputs else without_outputs(document)
+    try:
+        written = chosen.write(given, Writing(name, files_at))
+    except ImportError as error:
+        raise _missing(chosen, error) from error
+    return Exported(
+        written.content, chosen.mime, written.suffix or chosen.suffixes[0], written.notices, written.files
+    )
+
+
+def read(
+    content: bytes,
+    *,
+    name: str,
+    format: str | None = None,  # noqa: A002  # as above
+    max_cells: int = _MANY_CELLS,
+    find_file: FindFile | None = None,
+) -> Imported:
+    """A notebook from a file's content; ``name`` is the file's, and tells the format where none is given.
+
+    Raises:
+        NotebookFormatError: the content is not what the format asks for; with the line, where there is one.
+        TooManyCells: there are more than a notebook may hold.
+        MissingExtra: the format's libraries are not installed.
+    """
+    chosen = format_named(format) if format is not None else _guessed(content, name)
+    if chosen.read is None:
+        raise NotebookFormatError(
+            f"Notebooks are written as {chosen.name} and not read from it",
+            hint=f"Give one of {', '.join(readable())}",
+        )
+    try:
+        return chosen.read(content, Reading(name, max_cells, find_file or (lambda _: None)))
+    except ImportError as error:
+        raise _missing(chosen, error) from error
+
+
+def _guessed(content: bytes, name: str) -> Format:
+    """The format by the file's name, or else by how its content begins; a page may be one of several."""
+    found = format_of_file(name)
+    if found is not None and found.name != "markdown":
+        return found
+    head = content[:_HEAD].lstrip(b"\xef\xbb\xbf \t\r\n")
+    if found is None and head[:1] in {b"{", b"["}:
+        return format_named("json")
+    if _srcbook.match(head):
+        return format_named("src.md")
+    return format_named("myst" if _myst.match(head) else "markdown")
+
+
+def _missing(chosen: Format, error: ImportError) -> MissingExtra:
+    return MissingExtra(
+        f"Format {chosen.name!r} needs {error.name or 'a library'}, which is not installed",
+        hint=f"pip install 'cellwright[{chosen.extra or 'export'}]'",
+    )
