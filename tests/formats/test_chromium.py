@@ -13,7 +13,7 @@ from playwright.sync_api import Browser, sync_playwright
 
 from cellwright.formats.html import to_html
 from conftest import Require
-from formats.books import PNG, code, display, error, notebook, result, stream, text
+from formats.pagebooks import PNG, code, display, error, notebook, result, stream, text
 
 WIDE = (
     "<table class='dataframe'><tr>"

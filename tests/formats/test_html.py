@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from cellwright.formats.html import Page, to_html
 from cellwright.notebook import Document
-from formats.books import PNG, code, display, error, notebook, result, stream, text
+from formats.pagebooks import PNG, code, display, error, notebook, result, stream, text
 
 VOID = {"br", "col", "hr", "img", "input", "wbr", "meta", "link"}
 LOADING = {"src", "srcset", "poster", "data", "background", "xlink:href", "action", "formaction", "ping"}

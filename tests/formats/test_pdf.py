@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from cellwright.formats import glyphs
 from cellwright.formats.pdf import Pdf, to_pdf
-from formats.books import PNG, code, display, error, notebook, result, stream, text
+from formats.pagebooks import PNG, code, display, error, notebook, result, stream, text
 
 
 def print_of(*cells: dict[str, Any], **metadata: Any) -> Pdf:
@@ -66,7 +66,7 @@ def test_pages_are_numbered_and_bear_the_notebooks_name() -> None:
 def test_the_same_notebook_gives_the_same_bytes_in_another_process() -> None:
     program = (
         "import sys; sys.path.insert(0, 'tests')\n"
-        "from formats.books import *\n"
+        "from formats.pagebooks import *\n"
         "from cellwright.formats.pdf import to_pdf\n"
         "book = notebook(text('# T $x^2$'), code('1', display({'image/png': PNG})))\n"
         "sys.stdout.buffer.write(to_pdf(book, name='n').content)\n"

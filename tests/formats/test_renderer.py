@@ -7,7 +7,7 @@ from typing import Literal
 import pytest
 
 from cellwright.formats.renderer import RenderFailed, render
-from formats.books import PNG, code, display, notebook, stream, text
+from formats.pagebooks import PNG, code, display, notebook, stream, text
 
 pytestmark = pytest.mark.anyio
 
