@@ -23,9 +23,11 @@ from cellwright.kernels.boxes import Isolation
 from cellwright.kernels.kernel import KernelLaunch
 from cellwright.kernels.kernelspecs import V8_MEMORY
 from cellwright.kernels.lastwords import LastWords
+from cellwright.kernels.npmshelves import NpmShelf
 from cellwright.kernels.permissions import DenoAccess, deno_flags
 from cellwright.kernels.pipeclient import PipeClient, Pipes
 from cellwright.kernels.spawning import KernelStart, Spawner, Start, bare_start, confined_start, own_script
+from cellwright.sandbox.npm import CACHE
 from cellwright.sandbox.policy import Policy
 
 __all__ = ["DenoLauncher", "find_deno"]
@@ -38,6 +40,7 @@ BOXED_INSPECTOR = "127.0.0.1:9229"
 FREE_INSPECTOR = "127.0.0.1:0"
 INSPECTOR = re.compile(rb"Debugger listening on (ws://\S+)\n")
 NOISE = re.compile(r"(Debugger listening on|Visit chrome://inspect|Debugger session) .*\n?")
+CACHES = ".deno"
 QUIET = {"DENO_NO_UPDATE_CHECK": "1", "DENO_NO_PROMPT": "1", "NO_COLOR": "1"}
 
 
@@ -111,17 +114,18 @@ class DenoLauncher(Spawner):
         pipes, last_words = Pipes(), LastWords(noise=NOISE)
         blank = Start([], {}, launch.cwd, pipes=pipes, last_words=last_words)
         listens = isolation is None or isolation.stands_by
+        npm = _npm_shelf(launch, isolation) if isolation is not None else None
         try:
             if isolation is None:
                 start = self._bare(blank, launch)
             else:
-                start = self._confined(blank, launch, isolation, allotment)
+                start = self._confined(blank, launch, isolation, allotment, npm)
         except BaseException:
             pipes.close()
             last_words.close()
             raise
         client = PipeClient(pipes, partial(_greeting, launch, last_words if listens else None))
-        return KernelStart(start, client, ours=True)
+        return KernelStart(start, client, ours=True, npm=npm)
 
     def _bare(self, blank: Start, launch: KernelLaunch) -> Start:
         temporary = launch.directory / "tmp"
@@ -131,7 +135,12 @@ class DenoLauncher(Spawner):
         return bare_start(replace(blank, command=command, environment=environment))
 
     def _confined(
-        self, blank: Start, launch: KernelLaunch, isolation: Isolation, allotment: Allotment
+        self,
+        blank: Start,
+        launch: KernelLaunch,
+        isolation: Isolation,
+        allotment: Allotment,
+        npm: NpmShelf | None,
     ) -> Start:
         place = launch.place
         if place is None:
@@ -145,17 +154,29 @@ class DenoLauncher(Spawner):
         plan["environment"] |= own_environment(temporary)
         plan["limits"]["own_memory"] = V8_MEMORY
         access = DenoAccess(
-            read=[place.top, *isolation.policy.read, driver, *launch.layers],
+            read=[place.top, *isolation.policy.read, driver],
             write=[place.cwd, temporary, *isolation.policy.write],
             network=isolation.has_door,
             # Without a network of its own a process has no loopback either.
             inspector=BOXED_INSPECTOR if isolation.stands_by else None,
         )
         command = self._command(self._flags(isolation.policy, access))
-        return confined_start(replace(blank, command=command), plan, launch, allotment)
+        links = [[npm.seen_at, f"{temporary}/{CACHES}/{CACHE}"]] if npm is not None else []
+        return confined_start(replace(blank, command=command), plan, launch, allotment, links=links)
 
     def _command(self, flags: list[str]) -> list[str]:
         return [str(self._deno), "run", *flags, str(self._driver)]
+
+
+def _npm_shelf(launch: KernelLaunch, isolation: Isolation) -> NpmShelf | None:
+    """Where the kernel finds packages; one that has a way to the network fetches its own, and needs room for them."""
+    if not isolation.packages or isolation.has_door:
+        return None
+    name = f".npm-{launch.directory.name}"
+    shelf = NpmShelf(Path(isolation.packages, name), isolation.seen_layers([name])[0])
+    shelf.clear()
+    shelf.put(launch.layers)
+    return shelf
 
 
 async def _greeting(launch: KernelLaunch, last_words: LastWords | None) -> dict[str, Any]:
@@ -171,4 +192,4 @@ async def _greeting(launch: KernelLaunch, last_words: LastWords | None) -> dict[
 
 def own_environment(temporary: str) -> dict[str, str]:
     """What Deno is to find in its environment, whatever else is there."""
-    return {**QUIET, "DENO_DIR": f"{temporary}/.deno"}
+    return {**QUIET, "DENO_DIR": f"{temporary}/{CACHES}"}

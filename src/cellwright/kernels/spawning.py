@@ -28,6 +28,7 @@ from cellwright.kernels.correspondence import Client
 from cellwright.kernels.kernel import Beginning, Kernel, KernelLaunch, tend
 from cellwright.kernels.lastwords import LastWords
 from cellwright.kernels.lodgings import Lodging
+from cellwright.kernels.npmshelves import NpmShelf
 from cellwright.kernels.pipeclient import Pipes
 from cellwright.kernels.processes import KernelProcess, raise_file_limit, wanted
 from cellwright.sandbox.doors import DOOR, Door
@@ -115,6 +116,8 @@ class KernelStart:
     client: Client
     interrupt_by: Literal["message", "signal"] = "message"
     ours: bool = False
+    npm: NpmShelf | None = None
+    """Where it finds npm packages; goes with it."""
 
 
 class Spawner(ABC):
@@ -189,21 +192,24 @@ class Spawner(ABC):
         finally:
             allotment.handed_over()
         self._tasks.start_soon(lodging.run)
-        kernel: Kernel = await self._tasks.start(self._tend, beginning, recipe.start.pipes)
+        kernel: Kernel = await self._tasks.start(self._tend, beginning, recipe)
+        kernel.npm = recipe.npm
         if kernel.line is not None and isolation is not None and isolation.stands_by:
             await kernel.line.settle([])
         return kernel
 
     async def _tend(
-        self, beginning: Beginning, pipes: Pipes | None, *, task_status: anyio.abc.TaskStatus[Kernel]
+        self, beginning: Beginning, recipe: KernelStart, *, task_status: anyio.abc.TaskStatus[Kernel]
     ) -> None:
         try:
             with wanted(beginning.process.pid):
                 await tend(beginning, task_status=task_status)
         finally:
             self._living.discard(beginning.process.pid)
-            if pipes is not None:
-                pipes.close()
+            if recipe.start.pipes is not None:
+                recipe.start.pipes.close()
+            if recipe.npm is not None:
+                recipe.npm.clear()
 
     def _spawn(
         self, recipe: KernelStart, launch: KernelLaunch, allotment: Allotment, door: Door | None
@@ -251,6 +257,7 @@ def confined_start(
         "plan": plan,
         "tcp_only": False,
         "connection_file": "",
+        "links": [],
         "streams": start.pipes.theirs if start.pipes is not None else [],
         "directory": str(launch.directory),
         "cwd": str(launch.cwd),
