@@ -37,6 +37,7 @@
     │   └── PlanFileError        a plan file cannot be read; the message has the line
     ├── ChartError               data cannot be drawn as asked
     │   ├── ChartRefused         the manifest or its data; every message names its field
+    │   │   └── NoSuchData       no kernel has the value that is to be drawn
     │   ├── SpecRefused          a spec asks for something that is never fetched, or is no spec
     │   └── DrawingFailed        the process that draws ran out of time or memory, or ended
     ├── StorageInUse             another engine owns this storage directory
@@ -236,6 +237,12 @@ class ChartRefused(ChartError):
     def __init__(self, *problems: str) -> None:
         super().__init__("\n".join(problems))
         self.problems = problems
+
+
+class NoSuchData(ChartRefused):
+    """No kernel has the value that is to be drawn."""
+
+    code = "no_such_data"
 
 
 class SpecRefused(ChartError):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -94,10 +95,17 @@ def _box(name: str, values: Sequence[float]) -> _Box:
     ordered = sorted(values)
     first, median, third = (_quantile(ordered, share) for share in (0.25, 0.5, 0.75))
     reach = _WHISKER * (third - first)
-    inside = [value for value in ordered if first - reach <= value <= third + reach] or [median]
-    outliers = [value for value in ordered if not first - reach <= value <= third + reach]
+    begin, end = bisect_left(ordered, first - reach), bisect_right(ordered, third + reach)
+    low, high = (ordered[begin], ordered[end - 1]) if begin < end else (median, median)
     return _Box(
-        name, len(ordered), min(inside[0], first), first, median, third, max(inside[-1], third), outliers
+        name,
+        len(ordered),
+        min(low, first),
+        first,
+        median,
+        third,
+        max(high, third),
+        ordered[:begin] + ordered[end:],
     )
 
 

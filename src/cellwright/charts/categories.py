@@ -5,24 +5,26 @@ from __future__ import annotations
 import itertools
 import math
 from bisect import bisect_right
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
+from cellwright.charts.drawings import plural
 from cellwright.charts.readings import Axis
 from cellwright.charts.themes import OTHER_SERIES
 from cellwright.charts.wording import MISSING, label, told_number
 
-__all__ = ["Categories", "categorize", "fold", "nice_step", "unit_for"]
+__all__ = ["Categories", "categorize", "fold", "nice_step"]
 
 _EPOCH = datetime(1970, 1, 1)  # noqa: DTZ001  # a clock on a wall has no zone
-_UNITS: tuple[tuple[str, str], ...] = (
-    ("minute", "%Y-%m-%d %H:%M"),
-    ("hour", "%Y-%m-%d %H:00"),
-    ("day", "%Y-%m-%d"),
-    ("month", "%b %Y"),
-    ("year", "%Y"),
-)
+_FORMS = {
+    "minute": "%Y-%m-%d %H:%M",
+    "hour": "%Y-%m-%d %H:00",
+    "day": "%Y-%m-%d",
+    "month": "%b %Y",
+    "year": "%Y",
+}
+_DAY_S = 86400.0
 _MOST_DIGITS = 15
 
 
@@ -42,7 +44,7 @@ def categorize(axis: Axis, *, at_most: int) -> Categories:
         return _times(axis.values, at_most)  # type: ignore[arg-type]  # seconds, by its kind
     if axis.kind == "number":
         return _numbers(axis.values, at_most)  # type: ignore[arg-type]  # numbers, by its kind
-    names = [MISSING if value is None else str(value) for value in axis.values]
+    names: Sequence[str] = axis.values  # type: ignore[assignment]  # names, by its kind
     return Categories(names, tuple(dict.fromkeys(names)), ranked=False)
 
 
@@ -67,41 +69,49 @@ def nice_step(span: float, steps: int) -> float:
     return next((factor * power for factor in (1, 2, 2.5, 5, 10) if factor * power >= raw), 10 * power)
 
 
-def unit_for(seconds: Sequence[float], *, at_most: int) -> tuple[str, Callable[[float], datetime]]:
-    """The smallest unit of the calendar that makes no more than so many steps."""
-    moments = {_moment(second) for second in set(seconds)}
-    for unit, _ in _UNITS:
-        if len({_start(moment, unit) for moment in moments}) <= at_most:
-            return unit, lambda second: _start(_moment(second), unit)  # noqa: B023  # returned at once
-    decades = 10 ** math.ceil(math.log10(max(1, (max(moments).year - min(moments).year + 1) / at_most)))
-    return f"{decades} years", lambda second: _moment(second).replace(
-        year=max(1, _moment(second).year // decades * decades),
-        month=1,
-        day=1,
-        hour=0,
-        minute=0,
-        second=0,
-        microsecond=0,
-    )
-
-
 def _times(seconds: Sequence[float | None], at_most: int) -> Categories:
     kept = [second for second in seconds if second is not None]
-    exact = sorted(set(kept))
+    exact = set(kept)
     if not exact:
         return Categories([MISSING] * len(seconds), (MISSING,), ranked=True)
+    step = None
     if len(exact) <= at_most:
-        form = _form_for([_moment(second) for second in exact])
-        told = {second: _moment(second).strftime(form) for second in exact}
-        step = None
+        moments = {second: _moment(second) for second in sorted(exact)}
+        form = _form_for(list(moments.values()))
+        told = {second: moment.strftime(form) for second, moment in moments.items()}
+        names = [MISSING if second is None else told[second] for second in seconds]
     else:
-        unit, start = unit_for(exact, at_most=at_most)
-        form = dict(_UNITS).get(unit, "%Y")
-        told = {second: start(second).strftime(form) for second in exact}
-        step = unit
-    order = tuple(dict.fromkeys(told[second] for second in exact))
-    names = [MISSING if second is None else told[second] for second in seconds]
+        step, size, told = _calendar(exact, at_most)
+        names = [MISSING if second is None else told[second // size] for second in seconds]
+    order = tuple(dict.fromkeys(told.values()))
     return Categories(names, (*order, MISSING) if len(kept) < len(seconds) else order, ranked=True, step=step)
+
+
+def _calendar(exact: set[float], at_most: int) -> tuple[str, float, dict[float, str]]:
+    """The smallest unit with few enough steps, the seconds that make one place, and each place's name, in order."""
+    days = {second // _DAY_S for second in exact}
+    if len(days) <= at_most:
+        for unit, size in (("minute", 60.0), ("hour", 3600.0)):
+            places = {second // size for second in exact}
+            if len(places) <= at_most:
+                return (
+                    unit,
+                    size,
+                    {place: _moment(place * size).strftime(_FORMS[unit]) for place in sorted(places)},
+                )
+        return "day", _DAY_S, {day: _moment(day * _DAY_S).strftime(_FORMS["day"]) for day in sorted(days)}
+    moments = {day: _moment(day * _DAY_S) for day in sorted(days)}
+    for unit in ("month", "year"):
+        told = {day: moment.strftime(_FORMS[unit]) for day, moment in moments.items()}
+        if len(set(told.values())) <= at_most:
+            return unit, _DAY_S, told
+    years = [moment.year for moment in moments.values()]
+    width = int(nice_step(max(years) - min(years) + 1, at_most - 1)) or 1
+    told = {
+        day: f"{moment.year // width * width} to {moment.year // width * width + width - 1}"
+        for day, moment in moments.items()
+    }
+    return plural(width, "year"), _DAY_S, told
 
 
 def _form_for(moments: Sequence[datetime]) -> str:

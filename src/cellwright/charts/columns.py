@@ -8,18 +8,21 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Sequence
+import re
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
+from typing import Any
 
 from cellwright.charts.fields import quoted
-from cellwright.charts.timestamps import looks_like_time, parse_time
+from cellwright.charts.timestamps import looks_like_time, parse_times
 from cellwright_kernel.tables import Column, ColumnKind, Table, Value
 
 __all__ = ["TypedColumn", "json_column", "table_of", "text_column"]
 
 _MISSING_NUMBERS = frozenset(("", "na", "n/a", "#n/a", "null", "none", "<na>", "nat"))
 _FLAGS = {"true": True, "false": False}
+_CODE = re.compile(r"\n0\d|_")
 _LOOKED_AT = 50
 # Less than this share of numbers and a column of text was never meant to hold them.
 _MOSTLY = 0.9
@@ -83,49 +86,55 @@ def _whole_numbers(texts: Sequence[str]) -> list[int] | None:
         numbers = list(map(int, texts))
     except ValueError:
         return None
-    # 007 is a name, and so is what Python alone takes for a number: 1_000.
-    if any((text[0] == "0" and len(text) > 1) or "_" in text for text in texts):
-        return None
-    return numbers
+    return None if _hold_codes(texts) else numbers
 
 
 def _floats(texts: Sequence[str]) -> list[float | None] | None:
-    numbers: list[float | None]
     try:
-        numbers = list(map(float, texts))
+        numbers: list[float | None] = list(map(float, texts))
     except ValueError:
-        try:
-            numbers = [None if text.strip().lower() in _MISSING_NUMBERS else float(text) for text in texts]
-        except ValueError:
-            return None
-        if all(number is None for number in numbers):
-            return None
-    if any("_" in text or _is_code(text) for text in texts):
+        return _floats_with_gaps(texts)
+    return None if _hold_codes(texts) else numbers
+
+
+def _floats_with_gaps(texts: Sequence[str]) -> list[float | None] | None:
+    sample = list(islice((text for text in texts if text), _LOOKED_AT))
+    if not all(map(_is_number, sample)):
         return None
-    return _whole_where_possible(texts, numbers)
+    filled = [text for text in texts if text.strip().lower() not in _MISSING_NUMBERS]
+    try:
+        numbers = list(map(float, filled))
+    except ValueError:
+        return None
+    if not filled or _hold_codes(filled):
+        return None
+    # Counts stay counts where some are missing.
+    counts = all(text.strip().lstrip("+-").isdecimal() for text in filled)
+    along: Iterator[float] = iter(map(int, filled)) if counts else iter(numbers)
+    return [None if text.strip().lower() in _MISSING_NUMBERS else next(along) for text in texts]
 
 
-def _is_code(text: str) -> bool:
-    return len(text) > 1 and text[0] == "0" and text.isdecimal()
-
-
-def _whole_where_possible(texts: Sequence[str], numbers: list[float | None]) -> list[float | None]:
-    """Counts stay counts where some are missing."""
-    if all(
-        number is None or text.strip().lstrip("+-").isdecimal()
-        for text, number in zip(texts, numbers, strict=True)
-    ):
-        return [None if number is None else int(text) for text, number in zip(texts, numbers, strict=True)]
-    return numbers
+def _hold_codes(texts: Sequence[str]) -> bool:
+    """Whether there are names among the numbers: 007, and what Python alone takes for one, 1_000."""
+    return _CODE.search("\n" + "\n".join(texts)) is not None
 
 
 def _finite(name: str, numbers: Sequence[float | None]) -> TypedColumn:
+    if _are_finite(numbers):
+        return TypedColumn(name, "number", numbers)
     kept = [number if number is not None and _is_finite(number) else None for number in numbers]
     lost = kept.count(None) - sum(number is None for number in numbers)
     if not lost:
         return TypedColumn(name, "number", kept)
     values = "1 value is" if lost == 1 else f"{lost:,} values are"
     return TypedColumn(name, "number", kept, (f"{quoted(name)}: {values} NaN or infinite, and left out",))
+
+
+def _are_finite(numbers: Sequence[Any]) -> bool:
+    try:
+        return all(map(math.isfinite, numbers))
+    except (TypeError, OverflowError):  # something is missing, or beyond every float
+        return False
 
 
 def _is_finite(number: float) -> bool:
@@ -140,9 +149,7 @@ def _are_times(texts: Sequence[str]) -> bool:
     if not all(looks_like_time(text) for text in islice(filled, _LOOKED_AT)):
         return False
     try:
-        for text in texts:
-            if text:
-                parse_time(text)
+        parse_times([text for text in texts if text] if "" in texts else texts)
     except ValueError:
         return False
     return any(texts)

@@ -66,7 +66,7 @@ def _table_from_csv(text: str, name: str, delimiter: str | None) -> Table:
         raise ChartRefused(f"{name}: {len(header):,} columns are more than {MAX_COLUMNS:,}")
     names, notices = _distinct(header)
     _check_widths(text, delimiter, name, len(header), rows)
-    columns = list(zip(*rows, strict=True)) if rows else [()] * len(header)
+    columns = [[row[place] for row in rows] for place in range(len(header))]
 
     def line_of(row: int) -> int:
         return _line_of(text, delimiter, row + 1)

@@ -5,6 +5,7 @@ Vega-Lite lays nothing out: places come from ``layouts``.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -17,6 +18,7 @@ from cellwright.charts.layouts import lay_out
 from cellwright.charts.readings import Readings
 from cellwright.charts.themes import OTHER_SERIES, THEMES, ThemeName
 from cellwright.charts.wording import MISSING, cut, label, told_list
+from cellwright_kernel.tables import Value
 
 __all__ = ["graph"]
 
@@ -53,29 +55,39 @@ def graph(encodings: Encodings, readings: Readings, theme: ThemeName) -> Drawing
 def _read(encodings: Encodings, readings: Readings) -> _Graph:
     found = _Graph()
     sources, targets = readings.values(encodings.x or ""), readings.values(encodings.y[0])
-    weights = (
-        readings.numbers(encodings.value, "valueColumn")
-        if encodings.value is not None and readings.kind(encodings.value) == "number"
-        else None
-    )
-    groups = readings.values(encodings.group) if encodings.group is not None else None
-    names = readings.values(encodings.label) if encodings.label is not None else None
-    for row, (source, target) in enumerate(zip(sources, targets, strict=True)):
+    names = {value: label(value) for value in dict.fromkeys((*sources, *targets)) if value is not None}
+    for (source, target), weight in _weighed(sources, targets, encodings, readings).items():
         if source is None:
             continue
-        begin = label(source)
+        begin = names[source]
         found.degrees.setdefault(begin, 0)
-        if groups is not None and groups[row] is not None and (target is None or begin not in found.groups):
-            found.groups[begin] = label(groups[row])
-        if names is not None and names[row] is not None:
-            found.names[begin] = label(names[row])
         if target is not None:
-            end = label(target)
-            weight = (weights[row] or 0) if weights is not None else 1
+            end = names[target]
             found.links[begin, end] = found.links.get((begin, end), 0) + weight
             found.degrees[begin] += 1
             found.degrees[end] = found.degrees.get(end, 0) + 1
+    for name, into in ((encodings.group, found.groups), (encodings.label, found.names)):
+        if name is not None:
+            # What a node says of itself counts more than what its links say.
+            said = dict.fromkeys(zip(sources, targets, readings.values(name), strict=True))
+            for source, target, value in sorted(said, key=lambda row: row[1] is None):
+                if source is not None and value is not None and (target is None or names[source] not in into):
+                    into[names[source]] = label(value)
     return found
+
+
+def _weighed(
+    sources: Sequence[Value], targets: Sequence[Value], encodings: Encodings, readings: Readings
+) -> Mapping[tuple[Value, Value], float]:
+    """Every different link once, with what it weighs: its rows, or a column added up."""
+    if encodings.value is None or readings.kind(encodings.value) != "number":
+        return Counter(zip(sources, targets, strict=True))
+    weights: dict[tuple[Value, Value], float] = {}
+    for link, weight in zip(
+        zip(sources, targets, strict=True), readings.numbers(encodings.value, "valueColumn"), strict=True
+    ):
+        weights[link] = weights.get(link, 0) + (weight or 0)
+    return weights
 
 
 def _kept(whole: _Graph, notices: list[str]) -> tuple[list[str], list[tuple[str, str]]]:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import math
+from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -41,21 +43,18 @@ def histogram(encodings: Encodings, readings: Readings, theme: ThemeName) -> Dra
     missing = len(axis.values) - len(numbers)
     if missing:
         notices.append(f"{quoted(name)}: {plural(missing, 'row')} without a value, left out")
-    step, base, bins = _bins(numbers, times=axis.kind == "time")
-    groups = (
-        readings.names(encodings.group) if encodings.group is not None else [_EVERYTHING] * len(axis.values)
-    )
-    counts = _counts(axis.values, groups, step, base, bins)  # type: ignore[arg-type]  # no names
+    groups = readings.names(encodings.group) if encodings.group is not None else None
+    ordered = sorted(numbers)
+    step, base, bins = _bins(ordered, times=axis.kind == "time")
+    counts = _counts(_by_group(axis.values, groups, ordered), step, base, bins)
     series = _folded(counts, notices)
     body = _body(counts, series, (base, step, bins), encodings, readings, theme)
-    return Drawing(
-        body, f"how often {name} occurs", _facts(numbers, step, axis.kind == "time", series), tuple(notices)
-    )
+    facts = _facts(ordered, step, series, times=axis.kind == "time")
+    return Drawing(body, f"how often {name} occurs", facts, tuple(notices))
 
 
-def _bins(numbers: Sequence[float], *, times: bool) -> tuple[float, float, int]:
+def _bins(ordered: Sequence[float], *, times: bool) -> tuple[float, float, int]:
     """The step, where the first bin begins, and how many there are, by Freedman and Diaconis within bounds."""
-    ordered = sorted(numbers)
     low, high = ordered[0], ordered[-1]
     spread = ordered[3 * len(ordered) // 4] - ordered[len(ordered) // 4]
     span = high - low
@@ -69,22 +68,32 @@ def _bins(numbers: Sequence[float], *, times: bool) -> tuple[float, float, int]:
         step = next((float(one) for one in _TIME_STEPS_S if span / one <= wanted), nice_step(span, wanted))
     else:
         step = nice_step(span, wanted)
-        if all(isinstance(number, int) for number in numbers):
+        if all(isinstance(number, int) for number in ordered):
             step = max(1.0, float(math.ceil(step)))
     base = math.floor(low / step) * step
     return step, base, min(math.floor((high - base) / step) + 1, _MOST_BINS + 2)
 
 
-def _counts(
-    values: Sequence[float | None], groups: Sequence[str], step: float, base: float, bins: int
-) -> dict[str, list[int]]:
-    counts: dict[str, list[int]] = {}
+def _by_group(
+    values: Sequence[Any], groups: Sequence[str] | None, ordered: list[float]
+) -> dict[str, list[float]]:
+    """The values of each group, in order."""
+    if groups is None:
+        return {_EVERYTHING: ordered}
+    found: dict[str, list[float]] = {}
     for value, group in zip(values, groups, strict=True):
         if value is not None:
-            held = counts.get(group)
-            if held is None:
-                held = counts[group] = [0] * bins
-            held[max(0, min(int((value - base) / step), bins - 1))] += 1
+            found.setdefault(group, []).append(value)
+    for held in found.values():
+        held.sort()
+    return found
+
+
+def _counts(groups: dict[str, list[float]], step: float, base: float, bins: int) -> dict[str, list[int]]:
+    counts = {}
+    for group, ordered in groups.items():
+        places = [bisect_left(ordered, base + step * index) for index in range(1, bins)]
+        counts[group] = [end - begin for begin, end in itertools.pairwise((0, *places, len(ordered)))]
     return counts
 
 
@@ -159,11 +168,10 @@ def _edge_tip(field: str, title: str, *, times: bool) -> dict[str, Any]:
     return number_tip(field, title)
 
 
-def _facts(numbers: Sequence[float], step: float, times: bool, series: Sequence[str]) -> tuple[str, ...]:  # noqa: FBT001  # private
-    ordered = sorted(numbers)
+def _facts(ordered: Sequence[float], step: float, series: Sequence[str], *, times: bool) -> tuple[str, ...]:
     told = told_time if times else told_number
     middle = ordered[len(ordered) // 2]
-    mean = sum(number / len(ordered) for number in ordered)
+    mean = sum(ordered) / len(ordered)
     width = _told_span(step) if times else told_number(step)
     facts = [
         f"{plural(len(ordered), 'value')} from {told(ordered[0])} to {told(ordered[-1])}, in bins of {width}",

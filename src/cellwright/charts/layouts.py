@@ -54,7 +54,7 @@ def _move(
 def _push_apart(
     xs: list[float], ys: list[float], pushes_x: list[float], pushes_y: list[float], distance: float
 ) -> None:
-    cell = 4 * distance
+    cell = 2.5 * distance
     grid: dict[tuple[int, int], list[int]] = {}
     for node, (x, y) in enumerate(zip(xs, ys, strict=True)):
         grid.setdefault((int(x // cell), int(y // cell)), []).append(node)

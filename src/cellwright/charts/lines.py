@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from operator import le
 from typing import Any, Literal
 
 from cellwright.charts.axes import (
@@ -29,7 +30,6 @@ __all__ = ["line_chart"]
 
 _MOST_POINTS = 4_000
 _MOST_SERIES = 10
-_MOST_NAMES = 500
 _DOTS = 40
 _TOLD_SERIES = 6
 Position = float | str
@@ -68,7 +68,7 @@ def line_chart(
 
 def _split(axis: Axis, encodings: Encodings, readings: Readings, notices: list[str]) -> list[_Series]:
     groups = readings.names(encodings.group) if encodings.group is not None else None
-    nowhere = sum(value is None for value in axis.values)
+    nowhere = list(axis.values).count(None)
     if nowhere:
         notices.append(f"{quoted(axis.name)}: {plural(nowhere, 'row')} without a value, left out")
     every: list[_Series] = []
@@ -78,15 +78,15 @@ def _split(axis: Axis, encodings: Encodings, readings: Readings, notices: list[s
         if missing:
             notices.append(f"{quoted(name)}: {plural(missing, 'row')} without a value")
         if groups is None:
-            pairs = [(x, y) for x, y in zip(axis.values, numbers, strict=True) if x is not None]
-            every.append(_series(name, pairs))
+            every.append(_series(name, axis.values, numbers))
             continue
-        by_group: dict[str, list[tuple[Position, float | None]]] = {}
-        for x, y, group in zip(axis.values, numbers, groups, strict=True):
-            if x is not None:
-                by_group.setdefault(group, []).append((x, y))
         many = len(encodings.y) > 1
-        every += [_series(f"{name}, {group}" if many else group, pairs) for group, pairs in by_group.items()]
+        by_group: dict[str, tuple[list[Position | None], list[float | None]]] = {}
+        for x, y, group in zip(axis.values, numbers, groups, strict=True):
+            xs, ys = by_group.get(group) or by_group.setdefault(group, ([], []))
+            xs.append(x)
+            ys.append(y)
+        every += [_series(f"{name}, {group}" if many else group, *pair) for group, pair in by_group.items()]
     kept = [series for series in every if any(y is not None for y in series.ys)]
     if not kept:
         readings.refuse(
@@ -96,8 +96,11 @@ def _split(axis: Axis, encodings: Encodings, readings: Readings, notices: list[s
     return kept
 
 
-def _series(name: str, pairs: Sequence[tuple[Position, float | None]]) -> _Series:
-    return _Series(name, [x for x, _ in pairs], [y for _, y in pairs])
+def _series(name: str, xs: Sequence[Position | None], ys: Sequence[float | None]) -> _Series:
+    """Without the rows that have no place."""
+    if None in xs:
+        ys = [y for x, y in zip(xs, ys, strict=True) if x is not None]
+    return _Series(name, [x for x in xs if x is not None], ys)
 
 
 def _largest(every: list[_Series], notices: list[str]) -> list[_Series]:
@@ -131,7 +134,7 @@ def _mean(values: Sequence[float]) -> float | None:
 
 def _sorted(series: _Series) -> _Series:
     xs: Any = series.xs
-    if all(a <= b for a, b in itertools.pairwise(xs)):
+    if all(map(le, xs, itertools.islice(xs, 1, None))):
         return series
     order = sorted(range(len(xs)), key=xs.__getitem__)
     return _Series(series.name, [xs[index] for index in order], [series.ys[index] for index in order])
@@ -263,12 +266,14 @@ def _facts(every: Sequence[_Series], axis: Axis) -> tuple[str, ...]:
 
 
 def _fact(series: _Series, axis: Axis) -> str:
-    points = [(x, y) for x, y in zip(series.xs, series.ys, strict=True) if y is not None]
-    high = max(points, key=lambda point: point[1])
-    low = min(points, key=lambda point: point[1])
+    ys = [y for y in series.ys if y is not None]
+    low, high = min(ys), max(ys)
+    places = {
+        told: _told(series.xs[series.ys.index(value)], axis) for told, value in (("low", low), ("high", high))
+    }
     return (
-        f"{series.name}: from {told_number(points[0][1])} to {told_number(points[-1][1])}, "
-        f"lowest {told_number(low[1])} ({_told(low[0], axis)}), highest {told_number(high[1])} ({_told(high[0], axis)})"
+        f"{series.name}: from {told_number(ys[0])} to {told_number(ys[-1])}, "
+        f"lowest {told_number(low)} ({places['low']}), highest {told_number(high)} ({places['high']})"
     )
 
 

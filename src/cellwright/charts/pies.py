@@ -51,7 +51,8 @@ def pie_chart(encodings: Encodings, readings: Readings, theme: ThemeName) -> Dra
 
 
 def _check_amounts(name: str, readings: Readings) -> None:
-    for row, number in enumerate(readings.numbers(name, "valueColumn")):
+    numbers = readings.numbers(name, "valueColumn")
+    for row, number in enumerate(numbers):
         if number is not None and number < 0:
             readings.refuse(
                 "valueColumn",

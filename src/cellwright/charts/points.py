@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import math
+from collections import Counter
 from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import repeat
+from operator import mul, sub
 from typing import Any
 
 from cellwright.charts.axes import (
@@ -27,20 +32,33 @@ __all__ = ["scatter"]
 
 _MOST_POINTS = 5_000
 _MOST_SERIES = 8
-_MOST_NAMES = 200
 _SHADES_FROM = 9
-Point = tuple[Any, float, Any]
+
+
+@dataclass(slots=True)
+class _Cloud:
+    """Points, column by column."""
+
+    xs: list[Any]
+    ys: list[float]
+    shades: list[Any]
+
+    def __len__(self) -> int:
+        return len(self.ys)
+
+    def at(self, places: Sequence[int]) -> _Cloud:
+        return _Cloud(*([column[place] for place in places] for column in (self.xs, self.ys, self.shades)))
 
 
 def scatter(encodings: Encodings, readings: Readings, theme: ThemeName) -> Drawing:
     if encodings.x is None or not encodings.y:
         field = "xColumn" if encodings.x is None else "yColumn"
         readings.refuse(field, f"{readings.output.source} has no column of numbers for it")
-    axis = readings.axis(encodings.x or "")
+    axis = readings.axis(encodings.x)
     colour = _colour_axis(encodings, readings)
     points, lost = _points(axis, encodings, readings, colour)
     notices = [f"{plural(lost, 'row')} without a value in x or y, left out"] if lost else []
-    if not points:
+    if not len(points):
         readings.refuse("xColumn", f"no row of {readings.output.source} has a value for both axes")
     drawn = _sampled(points, axis)
     if len(drawn) < len(points):
@@ -62,54 +80,54 @@ def _colour_axis(encodings: Encodings, readings: Readings) -> Axis | None:
     return Axis(name, "name", readings.names(name))
 
 
-def _points(
-    axis: Axis, encodings: Encodings, readings: Readings, colour: Axis | None
-) -> tuple[list[Point], int]:
-    points: list[Point] = []
+def _points(axis: Axis, encodings: Encodings, readings: Readings, colour: Axis | None) -> tuple[_Cloud, int]:
+    cloud = _Cloud([], [], [])
     rows = 0
     for name in encodings.y:
         numbers = readings.numbers(name, "yColumn")
         rows += len(numbers)
-        shades: Sequence[Any] = colour.values if colour else [name] * len(numbers)
-        points += [
-            (x, y, shade)
-            for x, y, shade in zip(axis.values, numbers, shades, strict=True)
-            if x is not None and y is not None
-        ]
-    return points, rows - len(points)
+        cloud.xs += axis.values
+        cloud.ys += numbers  # type: ignore[arg-type]  # those that are missing go below
+        cloud.shades += colour.values if colour else [name] * len(numbers)
+    if None in cloud.xs or None in cloud.ys:
+        cloud = cloud.at(
+            [
+                place
+                for place in range(len(cloud))
+                if cloud.xs[place] is not None and cloud.ys[place] is not None
+            ]
+        )
+    return cloud, rows - len(cloud)
 
 
-def _sampled(points: list[Point], axis: Axis) -> list[Point]:
+def _sampled(points: _Cloud, axis: Axis) -> _Cloud:
     if len(points) <= _MOST_POINTS:
         return points
-    places = range(len(points))
     # The corners stay, so that the axes reach as far as the data does.
-    corners = [function(places, key=lambda place: points[place][1]) for function in (min, max)]
+    corners = [points.ys.index(function(points.ys)) for function in (min, max)]
     if axis.kind != "name":
-        corners += [function(places, key=lambda place: points[place][0]) for function in (min, max)]
-    return [points[place] for place in spread(len(points), _MOST_POINTS, corners)]
+        corners += [points.xs.index(function(points.xs)) for function in (min, max)]
+    return points.at(spread(len(points), _MOST_POINTS, corners))
 
 
-def _series(colour: Axis | None, drawn: list[Point], notices: list[str]) -> list[str]:
+def _series(colour: Axis | None, drawn: _Cloud, notices: list[str]) -> list[str]:
     """Names of the series; those beyond a few become one, in place."""
     if colour is not None and colour.kind != "name":
         return []
-    weights: dict[str, float] = {}
-    for _, _, shade in drawn:
-        weights[shade] = weights.get(shade, 0) + 1
+    weights: dict[str, float] = {**Counter(drawn.shades)}
     if len(weights) > _MOST_SERIES:
         folding = fold(weights, at_most=_MOST_SERIES)
         notices.append(
             f"{len(weights):,} series: the {_MOST_SERIES - 1} with the most points have a colour of their own"
         )
-        drawn[:] = [(x, y, folding[shade]) for x, y, shade in drawn]
+        drawn.shades = [folding[shade] for shade in drawn.shades]
         names = list(dict.fromkeys(folding.values()))
         return sorted(names, key=lambda name: name.startswith(f"{OTHER_SERIES} ("))
     return list(weights)
 
 
 def _body(
-    drawn: Sequence[Point],
+    drawn: _Cloud,
     series: Sequence[str],
     axis: Axis,
     colour: Axis | None,
@@ -119,11 +137,11 @@ def _body(
 ) -> dict[str, Any]:
     config = readings.output.config
     label = config.y_label or (encodings.y[0] if len(encodings.y) == 1 else "value")
-    ys = [y for _, y, _ in drawn]
+    ys = drawn.ys
     encoding: dict[str, Any] = {
-        "x": _x_channel(axis, [x for x, _, _ in drawn], config.x_label or axis.name),
+        "x": _x_channel(axis, drawn.xs, config.x_label or axis.name),
         "y": quantitative("y", label, ys, zero=False, whole=all(isinstance(y, int) for y in ys)),
-        "tooltip": [_x_tip(axis, [x for x, _, _ in drawn]), number_tip("y", label)],
+        "tooltip": [_x_tip(axis, drawn.xs), number_tip("y", label)],
     }
     shaded = len(series) != 1
     if colour is not None and colour.kind != "name":
@@ -141,7 +159,7 @@ def _body(
         encoding["tooltip"].append(text_tip("s", encodings.group or "series"))
     values = [
         {"x": clock(x) if axis.kind == "time" else x, "y": y, **({"s": shade} if shaded else {})}
-        for x, y, shade in drawn
+        for x, y, shade in zip(drawn.xs, drawn.ys, drawn.shades, strict=True)
     ]
     few, many = 150, 1_500
     size, opacity = (60, 0.85) if len(drawn) <= few else (30, 0.75) if len(drawn) <= many else (14, 0.5)
@@ -164,11 +182,8 @@ def _x_tip(axis: Axis, xs: Sequence[Any]) -> dict[str, Any]:
     return number_tip("x", axis.name) if axis.kind == "number" else text_tip("x", axis.name)
 
 
-def _facts(
-    points: Sequence[Point], axis: Axis, encodings: Encodings, series: Sequence[str]
-) -> tuple[str, ...]:
-    xs = [x for x, _, _ in points]
-    ys = [y for _, y, _ in points]
+def _facts(points: _Cloud, axis: Axis, encodings: Encodings, series: Sequence[str]) -> tuple[str, ...]:
+    xs, ys = points.xs, points.ys
     facts = [plural(len(points), "point")]
     if axis.kind == "name":
         facts.append(f"{axis.name}: {told_list(list(dict.fromkeys(xs)))}")
@@ -184,12 +199,11 @@ def _facts(
 
 
 def _correlation(xs: Sequence[float], ys: Sequence[float]) -> float | None:
-    """Pearson's, where the numbers allow it."""
-    count = len(xs)
-    mean_x, mean_y = sum(xs) / count, sum(ys) / count
+    """Pearson's, where the numbers allow it; without a step of Python for each of a million points."""
     try:
-        above = sum((x - mean_x) * (y - mean_y) for x, y in zip(xs, ys, strict=True))
-        below = (sum((x - mean_x) ** 2 for x in xs) * sum((y - mean_y) ** 2 for y in ys)) ** 0.5
+        across, down = (list(map(sub, values, repeat(sum(values) / len(values)))) for values in (xs, ys))
+        above = sum(map(mul, across, down))
+        below = (sum(map(mul, across, across)) * sum(map(mul, down, down))) ** 0.5
     except OverflowError:
         return None
-    return above / below if 0 < below < float("inf") and abs(above) <= below * 1.001 else None
+    return above / below if 0 < below < math.inf and abs(above) <= below * 1.001 else None

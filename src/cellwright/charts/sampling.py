@@ -30,8 +30,9 @@ def extremes(values: Sequence[float | None], keep: int) -> list[int]:
     chosen = {0, len(values) - 1}
     for index in range(stretches):
         begin, end = index * len(values) // stretches, (index + 1) * len(values) // stretches
-        filled = [place for place in range(begin, end) if values[place] is not None]
+        stretch = values[begin:end]
+        filled = [value for value in stretch if value is not None] if None in stretch else stretch
         if filled:
-            chosen.add(min(filled, key=values.__getitem__))  # type: ignore[arg-type]  # none is None
-            chosen.add(max(filled, key=values.__getitem__))  # type: ignore[arg-type]  # none is None
+            chosen.add(begin + stretch.index(min(filled)))  # type: ignore[type-var]  # none is None
+            chosen.add(begin + stretch.index(max(filled)))  # type: ignore[type-var]  # none is None
     return sorted(chosen)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import repeat
 
 from cellwright.charts.drawings import plural
 from cellwright.charts.encodings import Encodings
@@ -73,8 +75,7 @@ def tally(encodings: Encodings, readings: Readings, categories: Sequence[str]) -
 
 def _counted(categories: Sequence[str], groups: Sequence[str]) -> Tally:
     counts: dict[Key, float] = {}
-    for key in zip(categories, groups, strict=True):
-        counts[key] = counts.get(key, 0) + 1
+    counts.update(Counter(zip(categories, groups, strict=True)))
     return Tally("count", counts, whole=True)
 
 
@@ -92,9 +93,12 @@ def _add(
     series: Sequence[str] | str,
     numbers: Sequence[float | None],
 ) -> None:
-    every = [series] * len(categories) if isinstance(series, str) else series
-    for category, one, number in zip(categories, every, numbers, strict=True):
-        if number is not None:
-            key = (category, one)
-            sums[key] = sums.get(key, 0) + number
-            counts[key] = counts.get(key, 0) + 1
+    keys = zip(categories, repeat(series) if isinstance(series, str) else series, strict=False)
+    found: defaultdict[Key, list[float | None]] = defaultdict(list)
+    for key, number in zip(keys, numbers, strict=True):
+        found[key].append(number)
+    for key, every in found.items():
+        held = [number for number in every if number is not None] if None in every else every
+        if held:
+            sums[key] = sums.get(key, 0) + sum(held)  # type: ignore[arg-type]  # none is None
+            counts[key] = counts.get(key, 0) + len(held)

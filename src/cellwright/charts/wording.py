@@ -68,6 +68,8 @@ def told_list(names: Sequence[str], *, at_most: int = 6) -> str:
 
 def _drawable(text: str) -> str:
     """On one line, without what no picture can show."""
+    if text.isascii() and text.isprintable():
+        return " ".join(text.split()) if " " in text else text
     text = text.encode("utf-8", "replace").decode()
     kept = (" " if letter in "\t\r\n\v\f\u2028\u2029" else letter for letter in text)
     return " ".join(

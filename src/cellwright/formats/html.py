@@ -7,6 +7,7 @@ language.
 
 from __future__ import annotations
 
+import functools
 import re
 from dataclasses import dataclass
 from html import escape
@@ -70,21 +71,26 @@ def _contents(headings: list[Heading]) -> list[Heading]:
 
 
 def _laid_out(cells: list[dict[str, Any]], about: dict[str, Any]) -> str:
+    exporter, from_dict = _exporter()
+    notebook = from_dict({"cells": cells, "metadata": {}, "nbformat": 4, "nbformat_minor": 5})
+    text, _ = exporter.from_notebook_node(notebook, resources={"page": about})
+    return str(text)
+
+
+@functools.cache
+def _exporter() -> tuple[Any, Any]:
+    """nbconvert's exporter with our template, and what makes the notebooks that it takes."""
     try:
         # Not its HTMLExporter, which parses the finished page and writes it again: seconds for a large one.
         from nbconvert.exporters import TemplateExporter  # noqa: PLC0415  # an extra
         from nbformat import from_dict  # noqa: PLC0415  # with it
     except ImportError as error:
         raise missing_extra("nbconvert") from error
-    notebook = from_dict(  # type: ignore[no-untyped-call]  # nbformat has no types
-        {"cells": cells, "metadata": {}, "nbformat": 4, "nbformat_minor": 5}
-    )
-    exporter = TemplateExporter(  # type: ignore[no-untyped-call]  # nor has nbconvert
+    exporter = TemplateExporter(  # type: ignore[no-untyped-call]  # nbconvert has no types
         template_name="cellwright", extra_template_basedirs=[str(_TEMPLATES)], file_extension=".html"
     )
     exporter.default_preprocessors = []
-    text, _ = exporter.from_notebook_node(notebook, resources={"page": about})
-    return str(text)
+    return exporter, from_dict
 
 
 class _CellWriter:

@@ -17,6 +17,17 @@ _TAGS = frozenset({
     "mphantom", "mfenced", "menclose", "msub", "msup", "msubsup", "munder", "mover", "munderover", "mmultiscripts",
     "mprescripts", "none", "mtable", "mtr", "mtd", "mlabeledtr",
 })  # fmt: skip
+# What the converter makes of a formula that ends too early lacks some.
+_CHILDREN = {
+    "mfrac": 2,
+    "mroot": 2,
+    "msub": 2,
+    "msup": 2,
+    "msubsup": 3,
+    "munder": 2,
+    "mover": 2,
+    "munderover": 3,
+}
 _ATTRIBUTE = re.compile(r"[a-z]+")
 _VALUE = re.compile(r"[\w .%#+-]*")
 _UNREAD = re.compile(r"\\[A-Za-z]+")
@@ -64,7 +75,7 @@ def _mathml(latex: str, *, display: bool) -> str | None:
 def _written(element: Any) -> Iterator[str]:
     """The element as text. The converter's own writer escapes nothing."""
     tag = str(element.tag)
-    if tag not in _TAGS:
+    if tag not in _TAGS or len(element) != _CHILDREN.get(tag, len(element)):
         raise ValueError(f"{tag} is not MathML")
     attributes = "".join(
         f' {name}="{escape(str(value))}"'

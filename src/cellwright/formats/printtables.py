@@ -123,6 +123,18 @@ def _groups(widths: list[int]) -> list[tuple[list[int], float]]:
     if shrunk >= _LEAST_SIZE:
         return [(list(range(len(widths))), round(min(_SIZE, shrunk), 2))]
     room = _ROOM * _SIZE / _LEAST_SIZE
+    fewest = len(_packed(widths, room))
+    # As many groups as there must be, and all about as wide: nothing is gained by a last one of a single column.
+    even = next(
+        width
+        for width in range(sum(widths) // fewest, sum(widths) + 1)
+        if len(_packed(widths, width)) <= fewest
+    )
+    return [(group, _LEAST_SIZE) for group in _packed(widths, min(even, room))]
+
+
+def _packed(widths: list[int], room: float) -> list[list[int]]:
+    """Columns in groups that begin with the first column and fit; a group has at least one more."""
     groups: list[list[int]] = [[0]]
     used = widths[0]
     for column in range(1, len(widths)):
@@ -131,7 +143,7 @@ def _groups(widths: list[int]) -> list[tuple[list[int], float]]:
             used = widths[0]
         groups[-1].append(column)
         used += widths[column]
-    return [(group, _LEAST_SIZE) for group in groups]
+    return groups
 
 
 def _numbers(cells: Sequence[str]) -> bool:

@@ -6,6 +6,7 @@ them in their functions.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeAlias
@@ -13,10 +14,15 @@ from typing import TypeAlias
 from cellwright.errors import MissingExtra, NotebookFormatError
 from cellwright.formats.ipynb import read_ipynb, without_outputs, write_ipynb
 from cellwright.formats.jsonbook import read_json, write_json
+from cellwright.formats.jupytexts import read_myst, read_script, write_myst, write_percent
 from cellwright.formats.markdown import write_markdown
 from cellwright.formats.markdown_reading import read_markdown
 from cellwright.formats.model import Exported, FindFile, Imported, Reading, Writing, Written
+from cellwright.formats.scripts import write_script
+from cellwright.formats.srcmd import read_srcmd
+from cellwright.formats.srcmd_writing import write_srcmd
 from cellwright.notebook import Document
+from cellwright.notebook.languages import LANGUAGES
 
 __all__ = ["FORMATS", "Format", "export", "format_named", "format_of_file", "read", "readable", "writable"]
 
@@ -24,6 +30,10 @@ Writer: TypeAlias = Callable[[Document, Writing], Written]
 Reader: TypeAlias = Callable[[bytes, Reading], Imported]
 
 _MANY_CELLS = 100_000
+_HEAD = 4_000
+_srcbook = re.compile(rb"<!--\s*srcbook:")
+_myst = re.compile(rb"---\r?\n(?:.*\n)*?\s+format_name: myst\r?\n")
+_SCRIPTS = tuple(suffix for language in LANGUAGES for suffix in language.suffixes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +55,10 @@ FORMATS: tuple[Format, ...] = (
     Format("ipynb", "application/x-ipynb+json", (".ipynb",), write_ipynb, read_ipynb),
     Format("json", "application/json", (".json",), write_json, read_json),
     Format("markdown", "text/markdown", (".md", ".markdown"), write_markdown, read_markdown),
+    Format("src.md", "text/markdown", (".src.md",), write_srcmd, read_srcmd),
+    Format("myst", "text/markdown", (".myst.md", ".myst"), write_myst, read_myst, extra="export"),
+    Format("percent", "text/plain", _SCRIPTS, write_percent, read_script, extra="export"),
+    Format("script", "text/plain", (), write_script, read_script, extra="export"),
 )
 
 
@@ -133,12 +147,16 @@ def read(
 
 
 def _guessed(content: bytes, name: str) -> Format:
-    """The format by the file's name, or else by how its content begins."""
+    """The format by the file's name, or else by how its content begins; a page may be one of several."""
     found = format_of_file(name)
-    if found is not None:
+    if found is not None and found.name != "markdown":
         return found
-    start = content.lstrip(b"\xef\xbb\xbf \t\r\n")[:1]
-    return format_named("json" if start in {b"{", b"["} else "markdown")
+    head = content[:_HEAD].lstrip(b"\xef\xbb\xbf \t\r\n")
+    if found is None and head[:1] in {b"{", b"["}:
+        return format_named("json")
+    if _srcbook.match(head):
+        return format_named("src.md")
+    return format_named("myst" if _myst.match(head) else "markdown")
 
 
 def _missing(chosen: Format, error: ImportError) -> MissingExtra:

@@ -18,8 +18,7 @@ from cellwright.mcp.arguments import (
     SessionId,
     WaitMs,
 )
-from cellwright.mcp.calls import CHANGES, DESTROYS, READS, Call, Definition, Reply, data_reply
-from cellwright.mcp.needs import needs
+from cellwright.mcp.calls import CHANGES, DESTROYS, Call, Definition, Reply, data_reply
 from cellwright.mcp.replies import execution_reply
 from cellwright.mcp.waiting import run_and_wait
 from cellwright.notebook.languages import (
@@ -35,7 +34,8 @@ _MAX_TIMEOUT_MS = 7 * 24 * 3_600_000
 
 
 CellLanguage: TypeAlias = Annotated[
-    str | None, Field(default=None, max_length=100, description="If not the notebook's: sql queries its frames by name")
+    str | None,
+    Field(default=None, max_length=100, description="If not the notebook's: sql queries its frames by name"),
 ]
 
 
@@ -209,24 +209,6 @@ async def cell_delete(call: Call, args: DeleteCell) -> Reply:
     )
 
 
-class VisualizeCell(Arguments):
-    session_id: SessionId = None
-    cell_id: CellId
-    type: Literal["chart", "table", "graph", "auto"] = "auto"
-    options: dict[str, Any] | None = None
-
-
-async def cell_visualize(call: Call, args: VisualizeCell) -> Reply:
-    """Picture a cell's data."""
-    session = call.session(args.session_id, reads=True)
-    session.cell(args.cell_id)
-    raise needs(
-        "cell_visualize",
-        "the chart engine",
-        "plot in a cell (matplotlib figures come back as images): cell_add_and_run",
-    )
-
-
 CELL_TOOLS = (
     Definition(cell_add, AddCell, CHANGES, asks_for=("session_id",)),
     Definition(cell_execute, ExecuteCell, CHANGES, asks_for=("session_id",)),
@@ -234,5 +216,4 @@ CELL_TOOLS = (
     Definition(scratch_run, RunScratch, CHANGES),
     Definition(cell_update, UpdateCell, CHANGES, asks_for=("session_id",)),
     Definition(cell_delete, DeleteCell, DESTROYS, asks_for=("session_id",)),
-    Definition(cell_visualize, VisualizeCell, READS, asks_for=("session_id",)),
 )

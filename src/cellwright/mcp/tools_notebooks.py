@@ -42,7 +42,9 @@ _AS_ABOVE_OBJECT = WithJsonSchema({"type": "object", "description": "As in noteb
 class CreateNotebook(Arguments):
     name: str = Field(min_length=1, max_length=_MAX_NAME, description="What the notebook is for")
     language: str | None = Field(
-        default=None, max_length=100, description="Of its cells: python (default), typescript, javascript, sql, r or any Jupyter kernel's"
+        default=None,
+        max_length=100,
+        description="Of its cells: python (default), typescript, javascript, sql, r or any Jupyter kernel's",
     )
     description: str | None = Field(default=None, max_length=100_000)
     mode: ModeArgument = None
