@@ -27,7 +27,7 @@ from cellwright.kernels.npmshelves import NpmShelf
 from cellwright.kernels.permissions import DenoAccess, deno_flags
 from cellwright.kernels.pipeclient import PipeClient, Pipes
 from cellwright.kernels.spawning import KernelStart, Spawner, Start, bare_start, confined_start, own_script
-from cellwright.sandbox.npm import CACHE
+from cellwright.sandbox.npm import CACHE, REGISTRY
 from cellwright.sandbox.policy import Policy
 
 __all__ = ["DenoLauncher", "find_deno"]
@@ -161,6 +161,8 @@ class DenoLauncher(Spawner):
             inspector=BOXED_INSPECTOR if isolation.stands_by else None,
         )
         command = self._command(self._flags(isolation.policy, access))
+        if npm is not None:
+            plan["environment"]["NPM_CONFIG_REGISTRY"] = f"https://{REGISTRY}/"
         links = [[npm.seen_at, f"{temporary}/{CACHES}/{CACHE}"]] if npm is not None else []
         return confined_start(replace(blank, command=command), plan, launch, allotment, links=links)
 

@@ -28,12 +28,22 @@ from cellwright.errors import LimitReached, PackageFailed, PackageRefused
 from cellwright.sandbox.layers import Lock, Pin, keep_layer, remove_tree, tree_bytes
 from cellwright.sandbox.packages import InstallLimits, InstallResult
 
-__all__ = ["CACHE", "DEFAULT_APPROVED_NPM", "NpmList", "NpmRequest", "install_npm", "is_npm_layer"]
+__all__ = [
+    "CACHE",
+    "DEFAULT_APPROVED_NPM",
+    "REGISTRY",
+    "NpmList",
+    "NpmRequest",
+    "install_npm",
+    "is_npm_layer",
+]
 
 SETTING = "approved_npm_packages"
 SCHEME = "npm:"
 CACHE = "npm"
 """The directory of a layer that Deno looks for packages in."""
+REGISTRY = "packages.invalid"
+"""The host that kernels believe packages come from, wherever they did; nobody is there."""
 DEFAULT_APPROVED_NPM = (
     "arquero",
     "csv-parse",
@@ -51,8 +61,6 @@ DEFAULT_APPROVED_NPM = (
     "zod",
 )
 _PREFIX = "npm-"
-# Kernels know no other, and fetch nothing from it.
-_REGISTRY = "registry.npmjs.org"
 _LISTING = "registry.json"
 _MAX_REQUESTS = 50
 _MAX_LENGTH = 200
@@ -262,7 +270,7 @@ def _leave_only_packages(fresh: Path) -> None:
     for entry in fresh.iterdir():
         if entry.name != CACHE:
             shutil.rmtree(entry) if entry.is_dir() else entry.unlink()
-    home = fresh / CACHE / _REGISTRY
+    home = fresh / CACHE / REGISTRY
     for package in _package_directories(fresh / CACHE):
         if package.is_relative_to(home):
             continue
