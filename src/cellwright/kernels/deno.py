@@ -26,7 +26,15 @@ from cellwright.kernels.lastwords import LastWords
 from cellwright.kernels.npmshelves import NpmShelf
 from cellwright.kernels.permissions import DenoAccess, deno_flags
 from cellwright.kernels.pipeclient import PipeClient, Pipes
-from cellwright.kernels.spawning import KernelStart, Spawner, Start, bare_start, confined_start, own_script
+from cellwright.kernels.spawning import (
+    KernelStart,
+    Spawner,
+    Start,
+    bare_start,
+    confined_start,
+    own_script,
+    refuse_without_network,
+)
 from cellwright.sandbox.npm import CACHE, REGISTRY
 from cellwright.sandbox.policy import Policy
 
@@ -113,7 +121,6 @@ class DenoLauncher(Spawner):
         launch.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         pipes, last_words = Pipes(), LastWords(noise=NOISE)
         blank = Start([], {}, launch.cwd, pipes=pipes, last_words=last_words)
-        listens = isolation is None or isolation.stands_by
         npm = _npm_shelf(launch, isolation) if isolation is not None else None
         try:
             if isolation is None:
@@ -124,7 +131,7 @@ class DenoLauncher(Spawner):
             pipes.close()
             last_words.close()
             raise
-        client = PipeClient(pipes, partial(_greeting, launch, last_words if listens else None))
+        client = PipeClient(pipes, partial(_greeting, launch, last_words))
         return KernelStart(start, client, ours=True, npm=npm)
 
     def _bare(self, blank: Start, launch: KernelLaunch) -> Start:
@@ -145,6 +152,8 @@ class DenoLauncher(Spawner):
         place = launch.place
         if place is None:
             raise KernelStartError("A confined kernel needs a place to work in")
+        # The driver has cells evaluated, and torn off, over V8's inspector, which is a socket on the loopback.
+        refuse_without_network(self.name, isolation)
         driver = str(self._driver.parent)
         readable = isolation.readable([str(self._deno), driver])
         plan = isolation.plan(
@@ -157,8 +166,7 @@ class DenoLauncher(Spawner):
             read=[place.top, *isolation.policy.read, driver],
             write=[place.cwd, temporary, *isolation.policy.write],
             network=isolation.has_door,
-            # Without a network of its own a process has no loopback either.
-            inspector=BOXED_INSPECTOR if isolation.stands_by else None,
+            inspector=BOXED_INSPECTOR,
         )
         command = self._command(self._flags(isolation.policy, access))
         if npm is not None:
@@ -181,14 +189,13 @@ def _npm_shelf(launch: KernelLaunch, isolation: Isolation) -> NpmShelf | None:
     return shelf
 
 
-async def _greeting(launch: KernelLaunch, last_words: LastWords | None) -> dict[str, Any]:
+async def _greeting(launch: KernelLaunch, last_words: LastWords) -> dict[str, Any]:
     """What the driver must know first. The inspector's address is a secret that Deno tells nobody but us."""
-    inspector = await last_words.heard(INSPECTOR) if last_words is not None else None
     return {
         "max_bytes": launch.limits.max_bytes,
         "max_messages": launch.limits.max_messages,
         "cwd": str(launch.cwd),
-        "inspector": inspector.decode() if inspector is not None else None,
+        "inspector": (await last_words.heard(INSPECTOR)).decode(),
     }
 
 

@@ -33,7 +33,16 @@ from cellwright.kernels.pipeclient import Pipes
 from cellwright.kernels.processes import KernelProcess, raise_file_limit, wanted
 from cellwright.sandbox.doors import DOOR, Door
 
-__all__ = ["KernelStart", "Spawner", "Start", "bare_start", "confined_start", "own_script", "watched"]
+__all__ = [
+    "KernelStart",
+    "Spawner",
+    "Start",
+    "bare_start",
+    "confined_start",
+    "own_script",
+    "refuse_without_network",
+    "watched",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -285,6 +294,15 @@ def bare_start(start: Start) -> Start:
     """The same start with its life tied to ours."""
     entrance = [sys.executable, "-I", "-S", own_script("spawn.py"), str(os.getpid())]
     return replace(start, command=[*entrance, *start.command])
+
+
+def refuse_without_network(name: str, isolation: Isolation) -> None:
+    """Raise where a kernel could not listen on a loopback of its own."""
+    if not isolation.stands_by:
+        raise KernelStartError(
+            f"Kernel {name!r} needs a network of its own to listen on, which isolation tier {isolation.tier} has not",
+            hint="Run `cellwright doctor` to see what would lift the tier",
+        )
 
 
 def own_script(name: str) -> str:
