@@ -21,7 +21,6 @@ from cellwright.errors import KernelStartError
 from cellwright.kernels.allotments import Allotment
 from cellwright.kernels.boxes import Isolation
 from cellwright.kernels.kernel import KernelLaunch
-from cellwright.kernels.kernelspecs import V8_MEMORY
 from cellwright.kernels.lastwords import LastWords
 from cellwright.kernels.npmshelves import NpmShelf
 from cellwright.kernels.permissions import DenoAccess, deno_flags
@@ -49,6 +48,8 @@ FREE_INSPECTOR = "127.0.0.1:0"
 INSPECTOR = re.compile(rb"Debugger listening on (ws://\S+)\n")
 NOISE = re.compile(r"(Debugger listening on|Visit chrome://inspect|Debugger session) .*\n?")
 CACHES = ".deno"
+V8_MEMORY = 1536 << 20
+"""What V8 reserves for its two threads before it uses it; about 1.1 GB, and the threads of a cell need some too."""
 QUIET = {"DENO_NO_UPDATE_CHECK": "1", "DENO_NO_PROMPT": "1", "NO_COLOR": "1"}
 
 

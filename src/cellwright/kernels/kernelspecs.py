@@ -56,8 +56,7 @@ class Needs:
 
 
 # V8 reserves the places of its heaps and of compiled code before it uses them.
-V8_MEMORY = 1 << 30
-NEEDS = {"deno": Needs(tcp_only=True, own_memory=V8_MEMORY)}
+NEEDS = {"deno": Needs(tcp_only=True, own_memory=1 << 30)}
 PLACEHOLDER = re.compile(r"\{([A-Za-z0-9_]+)\}")
 
 
