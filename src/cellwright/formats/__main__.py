@@ -1,0 +1,53 @@
+"""The process that makes a page of one notebook: an order on standard input, an answer on standard output."""
+
+from __future__ import annotations
+
+import os
+import resource
+import sys
+
+import msgspec
+
+from cellwright.errors import CellwrightError
+from cellwright.formats.html import to_html
+from cellwright.formats.pdf import to_pdf
+from cellwright.formats.renderer import Answer, Order, refusal
+from cellwright.notebook import Document
+
+__all__ = ["main"]
+
+
+def main() -> None:
+    """Make the page that is ordered."""
+    # Whatever a library prints must not get into the answer.
+    answers = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
+    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
+    order = msgspec.msgpack.decode(sys.stdin.buffer.read(), type=Order)
+    resource.setrlimit(resource.RLIMIT_AS, (order.memory_bytes, order.memory_bytes))
+    seconds = int(order.limit_s) + 1
+    # All threads count: typst has as many as there are processors.
+    seconds *= os.cpu_count() or 1
+    resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds))
+    with answers:
+        answers.write(msgspec.msgpack.encode(_made(order)))
+
+
+def _made(order: Order) -> Answer:
+    try:
+        document = Document.from_bytes(order.notebook, name=order.name)
+        if order.format == "html":
+            page = to_html(document, name=order.name, include_outputs=order.include_outputs)
+            return Answer(page.text.encode(), page.notices)
+        printed = to_pdf(document, name=order.name, include_outputs=order.include_outputs)
+        return Answer(printed.content, printed.notices)
+    except CellwrightError as error:
+        return refusal(error)
+    except MemoryError:
+        return Answer(
+            error=f"The notebook is too large to be made into {order.format}",
+            hint="Export it without outputs",
+        )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,47 @@
+"""Code as HTML, coloured by pygments in the language it is written in. Pure; an unknown language stays plain."""
+
+from __future__ import annotations
+
+import functools
+from html import escape
+from typing import Any
+
+from cellwright.formats.extras import missing_extra
+
+__all__ = ["code_html"]
+
+# Colouring a long text takes seconds and helps nobody: it is data.
+_MAX_CHARACTERS = 200_000
+_OWN_NAMES = {
+    "python": "ipython3",
+    "python3": "ipython3",
+    "ipython": "ipython3",
+    "deno": "typescript",
+    "sh": "bash",
+}
+
+
+def code_html(code: str, language: str) -> str:
+    """Code as HTML, to stand in a ``pre`` of the page's style."""
+    lexer = _lexer(language.lower()) if len(code) <= _MAX_CHARACTERS else None
+    if lexer is None:
+        return escape(code, quote=False)
+    from pygments import highlight  # type: ignore[import-untyped]  # noqa: PLC0415  # an extra, untyped
+    from pygments.formatters import HtmlFormatter  # type: ignore[import-untyped]  # noqa: PLC0415  # with it
+
+    return str(highlight(code, lexer, HtmlFormatter(nowrap=True))).removesuffix("\n")
+
+
+@functools.lru_cache(maxsize=64)
+def _lexer(language: str) -> Any:
+    try:
+        from pygments.lexers import get_lexer_by_name  # type: ignore[import-untyped]  # noqa: PLC0415  # an extra, untyped
+        from pygments.util import ClassNotFound  # type: ignore[import-untyped]  # noqa: PLC0415  # with it
+    except ImportError as error:
+        raise missing_extra("pygments") from error
+    for name in (_OWN_NAMES.get(language, language), language):
+        try:
+            return get_lexer_by_name(name, stripnl=False, ensurenl=False)
+        except ClassNotFound:
+            continue
+    return None

@@ -1,0 +1,136 @@
+"""HTML that somebody's code put out, as a tree of elements and texts. Pure, and patient with broken markup.
+
+Says nothing about what may be shown (see ``safehtml``). Bounded: what is nested deeper than a page needs is flattened,
+what is longer than a page bears is refused.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from html.parser import HTMLParser
+from typing import TypeAlias
+
+__all__ = ["MAX_CHARACTERS", "VOID", "Element", "Node", "elements", "parse_html", "text_in"]
+
+MAX_CHARACTERS = 3_000_000
+VOID = frozenset(
+    {"br", "col", "hr", "img", "input", "wbr", "area", "base", "embed", "link", "meta", "source", "track"}
+)
+
+_MAX_DEPTH = 60
+_UNSEEN = frozenset({"script", "style", "template", "head", "title"})
+_BLOCKS = frozenset({
+    "address", "article", "aside", "blockquote", "dd", "details", "div", "dl", "dt", "figcaption", "figure", "footer",
+    "h1", "h2", "h3", "h4", "h5", "h6", "header", "hr", "li", "main", "nav", "ol", "p", "pre", "section", "summary",
+    "table", "tbody", "tfoot", "thead", "tr", "ul",
+})  # fmt: skip
+# What a start tag ends without saying so, and what it does not look beyond.
+_ENDS: dict[str, tuple[frozenset[str], frozenset[str]]] = {
+    "li": (frozenset({"li"}), frozenset({"ul", "ol"})),
+    "dt": (frozenset({"dt", "dd"}), frozenset({"dl"})),
+    "dd": (frozenset({"dt", "dd"}), frozenset({"dl"})),
+    "td": (frozenset({"td", "th"}), frozenset({"table", "tr"})),
+    "th": (frozenset({"td", "th"}), frozenset({"table", "tr"})),
+    "tr": (frozenset({"tr", "td", "th"}), frozenset({"table"})),
+    "thead": (frozenset({"thead", "tbody", "tfoot", "tr", "td", "th"}), frozenset({"table"})),
+    "tbody": (frozenset({"thead", "tbody", "tfoot", "tr", "td", "th"}), frozenset({"table"})),
+    "tfoot": (frozenset({"thead", "tbody", "tfoot", "tr", "td", "th"}), frozenset({"table"})),
+    "option": (frozenset({"option"}), frozenset({"select"})),
+}
+_spaces = re.compile(r"\s+")
+
+
+@dataclass(slots=True)
+class Element:
+    tag: str
+    attributes: dict[str, str] = field(default_factory=dict)
+    children: list[Node] = field(default_factory=list)
+
+
+Node: TypeAlias = Element | str
+
+
+def parse_html(source: str) -> Element:
+    """The tree of a fragment, below a root without a tag."""
+    reader = _Reader()
+    reader.feed(source[:MAX_CHARACTERS])
+    reader.close()
+    return reader.root
+
+
+def elements(node: Element, *tags: str) -> Iterator[Element]:
+    """All elements of these tags below a node, in order; not those within each other."""
+    for child in node.children:
+        if isinstance(child, Element):
+            if child.tag in tags:
+                yield child
+            else:
+                yield from elements(child, *tags)
+
+
+def text_in(node: Node) -> str:
+    """What a reader would see of a node, as text: blocks on lines of their own."""
+    pieces: list[str] = []
+    _gather(node, pieces, preformatted=False)
+    text = (
+        re.sub(r"[ \t]*\n[ \t]*", "\n", "".join(pieces)) if "\x00" not in "".join(pieces) else "".join(pieces)
+    )
+    return re.sub(r"\n{3,}", "\n\n", text.replace("\x00", "")).strip()
+
+
+def _gather(node: Node, pieces: list[str], *, preformatted: bool) -> None:
+    if isinstance(node, str):
+        pieces.append(node if preformatted else _spaces.sub(" ", node))
+        return
+    if node.tag in _UNSEEN:
+        return
+    block = node.tag in _BLOCKS or node.tag == "br"
+    if block:
+        pieces.append("\n")
+    if node.tag == "pre":
+        pieces.append("\x00")  # keep this text's own spaces
+    for child in node.children:
+        _gather(child, pieces, preformatted=preformatted or node.tag == "pre")
+    if node.tag in {"td", "th"}:
+        pieces.append("\t")
+    if block and node.tag != "br":
+        pieces.append("\n")
+
+
+class _Reader(HTMLParser):
+    def __init__(self) -> None:
+        super().__init__(convert_charrefs=True)
+        self.root = Element("")
+        self._open = [self.root]
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        ended, fence = _ENDS.get(tag, (frozenset(), frozenset()))
+        for place in range(len(self._open) - 1, 0, -1):
+            if self._open[place].tag in fence:
+                break
+            if self._open[place].tag in ended:
+                del self._open[place:]
+        if tag in _BLOCKS and self._open[-1].tag == "p":
+            self._open.pop()
+        element = Element(tag, {name: value or "" for name, value in attrs})
+        self._open[-1].children.append(element)
+        if tag not in VOID and len(self._open) < _MAX_DEPTH:
+            self._open.append(element)
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        # In HTML a slash before the end means nothing: `<div/>` opens a box.
+        self.handle_starttag(tag, attrs)
+
+    def handle_endtag(self, tag: str) -> None:
+        for place in range(len(self._open) - 1, 0, -1):
+            if self._open[place].tag == tag:
+                del self._open[place:]
+                return
+            if self._open[place].tag == "table" and tag not in {"div", "section"}:
+                return
+
+    def handle_data(self, data: str) -> None:
+        if data:
+            self._open[-1].children.append(data)

@@ -1,0 +1,243 @@
+"""Markdown's tokens as data for print (see ``templates/notebook.typ``). Pure but for drawing formulas."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+from cellwright.formats.formulas import draw_formula
+from cellwright.formats.markup import elements, parse_html, text_in
+from cellwright.formats.printtables import grid_of, set_grid, table_node
+from cellwright.formats.prose import Token, parse_prose, text_of
+from cellwright.formats.safehtml import safe_link
+
+__all__ = ["TEXT_SIZE", "Node", "ProseSetter", "formula_node", "reads_from_right"]
+
+Node: TypeAlias = dict[str, Any]
+
+TEXT_SIZE = 10.5
+_TABLE_SIZE = 9.0
+# Typst gives up on functions that call each other too often; nobody reads what is nested deeper.
+_MAX_DEPTH = 7
+_MAX_INLINE_DEPTH = 6
+_TAG = re.compile(r"<\s*(/?)\s*([a-zA-Z][a-zA-Z0-9]*)")
+_MARKS = {"strong": "strong", "emphasis": "emph", "strikethrough": "strike"}
+
+
+def reads_from_right(text: str) -> bool:
+    """Whether a text's first letter belongs to a script that is written from right to left."""
+    for character in text:
+        kind = unicodedata.bidirectional(character)
+        if kind in {"R", "AL"}:
+            return True
+        if kind == "L":
+            return False
+    return False
+
+
+def formula_node(latex: str, *, display: bool, size: float = TEXT_SIZE) -> Node:
+    """A formula as a picture, or its source where it cannot be read."""
+    drawn = draw_formula(latex, display=display, size=size)
+    if drawn is None:
+        return {"t": "code", "v": latex, "lang": "latex"} if display else {"t": "code", "v": f"${latex}$"}
+    return {"t": "formula", "svg": drawn.svg, "width": drawn.width, "depth": drawn.depth, "alt": latex}
+
+
+@dataclass(slots=True)
+class ProseSetter:
+    """Sets text cells of one print, and keeps what had to be left out. Tokens go to the methods named like them."""
+
+    picture: Callable[[str, str], Node | None]
+    """A data link and words for it as a picture's node."""
+    notices: list[str] = field(default_factory=list)
+    titles: list[str] = field(default_factory=list)
+    """Headings of the first level."""
+    _attached: Mapping[str, str] = field(default_factory=dict)
+    _size: float = TEXT_SIZE
+
+    def blocks(self, source: str, attached: Mapping[str, str]) -> list[Node]:
+        """A text's blocks; ``attached`` are data links by the name that an attachment has."""
+        self._attached = attached
+        return self._blocks(parse_prose(source), 0)
+
+    def _blocks(self, tokens: Iterable[Token], depth: int) -> list[Node]:
+        if depth > _MAX_DEPTH:
+            text = text_of(tokens)
+            return [{"t": "par", "body": [_words(text)]}] if text.strip() else []
+        return [node for token in tokens for node in self._block(token, depth)]
+
+    def _block(self, token: Token, depth: int) -> list[Node]:
+        kind = token["type"]
+        write = _BLOCKS.get(kind)
+        if write is not None:
+            return write(self, token, depth)
+        if "children" in token:
+            return self._blocks(token["children"], depth)
+        raw = str(token.get("raw", ""))
+        return [{"t": "par", "body": [_words(raw)]}] if raw.strip() else []
+
+    def paragraph(self, token: Token, _depth: int) -> list[Node]:
+        """A paragraph, with pictures and set-off formulas on lines of their own."""
+        kind = "par" if token["type"] == "paragraph" else "plain"
+        rtl = reads_from_right(text_of(token["children"]))
+        nodes: list[Node] = []
+        for set_off, tokens in _runs(token["children"]):
+            if not set_off:
+                body = self._inline(tokens, 0)
+                nodes += [{"t": kind, "body": body, "rtl": rtl}] if body else []
+            elif tokens[0]["type"] == "image":
+                nodes.append(self._image(tokens[0]))
+            else:
+                nodes.append(formula_node(str(tokens[0]["raw"]), display=True))
+        return nodes
+
+    def heading(self, token: Token, _depth: int) -> list[Node]:
+        level, text = int(token["attrs"]["level"]), text_of(token["children"])
+        if level == 1 and text.strip():
+            self.titles.append(text.strip())
+        body = self._inline([one for one in token["children"] if one["type"] != "image"], 0)
+        return [{"t": "heading", "level": level, "body": body, "rtl": reads_from_right(text)}]
+
+    def listing(self, token: Token, depth: int) -> list[Node]:
+        attributes = token.get("attrs") or {}
+        items: list[Node] = []
+        for item in token["children"]:
+            about: Node = {"body": self._blocks(item.get("children") or (), depth + 1)}
+            if item["type"] == "task_list_item":
+                about["done"] = bool((item.get("attrs") or {}).get("checked"))
+            items.append(about)
+        start = attributes.get("start", 1)
+        ordered = bool(attributes.get("ordered"))
+        return [_listed(items, ordered=ordered, start=min(max(int(start), 0), 10**6))]
+
+    def quote(self, token: Token, depth: int) -> list[Node]:
+        return [{"t": "quote", "body": self._blocks(token["children"], depth + 1)}]
+
+    def code(self, token: Token, _depth: int) -> list[Node]:
+        words = str((token.get("attrs") or {}).get("info") or "").split()
+        language = words[0].strip("{}").lower() if words else ""
+        return [{"t": "code", "v": str(token.get("raw", "")).rstrip("\n"), "lang": language or None}]
+
+    def formula(self, token: Token, _depth: int) -> list[Node]:
+        return [formula_node(str(token["raw"]), display=True)]
+
+    def table(self, token: Token, _depth: int) -> list[Node]:
+        rows = [row["children"] for part in token["children"] for row in _table_rows(part)]
+        if not rows or not rows[0]:
+            return []
+        width = len(rows[0])
+        self._size = _TABLE_SIZE
+        cells = [[self._inline(cell["children"], 1) for cell in row][:width] for row in rows]
+        self._size = TEXT_SIZE
+        even = [row + [[] for _ in range(width - len(row))] for row in cells]
+        node = table_node(even, 1, _TABLE_SIZE, [[""] * width for _ in rows])
+        node["aligns"] = [(cell.get("attrs") or {}).get("align") or "left" for cell in rows[0]]
+        return [node]
+
+    def html(self, token: Token, _depth: int) -> list[Node]:
+        root = parse_html(str(token.get("raw", "")))
+        nodes: list[Node] = []
+        for table in elements(root, "table"):
+            if (grid := grid_of(table)) is not None:
+                nodes += set_grid(grid)
+        text = text_in(root) if not nodes else ""
+        for image in elements(root, "img"):
+            nodes.append(self._placed(image.attributes.get("src", ""), image.attributes.get("alt", "")))
+        return [*([{"t": "par", "body": [_words(text)]}] if text else []), *nodes]
+
+    def footnotes(self, token: Token, depth: int) -> list[Node]:
+        items = [{"body": self._blocks(item.get("children") or (), depth + 1)} for item in token["children"]]
+        return [{"t": "rule"}, _listed(items, ordered=True, start=1)]
+
+    def _image(self, token: Token) -> Node:
+        return self._placed(str(token["attrs"].get("url", "")), text_of(token.get("children") or ()))
+
+    def _placed(self, url: str, words: str) -> Node:
+        link = (
+            self._attached.get(url.removeprefix("attachment:"), url) if url.startswith("attachment:") else url
+        )
+        node = self.picture(link, words) if link.startswith("data:") else None
+        if node is None:
+            self.notices.append(f"The picture {url[:120]} is not part of the notebook, and not of the print")
+            return {"t": "note", "v": f"[picture: {words or url[:120]}]"}
+        return node
+
+    def _inline(self, tokens: Iterable[Token], depth: int) -> list[Node]:
+        if depth > _MAX_INLINE_DEPTH:
+            return [_words(text_of(tokens))]
+        return [node for token in tokens for node in self._span(token, depth)]
+
+    def _span(self, token: Token, depth: int) -> list[Node]:
+        kind = token["type"]
+        if kind in _MARKS:
+            return [{"t": _MARKS[kind], "body": self._inline(token["children"], depth + 1)}]
+        if kind in {"inline_math", "block_math"}:
+            return [formula_node(str(token["raw"]), display=False, size=self._size)]
+        if kind == "link":
+            body = self._inline(token["children"], depth + 1)
+            target = safe_link(str(token["attrs"].get("url", "")))
+            # A place in the notebook is none in the print.
+            return [{"t": "link", "url": target, "body": body}] if target and target[0] != "#" else body
+        if kind in _SPANS:
+            return _SPANS[kind](token)
+        if "children" in token:
+            return self._inline(token["children"], depth + 1)
+        return [_words(str(token.get("raw", "")))]
+
+
+def _words(text: str) -> Node:
+    return {"t": "text", "v": text}
+
+
+def _listed(items: list[Node], *, ordered: bool, start: int) -> Node:
+    tasks = any("done" in item for item in items)
+    return {"t": "list", "ordered": ordered, "start": start, "tasks": tasks, "items": items}
+
+
+def _runs(tokens: Iterable[Token]) -> list[tuple[bool, list[Token]]]:
+    """Tokens in runs: those that stand on lines of their own, each alone, and what is between them."""
+    runs: list[tuple[bool, list[Token]]] = []
+    for token in tokens:
+        if token["type"] in {"image", "block_math"}:
+            runs.append((True, [token]))
+        elif runs and not runs[-1][0]:
+            runs[-1][1].append(token)
+        else:
+            runs.append((False, [token]))
+    return runs
+
+
+def _table_rows(part: Token) -> Iterable[Token]:
+    return [part] if part["type"] == "table_head" else part["children"]
+
+
+def _tag(token: Token) -> list[Node]:
+    match = _TAG.match(str(token.get("raw", "")))
+    return [{"t": "break"}] if match and match[2].lower() == "br" else []
+
+
+_SPANS: Mapping[str, Callable[[Token], list[Node]]] = {
+    "codespan": lambda token: [{"t": "code", "v": str(token["raw"])}],
+    "softbreak": lambda _token: [_words(" ")],
+    "linebreak": lambda _token: [{"t": "break"}],
+    "inline_html": _tag,
+    "image": lambda token: [_words(f"[picture: {text_of(token.get('children') or ())}]")],
+    "footnote_ref": lambda token: [{"t": "sup", "body": [_words(str(token["attrs"]["index"]))]}],
+}
+_BLOCKS: Mapping[str, Callable[[ProseSetter, Token, int], list[Node]]] = {
+    "paragraph": ProseSetter.paragraph,
+    "block_text": ProseSetter.paragraph,
+    "heading": ProseSetter.heading,
+    "list": ProseSetter.listing,
+    "block_quote": ProseSetter.quote,
+    "block_code": ProseSetter.code,
+    "block_math": ProseSetter.formula,
+    "table": ProseSetter.table,
+    "block_html": ProseSetter.html,
+    "footnotes": ProseSetter.footnotes,
+    "thematic_break": lambda _self, _token, _depth: [{"t": "rule"}],
+    "blank_line": lambda _self, _token, _depth: [],
+}

@@ -1,0 +1,222 @@
+"""Markdown's tokens as HTML. Raw HTML among them is cleaned with the text around it, so that tags may span tokens."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from html import escape
+
+from cellwright.formats.mathml import formula_html
+from cellwright.formats.prose import Token, parse_prose, text_of
+from cellwright.formats.safehtml import clean_fragment, safe_link
+
+__all__ = ["Heading", "ProseWriter", "slug_of"]
+
+_HELD = re.compile("\ufdd0(\\d+)\ufdd1")
+_SWALLOWING = re.compile(
+    r"<(?:script|style|template|textarea|title|xmp|iframe|noscript|noembed|noframes|select|object|plaintext|svg|math)\b",
+    re.IGNORECASE,
+)
+_MAX_DEPTH = 40
+
+
+@dataclass(frozen=True, slots=True)
+class Heading:
+    level: int
+    text: str
+    anchor: str
+
+
+@dataclass(slots=True)
+class ProseWriter:
+    """Writes text cells of one page, and keeps what the page must know of them."""
+
+    highlight: Callable[[str, str], str]
+    """Code and the name of its language as HTML."""
+    headings: list[Heading] = field(default_factory=list)
+    notices: list[str] = field(default_factory=list)
+    anchors: set[str] = field(default_factory=set)
+    _notes: int = 0
+
+    def html(self, source: str, pictures: Mapping[str, str]) -> str:
+        """A text as HTML; ``pictures`` are data links by the name that an attachment has."""
+        self._notes += 1
+        walk = _Walk(self, pictures, f"note-{self._notes}-")
+        written = walk.blocks(parse_prose(source.replace("\ufdd0", "").replace("\ufdd1", "")), 0)
+        clean = clean_fragment(written)
+        if unshown := clean.dropped - {"img"}:
+            self.notices.append(f"A text cell's {', '.join(sorted(unshown))} is not shown")
+        return walk.released(clean.html)
+
+    def anchor(self, text: str) -> str:
+        """A place's name that nothing else in the page has."""
+        base = slug_of(text)
+        anchor, number = base, 1
+        while anchor in self.anchors:
+            number += 1
+            anchor = f"{base}-{number}"
+        self.anchors.add(anchor)
+        return anchor
+
+
+def slug_of(text: str) -> str:
+    """A heading's words as forges make anchors of them."""
+    return re.sub(r"[^\w-]+", "-", text.lower()).strip("-")[:80] or "section"
+
+
+class _Walk:
+    """One text. What is written here and must not be cleaned again is held back, and a mark stands in its place."""
+
+    def __init__(self, writer: ProseWriter, pictures: Mapping[str, str], notes: str) -> None:
+        self._writer = writer
+        self._pictures = pictures
+        self._notes = notes
+        self.held: list[str] = []
+
+    def _hold(self, html: str) -> str:
+        self.held.append(html)
+        return f"\ufdd0{len(self.held) - 1}\ufdd1"
+
+    def released(self, html: str) -> str:
+        return _HELD.sub(lambda match: self.held[int(match[1])], html)
+
+    def _inside(self, token: Token, depth: int) -> str:
+        return self.blocks(token.get("children") or (), depth + 1)
+
+    def blocks(self, tokens: Iterable[Token], depth: int) -> str:
+        if depth > _MAX_DEPTH:
+            return escape(text_of(tokens))
+        return "".join(self._one(token, depth) for token in tokens)
+
+    def _one(self, token: Token, depth: int) -> str:
+        kind = token["type"]
+        if kind in _WRAPPED:
+            tag = _WRAPPED[kind]
+            return f"<{tag}>{self._inside(token, depth)}</{tag}>"
+        if kind in _SPECIAL:
+            return _SPECIAL[kind](self, token, depth)
+        if "children" in token:
+            return self._inside(token, depth)
+        return escape(str(token.get("raw", "")), quote=False)
+
+    def paragraph(self, token: Token, depth: int) -> str:
+        return f'<p dir="auto">{self._inside(token, depth)}</p>\n'
+
+    def heading(self, token: Token, depth: int) -> str:
+        level = min(max(int(token["attrs"]["level"]), 1), 6)
+        text = text_of(token["children"]).strip()
+        anchor = self._writer.anchor(text)
+        self._writer.headings.append(Heading(level, text, anchor))
+        # Cleaned apart, so that what is held back is whole: a tag left open inside ends with the heading.
+        inside = self.released(clean_fragment(self._inside(token, depth)).html)
+        return self._hold(
+            f'<h{level} id="{escape(anchor)}" dir="auto">{inside}'
+            f'<a class="anchor" href="#{escape(anchor)}" aria-label="Link to this section">#</a></h{level}>\n'
+        )
+
+    def listing(self, token: Token, depth: int) -> str:
+        attributes = token.get("attrs") or {}
+        tag = "ol" if attributes.get("ordered") else "ul"
+        start = attributes.get("start")
+        first = f' start="{int(start)}"' if isinstance(start, int) and start != 1 else ""
+        return f"<{tag}{first}>{self._inside(token, depth)}</{tag}>\n"
+
+    def item(self, token: Token, depth: int) -> str:
+        return f'<li dir="auto">{self._inside(token, depth)}</li>\n'
+
+    def task(self, token: Token, depth: int) -> str:
+        done = bool((token.get("attrs") or {}).get("checked"))
+        box = self._hold(
+            f'<input type="checkbox" disabled{" checked" if done else ""} aria-label="{"done" if done else "to do"}"> '
+        )
+        return f'<li class="task" dir="auto">{box}{self._inside(token, depth)}</li>\n'
+
+    def code(self, token: Token, _depth: int) -> str:
+        words = str((token.get("attrs") or {}).get("info") or "").split()
+        language = words[0].strip("{}") if words else ""
+        code = self._writer.highlight(str(token.get("raw", "")).rstrip("\n"), language)
+        return self._hold(f'<pre class="code"><code>{code}</code></pre>\n')
+
+    def formula(self, token: Token, _depth: int) -> str:
+        return self._hold(formula_html(str(token.get("raw", "")), display=token["type"] == "block_math"))
+
+    def link(self, token: Token, depth: int) -> str:
+        target = safe_link(str(token["attrs"].get("url", "")))
+        inside = self._inside(token, depth)
+        return f'<a href="{escape(target)}">{inside}</a>' if target is not None else inside
+
+    def image(self, token: Token, _depth: int) -> str:
+        url, words = str(token["attrs"].get("url", "")), text_of(token.get("children") or ())
+        held = self._pictures.get(url.removeprefix("attachment:")) if url.startswith("attachment:") else None
+        if held is None and not url.startswith("data:"):
+            self._writer.notices.append(
+                f"The picture {url[:120]} is not part of the notebook, and not of the page"
+            )
+        return f'<img alt="{escape(words)}" src="{escape(held or url)}">'
+
+    def table(self, token: Token, depth: int) -> str:
+        return f'<div class="wide" tabindex="0"><table>{self._inside(token, depth)}</table></div>\n'
+
+    def table_head(self, token: Token, depth: int) -> str:
+        return f"<thead><tr>{self._inside(token, depth)}</tr></thead>"
+
+    def table_cell(self, token: Token, depth: int) -> str:
+        attributes = token.get("attrs") or {}
+        tag = "th" if attributes.get("head") else "td"
+        align = f' style="text-align: {attributes["align"]}"' if attributes.get("align") else ""
+        return f"<{tag}{align}>{self._inside(token, depth)}</{tag}>"
+
+    def footnote_ref(self, token: Token, _depth: int) -> str:
+        number = int(token["attrs"]["index"])
+        place = f"{self._notes}{number}"
+        return self._hold(f'<sup><a href="#{place}" aria-label="Note {number}">{number}</a></sup>')
+
+    def footnotes(self, token: Token, depth: int) -> str:
+        return f'<section class="notes" aria-label="Notes"><ol>{self._inside(token, depth)}</ol></section>\n'
+
+    def footnote(self, token: Token, depth: int) -> str:
+        number = int(token["attrs"]["index"])
+        place = self._hold(f'<span id="{self._notes}{number}"></span>')
+        return f"<li>{place}{self._inside(token, depth)}</li>"
+
+    def raw(self, token: Token, _depth: int) -> str:
+        raw = str(token.get("raw", ""))
+        # Alone, such a tag would swallow all the text that follows.
+        alone = token["type"] == "inline_html" and _SWALLOWING.match(raw)
+        return escape(raw) if alone else raw
+
+
+_WRAPPED = {
+    "strong": "strong",
+    "emphasis": "em",
+    "strikethrough": "del",
+    "block_quote": "blockquote",
+    "table_body": "tbody",
+    "table_row": "tr",
+}
+_SPECIAL: Mapping[str, Callable[[_Walk, Token, int], str]] = {
+    "paragraph": _Walk.paragraph,
+    "heading": _Walk.heading,
+    "list": _Walk.listing,
+    "list_item": _Walk.item,
+    "task_list_item": _Walk.task,
+    "block_code": _Walk.code,
+    "inline_math": _Walk.formula,
+    "block_math": _Walk.formula,
+    "link": _Walk.link,
+    "image": _Walk.image,
+    "table": _Walk.table,
+    "table_head": _Walk.table_head,
+    "table_cell": _Walk.table_cell,
+    "footnote_ref": _Walk.footnote_ref,
+    "footnotes": _Walk.footnotes,
+    "footnote_item": _Walk.footnote,
+    "inline_html": _Walk.raw,
+    "block_html": _Walk.raw,
+    "codespan": lambda _walk, token, _depth: f"<code>{escape(str(token['raw']), quote=False)}</code>",
+    "softbreak": lambda _walk, _token, _depth: "\n",
+    "linebreak": lambda _walk, _token, _depth: "<br>\n",
+    "thematic_break": lambda _walk, _token, _depth: "<hr>\n",
+    "blank_line": lambda _walk, _token, _depth: "",
+}

@@ -1,0 +1,115 @@
+"""What a notebook's metadata says about its plan, its certificate and its runs, in a few words for a page. Pure.
+
+Reads leniently what ``plans``, ``verification`` and ``engine`` write, which stand above: a page must come out of a
+notebook whatever its metadata holds.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal, TypeAlias
+
+from cellwright.notebook import Cell, Document
+
+__all__ = ["CellStanding", "Note", "cell_standing", "notebook_language", "notebook_notes"]
+
+Tone: TypeAlias = Literal["good", "bad", "plain"]
+_ENDS_BADLY = {
+    "failed": "failed",
+    "interrupted": "interrupted",
+    "timed_out": "timed out",
+    "died": "the kernel died",
+    "cancelled": "cancelled",
+    "lost": "lost",
+}
+_PHASES: dict[str, tuple[Tone, str]] = {
+    "succeeded": ("good", "succeeded"),
+    "stopped": ("bad", "stopped"),
+    "paused": ("plain", "paused"),
+    "waiting": ("plain", "waits for code"),
+    "running": ("plain", "was running"),
+    "ready": ("plain", "not started"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    tone: Tone
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class CellStanding:
+    """How a code cell stands: its number, what is to be said of it, and its language where that is not the notebook's."""
+
+    number: str
+    notes: tuple[Note, ...]
+    language: str
+    other_language: bool
+
+
+def notebook_language(document: Document) -> str:
+    """The language of cells that name none."""
+    for owner, key in (("language_info", "name"), ("kernelspec", "language")):
+        held = document.metadata.get(owner)
+        if isinstance(held, Mapping) and isinstance(held.get(key), str) and held[key]:
+            return str(held[key])
+    return "python"
+
+
+def notebook_notes(document: Document) -> tuple[Note, ...]:
+    """The certificate and the plan."""
+    ours = _section(document.metadata)
+    notes = (_certificate(ours.get("certificate"), document), _plan(ours.get("plan")))
+    return tuple(note for note in notes if note is not None)
+
+
+def cell_standing(cell: Cell, language: str) -> CellStanding:
+    """How a code cell of a notebook in this language stands."""
+    ours = _section(cell.metadata)
+    notes: list[Note] = []
+    if (state := ours.get("state")) in _ENDS_BADLY:
+        notes.append(Note("bad", _ENDS_BADLY[state]))
+    if ours.get("stale") is True:
+        notes.append(Note("bad", "outputs are of an earlier state"))
+    seconds = ours.get("seconds")
+    if isinstance(seconds, int | float) and not isinstance(seconds, bool) and seconds >= 1:
+        notes.append(Note("plain", f"{seconds:.1f} s"))
+    own = cell.language or language
+    number = str(cell.execution_count) if isinstance(cell.execution_count, int) else " "
+    return CellStanding(number, tuple(notes), own, own.lower() != language.lower())
+
+
+def _section(metadata: Mapping[str, Any]) -> Mapping[str, Any]:
+    ours = metadata.get("cellwright")
+    return ours if isinstance(ours, Mapping) else {}
+
+
+def _certificate(held: Any, document: Document) -> Note | None:
+    if not isinstance(held, Mapping) or not isinstance(held.get("cells"), list):
+        return None
+    when = str(held.get("at", ""))[:16].replace("T", " ")
+    then = [
+        (one.get("cell_id"), one.get("source_sha256")) for one in held["cells"] if isinstance(one, Mapping)
+    ]
+    now = [
+        (cell.id, hashlib.sha256(cell.source.encode(errors="surrogatepass")).hexdigest())
+        for cell in document.cells
+        if cell.runs
+    ]
+    if then != now:
+        return Note("plain", f"Changed since it was verified on {when}")
+    if held.get("verified") is True:
+        return Note("good", f"Verified by a clean run on {when}")
+    return Note("bad", f"A clean run on {when} did not give the same")
+
+
+def _plan(held: Any) -> Note | None:
+    if not isinstance(held, Mapping) or not isinstance(held.get("todos"), list):
+        return None
+    steps = [one for one in held["todos"] if isinstance(one, Mapping)]
+    done = sum(one.get("status") == "done" for one in steps)
+    tone, words = _PHASES.get(str(held.get("phase", "ready")), ("plain", "unknown"))
+    return Note(tone, f"Plan {words}: {done} of {len(steps)} steps done")
