@@ -11,6 +11,7 @@ from pydantic import Field
 from cellwright.engine import Session
 from cellwright.errors import KernelError, NotebookError
 from cellwright.formats import Exported, export, format_named, read
+from cellwright.formats.renderer import PAGES, render
 from cellwright.mcp.arguments import Arguments, Content, MaxTokens, SessionId
 from cellwright.mcp.budget import CHARACTERS_PER_TOKEN
 from cellwright.mcp.calls import CHANGES, READS, Call, Definition, Reply, data_reply
@@ -28,7 +29,7 @@ __all__ = ["READING_TOOLS", "exported"]
 
 _READ_TOKENS = 2_000
 _EXPORT_TOKENS = 10_000
-WritableFormat: TypeAlias = Literal["json", "markdown", "ipynb"]
+WritableFormat: TypeAlias = Literal["json", "markdown", "ipynb", "html", "pdf"]
 ReadableFormat: TypeAlias = Literal["json", "markdown", "ipynb"]
 
 
@@ -188,6 +189,8 @@ async def exported(
         NotebookError: the format is not known, not installed, or cannot hold this notebook.
     """
     document, name = session.document.copy(), session.name
+    if form in PAGES:
+        return await render(document, name=name, format=form, include_outputs=outputs)
     return await anyio.to_thread.run_sync(
         lambda: export(document, name=name, format=form, include_outputs=outputs, files_at=files_at)
     )
