@@ -54,19 +54,20 @@ class PlainKernel:
         await self.manager.shutdown_kernel(now=True)
 
 
-async def start_plain_kernel() -> PlainKernel:
+async def start_plain_kernel(name: str = "python3") -> PlainKernel:
     """Start a kernel cold and wait until it is ready; one that dies on the way is started again."""
     for _ in range(_ATTEMPTS - 1):
         try:
-            return await _start_once()
+            return await _start_once(name)
         except RuntimeError as error:  # seen a few times in a thousand starts, cause unknown
             print(f"   baseline: {error}; starting another", file=sys.stderr, flush=True)
-    return await _start_once()
+    return await _start_once(name)
 
 
-async def _start_once() -> PlainKernel:
-    manager = AsyncKernelManager(kernel_name="python3")
-    await manager.start_kernel(extra_arguments=_ARGUMENTS, stderr=subprocess.DEVNULL)
+async def _start_once(name: str) -> PlainKernel:
+    manager = AsyncKernelManager(kernel_name=name)
+    arguments = _ARGUMENTS if name == "python3" else []
+    await manager.start_kernel(extra_arguments=arguments, stderr=subprocess.DEVNULL)
     client = manager.client()
     client.start_channels()
     kernel = PlainKernel(manager, client)

@@ -35,6 +35,11 @@
     │   ├── UnknownPlan          the session has none
     │   ├── PlanBusy             it is running
     │   └── PlanFileError        a plan file cannot be read; the message has the line
+    ├── ChartError               data cannot be drawn as asked
+    │   ├── ChartRefused         the manifest or its data; every message names its field
+    │   │   └── NoSuchData       no kernel has the value that is to be drawn
+    │   ├── SpecRefused          a spec asks for something that is never fetched, or is no spec
+    │   └── DrawingFailed        the process that draws ran out of time or memory, or ended
     ├── StorageInUse             another engine owns this storage directory
     └── LimitReached             a limit of the settings stops this work
 """
@@ -218,6 +223,34 @@ class PlanBusy(PlanError):
 
 class PlanFileError(PlanError):
     code = "plan_file"
+
+
+class ChartError(CellwrightError):
+    code = "chart"
+
+
+class ChartRefused(ChartError):
+    """Data cannot be drawn as asked; ``problems`` has each reason, with the field that it is about before it."""
+
+    code = "chart_refused"
+
+    def __init__(self, *problems: str) -> None:
+        super().__init__("\n".join(problems))
+        self.problems = problems
+
+
+class NoSuchData(ChartRefused):
+    """No kernel has the value that is to be drawn."""
+
+    code = "no_such_data"
+
+
+class SpecRefused(ChartError):
+    code = "spec_refused"
+
+
+class DrawingFailed(ChartError):
+    code = "drawing_failed"
 
 
 class StorageInUse(CellwrightError):

@@ -3,3 +3,19 @@
 It runs on the user's interpreter, needs only the standard library and ipykernel, and imports nothing of
 ``cellwright``. The engine's side of the same conversation is ``cellwright.kernels``.
 """
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any
+
+# Loaded on first use: importing this package costs a kernel nothing.
+_FROM = {"get": "values", "names": "values", "put": "values", "show": "showing"}
+
+__all__ = ["get", "names", "put", "show"]  # given out below
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _FROM:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{_FROM[name]}"), name)

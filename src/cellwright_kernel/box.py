@@ -67,6 +67,11 @@ class Box:
             for path in dropped:
                 unmount(path)
 
+    def share(self, namespace: int, path: str) -> int:
+        """What is mounted at a path in the mount namespace that grew from this root, for another box to mount."""
+        with _inside(namespace):
+            return mounts.copy_tree(path, read_only=False)
+
     def furnish_below(
         self, namespace: int, proc: int, private: list[dict[str, Any]], entries: list[dict[str, Any]]
     ) -> None:

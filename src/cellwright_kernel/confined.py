@@ -24,11 +24,9 @@ def main(argv: list[str]) -> None:
     lines = lockdown.Lifelines(control_fd=int(argv[0]), lifeline_fd=os.pidfd_open(host))
     if os.getppid() != host or host != request["host"]:
         sys.exit("the process that starts this kernel has ended")
-    lockdown.confine(request["plan"], lines, [2], request["directory"])
+    lockdown.confine(request["plan"], lines, [2, *request["streams"]], request["directory"])
     os.setsid()
-    null = os.open(os.devnull, os.O_RDONLY)
-    os.dup2(null, 0)
-    os.close(null)
+    _take_streams(request["streams"])
     os.chdir(request["cwd"])
     if request["tcp_only"]:
         ferry.run(request["connection_file"], argv[1:])
@@ -36,3 +34,10 @@ def main(argv: list[str]) -> None:
         os.execvp(argv[1], argv[1:])  # noqa: S606  # what this is for
     except OSError as error:
         sys.exit(f"{argv[1]}: {error.strerror}")
+
+
+def _take_streams(streams: list[int]) -> None:
+    """Read nothing, or what comes over the first of these; and write to the second, if there is one."""
+    for standard, fd in enumerate(streams or [os.open(os.devnull, os.O_RDONLY)]):
+        os.dup2(fd, standard)
+        os.close(fd)

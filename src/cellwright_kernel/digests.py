@@ -13,7 +13,7 @@ from itertools import islice
 from types import CodeType, FunctionType
 from typing import Any
 
-__all__ = ["cut", "describe", "is_a", "signature_of", "type_name"]
+__all__ = ["cut", "describe", "dtype_name", "is_a", "signature_of", "type_name"]
 
 MAX_DIGEST = 120
 MAX_ITEMS = 4
@@ -154,14 +154,14 @@ def _array(array: Any) -> dict[str, Any]:
 def _pandas_frame(frame: Any) -> dict[str, Any]:
     kinds = list(islice(frame.dtypes.array, MAX_COLUMNS))
     columns = [
-        f"{_item(name).strip(chr(39))}: {_dtype(kind)}"
+        f"{_item(name).strip(chr(39))}: {dtype_name(kind)}"
         for name, kind in zip(frame.columns, kinds, strict=False)
     ]
     return {"shape": list(frame.shape), "digest": _listed(columns, frame.shape[1])}
 
 
 def _pandas_series(series: Any) -> dict[str, Any]:
-    return {"shape": list(series.shape), "digest": f"{_item(series.name)}: {_dtype(series.dtype)}"}
+    return {"shape": list(series.shape), "digest": f"{_item(series.name)}: {dtype_name(series.dtype)}"}
 
 
 def _polars_frame(frame: Any) -> dict[str, Any]:
@@ -174,7 +174,7 @@ def _polars_series(series: Any) -> dict[str, Any]:
     return {"shape": [len(series)], "digest": f"{series.name}: {series.dtype}"}
 
 
-def _dtype(kind: Any) -> str:
+def dtype_name(kind: Any) -> str:
     """A column's type; those that other libraries add to pandas may print themselves in any way they like."""
     module = _module_of(type(kind))
     known = type(module) is str and module.partition(".")[0] in {"numpy", "pandas"}

@@ -19,7 +19,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-__all__ = ["OwnThreads", "timers_in_words", "why_unsafe"]
+__all__ = ["OwnThreads", "threads_to_lose", "timers_in_words", "why_unsafe"]
 
 OPENBLAS_COUNTS = tuple(
     f"{prefix}openblas_get_num_threads{suffix}" for prefix in ("scipy_", "") for suffix in ("64_", "_64", "")
@@ -28,6 +28,9 @@ OMP_PAUSE_SOFT = 1
 # Threads of a pool that was let go end a moment later.
 POOL_END_S = 0.1
 POOL_CHECK_S = 0.001
+# jemalloc's, which pyarrow brings and pandas loads: it only gives memory back, is stopped over a fork by jemalloc itself,
+# and is not missed in the copy.
+HARMLESS_THREADS = frozenset({"jemalloc_bg_thd"})
 OWN_PACKAGES = ("ipykernel", "tornado", "zmq", "cellwright_kernel", "jupyter_client")
 GPU_DEVICES = ("/dev/nvidia", "/dev/kfd", "/dev/dri/render")
 MOST_NAMED = 5
@@ -43,7 +46,12 @@ class OwnThreads:
     @classmethod
     def now(cls) -> OwnThreads:
         """Those that there are now."""
-        return cls(frozenset(_tasks()), frozenset(thread.ident for thread in threading.enumerate()))
+        return cls(frozenset(threads_to_lose()), frozenset(thread.ident for thread in threading.enumerate()))
+
+
+def threads_to_lose() -> list[str]:
+    """The threads of this process, by number, but for those that a fork may do without."""
+    return [task for task in os.listdir("/proc/self/task") if _task_name(task) not in HARMLESS_THREADS]  # noqa: PTH208
 
 
 def why_unsafe(own: OwnThreads) -> str | None:
@@ -72,7 +80,7 @@ def _module_of(call: Any) -> str:
 
 
 def _threads(own: OwnThreads) -> str | None:
-    strange = [task for task in _tasks() if task not in own.tasks]
+    strange = [task for task in threads_to_lose() if task not in own.tasks]
     if not strange:
         return None
     python = [thread.name for thread in threading.enumerate() if thread.ident not in own.idents]
@@ -101,7 +109,7 @@ def _without_pools(own: OwnThreads) -> list[str]:
     allowed = sum(max(0, _blas_threads(path) - 1) for path in libraries if "openblas" in path)
     until = time.monotonic() + POOL_END_S
     while True:
-        strange = [task for task in _tasks() if task not in own.tasks]
+        strange = [task for task in threads_to_lose() if task not in own.tasks]
         own_name = _task_name(str(os.getpid()))
         alike = [task for task in strange if _task_name(task) == own_name]
         rest = [task for task in strange if task not in alike] + alike[allowed:]
@@ -141,10 +149,6 @@ def _gpu() -> str | None:
             if device.startswith(GPU_DEVICES):
                 return f"a GPU is in use ({device}), and no fork can share it"
     return None
-
-
-def _tasks() -> list[str]:
-    return os.listdir("/proc/self/task")  # noqa: PTH208
 
 
 def _task_name(task: str) -> str:

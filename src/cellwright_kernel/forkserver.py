@@ -4,6 +4,7 @@ It answers packets on an inherited SOCK_SEQPACKET socket, one JSON object each::
 
     host → {"op": "fork", "id": 7, "connection_file": …, "max_bytes": …, "max_messages": …} + 5 descriptors
            with "plan": …, "directory": … the child is confined (see lockdown)
+           with "given": true its plan mounts what another box handed out, of which there is a descriptor more
            with "group": true it first enters its group, and there is one more; "processors": […] are all it runs on
     ←      {"op": "ready", "failures": {"module": "why it was not preloaded"}, "paths": ["what to keep readable"],
             "version": "3.12", "search": ["where it imports from, in order"]}
@@ -34,6 +35,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from cellwright_kernel import descendants, joining, lockdown
+from cellwright_kernel.forksafety import threads_to_lose
 from cellwright_kernel.preload import preload
 
 __all__ = ["ForkServer", "Job", "main"]
@@ -220,13 +222,18 @@ class ForkServer:
 def _job_from(request: dict[str, Any], fds: list[int]) -> Job:
     if request.get("op") != "fork":
         raise ValueError(f"unknown operation {request.get('op')!r}")
-    grouped = bool(request.get("group"))
-    expected = FDS_PER_JOB + grouped
+    grouped, given = bool(request.get("group")), bool(request.get("given"))
+    expected = FDS_PER_JOB + grouped + given
     if len(fds) != expected:
         raise ValueError(f"a fork takes {expected} descriptors, not {len(fds)}")
     for fd in fds:
         os.set_inheritable(fd, False)  # noqa: FBT003
     connection_file = str(request["connection_file"])
+    plan = request.get("plan")
+    if plan is not None and given:
+        for entry in plan["mounts"]:
+            if entry["kind"] == "given":
+                entry["fd"] = fds[FDS_PER_JOB]
     return Job(
         connection_file=connection_file,
         max_bytes=int(request["max_bytes"]),
@@ -237,7 +244,7 @@ def _job_from(request: dict[str, Any], fds: list[int]) -> Job:
         control_fd=fds[3],
         line_fd=fds[4],
         profile=str(request.get("profile") or f"{os.path.dirname(connection_file)}/profile"),  # noqa: PTH120
-        plan=request.get("plan"),
+        plan=plan,
         directory=str(request.get("directory", "")),
         group_fd=fds[-1] if grouped else -1,
         processors=tuple(request.get("processors", ())),
@@ -246,7 +253,7 @@ def _job_from(request: dict[str, Any], fds: list[int]) -> Job:
 
 def _require_single_thread() -> None:
     # A fork copies only the calling thread: a lock that another one holds would stay locked in every kernel.
-    threads = len(os.listdir("/proc/self/task"))  # noqa: PTH208  # names only; Path objects cost more
+    threads = len(threads_to_lose())
     if threads != 1:
         raise RuntimeError(f"{threads} threads run in the fork server; a preloaded module started them")
 

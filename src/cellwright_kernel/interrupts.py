@@ -47,6 +47,11 @@ class Interrupts:
             raise KeyboardInterrupt
         self._pending = True
 
+    @property
+    def noted(self) -> int:
+        """How many there were so far: what runs native code may be told of one in no other way."""
+        return self._noted
+
     def code_begins(self) -> bool:
         """From now on interrupts are raised; whether one waited."""
         # In this order: a signal in between is then raised rather than forgotten.

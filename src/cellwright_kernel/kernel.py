@@ -17,14 +17,19 @@ from ipykernel.ipkernel import IPythonKernel
 from ipykernel.zmqshell import ZMQInteractiveShell
 from traitlets import Instance, Type
 
-from cellwright_kernel import diagnosis, inputs, inspection
+from cellwright_kernel import datarequests, diagnosis, inputs, inspection
 from cellwright_kernel.adoption import add_layers, adopt
+from cellwright_kernel.displays import DigestingFormatter
 from cellwright_kernel.freezing import Freezer
 from cellwright_kernel.interrupts import INTERRUPTED, Interrupts
 from cellwright_kernel.mappings import stamp_written
+from cellwright_kernel.namedcells import write_named
 from cellwright_kernel.outputs import CappedSession
 
 __all__ = ["Kernel", "Shell"]
+
+# What runs in a SQL cell's place: an expression, so that its value is shown as any cell's. Loads DuckDB on first use.
+SQL_CELL = "__import__('cellwright_kernel.sql', fromlist=['run']).run({!r})\n"
 
 
 class Forgetful(defaultdict[int, list[Any]]):
@@ -35,16 +40,31 @@ class Forgetful(defaultdict[int, list[Any]]):
 
 
 class Shell(ZMQInteractiveShell):
-    """IPython's shell, which remembers no output and leaves ``open`` alone."""
+    """IPython's shell, which remembers no output, adds digests to it, and leaves ``open`` alone."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         self.interrupts = Interrupts()
+        self.language: str | None = None
+        """The running cell's, where it is not Python."""
+        self.database: Any = None
+        """What SQL cells work on, once there was one."""
         super().__init__(*args, **kwargs)
 
     def init_user_ns(self) -> None:
         super().init_user_ns()
         # IPython's own hides the builtin one, so that `mock.patch("builtins.open")` would miss it.
         self.user_ns.pop("open", None)
+
+    def transform_cell(self, raw_cell: str) -> str:
+        if self.language == "sql":
+            return SQL_CELL.format(raw_cell)
+        transformed: str = super().transform_cell(raw_cell)
+        return transformed
+
+    def init_display_formatter(self) -> None:
+        self.display_formatter = DigestingFormatter(parent=self)
+        configurables: Any = self.configurables
+        configurables.append(self.display_formatter)
 
     async def run_code(self, code_obj: Any, result: Any = None, *, async_: bool = False) -> Any:
         if self.interrupts.code_begins():
@@ -81,6 +101,7 @@ class Kernel(IPythonKernel):
         *IPythonKernel.msg_types,
         "cellwright_adopt_request",
         "cellwright_inspect_request",
+        "cellwright_data_request",
         "cellwright_diagnose_request",
         "cellwright_inputs_request",
     ]
@@ -112,12 +133,40 @@ class Kernel(IPythonKernel):
         # Before the signal: it may be noted at once, and must then not be repeated.
         self._interrupts.insist(self.control_thread.io_loop.call_later)
         await super().interrupt_request(stream, ident, parent)
+        shell: Any = self.shell
+        if shell.database is not None:
+            # While other threads work for it DuckDB may not look for signals.
+            shell.database.interrupt()
 
     @property
     def _interrupts(self) -> Interrupts:
         shell: Any = self.shell
         interrupts: Interrupts = shell.interrupts
         return interrupts
+
+    async def execute_request(self, stream: Any, ident: Any, parent: dict[str, Any]) -> None:
+        """Run a cell, in the language that its request names, among the files that come with it."""
+        shell: Any = self.shell
+        content = parent["content"]
+        shell.language = content.get("language")
+        if content.get("files"):
+            write_named(content["files"])
+        try:
+            await super().execute_request(stream, ident, parent)
+        finally:
+            shell.language = None
+
+    async def complete_request(self, stream: Any, ident: Any, parent: dict[str, Any]) -> None:
+        """Tell what can follow, in the language that the request names."""
+        content = parent["content"]
+        if content.get("language") != "sql":
+            await super().complete_request(stream, ident, parent)
+            return
+        # Where nobody writes SQL nothing of it is loaded.
+        from cellwright_kernel.sqlcompletion import complete  # noqa: PLC0415
+
+        found = complete(self.shell, content["code"], content["cursor_pos"])
+        self.session.send(stream, "complete_reply", found, parent, ident)
 
     async def do_execute(  # upstream's signature, which its caller inspects
         self,
@@ -179,6 +228,10 @@ class Kernel(IPythonKernel):
         shell: Any = self.shell
         look = partial(inspection.snapshot, shell.user_ns, shell.user_ns_hidden)
         self._answer(stream, ident, parent, look)
+
+    async def cellwright_data_request(self, stream: Any, ident: Any, parent: dict[str, Any]) -> None:
+        """Tell what a variable or a result holds."""
+        self._answer(stream, ident, parent, partial(datarequests.answer, self.shell))
 
     async def cellwright_diagnose_request(self, stream: Any, ident: Any, parent: dict[str, Any]) -> None:
         """Tell what the last execution raised."""

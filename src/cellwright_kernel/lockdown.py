@@ -63,7 +63,7 @@ def _enter_box(plan: dict[str, Any], lines: Lifelines, keep: list[int], director
     os.setsid()
     own_root = f"{directory}/root"
     os.makedirs(own_root, exist_ok=True)  # noqa: PTH103  # strings throughout, as in box
-    owner = namespaces.leave_machine()
+    owner = namespaces.leave_machine(plan.get("owner"))
     namespaces.make_private()
     namespaces.bring_up_loopback()
     socket.sethostname(plan["hostname"])
@@ -124,7 +124,7 @@ def _meet(line: socket.socket) -> None:
 def _stay_outside(plan: dict[str, Any], lines: Lifelines, keep: list[int]) -> None:
     owner = (os.getuid(), os.getgid())
     if owner[0] == 0:
-        owner = (namespaces.FIRST_UID + os.getpid(),) * 2
+        owner = namespaces.new_owner(plan.get("owner"))
         for path in plan["owned"]:
             _give_to(owner, path)
     elif plan["limits"]["processes"] is not None:

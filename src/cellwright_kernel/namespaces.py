@@ -11,12 +11,12 @@ import fcntl
 import os
 import socket
 import struct
+from collections.abc import Sequence
 from pathlib import Path
 
 from cellwright_kernel.syscalls import invoke, libc, mount, prctl, unmount
 
 __all__ = [
-    "FIRST_UID",
     "become",
     "bring_up_loopback",
     "drop_powers",
@@ -26,6 +26,7 @@ __all__ = [
     "leave_machine",
     "leave_processes",
     "make_private",
+    "new_owner",
     "no_new_privileges",
     "unshare_mounts",
 ]
@@ -45,16 +46,24 @@ FIRST_UID = 0x10000000
 """Above every user of a usual machine; a process number is added, so that no two living kernels share one."""
 
 
-def leave_machine() -> tuple[int, int]:
-    """Enter new namespaces, but for that of processes; returns the user and group that code is to run as."""
+def leave_machine(owner: Sequence[int] | None = None) -> tuple[int, int]:
+    """Enter new namespaces, but for that of processes; returns the user and group that code is to run as.
+
+    ``owner`` is who that is where root starts a kernel beside another; without it, somebody new.
+    """
     flags = CLONE_NEWNS | CLONE_NEWIPC | CLONE_NEWUTS | CLONE_NEWCGROUP | CLONE_NEWNET
     uid, gid = os.getuid(), os.getgid()
     if uid == 0:
         _unshare(flags)
-        return (FIRST_UID + os.getpid(),) * 2
+        return new_owner(owner)
     _unshare(flags | CLONE_NEWUSER)
     _stay(uid, gid)
     return uid, gid
+
+
+def new_owner(owner: Sequence[int] | None = None) -> tuple[int, int]:
+    """Whom root's kernel runs as: the given user and group, or those that nobody else has."""
+    return (owner[0], owner[1]) if owner is not None else (FIRST_UID + os.getpid(),) * 2
 
 
 def leave_box() -> None:

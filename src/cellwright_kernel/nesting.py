@@ -47,7 +47,9 @@ class Family:
     """Only where it is not the monitor's own."""
 
     def change(self, request: dict[str, Any], fds: list[int]) -> reaper.Outcome:
-        """Do what the host asks of the monitor: mount and unmount, or make a box below."""
+        """Do what the host asks of the monitor: mount and unmount, hand out a mount, or make a box below."""
+        if "share" in request:
+            return reaper.Outcome((self.box.share(self.mount_ns, request["share"]),))
         if "grow" not in request:
             self.box.refurnish(self.mount_ns, request["mounts"], request["drop"], request.get("first", ()))
             return reaper.Outcome()

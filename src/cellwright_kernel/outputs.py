@@ -348,7 +348,8 @@ def _without_large(content: dict[str, Any], budget: Budget) -> dict[str, Any]:
         forms = ", ".join(f"{mime} of {size:,} bytes" for mime, size in sizes.items())
         limit = f"max_output_bytes={budget.limits.max_bytes:,}"
         data = {"text/plain": f"[cellwright: display dropped ({forms}); limit {limit}]"}
-    metadata = {key: value for key, value in (content.get("metadata") or {}).items() if key in data}
+    kept = (*data, "cellwright")
+    metadata = {key: value for key, value in (content.get("metadata") or {}).items() if key in kept}
     return {**content, "data": data, "metadata": metadata}
 
 

@@ -78,7 +78,7 @@ def _merged_streams(outputs: Sequence[Json]) -> list[Json]:
         )
         streams.clear()
 
-    for output in outputs:
+    for output in map(_without_digest, outputs):
         if output["output_type"] == "stream":
             streams[output["name"]] = streams.get(output["name"], "") + _joined(output["text"])
         else:
@@ -86,6 +86,16 @@ def _merged_streams(outputs: Sequence[Json]) -> list[Json]:
             merged.append(output)
     end_streams()
     return merged
+
+
+def _without_digest(output: Json) -> Json:
+    """An output without what our kernels say of it beside what any kernel shows."""
+    if "cellwright" not in output.get("metadata", {}):
+        return output
+    return {
+        **output,
+        "metadata": {key: held for key, held in output["metadata"].items() if key != "cellwright"},
+    }
 
 
 def _cleaned(value: Json, clean: Rule) -> Json:

@@ -48,7 +48,14 @@ def test_a_list_of_cells_and_jupyters_words_are_understood() -> None:
         (b'{"cells": 3}', "has no list of cells"),
         (b'{"cells": [{"content": "", "tags": "x"}]}', "cell 1: tags is not a list"),
         (b'{"cells": [{"content": "", "metadata": 3}]}', "cell 1: metadata is not an object"),
-        (b'{"cells": [{"content": "", "outputs": [{"x": 1}]}]}', "cell 1: its outputs are not as Jupyter"),
+        (
+            b'{"cells": [{"content": "", "outputs": [{"x": 1}]}]}',
+            "cell 1 is not as Jupyter has it: outputs.0: ",
+        ),
+        (
+            b'{"cells": [{"content": "", "tags": ["a,b"]}]}',
+            "cell 1 is not as Jupyter has it: metadata.tags.0: ",
+        ),
         (b"[" * 100_000, "cannot be read as JSON"),
     ],
 )

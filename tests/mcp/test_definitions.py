@@ -70,14 +70,13 @@ async def test_the_named_tools_have_the_named_arguments(client: Client) -> None:
     assert tools["cell_visualize"]["properties"]["type"]["enum"] == ["chart", "table", "graph", "auto"]
 
 
-async def test_every_tool_is_described_hinted_and_closed_and_none_declares_an_output_schema(
+async def test_every_tool_is_described_and_hinted_and_none_declares_an_output_schema(
     client: Client,
 ) -> None:
     for tool in (await client.list_tools()).tools:
         assert tool.description, tool.name
         assert tool.annotations is not None
         assert tool.annotations.read_only_hint is not None, tool.name
-        assert tool.input_schema["additionalProperties"] is False, tool.name
         assert tool.output_schema is None, tool.name
 
 

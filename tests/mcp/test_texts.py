@@ -55,6 +55,56 @@ def test_every_output_is_told_in_one_form() -> None:
     assert parts[0].picture == "aGk="
 
 
+def test_what_the_kernel_said_of_a_value_is_told_instead_of_its_text() -> None:
+    metadata = {"cellwright": {"digest": "a table of everything"}}
+    outputs: list[dict[str, Any]] = [
+        {"output_type": "execute_result", "data": {"text/plain": "x" * 900}, "metadata": metadata},
+        {
+            "output_type": "display_data",
+            "data": {"image/png": "aGk=", "text/plain": "<Figure size 1x1 with 0 Axes>"},
+            "metadata": metadata,
+        },
+        {"output_type": "execute_result", "data": {"text/plain": "x"}, "metadata": {"cellwright": "?"}},
+    ]
+    assert [part.text for part in parts_of(outputs)] == ["a table of everything"] * 2 + ["x"]
+    assert parts_of(outputs)[1].picture == "aGk="
+
+
+def test_charts_that_are_plain_data_are_told_in_words() -> None:
+    plotly = {
+        "data": [
+            {"type": "bar", "name": "units", "x": ["a", "b"], "y": {"dtype": "i2", "bdata": "AQACAA=="}},
+            {"type": "pie", "labels": ["a"], "values": [1]},
+        ],
+        "layout": {"title": {"text": "Sales"}, "xaxis": {"title": {"text": "shop"}}},
+    }
+    vega = {
+        "mark": {"type": "bar"},
+        "title": "Sales",
+        "encoding": {"x": {"field": "shop"}, "y": {"aggregate": "sum", "field": "units"}},
+        "datasets": {"d": [{"shop": "a"}] * 3},
+    }
+    outputs: list[dict[str, Any]] = [
+        {
+            "output_type": "display_data",
+            "data": {"application/vnd.plotly.v1+json": plotly, "text/html": "<div>"},
+        },
+        {
+            "output_type": "display_data",
+            "data": {"application/vnd.vegalite.v5+json": vega, "text/plain": "<Chart>"},
+        },
+        {
+            "output_type": "display_data",
+            "data": {"application/vnd.plotly.v1+json": {"data": 3, "layout": []}},
+        },
+    ]
+    assert [part.text for part in parts_of(outputs)] == [
+        "plotly figure; 'Sales'; x: 'shop'\nbar 'units' of x 2, y 2\npie of labels 1, values 1",
+        "Vega chart; 'Sales'; 3 rows\nbar x: shop, y: sum(units)",
+        "plotly figure",
+    ]
+
+
 def test_a_frame_with_levels_gaps_and_an_index_is_digested() -> None:
     rows = "".join(f"<tr><th>{i}</th><td>{i}.5</td><td>...</td><td>True</td></tr>" for i in range(5))
     html = (
@@ -62,10 +112,12 @@ def test_a_frame_with_levels_gaps_and_an_index_is_digested() -> None:
         f"<tbody>{rows}</tbody></table><p>5 rows \u00d7 70 columns</p>"
     )
     assert frame_digest(html) == (
-        "table of 5 rows \u00d7 70 columns; columns with their first values:\n"
-        "x: number 0.5, 1.5, 2.5\n"
-        "flag: bool True, True, True\n"
-        "… 68 more columns"
+        "table, 5 rows \u00d7 70 columns\n"
+        "x: number, 0.5 … 4.5\n"
+        "flag: bool, 1 distinct: True\n"
+        "… 68 more columns\n"
+        "rows: 0.5 | True\n"
+        "      1.5 | True"
     )
     assert frame_digest("<table><tr><td>plain</td></tr></table>") is None
     assert text_of_html("<p>a<br>b</p><style>x{}</style>") == "a\nb"

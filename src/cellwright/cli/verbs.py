@@ -52,13 +52,21 @@ def add(
     ] = None,
     cell_type: Annotated[CellType, typer.Option("--type", help="What kind of cell.")] = CellType.CODE,
     position: Annotated[int | None, typer.Option(help="Where, from 0. [default: at the end]")] = None,
+    language: Annotated[str | None, typer.Option(help="Its language. [default: the notebook's]")] = None,
+    filename: Annotated[str | None, typer.Option(help="The name by which other cells import it.")] = None,
     as_json: AsJson = False,  # noqa: FBT002  # as above
 ) -> None:
     """Add a cell without running it, and print its id."""
     text = sys.stdin.read() if content in (None, "-") else content
     data = call_daemon(
         lambda caller: caller.data(
-            "cell_add", session_id=session, content=text, type=cell_type.value, position=position
+            "cell_add",
+            session_id=session,
+            content=text,
+            type=cell_type.value,
+            position=position,
+            language=language,
+            filename=filename,
         )
     )
     show_data(data, data["cell_id"], as_json=as_json)

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from cellwright.charts import Renderer
 from cellwright.engine.events import EventKind
 from cellwright.engine.hostlink import HostLink
 from cellwright.engine.keeping import Keeper
@@ -54,6 +55,8 @@ class Services:
     wake_saver: Callable[[], None]
     in_background: Callable[[Callable[[], Coroutine[Any, Any, None]]], None]
     """Does something later that nobody waits for."""
+    renderer: Renderer
+    """Draws charts, in a process of its own."""
 
 
 class Book:

@@ -19,14 +19,16 @@ from typing import Any, Literal, TypeAlias
 import anyio
 import anyio.abc
 
+from cellwright.charts import Renderer
 from cellwright.engine import recovery
 from cellwright.engine.archive import Archive
 from cellwright.engine.books import Book, Services
 from cellwright.engine.branching import Adopted, Branch, Branches
 from cellwright.engine.comparing import SessionView, compare_sessions
-from cellwright.engine.environment import kernel_environment, notebook_language
+from cellwright.engine.environment import kernel_environment
 from cellwright.engine.events import EventStream, Subscription
 from cellwright.engine.hostlink import HostLink
+from cellwright.engine.idling import suspend_the_idle
 from cellwright.engine.ids import new_session_id
 from cellwright.engine.journal import Journal, Statement
 from cellwright.engine.keeping import Keeper
@@ -52,6 +54,7 @@ from cellwright.notebook import (
     read_notebook,
     remove_leftovers,
 )
+from cellwright.notebook.languages import canonical_language, notebook_language
 from cellwright.sandbox.places import where_to_work
 from cellwright.sandbox.policy import Mode, Narrowing
 from cellwright.sandbox.storage import remove_storage
@@ -62,14 +65,12 @@ __all__ = ["Engine", "SessionFilter"]
 
 SessionFilter: TypeAlias = Literal["active", "suspended", "all"]
 _log = logging.getLogger(__name__)
-_IDLE_CHECKS_PER_PERIOD = 4
-_LONGEST_IDLE_CHECK_S = 60.0
 
 
 class Engine(Archive):
     """Owns sessions. Made by ``open_engine``."""
 
-    def __init__(self, settings: Settings, journal: Journal) -> None:
+    def __init__(self, settings: Settings, journal: Journal, renderer: Renderer) -> None:
         super().__init__(journal)
         self.settings = settings
         self._stream = EventStream(buffer=settings.event_buffer)
@@ -94,6 +95,7 @@ class Engine(Archive):
             admit=self._admit,
             wake_saver=self._saver.wake,
             in_background=self.in_background,
+            renderer=renderer,
         )
         self._branches = Branches(
             self._services,
@@ -131,7 +133,7 @@ class Engine(Archive):
         """
         self._admit(None)
         checked_narrowing(self.settings, limits)
-        language = (language or self.settings.default_language).lower()
+        language = canonical_language(language or self.settings.default_language)
         document = Document.new(language=language)
         document.apply(CellAdded("problem", "markdown", f"# {problem}" if problem else "", 0))
         now, content = datetime.now().astimezone(), document.to_bytes()
@@ -255,7 +257,7 @@ class Engine(Archive):
             if attached is not None:
                 await self._reconcile(attached)
             await self._rehearsals.clear([one for one in self._sessions.values() if one.record.rehearses])
-            tasks.start_soon(self._suspend_the_idle)
+            tasks.start_soon(suspend_the_idle, partial(self.sessions, "active"), self.settings.session_idle_s)
             task_status.started()
             await anyio.sleep_forever()
 
@@ -376,14 +378,6 @@ class Engine(Archive):
             await self._host.call(protocol.StopKernel(kernel_id), type(None))
 
     # Keeping house -----------------------------------------------------------------------------------------------
-
-    async def _suspend_the_idle(self) -> None:
-        limit_s = self.settings.session_idle_s
-        while True:
-            await anyio.sleep(min(limit_s / _IDLE_CHECKS_PER_PERIOD, _LONGEST_IDLE_CHECK_S))
-            for session in self.sessions("active"):
-                if not session.runs.live and time.monotonic() - session.last_active > limit_s:
-                    await session.suspend(reason=f"Idle for more than {limit_s:g} s (session_idle_s)")
 
     def in_background(self, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
         """Do something that goes on whatever becomes of the caller; it must not raise."""

@@ -20,6 +20,7 @@ EventKind: TypeAlias = Literal[
     "notebook.cell.output",
     "notebook.cell.completed",
     "notebook.cell.files",
+    "notebook.types.checked",
     "notebook.state.changed",
     "notebook.plan.changed",
     "notebook.replay.progress",

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from cellwright.engine.books import Services
 from cellwright.engine.diagnosis import DIAGNOSE_REQUEST, Diagnosis, diagnosis_of
-from cellwright.engine.environment import kernel_environment, kernel_kind
+from cellwright.engine.environment import kernel_environment, kernel_kind, named_language, runtime_of
 from cellwright.engine.inputs import INPUTS_REQUEST, Inputs, inputs_of, named_in
 from cellwright.engine.inspection import INSPECT_REQUEST, Completion, Inspection, completion_of, inspection_of
 from cellwright.engine.installing import install_packages
@@ -39,6 +39,20 @@ class Kernelled(Listener):
         super().__init__(record, keeper, services)
         self._submitting = anyio.Lock()
         self._installing = anyio.Lock()
+
+    @property
+    def runs_python(self) -> bool:
+        """Whether its main kernel is a Python one, which can be asked what others cannot."""
+        return runtime_of(self.language) == "python"
+
+    def _side(self, language: str) -> protocol.Side | None:
+        """The kernel beside the main one on which a language runs; None where the main one does."""
+        runtime = runtime_of(language)
+        if runtime == runtime_of(self.language):
+            return None
+        kind = kernel_kind(self.keeper.document, language, self.folder)
+        environment = kernel_environment(self._services.environment, kind)
+        return protocol.Side(runtime, kind, environment, self.record.layers if runtime == "python" else ())
 
     async def resume(self) -> None:
         """Have a live kernel; a new one starts empty, in a new generation."""
@@ -68,7 +82,7 @@ class Kernelled(Listener):
         Raises:
             KernelBusy: a cell is running.
         """
-        if self.language != "python":
+        if not self.runs_python:
             raise KernelError(f"A {self.language} kernel cannot be inspected", hint="Run code that shows it")
         return inspection_of(await self._ask(INSPECT_REQUEST, {"packages": packages}))
 
@@ -79,7 +93,7 @@ class Kernelled(Listener):
             KernelBusy: a cell is running.
             KernelGone: it ended before it answered.
         """
-        if self.language != "python" or self.record.kernel_id is None:
+        if not self.runs_python or self.record.kernel_id is None:
             return None
         return diagnosis_of(await self._ask(DIAGNOSE_REQUEST, {"project": self.record.project}))
 
@@ -96,16 +110,21 @@ class Kernelled(Listener):
         Raises:
             KernelBusy: a cell is running.
         """
-        if self.language != "python":
+        if not self.runs_python:
             return Inputs()
         roots = dict.fromkeys(one for one in (str(self.cwd), self.record.project) if one is not None)
         content = {"watch": watch, "roots": list(roots), "packages": packages, **named_in(source)}
         return inputs_of(await self._ask(INPUTS_REQUEST, content, timeout_s=_HASHING_TIMEOUT_S))
 
-    async def complete(self, code: str, cursor: int | None = None) -> Completion:
-        """What could stand at the cursor."""
-        content = {"code": code, "cursor_pos": len(code) if cursor is None else cursor}
-        return completion_of(await self._ask("complete_request", content))
+    async def complete(
+        self, code: str, cursor: int | None = None, *, language: str | None = None
+    ) -> Completion:
+        """What could stand at the cursor, in the notebook's language or another."""
+        language = language or self.language
+        content: dict[str, Any] = {"code": code, "cursor_pos": len(code) if cursor is None else cursor}
+        if (named := named_language(language)) is not None:
+            content["language"] = named
+        return completion_of(await self._ask("complete_request", content, side=self._side(language)))
 
     async def install(self, packages: Sequence[str]) -> InstallResult:
         """Install approved packages for this session; they can be imported at once, also after a restart.
@@ -115,7 +134,7 @@ class Kernelled(Listener):
             PackageFailed: they cannot be found, or do not go with what is installed.
             LimitReached: it took too long or too much room.
         """
-        if self.language != "python":
+        if not self.runs_python:
             raise PackageRefused(
                 f"Packages are installed for Python only, and this session is {self.language}",
                 hint="Use what its kernel has, or create a Python session",
@@ -141,12 +160,17 @@ class Kernelled(Listener):
                 await self._services.host.call(request, type(None))
 
     async def _ask(
-        self, kind: str, content: dict[str, Any], *, timeout_s: float = _ASK_TIMEOUT_S
+        self,
+        kind: str,
+        content: dict[str, Any],
+        *,
+        timeout_s: float = _ASK_TIMEOUT_S,
+        side: protocol.Side | None = None,
     ) -> dict[str, Any]:
         async with self._submitting:
             with anyio.CancelScope(shield=True):
                 kernel_id = await self._ensure_kernel()
-        request = protocol.Ask(kernel_id, kind, content, timeout_s)
+        request = protocol.Ask(kernel_id, kind, content, timeout_s, side)
         return await self._services.host.call(request, dict[str, Any])
 
     async def _ensure_kernel(self) -> str:

@@ -46,6 +46,7 @@ class Step:
     timeout_s: float | None = None
     """How long it may run; None is what the settings say."""
     numbered: bool = True
+    language: str | None = None
 
     @property
     def was_cut(self) -> bool:
@@ -153,4 +154,6 @@ def _step(record: ExecutionRecord) -> Step:
         # Somebody stopped it: a loop without end must not run to its limit now.
         own_s = max(record.seconds, _LEAST_CUT_S)
         limit_s = own_s if limit_s is None else min(limit_s, own_s)
-    return Step(record.id, record.cell_id, record.source, record.state, limit_s, record.numbered)
+    return Step(
+        record.id, record.cell_id, record.source, record.state, limit_s, record.numbered, record.language
+    )

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import anyio
 
+from cellwright.charts import Renderer
 from cellwright.engine.engine import Engine
 from cellwright.engine.journal import Journal
 from cellwright.errors import StorageInUse
@@ -37,7 +38,10 @@ async def open_engine(settings: Settings | None = None, *, ephemeral: bool = Fal
         settings = settings.model_copy(update={"storage": storage})
         journal = Journal(storage / "journal.db")
         try:
-            async with _running(Engine(settings, journal), ephemeral=ephemeral) as engine:
+            async with (
+                Renderer() as renderer,
+                _running(Engine(settings, journal, renderer), ephemeral=ephemeral) as engine,
+            ):
                 yield engine
         finally:
             with anyio.CancelScope(shield=True):

@@ -164,6 +164,8 @@ class ExecutionRecord(msgspec.Struct, frozen=True):
     """What else whoever reads it should know."""
     numbered: bool = True
     """Whether the kernel counted it; what only looks at the state leaves the numbers to the cells."""
+    language: str | None = None
+    """What it is written in, where that is not the notebook's language."""
 
     @property
     def is_to_undo(self) -> bool:

@@ -18,10 +18,10 @@ from msgspec.structs import replace
 
 from cellwright.engine import recovery
 from cellwright.engine.books import Services
+from cellwright.engine.checked import Checked
 from cellwright.engine.executions import Execution
 from cellwright.engine.ids import new_checkpoint_id
 from cellwright.engine.keeping import Keeper
-from cellwright.engine.kernelled import Kernelled
 from cellwright.engine.lineages import Lineage, contains, cut, returned
 from cellwright.engine.records import (
     Batch,
@@ -59,7 +59,7 @@ class RolledBack:
     by: Literal["checkpoint", "replay"] = "checkpoint"
 
 
-class Returning(Kernelled):
+class Returning(Checked):
     """A notebook with a kernel that it can go back to earlier states of."""
 
     def __init__(self, record: SessionRecord, keeper: Keeper, services: Services) -> None:

@@ -75,6 +75,8 @@ class Runs:
         """Failed when no engine was there to see to it."""
         self.undo: Callable[[Execution], None] = Execution.settle
         """Sees to an execution that failed and is to leave no trace, and settles it then."""
+        self.settle: Callable[[Execution], None] = Execution.settle
+        """Sees to what any other one left, and settles it."""
 
     @property
     def live(self) -> list[Execution]:
@@ -172,7 +174,28 @@ class Runs:
         if record.is_to_undo:
             batch.after.append(partial(self.undo, execution))
         else:
-            batch.after.append(execution.settle)
+            batch.after.append(partial(self.settle, execution))
+
+    def add_output(
+        self,
+        batch: Batch,
+        session: SessionRecord,
+        execution: Execution,
+        kind: str,
+        content: dict[str, Any],
+    ) -> None:
+        """Let an execution that has ended show something more: what was made of what it left."""
+        execution.collector.add(kind, content)
+        data = {"type": kind, "content": content}
+        self._recorder.note(batch, "notebook.cell.output", session, data, execution=execution.record)
+        cell_id, document = execution.cell_id, self._keeper.document
+        if cell_id is None or cell_id not in document:
+            return
+        change = OutputsSet(cell_id, execution.outputs, execution.record.execution_count)
+        document.apply(change)
+        changed = {"cell_id": cell_id, "change": json.loads(encode_change(change))}
+        self._recorder.note(batch, "notebook.state.changed", session, changed)
+        self._keeper.dirty = True
 
     def sync(self) -> None:
         """Show in the document what running executions have put out so far."""

@@ -15,6 +15,7 @@ from msgspec.structs import replace
 
 from cellwright.engine import recovery
 from cellwright.engine.books import Services
+from cellwright.engine.environment import named_language
 from cellwright.engine.executions import Execution
 from cellwright.engine.ids import new_checkpoint_id, new_execution_id
 from cellwright.engine.keeping import Keeper
@@ -32,6 +33,8 @@ from cellwright.errors import (
     UnknownCheckpoint,
 )
 from cellwright.hosts import protocol
+from cellwright.notebook import Cell
+from cellwright.notebook.languages import canonical_language, named_files
 
 __all__ = ["Session"]
 
@@ -83,7 +86,11 @@ class Session(Returning):
         if cell.kind != "code":
             raise NotebookError(f"Cell {cell_id!r} is a {cell.kind} cell", hint="Only code cells can run")
         wanted = _Wanted(
-            cell.source, cell_id, on_error=on_error, checkpoint=checkpoint or on_error == "rollback"
+            cell.source,
+            cell_id,
+            language=self._own_language(cell),
+            on_error=on_error,
+            checkpoint=checkpoint or on_error == "rollback",
         )
         return (await self._submit([wanted], timeout_s=timeout_s))[0]
 
@@ -97,22 +104,42 @@ class Session(Returning):
         """
         await self.refresh()
         wanted = [
-            _Wanted(cell.source, cell.id, allow_error=True)
+            _Wanted(cell.source, cell.id, language=self._own_language(cell), allow_error=True)
             if allow_errors or cell.may_raise
-            else _Wanted(cell.source, cell.id, on_error=on_error, checkpoint=on_error == "rollback")
+            else _Wanted(
+                cell.source,
+                cell.id,
+                language=self._own_language(cell),
+                on_error=on_error,
+                checkpoint=on_error == "rollback",
+            )
             for cell in self.keeper.document.cells
             if cell.runs
         ]
         return await self._submit(wanted, timeout_s=timeout_s) if wanted else []
 
     async def execute_code(
-        self, source: str, *, timeout_s: float | None = None, numbered: bool = True
+        self,
+        source: str,
+        *,
+        language: str | None = None,
+        timeout_s: float | None = None,
+        numbered: bool = True,
     ) -> Execution:
         """Queue code that is in no cell and leaves none; it is in the history all the same.
 
-        Where it is not ``numbered``, the cells after it are counted as if it had not run.
+        It is the notebook's ``language`` unless that is given. Where it is not ``numbered``, the cells after it are counted as if it had not run.
         """
-        return (await self._submit([_Wanted(source, None, numbered=numbered)], timeout_s=timeout_s))[0]
+        wanted = _Wanted(source, None, language=self._other_language(language), numbered=numbered)
+        return (await self._submit([wanted], timeout_s=timeout_s))[0]
+
+    def _own_language(self, cell: Cell) -> str | None:
+        return self._other_language(cell.language)
+
+    def _other_language(self, language: str | None) -> str | None:
+        """A language by its own name; None where it is the notebook's."""
+        name = canonical_language(language) if language else self.language
+        return name if name != self.language else None
 
     async def _submit(self, wanted: list[_Wanted], *, timeout_s: float | None) -> list[Execution]:
         # Shielded: once journalled, an execution must reach the host even if whoever asked for it is cancelled.
@@ -135,6 +162,7 @@ class Session(Returning):
         self, kernel_id: str, wanted: list[_Wanted], executions: list[Execution], timeout_s: float
     ) -> None:
         group = executions[0].id if len(executions) > 1 else None
+        files = named_files(self.keeper.document)
         runs = tuple(
             protocol.Run(
                 execution.id,
@@ -143,6 +171,9 @@ class Session(Returning):
                 group,
                 want.allow_error,
                 store_history=want.numbered,
+                language=named_language(want.language or self.language),
+                side=self._side(want.language) if want.language is not None else None,
+                files=files,
                 checkpoint=new_checkpoint_id() if want.checkpoint else None,
                 rolls_back=want.on_error == "rollback",
             )
@@ -178,6 +209,7 @@ class Session(Returning):
             on_error=want.on_error,
             note=self._take_notice(),
             numbered=want.numbered,
+            language=want.language,
         )
 
     def _take_notice(self) -> str | None:
@@ -235,7 +267,13 @@ class Session(Returning):
         Raises:
             KernelGone: the session has another kernel by now, or none.
         """
-        want = _Wanted(step.source, step.cell_id, replays=step.execution_id, numbered=step.numbered)
+        want = _Wanted(
+            step.source,
+            step.cell_id,
+            language=step.language,
+            replays=step.execution_id,
+            numbered=step.numbered,
+        )
         async with self._submitting:
             if self.record.kernel_id != kernel_id:
                 raise KernelGone("The kernel was taken away meanwhile")
@@ -303,6 +341,8 @@ class Session(Returning):
 class _Wanted:
     source: str
     cell_id: str | None
+    language: str | None = None
+    """What it is written in, where that is not the notebook's language."""
     allow_error: bool = False
     replays: str | None = None
     on_error: OnError = "keep"

@@ -174,7 +174,8 @@ class _Parts:
         if filename == PACKAGE:
             if self.package is not None:
                 raise at_line(heading.line, f"there is a second {PACKAGE}", name=self._reading.name)
-            self.package = _json(source, block.line, PACKAGE, self._reading.name)
+            fenced = self._lines[block.line - 1].lstrip().startswith(("```", "~~~"))
+            self.package = _json(source, block.line + fenced, PACKAGE, self._reading.name)
             self.package_source = source if source != package_text(self.package) else None
             return
         language = language_of_file(filename)

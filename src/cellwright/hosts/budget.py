@@ -6,13 +6,16 @@ one for a foreign kernelspec. Pure: it holds messages back or lets them through,
 
 from __future__ import annotations
 
-from collections import deque
+from collections import OrderedDict, deque
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 import msgspec
 
-__all__ = ["OutputBudget"]
+__all__ = ["Budgets", "OutputBudget"]
+
+# Threads of a cell may print after it ended; beyond this many cells back, nobody is listening any more.
+_REMEMBERED_EXECUTIONS = 64
 
 # Room above the kernel's own cap for JSON escapes and for the stand-ins that it puts in place of what it dropped.
 _SLACK = 2.0
@@ -71,3 +74,21 @@ def _marker(dropped_bytes: int, dropped_messages: int, limit: int) -> bytes:
         f"limit max_output_bytes={limit:,}]\n"
     )
     return msgspec.json.encode({"name": "stderr", "text": text})
+
+
+class Budgets:
+    """The budgets of the last executions, by execution."""
+
+    def __init__(self) -> None:
+        self._held: OrderedDict[str, OutputBudget] = OrderedDict()
+
+    def __contains__(self, execution_id: str) -> bool:
+        return execution_id in self._held
+
+    def add(self, execution_id: str, max_bytes: int, max_messages: int) -> None:
+        self._held[execution_id] = OutputBudget(max_bytes, max_messages)
+        if len(self._held) > _REMEMBERED_EXECUTIONS:
+            self._held.popitem(last=False)
+
+    def get(self, execution_id: str) -> OutputBudget | None:
+        return self._held.get(execution_id)

@@ -22,6 +22,7 @@ __all__ = [
     "Happening",
     "Interrupted",
     "Kill",
+    "Lost",
     "MemoryShort",
     "Queue",
     "Replied",
@@ -29,6 +30,7 @@ __all__ = [
     "SendInterrupt",
     "StartTimer",
     "Submitted",
+    "Timer",
     "WentIdle",
     "advance",
 ]
@@ -116,8 +118,16 @@ class Died:
     message: str
 
 
+@dataclass(frozen=True, slots=True)
+class Lost:
+    """The job's own kernel ended, beside the main one, which goes on; ``message`` says why."""
+
+    execution_id: str
+    message: str
+
+
 Happening: TypeAlias = (
-    Submitted | Began | Replied | WentIdle | Expired | Cancelled | Interrupted | MemoryShort | Died
+    Submitted | Began | Replied | WentIdle | Expired | Cancelled | Interrupted | MemoryShort | Lost | Died
 )
 
 # What to do ------------------------------------------------------------------------------------------------------
@@ -161,7 +171,7 @@ Effect: TypeAlias = SendExecute | SendInterrupt | StartTimer | Kill | End
 Step: TypeAlias = tuple[Queue, list[Effect]]
 
 
-def advance(queue: Queue, happening: Happening) -> Step:  # noqa: PLR0911  # one for each of the closed set
+def advance(queue: Queue, happening: Happening) -> Step:  # noqa: C901, PLR0911  # one for each of the closed set
     """Settle one happening; whatever concerns a job that is no longer here changes nothing."""
     match happening:
         case Submitted(job):
@@ -181,6 +191,8 @@ def advance(queue: Queue, happening: Happening) -> Step:  # noqa: PLR0911  # one
             return _stop(replace(queue, waiting=()), "cancelled", dropped)
         case MemoryShort():
             return _stop(queue, "memory", [])
+        case Lost(execution_id, message):
+            return _on_running(queue, execution_id, lambda running: _lost(queue, running, message))
         case Died(message):
             return _died(queue, message)
         case _:
@@ -250,9 +262,17 @@ def _stop(queue: Queue, cause: StopCause, effects: Sequence[Effect]) -> Step:
 
 def _finish(queue: Queue, running: Running, reply: dict[str, Any]) -> Step:
     state = _final_state(running, reply)
-    end = End(running.job.execution_id, state, reply, _cause(running) if running.stopping else None)
+    return _go_on(queue, running, End(running.job.execution_id, state, reply, _reason(running)))
+
+
+def _lost(queue: Queue, running: Running, message: str) -> Step:
+    return _go_on(queue, running, _end_of_killed(running, message))
+
+
+def _go_on(queue: Queue, running: Running, end: End) -> Step:
+    """Tell the end of what ran, drop what it takes with it, and take up the next."""
     effects: list[Effect] = [end]
-    waiting = queue.waiting
+    state, waiting = end.state, queue.waiting
     if state != "ok" and running.job.rolls_back:
         dropped = [_dropped(job, "The session was rolled back before this ran") for job in waiting]
         return Queue(), [*effects, *dropped]
@@ -292,11 +312,19 @@ def _cause(running: Running) -> str:
 def _died(queue: Queue, message: str) -> Step:
     effects: list[Effect] = []
     if queue.running is not None:
-        # A kernel that we killed for not stopping is the end of a time-out or a cancellation, not a crash.
-        state = _final_state(queue.running, {}) if queue.running.killed else "died"
-        effects.append(End(queue.running.job.execution_id, state, queue.running.reply, message))
+        effects.append(_end_of_killed(queue.running, message))
     effects += [_dropped(job, f"Not run: {message}") for job in queue.waiting]
     return Queue(), effects
+
+
+def _end_of_killed(running: Running, message: str) -> End:
+    # A kernel that we killed for not stopping is the end of a time-out or a cancellation, not a crash.
+    state = _final_state(running, {}) if running.killed else "died"
+    return End(running.job.execution_id, state, running.reply, message)
+
+
+def _reason(running: Running) -> str | None:
+    return _cause(running) if running.stopping else None
 
 
 def _dropped(job: Run, reason: str) -> End:

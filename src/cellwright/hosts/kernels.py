@@ -6,8 +6,10 @@ kept (see ``checkpoints``).
 
 from __future__ import annotations
 
+import contextlib
+import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,14 +17,17 @@ import anyio
 import anyio.abc
 import msgspec
 
-from cellwright.errors import CheckpointRefused, HostError, KernelGone, KernelStartError
+from cellwright.errors import CheckpointRefused, HostError, KernelGone
 from cellwright.hosts import protocol
 from cellwright.hosts.checkpoints import Ring
 from cellwright.hosts.launchers import Launchers
 from cellwright.hosts.runner import KernelRunner
+from cellwright.hosts.sides import Beside
+from cellwright.hosts.typechecks import TypeChecks
 from cellwright.hosts.watching import Usage, Watch
+from cellwright.hosts.whereabouts import find_place
 from cellwright.kernels import Family, Kernel, KernelLaunch, OutputLimits, reap_strangers
-from cellwright.sandbox.places import Place, without_overlay
+from cellwright.sandbox.places import Place, Shared
 from cellwright.sandbox.policy import Mode, Policy
 from cellwright.sandbox.storage import prepare_storage
 from cellwright.sandbox.tiers import LOSSES, NO_DOOR, SOFT_CPUS, Finding
@@ -58,6 +63,7 @@ class Kernels:
         self._count = 0
         self.limiter = anyio.CapacityLimiter(1)
         """How many start at the same time."""
+        self._checks = TypeChecks(launchers, runtime)
         self.last_ended = time.monotonic()
 
     def __iter__(self) -> Iterator[KernelRunner]:
@@ -88,7 +94,7 @@ class Kernels:
             self._count += 1
             # Before anything is waited for: starts at the same time must not share a directory.
             directory = self._runtime / f"k{self._count}"
-            place = await self._place(request, options)
+            place = await find_place(request.place, options, self._launchers, self._runtime)
             launch = KernelLaunch(
                 kernel_id=request.kernel_id,
                 directory=directory,
@@ -120,8 +126,17 @@ class Kernels:
             at = place or Place("direct", request.cwd, None, str(self._runtime / f"{directory.name}-kept"))
             room = policy.disk_bytes if policy is not None else _ROOM
             ring = Ring(kernel.home, at, self._options, ready=ready, policy=policy, room=room)
-        await self._follow(request.kernel_id, kernel, ring, launch.place, policy)
+        await self._follow(request.kernel_id, kernel, ring, launch.place, policy, cwd=str(launch.cwd))
         return ready
+
+    async def check_types(self, request: protocol.CheckTypes) -> list[protocol.Diagnostic]:
+        """What is wrong with the types of a notebook's cells; its kernels go on meanwhile.
+
+        Raises:
+            KernelError: the check did not get through.
+        """
+        self._count += 1
+        return await self._checks.check(request, self._options(), self._runtime / f"c{self._count}")
 
     async def roll_back(self, request: protocol.RollBack) -> protocol.KernelReady:
         """Let a checkpoint take the place of a kernel, dead or alive, with the files that it had.
@@ -133,6 +148,7 @@ class Kernels:
         ring = self.ring(request.kernel_id)
         kept = ring.get(request.checkpoint_id)
         runner = self._runners.get(request.kernel_id)
+        ended_beside = runner.sides.names if runner is not None else ()
         with anyio.CancelScope(shield=True):
             if runner is not None:
                 await runner.make_way()
@@ -142,7 +158,8 @@ class Kernels:
             kernel = await ring.family.spawn(kept.frozen, self._output_limits())
             del self._left[request.kernel_id]
             await self._follow(request.new_kernel_id, kernel, ring, self._watched(ring), ring.policy)
-        return _succeeding(ring.ready, kernel, lost)
+        beside = [f"the variables of the {name} kernel, which ended" for name in ended_beside]
+        return _succeeding(ring.ready, kernel, [*lost, *beside])
 
     async def branch(self, request: protocol.BranchKernel) -> protocol.KernelReady:
         """Let a checkpoint go on as a second kernel, in a box of its own.
@@ -174,6 +191,8 @@ class Kernels:
             raise HostError(f"Kernel {request.new_kernel_id} is already running here")
         runner = self.runner(request.kernel_id)
         place = replace(request.place, hidden=(*request.place.hidden, str(self._runtime)))
+        # They see the files where they were.
+        await runner.sides.stop(grace_s=0)
         if runner.ring is not None:
             await runner.ring.move(runner.kernel, place, self._output_limits())
         del self._runners[request.kernel_id]
@@ -218,20 +237,78 @@ class Kernels:
         return ring.place if ring.policy is not None else None
 
     async def _follow(
-        self, kernel_id: str, kernel: Kernel, ring: Ring | None, place: Place | None, policy: Policy | None
+        self,
+        kernel_id: str,
+        kernel: Kernel,
+        ring: Ring | None,
+        place: Place | None,
+        policy: Policy | None,
+        *,
+        cwd: str = "",
     ) -> None:
-        """Look after a kernel from now on."""
+        """Look after a kernel from now on; ``cwd`` is where it works if neither place nor ring tells."""
         watch = None
         if place is not None and policy is not None:
             kernel.process.policy = policy
             found = self._found.get(place.storage)
             watch = await anyio.to_thread.run_sync(Watch, kernel, place, policy, found)
             self._found[place.storage] = watch.found
-        runner = KernelRunner(kernel_id, kernel, self._options, self._report, watch=watch, ring=ring)
+
+        def where() -> Place | None:
+            return ring.place if ring is not None and place is not None else place
+
+        async def start_beside(side: protocol.Side) -> Beside:
+            at = where()
+            working = cwd or (ring.ready.cwd if ring is not None else "")
+            return await self._start_beside(kernel, side, at, policy, at.cwd if at is not None else working)
+
+        runner = KernelRunner(
+            kernel_id,
+            kernel,
+            self._options,
+            self._report,
+            watch=watch,
+            ring=ring,
+            start_beside=start_beside,
+        )
         self._runners[kernel_id] = runner
         # Shielded: an engine that goes away now must leave a kernel that is known, or none.
         with anyio.CancelScope(shield=True):
             await self._tasks.start(self._run, runner)
+
+    async def _start_beside(
+        self, main: Kernel, side: protocol.Side, place: Place | None, policy: Policy | None, cwd: str
+    ) -> Beside:
+        """A kernel in the place of another.
+
+        Raises:
+            KernelStartError: it could not be had.
+        """
+        options = self._options()
+        async with self.limiter:
+            self._count += 1
+            directory = self._runtime / f"k{self._count}"
+            layers = await self._launchers.seen_layers(side.layers, options)
+            isolation = await self._launchers.isolation(options)
+            boxed = isolation is not None and isolation.stands_by
+            async with _shared(main, place, boxed=boxed) as shared:
+                launch = KernelLaunch(
+                    kernel_id=f"{main.directory.name}+{side.name}",
+                    directory=directory,
+                    cwd=Path(cwd),
+                    environment=side.environment,
+                    limits=self._output_limits(),
+                    place=place,
+                    layers=layers,
+                    policy=policy,
+                    shared=shared,
+                )
+                kernel, _ = await self._launchers.launch(side.kind, launch, options)
+        if place is None or policy is None:
+            return Beside(kernel)
+        kernel.process.policy = policy
+        found = self._found.get(place.storage)
+        return Beside(kernel, await anyio.to_thread.run_sync(Watch, kernel, place, policy, found))
 
     async def _run(
         self, runner: KernelRunner, *, task_status: anyio.abc.TaskStatus[None] = anyio.TASK_STATUS_IGNORED
@@ -244,7 +321,7 @@ class Kernels:
             with anyio.CancelScope(shield=True):
                 await self._keep_what_is_left(runner)
                 async with self._launchers.trying:
-                    kernels = {other.kernel.process.pid for other in self}
+                    kernels = {kernel.process.pid for other in self for kernel in other.kernels}
                     reap_strangers(kernels | self._launchers.pids)
 
     async def _keep_what_is_left(self, runner: KernelRunner) -> None:
@@ -256,19 +333,20 @@ class Kernels:
         else:
             await ring.close()
 
-    async def _place(self, request: protocol.StartKernel, options: protocol.HostOptions) -> Place | None:
-        if options.policy is None:
-            if request.place is not None and request.place.mode == "private":
-                prepare_storage(request.place)
-            return None
-        if request.place is None:
-            raise KernelStartError("A confined kernel needs a place to work in")
-        found = await self._launchers.finding(options)
-        place = replace(request.place, hidden=(*request.place.hidden, str(self._runtime)))
-        if place.mode == "overlay" and found.tier == "C":
-            place = without_overlay(place)
-        prepare_storage(place)
-        return place
+
+@contextlib.asynccontextmanager
+async def _shared(kernel: Kernel, place: Place | None, *, boxed: bool) -> AsyncIterator[Shared | None]:
+    """A kernel's place, for as long as another one is started in it; None where nothing is confined."""
+    if place is None or kernel.line is None:
+        yield None
+        return
+    owner = kernel.directory.stat()
+    mount_fd = await kernel.line.share(place.top) if boxed else -1
+    try:
+        yield Shared(mount_fd, (owner.st_uid, owner.st_gid))
+    finally:
+        if mount_fd >= 0:
+            os.close(mount_fd)
 
 
 def _succeeding(ready: protocol.KernelReady, kernel: Kernel, lost: list[str]) -> protocol.KernelReady:

@@ -1,4 +1,4 @@
-"""Keeps one launcher per way of starting a kernel: fork servers by interpreter and environment, kernelspecs by name.
+"""Keeps one launcher per way of starting a kernel: fork servers by interpreter and environment, kernelspecs by name, Deno.
 
 Made on first need, replaced when they die. It does not know what kernels are for (see ``server``).
 """
@@ -16,6 +16,7 @@ import anyio.abc
 from cellwright.errors import KernelStartError
 from cellwright.hosts.protocol import DenoKernel, HostOptions, KernelKind, KernelspecKernel
 from cellwright.kernels import (
+    DenoLauncher,
     ForkServer,
     Interpreter,
     Isolation,
@@ -23,6 +24,7 @@ from cellwright.kernels import (
     KernelLaunch,
     KernelspecLauncher,
     OutputLimits,
+    TypeChecker,
     prepare_interpreter,
 )
 from cellwright.sandbox.doors import Opening
@@ -74,6 +76,8 @@ class Launchers:
         self._locks: dict[_Key, anyio.Lock] = {}
         self._interpreters: dict[str | None, Interpreter] = {}
         self._kernelspecs: dict[tuple[str, _Confinement], KernelspecLauncher] = {}
+        self._denos: dict[_Confinement, DenoLauncher] = {}
+        self._checkers: dict[_Confinement, TypeChecker] = {}
         self._servers: list[ForkServer] = []
         self._findings: dict[bool, Finding] = {}
         self.trying = anyio.Lock()
@@ -83,7 +87,8 @@ class Launchers:
     def pids(self) -> set[int]:
         """The processes that serve launchers; the host's own children, to be left alone."""
         servers = {server.pid for server in self._servers if server.pid is not None}
-        return servers.union(*(launcher.pids for launcher in self._kernelspecs.values()))
+        spawners = (*self._kernelspecs.values(), *self._denos.values())
+        return servers.union(*(spawner.pids for spawner in spawners))
 
     async def launch(
         self, kind: KernelKind, launch: KernelLaunch, options: HostOptions
@@ -92,7 +97,7 @@ class Launchers:
         if isinstance(kind, KernelspecKernel):
             return await (await self._kernelspec(kind.name, options)).launch(launch), None
         if isinstance(kind, DenoKernel):
-            raise KernelStartError("There is no Deno driver yet")
+            return await (await self._deno(options)).launch(launch), None
         server = await self.fork_server(kind.python, launch.environment, options)
         try:
             return await server.launch(launch), server.interpreter
@@ -183,6 +188,27 @@ class Launchers:
         self._servers.append(server)
         await self._tasks.start(server.run)
         return server
+
+    async def type_checker(self, options: HostOptions) -> TypeChecker:
+        """What checks types, confined as kernels are."""
+        key = _confinement(options)
+        if key not in self._checkers:
+            self._checkers[key] = TypeChecker(
+                isolation=await self.isolation(options), timeout_s=options.start_timeout_s
+            )
+        return self._checkers[key]
+
+    async def _deno(self, options: HostOptions) -> DenoLauncher:
+        key = _confinement(options)
+        if key not in self._denos:
+            launcher = DenoLauncher(
+                environment={},
+                start_timeout_s=options.start_timeout_s,
+                isolation=await self.isolation(options),
+            )
+            await self._tasks.start(launcher.run)
+            self._denos[key] = launcher
+        return self._denos[key]
 
     async def _kernelspec(self, name: str, options: HostOptions) -> KernelspecLauncher:
         key = (name, _confinement(options))

@@ -11,6 +11,7 @@ import msgspec
 
 from cellwright.hosts.answers import Attached, CheckpointStatus, KernelReady, KernelStatus
 from cellwright.hosts.options import HostOptions
+from cellwright.kernels.typecheck import CellSource, Diagnostic
 from cellwright.sandbox.netlog import NetworkEntry
 from cellwright.sandbox.places import Place
 from cellwright.sandbox.policy import Policy
@@ -25,10 +26,13 @@ __all__ = [
     "BranchKernel",
     "Call",
     "Cancel",
+    "CellSource",
+    "CheckTypes",
     "CheckpointStatus",
     "Checkpointed",
     "CheckpointsDropped",
     "DenoKernel",
+    "Diagnostic",
     "DropCheckpoint",
     "Event",
     "EventBody",
@@ -54,6 +58,7 @@ __all__ = [
     "Request",
     "RollBack",
     "Run",
+    "Side",
     "StartKernel",
     "Started",
     "Status",
@@ -122,6 +127,16 @@ class StartKernel(_Tagged, frozen=True, tag="start_kernel"):
     """What its code may do, where that is less than the host's options say."""
 
 
+class Side(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A kernel beside the main one, in the same place: had when it is first needed, and ended with it."""
+
+    name: str
+    """What it is known by, one of each name to a main kernel."""
+    kind: KernelKind
+    environment: dict[str, str]
+    layers: tuple[str, ...] = ()
+
+
 class StopKernel(_Tagged, frozen=True, tag="stop_kernel"):
     kernel_id: str
 
@@ -137,6 +152,10 @@ class Run(msgspec.Struct, frozen=True, omit_defaults=True):
     store_history: bool = True
     language: str | None = None
     """What it is written in, where its kernel runs more than one language."""
+    side: Side | None = None
+    """The kernel it runs on, where that is not the main one."""
+    files: dict[str, str] = {}
+    """Texts that are to lie in the working directory when it runs, by name; for kernels of ours."""
     checkpoint: str | None = None
     """Take a checkpoint of this id before it, if that can be done; what became of it is told as ``Checkpointed``."""
     rolls_back: bool = False
@@ -168,6 +187,7 @@ class Ask(_Tagged, frozen=True, tag="ask"):
     kind: str
     content: dict[str, Any]
     timeout_s: float
+    side: Side | None = None
 
 
 class AddLayers(_Tagged, frozen=True, tag="add_layers"):
@@ -218,6 +238,20 @@ class Transfer(_Tagged, frozen=True, tag="transfer"):
     place: Place
 
 
+class CheckTypes(_Tagged, frozen=True, tag="check_types"):
+    """Check the types of a notebook's cells, in the order of the document, where their session works.
+
+    Runs beside whatever its kernels do. The answer is a list of ``Diagnostic``.
+    """
+
+    cells: tuple[CellSource, ...]
+    cwd: str
+    place: Place | None = None
+    policy: Policy | None = None
+    tsconfig: dict[str, Any] | None = None
+    """Compiler options."""
+
+
 class Acknowledge(_Tagged, frozen=True, tag="acknowledge"):
     """Everything up to ``seq`` is safe with the engine; the host may forget it."""
 
@@ -250,6 +284,7 @@ Request: TypeAlias = (
     | RollBack
     | BranchKernel
     | Transfer
+    | CheckTypes
     | Acknowledge
     | Status
     | Ping

@@ -1,17 +1,15 @@
-"""Runs one kernel's queue: carries out what ``jobs`` decides and turns the kernel's messages into host events.
+"""Runs one session's queue: carries out what ``jobs`` decides and turns its kernels' messages into host events.
 
-It decides nothing about order, time-outs or ends (see ``jobs``), starts no processes (see ``kernels``) and keeps no
+There is one kernel for the notebook's own language, and others beside it (``sides``) for cells of other languages. It decides nothing about order, time-outs or ends (see ``jobs``), starts no processes (see ``kernels``) and keeps no
 journal (its ``report`` does).
 """
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import json
 import time
-from collections import OrderedDict
-from collections.abc import Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, assert_never
 
 import anyio
@@ -19,7 +17,7 @@ import anyio.abc
 
 from cellwright.errors import HostError, KernelBusy, KernelGone
 from cellwright.hosts import jobs
-from cellwright.hosts.budget import OutputBudget
+from cellwright.hosts.budget import Budgets
 from cellwright.hosts.checkpointing import Checkpointing
 from cellwright.hosts.checkpoints import Ring
 from cellwright.hosts.protocol import (
@@ -33,8 +31,11 @@ from cellwright.hosts.protocol import (
     NetworkUsed,
     Output,
     Run,
+    Side,
     Started,
 )
+from cellwright.hosts.sides import Beside, Sides, send, told
+from cellwright.hosts.timers import Timers
 from cellwright.hosts.watching import Watch
 from cellwright.kernels import BoxLine, Exit, Kernel, Message
 from cellwright.sandbox.exits import explain_error
@@ -44,8 +45,6 @@ __all__ = ["KernelRunner"]
 _OUTPUT_KINDS = frozenset(
     {"stream", "display_data", "execute_result", "error", "update_display_data", "clear_output"}
 )
-# Threads of a cell may print after it ended; beyond this many cells back, nobody is listening any more.
-_REMEMBERED_EXECUTIONS = 64
 _STOP_GRACE_S = 2.0
 _EXCHANGE_S = 1.0
 
@@ -62,6 +61,7 @@ class KernelRunner:
         *,
         watch: Watch | None = None,
         ring: Ring | None = None,
+        start_beside: Callable[[Side], Awaitable[Beside]],
     ) -> None:
         self.kernel_id = kernel_id
         self.kernel = kernel
@@ -74,16 +74,25 @@ class KernelRunner:
         self._options = options
         self._report = report
         self._queue = jobs.Queue()
-        self._checkpointing = Checkpointing(
-            kernel, ring, tell=lambda body: report(self.kernel_id, body), in_background=self._in_background
-        )
-        self._budgets: OrderedDict[str, OutputBudget] = OrderedDict()
+        self._checkpointing = Checkpointing(kernel, ring, tell=self._tell, in_background=self._in_background)
+        self._budgets = Budgets()
         self._started_at: dict[str, float] = {}
-        self._timers: dict[tuple[str, str], asyncio.TimerHandle] = {}
+        self._timers = Timers(self.happened)
         self._tasks: anyio.abc.TaskGroup | None = None
+        self.sides = Sides(
+            start_beside,
+            hear=self._hear,
+            begin=self._begin,
+            tell=self._tell,
+            happened=self.happened,
+        )
+        """The kernels beside it, for cells of other languages."""
         self._expected_end = False
         self.last_active = time.monotonic()
         self.ended = anyio.Event()
+
+    def _tell(self, body: EventBody) -> None:
+        self._report(self.kernel_id, body)
 
     @property
     def running(self) -> str | None:
@@ -108,23 +117,33 @@ class KernelRunner:
             pid=self.kernel.process.pid,
             running=self.running,
             waiting=tuple(job.execution_id for job in self._queue.waiting),
-            memory_bytes=self.kernel.process.memory_bytes(),
+            memory_bytes=sum(kernel.process.memory_bytes() for kernel in self.kernels),
         )
+
+    @property
+    def kernels(self) -> list[Kernel]:
+        """The main kernel and those beside it."""
+        return [self.kernel, *(beside.kernel for beside in self.sides)]
 
     async def run(self, *, task_status: anyio.abc.TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
         """Follow the kernel to its end and report that end last; started once work can be submitted."""
-        self.kernel.client.on_message = self._on_message
-        if self.kernel.door is not None:
-            self.kernel.door.execution = lambda: self.running
-            self.kernel.door.told = lambda entry: self._report(self.kernel_id, NetworkUsed(entry))
+        self._hear(self.kernel)
         async with anyio.create_task_group() as tasks:
             self._tasks = tasks
             if self._line is not None and self._line.layer is not None:
                 tasks.start_soon(self._exchange_files, self._line)
             task_status.started()
             end = await self.kernel.wait()
+            await self.sides.stop(grace_s=0)
             self._close(end)
             tasks.cancel_scope.cancel()
+
+    def _hear(self, kernel: Kernel) -> None:
+        """Listen to what a kernel says, and what it does on the network."""
+        kernel.client.on_message = self._on_message
+        if kernel.door is not None:
+            kernel.door.execution = lambda: self.running
+            kernel.door.told = lambda entry: self._tell(NetworkUsed(entry))
 
     def happened(self, happening: jobs.Happening) -> None:
         """Settle a happening and act on it."""
@@ -133,18 +152,22 @@ class KernelRunner:
         for effect in effects:
             self._act(effect)
 
-    async def ask(self, kind: str, content: dict[str, Any], *, timeout_s: float) -> dict[str, Any]:
-        """Send one shell request outside the queue.
+    async def ask(
+        self, kind: str, content: dict[str, Any], *, timeout_s: float, side: Side | None = None
+    ) -> dict[str, Any]:
+        """Send one shell request outside the queue, to the main kernel or one beside it.
 
         Raises:
             KernelBusy: a cell runs, and the kernel would answer only after it.
             KernelGone: the kernel ended.
+            KernelStartError: the one beside it could not be had.
         """
-        if self.ended.is_set():
+        if self.ended.is_set() or self._tasks is None:
             raise KernelGone(f"Kernel {self.kernel_id} has ended", hint="Run a cell to start a new one")
         self._refuse_when_busy()
         self.last_active = time.monotonic()
-        return await self.kernel.client.request(kind, content, timeout_s=timeout_s)
+        kernel = self.kernel if side is None else await self.sides.have(side, self._tasks)
+        return await kernel.client.request(kind, content, timeout_s=timeout_s)
 
     @property
     def was_stopped(self) -> bool:
@@ -164,6 +187,7 @@ class KernelRunner:
 
     async def keep_limits(self) -> None:
         """End the kernel if it is over a limit; over that of memory, its checkpoints go first, but for the newest."""
+        await self.sides.keep_limits()
         if self.watch is None:
             return
         hit = await anyio.to_thread.run_sync(self.watch.look)
@@ -171,7 +195,7 @@ class KernelRunner:
             gone = await self.ring.drop_oldest()
             if gone is None:
                 break
-            self._report(self.kernel_id, CheckpointsDropped((gone,)))
+            self._tell(CheckpointsDropped((gone,)))
             hit = await anyio.to_thread.run_sync(self.watch.look)
         if hit is not None:
             self.kernel.process.kill_tree(hit)
@@ -199,6 +223,8 @@ class KernelRunner:
 
     def _act(self, effect: jobs.Effect) -> None:
         match effect:
+            case jobs.SendExecute(job) if job.side is not None:
+                self._in_background(self._run_beside, job, job.side)
             case jobs.SendExecute(job) if job.checkpoint is not None:
                 self._in_background(self._checkpoint_then_send, job, job.checkpoint)
             case jobs.SendExecute(job) if self._line is not None and not self._line.is_shown:
@@ -206,11 +232,12 @@ class KernelRunner:
             case jobs.SendExecute(job):
                 self._send(job)
             case jobs.StartTimer(timer, execution_id, seconds):
-                self._start_timer(timer, execution_id, seconds)
+                grace_s = self._options().interrupt_grace_s
+                self._timers.start(timer, execution_id, grace_s if seconds is None else seconds)
             case jobs.SendInterrupt():
                 self._in_background(self._interrupt)
             case jobs.Kill(reason):
-                self.kernel.process.kill_tree(reason)
+                self._kill(reason)
             case jobs.End():
                 self._end(effect)
             case _:
@@ -222,37 +249,35 @@ class KernelRunner:
         self._tasks.start_soon(work, *arguments)
 
     def _send(self, job: Run) -> None:
+        self._begin(job)
+        send(job, self.kernel)
+
+    def _begin(self, job: Run) -> None:
         options = self._options()
         self._checkpointing.sent()
-        self._budgets[job.execution_id] = OutputBudget(options.max_output_bytes, options.max_output_messages)
-        if len(self._budgets) > _REMEMBERED_EXECUTIONS:
-            self._budgets.popitem(last=False)
+        self._budgets.add(job.execution_id, options.max_output_bytes, options.max_output_messages)
         self._started_at[job.execution_id] = time.monotonic()
-        self._report(self.kernel_id, Started(job.execution_id))
-        self.kernel.client.execute(
-            job.code,
-            message_id=job.execution_id,
-            store_history=job.store_history,
-            language=job.language,
-        )
+        self._tell(Started(job.execution_id))
 
-    def _start_timer(self, timer: jobs.Timer, execution_id: str, seconds: float | None) -> None:
-        delay = self._options().interrupt_grace_s if seconds is None else seconds
-        happening = jobs.Expired(timer, execution_id)
-        handle = asyncio.get_running_loop().call_later(delay, self.happened, happening)
-        self._timers[timer, execution_id] = handle
+    def _kill(self, reason: str) -> None:
+        """End the kernel of what runs."""
+        side = self._running_side
+        if side is None:
+            self.kernel.process.kill_tree(reason)
+        else:
+            self.sides.kill(side.name, reason)
 
     def _end(self, end: jobs.End) -> None:
-        for key in [key for key in self._timers if key[1] == end.execution_id]:
-            self._timers.pop(key).cancel()
+        self._timers.ended(end.execution_id)
         started = self._started_at.pop(end.execution_id, None)
         budget = self._budgets.get(end.execution_id)
         if budget is not None:
             for kind, content in budget.tail():
-                self._report(self.kernel_id, Output(end.execution_id, kind, content))
+                self._tell(Output(end.execution_id, kind, content))
         reply = end.reply or {}
         told = reply.get("cellwright") or {}
-        error = _error_of(reply)
+        failed = reply.get("status") == "error"
+        error = {key: reply.get(key) for key in ("ename", "evalue", "traceback")} if failed else None
         finished = Finished(
             execution_id=end.execution_id,
             state=end.state,
@@ -263,7 +288,7 @@ class KernelRunner:
             dropped_bytes=told.get("dropped_bytes", 0) + (budget.dropped_bytes if budget else 0),
             dropped_messages=told.get("dropped_messages", 0) + (budget.dropped_messages if budget else 0),
         )
-        self._report(self.kernel_id, finished)
+        self._tell(finished)
         if not self.ended.is_set():
             self._checkpointing.ended(end.execution_id, went_well=end.state == "ok" and not self.has_work)
 
@@ -280,9 +305,23 @@ class KernelRunner:
         return ". ".join(part for part in (reason, unsaved) if part) or None
 
     async def _interrupt(self) -> None:
+        side = self._running_side
+        kernel = self.kernel if side is None else self.sides.find(side.name)
         # A kernel too busy to take the interrupt is killed when its grace is over; one that is gone needs none.
         with contextlib.suppress(TimeoutError, KernelGone):
-            await self.kernel.interrupt()
+            if kernel is not None:
+                await kernel.interrupt()
+
+    @property
+    def _running_side(self) -> Side | None:
+        return self._queue.running.job.side if self._queue.running is not None else None
+
+    async def _run_beside(self, job: Run, side: Side) -> None:
+        """Run a cell on the kernel of its own language."""
+        if self._line is not None and not self._line.is_shown:
+            await self._line.bring_in()
+        if self._tasks is not None:
+            await self.sides.run(job, side, self._tasks)
 
     # Messages ----------------------------------------------------------------------------------------------------
 
@@ -303,7 +342,7 @@ class KernelRunner:
         elif message.kind in _OUTPUT_KINDS:
             budget = self._budgets.get(message.parent_id)
             if budget is not None and budget.admit(message.kind, message.content):
-                self._report(self.kernel_id, Output(message.parent_id, message.kind, message.content))
+                self._tell(Output(message.parent_id, message.kind, message.content))
 
     def _went_idle(self, execution_id: str) -> None:
         if self._line is None or self._line.is_saved:
@@ -345,11 +384,8 @@ class KernelRunner:
     # The end -----------------------------------------------------------------------------------------------------
 
     def _close(self, end: Exit) -> None:
-        # A limit is told with what to do about it: whoever reads the execution's end may read nothing else.
-        told = f"{end.message}. {end.next_step}" if end.cause == "limit" else end.message
-        self.happened(jobs.Died(told))
-        for handle in self._timers.values():
-            handle.cancel()
+        self.happened(jobs.Died(told(end)))
+        self._timers.stop()
         died = KernelDied(
             cause=end.cause,
             message=end.message,
@@ -359,11 +395,5 @@ class KernelRunner:
             expected=self._expected_end,
             checkpoints=self.ring.ids if self.ring is not None and not self._expected_end else (),
         )
-        self._report(self.kernel_id, died)
+        self._tell(died)
         self.ended.set()
-
-
-def _error_of(reply: dict[str, Any]) -> dict[str, Any] | None:
-    if reply.get("status") != "error":
-        return None
-    return {key: reply.get(key) for key in ("ename", "evalue", "traceback")}

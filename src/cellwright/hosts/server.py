@@ -156,8 +156,9 @@ class Host:
     async def _do_with_kernel(self, request: protocol.Request) -> object:
         result: object = None
         match request:
-            case protocol.Ask(kernel_id, kind, content, timeout_s):
-                result = await self._kernels.runner(kernel_id).ask(kind, content, timeout_s=timeout_s)
+            case protocol.Ask(kernel_id, kind, content, timeout_s, side):
+                runner = self._kernels.runner(kernel_id)
+                result = await runner.ask(kind, content, timeout_s=timeout_s, side=side)
             case protocol.AddLayers(kernel_id, layers):
                 seen = await self._launchers.seen_layers(layers, self._required_options())
                 await self._kernels.runner(kernel_id).kernel.add_layers(seen)
@@ -170,8 +171,8 @@ class Host:
             case protocol.BranchKernel():
                 self._refuse_when_memory_is_short()
                 result = await self._kernels.branch(request)
-            case protocol.Transfer():
-                await self._kernels.transfer(request)
+            case protocol.CheckTypes():
+                result = await self._kernels.check_types(request)
             case _:
                 raise HostError(f"{type(request).__name__} is not a request the host answers")
         return result
@@ -256,7 +257,7 @@ class Host:
         if not busy or any(runner.stopping for runner in busy):
             return
         if memory_fraction() > self._required_options().max_memory_fraction:
-            largest = max(busy, key=lambda runner: runner.kernel.process.memory_bytes())
+            largest = max(busy, key=lambda runner: runner.status().memory_bytes)
             largest.happened(jobs.MemoryShort())
 
     async def _end_when_idle(self) -> None:

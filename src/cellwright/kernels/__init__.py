@@ -1,11 +1,13 @@
 """How a language runs: kernels started, spoken to and ended. Orders no cells and keeps no history (see hosts).
 
-``forkserver`` and ``kernelspecs`` start kernels; a ``kernel`` is a process (``processes``) and a connection to it
-(``client``). Code that runs inside the kernel's process is the package ``cellwright_kernel``.
+``forkserver``, ``kernelspecs`` and ``deno`` start kernels; a ``kernel`` is a process (``processes``) and a connection to
+it (``client``, ``pipeclient``). Code that runs inside the kernel's process is the package ``cellwright_kernel``.
 """
 
 from cellwright.kernels.boxes import Isolation
 from cellwright.kernels.boxlines import BoxLine
+from cellwright.kernels.checking import TypeChecker
+from cellwright.kernels.deno import DenoLauncher
 from cellwright.kernels.exits import Exit
 from cellwright.kernels.families import Family
 from cellwright.kernels.forkserver import ForkServer
@@ -18,6 +20,7 @@ from cellwright.kernels.processes import adopt_orphans, reap_strangers
 
 __all__ = [
     "BoxLine",
+    "DenoLauncher",
     "Exit",
     "Family",
     "ForkServer",
@@ -30,6 +33,7 @@ __all__ = [
     "Launcher",
     "Message",
     "OutputLimits",
+    "TypeChecker",
     "adopt_orphans",
     "find_project_python",
     "prepare_interpreter",

@@ -15,7 +15,7 @@ from typing import Any
 from cellwright.errors import KernelStartError
 from cellwright.sandbox.doors import DOOR, PROXY_PORT, Door, Opening
 from cellwright.sandbox.groups import Groups
-from cellwright.sandbox.places import Place, needs_own_fork, place_mounts
+from cellwright.sandbox.places import Place, Shared, needs_own_fork, place_mounts
 from cellwright.sandbox.plans import (
     PACKAGES,
     SOCKETS,
@@ -93,8 +93,24 @@ class Isolation:
         place: Place | None,
         *,
         known: bool = False,
+        shared: Shared | None = None,
     ) -> dict[str, Any]:
         """What a process is started with. A place goes in at once if it is ``known`` for good or must not wait."""
+        plan = self._plan(readable, environment, directory, place, known=known, shared=shared)
+        if shared is not None:
+            plan["owner"] = shared.owner
+        return plan
+
+    def _plan(
+        self,
+        readable: Sequence[str],
+        environment: Mapping[str, str],
+        directory: Path,
+        place: Place | None,
+        *,
+        known: bool,
+        shared: Shared | None,
+    ) -> dict[str, Any]:
         allowed = self.environment(environment, directory)
         if self.stands_by:
             plan = box_plan(self.policy, readable, allowed)
@@ -106,10 +122,8 @@ class Isolation:
             if self.packages:
                 plan["mounts"].append({"kind": "bind", "from": self.packages, "at": PACKAGES, "write": False})
                 plan["rules"]["READ"].append(PACKAGES)
-            if place is not None and (known or needs_own_fork(place)):
-                plan["mounts"] += place_mounts(
-                    place, readable, gate=False, memory=memory_of(self.policy, place.mode)
-                )
+            if place is not None and (known or shared is not None or needs_own_fork(place)):
+                plan["mounts"] += self._mounts(place, readable, shared)
                 plan["rules"]["WRITE"].append(place.cwd)
                 plan["rules"]["READ"].append(place.top)
             return plan
@@ -127,8 +141,13 @@ class Isolation:
             allowed,
             directories=directories,
             writable=[place.cwd],
-            owned=[place.cwd] if place.mode == "private" else [],
+            owned=[place.cwd] if place.mode == "private" and shared is None else [],
         )
+
+    def _mounts(self, place: Place, readable: Sequence[str], shared: Shared | None) -> list[dict[str, Any]]:
+        if shared is not None:
+            return [{"kind": "given", "at": place.top, "fd": shared.mount_fd}]
+        return place_mounts(place, readable, gate=False, memory=memory_of(self.policy, place.mode))
 
     def mounts(self, place: Place, readable: Sequence[str]) -> list[dict[str, Any]]:
         """What is mounted when a kernel that was confined before gets its session."""

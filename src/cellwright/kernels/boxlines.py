@@ -151,6 +151,17 @@ class BoxLine:
         await nested._forget(made)
         raise KernelStartError(f"No box could be made below the kernel's: {made.content['error']}")
 
+    async def share(self, path: str) -> int:
+        """A descriptor of what the session sees at a path, for another box to mount; the caller's to close.
+
+        Raises:
+            KernelStartError: there are no namespaces here, or nothing is mounted there.
+        """
+        shared = await self._ask({"share": path})
+        if not shared.content.get("ok"):
+            raise KernelStartError(f"The session's place cannot be shared: {shared.content['error']}")
+        return shared.fds[0]
+
     def end(self) -> None:
         """End everything in the box; safe to call when it has ended."""
         with contextlib.suppress(OSError):

@@ -1,13 +1,12 @@
-"""Speaks with one kernel: sends requests, hands on what it says. Knows no process (see processes).
+"""Speaks with one kernel over its sockets: sends requests, hands on what it says. Knows no process (see processes).
 
-Every message from iopub, and every shell reply that nobody waits for, goes to ``on_message`` in the order of
-arrival. Nothing is dropped: receive queues have no limit, and what fills them is capped inside the kernel.
+Nothing is dropped: receive queues have no limit, and what fills them is capped inside the kernel.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import anyio
@@ -17,8 +16,8 @@ import msgspec
 import zmq
 import zmq.asyncio
 
-from cellwright.errors import KernelGone
 from cellwright.kernels.connections import Connection
+from cellwright.kernels.correspondence import Client, Pending
 from cellwright.kernels.messages import BadMessageError, Channel, Codec, Message, new_message_id
 
 __all__ = ["KernelClient", "new_context"]
@@ -27,6 +26,8 @@ log = logging.getLogger(__name__)
 
 MAX_SOCKETS = 1 << 14
 CHANNELS: tuple[Channel, ...] = ("iopub", "shell", "control")
+STDIN: Channel = "stdin"
+NO_INPUT = "The code asked for input. Nobody can be asked here: it got an empty line.\n"
 PROOF_RETRY_S = 0.05
 MAX_PROOF_RETRY_S = 2.0
 RECONNECT_MS = 10
@@ -42,29 +43,24 @@ def new_context() -> zmq.asyncio.Context:
     return context
 
 
-class _Pending:
-    """A request that somebody waits for."""
-
-    __slots__ = ("done", "reply")
-
-    def __init__(self) -> None:
-        self.done = anyio.Event()
-        self.reply: bytes | None = None
-
-
-class KernelClient:
+class KernelClient(Client):
     """The connection to one kernel, alive while ``run`` is."""
 
-    def __init__(self, connection: Connection, context: zmq.asyncio.Context) -> None:
-        self.on_message: Callable[[Message], None] = _ignore
+    def __init__(
+        self, connection: Connection, context: zmq.asyncio.Context, *, answers_input: bool = False
+    ) -> None:
+        """``answers_input`` is for kernels that ask for input though they are told that nobody can give any."""
+        super().__init__()
+        self._identity = new_message_id().encode()
+        self._channels = (*CHANNELS, STDIN) if answers_input else CHANNELS
+        self._asked: set[str] = set()
+        """Executions that were told that nobody answers."""
         self._connection = connection
         self._context = context
         self._codec = Codec(connection.key)
         self._sockets: dict[Channel, zmq.asyncio.Socket] = {}
-        self._pending: dict[str, _Pending] = {}
         self._proofs: set[str] = set()
         self._idle_seen = anyio.Event()
-        self._gone: str | None = None
 
     async def run(
         self, *, task_status: anyio.abc.TaskStatus[dict[str, Any]] = anyio.TASK_STATUS_IGNORED
@@ -74,10 +70,10 @@ class KernelClient:
         ``started`` gets the content of its kernel_info_reply.
         """
         try:
-            for channel in CHANNELS:
+            for channel in self._channels:
                 self._sockets[channel] = self._connect(channel)
             async with anyio.create_task_group() as tasks:
-                for channel in CHANNELS:
+                for channel in self._channels:
                     tasks.start_soon(self._receive, channel)
                 task_status.started(await self._prove())
         finally:
@@ -85,83 +81,12 @@ class KernelClient:
             for socket in self._sockets.values():
                 socket.close(linger=0)
 
-    def execute(
-        self,
-        code: str,
-        *,
-        message_id: str,
-        silent: bool = False,
-        store_history: bool = True,
-        user_expressions: Mapping[str, str] | None = None,
-        stop_on_error: bool = False,
-        language: str | None = None,
-    ) -> None:
-        """Ask for a cell to be run; its output, reply and end come to ``on_message`` under ``message_id``.
-
-        ``language`` is told to kernels of ours that run more than one; others would not look at it.
-
-        Raises:
-            KernelGone: the kernel ended or the connection was closed.
-        """
-        content = {
-            "code": code,
-            "silent": silent,
-            "store_history": store_history,
-            "user_expressions": dict(user_expressions or {}),
-            "allow_stdin": False,
-            "stop_on_error": stop_on_error,
-        }
-        if language is not None:
-            content["language"] = language
-        self._send("shell", "execute_request", content, message_id)
-
-    async def request(
-        self,
-        kind: str,
-        content: Mapping[str, Any],
-        *,
-        timeout_s: float,
-        channel: Channel = "shell",
-    ) -> dict[str, Any]:
-        """The content of the reply to any request.
-
-        Raises:
-            KernelGone: the kernel ended before it answered.
-            TimeoutError: it did not answer in time.
-        """
-        message_id = new_message_id()
-        pending = self._pending[message_id] = _Pending()
-        try:
-            self._send(channel, kind, content, message_id)
-            with anyio.fail_after(timeout_s):
-                await pending.done.wait()
-        finally:
-            self._pending.pop(message_id, None)
-        if pending.reply is None:
-            raise self._gone_error()
-        reply: dict[str, Any] = msgspec.json.decode(pending.reply)
-        return reply
-
-    async def interrupt(self, *, timeout_s: float) -> None:
-        """Ask the kernel to interrupt itself and the subprocesses of its group."""
-        await self.request("interrupt_request", {}, timeout_s=timeout_s, channel="control")
-
-    async def shutdown_request(self, *, timeout_s: float) -> None:
-        """Ask the kernel to end; it is still there when it has answered."""
-        await self.request("shutdown_request", {"restart": False}, timeout_s=timeout_s, channel="control")
-
     async def drain(self) -> None:
         """Wait until a kernel that has ended was heard to its last word."""
         iopub = self._sockets["iopub"]
         # The sockets' buffers outlive the process, but nothing marks their end: quiet is the only sign.
         while await iopub.poll(int(QUIET_S * 1000)):
             await anyio.lowlevel.checkpoint()
-
-    def close(self, reason: str) -> None:
-        """End every wait for a reply with KernelGone, and refuse new requests."""
-        self._gone = self._gone or reason
-        for pending in self._pending.values():
-            pending.done.set()
 
     def _connect(self, channel: Channel) -> zmq.asyncio.Socket:
         socket = self._context.socket(zmq.SUB if channel == "iopub" else zmq.DEALER)
@@ -172,6 +97,9 @@ class KernelClient:
         socket.reconnect_ivl_max = MAX_RECONNECT_MS
         if channel == "iopub":
             socket.subscribe(b"")
+        elif STDIN in self._channels:
+            # A kernel asks whoever sent the request, which it knows by this.
+            socket.routing_id = self._identity
         socket.connect(self._connection.url(channel))
         return socket
 
@@ -182,7 +110,7 @@ class KernelClient:
         while True:
             message_id = new_message_id()
             self._proofs.add(message_id)
-            pending = self._pending[message_id] = _Pending()
+            pending = self._pending[message_id] = Pending()
             self._send("shell", "kernel_info_request", {}, message_id)
             with anyio.move_on_after(retry_s):
                 await pending.done.wait()
@@ -217,25 +145,20 @@ class KernelClient:
             if message.kind == "status" and b'"idle"' in message.content:
                 self._idle_seen.set()
             return
-        pending = self._pending.get(message.parent_id)
-        if message.channel != "iopub" and pending is not None:
-            pending.reply = message.content
-            pending.done.set()
+        if message.kind == "input_request":
+            self._answer_input(message)
             return
-        try:
-            self.on_message(message)
-        except Exception:  # boundary: a listener's mistake must not deafen the connection
-            log.exception("kernel_listener_failed")
+        self._hand_on(message)
+
+    def _answer_input(self, message: Message) -> None:
+        self._send(STDIN, "input_reply", {"value": "", "status": "ok"}, new_message_id())
+        if message.parent_id not in self._asked:
+            self._asked = {message.parent_id}
+            told = msgspec.json.encode({"name": "stderr", "text": NO_INPUT})
+            self._hand_on(Message("iopub", "stream", message.parent_id, told, b"{}"))
 
     def _send(self, channel: Channel, kind: str, content: Mapping[str, Any], message_id: str) -> None:
         if self._gone is not None or channel not in self._sockets:
             raise self._gone_error()
         # Without a high-water mark a send never has to wait, so there is no future to await.
         self._sockets[channel].send_multipart(self._codec.encode(kind, content, message_id=message_id))
-
-    def _gone_error(self) -> KernelGone:
-        return KernelGone(f"The kernel did not answer: {self._gone or 'it was never connected'}")
-
-
-def _ignore(_: Message) -> None:
-    """What a client does with messages until somebody listens."""

@@ -6,14 +6,14 @@ import signal
 from dataclasses import dataclass
 from typing import Literal
 
-from cellwright.sandbox.exits import LimitHit
+from cellwright.sandbox.exits import V8_IS_FULL, LimitHit
 
 __all__ = ["Exit", "explain_exit"]
 
 Cause = Literal["exit", "signal", "out_of_memory", "killed", "limit", "unknown"]
 
 RESTART = "Run the cells again in a new kernel"
-CRASHES = {signal.SIGSEGV, signal.SIGBUS, signal.SIGABRT, signal.SIGILL, signal.SIGFPE}
+CRASHES = {signal.SIGSEGV, signal.SIGBUS, signal.SIGABRT, signal.SIGILL, signal.SIGFPE, signal.SIGTRAP}
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,12 +50,16 @@ def explain_exit(
         return Exit(None, None, "unknown", message, RESTART, last_words)
     if status >= 0:
         message = f"The kernel's process exited by itself with code {status}"
-        step = f"{RESTART}; look for a call of exit, quit or os._exit in the last cell"
+        step = f"{RESTART}; look for a call of exit, quit, os._exit or Deno.exit in the last cell"
         return Exit(status, None, "exit", message, step, last_words)
     return _explain_signal(-status, oom_kills_seen=oom_kills_seen, last_words=last_words)
 
 
 def _explain_signal(number: int, *, oom_kills_seen: bool, last_words: str) -> Exit:
+    if V8_IS_FULL in last_words:
+        message = "The kernel's heap was full: V8 lets it grow no further"
+        step = f"{RESTART}; use less memory at once (samples, chunks, fewer copies)"
+        return Exit(None, number, "out_of_memory", message, step, last_words)
     if number == signal.SIGKILL and oom_kills_seen:
         message = "The system ran out of memory and ended the kernel's process"
         step = "Use less memory at once (smaller samples, chunks, fewer copies), or close other sessions"

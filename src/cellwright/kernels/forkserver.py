@@ -212,7 +212,8 @@ class ForkServer:
 
     async def _give_standby(self, launch: KernelLaunch) -> Kernel | None:
         # One that stands by was confined as everybody is: what its session narrows, a fork of its own keeps.
-        own = launch.policy is not None or (launch.place is not None and needs_own_fork(launch.place))
+        own = launch.policy is not None or launch.shared is not None
+        own = own or (launch.place is not None and needs_own_fork(launch.place))
         while self._standby and not own:
             kernel = self._standby.popleft()
             # One that died while it waited, or dies now, is no reason to fail: there are others.
@@ -236,12 +237,14 @@ class ForkServer:
         place = launch.place if launch is not None else None
         saved = Path(place.written) if place is not None else None
         allotment = await self._allotter.next(launch.policy if launch is not None else None)
-        wiring = Wiring(allotment, door, plan=confined.get("plan"), saved=saved)
+        given = launch.shared if launch is not None and boxed else None
+        wiring = Wiring(allotment, door, plan=confined.get("plan"), saved=saved, given=given)
         request = {
             "connection_file": f"{SOCKETS}/{INSIDE}" if boxed else str(connection.file),
             "max_bytes": self._limits.max_bytes,
             "max_messages": self._limits.max_messages,
             "group": wiring.allotment.group is not None,
+            "given": given is not None,
             "processors": wiring.allotment.processors,
         }
         fds = wiring.fds(self._lifeline[0])
@@ -303,7 +306,8 @@ class ForkServer:
         isolation, place = self._isolation_of(launch), launch.place if launch is not None else None
         if isolation is None:
             return {}
-        plan = isolation.plan(self._readable, self._environment, directory, place)
+        shared = launch.shared if launch is not None else None
+        plan = isolation.plan(self._readable, self._environment, directory, place, shared=shared)
         return {"plan": plan, "directory": str(directory), "profile": isolation.profile(directory)}
 
     @property
@@ -352,7 +356,7 @@ class ForkServer:
     async def _settle(self, kernel: Kernel, launch: KernelLaunch) -> None:
         if self.isolation is None or kernel.line is None or launch.place is None:
             raise KernelStartError("A confined kernel needs a place to work in")
-        mounts = self._housing.mounts(launch.place, launch.policy)
+        mounts = [] if launch.shared is not None else self._housing.mounts(launch.place, launch.policy)
         await kernel.line.settle(mounts, saved=Path(launch.place.written))
         if isinstance(kernel.home, Family):
             kernel.home.settled(launch.place, mounts)

@@ -17,12 +17,12 @@ import anyio.abc
 
 from cellwright.errors import KernelError, KernelGone, KernelStartError
 from cellwright.kernels.boxlines import BoxLine
-from cellwright.kernels.client import KernelClient
+from cellwright.kernels.correspondence import Client
 from cellwright.kernels.exits import Exit
 from cellwright.kernels.freezing import KernelLine
 from cellwright.kernels.processes import KernelProcess, Survivors
 from cellwright.sandbox.doors import Door
-from cellwright.sandbox.places import Place
+from cellwright.sandbox.places import Place, Shared
 from cellwright.sandbox.policy import Policy
 
 __all__ = ["Beginning", "Home", "Kernel", "KernelLaunch", "Launcher", "OutputLimits", "StartedBy", "tend"]
@@ -60,6 +60,8 @@ class KernelLaunch:
     """Directories of packages, as the kernel sees them, for the end of its path."""
     policy: Policy | None = None
     """What its code may do, where that is less than the launcher's kernels mostly may."""
+    shared: Shared | None = None
+    """The place as another kernel has it, where it is started beside that."""
 
 
 class Launcher(Protocol):
@@ -81,7 +83,7 @@ class Kernel:
         self,
         *,
         process: KernelProcess,
-        client: KernelClient,
+        client: Client,
         info: dict[str, Any],
         started_by: StartedBy,
         directory: Path,
@@ -213,7 +215,7 @@ class Beginning:
     """A kernel's process that was just started and has not been heard yet."""
 
     process: KernelProcess
-    client: KernelClient
+    client: Client
     directory: Path
     home: Home
     started_by: StartedBy

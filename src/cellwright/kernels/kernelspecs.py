@@ -5,36 +5,26 @@ Such a kernel runs none of our code: its output is not capped at its source, and
 
 from __future__ import annotations
 
-import contextlib
-import os
 import re
 import shutil
-import subprocess
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from functools import partial
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import anyio
 import anyio.abc
-import msgspec
 import zmq.asyncio
 from jupyter_client.kernelspec import KernelSpecManager, NoSuchKernel
 
-import cellwright_kernel
 from cellwright.errors import KernelStartError
-from cellwright.kernels.allotments import Allotment, Allotter
+from cellwright.kernels.allotments import Allotment
 from cellwright.kernels.boxes import Isolation
-from cellwright.kernels.boxlines import BoxLine
 from cellwright.kernels.client import KernelClient, new_context
-from cellwright.kernels.connections import INSIDE, Connection, create_connection
-from cellwright.kernels.kernel import Beginning, Kernel, KernelLaunch, tend
-from cellwright.kernels.lastwords import LastWords
-from cellwright.kernels.lodgings import Lodging
-from cellwright.kernels.processes import KernelProcess, raise_file_limit, wanted
-from cellwright.sandbox.doors import DOOR, Door
+from cellwright.kernels.connections import INSIDE, create_connection
+from cellwright.kernels.kernel import KernelLaunch
+from cellwright.kernels.spawning import KernelStart, Spawner, Start, bare_start, confined_start, own_script
 from cellwright.sandbox.plans import SOCKETS
 
 __all__ = ["KernelspecLauncher", "installed_kernelspecs"]
@@ -58,7 +48,8 @@ class Needs:
 
 
 # V8 reserves the places of its heaps and of compiled code before it uses them.
-NEEDS = {"deno": Needs(tcp_only=True, own_memory=1 << 30)}
+V8_MEMORY = 1 << 30
+NEEDS = {"deno": Needs(tcp_only=True, own_memory=V8_MEMORY)}
 PLACEHOLDER = re.compile(r"\{([A-Za-z0-9_]+)\}")
 
 
@@ -67,162 +58,48 @@ def installed_kernelspecs() -> dict[str, Path]:
     return {name: Path(where) for name, where in KernelSpecManager().find_kernel_specs().items()}
 
 
-class KernelspecLauncher:
-    """Spawns kernels of one installed kernelspec; their tasks live in ``run``."""
+class KernelspecLauncher(Spawner):
+    """Spawns kernels of one installed kernelspec. Output limits are the engine's to keep."""
 
-    def __init__(
-        self,
-        name: str,
-        *,
-        environment: Mapping[str, str],
-        start_timeout_s: float,
-        isolation: Isolation | None = None,
-    ) -> None:
-        self.name = name
-        self._isolation = isolation
-        self._allotter = Allotter(isolation)
-        self._environment = dict(environment)
-        self._start_timeout_s = start_timeout_s
-        self._context: zmq.asyncio.Context
-        self._living: set[int] = set()
-        self._tasks: anyio.abc.TaskGroup | None = None
-
-    @property
-    def pids(self) -> frozenset[int]:
-        """The kernels' processes, from their start on; children of this one."""
-        return frozenset(self._living)
+    _spec: Any
+    _context: zmq.asyncio.Context
 
     async def run(self, *, task_status: anyio.abc.TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
         """Hold the kernels' tasks until cancelled; then every kernel ends."""
-        raise_file_limit()
         self._context = new_context()
         try:
-            async with anyio.create_task_group() as tasks:
-                self._tasks = tasks
-                task_status.started()
-                await anyio.sleep_forever()
+            await super().run(task_status=task_status)
         finally:
-            self._tasks = None
             self._context.term()
 
-    async def launch(self, launch: KernelLaunch) -> Kernel:
-        """A new kernel, started from cold. Output limits are the engine's to keep."""
-        if self._tasks is None:
-            raise KernelStartError(f"The launcher of {self.name!r} does not run")
-        spec, isolation = _find_spec(self.name), self._isolation
-        if isolation is not None:
-            isolation = isolation.under(launch.policy)
-            launch = replace(launch, directory=isolation.directory(launch.directory))
-        door = isolation.door() if isolation is not None else None
-        if door is not None:
-            launch.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-            await self._tasks.start(door.serve, launch.directory / DOOR)
-        allotment = await self._allotter.next(launch.policy)
-        try:
-            beginning, lodging = self._spawn(spec, launch, allotment, door)
-        except BaseException:
-            if door is not None:
-                await door.close()
-            await allotment.remove()
-            raise
-        finally:
-            allotment.handed_over()
-        self._tasks.start_soon(lodging.run)
-        kernel: Kernel = await self._tasks.start(self._tend, beginning)
-        if kernel.line is not None and self._isolation is not None and self._isolation.stands_by:
-            await kernel.line.settle([])
-        return kernel
+    async def _find(self) -> None:
+        self._spec = _find_spec(self.name)
 
-    async def _tend(self, beginning: Beginning, *, task_status: anyio.abc.TaskStatus[Kernel]) -> None:
-        try:
-            with wanted(beginning.process.pid):
-                await tend(beginning, task_status=task_status)
-        finally:
-            self._living.discard(beginning.process.pid)
+    def _start(self, launch: KernelLaunch, isolation: Isolation | None, allotment: Allotment) -> KernelStart:
+        if isolation is None:
+            return self._bare(self._spec, launch)
+        return self._confined(self._spec, launch, isolation, allotment)
 
-    def _spawn(
-        self, spec: Any, launch: KernelLaunch, allotment: Allotment, door: Door | None
-    ) -> tuple[Beginning, Lodging]:
-        confined = self._isolation is not None
-        start = self._confined(spec, launch, allotment) if confined else self._bare(spec, launch)
-        last_words = LastWords()
-        process = self._run(start, allotment, last_words)
-        self._living.add(process.pid)
-        lodging = Lodging(launch.directory, start.line, door, allotment.group)
-        beginning = Beginning(
-            process=KernelProcess(
-                process.pid,
-                os.pidfd_open(process.pid),
-                status=partial(_status, process),
-                last_words=last_words,
-                depth=start.depth,
-                group=allotment.group,
-            ),
-            client=KernelClient(start.connection, self._context),
-            directory=launch.directory,
-            started_by="spawn",
-            ready=start.ready,
-            start_timeout_s=self._start_timeout_s,
-            interrupt_by="message" if spec.interrupt_mode == "message" else "signal",
-            ours=False,
-            line=start.line,
-            door=door,
-            home=lodging,
-        )
-        return beginning, lodging
-
-    def _run(self, start: _Start, allotment: Allotment, last_words: LastWords) -> subprocess.Popen[bytes]:
-        try:
-            process = subprocess.Popen(
-                start.command,
-                cwd=start.cwd,
-                env=start.environment,
-                stdin=subprocess.DEVNULL if start.request is None else subprocess.PIPE,
-                stdout=last_words.write_fd,
-                stderr=last_words.write_fd,
-                pass_fds=[start.line.fd, *allotment.fds] if start.line is not None else [],
-                start_new_session=start.request is None,  # one that is confined sees to it itself
-            )
-        except OSError as error:
-            last_words.close()
-            if start.line is not None:
-                start.line.abandon()
-            raise KernelStartError(f"Kernel {self.name!r} could not be started: {error}") from error
-        if process.stdin is not None and start.line is not None:
-            start.line.handed_over()
-            with (
-                process.stdin,
-                contextlib.suppress(BrokenPipeError),
-            ):  # its end is noticed and explained elsewhere
-                process.stdin.write(msgspec.json.encode(start.request))
-        last_words.handed_over()
-        return process
-
-    def _bare(self, spec: Any, launch: KernelLaunch) -> _Start:
+    def _bare(self, spec: Any, launch: KernelLaunch) -> KernelStart:
         connection = create_connection(launch.directory)
         values = {"connection_file": str(connection.file), "resource_dir": spec.resource_dir}
         program = _command(spec.argv, values)
-        if _needs(program).tcp_only:
-            program = [
-                sys.executable,
-                "-I",
-                "-S",
-                _own("__main__.py"),
-                "--ferry",
-                values["connection_file"],
-                *program,
-            ]
-        command = [sys.executable, "-I", "-S", _own("spawn.py"), str(os.getpid()), *program]
+        if NEEDS.get(_name_of(program), Needs()).tcp_only:
+            ferry = [sys.executable, "-I", "-S", own_script("__main__.py"), "--ferry"]
+            program = [*ferry, values["connection_file"], *program]
         environment = {**self._environment, **spec.env, **launch.environment}
-        return _Start(command, connection, environment, launch.cwd)
+        client = KernelClient(connection, self._context, answers_input=True)
+        start = bare_start(Start(program, environment, launch.cwd))
+        return KernelStart(start, client, _interrupt_by(spec))
 
-    def _confined(self, spec: Any, launch: KernelLaunch, allotment: Allotment) -> _Start:
-        place = launch.place
-        if self._isolation is None or place is None:
+    def _confined(
+        self, spec: Any, launch: KernelLaunch, isolation: Isolation, allotment: Allotment
+    ) -> KernelStart:
+        if launch.place is None:
             raise KernelStartError("A confined kernel needs a place to work in")
-        isolation = self._isolation.under(launch.policy)
         boxed = isolation.stands_by
-        if _needs(spec.argv).tcp_only and not boxed:
+        needs = NEEDS.get(_name_of(spec.argv), Needs())
+        if needs.tcp_only and not boxed:
             raise KernelStartError(
                 f"Kernel {self.name!r} needs a network of its own to listen on, which isolation tier {isolation.tier} "
                 "has not",
@@ -238,50 +115,24 @@ class KernelspecLauncher:
             spec.resource_dir,
         ]
         readable = isolation.readable([path for path in paths if Path(path).is_absolute()])
-        plan = isolation.plan(readable, environment, launch.directory, place, known=True)
+        plan = isolation.plan(
+            readable, environment, launch.directory, launch.place, known=True, shared=launch.shared
+        )
         plan["environment"] |= spec.env
-        needs = _needs(program)
         if needs.own_memory is not None:
             plan["limits"]["own_memory"] = needs.own_memory
-        request = {
-            "plan": plan,
-            "tcp_only": needs.tcp_only,
-            "connection_file": file,
-            "directory": str(launch.directory),
-            "cwd": str(launch.cwd),
-            "host": os.getpid(),
-            "group_fd": allotment.entrance_fd,
-            "processors": allotment.processors,
-        }
-        line = BoxLine(Path(place.written))
-        command = [sys.executable, "-I", "-S", _own("__main__.py"), "--confine", str(line.fd), *program]
-        return _Start(command, connection, {}, Path("/"), line, request, depth=2 if boxed else 1)
+        client = KernelClient(connection, self._context, answers_input=True)
+        more = {"tcp_only": needs.tcp_only, "connection_file": file}
+        start = confined_start(Start(program, {}, launch.cwd), plan, launch, allotment, **more)
+        return KernelStart(start, client, _interrupt_by(spec))
 
 
-@dataclass(frozen=True, slots=True)
-class _Start:
-    """What a process is started with; ``request`` goes to its standard input."""
-
-    command: list[str]
-    connection: Connection
-    environment: Mapping[str, str]
-    cwd: Path
-    line: BoxLine | None = None
-    request: dict[str, Any] | None = None
-    depth: int = 0
-
-    async def ready(self) -> None:
-        """Show the program its files; that it listens is seen when it answers."""
-        if self.line is not None and self.request is not None:
-            await self.line.furnish(self.request["plan"])
+def _interrupt_by(spec: Any) -> Literal["message", "signal"]:
+    return "message" if spec.interrupt_mode == "message" else "signal"
 
 
-def _needs(program: list[str]) -> Needs:
-    return NEEDS.get(Path(program[0]).name, Needs())
-
-
-def _own(script: str) -> str:
-    return str(Path(cellwright_kernel.__file__).with_name(script))
+def _name_of(program: list[str]) -> str:
+    return Path(program[0]).name
 
 
 def _program_paths(program: str) -> list[str]:
@@ -291,7 +142,7 @@ def _program_paths(program: str) -> list[str]:
     found = shutil.which(program)
     if found is None:
         return []
-    return [str(Path(path).parent.parent) for path in (found, os.path.realpath(found))]
+    return [str(path.parent.parent) for path in (Path(found), Path(found).resolve())]
 
 
 def _find_spec(name: str) -> Any:
@@ -316,7 +167,3 @@ def _command(argv: list[str], values: Mapping[str, str]) -> list[str]:
     if command and re.fullmatch(r"python(3(\.\d+)?)?", command[0]):
         command[0] = sys.executable
     return command
-
-
-async def _status(process: subprocess.Popen[bytes]) -> int | None:
-    return process.poll()

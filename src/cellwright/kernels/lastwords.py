@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 
 import anyio
 
@@ -15,8 +16,12 @@ READ_BYTES = 1 << 16
 class LastWords:
     """Reads one pipe to its end and remembers the last few thousand bytes."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, noise: re.Pattern[str] | None = None, kept_bytes: int = KEPT_BYTES) -> None:
+        """``noise`` is what the program always says and nobody wants to read."""
         self._kept = b""
+        self._kept_bytes = kept_bytes
+        self._noise = noise
+        self._grown = anyio.Event()
         self._read_fd, write_fd = os.pipe2(os.O_CLOEXEC)
         os.set_blocking(self._read_fd, False)
         self._write_fd: int | None = write_fd
@@ -41,12 +46,19 @@ class LastWords:
             if not self._take():
                 return
 
+    async def heard(self, words: re.Pattern[bytes]) -> bytes:
+        """The first group of what the words match, once they were said; ``run`` must run."""
+        while (found := words.search(self._kept)) is None:
+            await self._grown.wait()
+        return found[1]
+
     @property
     def text(self) -> str:
         """What is remembered, with anything that is in the pipe by now."""
         while self._take():
             pass
-        return self._kept.decode("utf-8", "replace").strip()
+        text = self._kept.decode("utf-8", "replace")
+        return (self._noise.sub("", text) if self._noise is not None else text).strip()
 
     def close(self) -> None:
         self.handed_over()
@@ -61,5 +73,7 @@ class LastWords:
             data = os.read(self._read_fd, READ_BYTES)
         except BlockingIOError:
             return False
-        self._kept = (self._kept + data)[-KEPT_BYTES:]
+        self._kept = (self._kept + data)[-self._kept_bytes :]
+        self._grown.set()
+        self._grown = anyio.Event()
         return bool(data)

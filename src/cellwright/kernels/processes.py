@@ -136,7 +136,7 @@ class KernelProcess:
         hit = self._group.limit_behind(status) if self._group is not None else None
         if hit is not None or status is None or status >= 0 or self.policy is None:
             return hit
-        return ended_by_signal(self.policy, -status)
+        return ended_by_signal(self.policy, -status, self.last_words.text)
 
     @property
     def in_group(self) -> bool:

@@ -13,6 +13,7 @@ from cellwright.kernels.boxlines import BoxLine
 from cellwright.kernels.freezing import KernelLine
 from cellwright.kernels.lastwords import LastWords
 from cellwright.sandbox.doors import Door
+from cellwright.sandbox.places import Shared
 
 __all__ = ["Wiring"]
 
@@ -21,9 +22,19 @@ class Wiring:
     """The ends that stay here and the ends that go with the fork."""
 
     def __init__(
-        self, allotment: Allotment, door: Door | None, *, plan: dict[str, Any] | None, saved: Path | None
+        self,
+        allotment: Allotment,
+        door: Door | None,
+        *,
+        plan: dict[str, Any] | None,
+        saved: Path | None,
+        given: Shared | None = None,
     ) -> None:
-        """``plan`` is what a confined kernel is started with, ``saved`` where its files lie, if that is known yet."""
+        """``plan`` is what a confined kernel is started with, ``saved`` where its files lie, if that is known yet.
+
+        ``given`` is another kernel's place that it is to have.
+        """
+        self._given = given
         self.allotment = allotment
         self.door = door
         self.last_words = LastWords()
@@ -35,7 +46,8 @@ class Wiring:
     def fds(self, lifeline_fd: int) -> list[int]:
         """What goes with the fork, in the order that ``cellwright_kernel.forkserver`` expects."""
         own = [self.last_words.write_fd, self._ready_write, lifeline_fd, self.line.fd, self.kernel_line.fd]
-        return [*own, *self.allotment.fds]
+        given = [self._given.mount_fd] if self._given is not None else []
+        return [*own, *given, *self.allotment.fds]
 
     def handed_over(self) -> None:
         """Let go of the ends that went with the fork."""

@@ -48,6 +48,9 @@ class Client:
     plans: dict[str, frozenset[str]] = field(default_factory=dict)
     """The attempts of each session's plan that it was told of."""
 
+    types: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    """What it was told of each session's last check of types."""
+
     aliases: dict[str, str] = field(default_factory=dict)
     """Session ids by the names it gave them, in dialects where a client names notebooks."""
 

@@ -1,54 +1,109 @@
-"""Tables for readers who pay by the token: a data frame's HTML becomes its shape and a line a column.
+"""Tables of notebooks that never ran here: a data frame's HTML, read back into a table and told as any other.
 
-Pure, and made from the output alone, so that it costs the kernel nothing and works for a notebook that never ran here.
+Pure. What a live frame is told as, its kernel says itself (see ``cellwright_kernel.displays``); both are written by
+``cellwright_kernel.tabledigests``.
 """
 
 from __future__ import annotations
 
+import math
 import re
 from dataclasses import dataclass, field
 from html.parser import HTMLParser
 
 from cellwright.notebook.readable import text_of_html
+from cellwright_kernel.tabledigests import table_digest
+from cellwright_kernel.tables import Column, ColumnKind, Table, Value
 
-__all__ = ["frame_digest", "text_of_html"]
+__all__ = ["frame_digest", "table_of_html", "text_of_html"]
 
-_shape = re.compile(r"(\d[\d,]*) rows? \u00d7 (\d[\d,]*) columns?")
-_SAMPLES = 3
-_MAX_COLUMNS = 40
-_MAX_VALUE = 40
+_shape = re.compile(r"(\d[\d,]*) rows? \u00d7 (\d[\d,]*) columns?|shape: \((\d[\d_]*), (\d[\d_]*)\)")
+_number = re.compile(r"[-+]?(?:\d[\d,]*\.?\d*|\.\d+)(?:[eE][-+]?\d+)?")
+_moment = re.compile(r"\d{4}-\d\d-\d\d(?:[ T]\d\d:\d\d.*)?")
+_GAP = "..."
+_MISSING = frozenset({"NaN", "None", "NaT", "<NA>", "nan", "null", ""})
 _MAX_HTML = 2_000_000
 
 
 def frame_digest(html: str) -> str | None:
-    """A data frame's shape, and for each column its kind and its first three values; none for any other HTML."""
+    """A data frame's digest; none for any other HTML."""
+    found = table_of_html(html)
+    return table_digest(found[0], columns=found[1]) if found is not None else None
+
+
+def table_of_html(html: str) -> tuple[Table, int] | None:
+    """The table that a data frame shows of itself, and how many columns the frame has."""
     if 'class="dataframe' not in html or len(html) > _MAX_HTML:
         return None
-    table = _Table()
-    table.feed(html)
-    body = [row for row in table.rows if not row.head]
-    heads = [row for row in table.rows if row.head]
+    page = _Page()
+    page.feed(html)
+    body = [row for row in page.rows if not row.head]
+    heads = [row for row in page.rows if row.head]
     if not heads or not body:
         return None
-    found = _shape.search(html)
     width = max(len(row.cells) for row in body)
-    labels = _labels(heads, width)
-    indices = sum(1 for cell in body[0].is_index if cell)
-    shape = (
-        f"{found[1]} rows \u00d7 {found[2]} columns"
-        if found
-        else f"{len(body)} rows \u00d7 {width - indices} columns"
-    )
-    lines = [
-        f"{label}: {_kind(values)} {', '.join(_cut(value) for value in values[:_SAMPLES])}"
-        for label, values in zip(labels, _columns(body, width), strict=True)
-        if label != "..."
+    rows = [row.cells for row in body if len(row.cells) == width and not set(row.cells) <= {_GAP, "\u2026"}]
+    indices = sum(1 for is_index in body[0].is_index if is_index)
+    labels, dtypes = _heads(heads, width)
+    shown = [
+        number
+        for number in range(width)
+        if labels[number] != _GAP and not (number < indices and _is_numbering(labels[number], rows, number))
     ]
-    # Only columns of data: the index of a plain frame says nothing that the order does not.
-    shown = lines[indices : indices + _MAX_COLUMNS]
-    total = int(found[2].replace(",", "")) if found else width - indices
-    rest = [f"… {total - len(shown)} more columns"] if total > len(shown) else []
-    return "\n".join([f"table of {shape}; columns with their first values:", *shown, *rest])
+    columns = [_column(labels[number], dtypes[number], [row[number] for row in rows]) for number in shown]
+    found = _shape.search(html)
+    total, wide = _counts(found) if found else (len(rows), width - indices)
+    held = tuple(zip(*(values for _, values in columns), strict=True)) if columns else ()
+    named = len([number for number in shown if number < indices])
+    return Table(tuple(column for column, _ in columns), held, total), wide + named
+
+
+def _counts(found: re.Match[str]) -> tuple[int, int]:
+    rows, columns = (text for text in found.groups() if text is not None)
+    return int(re.sub(r"\D", "", rows)), int(re.sub(r"\D", "", columns))
+
+
+def _heads(heads: list[_Row], width: int) -> tuple[list[str], list[str]]:
+    """A label and a type for each column; the levels of a many-levelled header are joined."""
+    named = [row for row in heads if any(row.is_index)]
+    typed = [row for row in heads if not any(row.is_index)]
+    rows = [row.cells + [""] * (width - len(row.cells)) for row in named]
+    labels = []
+    for column in range(width):
+        levels = [row[column] for row in rows if row[column]]
+        labels.append(_GAP if _GAP in levels or "\u2026" in levels else ".".join(levels))
+    types = typed[0].cells if typed and len(typed[0].cells) == width else [""] * width
+    return labels, types
+
+
+def _is_numbering(label: str, rows: list[list[str]], column: int) -> bool:
+    """Whether an index says nothing that the order of the rows does not."""
+    return not label and all(row[column].isdigit() or row[column] == _GAP for row in rows)
+
+
+def _column(label: str, dtype: str, texts: list[str]) -> tuple[Column, list[Value]]:
+    said = [text for text in texts if text not in _MISSING]
+    kind: ColumnKind = "text"
+    if said and set(said) <= {"True", "False", "true", "false"}:
+        kind = "bool"
+    elif said and all(_number.fullmatch(text) for text in said):
+        kind = "number"
+    elif said and all(_moment.fullmatch(text) for text in said):
+        kind = "time"
+    values = [None if text in _MISSING else _value(text, kind) for text in texts]
+    return Column(label or "index", kind, dtype, sum(1 for value in values if value is None)), values
+
+
+def _value(text: str, kind: ColumnKind) -> Value:
+    if kind == "bool":
+        return text in {"True", "true"}
+    if kind == "number":
+        number = float(text.replace(",", ""))
+        if not math.isfinite(number):
+            return None
+        return int(number) if number.is_integer() and text.lstrip("-+").isdigit() else number
+    quoted = len(text) > 1 and text[0] == text[-1] == '"'
+    return text[1:-1] if quoted else text
 
 
 @dataclass(slots=True)
@@ -58,7 +113,7 @@ class _Row:
     is_index: list[bool] = field(default_factory=list)
 
 
-class _Table(HTMLParser):
+class _Page(HTMLParser):
     """Collects the first table's rows."""
 
     def __init__(self) -> None:
@@ -100,37 +155,3 @@ class _Table(HTMLParser):
     def handle_data(self, data: str) -> None:
         if self._cell is not None:
             self._cell.append(data)
-
-
-def _labels(heads: list[_Row], width: int) -> list[str]:
-    """One label a column; the levels of a many-levelled header are joined."""
-    rows = [row.cells + [""] * (width - len(row.cells)) for row in heads]
-    labels = []
-    for column in range(width):
-        levels = [row[column] for row in rows if row[column]]
-        labels.append("..." if "..." in levels else ".".join(levels) or "index")
-    return labels
-
-
-def _columns(body: list[_Row], width: int) -> list[list[str]]:
-    rows = [row.cells for row in body if len(row.cells) == width and set(row.cells) != {"..."}]
-    return [[row[column] for row in rows] for column in range(width)]
-
-
-def _kind(values: list[str]) -> str:
-    said = [value for value in values if value not in {"NaN", "None", "NaT", "<NA>", "...", ""}]
-    if said and all(_is_number(value) for value in said):
-        return "number"
-    return "bool" if said and set(said) <= {"True", "False"} else "text"
-
-
-def _is_number(value: str) -> bool:
-    try:
-        float(value.replace(",", ""))
-    except ValueError:
-        return False
-    return True
-
-
-def _cut(value: str) -> str:
-    return value if len(value) <= _MAX_VALUE else value[: _MAX_VALUE - 1] + "…"

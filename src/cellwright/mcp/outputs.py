@@ -14,6 +14,7 @@ from typing import Any, Literal, TypeAlias
 
 from cellwright.mcp.frames import frame_digest, text_of_html
 from cellwright.notebook.readable import clean
+from cellwright_kernel.figuredigests import bundle_digest
 
 __all__ = ["Part", "clean", "output_mime", "output_payload", "parts_of", "size"]
 
@@ -66,17 +67,22 @@ def _part(index: int, output: Mapping[str, Any]) -> Part:
             text = traceback_digest(output)
             return Part(index, "error", "text/plain", len(text), text)
         case "execute_result":
-            return _shown(index, "result", output.get("data") or {})
+            return _shown(index, "result", output)
         case _:
-            return _shown(index, "display", output.get("data") or {})
+            return _shown(index, "display", output)
 
 
-def _shown(index: int, kind: PartKind, data: Mapping[str, Any]) -> Part:
+def _shown(index: int, kind: PartKind, output: Mapping[str, Any]) -> Part:
+    data = output.get("data") or {}
     plain = clean(_joined(data.get("text/plain", "")))
+    digest = _digest(output) or bundle_digest(data)
     for mime in _PICTURES:
         if isinstance(picture := data.get(mime), str):
-            caption = "" if _BARE_FIGURE.fullmatch(plain) else plain
+            caption = digest or ("" if _BARE_FIGURE.fullmatch(plain) else plain)
             return Part(index, kind, mime, len(picture) * 3 // 4, caption, picture)
+    if digest:
+        mime = output_mime(data)
+        return Part(index, kind, mime, len(_dumped(data.get(mime, ""))), digest)
     html = _joined(data.get("text/html", ""))
     if html and (digest := frame_digest(html)) is not None:
         text = plain if plain and len(plain) <= len(digest) else digest
@@ -85,6 +91,15 @@ def _shown(index: int, kind: PartKind, data: Mapping[str, Any]) -> Part:
         return Part(index, kind, "text/plain", len(plain), plain)
     mime = output_mime(data)
     return Part(index, kind, mime, len(_dumped(data.get(mime, ""))), _readable(mime, data) or plain)
+
+
+def _digest(output: Mapping[str, Any]) -> str:
+    """What the kernel said of the value for those who read text (see ``cellwright_kernel.displays``)."""
+    match output.get("metadata"):
+        case {"cellwright": {"digest": str(digest)}}:
+            return clean(digest)
+        case _:
+            return ""
 
 
 def _readable(mime: str, data: Mapping[str, Any]) -> str:

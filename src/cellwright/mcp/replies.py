@@ -12,6 +12,7 @@ import msgspec
 from mcp.types import ImageContent
 
 from cellwright.engine import Execution, Session
+from cellwright.engine.checked import diagnostics_of
 from cellwright.mcp.arguments import ResponseFormat
 from cellwright.mcp.calls import Call, Reply
 from cellwright.mcp.knowledge import Known
@@ -22,6 +23,7 @@ from cellwright.sandbox.listing import quoted_path
 __all__ = ["execution_reply", "rendered"]
 
 _MAX_NEWS = 300
+_MOST_TYPES = 5
 # What code left is looked up after its end: so long a reply waits for it, and no longer.
 _FILES_WAIT_S = 0.25
 _FILES_IN_TEXT = 5
@@ -130,6 +132,7 @@ def _news(call: Call, session: Session, known: Known, executions: Sequence[Execu
             )
             client.names.pop(session.id, None)
     client.generations[session.id] = session.generation
+    news += _type_news(call, session)
     before = client.names.get(session.id, frozenset())
     names = known.names
     groups = (("imports", names.imports), ("functions", names.functions), ("variables", names.variables))
@@ -143,3 +146,21 @@ def _news(call: Call, session: Session, known: Known, executions: Sequence[Execu
         line = f"context: new {'; '.join(fresh)}"
         news.append(line if len(line) <= _MAX_NEWS else line[:_MAX_NEWS] + "… (session_context has all)")
     return news
+
+
+def _type_news(call: Call, session: Session) -> list[str]:
+    """What the check of types found that this client has not been told."""
+    found = tuple(
+        f"cell {cell.id} line {one.get('line')}: {one.get('code')} {one.get('message')}"
+        for cell in session.cells
+        for one in diagnostics_of(cell)
+    )
+    told = call.client.types.get(session.id, ())
+    call.client.types[session.id] = found
+    if found == told:
+        return []
+    if not found:
+        return ["types: nothing is wrong any more"]
+    new = [line for line in found if line not in told]
+    more = [f"… {len(new) - _MOST_TYPES} more"] if len(new) > _MOST_TYPES else []
+    return [f"types: {line}" for line in (*(one[:_MAX_NEWS] for one in new[:_MOST_TYPES]), *more)]

@@ -46,6 +46,7 @@ from cellwright.mcp.tools_plans import PLAN_TOOLS
 from cellwright.mcp.tools_reading import READING_TOOLS
 from cellwright.mcp.tools_replays import REPLAY_TOOLS
 from cellwright.mcp.tools_verification import VERIFICATION_TOOLS
+from cellwright.mcp.tools_visuals import VISUAL_TOOLS
 
 __all__ = ["DIALECTS", "NotebookServer", "build_server"]
 
@@ -126,6 +127,7 @@ def _definitions(dialect: str | None) -> tuple[Definition, ...]:
     own = (
         *NOTEBOOK_TOOLS,
         *CELL_TOOLS,
+        *VISUAL_TOOLS,
         *READING_TOOLS,
         *EXECUTION_TOOLS,
         *REPLAY_TOOLS,

@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal, TypeAlias
 from pydantic import Field
 
 from cellwright.engine import Execution, OnError, Session
+from cellwright.errors import NotebookError
 from cellwright.mcp.arguments import (
     Arguments,
     CellId,
@@ -17,14 +18,25 @@ from cellwright.mcp.arguments import (
     SessionId,
     WaitMs,
 )
-from cellwright.mcp.calls import CHANGES, DESTROYS, READS, Call, Definition, Reply, data_reply
-from cellwright.mcp.needs import needs
+from cellwright.mcp.calls import CHANGES, DESTROYS, Call, Definition, Reply, data_reply
 from cellwright.mcp.replies import execution_reply
 from cellwright.mcp.waiting import run_and_wait
+from cellwright.notebook.languages import (
+    canonical_language,
+    cell_metadata,
+    is_plain_path,
+    language_of_file,
+)
 
 __all__ = ["CELL_TOOLS"]
 
 _MAX_TIMEOUT_MS = 7 * 24 * 3_600_000
+
+
+CellLanguage: TypeAlias = Annotated[
+    str | None,
+    Field(default=None, max_length=100, description="If not the notebook's: sql queries its frames by name"),
+]
 
 
 class AddCell(Arguments):
@@ -32,16 +44,36 @@ class AddCell(Arguments):
     content: Content
     type: Literal["code", "markdown"] = "code"
     position: int | None = Field(default=None, description="From 0; default: end")
+    language: CellLanguage = None
+    filename: str | None = Field(
+        default=None, min_length=1, max_length=200, description="So that others import it"
+    )
 
 
 async def cell_add(call: Call, args: AddCell) -> Reply:
     """Add a cell without running it."""
     session = call.session(args.session_id)
-    cell = await session.add_cell(args.content, args.type, position=args.position)
+    metadata = _about_cell(session, args.language, args.filename)
+    cell = await session.add_cell(args.content, args.type, position=args.position, metadata=metadata)
     place = session.document.index(cell.id)
     return data_reply(
         {"session_id": session.id, "cell_id": cell.id, "position": place, "version": cell.version}, call
     )
+
+
+def _about_cell(session: Session, language: str | None, filename: str | None = None) -> dict[str, Any]:
+    """A new cell's metadata.
+
+    Raises:
+        NotebookError: the file would lie outside the working directory.
+    """
+    if filename is not None and not is_plain_path(filename):
+        raise NotebookError(
+            f"filename {filename!r} is no name of a file in the working directory",
+            hint="Give a relative name such as 'math.ts'",
+        )
+    told = canonical_language(language) if language else language_of_file(filename or "")
+    return cell_metadata(language=told if told != session.language else None, filename=filename)
 
 
 class RunArguments(Arguments):
@@ -98,12 +130,14 @@ class AddAndRun(RunArguments):
     content: Content
     position: int | None = Field(default=None, description="From 0; default: end")
     on_error: OnError = "keep"
+    language: CellLanguage = None
 
 
 async def cell_add_and_run(call: Call, args: AddAndRun) -> Reply:
     """Add a code cell and run it; replies as cell_execute."""
     session = call.session(args.session_id)
-    cell = await session.add_cell(args.content, position=args.position)
+    metadata = _about_cell(session, args.language)
+    cell = await session.add_cell(args.content, position=args.position, metadata=metadata)
 
     async def submit() -> Sequence[Execution]:
         return [await session.execute(cell.id, timeout_s=args.timeout_s, on_error=args.on_error)]
@@ -115,6 +149,7 @@ async def cell_add_and_run(call: Call, args: AddAndRun) -> Reply:
 class RunScratch(RunArguments):
     session_id: SessionId = None
     code: Content
+    language: CellLanguage = None
 
 
 async def scratch_run(call: Call, args: RunScratch) -> Reply:
@@ -122,7 +157,7 @@ async def scratch_run(call: Call, args: RunScratch) -> Reply:
     session = call.session(args.session_id)
 
     async def submit() -> Sequence[Execution]:
-        return [await session.execute_code(args.code, timeout_s=args.timeout_s)]
+        return [await session.execute_code(args.code, language=args.language, timeout_s=args.timeout_s)]
 
     executions = await run_and_wait(call, submit, wait_ms=args.wait)
     return await _run_reply(call, session, executions, args)
@@ -174,24 +209,6 @@ async def cell_delete(call: Call, args: DeleteCell) -> Reply:
     )
 
 
-class VisualizeCell(Arguments):
-    session_id: SessionId = None
-    cell_id: CellId
-    type: Literal["chart", "table", "graph", "auto"] = "auto"
-    options: dict[str, Any] | None = None
-
-
-async def cell_visualize(call: Call, args: VisualizeCell) -> Reply:
-    """Picture a cell's data."""
-    session = call.session(args.session_id, reads=True)
-    session.cell(args.cell_id)
-    raise needs(
-        "cell_visualize",
-        "the chart engine",
-        "plot in a cell (matplotlib figures come back as images): cell_add_and_run",
-    )
-
-
 CELL_TOOLS = (
     Definition(cell_add, AddCell, CHANGES, asks_for=("session_id",)),
     Definition(cell_execute, ExecuteCell, CHANGES, asks_for=("session_id",)),
@@ -199,5 +216,4 @@ CELL_TOOLS = (
     Definition(scratch_run, RunScratch, CHANGES),
     Definition(cell_update, UpdateCell, CHANGES, asks_for=("session_id",)),
     Definition(cell_delete, DeleteCell, DESTROYS, asks_for=("session_id",)),
-    Definition(cell_visualize, VisualizeCell, READS, asks_for=("session_id",)),
 )

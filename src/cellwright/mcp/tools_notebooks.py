@@ -7,10 +7,12 @@ from typing import Annotated, Any, Literal, TypeAlias
 from pydantic import Field, WithJsonSchema
 
 from cellwright.engine import Session
+from cellwright.engine.environment import runtime_of
 from cellwright.engine.limits import SessionLimits
+from cellwright.errors import NotebookError
 from cellwright.mcp.arguments import Arguments, SessionId
 from cellwright.mcp.calls import CHANGES, DESTROYS, READS, Call, Definition, Reply, data_reply
-from cellwright.mcp.needs import check_language, needs
+from cellwright.notebook.languages import canonical_language, with_tsconfig
 from cellwright.plans.reports import plan_in
 from cellwright.sandbox.policy import Mode
 
@@ -40,20 +42,26 @@ _AS_ABOVE_OBJECT = WithJsonSchema({"type": "object", "description": "As in noteb
 class CreateNotebook(Arguments):
     name: str = Field(min_length=1, max_length=_MAX_NAME, description="What the notebook is for")
     language: str | None = Field(
-        default=None, max_length=100, description="python (default), r, julia, bash, typescript, javascript"
+        default=None,
+        max_length=100,
+        description="Of its cells: python (default), typescript, javascript, sql, r or any Jupyter kernel's",
     )
     description: str | None = Field(default=None, max_length=100_000)
     mode: ModeArgument = None
     limits: LimitsArgument = None
-    tsconfig: dict[str, Any] | None = Field(default=None)
+    tsconfig: dict[str, Any] | None = Field(
+        default=None, description="TypeScript compilerOptions to check types by"
+    )
 
 
 async def notebook_create(call: Call, args: CreateNotebook) -> Reply:
     """Create a notebook and start its kernel. The reply's session_id goes into every later call."""
-    language = args.language or call.shared.default_language
-    check_language(language)
-    if args.tsconfig:
-        raise needs("tsconfig", "a TypeScript notebook", f"leave it out for language={language!r}")
+    language = canonical_language(args.language or call.shared.default_language)
+    if args.tsconfig is not None and runtime_of(language) != "deno":
+        raise NotebookError(
+            f"tsconfig is for TypeScript and JavaScript, and this notebook would be {language}",
+            hint="Leave it out, or give language='typescript'",
+        )
     session = await call.engine.create(
         args.name,
         language=language,
@@ -62,6 +70,8 @@ async def notebook_create(call: Call, args: CreateNotebook) -> Reply:
         limits=args.limits.narrowing() if args.limits is not None else None,
     )
     call.client.worked_with(session.id)
+    if args.tsconfig is not None:
+        await session.apply([with_tsconfig(session.document, args.tsconfig)])
     if args.description:
         await session.edit_cell("problem", f"# {args.name}\n\n{args.description}")
     told = {"losses": list(session.record.losses), "project": session.record.project}

@@ -12,7 +12,6 @@ from cellwright.engine import Session
 from cellwright.errors import CellwrightError
 from cellwright.mcp.arguments import Arguments, Content, MaxTokens, ResponseFormat, SessionId, WaitMs
 from cellwright.mcp.calls import CHANGES, READS, Call, Definition, Reply, data_reply
-from cellwright.mcp.needs import check_language
 from cellwright.mcp.outlines import TodoArgument, drafted, todo_outline
 from cellwright.mcp.planreplies import plan_data, plan_reply
 from cellwright.mcp.tools_notebooks import AGENTS_MODE, about_session
@@ -63,7 +62,6 @@ def _outline(args: CreatePlan, language: str) -> Outline:
 
 
 async def _new_notebook(call: Call, problem: str, language: str) -> Session:
-    check_language(language)
     session = await call.engine.create(problem, language=language, directory=call.notebooks, mode=AGENTS_MODE)
     call.client.worked_with(session.id)
     return session

@@ -17,7 +17,6 @@ from cellwright.mcp.budget import CHARACTERS_PER_TOKEN
 from cellwright.mcp.calls import CHANGES, READS, Call, Definition, Reply, data_reply
 from cellwright.mcp.cellstates import cell_states
 from cellwright.mcp.context import context_of, fit_lists, inspected
-from cellwright.mcp.needs import check_language
 from cellwright.mcp.outputs import size
 from cellwright.mcp.reading import find_text, outline, section
 from cellwright.mcp.tools_notebooks import AGENTS_MODE, about_session
@@ -225,7 +224,6 @@ async def notebook_import(call: Call, args: ImportNotebook) -> Reply:
     )
     document = imported.document
     language = notebook_language(document)
-    check_language(language)
     name = args.name or imported.title or "imported notebook"
     session = await call.engine.create(name, language=language, directory=call.notebooks, mode=AGENTS_MODE)
     call.client.worked_with(session.id)

@@ -28,6 +28,12 @@ from cellwright.notebook.reading import Parsed, Shell, parse
 __all__ = ["Document"]
 
 _SHOWN_IDS = 5
+# What other programs find the kernel of a new notebook by.
+_KERNELSPECS = {
+    "typescript": ("Deno", "typescript", "deno"),
+    "javascript": ("Deno", "javascript", "deno"),
+    "r": ("R", "R", "ir"),
+}
 _PYTHON_METADATA: Mapping[str, Any] = {
     "kernelspec": {"display_name": "Python 3 (ipykernel)", "language": "python", "name": "python3"},
     "language_info": {
@@ -68,8 +74,7 @@ class Document:
     @classmethod
     def new(cls, *, language: str = "python") -> Document:
         """An empty notebook of this language."""
-        metadata = dict(_PYTHON_METADATA) if language == "python" else {"language_info": {"name": language}}
-        return cls(Shell.new(metadata), [])
+        return cls(Shell.new(_metadata_of(language)), [])
 
     @classmethod
     def from_bytes(cls, data: bytes, *, name: str) -> Document:
@@ -242,3 +247,12 @@ class Document:
     def _check_position(self, position: int, *, last: int) -> None:
         if not 0 <= position <= last:
             raise NotebookError(f"There is no position {position} in a notebook of {len(self)} cells")
+
+
+def _metadata_of(language: str) -> dict[str, Any]:
+    if language == "python":
+        return dict(_PYTHON_METADATA)
+    about: dict[str, Any] = {"language_info": {"name": language}}
+    if (spec := _KERNELSPECS.get(language)) is not None:
+        about["kernelspec"] = dict(zip(("display_name", "language", "name"), spec, strict=True))
+    return about

@@ -13,6 +13,7 @@ from types import MappingProxyType
 from typing import Any
 
 from cellwright.notebook.cells import Cell
+from cellwright.notebook.changes import NotebookMetadataSet
 from cellwright.notebook.document import Document
 
 __all__ = [
@@ -23,11 +24,14 @@ __all__ = [
     "cell_language",
     "cell_metadata",
     "find_language",
+    "is_plain_path",
     "language_of_file",
+    "named_files",
     "notebook_language",
     "notebook_package",
     "notebook_tsconfig",
     "own_section",
+    "with_tsconfig",
 ]
 
 _OWN = "cellwright"
@@ -104,9 +108,27 @@ def cell_filename(cell: Cell) -> str | None:
     return _text(own_section(cell.metadata).get("filename"))
 
 
+def named_files(document: Document) -> dict[str, str]:
+    """The cells that others import by a file name, by that name; of two with the same, the later one."""
+    named = ((cell_filename(cell), cell) for cell in document.cells if cell.kind == "code")
+    return {name: cell.source for name, cell in named if name is not None and is_plain_path(name)}
+
+
+def is_plain_path(name: str) -> bool:
+    """Whether a name can be a file's below a directory: relative, and not leading out of it."""
+    path = PurePosixPath(name)
+    return bool(path.parts) and not path.is_absolute() and ".." not in path.parts and "\0" not in name
+
+
 def notebook_tsconfig(document: Document) -> dict[str, Any] | None:
     """The compiler options that a TypeScript notebook brings along."""
     return _object(own_section(document.metadata).get("tsconfig"))
+
+
+def with_tsconfig(document: Document, tsconfig: Mapping[str, Any]) -> NotebookMetadataSet:
+    """The change that gives a notebook these compiler options."""
+    own = {**own_section(document.metadata), "tsconfig": dict(tsconfig)}
+    return NotebookMetadataSet({**document.metadata, _OWN: own})
 
 
 def notebook_package(document: Document) -> dict[str, Any] | None:

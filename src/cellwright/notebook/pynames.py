@@ -13,10 +13,11 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import TypeAlias
 
+from cellwright.notebook.cells import Cell
 from cellwright.notebook.pyscopes import Scope, arguments_of, read_scope
 from cellwright.notebook.pysource import python_cell
 
-__all__ = ["CellNames", "Names", "cell_names", "names_defined"]
+__all__ = ["CellNames", "Names", "cell_names", "names_defined", "names_of"]
 
 _SHOWN_ARGUMENTS = 6
 _ANY_NAMES = frozenset({"exec", "globals"})
@@ -68,6 +69,11 @@ def names_defined(source: str) -> Names:
         if not name.startswith("_"):
             getattr(names, kind)[name] = about
     return names
+
+
+def names_of(cell: Cell) -> CellNames:
+    """What a cell of a Python notebook defines and uses; nothing where it says that it is of another language."""
+    return cell_names(cell.source if cell.language in {None, "python"} else "")
 
 
 @lru_cache(maxsize=4096)

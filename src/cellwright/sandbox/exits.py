@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from cellwright.sandbox.policy import Policy
 
 __all__ = [
+    "V8_IS_FULL",
     "LimitHit",
     "ended_by_signal",
     "explain_error",
@@ -25,6 +26,12 @@ __all__ = [
 ]
 
 _MEGABYTE = 1024**2
+_LESS_MEMORY = (
+    "Use less at once (samples, chunks, fewer copies), or raise CELLWRIGHT_MAX_SESSION_MEMORY; "
+    "then run the cells again in a new kernel"
+)
+V8_IS_FULL = "JavaScript out of memory"
+"""What V8 prints before it ends a process whose heap has no room left."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,8 +55,7 @@ def over_memory(policy: Policy, used: int) -> LimitHit:
         "max_session_memory",
         f"The session used {_size(used)} of memory, over its limit of {_size(policy.memory_bytes or 0)} "
         "(max_session_memory)",
-        "Use less at once (samples, chunks, fewer copies), or raise CELLWRIGHT_MAX_SESSION_MEMORY; "
-        "then run the cells again in a new kernel",
+        _LESS_MEMORY,
     )
 
 
@@ -59,8 +65,7 @@ def out_of_memory(policy: Policy) -> LimitHit:
         "max_session_memory",
         f"The session needed more than its {_size(policy.memory_bytes or 0)} of memory (max_session_memory), and was "
         "ended as a whole",
-        "Use less at once (samples, chunks, fewer copies), or raise CELLWRIGHT_MAX_SESSION_MEMORY; "
-        "then run the cells again in a new kernel",
+        _LESS_MEMORY,
     )
 
 
@@ -100,8 +105,15 @@ def over_processes(policy: Policy, count: int) -> LimitHit:
     )
 
 
-def ended_by_signal(policy: Policy, number: int) -> LimitHit | None:
-    """The limit behind a signal that ended a kernel, if there is one."""
+def ended_by_signal(policy: Policy, number: int, last_words: str = "") -> LimitHit | None:
+    """The limit behind a signal that ended a kernel, if there is one; ``last_words`` is what it printed before."""
+    if V8_IS_FULL in last_words and policy.memory_bytes is not None:
+        return LimitHit(
+            "max_session_memory",
+            f"The kernel's heap was full: the session may use {_size(policy.memory_bytes)} of memory "
+            "(max_session_memory)",
+            _LESS_MEMORY,
+        )
     if number == signal.SIGXCPU and policy.cpu_seconds is not None:
         return LimitHit(
             "max_session_cpu_s",
@@ -186,8 +198,23 @@ def _forbidden(_: Policy) -> str:
     )
 
 
+def _no_programs(_: Policy) -> str:
+    return (
+        "TypeScript and JavaScript cells start no programs and load no native libraries (unsafe_no_sandbox). Do it in a "
+        "Python cell, which may, or in JavaScript alone"
+    )
+
+
 _ERRORS = (
-    (re.compile(r"MemoryError|Errno 12\]|std::bad_alloc|Unable to allocate"), _memory),
+    (
+        re.compile(
+            r"MemoryError|Errno 12\]|std::bad_alloc|Unable to allocate|buffer allocation failed|os error 12\)"
+        ),
+        _memory,
+    ),
+    (re.compile(r"NotCapable: Requires (run|ffi) access"), _no_programs),
+    (re.compile(r"NotCapable: Requires (net|import) access|--cached-only|--no-remote"), _network),
+    (re.compile(r"NotCapable: Requires (read|write) access|PermissionDenied:.*os error 13\)"), _out_of_reach),
     (re.compile(r"Errno (28|122|27)\]|No space left|Disk quota|File too large"), _disk),
     (re.compile(r"BlockingIOError: \[Errno 11\] Resource temp|can't start new thread"), _processes),
     (re.compile(r"Errno 24\]|Too many open files"), _open_files),

@@ -18,6 +18,7 @@ __all__ = [
     "LAYER",
     "PRIVATE",
     "Place",
+    "Shared",
     "find_project",
     "needs_own_fork",
     "place_mounts",
@@ -61,6 +62,23 @@ class Place:
                 return f"{self.storage}/{PRIVATE}"
             case "direct":
                 return self.cwd
+
+    @property
+    def written_cwd(self) -> str:
+        """The real directory of what is written in the working directory."""
+        if self.mode != "overlay":
+            return self.written
+        return str(PurePath(self.written, PurePath(self.cwd).relative_to(self.top)))
+
+
+@dataclass(frozen=True, slots=True)
+class Shared:
+    """The place of a kernel that lives, for another one beside it."""
+
+    mount_fd: int
+    """What is mounted there; -1 where there are no namespaces. Whoever starts the other one closes it."""
+    owner: tuple[int, int]
+    """Whom its files belong to."""
 
 
 def find_project(start: Path, *, home: Path) -> Path | None:

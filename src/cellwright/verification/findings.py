@@ -16,7 +16,7 @@ from typing import Literal, TypeAlias
 
 from cellwright.engine.records import ExecutionRecord
 from cellwright.notebook import Cell, Document
-from cellwright.notebook.pynames import CellNames, cell_names
+from cellwright.notebook.pynames import CellNames, cell_names, names_of
 
 __all__ = ["Finding", "FindingKind", "find_problems"]
 
@@ -73,6 +73,12 @@ class _Ran:
     kernel: int
     cell_id: str | None
     source: str
+    python: bool = True
+
+    @property
+    def defines(self) -> frozenset[str]:
+        """The names that it gave to others."""
+        return cell_names(self.source).defines if self.python else frozenset()
 
 
 def find_problems(
@@ -97,7 +103,7 @@ def find_problems(
 
 def _runs_of(history: Iterable[ExecutionRecord]) -> list[_Ran]:
     return [
-        _Ran(one.number, one.generation, one.cell_id, one.source)
+        _Ran(one.number, one.generation, one.cell_id, one.source, python=one.language is None)
         for one in sorted(history, key=lambda one: one.number)
         if one.started_at is not None and not one.undone and not one.rolled_back
     ]
@@ -132,7 +138,7 @@ class _Order:
         self._cells = cells
         self._runs = runs
         self._last = last
-        self._names = [cell_names(cell.source) for cell in cells]
+        self._names = [names_of(cell) for cell in cells]
         self._places = {cell.id: place for place, cell in enumerate(cells)}
 
     def problems(self, place: int) -> list[Finding]:
@@ -176,7 +182,7 @@ class _Order:
         return "hidden", f"uses {{names}}, which no cell above defines{self._last_giver(name)}"
 
     def _last_giver(self, name: str) -> str:
-        giver = next((ran for ran in reversed(self._runs) if name in cell_names(ran.source).defines), None)
+        giver = next((ran for ran in reversed(self._runs) if name in ran.defines), None)
         if giver is None:
             return ""
         if giver.cell_id is None:
@@ -209,7 +215,7 @@ class _Order:
     def _taken_from(self, ran: _Ran, name: str) -> _Ran | None:
         """The run that gave a run its value of a name, in the same kernel, as far as is known."""
         before = [one for one in self._runs if one.number < ran.number and one.kernel == ran.kernel]
-        return next((one for one in reversed(before) if name in cell_names(one.source).defines), None)
+        return next((one for one in reversed(before) if name in one.defines), None)
 
 
 def _wanted(names: CellNames) -> set[str]:

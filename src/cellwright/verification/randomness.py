@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from cellwright.notebook import Cell
-from cellwright.notebook.pynames import cell_names
+from cellwright.notebook.pynames import names_of
 from cellwright.notebook.pysource import python_cell
 
 __all__ = ["Randomness", "random_sources"]
@@ -56,11 +56,9 @@ def _leading_to(cells: Sequence[Cell], place: int) -> list[int]:
     found, ahead = [place], [place]
     while ahead:
         at = ahead.pop()
-        names = cell_names(cells[at].source)
+        names = names_of(cells[at])
         for name in names.uses | names.later:
-            given = [
-                other for other in reversed(range(at)) if name in cell_names(cells[other].source).defines
-            ]
+            given = [other for other in reversed(range(at)) if name in names_of(cells[other]).defines]
             new = [other for other in given[:1] if other not in found]
             found += new
             ahead += new

@@ -22,7 +22,7 @@ from cellwright.engine.inputs import recorded_inputs, with_inputs
 from cellwright.engine.records import ExecutionRecord
 from cellwright.errors import CellwrightError
 from cellwright.notebook import Cell, CellMetadataSet, Change, NotebookMetadataSet
-from cellwright.notebook.pynames import cell_names
+from cellwright.notebook.pynames import names_of
 from cellwright.verification.certificates import Certificate, with_certificate
 from cellwright.verification.findings import Finding, find_problems
 from cellwright.verification.rehearsing import CheckedCell, rehearse
@@ -234,7 +234,7 @@ def _declared(
 
 
 def _modules(cells: Sequence[Cell]) -> list[str]:
-    return sorted({module for cell in cells for module in cell_names(cell.source).modules})
+    return sorted({module for cell in cells for module in names_of(cell).modules})
 
 
 def _shows_the_same(now: Cell, then: Cell) -> bool:

@@ -1,0 +1,253 @@
+"""The visualization manifest, version 1.0: what it may say, and every fault of one that says something else.
+
+Knows no data: whether a column is there is found out when its file is read (see ``encodings``). Reads no files: a
+name is refused here by its form, and by whoever opens it by where it leads.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal, TypeAlias, get_args
+
+from cellwright.charts.fields import FieldReader, Problem, quoted, suggestion
+
+__all__ = ["FILENAME", "MAX_MANIFEST_BYTES", "ChartType", "Config", "Manifest", "Output", "read_manifest"]
+
+FILENAME = "visualization_manifest.json"
+VERSION = "1.0"
+MAX_MANIFEST_BYTES = 1_000_000
+MAX_OUTPUTS = 100
+MAX_COLUMNS = 100
+MAX_ROWS = 1_000_000_000
+MAX_ID_CHARACTERS = 200
+MAX_TEXT_CHARACTERS = 2_000
+
+ChartType: TypeAlias = Literal[
+    "table",
+    "line_chart",
+    "bar_chart",
+    "scatter",
+    "pie_chart",
+    "histogram",
+    "area",
+    "heatmap",
+    "box",
+    "graph",
+    "auto",
+]
+# What a type is also called; everything here and above is taken with any case, and with spaces or dashes.
+_SPELLINGS: dict[str, ChartType] = {
+    **{name: name for name in get_args(ChartType)},
+    "line": "line_chart",
+    "lines": "line_chart",
+    "line_plot": "line_chart",
+    "bar": "bar_chart",
+    "bars": "bar_chart",
+    "bar_plot": "bar_chart",
+    "column_chart": "bar_chart",
+    "scatter_chart": "scatter",
+    "scatter_plot": "scatter",
+    "scatterplot": "scatter",
+    "points": "scatter",
+    "pie": "pie_chart",
+    "pie_plot": "pie_chart",
+    "donut": "pie_chart",
+    "donut_chart": "pie_chart",
+    "histogram_chart": "histogram",
+    "hist": "histogram",
+    "area_chart": "area",
+    "area_plot": "area",
+    "heat_map": "heatmap",
+    "heatmap_chart": "heatmap",
+    "box_plot": "box",
+    "boxplot": "box",
+    "box_chart": "box",
+    "network": "graph",
+    "graph_chart": "graph",
+    "table_chart": "table",
+    "chart": "auto",
+}
+_OUTPUT_FIELDS = ("id", "type", "title", "dataFile", "config")
+_CONFIG_FIELDS = (
+    "columns",
+    "maxRows",
+    "xColumn",
+    "yColumn",
+    "xLabel",
+    "yLabel",
+    "groupBy",
+    "labelColumn",
+    "valueColumn",
+    "notice",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Config:
+    """What an output says about its columns; empty where it leaves the choice to us."""
+
+    columns: tuple[str, ...] = ()
+    max_rows: int | None = None
+    x_column: str | None = None
+    y_columns: tuple[str, ...] = ()
+    x_label: str | None = None
+    y_label: str | None = None
+    group_by: str | None = None
+    label_column: str | None = None
+    value_column: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    """One picture or table to be shown."""
+
+    id: str
+    type: ChartType
+    data_file: str = ""
+    title: str | None = None
+    config: Config = field(default_factory=Config)
+    path: str = ""
+    """Where it stands in its manifest, ``outputs[2]``; empty where it comes from no manifest."""
+    notices: tuple[str, ...] = ()
+
+    def field(self, name: str) -> str:
+        """What a message calls a field of the config."""
+        return f"{self.path}.config.{name}" if self.path else name
+
+    @property
+    def source(self) -> str:
+        """What a message calls the data."""
+        return self.data_file or "the data"
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    """The outputs that can be drawn, in their order, and what is wrong with the others."""
+
+    outputs: tuple[Output, ...]
+    problems: tuple[Problem, ...]
+
+
+def read_manifest(content: bytes) -> Manifest:
+    """Read a manifest; all its faults are found at once, and one bad output leaves the others alone."""
+    if len(content) > MAX_MANIFEST_BYTES:
+        return _refused(f"{len(content):,} bytes are more than the {MAX_MANIFEST_BYTES:,} of a manifest")
+    try:
+        held = json.loads(content.decode("utf-8-sig"))
+    except UnicodeDecodeError as error:
+        return _refused(f"byte {error.start} is not UTF-8")
+    except json.JSONDecodeError as error:
+        return _refused(f"line {error.lineno}, column {error.colno}: {error.msg}")
+    except (ValueError, RecursionError) as error:
+        return _refused(f"it cannot be read as JSON: {error}")
+    if not isinstance(held, Mapping):
+        return _refused('it must be an object with "version" and "outputs"')
+    return _read(held)
+
+
+def _refused(message: str) -> Manifest:
+    return Manifest((), (Problem(FILENAME, message),))
+
+
+def _read(held: Mapping[str, Any]) -> Manifest:
+    problems: list[Problem] = []
+    # Written without quotes it arrives as a number.
+    if str(held.get("version")) not in (VERSION, "1"):
+        said = quoted(held["version"]) if "version" in held else "missing"
+        problems.append(Problem("version", f'it is {said}, and must be "{VERSION}"'))
+        return Manifest((), tuple(problems))
+    entries = held.get("outputs")
+    if not isinstance(entries, list):
+        problems.append(Problem("outputs", "it must be a list of outputs"))
+        return Manifest((), tuple(problems))
+    if len(entries) > MAX_OUTPUTS:
+        problems.append(
+            Problem("outputs", f"{len(entries):,} outputs; only the first {MAX_OUTPUTS} are looked at")
+        )
+    outputs: list[Output] = []
+    places: dict[str, str] = {}
+    for index, entry in enumerate(entries[:MAX_OUTPUTS]):
+        output, found = _read_output(entry, f"outputs[{index}]")
+        if output is not None and output.id in places:
+            found.append(Problem(f"{output.path}.id", f"{quoted(output.id)} is taken by {places[output.id]}"))
+        problems += found
+        if output is not None and not found:
+            places[output.id] = output.path
+            outputs.append(output)
+    return Manifest(tuple(outputs), tuple(problems))
+
+
+def _read_output(entry: object, path: str) -> tuple[Output | None, list[Problem]]:
+    if not isinstance(entry, Mapping):
+        return None, [Problem(path, f"it must be an object, and is {quoted(entry)}")]
+    reader = FieldReader(entry, path, _OUTPUT_FIELDS)
+    identifier = reader.text("id", required=True, longest=MAX_ID_CHARACTERS)
+    type_ = _read_type(reader)
+    data_file = reader.text("dataFile", required=True, longest=MAX_TEXT_CHARACTERS)
+    if data_file and (fault := _path_fault(data_file)):
+        reader.refuse("dataFile", fault)
+    title = reader.text("title", longest=MAX_TEXT_CHARACTERS)
+    reader.look_for_strangers()
+    inner = _config_reader(reader, path)
+    config = _read_config(inner)
+    problems = reader.problems + inner.problems
+    if identifier is None or data_file is None:
+        return None, problems
+    said = inner.text("notice", longest=MAX_TEXT_CHARACTERS)
+    notices = (*reader.notices, *inner.notices, *((said,) if said else ()))
+    return Output(identifier, type_, data_file, title, config, path, notices), problems
+
+
+def _read_type(reader: FieldReader) -> ChartType:
+    said = reader.text("type", required=True, longest=MAX_ID_CHARACTERS)
+    if said is None:
+        return "auto"
+    key = said.strip().lower().replace(" ", "_").replace("-", "_")
+    if key in _SPELLINGS:
+        return _SPELLINGS[key]
+    known = ", ".join(get_args(ChartType))
+    reader.refuse(
+        "type", f"there is no type {quoted(said)}{suggestion(key, tuple(_SPELLINGS))}; types are {known}"
+    )
+    return "auto"
+
+
+def _path_fault(name: str) -> str | None:
+    """Why a file's name is refused by its form alone."""
+    said = quoted(name)
+    parts = name.replace("\\", "/").split("/")
+    if "\0" in name or any(ord(letter) < ord(" ") for letter in name):
+        return f"{said} holds a control character"
+    if "://" in name or name.startswith("data:"):
+        return f"{said} is an address; a data file lies in the working directory"
+    if parts[0] == "" or parts[0].startswith("~") or parts[0].endswith(":"):
+        return f"{said} is not relative to the working directory"
+    if ".." in parts:
+        return f"{said} climbs out of where it starts; name it from the working directory"
+    return None
+
+
+def _config_reader(reader: FieldReader, path: str) -> FieldReader:
+    held = reader.held.get("config")
+    if held is not None and not isinstance(held, Mapping):
+        reader.refuse("config", f"it must be an object, and is {quoted(held)}")
+        held = None
+    inner = FieldReader(held or {}, f"{path}.config", _CONFIG_FIELDS)
+    inner.look_for_strangers()
+    return inner
+
+
+def _read_config(reader: FieldReader) -> Config:
+    return Config(
+        columns=reader.names("columns", at_most=MAX_COLUMNS),
+        max_rows=reader.whole_number("maxRows", at_least=1, at_most=MAX_ROWS),
+        x_column=reader.text("xColumn"),
+        y_columns=reader.names("yColumn", at_most=MAX_COLUMNS, also_one=True),
+        x_label=reader.text("xLabel", longest=MAX_TEXT_CHARACTERS),
+        y_label=reader.text("yLabel", longest=MAX_TEXT_CHARACTERS),
+        group_by=reader.text("groupBy"),
+        label_column=reader.text("labelColumn"),
+        value_column=reader.text("valueColumn"),
+    )

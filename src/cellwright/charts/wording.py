@@ -1,0 +1,77 @@
+"""Numbers, times and labels in words, for digests and for pictures. Pure; knows no specs."""
+
+from __future__ import annotations
+
+import textwrap
+import unicodedata
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+
+from cellwright_kernel.tables import Value
+
+__all__ = ["MISSING", "cut", "label", "told_list", "told_number", "told_time", "wrapped"]
+
+MISSING = "(missing)"
+_LONGEST_LABEL = 60
+_PLAIN_BELOW, _PLAIN_FROM = 1e15, 1e-4
+_SIGNIFICANT = 5
+_CALENDAR_S = (-62135596800, 253402300799)
+
+
+def told_number(value: float) -> str:
+    """A number for reading: thousands apart, five digits that matter."""
+    if abs(value) < _PLAIN_BELOW and float(value).is_integer():
+        return f"{int(value):,}"
+    if not _PLAIN_FROM <= abs(value) < _PLAIN_BELOW:
+        return f"{float(value):.4g}"
+    whole_digits = len(str(int(abs(value))))
+    return f"{value:,.{max(0, _SIGNIFICANT - whole_digits)}f}".rstrip("0").rstrip(".")
+
+
+def told_time(seconds: float) -> str:
+    """A time for reading, without the parts that are zero."""
+    if not _CALENDAR_S[0] <= seconds <= _CALENDAR_S[1]:
+        return told_number(seconds)
+    time = datetime(1970, 1, 1) + timedelta(seconds=seconds)  # noqa: DTZ001  # a clock on a wall has no zone
+    if time.hour == time.minute == time.second == time.microsecond == 0:
+        return f"{time:%Y-%m-%d}"
+    return f"{time:%Y-%m-%d %H:%M}" if time.second == time.microsecond == 0 else f"{time:%Y-%m-%d %H:%M:%S}"
+
+
+def label(value: Value) -> str:
+    """A value as the name of a category or series: one line, not too long, never empty."""
+    if value is None:
+        return MISSING
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, int | float):
+        return str(int(value)) if float(value).is_integer() and abs(value) < _PLAIN_BELOW else f"{value:.10g}"
+    return cut(_drawable(value), _LONGEST_LABEL) or "(empty)"
+
+
+def cut(text: str, longest: int) -> str:
+    return text if len(text) <= longest else f"{text[: longest - 1].rstrip()}…"
+
+
+def wrapped(text: str, width: int, *, lines: int) -> list[str]:
+    """Lines of about this width; a wide character counts twice, and what does not fit ends in an ellipsis."""
+    plain = _drawable(text)
+    wide = sum(unicodedata.east_asian_width(letter) in "WF" for letter in plain)
+    width = max(8, round(width * len(plain) / (len(plain) + wide))) if plain else width
+    return textwrap.wrap(plain, width, max_lines=lines, placeholder=" …") or [""]
+
+
+def told_list(names: Sequence[str], *, at_most: int = 6) -> str:
+    shown = ", ".join(names[:at_most])
+    return f"{shown}, … ({len(names):,} in all)" if len(names) > at_most else shown
+
+
+def _drawable(text: str) -> str:
+    """On one line, without what no picture can show."""
+    if text.isascii() and text.isprintable():
+        return " ".join(text.split()) if " " in text else text
+    text = text.encode("utf-8", "replace").decode()
+    kept = (" " if letter in "\t\r\n\v\f\u2028\u2029" else letter for letter in text)
+    return " ".join(
+        "".join(letter for letter in kept if unicodedata.category(letter) not in ("Cc", "Co")).split()
+    )

@@ -1,0 +1,113 @@
+"""The process that draws: reads requests from its standard input and answers on its standard output, one by one.
+
+What it is given may be anybody's: it has no network, reads no files but libraries and fonts, writes none, and has
+memory up to a limit. It may end at any moment; ``renderer`` starts it again. Run as
+``python -m cellwright.charts.worker MEMORY_BYTES``.
+"""
+
+from __future__ import annotations
+
+import gc
+import os
+import resource
+import sys
+from pathlib import Path
+from typing import BinaryIO
+
+from cellwright.charts.datafiles import read_table
+from cellwright.charts.painting import paint
+from cellwright.charts.specguard import check_spec
+from cellwright.charts.specs import chart_spec
+from cellwright.charts.wire import Build, Draw, Drawn, Failed, Request, framed, read_frame
+from cellwright.errors import CellwrightError, ChartRefused
+from cellwright_kernel import landlock, namespaces, seccomp
+from cellwright_kernel.tables import Table
+
+__all__ = ["main"]
+
+# Everything that libraries and fonts may lie in; what is not there is left out.
+_READ = (
+    "/usr",
+    "/lib",
+    "/lib64",
+    "/opt",
+    "/etc/fonts",
+    "/etc/ld.so.cache",
+    "/proc/self",
+    "/sys/devices/system/cpu",
+    "/dev/urandom",
+)
+_HOME_FONTS = ("~/.fonts", "~/.local/share/fonts")
+
+
+def main() -> None:
+    limit = int(sys.argv[1])
+    replies = os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)  # whatever a library prints is no reply
+    _confine(limit)
+    while (request := read_frame(sys.stdin.buffer)) is not None:  # type: ignore[arg-type]  # it is buffered
+        _answer(request, replies)
+
+
+def _answer(request: Request, replies: BinaryIO) -> None:
+    reply: Drawn | Failed
+    try:
+        # Millions of values are made and dropped at once: looking for cycles among them takes as long as making them.
+        gc.disable()
+        reply = _drawn(request) if isinstance(request, Draw) else _built(request)
+    except ChartRefused as error:
+        reply = Failed(error.code, error.problems)
+    except CellwrightError as error:
+        reply = Failed(error.code, (error.message,), error.hint)
+    except MemoryError:
+        reply = Failed("drawing_failed", ("There is not enough memory for this chart",), "Draw fewer rows")
+    except Exception as error:  # noqa: BLE001  # boundary: one chart must not end the process for the others
+        reply = Failed("drawing_failed", (f"{type(error).__name__}: {error}",))
+    finally:
+        gc.enable()
+    replies.write(framed(reply))
+    replies.flush()
+
+
+def _drawn(request: Draw) -> Drawn:
+    check_spec(request.spec)
+    png = paint(request.spec, theme=request.theme, scale=request.scale, max_width=request.max_width)
+    return Drawn(png, request.spec)
+
+
+def _built(request: Build) -> Drawn:
+    output = request.output
+    if request.table is not None:
+        table = Table.from_wire(request.table)
+    else:
+        try:
+            table = read_table(request.content or b"", output.data_file)
+        except ChartRefused as error:
+            raise ChartRefused(
+                *(f"{output.path}.dataFile: {problem}" for problem in error.problems)
+            ) from None
+    built = chart_spec(output, table, theme=request.theme)
+    png = None
+    if built.vega_lite is not None and request.picture:
+        png = paint(built.vega_lite, theme=None, scale=request.scale, max_width=request.max_width)
+    return Drawn(png, built.vega_lite, built.digest, built.notices, None, built.type)
+
+
+def _confine(limit: int) -> None:
+    """Close what can be closed on this machine; an old kernel leaves the checks of ``specguard`` alone."""
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    resource.setrlimit(resource.RLIMIT_DATA, (limit, limit))
+    homes = [str(Path(path).expanduser()) for path in _HOME_FONTS]
+    own = [str(Path(__file__).parents[2]), sys.prefix, sys.base_prefix, *sys.path]
+    rules = [(path, landlock.READ) for path in (*_READ, *homes, *own) if path]
+    rules.append(("/dev/null", landlock.WRITE_FILE))
+    try:
+        namespaces.no_new_privileges()
+        landlock.restrict(rules, tcp=False)
+        seccomp.install(local_network=False)
+    except OSError:
+        return
+
+
+if __name__ == "__main__":
+    main()

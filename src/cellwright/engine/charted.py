@@ -1,0 +1,119 @@
+"""A session's data as pictures: manifests that its code left, and what somebody asks to see of its state."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+from cellwright.charts import Picture
+from cellwright.engine.books import Services
+from cellwright.engine.charting import Stamp, charts_left, manifest_stamp
+from cellwright.engine.executions import Execution
+from cellwright.engine.keeping import Keeper
+from cellwright.engine.kernelled import Kernelled
+from cellwright.engine.records import Batch, SessionRecord
+from cellwright.engine.visualizing import (
+    DATA_REQUEST,
+    MOST_ROWS,
+    Form,
+    Held,
+    Visual,
+    exact_figures,
+    held_in,
+    output_for,
+)
+from cellwright.errors import CellwrightError, ChartRefused, NoSuchData
+from cellwright.notebook.languages import canonical_language
+from cellwright_kernel.tables import Table
+
+__all__ = ["Charted"]
+
+_log = logging.getLogger(__name__)
+
+
+class Charted(Kernelled):
+    """A notebook whose data can be looked at."""
+
+    def __init__(self, record: SessionRecord, keeper: Keeper, services: Services) -> None:
+        super().__init__(record, keeper, services)
+        self._charted: Stamp | None = None
+        """The manifest that was drawn last."""
+        self.runs.settle = self._chart_then_settle
+
+    async def visualize(
+        self,
+        cell_id: str | None = None,
+        *,
+        variable: str | None = None,
+        form: Form = "auto",
+        options: Mapping[str, Any] | None = None,
+    ) -> Visual:
+        """A cell's result, or a variable, as a chart, a table or a graph.
+
+        Raises:
+            NoSuchData: no kernel has such a value.
+            ChartRefused: it cannot be shown as asked; the message names what is wrong.
+            DrawingFailed: it took too long, or too much memory.
+            KernelBusy: a cell is running.
+        """
+        output = output_for(form, options)
+        if self.state != "active" and variable is None:
+            raise NoSuchData("its kernel is not running, and the results of its cells went with it")
+        asked, language = self._asked(cell_id, variable)
+        want = {"chart": "table", "auto": "auto"}.get(form, form)
+        held = await self._held({**asked, "want": want, "max_rows": MOST_ROWS}, language)
+        if held.table is not None and (wanted := exact_figures(output, held.table)) is not None:
+            figures = await self._held(
+                {**asked, "want": "table", "max_rows": 0, "aggregates": wanted}, language
+            )
+            held = replace(held, figures=figures.figures)
+        if held.graph is not None:
+            output = replace(output, type="graph", data_file="graph.json")
+        data = held.data
+        if data is None:
+            raise ChartRefused(f"a {held.type} cannot be drawn: {held.digest}")
+        return Visual(await self._services.renderer.chart(output, data), held)
+
+    async def draw(
+        self, table: Table, *, form: Form = "auto", options: Mapping[str, Any] | None = None
+    ) -> Picture:
+        """A table that comes from elsewhere, shown in the same ways."""
+        return await self._services.renderer.chart(output_for(form, options), table)
+
+    async def _held(self, content: dict[str, Any], language: str) -> Held:
+        return held_in(await self._ask(DATA_REQUEST, content, side=self._side(language)))
+
+    def _asked(self, cell_id: str | None, variable: str | None) -> tuple[dict[str, Any], str]:
+        """What to ask for, and in which language it is held."""
+        if cell_id is None:
+            return {"name": variable or ""}, self.language
+        cell = self.cell(cell_id)
+        language = canonical_language(cell.language) if cell.language else self.language
+        if variable is not None:
+            return {"name": variable}, language
+        if cell.execution_count is None:
+            raise NoSuchData(f"cell {cell_id} has not run: run it first")
+        return {"execution_count": cell.execution_count}, language
+
+    def _chart_then_settle(self, execution: Execution) -> None:
+        """Let whoever waits for an execution see the charts that it left, too."""
+        started_at, stamp = execution.record.started_at, manifest_stamp(self.place)
+        if started_at is None or stamp is None or stamp == self._charted or not stamp.is_of_run(started_at):
+            execution.settle()
+            return
+        self._charted = stamp
+        self._services.in_background(partial(self._chart, execution))
+
+    async def _chart(self, execution: Execution) -> None:
+        try:
+            batch = Batch()
+            for output in await charts_left(self.place, self._services.renderer):
+                self.runs.add_output(batch, self.record, execution, output.kind, output.content)
+            await self._services.recorder.commit(batch)
+        except (CellwrightError, OSError) as error:
+            _log.warning("manifest_not_drawn session=%s %s", self.id, error)
+        finally:
+            execution.settle()

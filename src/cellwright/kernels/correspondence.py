@@ -1,0 +1,152 @@
+"""What every connection to a kernel has in common: requests, and who waits for their answers.
+
+How messages travel is each connection's own: over sockets (``client``) or as lines over pipes (``pipeclient``). Every
+message from iopub, and every shell reply that nobody waits for, goes to ``on_message`` in the order of arrival.
+"""
+
+from __future__ import annotations
+
+import logging
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import anyio
+import anyio.abc
+import msgspec
+
+from cellwright.errors import KernelGone
+from cellwright.kernels.messages import Channel, Message, new_message_id
+
+__all__ = ["Client", "Pending"]
+
+log = logging.getLogger(__name__)
+
+
+class Pending:
+    """A request that somebody waits for."""
+
+    __slots__ = ("done", "reply")
+
+    def __init__(self) -> None:
+        self.done = anyio.Event()
+        self.reply: bytes | None = None
+
+
+class Client(ABC):
+    """The connection to one kernel, alive while ``run`` is."""
+
+    def __init__(self) -> None:
+        self.on_message: Callable[[Message], None] = _ignore
+        self._pending: dict[str, Pending] = {}
+        self._gone: str | None = None
+
+    @abstractmethod
+    async def run(
+        self, *, task_status: anyio.abc.TaskStatus[dict[str, Any]] = anyio.TASK_STATUS_IGNORED
+    ) -> None:
+        """Connect, prove that the kernel answers and is heard, then receive until cancelled.
+
+        ``started`` gets the content of its kernel_info_reply.
+        """
+
+    @abstractmethod
+    async def drain(self) -> None:
+        """Wait until a kernel that has ended was heard to its last word."""
+
+    @abstractmethod
+    def _send(self, channel: Channel, kind: str, content: Mapping[str, Any], message_id: str) -> None:
+        """Send a request without waiting; KernelGone where there is nobody to send it to."""
+
+    def execute(
+        self,
+        code: str,
+        *,
+        message_id: str,
+        silent: bool = False,
+        store_history: bool = True,
+        user_expressions: Mapping[str, str] | None = None,
+        stop_on_error: bool = False,
+        language: str | None = None,
+        files: Mapping[str, str] | None = None,
+    ) -> None:
+        """Ask for a cell to be run; its output, reply and end come to ``on_message`` under ``message_id``.
+
+        ``language`` and ``files`` are for kernels of ours: what the code is written in, where they run more than
+        one, and texts that are to lie in the working directory. Others would not look at them.
+
+        Raises:
+            KernelGone: the kernel ended or the connection was closed.
+        """
+        content = {
+            "code": code,
+            "silent": silent,
+            "store_history": store_history,
+            "user_expressions": dict(user_expressions or {}),
+            "allow_stdin": False,
+            "stop_on_error": stop_on_error,
+        }
+        if language is not None:
+            content["language"] = language
+        if files:
+            content["files"] = dict(files)
+        self._send("shell", "execute_request", content, message_id)
+
+    async def request(
+        self,
+        kind: str,
+        content: Mapping[str, Any],
+        *,
+        timeout_s: float,
+        channel: Channel = "shell",
+    ) -> dict[str, Any]:
+        """The content of the reply to any request.
+
+        Raises:
+            KernelGone: the kernel ended before it answered.
+            TimeoutError: it did not answer in time.
+        """
+        message_id = new_message_id()
+        pending = self._pending[message_id] = Pending()
+        try:
+            self._send(channel, kind, content, message_id)
+            with anyio.fail_after(timeout_s):
+                await pending.done.wait()
+        finally:
+            self._pending.pop(message_id, None)
+        if pending.reply is None:
+            raise self._gone_error()
+        reply: dict[str, Any] = msgspec.json.decode(pending.reply)
+        return reply
+
+    async def interrupt(self, *, timeout_s: float) -> None:
+        """Ask the kernel to interrupt itself and the subprocesses of its group."""
+        await self.request("interrupt_request", {}, timeout_s=timeout_s, channel="control")
+
+    async def shutdown_request(self, *, timeout_s: float) -> None:
+        """Ask the kernel to end; it is still there when it has answered."""
+        await self.request("shutdown_request", {"restart": False}, timeout_s=timeout_s, channel="control")
+
+    def close(self, reason: str) -> None:
+        """End every wait for a reply with KernelGone, and refuse new requests."""
+        self._gone = self._gone or reason
+        for pending in self._pending.values():
+            pending.done.set()
+
+    def _hand_on(self, message: Message) -> None:
+        pending = self._pending.get(message.parent_id)
+        if message.channel != "iopub" and pending is not None:
+            pending.reply = message.content
+            pending.done.set()
+            return
+        try:
+            self.on_message(message)
+        except Exception:  # boundary: a listener's mistake must not deafen the connection
+            log.exception("kernel_listener_failed")
+
+    def _gone_error(self) -> KernelGone:
+        return KernelGone(f"The kernel did not answer: {self._gone or 'it was never connected'}")
+
+
+def _ignore(_: Message) -> None:
+    """What a client does with messages until somebody listens."""

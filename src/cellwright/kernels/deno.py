@@ -1,0 +1,174 @@
+"""Starts TypeScript and JavaScript kernels: Deno with a driver of ours, spoken to over its standard streams.
+
+The driver is ``cellwright_kernel/deno``; what Deno lets code do is ``permissions``'; how any program is started and
+confined is ``spawning``'s.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import anyio
+
+from cellwright.errors import KernelStartError
+from cellwright.kernels.allotments import Allotment
+from cellwright.kernels.boxes import Isolation
+from cellwright.kernels.kernel import KernelLaunch
+from cellwright.kernels.kernelspecs import V8_MEMORY
+from cellwright.kernels.lastwords import LastWords
+from cellwright.kernels.permissions import DenoAccess, deno_flags
+from cellwright.kernels.pipeclient import PipeClient, Pipes
+from cellwright.kernels.spawning import KernelStart, Spawner, Start, bare_start, confined_start, own_script
+from cellwright.sandbox.policy import Policy
+
+__all__ = ["DenoLauncher", "find_deno"]
+
+OLDEST = (2, 9)
+VERSION_TIMEOUT_S = 30
+INSTALL = "pip install 'cellwright[typescript]'"
+# In a box nobody else is on the loopback; elsewhere the system chooses a port.
+BOXED_INSPECTOR = "127.0.0.1:9229"
+FREE_INSPECTOR = "127.0.0.1:0"
+INSPECTOR = re.compile(rb"Debugger listening on (ws://\S+)\n")
+NOISE = re.compile(r"(Debugger listening on|Visit chrome://inspect|Debugger session) .*\n?")
+QUIET = {"DENO_NO_UPDATE_CHECK": "1", "DENO_NO_PROMPT": "1", "NO_COLOR": "1"}
+
+
+def find_deno() -> Path:
+    """The program deno: the one installed beside us, or else the one on the path.
+
+    Raises:
+        KernelStartError: there is none, or it is too old for the driver.
+    """
+    try:
+        from deno import find_deno_bin  # type: ignore[import-untyped]  # noqa: PLC0415  # an extra
+
+        found: str | None = str(find_deno_bin())
+    except (ImportError, FileNotFoundError):
+        found = shutil.which("deno")
+    if found is None:
+        raise KernelStartError(
+            "TypeScript and JavaScript need Deno, which is not installed", hint=f"Run `{INSTALL}`"
+        )
+    told = _version_of(found)
+    version = re.match(r"deno (\d+)\.(\d+)", told)
+    if version is None or (int(version[1]), int(version[2])) < OLDEST:
+        raise KernelStartError(
+            f"{found} is {told.splitlines()[0] if told else 'no Deno'}, and Deno {OLDEST[0]}.{OLDEST[1]} or newer is needed",
+            hint=f"Run `{INSTALL}`",
+        )
+    return Path(found).resolve()
+
+
+def _version_of(program: str) -> str:
+    try:
+        asked = subprocess.run(
+            [program, "--version"],
+            capture_output=True,
+            text=True,
+            timeout=VERSION_TIMEOUT_S,
+            check=False,
+            env=QUIET,
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return ""
+    return asked.stdout
+
+
+class DenoLauncher(Spawner):
+    """Spawns Deno kernels."""
+
+    def __init__(
+        self,
+        *,
+        environment: Mapping[str, str],
+        start_timeout_s: float,
+        isolation: Isolation | None = None,
+        driver: Path | None = None,
+        flags: Callable[[Policy | None, DenoAccess], list[str]] = deno_flags,
+    ) -> None:
+        """``driver`` and ``flags`` are others only where a wall is tried without the one before it."""
+        super().__init__(
+            "deno", environment=environment, start_timeout_s=start_timeout_s, isolation=isolation
+        )
+        self._driver = driver or Path(own_script("deno")) / "driver.mjs"
+        self._flags = flags
+        self._deno: Path | None = None
+
+    async def _find(self) -> None:
+        if self._deno is None or not self._deno.exists():
+            self._deno = await anyio.to_thread.run_sync(find_deno)
+
+    def _start(self, launch: KernelLaunch, isolation: Isolation | None, allotment: Allotment) -> KernelStart:
+        launch.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        pipes, last_words = Pipes(), LastWords(noise=NOISE)
+        blank = Start([], {}, launch.cwd, pipes=pipes, last_words=last_words)
+        listens = isolation is None or isolation.stands_by
+        try:
+            if isolation is None:
+                start = self._bare(blank, launch)
+            else:
+                start = self._confined(blank, launch, isolation, allotment)
+        except BaseException:
+            pipes.close()
+            last_words.close()
+            raise
+        client = PipeClient(pipes, partial(_greeting, launch, last_words if listens else None))
+        return KernelStart(start, client, ours=True)
+
+    def _bare(self, blank: Start, launch: KernelLaunch) -> Start:
+        temporary = launch.directory / "tmp"
+        temporary.mkdir(mode=0o700, exist_ok=True)
+        environment = {**self._environment, **launch.environment, **own_environment(str(temporary))}
+        command = self._command(self._flags(None, DenoAccess(inspector=FREE_INSPECTOR)))
+        return bare_start(replace(blank, command=command, environment=environment))
+
+    def _confined(
+        self, blank: Start, launch: KernelLaunch, isolation: Isolation, allotment: Allotment
+    ) -> Start:
+        place = launch.place
+        if place is None:
+            raise KernelStartError("A confined kernel needs a place to work in")
+        driver = str(self._driver.parent)
+        readable = isolation.readable([str(self._deno), driver])
+        plan = isolation.plan(
+            readable, launch.environment, launch.directory, place, known=True, shared=launch.shared
+        )
+        temporary = plan["environment"]["TMPDIR"]
+        plan["environment"] |= own_environment(temporary)
+        plan["limits"]["own_memory"] = V8_MEMORY
+        access = DenoAccess(
+            read=[place.top, *isolation.policy.read, driver, *launch.layers],
+            write=[place.cwd, temporary, *isolation.policy.write],
+            network=isolation.has_door,
+            # Without a network of its own a process has no loopback either.
+            inspector=BOXED_INSPECTOR if isolation.stands_by else None,
+        )
+        command = self._command(self._flags(isolation.policy, access))
+        return confined_start(replace(blank, command=command), plan, launch, allotment)
+
+    def _command(self, flags: list[str]) -> list[str]:
+        return [str(self._deno), "run", *flags, str(self._driver)]
+
+
+async def _greeting(launch: KernelLaunch, last_words: LastWords | None) -> dict[str, Any]:
+    """What the driver must know first. The inspector's address is a secret that Deno tells nobody but us."""
+    inspector = await last_words.heard(INSPECTOR) if last_words is not None else None
+    return {
+        "max_bytes": launch.limits.max_bytes,
+        "max_messages": launch.limits.max_messages,
+        "cwd": str(launch.cwd),
+        "inspector": inspector.decode() if inspector is not None else None,
+    }
+
+
+def own_environment(temporary: str) -> dict[str, str]:
+    """What Deno is to find in its environment, whatever else is there."""
+    return {**QUIET, "DENO_DIR": f"{temporary}/.deno"}

@@ -1,0 +1,289 @@
+"""Starts programs that are kernels from cold, confined or not. What is started is each launcher's own: an installed
+kernelspec (``kernelspecs``) or Deno with our driver (``deno``). Forked kernels are ``forkserver``'s.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import subprocess
+import sys
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from functools import partial
+from pathlib import Path
+from typing import Any, Literal
+
+import anyio
+import anyio.abc
+import msgspec
+
+import cellwright_kernel
+from cellwright.errors import KernelStartError
+from cellwright.kernels.allotments import Allotment, Allotter
+from cellwright.kernels.boxes import Isolation
+from cellwright.kernels.boxlines import BoxLine
+from cellwright.kernels.correspondence import Client
+from cellwright.kernels.kernel import Beginning, Kernel, KernelLaunch, tend
+from cellwright.kernels.lastwords import LastWords
+from cellwright.kernels.lodgings import Lodging
+from cellwright.kernels.pipeclient import Pipes
+from cellwright.kernels.processes import KernelProcess, raise_file_limit, wanted
+from cellwright.sandbox.doors import DOOR, Door
+
+__all__ = ["KernelStart", "Spawner", "Start", "bare_start", "confined_start", "own_script", "watched"]
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """What a process is started with; ``request`` goes to its standard input."""
+
+    command: list[str]
+    environment: Mapping[str, str]
+    cwd: Path
+    line: BoxLine | None = None
+    request: dict[str, Any] | None = None
+    depth: int = 0
+    pipes: Pipes | None = None
+    """What becomes its standard input and output, where it is spoken to by them."""
+    last_words: LastWords = field(default_factory=LastWords)
+    given: tuple[int, ...] = ()
+    """Descriptors of what another kernel shares with it; the caller's to close."""
+
+    async def ready(self) -> None:
+        """Show the program its files; that it listens is seen when it answers."""
+        if self.line is not None and self.request is not None:
+            await self.line.furnish(self.request["plan"])
+
+    def open(self, allotment: Allotment) -> subprocess.Popen[bytes]:
+        """Start the process; whatever it is given is let go of here.
+
+        Raises:
+            OSError: it could not be started, and nothing is left open.
+        """
+        try:
+            process = self._open(allotment)
+        except OSError:
+            self.last_words.close()
+            if self.pipes is not None:
+                self.pipes.close()
+            if self.line is not None:
+                self.line.abandon()
+            raise
+        if process.stdin is not None and self.line is not None:
+            self.line.handed_over()
+            with (
+                process.stdin,
+                contextlib.suppress(BrokenPipeError),
+            ):  # its end is noticed and explained elsewhere
+                process.stdin.write(msgspec.json.encode(self.request))
+        self.last_words.handed_over()
+        if self.pipes is not None:
+            self.pipes.handed_over()
+        return process
+
+    def _open(self, allotment: Allotment) -> subprocess.Popen[bytes]:
+        streams = self.pipes.theirs if self.pipes is not None else []
+        if self.request is not None and self.line is not None:
+            # It is told on its standard input what it may do, and takes other streams of its own afterwards.
+            return subprocess.Popen(
+                self.command,
+                cwd=self.cwd,
+                env=self.environment,
+                stdin=subprocess.PIPE,
+                stdout=self.last_words.write_fd,
+                stderr=self.last_words.write_fd,
+                pass_fds=[self.line.fd, *allotment.fds, *streams, *self.given],
+            )
+        return subprocess.Popen(
+            self.command,
+            cwd=self.cwd,
+            env=self.environment,
+            stdin=streams[0] if streams else subprocess.DEVNULL,
+            stdout=streams[1] if streams else self.last_words.write_fd,
+            stderr=self.last_words.write_fd,
+            start_new_session=True,  # one that is confined sees to it itself
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class KernelStart:
+    """A start, and how what it starts is spoken to."""
+
+    start: Start
+    client: Client
+    interrupt_by: Literal["message", "signal"] = "message"
+    ours: bool = False
+
+
+class Spawner(ABC):
+    """Spawns kernels of one kind; their tasks live in ``run``."""
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        environment: Mapping[str, str],
+        start_timeout_s: float,
+        isolation: Isolation | None = None,
+    ) -> None:
+        self.name = name
+        self._isolation = isolation
+        self._allotter = Allotter(isolation)
+        self._environment = dict(environment)
+        self._start_timeout_s = start_timeout_s
+        self._living: set[int] = set()
+        self._tasks: anyio.abc.TaskGroup | None = None
+
+    @abstractmethod
+    async def _find(self) -> None:
+        """Make sure of the program.
+
+        Raises:
+            KernelStartError: it is not installed.
+        """
+
+    @abstractmethod
+    def _start(self, launch: KernelLaunch, isolation: Isolation | None, allotment: Allotment) -> KernelStart:
+        """What a kernel's process is to be started with."""
+
+    @property
+    def pids(self) -> frozenset[int]:
+        """The kernels' processes, from their start on; children of this one."""
+        return frozenset(self._living)
+
+    async def run(self, *, task_status: anyio.abc.TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
+        """Hold the kernels' tasks until cancelled; then every kernel ends."""
+        raise_file_limit()
+        try:
+            async with anyio.create_task_group() as tasks:
+                self._tasks = tasks
+                task_status.started()
+                await anyio.sleep_forever()
+        finally:
+            self._tasks = None
+
+    async def launch(self, launch: KernelLaunch) -> Kernel:
+        """A new kernel, started from cold."""
+        if self._tasks is None:
+            raise KernelStartError(f"The launcher of {self.name!r} does not run")
+        await self._find()
+        isolation = self._isolation
+        if isolation is not None:
+            isolation = isolation.under(launch.policy)
+            launch = replace(launch, directory=isolation.directory(launch.directory))
+        door = isolation.door() if isolation is not None else None
+        if door is not None:
+            launch.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+            await self._tasks.start(door.serve, launch.directory / DOOR)
+        allotment = await self._allotter.next(launch.policy)
+        try:
+            recipe = self._start(launch, isolation, allotment)
+            beginning, lodging = self._spawn(recipe, launch, allotment, door)
+        except BaseException:
+            if door is not None:
+                await door.close()
+            await allotment.remove()
+            raise
+        finally:
+            allotment.handed_over()
+        self._tasks.start_soon(lodging.run)
+        kernel: Kernel = await self._tasks.start(self._tend, beginning, recipe.start.pipes)
+        if kernel.line is not None and isolation is not None and isolation.stands_by:
+            await kernel.line.settle([])
+        return kernel
+
+    async def _tend(
+        self, beginning: Beginning, pipes: Pipes | None, *, task_status: anyio.abc.TaskStatus[Kernel]
+    ) -> None:
+        try:
+            with wanted(beginning.process.pid):
+                await tend(beginning, task_status=task_status)
+        finally:
+            self._living.discard(beginning.process.pid)
+            if pipes is not None:
+                pipes.close()
+
+    def _spawn(
+        self, recipe: KernelStart, launch: KernelLaunch, allotment: Allotment, door: Door | None
+    ) -> tuple[Beginning, Lodging]:
+        start = recipe.start
+        try:
+            process = start.open(allotment)
+        except OSError as error:
+            raise KernelStartError(f"Kernel {self.name!r} could not be started: {error}") from error
+        self._living.add(process.pid)
+        lodging = Lodging(launch.directory, start.line, door, allotment.group)
+        beginning = Beginning(
+            process=watched(process, start, allotment),
+            client=recipe.client,
+            directory=launch.directory,
+            started_by="spawn",
+            ready=start.ready,
+            start_timeout_s=self._start_timeout_s,
+            interrupt_by=recipe.interrupt_by,
+            ours=recipe.ours,
+            line=start.line,
+            door=door,
+            home=lodging,
+        )
+        return beginning, lodging
+
+
+def watched(process: subprocess.Popen[bytes], start: Start, allotment: Allotment) -> KernelProcess:
+    """The process that came of a start, for whoever follows it to its end."""
+    return KernelProcess(
+        process.pid,
+        os.pidfd_open(process.pid),
+        status=partial(_status, process),
+        last_words=start.last_words,
+        depth=start.depth,
+        group=allotment.group,
+    )
+
+
+def confined_start(
+    start: Start, plan: dict[str, Any], launch: KernelLaunch, allotment: Allotment, **more: Any
+) -> Start:
+    """The same start behind the lockdown: its command is the program, which sees nothing but the plan."""
+    request = {
+        "plan": plan,
+        "tcp_only": False,
+        "connection_file": "",
+        "streams": start.pipes.theirs if start.pipes is not None else [],
+        "directory": str(launch.directory),
+        "cwd": str(launch.cwd),
+        "host": os.getpid(),
+        "group_fd": allotment.entrance_fd,
+        "processors": allotment.processors,
+        **more,
+    }
+    # A box that is built without a place has nothing in it that would have to be saved.
+    line, shared = BoxLine(Path(launch.place.written) if launch.place is not None else None), launch.shared
+    entrance = [sys.executable, "-I", "-S", own_script("__main__.py"), "--confine", str(line.fd)]
+    return replace(
+        start,
+        command=[*entrance, *start.command],
+        environment={},
+        cwd=Path("/"),
+        line=line,
+        request=request,
+        depth=2 if plan["namespaces"] else 1,
+        given=(shared.mount_fd,) if shared is not None and plan["namespaces"] else (),
+    )
+
+
+def bare_start(start: Start) -> Start:
+    """The same start with its life tied to ours."""
+    entrance = [sys.executable, "-I", "-S", own_script("spawn.py"), str(os.getpid())]
+    return replace(start, command=[*entrance, *start.command])
+
+
+def own_script(name: str) -> str:
+    """A script of the package that runs beside kernels."""
+    return str(Path(cellwright_kernel.__file__).with_name(name))
+
+
+async def _status(process: subprocess.Popen[bytes]) -> int | None:
+    return process.poll()
