@@ -19,7 +19,6 @@ from cellwright.formats.exhibits import (
     picture_bytes,
     svg_text,
 )
-from cellwright.formats.extras import missing_extra
 from cellwright.formats.markup import MAX_CHARACTERS
 from cellwright.formats.mathml import formula_html
 from cellwright.formats.prosehtml import ProseWriter
@@ -148,10 +147,8 @@ def _coloured(text: str) -> str:
     """Terminal text with its colours as classes."""
     if "\x1b" not in text:
         return escape(text, quote=False)
-    try:
-        from nbconvert.filters.ansi import ansi2html  # noqa: PLC0415  # an extra
-    except ImportError as error:
-        raise missing_extra("nbconvert") from error
+    from nbconvert.filters.ansi import ansi2html  # noqa: PLC0415  # an extra
+
     return str(ansi2html(text))  # type: ignore[no-untyped-call]  # nbconvert has no types
 
 
