@@ -62,7 +62,11 @@ def line_chart(
     body = _body(drawn, axis, encodings, readings, theme, mark)
     what = encodings.y[0] if len(encodings.y) == 1 else ", ".join(encodings.y[:3])
     return Drawing(
-        body, f"{what} by {axis.name}", _facts(every, axis), tuple(dict.fromkeys(notices)), zoom=True
+        body,
+        f"{what} by {axis.name}",
+        _facts(every, axis),
+        tuple(dict.fromkeys(notices)),
+        zoom=axis.kind != "name",
     )
 
 

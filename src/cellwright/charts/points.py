@@ -66,7 +66,9 @@ def scatter(encodings: Encodings, readings: Readings, theme: ThemeName) -> Drawi
     series = _series(colour, drawn, notices)
     body = _body(drawn, series, axis, colour, encodings, readings, theme)
     about = f"{' and '.join(encodings.y[:3])} by {axis.name}"
-    return Drawing(body, about, _facts(points, axis, encodings, series), tuple(notices), zoom=True)
+    return Drawing(
+        body, about, _facts(points, axis, encodings, series), tuple(notices), zoom=axis.kind != "name"
+    )
 
 
 def _colour_axis(encodings: Encodings, readings: Readings) -> Axis | None:

@@ -23,11 +23,13 @@ from cellwright.charts.readings import Readings
 from cellwright.charts.themes import ThemeName, theme_config
 from cellwright.charts.wording import wrapped
 from cellwright.errors import ChartRefused
+from cellwright_kernel.tabledigests import table_digest
 from cellwright_kernel.tables import Table
 
 __all__ = ["SCHEMA", "Spec", "chart_spec"]
 
-SCHEMA = "https://vega.github.io/schema/vega-lite/v6.json"
+# Version 5 is what the faces of Jupyter draw; nothing here needs more.
+SCHEMA = "https://vega.github.io/schema/vega-lite/v5.json"
 _TITLE_CHARACTERS, _SUBTITLE_CHARACTERS = 66, 108
 
 
@@ -55,7 +57,7 @@ def chart_spec(output: Output, table: Table, *, theme: ThemeName = "light") -> S
         raise ChartRefused(*map(str, problems))
     choice = choose(shape_of(table), output.config, output.type)
     if choice.type == "table":
-        return _table(output, table)
+        return _table(output, table, choice.rule)
     if not table.rows:
         raise ChartRefused(
             f"{output.path}.dataFile: {output.source} has no rows" if output.path else "the data has no rows"
@@ -101,19 +103,25 @@ def _digest(type_: ChartType, title: str, drawing: Drawing, rule: str, notices: 
     return "\n".join([*lines, *drawing.facts, *(f"notice: {notice}" for notice in notices)])
 
 
-def _table(output: Output, table: Table) -> Spec:
+def _table(output: Output, table: Table, rule: str) -> Spec:
     config = output.config
-    names = config.columns or table.names
-    places = [table.names.index(name) for name in names]
-    at_most = config.max_rows
-    rows = table.rows if at_most is None else table.rows[:at_most]
+    places = [table.names.index(name) for name in config.columns or table.names]
+    rows = table.rows if config.max_rows is None else table.rows[: config.max_rows]
+    notices = [*output.notices, *table.notices]
+    if len(rows) < len(table.rows):
+        notices.append(f"the first {len(rows):,} of {len(table.rows):,} rows are shown")
     shown = replace(
         table,
         columns=tuple(table.columns[place] for place in places),
-        rows=tuple(tuple(row[place] for place in places) for row in rows),
+        rows=rows
+        if len(places) == len(table.columns)
+        else tuple(tuple(row[place] for place in places) for row in rows),
+        notices=tuple(dict.fromkeys(notices)),
     )
-    notices = tuple(dict.fromkeys((*output.notices, *table.notices)))
-    return Spec("table", None, "", notices, shown)
+    lines = [f"table: {output.title}"] if output.title else []
+    lines += [f"chosen because {rule}"] if rule else []
+    digest = "\n".join([*lines, table_digest(shown), *(f"notice: {notice}" for notice in shown.notices)])
+    return Spec("table", None, digest, shown.notices, shown)
 
 
 _BUILDERS: dict[ChartType, Callable[[Encodings, Readings, ThemeName], Drawing]] = {

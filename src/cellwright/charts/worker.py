@@ -15,12 +15,14 @@ from pathlib import Path
 from typing import BinaryIO
 
 from cellwright.charts.datafiles import read_table
+from cellwright.charts.manifests import Output
 from cellwright.charts.painting import paint
 from cellwright.charts.specguard import check_spec
 from cellwright.charts.specs import chart_spec
 from cellwright.charts.wire import Build, Draw, Drawn, Failed, Request, framed, read_frame
 from cellwright.errors import CellwrightError, ChartRefused
 from cellwright_kernel import landlock, namespaces, seccomp
+from cellwright_kernel.htmltables import html_table
 from cellwright_kernel.tables import Table
 
 __all__ = ["main"]
@@ -80,17 +82,21 @@ def _built(request: Build) -> Drawn:
     if request.table is not None:
         table = Table.from_wire(request.table)
     else:
-        try:
-            table = read_table(request.content or b"", output.data_file)
-        except ChartRefused as error:
-            raise ChartRefused(
-                *(f"{output.path}.dataFile: {problem}" for problem in error.problems)
-            ) from None
+        table = _read(output, request.content or b"")
     built = chart_spec(output, table, theme=request.theme)
     png = None
     if built.vega_lite is not None and request.picture:
         png = paint(built.vega_lite, theme=None, scale=request.scale, max_width=request.max_width)
-    return Drawn(png, built.vega_lite, built.digest, built.notices, None, built.type)
+    html = html_table(built.table, title=output.title) if built.table is not None else None
+    return Drawn(png, built.vega_lite, built.digest, built.notices, html, built.type)
+
+
+def _read(output: Output, content: bytes) -> Table:
+    try:
+        return read_table(content, output.data_file)
+    except ChartRefused as error:
+        place = f"{output.path}.dataFile: " if output.path else ""
+        raise ChartRefused(*(f"{place}{problem}" for problem in error.problems)) from None
 
 
 def _confine(limit: int) -> None:
