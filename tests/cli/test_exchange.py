@@ -58,7 +58,7 @@ def test_what_a_format_cannot_hold_is_said_beside_the_data(place: Place) -> None
         (
             ("import", "broken.src.md"),
             1,
-            "broken.src.md, line 12: '###### a.ts' is followed by no code block",
+            "broken.src.md, line 13: '###### a.ts' is followed by no code block",
         ),
         (("import", "missing.md"), 2, "cannot read missing.md"),
     ],

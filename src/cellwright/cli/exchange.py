@@ -58,8 +58,7 @@ def export_notebook(
     except CellwrightError as error:
         show_error(error)
         raise typer.Exit(ExitCode.RUN_FAILED) from error
-    for notice in found.notices:
-        note(f"note: {notice}")
+    _tell(found.notices)
     _show(named, wanted, found, as_json=as_json)
 
 
@@ -72,6 +71,7 @@ def _found(named: str) -> tuple[Document, str]:
     if held is not None:
         return Document.from_bytes(held[0], name=named), held[1]
     imported = _imported(path, None)
+    _tell(imported.notices)
     return imported.document, imported.title or path.name.partition(".")[0]
 
 
@@ -150,8 +150,7 @@ def import_notebook(
     except CellwrightError as error:
         show_error(error)
         raise typer.Exit(ExitCode.RUN_FAILED) from error
-    for notice in imported.notices:
-        note(f"note: {notice}")
+    _tell(imported.notices)
     title = name or imported.title or (file.name.partition(".")[0] if str(file) != "-" else None)
     content = imported.document.to_bytes().decode()
     data = call_daemon(
@@ -182,6 +181,11 @@ def _beside(file: Path) -> FindFile:
         return target.read_bytes()
 
     return find
+
+
+def _tell(notices: tuple[str, ...]) -> None:
+    for notice in notices:
+        note(f"note: {notice}")
 
 
 def _usage(problem: str, hint: str) -> NoReturn:
