@@ -21,7 +21,8 @@ def main() -> None:
     answers = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
     order = msgspec.msgpack.decode(sys.stdin.buffer.read(), type=Order)
-    resource.setrlimit(resource.RLIMIT_AS, (order.memory_bytes, order.memory_bytes))
+    # Not the address space, of which a JavaScript engine reserves more than it ever uses.
+    resource.setrlimit(resource.RLIMIT_DATA, (order.memory_bytes, order.memory_bytes))
     seconds = int(order.limit_s) + 1
     # All threads count: typst has as many as there are processors.
     seconds *= os.cpu_count() or 1

@@ -7,13 +7,17 @@ language.
 
 from __future__ import annotations
 
+import base64
 import functools
+import hashlib
 import re
 from dataclasses import dataclass
 from html import escape
 from pathlib import Path
 from typing import Any
 
+from cellwright.charts.embedding import page_script
+from cellwright.errors import ChartError
 from cellwright.formats.codehtml import code_html
 from cellwright.formats.exhibithtml import ExhibitWriter
 from cellwright.formats.exhibits import attached_pictures, exhibits_of, sound
@@ -59,8 +63,10 @@ def to_html(document: Document, *, name: str, include_outputs: bool = True) -> P
         "notes": notebook_notes(document),
         "language": writer.language,
         "contents": _contents(headings),
+        **_drawing(writer.exhibits),
         "style": (_TEMPLATES / "cellwright" / "style.css").read_text(),
     }
+    # Only now: the script may have something to say.
     notices = dict.fromkeys([*writer.prose.notices, *writer.exhibits.notices])
     return Page(_laid_out(cells, about), tuple(notices))
 
@@ -69,6 +75,19 @@ def write_html(document: Document, writing: Writing) -> Written:
     """The format ``html``."""
     page = to_html(document, name=writing.name)
     return Written(page.text.encode(), page.notices)
+
+
+def _drawing(exhibits: ExhibitWriter) -> dict[str, str]:
+    """The script that draws the page's charts, and what the page's policy says about it: this one and no other."""
+    if not exhibits.has_charts:
+        return {"script": "", "script_source": ""}
+    try:
+        script = page_script().replace("\r", "")
+    except ChartError as error:
+        exhibits.notices.append(f"Charts are shown as pictures: {error}")
+        return {"script": "", "script_source": ""}
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    return {"script": script, "script_source": f" script-src 'sha256-{digest}';"}
 
 
 def _contents(headings: list[Heading]) -> list[Heading]:
