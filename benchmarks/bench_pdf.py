@@ -22,7 +22,7 @@ from typing import Any
 import matplotlib as mpl
 import numpy as np
 
-from cellwright.formats.renderer import PageFormat, render
+from cellwright.formats.renderer import render
 from cellwright.notebook import Document
 from measuring import Bench, alternate, main, milliseconds
 
@@ -64,7 +64,7 @@ async def measure(bench: Bench) -> None:
     bench.inform("the same to HTML", milliseconds(sorted(times["html"])[len(times["html"]) // 2]))
 
 
-async def _ours(document: Document, wanted: PageFormat) -> float:
+async def _ours(document: Document, wanted: str) -> float:
     started = time.perf_counter()
     made = await render(document, name="source", format=wanted)
     seconds = time.perf_counter() - started

@@ -65,7 +65,10 @@ sources = st.one_of(
     ANY_TEXT, NASTY, st.lists(st.one_of(NASTY, ANY_TEXT), min_size=2, max_size=4).map("\n".join)
 )
 ids = st.text("abcdefXYZ0123456789_-", min_size=1, max_size=12)
-tags = st.lists(st.one_of(st.sampled_from(["parameters", "skip-execution", "-->"]), ANY_TEXT), max_size=2)
+any_tag = ANY_TEXT.filter(lambda text: text and "," not in text and "\n" not in text)
+tags = st.lists(
+    st.one_of(st.sampled_from(["parameters", "skip-execution", "-->"]), any_tag), max_size=2, unique=True
+)
 metadata = st.dictionaries(
     st.sampled_from(["jupyter", "custom", "raw_mimetype", "--"]),
     st.one_of(st.booleans(), st.integers(), ANY_TEXT, st.lists(ANY_TEXT, max_size=2)),

@@ -8,6 +8,7 @@ from typing import Any
 
 import pypdfium2
 import pytest
+import typst
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -225,6 +226,16 @@ def test_letters_that_no_font_has_are_told() -> None:
     assert "1 of the characters" in pdf.notices[0]
     assert "\U000f1234" in pdf.notices[0]
     assert print_of(text("αβγ äöü → ≤ ∑ ∀ « „")).notices == ()
+
+
+def test_chinese_and_japanese_are_printed_where_a_font_has_them_and_told_where_none_has() -> None:
+    pdf = print_of(text("日本語と中文"))
+    there = any("CJK" in family or "Droid Sans Fallback" in family for family in typst.Fonts().families())
+    assert (pdf.notices == ()) == there
+    if there:
+        assert "日本語と中文" in "".join(pages_of(pdf))
+    else:
+        assert "fonts-noto-cjk" in pdf.notices[0]
 
 
 def test_the_letters_that_are_never_asked_about_are_in_every_font() -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Literal
-
 import pytest
 
 from cellwright.formats.renderer import RenderFailed, render
@@ -13,7 +11,7 @@ pytestmark = pytest.mark.anyio
 
 
 @pytest.mark.parametrize(("wanted", "magic"), [("html", b"<!DOCTYPE html>"), ("pdf", b"%PDF-")])
-async def test_a_page_comes_back_with_its_notices(wanted: Literal["html", "pdf"], magic: bytes) -> None:
+async def test_a_page_comes_back_with_its_notices(wanted: str, magic: bytes) -> None:
     book = notebook(
         text("# Title"), code("1", stream("x\n"), display({"image/png": "broken", "text/plain": "y"}))
     )

@@ -9,9 +9,7 @@ import sys
 import msgspec
 
 from cellwright.errors import CellwrightError
-from cellwright.formats.html import to_html
-from cellwright.formats.pdf import to_pdf
-from cellwright.formats.renderer import Answer, Order, refusal
+from cellwright.formats.orders import Answer, Order, refusal
 from cellwright.notebook import Document
 
 __all__ = ["main"]
@@ -23,7 +21,8 @@ def main() -> None:
     answers = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
     order = msgspec.msgpack.decode(sys.stdin.buffer.read(), type=Order)
-    resource.setrlimit(resource.RLIMIT_AS, (order.memory_bytes, order.memory_bytes))
+    # Not the address space, of which a JavaScript engine reserves more than it ever uses.
+    resource.setrlimit(resource.RLIMIT_DATA, (order.memory_bytes, order.memory_bytes))
     seconds = int(order.limit_s) + 1
     # All threads count: typst has as many as there are processors.
     seconds *= os.cpu_count() or 1
@@ -35,13 +34,22 @@ def main() -> None:
 def _made(order: Order) -> Answer:
     try:
         document = Document.from_bytes(order.notebook, name=order.name)
+        # One of the two is enough: imports are most of what a small page costs.
         if order.format == "html":
+            from cellwright.formats.html import to_html  # noqa: PLC0415  # see above
+
             page = to_html(document, name=order.name, include_outputs=order.include_outputs)
             return Answer(page.text.encode(), page.notices)
+        from cellwright.formats.pdf import to_pdf  # noqa: PLC0415  # see above
+
         printed = to_pdf(document, name=order.name, include_outputs=order.include_outputs)
         return Answer(printed.content, printed.notices)
     except CellwrightError as error:
         return refusal(error)
+    except ImportError as error:
+        return Answer(
+            error=f"{error.name or 'A library'} is not installed", hint="pip install 'cellwright[export]'"
+        )
     except MemoryError:
         return Answer(
             error=f"The notebook is too large to be made into {order.format}",

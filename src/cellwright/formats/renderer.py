@@ -1,29 +1,31 @@
 """HTML and PDF made in a process of their own, since a notebook may hold anything.
 
 Neither a page that takes a minute nor one that takes all memory, or the process down with it, may be felt by whoever
-asked. The child is ``python -m cellwright.formats``; what it does is ``to_html`` and ``to_pdf``.
+asked. The child is ``python -m cellwright.formats``; what it does is ``export``.
 """
 
 from __future__ import annotations
 
 import subprocess
 import sys
-from dataclasses import dataclass
-from typing import Literal, TypeAlias
 
 import anyio
 import msgspec
 
-from cellwright.errors import CellwrightError, NotebookError
+from cellwright.errors import NotebookError
+from cellwright.formats.model import Exported
+from cellwright.formats.orders import Answer, Order
+from cellwright.formats.registry import format_named
 from cellwright.notebook import Document
 
-__all__ = ["LIMIT_S", "MEMORY_BYTES", "Answer", "Order", "RenderFailed", "Rendered", "refusal", "render"]
+__all__ = ["LIMIT_S", "MEMORY_BYTES", "PAGES", "RenderFailed", "render"]
 
 LIMIT_S = 180.0
 MEMORY_BYTES = 6 * 1024**3
 _SHOWN_WORDS = 300
 
-PageFormat: TypeAlias = Literal["html", "pdf"]
+PAGES = frozenset({"html", "pdf"})
+"""The formats that are made here."""
 
 
 class RenderFailed(NotebookError):
@@ -32,43 +34,15 @@ class RenderFailed(NotebookError):
     code = "render_failed"
 
 
-@dataclass(frozen=True, slots=True)
-class Rendered:
-    """A page, and what is not in it as it is in the notebook."""
-
-    content: bytes
-    notices: tuple[str, ...]
-
-
-class Order(msgspec.Struct, frozen=True):
-    """What the child is asked for, on its standard input."""
-
-    notebook: bytes
-    name: str
-    format: PageFormat
-    include_outputs: bool
-    limit_s: float
-    memory_bytes: int
-
-
-class Answer(msgspec.Struct, frozen=True):
-    """What it answers on its standard output: a page, or an error in words."""
-
-    content: bytes = b""
-    notices: tuple[str, ...] = ()
-    error: str | None = None
-    hint: str | None = None
-
-
 async def render(
     document: Document,
     *,
     name: str,
-    format: PageFormat,  # noqa: A002  # the word that everybody uses
+    format: str,  # noqa: A002  # the word that everybody uses
     include_outputs: bool = True,
     limit_s: float = LIMIT_S,
     memory_bytes: int = MEMORY_BYTES,
-) -> Rendered:
+) -> Exported:
     """A notebook as a page.
 
     Raises:
@@ -94,7 +68,7 @@ async def render(
     return _read(done, format)
 
 
-def _read(done: subprocess.CompletedProcess[bytes], wanted: str) -> Rendered:
+def _read(done: subprocess.CompletedProcess[bytes], wanted: str) -> Exported:
     try:
         answer = msgspec.msgpack.decode(done.stdout, type=Answer)
     except msgspec.DecodeError as error:
@@ -106,9 +80,5 @@ def _read(done: subprocess.CompletedProcess[bytes], wanted: str) -> Rendered:
         ) from error
     if answer.error is not None:
         raise RenderFailed(answer.error, hint=answer.hint)
-    return Rendered(answer.content, answer.notices)
-
-
-def refusal(error: CellwrightError) -> Answer:
-    """An error as the child's answer."""
-    return Answer(error=error.message, hint=error.hint)
+    form = format_named(wanted)
+    return Exported(answer.content, form.mime, form.suffixes[0], answer.notices)
