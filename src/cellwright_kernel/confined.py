@@ -10,7 +10,7 @@ import json
 import os
 import sys
 
-from cellwright_kernel import ferry, joining, lockdown
+from cellwright_kernel import joining, lockdown
 
 __all__ = ["main"]
 
@@ -34,6 +34,8 @@ def main(argv: list[str]) -> None:
         os.symlink(target, link)  # noqa: PTH211
     os.chdir(request["cwd"])
     if request["tcp_only"]:
+        from cellwright_kernel import ferry  # noqa: PLC0415  # a third of all imports here, and few need it
+
         ferry.run(request["connection_file"], argv[1:])
     try:
         os.execvp(argv[1], argv[1:])  # noqa: S606  # what this is for
