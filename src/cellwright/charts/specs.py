@@ -21,7 +21,7 @@ from cellwright.charts.pies import pie_chart
 from cellwright.charts.points import scatter
 from cellwright.charts.readings import Readings
 from cellwright.charts.themes import ThemeName, theme_config
-from cellwright.charts.wording import wrapped
+from cellwright.charts.wording import drawable, wrapped
 from cellwright.errors import ChartRefused
 from cellwright_kernel.tabledigests import table_digest
 from cellwright_kernel.tables import Table
@@ -85,6 +85,7 @@ def _whole(
         heading["subtitle"] = wrapped(" · ".join(notices), _SUBTITLE_CHARACTERS, lines=3)
     return {
         "$schema": SCHEMA,
+        "description": drawable(f"{type_}: {title}"),
         "title": heading,
         "width": WIDTH,
         "height": HEIGHT,

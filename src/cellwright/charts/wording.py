@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 
 from cellwright_kernel.tables import Value
 
-__all__ = ["MISSING", "cut", "label", "told_list", "told_number", "told_time", "wrapped"]
+__all__ = ["MISSING", "cut", "drawable", "label", "told_list", "told_number", "told_time", "wrapped"]
 
 MISSING = "(missing)"
 _LONGEST_LABEL = 60
@@ -44,9 +44,11 @@ def label(value: Value) -> str:
         return MISSING
     if isinstance(value, bool):
         return "true" if value else "false"
-    if isinstance(value, int | float):
-        return str(int(value)) if float(value).is_integer() and abs(value) < _PLAIN_BELOW else f"{value:.10g}"
-    return cut(_drawable(value), _LONGEST_LABEL) or "(empty)"
+    if isinstance(value, int):
+        return cut(str(value), _LONGEST_LABEL)
+    if isinstance(value, float):
+        return str(int(value)) if value.is_integer() and abs(value) < _PLAIN_BELOW else f"{value:.10g}"
+    return cut(drawable(value), _LONGEST_LABEL) or "(empty)"
 
 
 def cut(text: str, longest: int) -> str:
@@ -55,7 +57,7 @@ def cut(text: str, longest: int) -> str:
 
 def wrapped(text: str, width: int, *, lines: int) -> list[str]:
     """Lines of about this width; a wide character counts twice, and what does not fit ends in an ellipsis."""
-    plain = _drawable(text)
+    plain = drawable(text)
     wide = sum(unicodedata.east_asian_width(letter) in "WF" for letter in plain)
     width = max(8, round(width * len(plain) / (len(plain) + wide))) if plain else width
     return textwrap.wrap(plain, width, max_lines=lines, placeholder=" …") or [""]
@@ -66,12 +68,16 @@ def told_list(names: Sequence[str], *, at_most: int = 6) -> str:
     return f"{shown}, … ({len(names):,} in all)" if len(names) > at_most else shown
 
 
-def _drawable(text: str) -> str:
+def drawable(text: str) -> str:
     """On one line, without what no picture can show."""
     if text.isascii() and text.isprintable():
         return " ".join(text.split()) if " " in text else text
     text = text.encode("utf-8", "replace").decode()
     kept = (" " if letter in "\t\r\n\v\f\u2028\u2029" else letter for letter in text)
     return " ".join(
-        "".join(letter for letter in kept if unicodedata.category(letter) not in ("Cc", "Co")).split()
+        "".join(
+            letter
+            for letter in kept
+            if unicodedata.category(letter) not in ("Cc", "Co") and letter not in "\ufffe\uffff"
+        ).split()
     )

@@ -39,6 +39,7 @@ _READ = (
     "/sys/devices/system/cpu",
     "/dev/urandom",
 )
+_TOO_LARGE = "There is not enough memory for this chart"
 _HOME_FONTS = ("~/.fonts", "~/.local/share/fonts")
 
 
@@ -52,22 +53,21 @@ def main() -> None:
 
 
 def _answer(request: Request, replies: BinaryIO) -> None:
-    reply: Drawn | Failed
     try:
         # Millions of values are made and dropped at once: looking for cycles among them takes as long as making them.
         gc.disable()
-        reply = _drawn(request) if isinstance(request, Draw) else _built(request)
+        reply = framed(_drawn(request) if isinstance(request, Draw) else _built(request))
     except ChartRefused as error:
-        reply = Failed(error.code, error.problems)
+        reply = framed(Failed(error.code, error.problems))
     except CellwrightError as error:
-        reply = Failed(error.code, (error.message,), error.hint)
+        reply = framed(Failed(error.code, (error.message,), error.hint))
     except MemoryError:
-        reply = Failed("drawing_failed", ("There is not enough memory for this chart",), "Draw fewer rows")
+        reply = framed(Failed("drawing_failed", (_TOO_LARGE,), "Draw fewer rows"))
     except Exception as error:  # noqa: BLE001  # boundary: one chart must not end the process for the others
-        reply = Failed("drawing_failed", (f"{type(error).__name__}: {error}",))
+        reply = framed(Failed("drawing_failed", (f"{type(error).__name__}: {error}",)))
     finally:
         gc.enable()
-    replies.write(framed(reply))
+    replies.write(reply)
     replies.flush()
 
 
