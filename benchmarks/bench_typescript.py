@@ -89,7 +89,7 @@ async def _plain_first_result() -> float:
         seconds = time.perf_counter() - begun
     finally:
         await kernel.stop()
-    assert [_shown(output) for output in outputs] == ["2"]
+    assert [_shown(output) for output in outputs] == ["2"], outputs
     return seconds
 
 

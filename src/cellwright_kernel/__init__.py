@@ -10,9 +10,9 @@ from importlib import import_module
 from typing import Any
 
 # Loaded on first use: importing this package costs a kernel nothing.
-_FROM = {"get": "values", "names": "values", "put": "values"}
+_FROM = {"get": "values", "names": "values", "put": "values", "show": "showing"}
 
-__all__ = ["get", "names", "put"]  # given out below
+__all__ = ["get", "names", "put", "show"]  # given out below
 
 
 def __getattr__(name: str) -> Any:

@@ -27,6 +27,9 @@ def main(argv: list[str]) -> None:
     lockdown.confine(request["plan"], lines, [2, *request["streams"]], request["directory"])
     os.setsid()
     _take_streams(request["streams"])
+    for target, link in request["links"]:
+        os.makedirs(os.path.dirname(link), exist_ok=True)  # noqa: PTH103, PTH120  # quick
+        os.symlink(target, link)  # noqa: PTH211
     os.chdir(request["cwd"])
     if request["tcp_only"]:
         ferry.run(request["connection_file"], argv[1:])

@@ -60,9 +60,7 @@ def answer(
     if graph is not None:
         return {**reply, "kind": "graph", "graph": graph}
     if want == "graph":
-        raise ValueError(
-            f"a {reply['type']} is no graph: give nodes and links, or a list of source and target"
-        )
+        raise ValueError(f"{reply['type']} is no graph: give nodes and links, or a list of source and target")
     frame = frame_of(value)
     if frame is None:
         return {**reply, **_other(value)}

@@ -14,7 +14,7 @@ from typing import Any, Literal, TypeAlias
 
 from cellwright_kernel import columnarframes, pandasframes, plainframes
 from cellwright_kernel.framefields import Field, Frame
-from cellwright_kernel.scalars import kind_of, plain_column
+from cellwright_kernel.scalars import kind_of, plain_column, without_midnight
 from cellwright_kernel.tables import Column, Table, Value
 
 __all__ = ["Sample", "frame_of", "sampled_rows", "table_of"]
@@ -105,12 +105,20 @@ def _column(frame: Frame, index: int, raw: list[Any], max_text: int | None) -> _
     field: Field = frame.fields[index]
     values, infinite, cut_short = plain_column(raw, max_text=max_text)
     column = Column(field.name, field.kind or kind_of(raw), field.dtype, frame.missing(index))
+    if column.kind == "time":
+        values = _days(values)
     notices = []
     if infinite:
         notices.append(f"{field.name}: {infinite:,} infinite values are left out")
     if cut_short:
         notices.append(f"{field.name}: {cut_short:,} texts are cut to {max_text:,} characters")
     return _Made(column, values, tuple(notices))
+
+
+def _days(values: list[Value]) -> list[Value]:
+    """Moments as days, if all of them are: those who read both in one column take them for different zones."""
+    days = [without_midnight(value) if isinstance(value, str) else None for value in values]
+    return list(days) if not any(day is not None and "T" in day for day in days) else values
 
 
 def _left_out(rows: range, total: int) -> list[str]:

@@ -28,8 +28,8 @@ __all__ = [
     "plain",
     "plain_column",
     "present",
-    "time_text",
     "type_label",
+    "without_midnight",
     "words",
 ]
 
@@ -183,7 +183,7 @@ def _maker_of(kind: type) -> Callable[[Any], Any]:
     if is_of(kind, "pandas", "Timedelta"):
         return lambda value: value.total_seconds()
     if is_of(kind, "pandas", "Timestamp"):
-        return time_text
+        return _iso
     if is_of(kind, "pandas", "Period", "Interval"):
         return str
     if is_genuine(kind, "numpy") and told != "other":
@@ -191,17 +191,17 @@ def _maker_of(kind: type) -> Callable[[Any], Any]:
     return words
 
 
+def _iso(value: Any) -> str:
+    text: str = value.isoformat()
+    return text
+
+
 def _numpy_scalar(value: Any) -> Any:
     numpy: Any = library("numpy")
     kind = type(value)
     if kind is numpy.datetime64:
         text = str(value)
-        whole, point, parts = text.partition(".")
-        return (
-            None
-            if text == "NaT"
-            else _shortened(f"{whole}{point}{parts}".rstrip("0").rstrip(".") if point else text)
-        )
+        return None if text == "NaT" else text.rstrip("0").rstrip(".") if "." in text else text
     if kind is numpy.timedelta64:
         seconds = float(value / numpy.timedelta64(1, "s"))
         return seconds if math.isfinite(seconds) else None
@@ -211,12 +211,8 @@ def _numpy_scalar(value: Any) -> Any:
     return str(value)
 
 
-def time_text(value: Any) -> str:
-    """A moment in ISO 8601; of a midnight only the day."""
-    return _shortened(value.isoformat())
-
-
-def _shortened(text: str) -> str:
+def without_midnight(text: str) -> str:
+    """A moment as a day, if it is a midnight."""
     day, _, hour = text.partition("T")
     return day if hour and not hour.strip("0:.") else text
 
@@ -232,9 +228,9 @@ _MAKERS: dict[type, Callable[[Any], Any]] = {
     decimal.Decimal: lambda value: float(value) if value.is_finite() else None,
     fractions.Fraction: lambda value: value.numerator / value.denominator,
     dt.timedelta: lambda value: value.total_seconds(),
-    dt.datetime: time_text,
-    dt.date: lambda value: value.isoformat(),
-    dt.time: lambda value: value.isoformat(),
+    dt.datetime: _iso,
+    dt.date: _iso,
+    dt.time: _iso,
     uuid.UUID: str,
     pathlib.PosixPath: str,
     pathlib.PurePosixPath: str,

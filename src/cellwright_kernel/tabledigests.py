@@ -15,7 +15,7 @@ from typing import Any
 from cellwright_kernel.digests import cut
 from cellwright_kernel.framefields import Extent, Frame
 from cellwright_kernel.framing import sampled_rows
-from cellwright_kernel.scalars import kind_of, plain, present
+from cellwright_kernel.scalars import kind_of, kind_of_type, plain, present, without_midnight
 from cellwright_kernel.tables import ColumnKind, Table, Value
 
 __all__ = ["frame_digest", "table_digest", "value_text"]
@@ -157,7 +157,7 @@ def _write(shape: _Shape, columns: list[_Seen], rows: Sequence[Sequence[Any]]) -
         lines.append(f"\u2026 {shape.fields - len(lines):,} more columns")
     body = "\n".join(lines)
     head = shape.long() if len(shape.long()) + len(note) + len(body) < limit else shape.short()
-    text = f"{head}{note}\n{body}"
+    text = f"{head}{note}\n{body}".rstrip("\n")
     # Of a single column the values stand in its line.
     for number, row in enumerate(told if len(columns) > 1 else []):
         line = f"{'rows: ' if number == 0 else '      '}{' | '.join(row)}"
@@ -247,4 +247,6 @@ def value_text(value: Any) -> str:
     if isinstance(made, float):
         return f"{made:.6g}"
     text = made if isinstance(made, str) else str(made)
+    if kind_of_type(type(value)) == "time":
+        text = without_midnight(text)
     return cut(" ".join(text.split()), MAX_VALUE)

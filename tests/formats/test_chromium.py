@@ -13,7 +13,7 @@ from playwright.sync_api import Browser, sync_playwright
 
 from cellwright.formats.html import to_html
 from conftest import Require
-from formats.books import PNG, code, display, error, notebook, result, stream, text
+from formats.pagebooks import PNG, code, display, error, notebook, result, stream, text
 
 WIDE = (
     "<table class='dataframe'><tr>"
@@ -159,6 +159,28 @@ def test_on_paper_long_lines_are_wrapped_and_the_contents_are_gone(browser: Brow
     assert page.evaluate(
         "[...document.querySelectorAll('pre')].every(e => e.scrollWidth <= e.clientWidth + 1)"
     )
+
+
+def test_charts_are_drawn_without_a_network_and_replace_their_pictures(
+    browser: Browser, tmp_path: Path
+) -> None:
+    spec = {
+        "$schema": "https://vega.github.io/schema/vega-lite/v6.json",
+        "data": {"values": [{"a": "x", "b": 3}, {"a": "y", "b": 5}]},
+        "transform": [{"calculate": "datum.b * 2", "as": "c"}],
+        "mark": "bar",
+        "encoding": {"x": {"field": "a"}, "y": {"field": "c", "type": "quantitative"}},
+    }
+    shown = display({"application/vnd.vegalite.v5+json": spec, "image/png": PNG})
+    seen = look(browser, tmp_path, (code("chart", shown), *HOSTILE))
+    seen.page.wait_for_selector(".cw-chart svg .mark-rect path", timeout=30_000)
+    assert seen.page.locator(".cw-chart svg .mark-rect path").count() == 2
+    assert seen.page.locator(".cw-still").count() == 0
+    assert seen.messages == []
+    assert seen.page.title() == "a notebook"
+    assert [url for url in seen.requests if not url.startswith("data:")] == [
+        (tmp_path / "page.html").as_uri()
+    ]
 
 
 def test_a_table_of_contents_leads_to_its_headings(browser: Browser, tmp_path: Path) -> None:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
+import json
 import re
 from html.parser import HTMLParser
 from typing import Any
@@ -12,7 +15,7 @@ from hypothesis import strategies as st
 
 from cellwright.formats.html import Page, to_html
 from cellwright.notebook import Document
-from formats.books import PNG, code, display, error, notebook, result, stream, text
+from formats.pagebooks import PNG, code, display, error, notebook, result, stream, text
 
 VOID = {"br", "col", "hr", "img", "input", "wbr", "meta", "link"}
 LOADING = {"src", "srcset", "poster", "data", "background", "xlink:href", "action", "formaction", "ping"}
@@ -207,7 +210,35 @@ def test_an_svg_is_a_picture_that_cannot_run() -> None:
     assert 'src="data:image/svg+xml;base64,' in page
 
 
-def test_a_chart_is_shown_by_its_picture() -> None:
+SPEC = {
+    "$schema": "https://vega.github.io/schema/vega-lite/v5.json",
+    "data": {"values": [{"a": "x</script><script>alert(1)</script>", "b": 1}]},
+    "mark": "bar",
+    "encoding": {"x": {"field": "a"}, "y": {"field": "b", "type": "quantitative"}},
+}
+
+
+def test_a_chart_is_drawn_by_the_one_script_that_the_page_allows() -> None:
+    page = page_of(code("1", display({"application/vnd.vegalite.v5+json": SPEC, "image/png": PNG}))).text
+    policy = re.search(r"script-src 'sha256-([^']+)'", page)
+    assert policy is not None
+    scripts = re.findall(r"<script([^>]*)>(.*?)</script>", page, re.DOTALL)
+    assert [about for about, _ in scripts] == [' type="application/json"', ""]
+    assert base64.b64encode(hashlib.sha256(scripts[1][1].encode()).digest()).decode() == policy[1]
+    assert json.loads(scripts[0][1])["data"] == SPEC["data"]
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [{"data": {"url": "https://example.org/x.csv"}, "mark": "bar"}, {"mark": "image"}, [1], "x", None, 3],
+)
+def test_a_chart_that_would_fetch_something_stays_a_picture(spec: Any) -> None:
+    page = page_of(code("1", display({"application/vnd.vegalite.v5+json": spec, "image/png": PNG})))
+    assert_harmless(page.text)
+    assert f"base64,{PNG}" in page.text
+
+
+def test_a_chart_has_its_picture_until_it_is_drawn() -> None:
     shown = display(
         {"application/vnd.vegalite.v5+json": {"mark": "bar"}, "image/png": PNG, "text/plain": "chart"}
     )

@@ -8,12 +8,13 @@ from typing import Any
 
 import pypdfium2
 import pytest
+import typst
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cellwright.formats import glyphs
 from cellwright.formats.pdf import Pdf, to_pdf
-from formats.books import PNG, code, display, error, notebook, result, stream, text
+from formats.pagebooks import PNG, code, display, error, notebook, result, stream, text
 
 
 def print_of(*cells: dict[str, Any], **metadata: Any) -> Pdf:
@@ -66,7 +67,7 @@ def test_pages_are_numbered_and_bear_the_notebooks_name() -> None:
 def test_the_same_notebook_gives_the_same_bytes_in_another_process() -> None:
     program = (
         "import sys; sys.path.insert(0, 'tests')\n"
-        "from formats.books import *\n"
+        "from formats.pagebooks import *\n"
         "from cellwright.formats.pdf import to_pdf\n"
         "book = notebook(text('# T $x^2$'), code('1', display({'image/png': PNG})))\n"
         "sys.stdout.buffer.write(to_pdf(book, name='n').content)\n"
@@ -225,6 +226,16 @@ def test_letters_that_no_font_has_are_told() -> None:
     assert "1 of the characters" in pdf.notices[0]
     assert "\U000f1234" in pdf.notices[0]
     assert print_of(text("αβγ äöü → ≤ ∑ ∀ « „")).notices == ()
+
+
+def test_chinese_and_japanese_are_printed_where_a_font_has_them_and_told_where_none_has() -> None:
+    pdf = print_of(text("日本語と中文"))
+    there = any("CJK" in family or "Droid Sans Fallback" in family for family in typst.Fonts().families())
+    assert (pdf.notices == ()) == there
+    if there:
+        assert "日本語と中文" in "".join(pages_of(pdf))
+    else:
+        assert "fonts-noto-cjk" in pdf.notices[0]
 
 
 def test_the_letters_that_are_never_asked_about_are_in_every_font() -> None:

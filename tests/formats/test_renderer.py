@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Literal
-
+import anyio
+import anyio.lowlevel
 import pytest
 
-from cellwright.formats.renderer import RenderFailed, render
-from formats.books import PNG, code, display, notebook, stream, text
+from cellwright.formats.renderer import PageMaker, RenderFailed, render
+from formats.pagebooks import PNG, code, display, notebook, stream, text
 
 pytestmark = pytest.mark.anyio
 
 
 @pytest.mark.parametrize(("wanted", "magic"), [("html", b"<!DOCTYPE html>"), ("pdf", b"%PDF-")])
-async def test_a_page_comes_back_with_its_notices(wanted: Literal["html", "pdf"], magic: bytes) -> None:
+async def test_a_page_comes_back_with_its_notices(wanted: str, magic: bytes) -> None:
     book = notebook(
         text("# Title"), code("1", stream("x\n"), display({"image/png": "broken", "text/plain": "y"}))
     )
@@ -31,3 +31,47 @@ async def test_what_takes_too_much_memory_is_told() -> None:
     book = notebook(*[code("1", display({"image/png": PNG}), stream("x" * 1_000_000)) for _ in range(40)])
     with pytest.raises(RenderFailed):
         await render(book, name="n", format="pdf", memory_bytes=220_000_000)
+
+
+async def test_a_process_stands_by_after_a_page_and_is_gone_with_its_maker() -> None:
+    book = notebook(text("# Title $x$"), code("1"))
+    async with PageMaker() as maker:
+        first = await maker.render(book, name="n", format="pdf")
+        spare = maker._spare
+        assert spare is not None
+        assert spare.returncode is None
+        second = await maker.render(book, name="n", format="pdf")
+        assert spare.returncode == 0
+        assert first.content == second.content
+        last = maker._spare
+    assert last is not None
+    assert last.returncode is not None
+
+
+async def test_a_process_that_went_home_is_replaced() -> None:
+    book = notebook(text("# Title"))
+    async with PageMaker() as maker:
+        await maker.render(book, name="n", format="html")
+        assert maker._spare is not None
+        maker._spare.kill()
+        await maker._spare.wait()
+        made = await maker.render(book, name="n", format="html")
+    assert b"Title" in made.content
+
+
+async def test_a_cancelled_export_leaves_no_process() -> None:
+    maker = PageMaker()
+    book = notebook(*[code("x = 1\n" * 2000) for _ in range(20)])
+    async with maker, anyio.create_task_group() as tasks:
+        await maker.render(notebook(text("a")), name="n", format="html")
+        spare = maker._spare
+        assert spare is not None
+
+        async def go() -> None:
+            await maker.render(book, name="n", format="pdf")
+
+        tasks.start_soon(go)
+        while maker._spare is spare:
+            await anyio.lowlevel.checkpoint()
+        tasks.cancel_scope.cancel()
+    assert spare.returncode is not None

@@ -56,11 +56,9 @@ def test_a_percent_script_is_one_of_the_notebooks_language(language: str, suffix
 @moderate
 @given(document=documents())
 def test_what_jupytext_writes_without_notices_comes_back(form: str, document: Document) -> None:
-    try:
-        found = export(document, name="n", format=form)
-    except NotebookFormatError as error:
-        assert "klingon" in str(error)
+    if notebook_language(document) == "klingon":
         return
+    found = export(document, name="n", format=form)
     if not found.notices:
         again = read(found.content, name=f"x{found.suffix}", format=form).document
         assert _same_but_for_ids(again, document)
@@ -88,7 +86,7 @@ def test_a_myst_page_is_known_by_its_header() -> None:
 
 def test_a_cell_that_looks_like_a_mark_is_said() -> None:
     (notice,) = export(book(("code", "a\n# %% b\nc")), name="n", format="percent").notices
-    assert "reads back as other cells" in notice
+    assert "does not read back the same" in notice
 
 
 def test_a_script_without_marks_is_one_cell() -> None:
@@ -98,30 +96,22 @@ def test_a_script_without_marks_is_one_cell() -> None:
 
 
 @pytest.mark.parametrize(
-    ("content", "name"),
+    "content",
     [
-        (
-            "---\na: &a [x, x]\nb: &b [*a, *a]\n"
-            + "".join(f"k{n}: &k{n} [*b, *b]\n" for n in range(2))
-            + "---\n",
-            "ok",
-        ),
-        ("---\n" + "[" * 2_000 + "\n---\n\ntext\n", "deep"),
-        ("---\nformat: [\n---\n\n```{code-cell}\n---\n{\n---\n```\n", "broken"),
+        "---\n" + "[" * 2_000 + "\n---\n\ntext\n",
+        "---\nformat: [\n---\n\n```{code-cell}\n---\n{\n---\n```\n",
     ],
 )
-def test_a_hostile_header_is_read_or_refused(content: str, name: str) -> None:
-    try:
-        read(content.encode(), name=name, format="myst")
-    except NotebookFormatError as error:
-        assert name != "ok", error
+def test_a_broken_header_is_refused(content: str) -> None:
+    with pytest.raises(NotebookFormatError, match=r"is not a myst notebook|nested too deeply"):
+        read(content.encode(), name="x.md", format="myst")
 
 
 def test_references_that_multiply_are_refused() -> None:
     lines = ["a0: &a0 [x, x, x, x, x, x, x, x, x, x]"]
     lines += [f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]" for n in range(1, 9)]
     page = "---\n" + "\n".join(lines) + "\n---\n\ntext\n"
-    with pytest.raises(NotebookFormatError, match="more than 100,000 values"):
+    with pytest.raises(NotebookFormatError, match="more than 10 references"):
         read(page.encode(), name="x.md", format="myst")
 
 

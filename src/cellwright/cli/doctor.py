@@ -26,6 +26,7 @@ from cellwright.engine import open_engine
 from cellwright.errors import CellwrightError
 from cellwright.hosts.memory import memory_fraction
 from cellwright.kernels import find_project_python
+from cellwright.kernels.deno import find_deno
 from cellwright.sandbox.trials import try_isolation
 from cellwright.settings import Settings, examine_settings, load_settings
 
@@ -72,6 +73,7 @@ def _examine() -> Iterator[Finding]:
     yield _fork_server(settings)
     yield _isolation(settings)
     yield _storage(settings.storage)
+    yield _typescript()
     yield _kernelspecs()
     yield from _extras()
     yield from _machine(settings)
@@ -154,6 +156,13 @@ def _storage(storage: Path) -> Finding:
     return Finding("storage", "ok", f"{storage}, {free / 1e9:.1f} GB free")
 
 
+def _typescript() -> Finding:
+    try:
+        return Finding("typescript", "ok", f"Deno at {find_deno()}")
+    except CellwrightError as error:
+        return Finding("typescript", "missing", error.message, error.hint)
+
+
 def _kernelspecs() -> Finding:
     names = sorted(KernelSpecManager().find_kernel_specs())
     if not names:
@@ -166,6 +175,10 @@ def _extras() -> Iterator[Finding]:
     for extra, module, purpose in (
         ("layers", "uv", "runs notebooks of projects whose .venv has no ipykernel"),
         ("data", "pandas", "numpy, pandas and matplotlib in Cellwright's own interpreter"),
+        ("sql", "duckdb", "SQL cells in Cellwright's own interpreter"),
+        ("charts", "vl_convert", "charts as pictures"),
+        ("export", "typst", "notebooks as HTML, PDF, MyST and percent scripts"),
+        ("images", "PIL", "pictures scaled down before an agent reads them"),
     ):
         there = importlib.util.find_spec(module) is not None or shutil.which(module) is not None
         fix = None if there else f"pip install 'cellwright[{extra}]'"

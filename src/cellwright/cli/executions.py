@@ -38,6 +38,9 @@ def execute(
     code: Annotated[
         str | None, typer.Option("--code", help="Run this instead, leaving no cell; `-` reads it from stdin.")
     ] = None,
+    language: Annotated[
+        str | None, typer.Option(help="What --code is written in. [default: the notebook's language]")
+    ] = None,
     timeout: Annotated[
         float | None, typer.Option(min=0.001, help="Seconds a cell may run. [default: cell_timeout_s, 30]")
     ] = None,
@@ -48,9 +51,13 @@ def execute(
     """Run a cell, all cells, or some code. Exits 0 if it ran well, else 1."""
     if code is not None and on_error is OnError.ROLLBACK:
         raise typer.BadParameter("code that is in no cell cannot be rolled back", param_hint="--on-error")
+    if code is None and language is not None:
+        raise typer.BadParameter("a cell has its own language; this is for --code", param_hint="--language")
     source = sys.stdin.read() if code == "-" else code
     target: dict[str, Any] = (
-        {"cell_id": cell, "on_error": on_error.value} if source is None else {"code": source}
+        {"cell_id": cell, "on_error": on_error.value}
+        if source is None
+        else {"code": source, "language": language}
     )
     tool = "cell_execute" if source is None else "scratch_run"
     limits: dict[str, Any] = {"response_format": "json"}

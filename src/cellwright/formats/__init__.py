@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from cellwright.formats.model import Exported, FindFile, Imported
-from cellwright.formats.registry import (
-    FORMATS,
-    Format,
-    export,
-    format_named,
-    format_of_file,
-    read,
-    readable,
-    writable,
-)
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from cellwright.formats.model import Exported, FindFile, Imported
+    from cellwright.formats.registry import (
+        FORMATS,
+        Format,
+        export,
+        format_named,
+        format_of_file,
+        read,
+        readable,
+        writable,
+    )
 
 __all__ = [
     "FORMATS",
@@ -27,3 +30,15 @@ __all__ = [
     "readable",
     "writable",
 ]
+
+_HELD_BY_MODEL = frozenset({"Exported", "FindFile", "Imported"})
+
+
+def __getattr__(name: str) -> Any:
+    """Load a public name on first use: the process that makes a page needs none of the other formats."""
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    import importlib  # noqa: PLC0415  # see above
+
+    home = "model" if name in _HELD_BY_MODEL else "registry"
+    return getattr(importlib.import_module(f"{__name__}.{home}"), name)

@@ -6,24 +6,19 @@ import functools
 from html import escape
 from typing import Any
 
-from cellwright.formats.extras import missing_extra
+from cellwright.notebook.languages import canonical_language
 
 __all__ = ["code_html"]
 
 # Colouring a long text takes seconds and helps nobody: it is data.
 _MAX_CHARACTERS = 200_000
-_OWN_NAMES = {
-    "python": "ipython3",
-    "python3": "ipython3",
-    "ipython": "ipython3",
-    "deno": "typescript",
-    "sh": "bash",
-}
+# Magics and shell lines are no Python, and often in cells.
+_LEXERS = {"python": "ipython3"}
 
 
 def code_html(code: str, language: str) -> str:
     """Code as HTML, to stand in a ``pre`` of the page's style."""
-    lexer = _lexer(language.lower()) if len(code) <= _MAX_CHARACTERS else None
+    lexer = _lexer(canonical_language(language)) if len(code) <= _MAX_CHARACTERS else None
     if lexer is None:
         return escape(code, quote=False)
     from pygments import highlight  # type: ignore[import-untyped]  # noqa: PLC0415  # an extra, untyped
@@ -34,12 +29,10 @@ def code_html(code: str, language: str) -> str:
 
 @functools.lru_cache(maxsize=64)
 def _lexer(language: str) -> Any:
-    try:
-        from pygments.lexers import get_lexer_by_name  # type: ignore[import-untyped]  # noqa: PLC0415  # an extra, untyped
-        from pygments.util import ClassNotFound  # type: ignore[import-untyped]  # noqa: PLC0415  # with it
-    except ImportError as error:
-        raise missing_extra("pygments") from error
-    for name in (_OWN_NAMES.get(language, language), language):
+    from pygments.lexers import get_lexer_by_name  # type: ignore[import-untyped]  # noqa: PLC0415  # an extra, untyped
+    from pygments.util import ClassNotFound  # type: ignore[import-untyped]  # noqa: PLC0415  # with it
+
+    for name in (_LEXERS.get(language, language), language):
         try:
             return get_lexer_by_name(name, stripnl=False, ensurenl=False)
         except ClassNotFound:

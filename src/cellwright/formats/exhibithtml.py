@@ -8,6 +8,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from html import escape
 
+from cellwright.charts.embedding import placeholder
+from cellwright.charts.specguard import check_spec
+from cellwright.errors import ChartError
 from cellwright.formats.codehtml import code_html
 from cellwright.formats.exhibits import (
     PICTURES,
@@ -19,7 +22,6 @@ from cellwright.formats.exhibits import (
     picture_bytes,
     svg_text,
 )
-from cellwright.formats.extras import missing_extra
 from cellwright.formats.markup import MAX_CHARACTERS
 from cellwright.formats.mathml import formula_html
 from cellwright.formats.prosehtml import ProseWriter
@@ -43,6 +45,8 @@ class ExhibitWriter:
 
     prose: ProseWriter
     notices: list[str] = field(default_factory=list)
+    has_charts: bool = False
+    """Whether the page needs the script that draws them."""
     _cell: str = ""
 
     def html(self, exhibit: Exhibit, *, cell: str) -> str:
@@ -68,13 +72,20 @@ class ExhibitWriter:
         return f'{_coloured(head)}\n<span class="absent">{escape(left_out)}</span>\n{_coloured(tail)}'
 
     def _chart(self, exhibit: Exhibit) -> str | None:
-        mime = next((mime for mime in exhibit.forms or {} if VEGA.fullmatch(mime)), None)
-        if mime is None:
+        """A chart that the page's script draws, with its picture in its place until then, and where there is none."""
+        source = next((form for mime, form in (exhibit.forms or {}).items() if VEGA.fullmatch(mime)), None)
+        if source is None:
             return None
-        shown = self._picture(exhibit) or self._svg(exhibit)
-        if shown is None:
-            self._note("a chart has no picture beside its specification, which is not shown")
-        return shown
+        still = self._picture(exhibit) or self._svg(exhibit)
+        try:
+            spec = json.loads(source)
+            check_spec(spec)
+        except (ValueError, AttributeError, RecursionError, ChartError) as error:
+            reason = error.message if isinstance(error, ChartError) else "it is no specification"
+            self._note(f"a chart is not drawn anew in the page: {reason}")
+            return still
+        self.has_charts = True
+        return placeholder(spec, still=still or self._words(exhibit) or "")
 
     def _html(self, exhibit: Exhibit) -> str | None:
         source = (exhibit.forms or {}).get("text/html")
@@ -148,10 +159,8 @@ def _coloured(text: str) -> str:
     """Terminal text with its colours as classes."""
     if "\x1b" not in text:
         return escape(text, quote=False)
-    try:
-        from nbconvert.filters.ansi import ansi2html  # noqa: PLC0415  # an extra
-    except ImportError as error:
-        raise missing_extra("nbconvert") from error
+    from nbconvert.filters.ansi import ansi2html  # noqa: PLC0415  # an extra
+
     return str(ansi2html(text))  # type: ignore[no-untyped-call]  # nbconvert has no types
 
 

@@ -7,7 +7,6 @@ import warnings
 from dataclasses import dataclass
 from typing import Any
 
-from cellwright.formats.extras import missing_extra
 from cellwright.formats.mathml import readable_latex
 
 __all__ = ["Formula", "draw_formula"]
@@ -44,11 +43,8 @@ def draw_formula(latex: str, *, display: bool, size: float) -> Formula | None:
 
 @functools.cache
 def _drawer() -> Any:
-    try:
-        with warnings.catch_warnings():
-            # It finds its font in a way that newer Pythons advise against.
-            warnings.simplefilter("ignore", DeprecationWarning)
-            from ziamath.zmath import Latex  # noqa: PLC0415  # an extra
-    except ImportError as error:
-        raise missing_extra("ziamath") from error
+    with warnings.catch_warnings():
+        # It finds its font in a way that newer Pythons advise against.
+        warnings.simplefilter("ignore", DeprecationWarning)
+        from ziamath.zmath import Latex  # noqa: PLC0415  # an extra
     return Latex

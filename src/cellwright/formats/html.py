@@ -7,22 +7,27 @@ language.
 
 from __future__ import annotations
 
+import base64
 import functools
+import hashlib
 import re
 from dataclasses import dataclass
 from html import escape
 from pathlib import Path
 from typing import Any
 
+from cellwright.charts.embedding import page_script
+from cellwright.errors import ChartError
 from cellwright.formats.codehtml import code_html
 from cellwright.formats.exhibithtml import ExhibitWriter
 from cellwright.formats.exhibits import attached_pictures, exhibits_of, sound
-from cellwright.formats.extras import missing_extra
+from cellwright.formats.model import Writing, Written
 from cellwright.formats.prosehtml import Heading, ProseWriter
-from cellwright.formats.standing import cell_standing, notebook_language, notebook_notes
+from cellwright.formats.standing import cell_standing, notebook_notes
 from cellwright.notebook import Cell, Document
+from cellwright.notebook.languages import notebook_language
 
-__all__ = ["Page", "to_html"]
+__all__ = ["Page", "to_html", "write_html"]
 
 _TEMPLATES = Path(__file__).parent / "templates"
 _TITLE_LEVEL = 1
@@ -42,7 +47,7 @@ def to_html(document: Document, *, name: str, include_outputs: bool = True) -> P
     """A notebook as an HTML page; ``name`` is its title where it has none of its own.
 
     Raises:
-        ExtraMissing: a library of the extra ``export`` is not installed.
+        ImportError: a library of the extra ``export`` is not installed.
     """
     writer = _CellWriter(notebook_language(document), include_outputs=include_outputs)
     cells = [
@@ -58,10 +63,31 @@ def to_html(document: Document, *, name: str, include_outputs: bool = True) -> P
         "notes": notebook_notes(document),
         "language": writer.language,
         "contents": _contents(headings),
+        **_drawing(writer.exhibits),
         "style": (_TEMPLATES / "cellwright" / "style.css").read_text(),
     }
+    # Only now: the script may have something to say.
     notices = dict.fromkeys([*writer.prose.notices, *writer.exhibits.notices])
     return Page(_laid_out(cells, about), tuple(notices))
+
+
+def write_html(document: Document, writing: Writing) -> Written:
+    """The format ``html``."""
+    page = to_html(document, name=writing.name)
+    return Written(page.text.encode(), page.notices)
+
+
+def _drawing(exhibits: ExhibitWriter) -> dict[str, str]:
+    """The script that draws the page's charts, and what the page's policy says about it: this one and no other."""
+    if not exhibits.has_charts:
+        return {"script": "", "script_source": ""}
+    try:
+        script = page_script().replace("\r", "")
+    except ChartError as error:
+        exhibits.notices.append(f"Charts are shown as pictures: {error}")
+        return {"script": "", "script_source": ""}
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    return {"script": script, "script_source": f" script-src 'sha256-{digest}';"}
 
 
 def _contents(headings: list[Heading]) -> list[Heading]:
@@ -80,12 +106,10 @@ def _laid_out(cells: list[dict[str, Any]], about: dict[str, Any]) -> str:
 @functools.cache
 def _exporter() -> tuple[Any, Any]:
     """nbconvert's exporter with our template, and what makes the notebooks that it takes."""
-    try:
-        # Not its HTMLExporter, which parses the finished page and writes it again: seconds for a large one.
-        from nbconvert.exporters import TemplateExporter  # noqa: PLC0415  # an extra
-        from nbformat import from_dict  # noqa: PLC0415  # with it
-    except ImportError as error:
-        raise missing_extra("nbconvert") from error
+    # Not its HTMLExporter, which parses the finished page and writes it again: seconds for a large one.
+    from nbconvert.exporters import TemplateExporter  # noqa: PLC0415  # an extra
+    from nbformat import from_dict  # noqa: PLC0415  # with it
+
     exporter = TemplateExporter(  # type: ignore[no-untyped-call]  # nbconvert has no types
         template_name="cellwright", extra_template_basedirs=[str(_TEMPLATES)], file_extension=".html"
     )

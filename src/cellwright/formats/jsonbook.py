@@ -7,10 +7,7 @@ carries as they are.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from typing import Any
-
-import nbformat
 
 from cellwright.errors import NotebookFormatError
 from cellwright.formats.encoding import at_line, decoded
@@ -114,8 +111,7 @@ def _read_cell(cell: Any, number: int, main: str, name: str) -> DraftCell:
     tags = about.get("tags", ())
     if not isinstance(tags, list | tuple) or not all(isinstance(tag, str) for tag in tags):
         raise NotebookFormatError(f"{where}: tags is not a list of texts", hint=_SHAPE)
-    outputs, count = _read_outputs(about, kind, where)
-    return DraftCell(
+    found = DraftCell(
         kind,
         source,
         id=_text(about.get("id")),
@@ -123,32 +119,29 @@ def _read_cell(cell: Any, number: int, main: str, name: str) -> DraftCell:
         filename=_text(about.get("filename")),
         tags=tuple(tags),
         metadata=metadata,
-        outputs=outputs,
-        execution_count=count,
+        outputs=(about.get("outputs") or ()) if kind == "code" else (),
+        execution_count=about.get("execution_count") if kind == "code" else None,
     )
+    _check(found, where)
+    return found
 
 
-def _read_outputs(about: Mapping[str, Any], kind: str, where: str) -> tuple[list[dict[str, Any]], int | None]:
-    """A code cell's outputs, of which nbformat must approve: they are written as they are."""
-    outputs, count = about.get("outputs") or [], about.get("execution_count")
-    if kind != "code" or (not outputs and count is None):
-        return [], None
-    cell: dict[str, Any] = {
-        "cell_type": "code",
-        "metadata": {},
-        "source": "",
-        "outputs": outputs,
-        "execution_count": count,
-    }
-    notebook = {"nbformat": 4, "nbformat_minor": 4, "metadata": {}, "cells": [cell]}
+def _check(cell: DraftCell, where: str) -> None:
+    """Refuse what nbformat would not have: metadata and outputs are written as they are."""
+    import nbformat  # noqa: PLC0415  # takes 100 ms that most commands do not need
+
+    node: dict[str, Any] = {"cell_type": cell.kind, "source": ""}
+    node["metadata"] = {**cell.metadata, **({"tags": list(cell.tags)} if cell.tags else {})}
+    if cell.kind == "code":
+        node |= {"outputs": cell.outputs or [], "execution_count": cell.execution_count}
     try:
-        nbformat.validate(notebook)
+        nbformat.validate({"nbformat": 4, "nbformat_minor": 4, "metadata": {}, "cells": [node]})
     except nbformat.ValidationError as error:
+        place = ".".join(str(step) for step in list(error.absolute_path)[2:])
         reason = str(error.message)[:200]
         raise NotebookFormatError(
-            f"{where}: its outputs are not as Jupyter writes them: {reason}", hint="Leave outputs out"
+            f"{where} is not as Jupyter has it: {place}: {reason}", hint="Leave that out"
         ) from error
-    return outputs, count
 
 
 def _mapping(value: Any, where: str) -> dict[str, Any]:

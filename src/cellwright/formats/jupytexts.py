@@ -17,6 +17,7 @@ from cellwright.formats.markdown import kept_metadata
 from cellwright.formats.model import Draft, DraftCell, Imported, Reading, Writing, Written, document_of
 from cellwright.notebook import Cell, CellKind, Document
 from cellwright.notebook.languages import (
+    BOOK_KEYS,
     LANGUAGES,
     canonical_language,
     cell_filename,
@@ -43,6 +44,9 @@ _header = re.compile(r"^(?:#|//|--) +extension: (?P<suffix>\.\w+)$", re.MULTILIN
 _title = re.compile(r"^#[ \t]+(?P<title>.*\S)", re.MULTILINE)
 _BY_COMMENT = {"#": "python", "//": "typescript", "--": "sql"}
 _MAX_VALUES = 100_000
+_MAX_REFERENCES = 10
+_anchor = re.compile(r"[\s\[{,:-]&([^\s,\[\]{}]+)")
+_alias = re.compile(r"[\s\[{,:-]\*([^\s,\[\]{}]+)")
 _NOT_KEPT = frozenset({"jupytext", "kernelspec", "language_info"})
 
 
@@ -81,7 +85,7 @@ def read_script(content: bytes, reading: Reading) -> Imported:
     """
     text = decoded(content, reading.name)
     suffix = _script_suffix(text, reading.name)
-    if _percent.search(text):
+    if _percent.search(text) or _header.search(text):
         draft = _parsed(text, "percent", suffix, reading.name)
     else:
         source = text.replace("\r\n", "\n").rstrip("\n")
@@ -106,7 +110,7 @@ def _written(document: Document, variant: Variant, suffix: str) -> Written:
 
 def _notebook(document: Document, variant: Variant) -> Any:
     """What jupytext is given: nbformat's objects, with the metadata that belongs to the text."""
-    from nbformat.v4 import new_notebook  # noqa: PLC0415  # takes 50 ms that only this format needs
+    import nbformat  # noqa: PLC0415  # takes 50 ms that most commands do not need
 
     main = notebook_language(document)
     spec = document.metadata.get("kernelspec")
@@ -114,9 +118,7 @@ def _notebook(document: Document, variant: Variant) -> Any:
         isinstance(spec.get(key), str) for key in ("name", "display_name")
     ):
         spec = {"name": main, "display_name": main}
-    own = {
-        key: value for key, value in own_section(document.metadata).items() if key in {"tsconfig", "package"}
-    }
+    own = {key: value for key, value in own_section(document.metadata).items() if key in BOOK_KEYS}
     metadata: dict[str, Any] = {
         "kernelspec": {"name": spec["name"], "display_name": spec["display_name"], "language": main},
         "jupytext": {"cell_metadata_filter": "all"},
@@ -125,13 +127,11 @@ def _notebook(document: Document, variant: Variant) -> Any:
         metadata["cellwright"] = own
         metadata["jupytext"]["notebook_metadata_filter"] = "cellwright"
     cells = [_node(document, cell, main, variant) for cell in document.cells]
-    return new_notebook(metadata=metadata, cells=cells)  # type: ignore[no-untyped-call]  # nbformat has no types
+    held = {"nbformat": 4, "nbformat_minor": 5, "metadata": metadata, "cells": cells}
+    return nbformat.from_dict(held)  # type: ignore[no-untyped-call]  # nbformat has no types
 
 
-def _node(document: Document, cell: Cell, main: str, variant: Variant) -> Any:
-    from nbformat.v4 import new_code_cell, new_markdown_cell, new_raw_cell  # noqa: PLC0415  # as above
-
-    make = {"code": new_code_cell, "markdown": new_markdown_cell, "raw": new_raw_cell}[cell.kind]
+def _node(document: Document, cell: Cell, main: str, variant: Variant) -> dict[str, Any]:
     foreign = cell.kind == "code" and cell_language(document, cell) != main
     also = kept_metadata(cell.metadata) | (_ACTIVE if foreign and variant == "percent" else {})
     metadata = cell_metadata(
@@ -141,7 +141,8 @@ def _node(document: Document, cell: Cell, main: str, variant: Variant) -> Any:
         also=also,
     )
     metadata.pop("vscode", None)  # our own word says the same
-    return make(source=cell.source, metadata=metadata)  # type: ignore[no-untyped-call]  # as above
+    node = {"id": cell.id, "cell_type": cell.kind, "source": cell.source, "metadata": metadata}
+    return node | ({"outputs": [], "execution_count": None} if cell.kind == "code" else {})
 
 
 def _suffix(language: str) -> str:
@@ -166,7 +167,10 @@ def _lost(document: Document, text: str, variant: Variant, suffix: str) -> Itera
     if found != expected:
         pairs = zip(document.cells, found, strict=False)
         first = next((cell.id for cell, one in pairs if (cell.kind, cell.source) != one), "the end")
-        yield f"From {first} on it reads back as other cells: a text looks like one of the format's own marks"
+        yield (
+            f"From {first} on it does not read back the same: the format drops blank lines at a cell's end, and takes "
+            "some texts for its own marks"
+        )
 
 
 # Reading -------------------------------------------------------------------------------------------------------------
@@ -191,6 +195,7 @@ def _parsed(text: str, variant: Variant, suffix: str, name: str) -> Draft:
     extension = _STAND_IN.get(usual, usual)
     if extension != usual:
         text = text.replace(f"extension: {usual}\n", f"extension: {extension}\n", 1)
+    _check_references(text, name)
     try:
         notebook = jupytext.reads(text, fmt={"extension": extension, "format_name": variant})
         return _draft(notebook, known or "python")
@@ -201,6 +206,15 @@ def _parsed(text: str, variant: Variant, suffix: str, name: str) -> Draft:
     except Exception as error:  # boundary: jupytext and its YAML raise whatever they stumble over
         reason = " ".join(str(error).split())[:300]
         raise NotebookFormatError(f"{name} is not a {variant} notebook: {reason}") from error
+
+
+def _check_references(text: str, name: str) -> None:
+    """Refuse YAML whose references multiply: nine lines of them can stand for a billion values."""
+    anchors = set(_anchor.findall(text))
+    if anchors and sum(alias in anchors for alias in _alias.findall(text)) > _MAX_REFERENCES:
+        raise NotebookFormatError(
+            f"{name} has more than {_MAX_REFERENCES} references in its YAML", hint="Write the values out"
+        )
 
 
 def _draft(notebook: Any, language: str) -> Draft:
@@ -234,7 +248,7 @@ def _draft_cell(cell: Any, budget: list[int]) -> DraftCell:
 
 
 def _plain(value: Any, budget: list[int]) -> Any:
-    """YAML's value as JSON's; references that multiply beyond all bounds are refused."""
+    """YAML's value as JSON's, within bounds."""
     budget[0] -= 1
     if budget[0] < 0:
         raise NotebookFormatError(f"The metadata holds more than {_MAX_VALUES:,} values")

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Iterator
 from html import escape, unescape
 from typing import Any
-
-from cellwright.formats.extras import missing_extra
 
 __all__ = ["formula_html", "readable_latex"]
 
@@ -36,10 +35,11 @@ _NUMBERED = re.compile(r"\\(?:label|tag)\*?\{[^{}]*\}|\\(?:nonumber|notag)\b")
 
 
 def formula_html(latex: str, *, display: bool) -> str:
-    """A formula as MathML with its source as a tool tip, or its source where it cannot be read."""
+    """A formula as MathML, or its source where it cannot be read."""
+    convert = _converter()
     shown = escape(latex)
     try:
-        body = _mathml(readable_latex(latex), display=display)
+        body = _mathml(convert, readable_latex(latex), display=display)
     except Exception:  # noqa: BLE001  # boundary: the converter fails in many ways, and the source is readable
         body = None
     if body is None:
@@ -59,14 +59,17 @@ def readable_latex(latex: str) -> str:
     return latex
 
 
-def _mathml(latex: str, *, display: bool) -> str | None:
-    try:
-        from latex2mathml.converter import convert_to_element  # noqa: PLC0415  # an extra
-    except ImportError as error:
-        raise missing_extra("latex2mathml") from error
+@functools.cache
+def _converter() -> Any:
+    from latex2mathml.converter import convert_to_element  # noqa: PLC0415  # an extra
+
+    return convert_to_element
+
+
+def _mathml(convert: Any, latex: str, *, display: bool) -> str | None:
     if not latex or len(latex) > _MAX_CHARACTERS:
         return None
-    element = convert_to_element(latex, display="block" if display else "inline")
+    element = convert(latex, display="block" if display else "inline")
     if any(_UNREAD.search(one.text or "") for one in element.iter() if one.tag != "mtext"):
         return None
     return "".join(_written(element))

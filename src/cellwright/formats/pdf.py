@@ -14,12 +14,12 @@ from pathlib import Path
 from typing import Any
 
 from cellwright.errors import NotebookError
-from cellwright.formats.extras import missing_extra
 from cellwright.formats.glyphs import missing_glyphs, unusual_characters
+from cellwright.formats.model import Writing, Written
 from cellwright.formats.printing import Book, set_book, texts_of
 from cellwright.notebook import Document
 
-__all__ = ["Pdf", "PrintFailed", "to_pdf"]
+__all__ = ["Pdf", "PrintFailed", "to_pdf", "write_pdf"]
 
 _PROGRAM = Path(__file__).parent / "templates" / "notebook.typ"
 _PICTURE = b"#set page(width: auto, height: auto)\n#image(sys.inputs.file)"
@@ -44,13 +44,11 @@ def to_pdf(document: Document, *, name: str, include_outputs: bool = True) -> Pd
     """A notebook as PDF; ``name`` is its title where it has none of its own.
 
     Raises:
-        ExtraMissing: a library of the extra ``export`` is not installed.
+        ImportError: a library of the extra ``export`` is not installed.
         PrintFailed: typst refused it.
     """
-    try:
-        import typst  # noqa: PLC0415  # an extra
-    except ImportError as error:
-        raise missing_extra("typst") from error
+    import typst  # noqa: PLC0415  # an extra
+
     book = set_book(document, name=name, include_outputs=include_outputs)
     notices = [*book.notices, *_undrawn(book)]
     with tempfile.TemporaryDirectory(prefix="cellwright-print-") as directory:
@@ -67,6 +65,12 @@ def to_pdf(document: Document, *, name: str, include_outputs: bool = True) -> Pd
         pictures = f"{len(broken)} picture{'s' * (len(broken) != 1)}"
         notices.append(f"{pictures} cannot be read, and a note stands in the place of each")
         return Pdf(_compiled(root, _without(book.tree, broken)), tuple(notices))
+
+
+def write_pdf(document: Document, writing: Writing) -> Written:
+    """The format ``pdf``."""
+    printed = to_pdf(document, name=writing.name)
+    return Written(printed.content, printed.notices)
 
 
 def _compiled(root: Path, tree: Any) -> bytes:

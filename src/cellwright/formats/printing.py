@@ -5,6 +5,7 @@ Compiles nothing (see ``pdf``). Nothing in the tree is markup: typst reads it as
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -12,21 +13,18 @@ from typing import Any
 from cellwright.formats.exhibits import attached_pictures, exhibits_of, sound
 from cellwright.formats.printoutputs import Album, OutputSetter
 from cellwright.formats.printprose import Node, ProseSetter, reads_from_right
-from cellwright.formats.standing import CellStanding, cell_standing, notebook_language, notebook_notes
+from cellwright.formats.standing import CellStanding, cell_standing, notebook_notes
 from cellwright.notebook import Cell, Document
+from cellwright.notebook.languages import notebook_language
 
 __all__ = ["Book", "set_book", "texts_of"]
 
 # Colouring is slow for long texts, which are data anyway; beyond the second number nobody reads on paper.
 _COLOURED_CHARACTERS = 60_000
 _CODE_CHARACTERS = 400_000
-_OWN_NAMES = {
-    "ipython": "python",
-    "ipython3": "python",
-    "python3": "python",
-    "deno": "typescript",
-    "javascript": "js",
-}
+_LONG = re.compile(r"\S{18}")
+# What is in the tree and does not come to the page as letters.
+_UNSEEN = frozenset({"svg", "alt", "url", "lang", "file", "t"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +54,8 @@ def set_book(document: Document, *, name: str, include_outputs: bool) -> Book:
             nodes = [node for one in shown for node in outputs.nodes(one, cell=called)]
             blocks += _input(cell, cell_standing(cell, language), outputs.notices, sticky=bool(nodes))
             blocks += nodes
+    for block in blocks:
+        _mark_long(block)
     title = prose.titles[0] if prose.titles else sound(name)
     tree = {
         "title": title,
@@ -80,11 +80,24 @@ def _input(cell: Cell, standing: CellStanding, notices: list[str], *, sticky: bo
     notes = [{"tone": note.tone, "text": note.text} for note in standing.notes]
     if standing.other_language:
         notes.insert(0, {"tone": "plain", "text": standing.language})
-    language = standing.language.lower()
-    lang = _OWN_NAMES.get(language, language) if len(source) <= _COLOURED_CHARACTERS else None
+    lang = standing.language if len(source) <= _COLOURED_CHARACTERS else None
     return [
         {"t": "input", "number": standing.number, "notes": notes, "v": source, "lang": lang, "sticky": sticky}
     ]
+
+
+def _mark_long(node: Any) -> bool:
+    """Say of every block whether it has a word that is longer than a line may be; asking typst of all is slow."""
+    if isinstance(node, str):
+        return _LONG.search(node) is not None
+    if isinstance(node, list):
+        return any([_mark_long(one) for one in node])  # noqa: C419  # all of them must be marked
+    if not isinstance(node, dict):
+        return False
+    long = any([_mark_long(value) for key, value in node.items() if key not in _UNSEEN])  # noqa: C419  # as above
+    if long:
+        node["long"] = True
+    return long
 
 
 def texts_of(tree: Any) -> Iterator[str]:
@@ -93,9 +106,7 @@ def texts_of(tree: Any) -> Iterator[str]:
     while waiting:
         one = waiting.pop()
         if isinstance(one, dict):
-            waiting += [
-                value for key, value in one.items() if key not in {"svg", "alt", "url", "lang", "file", "t"}
-            ]
+            waiting += [value for key, value in one.items() if key not in _UNSEEN]
         elif isinstance(one, list):
             waiting += one
         elif isinstance(one, str):

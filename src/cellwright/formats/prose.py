@@ -11,8 +11,6 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, TypeAlias
 
-from cellwright.formats.extras import missing_extra
-
 __all__ = ["Token", "parse_prose", "text_of"]
 
 Token: TypeAlias = Mapping[str, Any]
@@ -56,10 +54,8 @@ def _texts(tokens: Iterable[Token]) -> Iterator[str]:
 
 @functools.cache
 def _parser() -> Any:
-    try:
-        import mistune  # noqa: PLC0415  # an extra
-    except ImportError as error:
-        raise missing_extra("mistune") from error
+    import mistune  # noqa: PLC0415  # an extra
+
     plugins: list[Any] = ["table", "strikethrough", "task_lists", "footnotes", "url", _formulas]
     parser = mistune.create_markdown(renderer=None, plugins=plugins)
     parser.block.max_nested_level = 12

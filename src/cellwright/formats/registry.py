@@ -12,12 +12,14 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from cellwright.errors import MissingExtra, NotebookFormatError
+from cellwright.formats.html import write_html
 from cellwright.formats.ipynb import read_ipynb, without_outputs, write_ipynb
 from cellwright.formats.jsonbook import read_json, write_json
 from cellwright.formats.jupytexts import read_myst, read_script, write_myst, write_percent
 from cellwright.formats.markdown import write_markdown
 from cellwright.formats.markdown_reading import read_markdown
 from cellwright.formats.model import Exported, FindFile, Imported, Reading, Writing, Written
+from cellwright.formats.pdf import write_pdf
 from cellwright.formats.scripts import write_script
 from cellwright.formats.srcmd import read_srcmd
 from cellwright.formats.srcmd_writing import write_srcmd
@@ -58,6 +60,8 @@ FORMATS: tuple[Format, ...] = (
     Format("src.md", "text/markdown", (".src.md",), write_srcmd, read_srcmd),
     Format("myst", "text/markdown", (".myst.md", ".myst"), write_myst, read_myst, extra="export"),
     Format("percent", "text/plain", _SCRIPTS, write_percent, read_script, extra="export"),
+    Format("html", "text/html", (".html", ".htm"), write_html, extra="export"),
+    Format("pdf", "application/pdf", (".pdf",), write_pdf, extra="export", binary=True),
     Format("script", "text/plain", (), write_script, read_script, extra="export"),
 )
 

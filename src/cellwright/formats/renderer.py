@@ -1,29 +1,38 @@
-"""HTML and PDF made in a process of their own, since a notebook may hold anything.
+"""HTML and PDF made in processes of their own, since a notebook may hold anything.
 
 Neither a page that takes a minute nor one that takes all memory, or the process down with it, may be felt by whoever
-asked. The child is ``python -m cellwright.formats``; what it does is ``to_html`` and ``to_pdf``.
+asked. The child is ``python -m cellwright.formats``; it makes one page and ends. Most of its time would go into imports
+and fonts: after a page, the next child gets that far and stands by for a while.
 """
 
 from __future__ import annotations
 
-import subprocess
 import sys
-from dataclasses import dataclass
-from typing import Literal, TypeAlias
+from subprocess import PIPE
+from types import TracebackType
+from typing import Self
 
 import anyio
 import msgspec
+from anyio.abc import ByteReceiveStream, Process
 
-from cellwright.errors import CellwrightError, NotebookError
+from cellwright.errors import NotebookError
+from cellwright.formats.model import Exported
+from cellwright.formats.orders import Answer, Order
+from cellwright.formats.registry import format_named
 from cellwright.notebook import Document
 
-__all__ = ["LIMIT_S", "MEMORY_BYTES", "Answer", "Order", "RenderFailed", "Rendered", "refusal", "render"]
+__all__ = ["LIMIT_S", "MEMORY_BYTES", "PAGES", "PageMaker", "RenderFailed", "render"]
 
 LIMIT_S = 180.0
 MEMORY_BYTES = 6 * 1024**3
-_SHOWN_WORDS = 300
+STANDBY_S = 120
+PAGES = frozenset({"html", "pdf"})
+"""The formats that are made here."""
 
-PageFormat: TypeAlias = Literal["html", "pdf"]
+_END_S = 5.0
+_SHOWN_WORDS = 300
+_SMALLER = "Export it without outputs, or as ipynb"
 
 
 class RenderFailed(NotebookError):
@@ -32,83 +41,132 @@ class RenderFailed(NotebookError):
     code = "render_failed"
 
 
-@dataclass(frozen=True, slots=True)
-class Rendered:
-    """A page, and what is not in it as it is in the notebook."""
+class PageMaker:
+    """Makes pages. Whoever opens one closes it, and with it the process that stands by."""
 
-    content: bytes
-    notices: tuple[str, ...]
+    def __init__(
+        self, *, standby_s: int = STANDBY_S, limit_s: float = LIMIT_S, memory_bytes: int = MEMORY_BYTES
+    ) -> None:
+        self._standby_s = standby_s
+        self._limit_s = limit_s
+        self._memory_bytes = memory_bytes
+        self._spare: Process | None = None
 
+    async def __aenter__(self) -> Self:
+        return self
 
-class Order(msgspec.Struct, frozen=True):
-    """What the child is asked for, on its standard input."""
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        spare, self._spare = self._spare, None
+        if spare is not None:
+            await _end(spare)
 
-    notebook: bytes
-    name: str
-    format: PageFormat
-    include_outputs: bool
-    limit_s: float
-    memory_bytes: int
+    async def render(
+        self,
+        document: Document,
+        *,
+        name: str,
+        format: str,  # noqa: A002  # the word that everybody uses
+        include_outputs: bool = True,
+    ) -> Exported:
+        """A notebook as a page.
 
+        Raises:
+            RenderFailed: it could not be made, or not within the time or the memory that there is for one.
+        """
+        order = Order(document.to_bytes(), name, format, include_outputs, self._limit_s, self._memory_bytes)
+        try:
+            with anyio.fail_after(self._limit_s):
+                answer = await self._answer(msgspec.msgpack.encode(order), format)
+        except TimeoutError as error:
+            raise RenderFailed(
+                f"The notebook could not be made into {format} within {self._limit_s:g} s", hint=_SMALLER
+            ) from error
+        if self._standby_s and self._spare is None:
+            self._spare = await _start(self._standby_s)
+        if answer.error is not None:
+            raise RenderFailed(answer.error, hint=answer.hint)
+        form = format_named(format)
+        return Exported(answer.content, form.mime, form.suffixes[0], answer.notices)
 
-class Answer(msgspec.Struct, frozen=True):
-    """What it answers on its standard output: a page, or an error in words."""
-
-    content: bytes = b""
-    notices: tuple[str, ...] = ()
-    error: str | None = None
-    hint: str | None = None
+    async def _answer(self, order: bytes, wanted: str) -> Answer:
+        """What a child makes of an order; one that stood by may just have gone home."""
+        spare, self._spare = self._spare, None
+        if spare is not None:
+            try:
+                return await _asked(spare, order, wanted)
+            except anyio.BrokenResourceError:
+                pass
+        try:
+            return await _asked(await _start(0), order, wanted)
+        except anyio.BrokenResourceError:
+            return Answer(
+                error=f"The process that makes {wanted} of notebooks does not start",
+                hint="See `cellwright doctor`",
+            )
 
 
 async def render(
     document: Document,
     *,
     name: str,
-    format: PageFormat,  # noqa: A002  # the word that everybody uses
+    format: str,  # noqa: A002  # as above
     include_outputs: bool = True,
     limit_s: float = LIMIT_S,
     memory_bytes: int = MEMORY_BYTES,
-) -> Rendered:
-    """A notebook as a page.
+) -> Exported:
+    """A notebook as a page, by a process that nobody keeps.
 
     Raises:
         RenderFailed: it could not be made, or not within the time or the memory that there is for one.
     """
-    order = Order(document.to_bytes(), name, format, include_outputs, limit_s, memory_bytes)
-    command = [sys.executable, "-P", "-m", "cellwright.formats"]
+    async with PageMaker(standby_s=0, limit_s=limit_s, memory_bytes=memory_bytes) as maker:
+        return await maker.render(document, name=name, format=format, include_outputs=include_outputs)
+
+
+async def _start(standby_s: int) -> Process:
+    command = [sys.executable, "-P", "-m", "cellwright.formats", str(standby_s)]
+    return await anyio.open_process(
+        command, stdin=PIPE, stdout=PIPE, stderr=PIPE, cwd="/", start_new_session=True
+    )
+
+
+async def _asked(child: Process, order: bytes, wanted: str) -> Answer:
+    """Give a child its order, and read what it answers until it has ended.
+
+    Raises:
+        BrokenResourceError: it had ended before it was asked.
+    """
+    orders, answers, complaints = child.stdin, child.stdout, child.stderr
+    if orders is None or answers is None or complaints is None:
+        raise RuntimeError("the child was started without pipes")
+    said, words = bytearray(), bytearray()
     try:
-        with anyio.fail_after(limit_s):
-            done = await anyio.run_process(
-                command,
-                input=msgspec.msgpack.encode(order),
-                stderr=subprocess.PIPE,
-                check=False,
-                cwd="/",
-                start_new_session=True,
-            )
-    except TimeoutError as error:
-        raise RenderFailed(
-            f"The notebook could not be made into {format} within {limit_s:g} s",
-            hint="Export it without outputs, or as ipynb",
-        ) from error
-    return _read(done, format)
-
-
-def _read(done: subprocess.CompletedProcess[bytes], wanted: str) -> Rendered:
+        await orders.send(order)
+        await orders.aclose()
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(_drain, complaints, words)
+            await _drain(answers, said)
+        await child.wait()
+    finally:
+        await _end(child)
     try:
-        answer = msgspec.msgpack.decode(done.stdout, type=Answer)
-    except msgspec.DecodeError as error:
-        words = done.stderr.decode(errors="replace").strip().splitlines()
-        last = words[-1][:_SHOWN_WORDS] if words else f"it ended with {done.returncode}"
-        raise RenderFailed(
-            f"The process that makes {wanted} of notebooks failed: {last}",
-            hint="Export it without outputs, or as ipynb",
-        ) from error
-    if answer.error is not None:
-        raise RenderFailed(answer.error, hint=answer.hint)
-    return Rendered(answer.content, answer.notices)
+        return msgspec.msgpack.decode(said, type=Answer)
+    except msgspec.DecodeError:
+        lines = words.decode(errors="replace").strip().splitlines()
+        last = lines[-1][:_SHOWN_WORDS] if lines else f"it ended with {child.returncode}"
+        return Answer(error=f"The process that makes {wanted} of notebooks failed: {last}", hint=_SMALLER)
 
 
-def refusal(error: CellwrightError) -> Answer:
-    """An error as the child's answer."""
-    return Answer(error=error.message, hint=error.hint)
+async def _drain(stream: ByteReceiveStream, held: bytearray) -> None:
+    async for part in stream:
+        held += part
+
+
+async def _end(child: Process) -> None:
+    """Make sure that a child is gone."""
+    with anyio.move_on_after(_END_S, shield=True):
+        if child.returncode is None:
+            child.kill()
+        await child.aclose()

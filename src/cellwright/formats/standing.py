@@ -12,8 +12,9 @@ from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
 from cellwright.notebook import Cell, Document
+from cellwright.notebook.languages import canonical_language, own_section
 
-__all__ = ["CellStanding", "Note", "cell_standing", "notebook_language", "notebook_notes"]
+__all__ = ["CellStanding", "Note", "cell_standing", "notebook_notes"]
 
 Tone: TypeAlias = Literal["good", "bad", "plain"]
 _ENDS_BADLY = {
@@ -50,25 +51,16 @@ class CellStanding:
     other_language: bool
 
 
-def notebook_language(document: Document) -> str:
-    """The language of cells that name none."""
-    for owner, key in (("language_info", "name"), ("kernelspec", "language")):
-        held = document.metadata.get(owner)
-        if isinstance(held, Mapping) and isinstance(held.get(key), str) and held[key]:
-            return str(held[key])
-    return "python"
-
-
 def notebook_notes(document: Document) -> tuple[Note, ...]:
     """The certificate and the plan."""
-    ours = _section(document.metadata)
+    ours = own_section(document.metadata)
     notes = (_certificate(ours.get("certificate"), document), _plan(ours.get("plan")))
     return tuple(note for note in notes if note is not None)
 
 
 def cell_standing(cell: Cell, language: str) -> CellStanding:
     """How a code cell of a notebook in this language stands."""
-    ours = _section(cell.metadata)
+    ours = own_section(cell.metadata)
     notes: list[Note] = []
     if (state := ours.get("state")) in _ENDS_BADLY:
         notes.append(Note("bad", _ENDS_BADLY[state]))
@@ -77,14 +69,9 @@ def cell_standing(cell: Cell, language: str) -> CellStanding:
     seconds = ours.get("seconds")
     if isinstance(seconds, int | float) and not isinstance(seconds, bool) and seconds >= 1:
         notes.append(Note("plain", f"{seconds:.1f} s"))
-    own = cell.language or language
+    own = canonical_language(cell.language) if cell.language else language
     number = str(cell.execution_count) if isinstance(cell.execution_count, int) else " "
-    return CellStanding(number, tuple(notes), own, own.lower() != language.lower())
-
-
-def _section(metadata: Mapping[str, Any]) -> Mapping[str, Any]:
-    ours = metadata.get("cellwright")
-    return ours if isinstance(ours, Mapping) else {}
+    return CellStanding(number, tuple(notes), own, own != language)
 
 
 def _certificate(held: Any, document: Document) -> Note | None:

@@ -11,6 +11,7 @@ from pydantic import Field
 from cellwright.engine import Session
 from cellwright.errors import KernelError, NotebookError
 from cellwright.formats import Exported, export, format_named, read
+from cellwright.formats.renderer import PAGES, render
 from cellwright.mcp.arguments import Arguments, Content, MaxTokens, SessionId
 from cellwright.mcp.budget import CHARACTERS_PER_TOKEN
 from cellwright.mcp.calls import CHANGES, READS, Call, Definition, Reply, data_reply
@@ -27,8 +28,10 @@ __all__ = ["READING_TOOLS", "exported"]
 
 _READ_TOKENS = 2_000
 _EXPORT_TOKENS = 10_000
-WritableFormat: TypeAlias = Literal["json", "markdown", "ipynb"]
-ReadableFormat: TypeAlias = Literal["json", "markdown", "ipynb"]
+WritableFormat: TypeAlias = Literal[
+    "json", "markdown", "html", "pdf", "ipynb", "src.md", "myst", "percent", "script"
+]
+ReadableFormat: TypeAlias = Literal["json", "markdown", "ipynb", "src.md", "myst", "percent"]
 
 
 class ReadNotebook(Arguments):
@@ -187,6 +190,8 @@ async def exported(
         NotebookError: the format is not known, not installed, or cannot hold this notebook.
     """
     document, name = session.document.copy(), session.name
+    if form in PAGES:
+        return await render(document, name=name, format=form, include_outputs=outputs)
     return await anyio.to_thread.run_sync(
         lambda: export(document, name=name, format=form, include_outputs=outputs, files_at=files_at)
     )
