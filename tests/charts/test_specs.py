@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from cellwright.charts import Config, Output, chart_spec
+from cellwright.charts.painting import paint
 from cellwright.errors import ChartRefused
 from cellwright_kernel.tables import Column, Table
 from charts.making import SALES, drawn_values, output, spec
@@ -252,7 +253,7 @@ def test_rows_that_a_kernel_left_out_are_told() -> None:
 
 
 def test_without_a_manifest_a_message_names_the_option_alone() -> None:
-    with pytest.raises(ChartRefused, match="^yColumn: there is no column 'z' in the data; it has a"):
+    with pytest.raises(ChartRefused, match=r"^yColumn: there is no column 'z' in the data; it has a"):
         chart_spec(
             Output("a", "bar_chart", config=Config(y_columns=("z",))),
             Table((Column("a", "number"),), ((1,),), 1),
@@ -278,3 +279,37 @@ def test_a_million_rows_make_less_than_a_megabyte() -> None:
             y_columns=() if type_ in ("histogram", "heatmap") else ("y",),
         )  # type: ignore[arg-type]  # a chart's type
         assert len(json.dumps(made.vega_lite)) < 1_000_000, type_
+
+
+@pytest.mark.parametrize(
+    "word",
+    [
+        "if",
+        "constructor",
+        "toString",
+        "__proto__",
+        "\\",
+        '\\"+(1)+"',
+        "'+datum+'",
+        "${x}",
+        "a\x07b\ufffe",
+        "",
+    ],
+)
+@pytest.mark.parametrize(
+    "type_", ["bar_chart", "line_chart", "scatter", "pie_chart", "heatmap", "box", "histogram", "graph"]
+)
+def test_words_that_vega_stumbles_over_are_drawn(word: str, type_: Any) -> None:
+    table = Table(
+        (Column(word, "text"), Column("v", "number"), Column("g", "text")),
+        ((word, 1, "p"), ("b", 2, word)),
+        2,
+    )
+    for config in (
+        Config(),
+        Config(x_column="g", y_columns=("v",), group_by=word),
+        Config(x_label=word, y_label=word),
+    ):
+        made = chart_spec(Output("a", type_, title=word, config=config), table)
+        assert made.vega_lite is not None
+        assert paint(made.vega_lite, theme=None, scale=0.3, max_width=None)
