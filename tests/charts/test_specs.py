@@ -170,11 +170,11 @@ def test_a_histogram_puts_values_on_an_edge_into_the_bin_above() -> None:
 
 def test_a_box_has_the_quartiles_of_all_rows() -> None:
     rows = "".join(f"a,{number}\n" for number in range(1, 102))
-    made = spec(f"g,v\n{rows}a,1000\n".encode(), "box")
+    made = spec(f"g,v\n{rows}a,1000\na,-1000\n".encode(), "box")
     (box,) = drawn_values(made)
-    assert (box["b"], box["y"], box["c"], box["n"]) == (26.25, 51.5, 76.75, 102)
-    assert box["d"] == 101
-    assert "1 far out" in made.digest
+    assert (box["b"], box["y"], box["c"], box["n"]) == (25.5, 51, 76.5, 103)
+    assert (box["a"], box["d"]) == (1, 101)
+    assert "2 far out" in made.digest
 
 
 def test_a_matrix_is_a_heatmap_as_it_is_written() -> None:
