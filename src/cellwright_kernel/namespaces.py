@@ -62,8 +62,16 @@ def leave_machine(owner: Sequence[int] | None = None) -> tuple[int, int]:
 
 
 def new_owner(owner: Sequence[int] | None = None) -> tuple[int, int]:
-    """Whom root's kernel runs as: the given user and group, or those that nobody else has."""
-    return (owner[0], owner[1]) if owner is not None else (FIRST_UID + os.getpid(),) * 2
+    """Whom root's kernel runs as: the given user and group, or those that nobody else has.
+
+    Raises:
+        PermissionError: the given ones are none of a kernel's.
+    """
+    if owner is None:
+        return (FIRST_UID + os.getpid(),) * 2
+    if min(owner) < FIRST_UID:
+        raise PermissionError(f"user {owner[0]} is none that a kernel runs as")
+    return owner[0], owner[1]
 
 
 def leave_box() -> None:

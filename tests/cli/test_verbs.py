@@ -121,7 +121,7 @@ def test_a_notebook_goes_out_and_comes_in_again(shared: Place) -> None:
     assert shared.run("export", session, "-o", "out.ipynb").returncode == 0
     nbformat.validate(nbformat.read(work / "out.ipynb", as_version=4))
     assert "kept" in shared.run("export", session, "--format", "markdown").stdout
-    assert "output" not in shared.run("export", session, "--format", "markdown", "--no-outputs").stdout
+    assert ":output" not in shared.run("export", session, "--to", "markdown", "--no-outputs").stdout
     imported = shared.run("import", "out.ipynb")
     assert imported.returncode == 0, imported.stderr
     assert cell in shared.run("show", imported.stdout.strip()).stdout

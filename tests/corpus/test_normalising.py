@@ -99,3 +99,9 @@ def test_rule_removes_what_it_names_and_only_where_asked(rule: str, text: str, e
 def test_rule_leaves_results_alone(rule: str) -> None:
     text = "42, 3.14, 0xff, [1, 2], deadbeef, x = 10"
     assert _outputs(_notebook(_result(text)), rule) == [_result(text)]
+
+
+def test_what_our_kernels_say_beside_an_output_is_not_compared_and_all_else_is() -> None:
+    digested = {**_result("1"), "metadata": {"cellwright": {"digest": "one"}}}
+    assert _outputs(_notebook(digested)) == _outputs(_notebook(_result("1")))
+    assert _outputs(_notebook({**digested, "metadata": {"other": 1}})) != _outputs(_notebook(_result("1")))

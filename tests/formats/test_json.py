@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
+import jsonschema
 import pytest
 from hypothesis import given, settings
 
@@ -12,11 +14,17 @@ from cellwright.formats import export, read
 from cellwright.notebook import Document, OutputsSet
 from formats.books import book, cells_of, documents, texts_of
 
+SCHEMA = jsonschema.Draft202012Validator(
+    json.loads((Path(__file__).parents[2] / "docs/reference/json-format.schema.json").read_text())
+)
+
 
 @settings(deadline=None, max_examples=200)
 @given(documents())
 def test_json_gives_back_the_same_notebook(document: Document) -> None:
-    again = read(export(document, name="n", format="json").content, name="x.json")
+    content = export(document, name="n", format="json").content
+    SCHEMA.validate(json.loads(content))
+    again = read(content, name="x.json")
     assert again.title == "n"
     assert cells_of(again.document) == cells_of(document)
     assert json.loads(again.document.to_bytes()) == json.loads(document.to_bytes())
@@ -27,6 +35,7 @@ def test_outputs_come_back_with_their_cells() -> None:
     outputs = [{"output_type": "stream", "name": "stdout", "text": "half a pair: \ud83d"}]
     document.apply(OutputsSet(document.cells[0].id, outputs, 7))
     content = export(document, name="n", format="json").content
+    SCHEMA.validate(json.loads(content))
     again = read(content, name="x.json").document.cells[0]
     assert (list(again.outputs), again.execution_count) == (outputs, 7)
     bare = json.loads(export(document, name="n", format="json", include_outputs=False).content)

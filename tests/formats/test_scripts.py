@@ -86,7 +86,7 @@ def test_a_myst_page_is_known_by_its_header() -> None:
 
 def test_a_cell_that_looks_like_a_mark_is_said() -> None:
     (notice,) = export(book(("code", "a\n# %% b\nc")), name="n", format="percent").notices
-    assert "reads back as other cells" in notice
+    assert "does not read back the same" in notice
 
 
 def test_a_script_without_marks_is_one_cell() -> None:

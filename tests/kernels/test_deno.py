@@ -32,7 +32,7 @@ from cellwright.sandbox.trials import try_isolation
 
 pytestmark = pytest.mark.anyio
 LIMITS = OutputLimits(max_bytes=100_000, max_messages=1_000)
-TIERS = ["boxed", "plain", "unsafe"]
+TIERS = ["boxed", "unsafe"]
 
 
 @pytest.fixture(autouse=True)
@@ -42,8 +42,7 @@ def _deno(require: Require) -> None:
 
 def allow_all(_policy: Policy | None, access: DenoAccess) -> list[str]:
     """No wall of Deno's own, so that the sandbox's is met."""
-    inspector = [f"--inspect={access.inspector}"] if access.inspector is not None else []
-    return ["--allow-all", "--no-prompt", "--inspect-publish-uid=stderr", *inspector]
+    return ["--allow-all", "--no-prompt", "--inspect-publish-uid=stderr", f"--inspect={access.inspector}"]
 
 
 @pytest.fixture
@@ -122,22 +121,20 @@ async def test_the_driver_is_told_what_it_must_know(tier: str, root: Path, run_c
         commands = " ".join(part for pid in pids for part in psutil.Process(pid).cmdline())
     assert (told["max_bytes"], told["max_messages"]) == (100_000, 1_000)
     assert told["cwd"] == seen[0] == str(root / "session" / PRIVATE)
-    assert (told["inspector"] is None) == (tier == "plain")
+    assert told["inspector"].startswith("ws://127.0.0.1:")
     # What would let code speak as its driver stands nowhere that others can look.
     assert told["token"] not in json.dumps(seen) + commands
 
 
-@pytest.mark.parametrize("tier", ["boxed", "plain"])
-async def test_the_environment_is_what_the_sandbox_shows(tier: str, root: Path, run_cell: Any) -> None:
-    async with tiny(root, tier) as kernel:
+async def test_the_environment_is_what_the_sandbox_shows(root: Path, run_cell: Any) -> None:
+    async with tiny(root) as kernel:
         seen = json.loads((await run_cell(kernel, "JSON.stringify(Deno.env.toObject())")).result)
     assert "A_SECRET" not in seen
     assert seen["LANG"] == "C.UTF-8"
     assert seen["DENO_DIR"].startswith(seen["TMPDIR"])
 
 
-@pytest.mark.parametrize("tier", ["boxed", "plain"])
-async def test_the_sandbox_holds_where_deno_holds_nothing(tier: str, root: Path, run_cell: Any) -> None:
+async def test_the_sandbox_holds_where_deno_holds_nothing(root: Path, run_cell: Any) -> None:
     """With ``--allow-all``: what stops code is the second wall."""
     secret = root / "secret.txt"
     secret.write_text("secret")
@@ -150,7 +147,7 @@ async def test_the_sandbox_holds_where_deno_holds_nothing(tier: str, root: Path,
         "fetch('http://192.0.2.1/').then(() => 'fetched')": "fetched",
         f"Deno.readTextFileSync('/proc/{os.getpid()}/environ')": "PATH",
     }
-    async with tiny(root, tier, flags=allow_all) as kernel:
+    async with tiny(root, flags=allow_all) as kernel:
         for code, reached in tries.items():
             ran = await run_cell(kernel, code)
             told = "".join(content["data"]["text/plain"] for content in ran.of("execute_result"))
@@ -223,6 +220,13 @@ async def test_a_driver_that_cannot_start_is_told_with_its_words(root: Path) -> 
     broken.write_text("throw new Error('I will not')")
     with pytest.RaisesGroup(pytest.RaisesExc(KernelStartError, match="I will not")):
         async with tiny(root, driver=broken):
+            pass
+
+
+async def test_without_a_network_of_its_own_a_kernel_says_why_it_does_not_start(root: Path) -> None:
+    told = pytest.RaisesExc(KernelStartError, match="needs a network of its own")
+    with pytest.RaisesGroup(told):
+        async with tiny(root, "plain"):
             pass
 
 

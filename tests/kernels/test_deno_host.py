@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import shutil
 import signal
-from collections.abc import AsyncIterator
+import tempfile
+from collections.abc import AsyncIterator, Iterator
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -32,6 +33,13 @@ async def house(short_path: Path, tmp_path: Path) -> AsyncIterator[House]:
     root.mkdir()
     async with open_house(root) as house:
         yield house
+
+
+@pytest.fixture
+def project() -> Iterator[Path]:
+    """Not below /tmp, which a session may write to."""
+    with tempfile.TemporaryDirectory(dir="/var/tmp") as directory:
+        yield Path(directory)
 
 
 async def test_state_stays_from_cell_to_cell_in_both_languages(house: House) -> None:
@@ -101,7 +109,7 @@ async def test_a_kernel_that_dies_ends_its_cell_and_another_starts_in_its_place(
     assert running.end.state == "died"
     assert (await house.ended(kernel)).signal == signal.SIGKILL
     again = await house.start(name="session")
-    assert await house.value(again, "await Deno.readTextFile('kept.txt')") == "kept"
+    assert await house.value(again, "await Deno.readTextFile('kept.txt')") == '"kept"'
 
 
 async def test_an_own_exit_is_explained_in_the_cell(house: House) -> None:
@@ -122,15 +130,14 @@ async def test_a_full_heap_names_the_limit_and_what_to_do(house: House) -> None:
 
 
 @pytest.mark.parametrize("mode", ["private", "overlay", "direct"])
-async def test_files_are_where_the_mode_says(mode: Mode, house: House, tmp_path: Path) -> None:
-    project = tmp_path / "project"
+async def test_files_are_where_the_mode_says(mode: Mode, house: House, project: Path) -> None:
     (project / "work").mkdir(parents=True)
     (project / "beside.txt").write_text("beside")
     (project / "work" / "own.txt").write_text("own")
     kernel = await house.start(mode, name="session", project=project if mode != "private" else None)
     if mode != "private":
-        assert await house.value(kernel, "Deno.readTextFileSync('own.txt')") == "own"
-        assert await house.value(kernel, "Deno.readTextFileSync('../beside.txt')") == "beside"
+        assert await house.value(kernel, "Deno.readTextFileSync('own.txt')") == '"own"'
+        assert await house.value(kernel, "Deno.readTextFileSync('../beside.txt')") == '"beside"'
         assert "NotCapable" in (await house.run(kernel, "Deno.writeTextFileSync('../beside.txt', 'x')")).error
     ran = await house.run(kernel, "Deno.writeTextFileSync('new.txt', 'new')")
     assert ran.end.state == "ok", ran.end
@@ -138,7 +145,7 @@ async def test_files_are_where_the_mode_says(mode: Mode, house: House, tmp_path:
     assert (project / "work" / "new.txt").exists() is (mode == "direct")
     assert (project / "beside.txt").read_text() == "beside"
     again = await house.start(mode, name="session", project=project if mode != "private" else None)
-    assert await house.value(again, "Deno.readTextFileSync('new.txt')") == "new"
+    assert await house.value(again, "Deno.readTextFileSync('new.txt')") == '"new"'
 
 
 async def test_what_is_refused_is_explained_by_the_setting_behind_it(house: House) -> None:
@@ -161,3 +168,30 @@ async def test_code_does_not_reach_the_inspector(house: House) -> None:
     assert "NotCapable" in (await house.run(kernel, code)).error
     code = "await new Promise((ok, no) => { const s = new WebSocket('ws://127.0.0.1:9229/'); s.onopen = ok; s.onerror = no })"
     assert (await house.run(kernel, code)).end.state == "error"
+
+
+async def test_the_driver_is_compiled_once_and_every_kernel_gets_a_copy_of_its_own(house: House) -> None:
+    first = await house.start()
+    assert await house.value(first, "1 + 1") == "2"
+    with anyio.fail_after(DEADLINE_S):
+        while not (made := list((house.root / "cache").glob("deno-*"))):
+            await anyio.lowlevel.checkpoint()
+    (made[0] / "mark").write_text("whole")
+    kernel = await house.start()
+    own = "Deno.env.get('DENO_DIR') + '/mark'"
+    assert await house.value(kernel, f"Deno.readTextFileSync({own})") == '"whole"'
+    await house.run(kernel, f"Deno.writeTextFileSync({own}, 'spoilt')")
+    assert (
+        await house.run(kernel, f"Deno.writeTextFileSync('{made[0]}/mark', 'spoilt')")
+    ).end.state == "error"
+    assert (made[0] / "mark").read_text() == "whole"
+
+
+async def test_compiled_code_that_is_broken_is_no_harm(house: House) -> None:
+    await house.start()
+    with anyio.fail_after(DEADLINE_S):
+        while not (made := list((house.root / "cache").glob("deno-*"))):
+            await anyio.lowlevel.checkpoint()
+    for file in made[0].iterdir():
+        file.write_bytes(b"\xff" * 5000)
+    assert await house.value(await house.start(), "1 + 1") == "2"

@@ -38,7 +38,7 @@ def test_without_a_policy_deno_confines_nothing() -> None:
             Policy(),
             ACCESS,
             ["--no-remote", "--cached-only", "--no-prompt"],
-            ["--allow-net", "--allow-import"],
+            ["--allow-net=", "--allow-import"],
         ),
         (Policy(), ACCESS, ["--allow-env", "--allow-sys"], ["--allow-run", "--allow-ffi", "--allow-all"]),
         (

@@ -142,7 +142,7 @@ async def test_going_back_ends_the_other_languages_and_says_so(session: Session)
     await session.run(changing, checkpoint=True)
     done = await session.roll_back(cell_id=changing)
 
-    assert any("deno" in lost for lost in done.cannot_return)
+    assert any("deno" in lost for lost in done.not_restored)
     assert (await run(session, "x")).text == "1\n"
     assert "undefined" in shown(await run(session, "typeof y", "typescript"))
 

@@ -20,7 +20,11 @@ BAD: list[tuple[str, dict[str, Any], str]] = [
     ("cell_add", {"content": "1", "position": -1}, "There is no position -1"),
     ("cell_add", {"content": "1", "type": "picture"}, "type: input should be 'code' or 'markdown'"),
     ("cell_add", {"content": 7}, "content: input should be a valid string"),
-    ("cell_add", {}, "content: field required. Call cell_add(session_id*, content*, type, position)"),
+    (
+        "cell_add",
+        {},
+        "content: field required. Call cell_add(session_id*, content*, type, position, language, filename)",
+    ),
     ("cell_add", {"content": "1", "colour": "red"}, "there is no argument 'colour'"),
     ("cell_add", {"content": "x" * 5_000_001}, "content: string should have at most 5000000 characters"),
     ("cell_execute", {"cell_id": "all", "timeout": -5}, "timeout: input should be greater than 0"),
@@ -41,14 +45,14 @@ BAD: list[tuple[str, dict[str, Any], str]] = [
     ("notebook_import", {"content": "[1]", "format": "json"}, "cell 1 is not a cell: 1"),
     ("notebook_import", {"content": "{}", "format": "ipynb"}, "The imported notebook"),
     ("notebook_import", {"content": "# x", "format": "src.md"}, "srcbook"),
-    ("notebook_import", {"content": "```typescript\n1\n```", "format": "markdown"}, "needs the Deno kernel"),
     ("notebook_create", {"name": ""}, "name: string should have at least 1 character"),
-    ("notebook_create", {"name": "ts", "language": "typescript"}, "needs the Deno kernel"),
+    ("notebook_create", {"name": "x", "tsconfig": {}}, "tsconfig is for TypeScript and JavaScript"),
+    ("cell_add", {"content": "1", "filename": "../x.py"}, "is no name of a file in the working directory"),
     ("notebook_create", {"name": "cobol", "language": "cobol"}, "cobol"),
     ("notebook_open", {"path": "missing.ipynb"}, "missing.ipynb"),
     ("notebook_open", {"path": "/etc/passwd"}, "is outside the directories that may be used"),
     ("notebook_open", {"path": "a\0b"}, "NUL character"),
-    ("cell_visualize", {"cell_id": "problem"}, "needs the chart engine"),
+    ("cell_visualize", {"cell_id": "problem"}, "cell problem has not run"),
     ("kernel_complete", {"code": "x", "cursor": 9}, "There is no position 9 in the code"),
     ("no_such_tool", {}, "Unknown tool: no_such_tool"),
 ]
@@ -111,8 +115,4 @@ async def test_an_unknown_dialect_is_refused_with_the_known_ones(engine: Engine)
 
 async def test_the_srcbook_dialect_defaults_to_typescript(engine: Engine) -> None:
     async with running(Face(engine, dialect="srcbook")) as face, connected(face) as client:
-        assert "language 'typescript' needs the Deno kernel" in await refused(
-            client, "notebook_create", name="x"
-        )
-        created = await ask(client, "notebook_create", name="x", language="python")
-        assert created["language"] == "python"
+        assert (await ask(client, "notebook_create", name="x"))["language"] == "typescript"

@@ -106,7 +106,7 @@ async def test_an_outline_keeps_to_its_budget(client: Client) -> None:
     assert "cells left out" in text
 
 
-@pytest.mark.parametrize("form", ["json", "markdown", "ipynb"])
+@pytest.mark.parametrize("form", ["json", "markdown", "ipynb", "myst", "percent"])
 async def test_a_notebook_survives_being_exported_and_imported(
     client: Client, engine: Engine, form: str
 ) -> None:

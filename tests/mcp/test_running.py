@@ -112,9 +112,9 @@ async def test_a_wide_frame_becomes_a_digest(client: Client) -> None:
         "pd.DataFrame({f'column_{i}': range(1000) for i in range(12)} | {'name': ['someone'] * 1000})"
     )
     text = await read(client, "cell_add_and_run", session_id=session, content=code)
-    assert "table of 1000 rows \u00d7 13 columns" in text
-    assert "column_3: number 0, 1, 2" in text
-    assert "name: text someone, someone, someone" in text
+    assert "pandas.DataFrame, 1,000 rows \u00d7 13 columns" in text
+    assert "column_3: int64, 0 … 999" in text
+    assert "name: str, 1 distinct: someone" in text
     assert "<td>" not in text
     assert len(text) < 900
 

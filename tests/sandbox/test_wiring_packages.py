@@ -136,7 +136,7 @@ async def test_a_session_in_another_language_gets_no_packages(open_root: Path) -
     )
     async with open_at(open_root, approved_packages=APPROVED) as engine:
         session = await engine.open(notebook)
-        with pytest.raises(PackageRefused, match="Python only"):
+        with pytest.raises(PackageRefused, match="Python, TypeScript and JavaScript"):
             await session.install(["small-tool"])
     end_host(open_root / "state")
 

@@ -151,3 +151,12 @@ def test_columns_beyond_the_bound_are_counted() -> None:
     digest = table_digest(Table(columns, (tuple(range(100)),) * 20, 20))
     assert digest.splitlines()[0] == "table, 20 rows \u00d7 100 columns"
     assert "… 60 more columns" in digest
+
+
+def test_a_nesting_too_large_to_tell_ends_with_a_whole_line() -> None:
+    digest = digest_of(
+        {f"key {number}": {f"inner {inner}": "x" * 20 for inner in range(20)} for number in range(20)}
+    )
+    assert digest is not None
+    assert digest.splitlines()[-1] == "…"
+    assert digest.splitlines()[-2].endswith("x" * 20)

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from cellwright.charts.themes import THEMES, ThemeName
-from cellwright.charts.wording import cut
+from cellwright.charts.wording import cut, drawable
 
 __all__ = [
     "discrete",
@@ -21,6 +21,7 @@ __all__ = [
     "temporal",
     "text_tip",
     "time_tip",
+    "tip_title",
     "title_of",
 ]
 
@@ -29,11 +30,12 @@ _LONGEST_TITLE = 60
 _CHARACTER_PX = 6.2
 _SHORT_FROM, _EXACT_BELOW, _SMALL = 1e4, 1e24, 1e-3
 _YEARS = (1500, 2200)
+_FLAT = 1e-290
 _DAY_S = 86400.0
 
 
 def title_of(name: str) -> str:
-    return cut(" ".join(name.split()), _LONGEST_TITLE) or "(no name)"
+    return cut(drawable(name), _LONGEST_TITLE) or "(no name)"
 
 
 def number_format(low: float, high: float, *, whole: bool = False) -> Channel:
@@ -59,6 +61,9 @@ def quantitative(
     if whole and high - low < axis["tickCount"]:
         axis |= {"tickMinStep": 1}
     scale: Channel = {"zero": zero, "nice": True}
+    if 0 < max(high, 0 if zero else low) - min(low, 0 if zero else high) < _FLAT:
+        # No scale has steps as small as that.
+        scale = {"domain": [low - 1, high + 1]}
     return {
         "field": field,
         "type": "quantitative",
@@ -118,7 +123,7 @@ def number_tip(field: str, title: str, *, whole: bool = False) -> Channel:
     return {
         "field": field,
         "type": "quantitative",
-        "title": title_of(title),
+        "title": tip_title(title),
         "format": ",d" if whole else ",.6~g",
     }
 
@@ -128,10 +133,15 @@ def time_tip(field: str, title: str, seconds: Sequence[float]) -> Channel:
     return {
         "field": field,
         "type": "temporal",
-        "title": title_of(title),
+        "title": tip_title(title),
         "format": "%Y-%m-%d" if days else "%Y-%m-%d %H:%M:%S",
     }
 
 
 def text_tip(field: str, title: str) -> Channel:
-    return {"field": field, "type": "nominal", "title": title_of(title)}
+    return {"field": field, "type": "nominal", "title": tip_title(title)}
+
+
+def tip_title(name: str) -> str:
+    """Vega-Lite writes a tooltip's titles into an expression, and escapes quotes but not what escapes them."""
+    return title_of(name).replace("\\", "\\\\")

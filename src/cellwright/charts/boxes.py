@@ -79,11 +79,11 @@ def _values(encodings: Encodings, readings: Readings, notices: list[str]) -> dic
         if missing := numbers.count(None):
             notices.append(f"{quoted(column)}: {plural(missing, 'row')} without a value, left out")
         every = (
-            [column] * len(numbers)
+            [readings.title(column)] * len(numbers)
             if names is None
             else names
             if len(encodings.y) == 1
-            else [f"{column}, {name}" for name in names]
+            else [f"{readings.title(column)}, {name}" for name in names]
         )
         for name, number in zip(every, numbers, strict=True):
             if number is not None:

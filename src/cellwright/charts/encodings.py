@@ -127,7 +127,10 @@ def _bars(shape: Shape, config: Config) -> Encodings:
     if x is None:
         named = shape.of_kinds("text", "bool", besides=taken)
         x = _first(
-            named, shape.of_kinds("time", besides=taken), [c for c in shape.columns if c.name not in taken]
+            [column for column in named if column.distinct <= FEW_CATEGORIES],
+            named,
+            shape.of_kinds("time", besides=taken),
+            [c for c in shape.columns if c.name not in taken],
         )
     x = x if x is not None else config.group_by
     y = config.y_columns or _given(config.value_column) or _numbers(shape, x, config, _MOST_BARS)
@@ -136,11 +139,13 @@ def _bars(shape: Shape, config: Config) -> Encodings:
 
 def _scatter(shape: Shape, config: Config) -> Encodings:
     taken = (*config.y_columns, config.group_by)
-    x = config.x_column or _first(
-        shape.of_kinds("number", besides=taken),
-        shape.of_kinds("time", besides=taken),
-        [c for c in shape.columns if c.name not in taken],
-    )
+    x = config.x_column
+    if x is None:
+        numbers = shape.of_kinds("number", besides=taken)
+        # The only numbers there are go upwards.
+        across = numbers if config.y_columns or len(numbers) > 1 else []
+        others = [column for column in shape.columns if column.name not in taken and column not in numbers]
+        x = _first(across, shape.of_kinds("time", besides=taken), others, numbers)
     y = config.y_columns or _numbers(shape, x, config, 1)
     return Encodings(x, y, config.group_by, config.value_column, config.label_column)
 

@@ -15,7 +15,7 @@ from cellwright.charts.categories import fold
 from cellwright.charts.drawings import Drawing, plural
 from cellwright.charts.encodings import Encodings
 from cellwright.charts.layouts import lay_out
-from cellwright.charts.readings import Readings
+from cellwright.charts.readings import Readings, exact
 from cellwright.charts.themes import OTHER_SERIES, THEMES, ThemeName
 from cellwright.charts.wording import MISSING, cut, label, told_list
 from cellwright_kernel.tables import Value
@@ -63,7 +63,7 @@ def _read(encodings: Encodings, readings: Readings) -> _Graph:
         found.degrees.setdefault(begin, 0)
         if target is not None:
             end = names[target]
-            found.links[begin, end] = found.links.get((begin, end), 0) + weight
+            found.links[begin, end] = exact(found.links.get((begin, end), 0) + weight)
             found.degrees[begin] += 1
             found.degrees[end] = found.degrees.get(end, 0) + 1
     for name, into in ((encodings.group, found.groups), (encodings.label, found.names)):

@@ -11,9 +11,9 @@ from cellwright.charts.categories import categorize
 from cellwright.charts.drawings import WIDTH, Drawing, plural
 from cellwright.charts.encodings import Encodings
 from cellwright.charts.fields import quoted
-from cellwright.charts.readings import Readings
+from cellwright.charts.readings import Readings, exact
 from cellwright.charts.themes import THEMES, ThemeName
-from cellwright.charts.wording import label, told_list, told_number
+from cellwright.charts.wording import told_list, told_number
 
 __all__ = ["heatmap"]
 
@@ -66,12 +66,12 @@ def _matrix(encodings: Encodings, readings: Readings) -> _Grid:
     ]
     columns = encodings.y[:_MOST_CATEGORIES]
     values = {
-        (label(column), row): number
+        (readings.title(column), row): number
         for column in columns
         for row, number in zip(rows, readings.numbers(column, "yColumn"), strict=False)
         if number is not None
     }
-    return _Grid([label(column) for column in columns], rows, values, "value", "", encodings.x or "")
+    return _Grid([readings.title(column) for column in columns], rows, values, "value", "", encodings.x or "")
 
 
 def _pairs(encodings: Encodings, readings: Readings, notices: list[str]) -> _Grid:
@@ -99,7 +99,9 @@ def _pairs(encodings: Encodings, readings: Readings, notices: list[str]) -> _Gri
         sums = {key: value / counts[key] for key, value in sums.items()} if repeated else sums
     columns = _kept(sides[0].order, [key[0] for key in counts], counts.values(), across, notices)
     rows = _kept(sides[1].order, [key[1] for key in counts], counts.values(), down, notices)
-    shown = {key: value for key, value in sums.items() if key[0] in set(columns) and key[1] in set(rows)}
+    shown = {
+        key: exact(value) for key, value in sums.items() if key[0] in set(columns) and key[1] in set(rows)
+    }
     return _Grid(columns, rows, shown, what, across, down)
 
 

@@ -20,7 +20,7 @@ from cellwright.charts.axes import (
 from cellwright.charts.drawings import HEIGHT, WIDTH, Drawing, plural
 from cellwright.charts.encodings import Encodings
 from cellwright.charts.fields import quoted
-from cellwright.charts.readings import Axis, Readings
+from cellwright.charts.readings import Axis, Readings, exact
 from cellwright.charts.sampling import extremes
 from cellwright.charts.themes import ThemeName
 from cellwright.charts.timestamps import clock
@@ -82,7 +82,7 @@ def _split(axis: Axis, encodings: Encodings, readings: Readings, notices: list[s
         if missing:
             notices.append(f"{quoted(name)}: {plural(missing, 'row')} without a value")
         if groups is None:
-            every.append(_series(name, axis.values, numbers))
+            every.append(_series(readings.title(name), axis.values, numbers))
             continue
         many = len(encodings.y) > 1
         by_group: dict[str, tuple[list[Position | None], list[float | None]]] = {}
@@ -90,7 +90,10 @@ def _split(axis: Axis, encodings: Encodings, readings: Readings, notices: list[s
             xs, ys = by_group.get(group) or by_group.setdefault(group, ([], []))
             xs.append(x)
             ys.append(y)
-        every += [_series(f"{name}, {group}" if many else group, *pair) for group, pair in by_group.items()]
+        every += [
+            _series(f"{readings.title(name)}, {group}" if many else group, *pair)
+            for group, pair in by_group.items()
+        ]
     kept = [series for series in every if any(y is not None for y in series.ys)]
     if not kept:
         readings.refuse(
@@ -128,7 +131,7 @@ def _one_value_each(series: _Series, mark: str, notices: list[str]) -> _Series:
         f"several rows share a place: the {mark} shows their {'mean' if mark == 'line' else 'sum'}"
     )
     if mark == "area":
-        return _Series(series.name, list(found), [sum(ys) if ys else None for ys in found.values()])
+        return _Series(series.name, list(found), [exact(sum(ys)) if ys else None for ys in found.values()])
     return _Series(series.name, list(found), [_mean(ys) for ys in found.values()])
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 import zlib
 from collections.abc import Mapping
 from typing import Any
@@ -15,6 +17,8 @@ __all__ = ["paint"]
 _SIGNATURE = b"\x89PNG\r\n\x1a\n"
 _WIDTH_AT = slice(16, 20)
 _LEVEL = 6
+_UNDRAWABLE = re.compile("[\\x00-\\x08\\x0b\\x0c\\x0e-\\x1f\\ud800-\\udfff\\ufffe\\uffff]")
+_SUSPECT = re.compile(r"\\u00[01]|\\[bf]|\\u(?:d[89a-f]|fff[ef])")
 _OLD_VEGA_LITE = "5.21"
 _LONGEST_REASON = 300
 
@@ -30,6 +34,20 @@ def paint(spec: Mapping[str, Any], *, theme: ThemeName | None, scale: float, max
     if max_width is not None and width > max_width:
         png = _convert(spec, theme, scale * max_width / width)
     return _packed(png)
+
+
+def _text(spec: Mapping[str, Any]) -> str:
+    """As JSON, without the characters that XML cannot have: vl-convert draws by way of SVG, and they end its process."""
+    text = json.dumps(spec)
+    return json.dumps(_without(spec)) if _SUSPECT.search(text) else text
+
+
+def _without(value: Any) -> Any:
+    if isinstance(value, str):
+        return _UNDRAWABLE.sub("", value)
+    if isinstance(value, Mapping):
+        return {_UNDRAWABLE.sub("", str(key)): _without(inner) for key, inner in value.items()}
+    return [_without(inner) for inner in value] if isinstance(value, list | tuple) else value
 
 
 def _packed(png: bytes) -> bytes:
@@ -59,10 +77,10 @@ def _convert(spec: Mapping[str, Any], theme: ThemeName | None, scale: float) -> 
         raise ChartError("Charts need vl-convert", hint="Run `pip install 'cellwright[charts]'`") from None
     try:
         if language_of(spec) == "vega":
-            return bytes(vl_convert.vega_to_png(dict(spec), scale=scale, allowed_base_urls=[]))
+            return bytes(vl_convert.vega_to_png(_text(spec), scale=scale, allowed_base_urls=[]))
         return bytes(
             vl_convert.vegalite_to_png(
-                dict(spec),
+                _text(spec),
                 vl_version=_OLD_VEGA_LITE if "/vega-lite/v5" in str(spec.get("$schema", "")) else None,
                 scale=scale,
                 config=theme_config(theme) if theme is not None else None,

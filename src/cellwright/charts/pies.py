@@ -9,7 +9,7 @@ from cellwright.charts.categories import categorize, fold
 from cellwright.charts.drawings import Drawing, plural
 from cellwright.charts.encodings import Encodings
 from cellwright.charts.fields import quoted
-from cellwright.charts.readings import Readings
+from cellwright.charts.readings import Readings, exact
 from cellwright.charts.tallies import tally
 from cellwright.charts.themes import OTHER_SERIES, THEMES, ThemeName
 from cellwright.charts.wording import told_number
@@ -40,7 +40,7 @@ def pie_chart(encodings: Encodings, readings: Readings, theme: ThemeName) -> Dra
     folding = fold(weights, at_most=_MOST_SLICES)
     slices: dict[str, float] = {}
     for name in sorted(weights, key=lambda one: -weights[one]):
-        slices[folding[name]] = slices.get(folding[name], 0) + weights[name]
+        slices[folding[name]] = exact(slices.get(folding[name], 0) + weights[name])
     if len(slices) < len(weights):
         notices.append(
             f"{len(weights):,} slices: the {_MOST_SLICES - 1} largest are shown, the others are added up"

@@ -90,7 +90,7 @@ def _points(axis: Axis, encodings: Encodings, readings: Readings, colour: Axis |
         rows += len(numbers)
         cloud.xs += axis.values
         cloud.ys += numbers  # type: ignore[arg-type]  # those that are missing go below
-        cloud.shades += colour.values if colour else [name] * len(numbers)
+        cloud.shades += colour.values if colour else [readings.title(name)] * len(numbers)
     if None in cloud.xs or None in cloud.ys:
         cloud = cloud.at(
             [

@@ -18,11 +18,12 @@ from cellwright.charts.wording import label
 from cellwright.errors import ChartRefused
 from cellwright_kernel.tables import ColumnKind, Table, Value
 
-__all__ = ["Axis", "AxisKind", "Readings"]
+__all__ = ["Axis", "AxisKind", "Readings", "exact"]
 
 AxisKind: TypeAlias = Literal["number", "time", "name"]
 # Beyond this the difference of two values may be no number any more.
 _LARGEST = 1e300
+_EXACT = 2**53
 _WORDS: dict[ColumnKind, str] = {
     "number": "numbers",
     "text": "text",
@@ -48,6 +49,7 @@ class Readings:
         self.output = output
         self.table = table
         self.notices: list[str] = []
+        self._titles = dict(zip(table.names, _apart(table.names), strict=True))
         self._places = {column.name: index for index, column in reversed(list(enumerate(table.columns)))}
 
     def kind(self, name: str) -> ColumnKind:
@@ -88,17 +90,13 @@ class Readings:
     def names(self, name: str) -> list[str]:
         """The column as names of categories or series."""
         values = self.values(name)
-        told: dict[object, str] = {}
-        taken: set[str] = set()
-        for value in dict.fromkeys(values):
-            plain = shown = label(value)
-            number = 2
-            # Long names are cut: two that begin alike stay two.
-            while shown in taken:
-                shown, number = f"{plain} ({number})", number + 1
-            taken.add(shown)
-            told[value] = shown
+        different = list(dict.fromkeys(values))
+        told = dict(zip(different, _apart(different), strict=True))
         return [told[value] for value in values]
+
+    def title(self, name: str) -> str:
+        """What a picture calls a column as a series."""
+        return self._titles[name]
 
     def refuse(self, field: str, message: str) -> NoReturn:
         raise ChartRefused(f"{self.output.field(field)}: {message}")
@@ -121,16 +119,35 @@ class Readings:
             self.notices.append(notice)
 
 
+def _apart(values: Sequence[Value]) -> list[str]:
+    """A label for each; long ones are cut, and two that begin alike stay two."""
+    taken: set[str] = set()
+    labels = []
+    for value in values:
+        plain = shown = label(value)
+        number = 2
+        while shown in taken:
+            shown, number = f"{plain} ({number})", number + 1
+        taken.add(shown)
+        labels.append(shown)
+    return labels
+
+
+def exact(number: float) -> float:
+    """A whole number as long as every reader of JSON takes it for the same one."""
+    return number if -_EXACT <= number <= _EXACT else float(number)
+
+
 def _numbers(values: list[Value]) -> list[float | None]:
     plain: list[Any] = values
     try:
         # Plain numbers all of them, as they mostly are: no need to look at each.
-        if min(plain) >= -_LARGEST and max(plain) <= _LARGEST:
+        if min(plain) >= -_EXACT and max(plain) <= _EXACT:
             return list(map(add, plain, repeat(0)))
     except (TypeError, ValueError):  # something is missing, or there is nothing
         pass
     return [
-        value + 0 if isinstance(value, int | float) and -_LARGEST <= value <= _LARGEST else None
+        exact(value + 0) if isinstance(value, int | float) and -_LARGEST <= value <= _LARGEST else None
         for value in values
     ]
 

@@ -10,7 +10,7 @@ from itertools import repeat
 from cellwright.charts.drawings import plural
 from cellwright.charts.encodings import Encodings
 from cellwright.charts.fields import quoted
-from cellwright.charts.readings import Readings
+from cellwright.charts.readings import Readings, exact
 from cellwright.errors import ChartRefused
 
 __all__ = ["Tally", "tally"]
@@ -42,7 +42,7 @@ class Tally:
         merged: dict[Key, float] = {}
         for (category, series), value in self.values.items():
             key = (folding[category], series) if part == 0 else (category, folding[series])
-            merged[key] = merged.get(key, 0) + value
+            merged[key] = exact(merged.get(key, 0) + value)
         self.values = merged
 
 
@@ -60,7 +60,7 @@ def tally(encodings: Encodings, readings: Readings, categories: Sequence[str]) -
         missing = numbers.count(None)
         if missing:
             notices.append(f"{quoted(name)}: {plural(missing, 'row')} without a value")
-        _add(sums, counts, categories, _series_of(name, groups, encodings), numbers)
+        _add(sums, counts, categories, _series_of(readings.title(name), groups, encodings), numbers)
     repeated = any(count > 1 for count in counts.values())
     named = encodings.y[0] if len(encodings.y) == 1 else "values"
     if repeated:
@@ -100,5 +100,5 @@ def _add(
     for key, every in found.items():
         held = [number for number in every if number is not None] if None in every else every
         if held:
-            sums[key] = sums.get(key, 0) + sum(held)  # type: ignore[arg-type]  # none is None
+            sums[key] = exact(sums.get(key, 0) + sum(held))  # type: ignore[arg-type]  # none is None
             counts[key] = counts.get(key, 0) + len(held)

@@ -67,7 +67,8 @@ def theme_config(name: ThemeName) -> dict[str, Any]:
         "font": FONT,
         "padding": 16,
         "view": {"stroke": None},
-        "mark": {"color": theme.palette[0]},
+        # Without it Vega-Lite describes every mark by an expression that it builds from titles, and trips over some.
+        "mark": {"color": theme.palette[0], "aria": False},
         "axis": {
             **text,
             "labelFontSize": 11,

@@ -9,10 +9,40 @@ from datetime import datetime, timedelta
 
 from cellwright_kernel.tables import Value
 
-__all__ = ["MISSING", "cut", "label", "told_list", "told_number", "told_time", "wrapped"]
+__all__ = [
+    "MISSING",
+    "UNSEEN",
+    "cut",
+    "drawable",
+    "label",
+    "told_list",
+    "told_number",
+    "told_time",
+    "wrapped",
+]
 
 MISSING = "(missing)"
+UNSEEN = "\u200b"
 _LONGEST_LABEL = 60
+_BREAKS = "\t\r\n\v\f\x85\u2028\u2029"
+# Vega looks names up in objects that have these from birth, and stumbles over a text that is one of them.
+_VEGAS_OWN = frozenset(
+    [
+        "if",
+        "constructor",
+        "toString",
+        "toLocaleString",
+        "valueOf",
+        "hasOwnProperty",
+        "isPrototypeOf",
+        "propertyIsEnumerable",
+        "__proto__",
+        "__defineGetter__",
+        "__defineSetter__",
+        "__lookupGetter__",
+        "__lookupSetter__",
+    ]
+)
 _PLAIN_BELOW, _PLAIN_FROM = 1e15, 1e-4
 _SIGNIFICANT = 5
 _CALENDAR_S = (-62135596800, 253402300799)
@@ -44,9 +74,11 @@ def label(value: Value) -> str:
         return MISSING
     if isinstance(value, bool):
         return "true" if value else "false"
-    if isinstance(value, int | float):
-        return str(int(value)) if float(value).is_integer() and abs(value) < _PLAIN_BELOW else f"{value:.10g}"
-    return cut(_drawable(value), _LONGEST_LABEL) or "(empty)"
+    if isinstance(value, int):
+        return cut(str(value), _LONGEST_LABEL)
+    if isinstance(value, float):
+        return str(int(value)) if value.is_integer() and abs(value) < _PLAIN_BELOW else f"{value:.10g}"
+    return cut(drawable(value), _LONGEST_LABEL) or "(empty)"
 
 
 def cut(text: str, longest: int) -> str:
@@ -55,7 +87,7 @@ def cut(text: str, longest: int) -> str:
 
 def wrapped(text: str, width: int, *, lines: int) -> list[str]:
     """Lines of about this width; a wide character counts twice, and what does not fit ends in an ellipsis."""
-    plain = _drawable(text)
+    plain = drawable(text)
     wide = sum(unicodedata.east_asian_width(letter) in "WF" for letter in plain)
     width = max(8, round(width * len(plain) / (len(plain) + wide))) if plain else width
     return textwrap.wrap(plain, width, max_lines=lines, placeholder=" …") or [""]
@@ -66,12 +98,16 @@ def told_list(names: Sequence[str], *, at_most: int = 6) -> str:
     return f"{shown}, … ({len(names):,} in all)" if len(names) > at_most else shown
 
 
-def _drawable(text: str) -> str:
-    """On one line, without what no picture can show."""
-    if text.isascii() and text.isprintable():
-        return " ".join(text.split()) if " " in text else text
-    text = text.encode("utf-8", "replace").decode()
-    kept = (" " if letter in "\t\r\n\v\f\u2028\u2029" else letter for letter in text)
-    return " ".join(
-        "".join(letter for letter in kept if unicodedata.category(letter) not in ("Cc", "Co")).split()
-    )
+def drawable(text: str) -> str:
+    """On one line, without what no picture can show, and no word that Vega takes for something of its own."""
+    if not (text.isascii() and text.isprintable()):
+        text = text.encode("utf-8", "replace").decode()
+        text = "".join(" " if letter in _BREAKS else letter for letter in text if not _is_lost(letter))
+    text = " ".join(text.split())
+    return f"{text}{UNSEEN}" if text in _VEGAS_OWN else text
+
+
+def _is_lost(letter: str) -> bool:
+    if letter in _BREAKS:
+        return False
+    return unicodedata.category(letter) in ("Cc", "Co") or letter in "\ufffe\uffff"

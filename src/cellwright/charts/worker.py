@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from cellwright.charts.datafiles import read_table
+from cellwright.charts.glyphs import letters_without_font, told_letters
 from cellwright.charts.manifests import Output
 from cellwright.charts.painting import paint
 from cellwright.charts.specguard import check_spec
@@ -39,6 +40,7 @@ _READ = (
     "/sys/devices/system/cpu",
     "/dev/urandom",
 )
+_TOO_LARGE = "There is not enough memory for this chart"
 _HOME_FONTS = ("~/.fonts", "~/.local/share/fonts")
 
 
@@ -52,22 +54,21 @@ def main() -> None:
 
 
 def _answer(request: Request, replies: BinaryIO) -> None:
-    reply: Drawn | Failed
     try:
         # Millions of values are made and dropped at once: looking for cycles among them takes as long as making them.
         gc.disable()
-        reply = _drawn(request) if isinstance(request, Draw) else _built(request)
+        reply = framed(_drawn(request) if isinstance(request, Draw) else _built(request))
     except ChartRefused as error:
-        reply = Failed(error.code, error.problems)
+        reply = framed(Failed(error.code, error.problems))
     except CellwrightError as error:
-        reply = Failed(error.code, (error.message,), error.hint)
+        reply = framed(Failed(error.code, (error.message,), error.hint))
     except MemoryError:
-        reply = Failed("drawing_failed", ("There is not enough memory for this chart",), "Draw fewer rows")
+        reply = framed(Failed("drawing_failed", (_TOO_LARGE,), "Draw fewer rows"))
     except Exception as error:  # noqa: BLE001  # boundary: one chart must not end the process for the others
-        reply = Failed("drawing_failed", (f"{type(error).__name__}: {error}",))
+        reply = framed(Failed("drawing_failed", (f"{type(error).__name__}: {error}",)))
     finally:
         gc.enable()
-    replies.write(framed(reply))
+    replies.write(reply)
     replies.flush()
 
 
@@ -84,11 +85,13 @@ def _built(request: Build) -> Drawn:
     else:
         table = _read(output, request.content or b"")
     built = chart_spec(output, table, theme=request.theme)
-    png = None
+    png, notices, digest = None, built.notices, built.digest
     if built.vega_lite is not None and request.picture:
         png = paint(built.vega_lite, theme=None, scale=request.scale, max_width=request.max_width)
+        if boxes := letters_without_font(built.vega_lite):
+            notices, digest = (*notices, told_letters(boxes)), f"{digest}\nnotice: {told_letters(boxes)}"
     html = html_table(built.table, title=output.title) if built.table is not None else None
-    return Drawn(png, built.vega_lite, built.digest, built.notices, html, built.type)
+    return Drawn(png, built.vega_lite, digest, notices, html, built.type)
 
 
 def _read(output: Output, content: bytes) -> Table:

@@ -11,6 +11,7 @@ from cellwright.cli import executions, plans, returns, verbs
 from cellwright.cli.creation import new
 from cellwright.cli.daemons import daemon_app, serve
 from cellwright.cli.doctor import doctor
+from cellwright.cli.exchange import export_notebook, import_notebook
 from cellwright.cli.install import install
 from cellwright.cli.mcp import mcp
 from cellwright.cli.replays import replay
@@ -32,6 +33,8 @@ app = typer.Typer(
 app.command()(run)
 app.command()(new)
 verbs.add_verbs(app)
+app.command("export")(export_notebook)
+app.command("import")(import_notebook)
 executions.add_verbs(app)
 plans.add_verbs(app)
 app.command()(replay)

@@ -6,15 +6,13 @@ import json
 import sys
 from datetime import datetime
 from enum import StrEnum
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from cellwright.cli.client import Caller, call_daemon
-from cellwright.cli.exits import ExitCode
 
-__all__ = ["AsJson", "SessionArgument", "add_verbs", "show_data"]
+__all__ = ["AsJson", "SessionArgument", "add_verbs", "note", "session_resource", "show_data"]
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
 SessionArgument = Annotated[
@@ -22,7 +20,6 @@ SessionArgument = Annotated[
 ]
 _MOST_TOKENS = 200_000
 _SURROUNDINGS = ("session_id", "path", "mode", "cwd", "interpreter", "tier")
-_SUFFIXES = {".ipynb": "ipynb", ".md": "markdown", ".json": "json"}
 
 
 class CellType(StrEnum):
@@ -41,8 +38,6 @@ def add_verbs(app: typer.Typer) -> None:
     for verb in (add, show, delete, logs):
         app.command()(verb)
     app.command("list")(list_sessions)
-    app.command("export")(export)
-    app.command("import")(import_notebook)
 
 
 def add(
@@ -82,7 +77,7 @@ def show(
     whole = cell is None and query is None
 
     async def read(caller: Caller) -> tuple[dict[str, Any], str]:
-        state = await _resource(caller, session, "state") if as_json or whole else {}
+        state = await session_resource(caller, session, "state") if as_json or whole else {}
         if as_json:
             content = await caller.text(
                 "notebook_export", session_id=session, format="json", max_tokens=_MOST_TOKENS
@@ -116,60 +111,7 @@ def list_sessions(
     ]
     show_data(data["sessions"], "\n".join(lines), as_json=as_json)
     if not lines:
-        _note("no sessions; `cellwright new` makes one")
-
-
-def export(
-    session: SessionArgument,
-    form: Annotated[str | None, typer.Option("--format", help="ipynb, json, markdown, html or pdf.")] = None,
-    output: Annotated[Path | None, typer.Option("-o", "--output", help="Write here, not to stdout.")] = None,
-    outputs: Annotated[bool, typer.Option(help="Include what the cells put out.")] = True,  # noqa: FBT002  # as above
-    as_json: AsJson = False,  # noqa: FBT002  # as above
-) -> None:
-    """Write a notebook in another format. [default: as the output's name says, else ipynb]"""
-    chosen = form or _SUFFIXES.get(output.suffix if output is not None else "", "ipynb")
-
-    async def read(caller: Caller) -> str:
-        return await caller.text(
-            "notebook_export",
-            session_id=session,
-            format=chosen,
-            include_outputs=outputs,
-            max_tokens=_MOST_TOKENS,
-        )
-
-    text = call_daemon(read)
-    if output is not None:
-        _write(output, text)
-        _note(f"wrote {output}")
-    data = {"session_id": session, "format": chosen, "path": str(output) if output else None}
-    show_data(data if output else {**data, "content": text}, "" if output else text, as_json=as_json)
-
-
-def import_notebook(
-    file: Annotated[Path, typer.Argument(help="The file to read; `-` is stdin.")],
-    form: Annotated[
-        str | None,
-        typer.Option("--format", help="ipynb, json or markdown. [default: as the file's name says]"),
-    ] = None,
-    name: Annotated[str | None, typer.Option(help="What the new notebook is for.")] = None,
-    as_json: AsJson = False,  # noqa: FBT002  # as above
-) -> None:
-    """Make a new notebook and session from a file. Nothing is run."""
-    chosen = form or _SUFFIXES.get(file.suffix)
-    if chosen is None:
-        _usage(f"cannot tell the format of {file}", "Give --format ipynb, json or markdown")
-    try:
-        content = sys.stdin.read() if str(file) == "-" else file.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        _usage(
-            f"cannot read {file}: {getattr(error, 'strerror', None) or error}", "Name a text file that exists"
-        )
-    title = name or (file.stem if str(file) != "-" else None)
-    data = call_daemon(
-        lambda caller: caller.data("notebook_import", content=content, format=chosen, name=title)
-    )
-    show_data(data, data["session_id"], as_json=as_json)
+        note("no sessions; `cellwright new` makes one")
 
 
 def delete(
@@ -204,7 +146,7 @@ def logs(
 
 
 def _network_logs(session: str, limit: int, *, as_json: bool) -> None:
-    data = call_daemon(lambda caller: _resource(caller, session, "network"))
+    data = call_daemon(lambda caller: session_resource(caller, session, "network"))
     data["requests"] = data["requests"][: -limit - 1 : -1]
     lines = [
         f"{datetime.fromtimestamp(one['time']).astimezone():%Y-%m-%d %H:%M:%S}  {one['verdict']:<9}  "
@@ -215,7 +157,7 @@ def _network_logs(session: str, limit: int, *, as_json: bool) -> None:
     show_data(data, "\n".join(lines), as_json=as_json)
 
 
-async def _resource(caller: Caller, session: str, view: str) -> dict[str, Any]:
+async def session_resource(caller: Caller, session: str, view: str) -> dict[str, Any]:
     """One of a session's resources, which go by its id."""
     listed = await caller.data("execution_list", session_id=session, limit=1)
     text = await caller.resource(f"notebook://session/{listed['session_id']}/{view}")
@@ -230,17 +172,6 @@ def show_data(data: Any, text: str, *, as_json: bool) -> None:
         typer.echo(text)
 
 
-def _note(text: str) -> None:
+def note(text: str) -> None:
+    """Something beside the data, on stderr."""
     typer.echo(text, err=True)
-
-
-def _write(path: Path, text: str) -> None:
-    try:
-        path.write_text(text, encoding="utf-8")
-    except OSError as error:
-        _usage(f"cannot write {path}: {error.strerror}", "Choose another --output")
-
-
-def _usage(problem: str, hint: str) -> Any:
-    typer.echo(f"error: {problem}\nhint: {hint}", err=True)
-    raise typer.Exit(ExitCode.BAD_USAGE)

@@ -52,7 +52,9 @@ class Kernelled(Listener):
             return None
         kind = kernel_kind(self.keeper.document, language, self.folder)
         environment = kernel_environment(self._services.environment, kind)
-        return protocol.Side(runtime, kind, environment, self.record.layers if runtime == "python" else ())
+        return protocol.Side(
+            runtime, kind, environment, self.record.layers if runtime in ("python", "deno") else ()
+        )
 
     async def resume(self) -> None:
         """Have a live kernel; a new one starts empty, in a new generation."""
@@ -134,10 +136,10 @@ class Kernelled(Listener):
             PackageFailed: they cannot be found, or do not go with what is installed.
             LimitReached: it took too long or too much room.
         """
-        if not self.runs_python:
+        if runtime_of(self.language) not in ("python", "deno"):
             raise PackageRefused(
-                f"Packages are installed for Python only, and this session is {self.language}",
-                hint="Use what its kernel has, or create a Python session",
+                f"Packages are installed for Python, TypeScript and JavaScript, and this session is {self.language}",
+                hint="Use what its kernel has, or create a session in one of those",
             )
         async with self._installing:
             await self.resume()

@@ -9,8 +9,6 @@ from __future__ import annotations
 import json
 from typing import Any
 
-import nbformat
-
 from cellwright.errors import NotebookFormatError
 from cellwright.formats.encoding import at_line, decoded
 from cellwright.formats.ipynb import read_ipynb
@@ -130,6 +128,8 @@ def _read_cell(cell: Any, number: int, main: str, name: str) -> DraftCell:
 
 def _check(cell: DraftCell, where: str) -> None:
     """Refuse what nbformat would not have: metadata and outputs are written as they are."""
+    import nbformat  # noqa: PLC0415  # takes 100 ms that most commands do not need
+
     node: dict[str, Any] = {"cell_type": cell.kind, "source": ""}
     node["metadata"] = {**cell.metadata, **({"tags": list(cell.tags)} if cell.tags else {})}
     if cell.kind == "code":

@@ -17,6 +17,7 @@ from cellwright.formats.markdown import kept_metadata
 from cellwright.formats.model import Draft, DraftCell, Imported, Reading, Writing, Written, document_of
 from cellwright.notebook import Cell, CellKind, Document
 from cellwright.notebook.languages import (
+    BOOK_KEYS,
     LANGUAGES,
     canonical_language,
     cell_filename,
@@ -117,9 +118,7 @@ def _notebook(document: Document, variant: Variant) -> Any:
         isinstance(spec.get(key), str) for key in ("name", "display_name")
     ):
         spec = {"name": main, "display_name": main}
-    own = {
-        key: value for key, value in own_section(document.metadata).items() if key in {"tsconfig", "package"}
-    }
+    own = {key: value for key, value in own_section(document.metadata).items() if key in BOOK_KEYS}
     metadata: dict[str, Any] = {
         "kernelspec": {"name": spec["name"], "display_name": spec["display_name"], "language": main},
         "jupytext": {"cell_metadata_filter": "all"},
@@ -168,7 +167,10 @@ def _lost(document: Document, text: str, variant: Variant, suffix: str) -> Itera
     if found != expected:
         pairs = zip(document.cells, found, strict=False)
         first = next((cell.id for cell, one in pairs if (cell.kind, cell.source) != one), "the end")
-        yield f"From {first} on it reads back as other cells: a text looks like one of the format's own marks"
+        yield (
+            f"From {first} on it does not read back the same: the format drops blank lines at a cell's end, and takes "
+            "some texts for its own marks"
+        )
 
 
 # Reading -------------------------------------------------------------------------------------------------------------

@@ -17,6 +17,7 @@ from cellwright.formats.model import Writing, Written
 from cellwright.formats.shown import blocks_of
 from cellwright.notebook import Cell, Document
 from cellwright.notebook.languages import (
+    BOOK_KEYS,
     canonical_language,
     cell_filename,
     cell_language,
@@ -59,7 +60,7 @@ def _head(document: Document, name: str, word: str) -> dict[str, Any]:
         about["mark"] = word
     if main != "python" and isinstance(spec, Mapping):
         about["kernelspec"] = dict(spec)
-    return about | {key: own[key] for key in ("tsconfig", "package") if isinstance(own.get(key), Mapping)}
+    return about | {key: own[key] for key in BOOK_KEYS if key in own}
 
 
 def _body(document: Document, cell: Cell) -> str:

@@ -14,7 +14,7 @@ from cellwright.formats.fences import Block, blocks_in, closing_line, fence_word
 from cellwright.formats.marks import Region, read_head, regions_of
 from cellwright.formats.model import Draft, DraftCell, Imported, Reading, document_of
 from cellwright.notebook import CellKind
-from cellwright.notebook.languages import canonical_language, find_language
+from cellwright.notebook.languages import BOOK_KEYS, canonical_language, find_language
 
 __all__ = ["read_markdown"]
 
@@ -67,7 +67,7 @@ def _own_page(lines: Sequence[str], head: Mapping[str, Any], name: str) -> Draft
     metadata: dict[str, Any] = {}
     if isinstance(head.get("kernelspec"), dict):
         metadata["kernelspec"] = head["kernelspec"]
-    own = {key: head[key] for key in ("tsconfig", "package") if isinstance(head.get(key), dict)}
+    own = {key: head[key] for key in BOOK_KEYS if key in head}
     if own:
         metadata["cellwright"] = own
     title = head.get("name")

@@ -108,5 +108,7 @@ def _is_python(source: str) -> bool:
 
 
 def _comment(text: str, language: Language) -> str:
-    # Every character that any language takes for the end of a line must end the comment's line too.
+    # Every character that any language takes for the end of a line must end the comment's line too; and Python
+    # reads no file with a NUL in it.
+    text = text.replace("\0", "\ufffd")
     return "\n".join(f"{language.comment} {line}".rstrip() for line in text.strip("\r\n").splitlines())

@@ -25,9 +25,9 @@ from typing import Any
 from cellwright.formats.encoding import at_line, decoded
 from cellwright.formats.model import Draft, DraftCell, Imported, Reading, document_of
 from cellwright.formats.srcmd_blocks import Block, blocks_of
-from cellwright.notebook.languages import language_of_file
+from cellwright.notebook.languages import BOOK_KEYS, language_of_file
 
-__all__ = ["BETWEEN", "PACKAGE", "Srcbook", "package_text", "parse_srcmd", "read_srcmd"]
+__all__ = ["BETWEEN", "PACKAGE", "Srcbook", "parse_srcmd", "read_srcmd"]
 
 PACKAGE = "package.json"
 BETWEEN = "<!-- cell -->"
@@ -47,8 +47,8 @@ class Srcbook:
     cells: tuple[DraftCell, ...]
     tsconfig: dict[str, Any] | None = None
     package: dict[str, Any] | None = None
+    tsconfig_source: str | None = None
     package_source: str | None = None
-    """The package's text, where it is laid out in another way than usual."""
     notices: tuple[str, ...] = ()
 
 
@@ -60,8 +60,7 @@ def read_srcmd(content: bytes, reading: Reading) -> Imported:
         TooManyCells: there are more cells than a notebook may hold.
     """
     book = parse_srcmd(decoded(content, reading.name), reading)
-    held = {"tsconfig": book.tsconfig, "package": book.package, "package_source": book.package_source}
-    own = {key: value for key, value in held.items() if value}
+    own = {key: held for key in BOOK_KEYS if (held := getattr(book, key)) is not None}
     draft = Draft(
         (DraftCell("markdown", f"# {book.title}"), *book.cells),
         book.title,
@@ -90,14 +89,10 @@ def parse_srcmd(text: str, reading: Reading) -> Srcbook:
         tuple(parts.cells),
         tsconfig,
         parts.package,
+        json.dumps(tsconfig, ensure_ascii=False) if tsconfig is not None else None,
         parts.package_source,
         tuple(parts.notices),
     )
-
-
-def package_text(package: dict[str, Any]) -> str:
-    """A package as Srcbook lays it out."""
-    return json.dumps(package, ensure_ascii=False, indent=2)
 
 
 def _metadata(blocks: list[Block], name: str) -> tuple[str, dict[str, Any] | None, list[Block]]:
@@ -176,7 +171,7 @@ class _Parts:
                 raise at_line(heading.line, f"there is a second {PACKAGE}", name=self._reading.name)
             fenced = self._lines[block.line - 1].lstrip().startswith(("```", "~~~"))
             self.package = _json(source, block.line + fenced, PACKAGE, self._reading.name)
-            self.package_source = source if source != package_text(self.package) else None
+            self.package_source = source
             return
         language = language_of_file(filename)
         if language not in _LANGUAGES:

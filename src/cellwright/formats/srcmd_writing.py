@@ -15,7 +15,7 @@ from cellwright.errors import NotebookFormatError
 from cellwright.formats.encoding import encoded
 from cellwright.formats.fences import fence_word, fenced
 from cellwright.formats.model import Reading, Writing, Written
-from cellwright.formats.srcmd import BETWEEN, PACKAGE, package_text, parse_srcmd
+from cellwright.formats.srcmd import BETWEEN, PACKAGE, parse_srcmd
 from cellwright.formats.srcmd_blocks import blocks_of
 from cellwright.notebook import Cell, Document
 from cellwright.notebook.languages import (
@@ -52,7 +52,8 @@ def write_srcmd(document: Document, writing: Writing) -> Written:
     about: dict[str, Any] = {"language": main}
     tsconfig = notebook_tsconfig(document)
     if tsconfig is not None and main == "typescript":
-        about["tsconfig.json"] = tsconfig
+        source = own_section(document.metadata).get("tsconfig_source")
+        about["tsconfig.json"] = _in_order(tsconfig, source)
     page = _Page(document)
     title, cells = page.title_and_rest(writing.name)
     parts = [
@@ -70,16 +71,27 @@ def _dumped(about: dict[str, Any]) -> str:
     return json.dumps(about, ensure_ascii=False, separators=(",", ":")).replace("-->", "--\\u003e")
 
 
+def _in_order(held: dict[str, Any], source: Any) -> dict[str, Any]:
+    """An object with its keys in the order of its source, which is no longer true where the object was changed."""
+    found = _parsed(source)
+    return found if isinstance(found, dict) and found == held else held
+
+
 def _package(document: Document) -> str:
-    package = notebook_package(document) or _EMPTY_PACKAGE
+    package = notebook_package(document)
     source = own_section(document.metadata).get("package_source")
+    if package is None:
+        package = _EMPTY_PACKAGE
+    elif isinstance(source, str) and _parsed(source) == package:
+        return source
+    return json.dumps(package, ensure_ascii=False, indent=2)
+
+
+def _parsed(source: Any) -> Any:
     try:
-        # Kept for its layout, and no longer true where the package was changed since.
-        if isinstance(source, str) and json.loads(source) == package:
-            return source
+        return json.loads(source) if isinstance(source, str) else None
     except (ValueError, RecursionError):
-        pass
-    return package_text(package)
+        return None
 
 
 class _Page:

@@ -340,7 +340,8 @@ async def _shared(kernel: Kernel, place: Place | None, *, boxed: bool) -> AsyncI
     if place is None or kernel.line is None:
         yield None
         return
-    owner = kernel.directory.stat()
+    # The first kernel's of its home: one that goes on from a checkpoint has another, which is the host's own.
+    owner = kernel.home.directory.stat()
     mount_fd = await kernel.line.share(place.top) if boxed else -1
     try:
         yield Shared(mount_fd, (owner.st_uid, owner.st_gid))

@@ -122,7 +122,7 @@ class StartKernel(_Tagged, frozen=True, tag="start_kernel"):
     place: Place | None = None
     """Where it works and what it sees there; needed where kernels are confined."""
     layers: tuple[str, ...] = ()
-    """Names of the layers of packages that come at the end of its path; Python only."""
+    """Names of the layers of packages that it finds: Python's at the end of its path, npm's as Deno's cache."""
     policy: Policy | None = None
     """What its code may do, where that is less than the host's options say."""
 
@@ -191,7 +191,7 @@ class Ask(_Tagged, frozen=True, tag="ask"):
 
 
 class AddLayers(_Tagged, frozen=True, tag="add_layers"):
-    """Put layers of packages at the end of a living kernel's path, also while a cell runs; Python only."""
+    """Let a living kernel and those beside it find layers of packages, also while a cell runs."""
 
     kernel_id: str
     layers: tuple[str, ...]

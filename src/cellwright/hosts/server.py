@@ -161,7 +161,8 @@ class Host:
                 result = await runner.ask(kind, content, timeout_s=timeout_s, side=side)
             case protocol.AddLayers(kernel_id, layers):
                 seen = await self._launchers.seen_layers(layers, self._required_options())
-                await self._kernels.runner(kernel_id).kernel.add_layers(seen)
+                for kernel in self._kernels.runner(kernel_id).kernels:
+                    await kernel.add_layers(seen)
             case protocol.Freeze(kernel_id, checkpoint_id, name):
                 result = await self._kernels.runner(kernel_id).freeze(checkpoint_id, name)
             case protocol.DropCheckpoint(kernel_id, checkpoint_id):

@@ -7,7 +7,7 @@ it (``client``, ``pipeclient``). Code that runs inside the kernel's process is t
 from cellwright.kernels.boxes import Isolation
 from cellwright.kernels.boxlines import BoxLine
 from cellwright.kernels.checking import TypeChecker
-from cellwright.kernels.deno import DenoLauncher
+from cellwright.kernels.deno import DenoLauncher, find_deno
 from cellwright.kernels.exits import Exit
 from cellwright.kernels.families import Family
 from cellwright.kernels.forkserver import ForkServer
@@ -35,6 +35,7 @@ __all__ = [
     "OutputLimits",
     "TypeChecker",
     "adopt_orphans",
+    "find_deno",
     "find_project_python",
     "prepare_interpreter",
     "reap_strangers",

@@ -18,9 +18,8 @@ import msgspec
 from cellwright.errors import KernelError, KernelStartError
 from cellwright.kernels.allotments import Allotter
 from cellwright.kernels.boxes import Isolation
-from cellwright.kernels.deno import find_deno, own_environment
+from cellwright.kernels.deno import V8_MEMORY, find_deno, own_environment
 from cellwright.kernels.kernel import KernelLaunch
-from cellwright.kernels.kernelspecs import V8_MEMORY
 from cellwright.kernels.lastwords import LastWords
 from cellwright.kernels.lodgings import Lodging
 from cellwright.kernels.processes import KernelProcess, wanted

@@ -20,12 +20,22 @@ import anyio
 from cellwright.errors import KernelStartError
 from cellwright.kernels.allotments import Allotment
 from cellwright.kernels.boxes import Isolation
-from cellwright.kernels.kernel import KernelLaunch
-from cellwright.kernels.kernelspecs import V8_MEMORY
+from cellwright.kernels.compiled import CompiledDriver
+from cellwright.kernels.kernel import KernelLaunch, OutputLimits
 from cellwright.kernels.lastwords import LastWords
+from cellwright.kernels.npmshelves import NpmShelf
 from cellwright.kernels.permissions import DenoAccess, deno_flags
 from cellwright.kernels.pipeclient import PipeClient, Pipes
-from cellwright.kernels.spawning import KernelStart, Spawner, Start, bare_start, confined_start, own_script
+from cellwright.kernels.spawning import (
+    KernelStart,
+    Spawner,
+    Start,
+    bare_start,
+    confined_start,
+    own_script,
+    refuse_without_network,
+)
+from cellwright.sandbox.npm import CACHE, REGISTRY
 from cellwright.sandbox.policy import Policy
 
 __all__ = ["DenoLauncher", "find_deno"]
@@ -38,6 +48,9 @@ BOXED_INSPECTOR = "127.0.0.1:9229"
 FREE_INSPECTOR = "127.0.0.1:0"
 INSPECTOR = re.compile(rb"Debugger listening on (ws://\S+)\n")
 NOISE = re.compile(r"(Debugger listening on|Visit chrome://inspect|Debugger session) .*\n?")
+CACHES = ".deno"
+V8_MEMORY = 1536 << 20
+"""What V8 reserves for its two threads before it uses it; about 1.1 GB, and the threads of a cell need some too."""
 QUIET = {"DENO_NO_UPDATE_CHECK": "1", "DENO_NO_PROMPT": "1", "NO_COLOR": "1"}
 
 
@@ -91,15 +104,21 @@ class DenoLauncher(Spawner):
         environment: Mapping[str, str],
         start_timeout_s: float,
         isolation: Isolation | None = None,
+        cache: Path | None = None,
         driver: Path | None = None,
         flags: Callable[[Policy | None, DenoAccess], list[str]] = deno_flags,
     ) -> None:
-        """``driver`` and ``flags`` are others only where a wall is tried without the one before it."""
+        """``cache`` is a directory of the host's for what is compiled once for all kernels.
+
+        ``driver`` and ``flags`` are others only where a wall is tried without the one before it.
+        """
         super().__init__(
             "deno", environment=environment, start_timeout_s=start_timeout_s, isolation=isolation
         )
         self._driver = driver or Path(own_script("deno")) / "driver.mjs"
         self._flags = flags
+        self._cache = cache
+        self._compiling: set[CompiledDriver] = set()
         self._deno: Path | None = None
 
     async def _find(self) -> None:
@@ -110,34 +129,45 @@ class DenoLauncher(Spawner):
         launch.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         pipes, last_words = Pipes(), LastWords(noise=NOISE)
         blank = Start([], {}, launch.cwd, pipes=pipes, last_words=last_words)
-        listens = isolation is None or isolation.stands_by
+        npm = _npm_shelf(launch, isolation) if isolation is not None else None
         try:
             if isolation is None:
                 start = self._bare(blank, launch)
             else:
-                start = self._confined(blank, launch, isolation, allotment)
+                start = self._confined(blank, launch, isolation, allotment, npm)
         except BaseException:
             pipes.close()
             last_words.close()
             raise
-        client = PipeClient(pipes, partial(_greeting, launch, last_words if listens else None))
-        return KernelStart(start, client, ours=True)
+        client = PipeClient(pipes, partial(_greeting, launch.limits, str(launch.cwd), last_words))
+        return KernelStart(start, client, ours=True, npm=npm)
 
     def _bare(self, blank: Start, launch: KernelLaunch) -> Start:
         temporary = launch.directory / "tmp"
         temporary.mkdir(mode=0o700, exist_ok=True)
         environment = {**self._environment, **launch.environment, **own_environment(str(temporary))}
         command = self._command(self._flags(None, DenoAccess(inspector=FREE_INSPECTOR)))
+        if (compiled := self._compiled(None, launch.limits)) is not None:
+            shutil.copytree(compiled, temporary / CACHES, copy_function=shutil.copyfile)
         return bare_start(replace(blank, command=command, environment=environment))
 
     def _confined(
-        self, blank: Start, launch: KernelLaunch, isolation: Isolation, allotment: Allotment
+        self,
+        blank: Start,
+        launch: KernelLaunch,
+        isolation: Isolation,
+        allotment: Allotment,
+        npm: NpmShelf | None,
     ) -> Start:
         place = launch.place
         if place is None:
             raise KernelStartError("A confined kernel needs a place to work in")
+        # The driver has cells evaluated, and torn off, over V8's inspector, which is a socket on the loopback.
+        refuse_without_network(self.name, isolation)
         driver = str(self._driver.parent)
-        readable = isolation.readable([str(self._deno), driver])
+        compiled = self._compiled(isolation.policy, launch.limits)
+        given = [str(compiled)] if compiled is not None else []
+        readable = isolation.readable([str(self._deno), driver, *given])
         plan = isolation.plan(
             readable, launch.environment, launch.directory, place, known=True, shared=launch.shared
         )
@@ -145,30 +175,58 @@ class DenoLauncher(Spawner):
         plan["environment"] |= own_environment(temporary)
         plan["limits"]["own_memory"] = V8_MEMORY
         access = DenoAccess(
-            read=[place.top, *isolation.policy.read, driver, *launch.layers],
+            read=[place.top, *isolation.policy.read, driver],
             write=[place.cwd, temporary, *isolation.policy.write],
             network=isolation.has_door,
-            # Without a network of its own a process has no loopback either.
-            inspector=BOXED_INSPECTOR if isolation.stands_by else None,
+            inspector=BOXED_INSPECTOR,
         )
         command = self._command(self._flags(isolation.policy, access))
-        return confined_start(replace(blank, command=command), plan, launch, allotment)
+        if npm is not None:
+            plan["environment"]["NPM_CONFIG_REGISTRY"] = f"https://{REGISTRY}/"
+        more = {
+            "copies": [[path, f"{temporary}/{CACHES}"] for path in given],
+            "links": [[npm.seen_at, f"{temporary}/{CACHES}/{CACHE}"]] if npm is not None else [],
+        }
+        return confined_start(replace(blank, command=command), plan, launch, allotment, **more)
+
+    def _compiled(self, policy: Policy | None, limits: OutputLimits) -> Path | None:
+        """Where the driver lies compiled; the first kernel does without, and it is made meanwhile."""
+        if self._cache is None or self._deno is None or self._tasks is None:
+            return None
+        flags = self._flags(policy, DenoAccess())
+        v8_flags = tuple(flag for flag in flags if flag.startswith("--v8-flags"))
+        wanted = CompiledDriver(self._deno, self._driver, v8_flags, self._cache)
+        if (found := wanted.found()) is None and wanted not in self._compiling:
+            self._compiling.add(wanted)
+            plain = [flag for flag in self._flags(None, DenoAccess()) if flag not in v8_flags]
+            self._tasks.start_soon(wanted.make, plain, QUIET, partial(_greeting, limits, "/"))
+        return found
 
     def _command(self, flags: list[str]) -> list[str]:
         return [str(self._deno), "run", *flags, str(self._driver)]
 
 
-async def _greeting(launch: KernelLaunch, last_words: LastWords | None) -> dict[str, Any]:
+def _npm_shelf(launch: KernelLaunch, isolation: Isolation) -> NpmShelf | None:
+    """Where the kernel finds packages; one that has a way to the network fetches its own, and needs room for them."""
+    if not isolation.packages or isolation.has_door:
+        return None
+    name = f".npm-{launch.directory.name}"
+    shelf = NpmShelf(Path(isolation.packages, name), isolation.seen_layers([name])[0])
+    shelf.clear()
+    shelf.put(launch.layers)
+    return shelf
+
+
+async def _greeting(limits: OutputLimits, cwd: str, last_words: LastWords) -> dict[str, Any]:
     """What the driver must know first. The inspector's address is a secret that Deno tells nobody but us."""
-    inspector = await last_words.heard(INSPECTOR) if last_words is not None else None
     return {
-        "max_bytes": launch.limits.max_bytes,
-        "max_messages": launch.limits.max_messages,
-        "cwd": str(launch.cwd),
-        "inspector": inspector.decode() if inspector is not None else None,
+        "max_bytes": limits.max_bytes,
+        "max_messages": limits.max_messages,
+        "cwd": cwd,
+        "inspector": (await last_words.heard(INSPECTOR)).decode(),
     }
 
 
 def own_environment(temporary: str) -> dict[str, str]:
     """What Deno is to find in its environment, whatever else is there."""
-    return {**QUIET, "DENO_DIR": f"{temporary}/.deno"}
+    return {**QUIET, "DENO_DIR": f"{temporary}/{CACHES}"}

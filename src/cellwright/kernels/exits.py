@@ -56,7 +56,7 @@ def explain_exit(
 
 
 def _explain_signal(number: int, *, oom_kills_seen: bool, last_words: str) -> Exit:
-    if V8_IS_FULL in last_words:
+    if V8_IS_FULL.search(last_words):
         message = "The kernel's heap was full: V8 lets it grow no further"
         step = f"{RESTART}; use less memory at once (samples, chunks, fewer copies)"
         return Exit(None, number, "out_of_memory", message, step, last_words)

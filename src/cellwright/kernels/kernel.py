@@ -20,8 +20,10 @@ from cellwright.kernels.boxlines import BoxLine
 from cellwright.kernels.correspondence import Client
 from cellwright.kernels.exits import Exit
 from cellwright.kernels.freezing import KernelLine
+from cellwright.kernels.npmshelves import NpmShelf
 from cellwright.kernels.processes import KernelProcess, Survivors
 from cellwright.sandbox.doors import Door
+from cellwright.sandbox.npm import is_npm_layer
 from cellwright.sandbox.places import Place, Shared
 from cellwright.sandbox.policy import Policy
 
@@ -104,6 +106,8 @@ class Kernel:
         """Its way to the network, if it has one."""
         self.kernel_line: KernelLine | None = None
         """The way to the kernel itself, which is asked for checkpoints over it; None where it cannot be."""
+        self.npm: NpmShelf | None = None
+        """Where it finds npm packages, if it runs on Deno."""
         self.home: Home
         """What it lives in, which may outlive it."""
         self.unburied: list[int] = []
@@ -156,13 +160,19 @@ class Kernel:
             raise KernelError(f"The kernel could not enter {cwd}: {reply['ename']}: {reply['evalue']}")
 
     async def add_layers(self, layers: tuple[str, ...]) -> None:
-        """Put directories of packages, as the kernel sees them, at the end of its path; a running cell goes on.
+        """Let it find these directories of packages, as it sees them; a running cell goes on. Others' are left out.
 
         Raises:
             KernelError: this kernel is not one of ours, or refused.
             KernelGone: it ended before it answered.
             TimeoutError: it does not answer.
         """
+        if self.npm is not None:
+            await anyio.to_thread.run_sync(self.npm.put, layers)
+            return
+        layers = tuple(layer for layer in layers if not is_npm_layer(layer))
+        if not layers:
+            return
         if not self._ours:
             raise KernelError("Only Python kernels of the fork server take packages")
         reply = await self.client.request(

@@ -24,7 +24,15 @@ from cellwright.kernels.boxes import Isolation
 from cellwright.kernels.client import KernelClient, new_context
 from cellwright.kernels.connections import INSIDE, create_connection
 from cellwright.kernels.kernel import KernelLaunch
-from cellwright.kernels.spawning import KernelStart, Spawner, Start, bare_start, confined_start, own_script
+from cellwright.kernels.spawning import (
+    KernelStart,
+    Spawner,
+    Start,
+    bare_start,
+    confined_start,
+    own_script,
+    refuse_without_network,
+)
 from cellwright.sandbox.plans import SOCKETS
 
 __all__ = ["KernelspecLauncher", "installed_kernelspecs"]
@@ -48,8 +56,7 @@ class Needs:
 
 
 # V8 reserves the places of its heaps and of compiled code before it uses them.
-V8_MEMORY = 1 << 30
-NEEDS = {"deno": Needs(tcp_only=True, own_memory=V8_MEMORY)}
+NEEDS = {"deno": Needs(tcp_only=True, own_memory=1 << 30)}
 PLACEHOLDER = re.compile(r"\{([A-Za-z0-9_]+)\}")
 
 
@@ -99,12 +106,8 @@ class KernelspecLauncher(Spawner):
             raise KernelStartError("A confined kernel needs a place to work in")
         boxed = isolation.stands_by
         needs = NEEDS.get(_name_of(spec.argv), Needs())
-        if needs.tcp_only and not boxed:
-            raise KernelStartError(
-                f"Kernel {self.name!r} needs a network of its own to listen on, which isolation tier {isolation.tier} "
-                "has not",
-                hint="Run `cellwright doctor` to see what would lift the tier",
-            )
+        if needs.tcp_only:
+            refuse_without_network(self.name, isolation)
         connection = create_connection(launch.directory, seen_at=SOCKETS if boxed else None)
         file = f"{SOCKETS}/{INSIDE}" if boxed else str(connection.file)
         program = _command(spec.argv, {"connection_file": file, "resource_dir": spec.resource_dir})

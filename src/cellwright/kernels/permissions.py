@@ -35,15 +35,13 @@ class DenoAccess:
     """May be read as well."""
     network: bool = False
     """Whether there is a way out, which then knows by itself how far it goes (see ``sandbox.egress``)."""
-    inspector: str | None = None
-    """Where V8's inspector listens, by which the driver interrupts; None where there is no network to listen on."""
+    inspector: str = "127.0.0.1:0"
+    """Where V8's inspector listens, by which the driver has cells evaluated and torn off."""
 
 
 def deno_flags(policy: Policy | None, access: DenoAccess) -> list[str]:
     """The flags of ``deno run``. Without a policy nothing is confined, and Deno does not confine either."""
-    flags = list(_PLAIN)
-    if access.inspector is not None:
-        flags.append(f"--inspect={access.inspector}")
+    flags = [*_PLAIN, f"--inspect={access.inspector}"]
     heap = heap_megabytes(policy)
     if heap is not None:
         flags.append(f"--v8-flags=--max-old-space-size={heap}")
@@ -59,8 +57,7 @@ def deno_flags(policy: Policy | None, access: DenoAccess) -> list[str]:
         # Everything goes by way of the proxy, in Node's modules too.
         return [*flags, "--allow-net", "--allow-import", "--use-env-proxy"]
     # The driver needs it once, and gives it back before any code runs.
-    inspector = [f"--allow-net={access.inspector}"] if access.inspector is not None else []
-    return [*flags, *inspector, "--no-remote", "--cached-only"]
+    return [*flags, f"--allow-net={access.inspector}", "--no-remote", "--cached-only"]
 
 
 def heap_megabytes(policy: Policy | None) -> int | None:

@@ -28,11 +28,21 @@ from cellwright.kernels.correspondence import Client
 from cellwright.kernels.kernel import Beginning, Kernel, KernelLaunch, tend
 from cellwright.kernels.lastwords import LastWords
 from cellwright.kernels.lodgings import Lodging
+from cellwright.kernels.npmshelves import NpmShelf
 from cellwright.kernels.pipeclient import Pipes
 from cellwright.kernels.processes import KernelProcess, raise_file_limit, wanted
 from cellwright.sandbox.doors import DOOR, Door
 
-__all__ = ["KernelStart", "Spawner", "Start", "bare_start", "confined_start", "own_script", "watched"]
+__all__ = [
+    "KernelStart",
+    "Spawner",
+    "Start",
+    "bare_start",
+    "confined_start",
+    "own_script",
+    "refuse_without_network",
+    "watched",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,6 +125,8 @@ class KernelStart:
     client: Client
     interrupt_by: Literal["message", "signal"] = "message"
     ours: bool = False
+    npm: NpmShelf | None = None
+    """Where it finds npm packages; goes with it."""
 
 
 class Spawner(ABC):
@@ -189,21 +201,24 @@ class Spawner(ABC):
         finally:
             allotment.handed_over()
         self._tasks.start_soon(lodging.run)
-        kernel: Kernel = await self._tasks.start(self._tend, beginning, recipe.start.pipes)
+        kernel: Kernel = await self._tasks.start(self._tend, beginning, recipe)
+        kernel.npm = recipe.npm
         if kernel.line is not None and isolation is not None and isolation.stands_by:
             await kernel.line.settle([])
         return kernel
 
     async def _tend(
-        self, beginning: Beginning, pipes: Pipes | None, *, task_status: anyio.abc.TaskStatus[Kernel]
+        self, beginning: Beginning, recipe: KernelStart, *, task_status: anyio.abc.TaskStatus[Kernel]
     ) -> None:
         try:
             with wanted(beginning.process.pid):
                 await tend(beginning, task_status=task_status)
         finally:
             self._living.discard(beginning.process.pid)
-            if pipes is not None:
-                pipes.close()
+            if recipe.start.pipes is not None:
+                recipe.start.pipes.close()
+            if recipe.npm is not None:
+                recipe.npm.clear()
 
     def _spawn(
         self, recipe: KernelStart, launch: KernelLaunch, allotment: Allotment, door: Door | None
@@ -251,6 +266,8 @@ def confined_start(
         "plan": plan,
         "tcp_only": False,
         "connection_file": "",
+        "copies": [],
+        "links": [],
         "streams": start.pipes.theirs if start.pipes is not None else [],
         "directory": str(launch.directory),
         "cwd": str(launch.cwd),
@@ -278,6 +295,15 @@ def bare_start(start: Start) -> Start:
     """The same start with its life tied to ours."""
     entrance = [sys.executable, "-I", "-S", own_script("spawn.py"), str(os.getpid())]
     return replace(start, command=[*entrance, *start.command])
+
+
+def refuse_without_network(name: str, isolation: Isolation) -> None:
+    """Raise where a kernel could not listen on a loopback of its own."""
+    if not isolation.stands_by:
+        raise KernelStartError(
+            f"Kernel {name!r} needs a network of its own to listen on, which isolation tier {isolation.tier} has not",
+            hint="Run `cellwright doctor` to see what would lift the tier",
+        )
 
 
 def own_script(name: str) -> str:

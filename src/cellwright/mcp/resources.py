@@ -42,7 +42,7 @@ _TEMPLATES = {
     "history": _VIEWS["history"],
     "context": _VIEWS["context"],
     "network": "Requests of its code to the network, each with its verdict",
-    "export/{format}": "The notebook as ipynb, json or markdown",
+    "export/{format}": "The notebook in a format of notebook_export",
     "cells/{cell_id}/outputs/{index}": "One output that a cell shows now, in full",
     "executions/{execution_id}/outputs/{index}": "One output of one execution, in full",
 }

@@ -28,8 +28,10 @@ __all__ = ["READING_TOOLS", "exported"]
 
 _READ_TOKENS = 2_000
 _EXPORT_TOKENS = 10_000
-WritableFormat: TypeAlias = Literal["json", "markdown", "ipynb", "html", "pdf"]
-ReadableFormat: TypeAlias = Literal["json", "markdown", "ipynb"]
+WritableFormat: TypeAlias = Literal[
+    "json", "markdown", "html", "pdf", "ipynb", "src.md", "myst", "percent", "script"
+]
+ReadableFormat: TypeAlias = Literal["json", "markdown", "ipynb", "src.md", "myst", "percent"]
 
 
 class ReadNotebook(Arguments):

@@ -17,6 +17,7 @@ from cellwright.notebook.changes import NotebookMetadataSet
 from cellwright.notebook.document import Document
 
 __all__ = [
+    "BOOK_KEYS",
     "LANGUAGES",
     "Language",
     "canonical_language",
@@ -35,6 +36,9 @@ __all__ = [
 ]
 
 _OWN = "cellwright"
+BOOK_KEYS = ("tsconfig", "package", "tsconfig_source", "package_source")
+"""What the ``cellwright`` section of a notebook's metadata says about its text, and not about a run. The sources are
+the JSON of the two as somebody wrote it: an ``.ipynb`` sorts the keys of objects."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,8 +30,8 @@ _LESS_MEMORY = (
     "Use less at once (samples, chunks, fewer copies), or raise CELLWRIGHT_MAX_SESSION_MEMORY; "
     "then run the cells again in a new kernel"
 )
-V8_IS_FULL = "JavaScript out of memory"
-"""What V8 prints before it ends a process whose heap has no room left."""
+V8_IS_FULL = re.compile(r"Fatal (?:JavaScript|process) out of memory")
+"""What V8 prints before it ends a process whose heap has no room left, or which gets no more from the system."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +107,7 @@ def over_processes(policy: Policy, count: int) -> LimitHit:
 
 def ended_by_signal(policy: Policy, number: int, last_words: str = "") -> LimitHit | None:
     """The limit behind a signal that ended a kernel, if there is one; ``last_words`` is what it printed before."""
-    if V8_IS_FULL in last_words and policy.memory_bytes is not None:
+    if V8_IS_FULL.search(last_words) and policy.memory_bytes is not None:
         return LimitHit(
             "max_session_memory",
             f"The kernel's heap was full: the session may use {_size(policy.memory_bytes)} of memory "

@@ -27,6 +27,7 @@ _ONLY_THE_USER_SAYS = frozenset(
         "allow_network",
         "allowed_hosts",
         "allowed_origins",
+        "approved_npm_packages",
         "approved_packages",
         "network",
         "network_allow",

@@ -171,6 +171,9 @@ class Settings(BaseSettings):
     approved_packages: tuple[str, ...] | None = None
     """Packages that may be installed, with versions where they are bound; a list of well-known ones by default."""
 
+    approved_npm_packages: tuple[str, ...] | None = None
+    """npm packages that may be installed for TypeScript and JavaScript; a list of well-known ones by default."""
+
     install_timeout_s: Seconds = 300
     """How long one installation of packages may take."""
 

@@ -1,0 +1,253 @@
+// Runs TypeScript and JavaScript cells in one Deno process. The host speaks Jupyter messages over its standard
+// streams, one line of JSON each; see `pump` for how they arrive and `wire` for how they leave.
+//
+// Nothing here waits in a long chain of promises: when a cell is torn off, V8 forgets whatever was about to go on. So
+// the request of now is a variable, and whoever ends it, its own code or an interrupt, begins the next.
+
+import { Cell } from "./cells.mjs";
+import { describe, uncaught } from "./errors.mjs";
+import { evaluate } from "./evaluating.mjs";
+import { Link } from "./link.mjs";
+import { Modules } from "./modules.mjs";
+import { writeNamed } from "./namedcells.mjs";
+import { Outputs } from "./outputs.mjs";
+import * as questions from "./questions.mjs";
+import { installStacks } from "./stacks.mjs";
+import { install, installNodeStreams } from "./surroundings.mjs";
+import { endTimers } from "./timers.mjs";
+import { lastWords, Wire } from "./wire.mjs";
+import {
+  addEventListener,
+  core,
+  Deno,
+  inspect,
+  Map,
+  Object,
+  Promise,
+  TypeError,
+  URL,
+  world,
+} from "./natives.mjs";
+
+const KEPT_RESULTS = 50;
+const realExit = Deno.exit;
+const wire = new Wire();
+const context = new core.AsyncVariable();
+const results = new Map();
+const queue = [];
+let limits = { maxBytes: 1_000_000, maxMessages: 1000 };
+let tools = null;
+let settings = null;
+/** The request of now: `{request, cell, over}`. */
+let current = null;
+let lastCell = null;
+let count = 0;
+
+const link = new Link(hear);
+const stage = { cell: () => context.get() ?? current?.cell ?? lastCell, exit };
+
+const ANSWERS = {
+  kernel_info_request: () => questions.kernelInfo(),
+  complete_request: (content) => questions.completions(content, link),
+  inspect_request: (content) => questions.about(content, link),
+  cellwright_data_request: (content) => questions.data(content, link, results),
+  cellwright_inspect_request: () => questions.namespace(link),
+  cellwright_adopt_request: (content) => adopt(content),
+  cellwright_layers_request: () => ({ status: "ok", pid: Deno.pid }),
+  interrupt_request: () => ({ status: "ok" }),
+  shutdown_request: (content) => ({ status: "ok", restart: Boolean(content.restart) }),
+};
+
+/** What the second thread says. */
+function hear(message) {
+  if (message.kind === "request") accept(message.request);
+  else if (message.kind === "opened") revokeInspector();
+  else if (message.kind === "end") {
+    link.acknowledge();
+    leave(0);
+  } else {lastWords(
+      `The driver's line to the ${message.kind === "unreadable" ? "host" : "inspector"}: ${message.problem}`,
+    );}
+}
+
+function accept(request) {
+  if (!settings) return begin(request);
+  const entry = { request, cell: null, over: false };
+  if (request.channel !== "control") {
+    queue.push(entry);
+    return advance();
+  }
+  const isLast = request.kind === "shutdown_request";
+  if (isLast || request.kind === "interrupt_request") link.acknowledge();
+  busy(entry);
+  answer(entry).then(() => isLast ? leave(0) : undefined);
+  if (request.kind === "interrupt_request" && current) interrupt(current);
+}
+
+/** The first line: who we are to be. */
+function begin(given) {
+  settings = given;
+  wire.token = given.token;
+  adopt(given);
+  if (!given.inspector) import("node:inspector").then(({ url }) => link.open(url()));
+  advance();
+}
+
+function adopt({ max_bytes: maxBytes, max_messages: maxMessages, cwd, environment }) {
+  limits = { maxBytes: maxBytes ?? limits.maxBytes, maxMessages: maxMessages ?? limits.maxMessages };
+  if (cwd && cwd !== Deno.cwd()) Deno.chdir(cwd);
+  for (const [name, value] of Object.entries(environment ?? {})) Deno.env.set(name, value);
+  return { status: "ok", pid: Deno.pid };
+}
+
+function advance() {
+  if (current || !tools || !settings || !queue.length) return;
+  current = queue.shift();
+  busy(current);
+  if (current.request.kind === "execute_request") execute(current);
+  else answer(current);
+}
+
+function busy({ request }) {
+  wire.emit("iopub", "status", request.id, { execution_state: "busy" });
+}
+
+/** Ends a request, once, and begins the next. */
+function finish(entry, content, metadata) {
+  if (entry.over) return;
+  entry.over = true;
+  const { channel, kind, id } = entry.request;
+  wire.emit(channel, kind.replace(/_request$/, "_reply"), id, content, metadata);
+  wire.emit("iopub", "status", id, { execution_state: "idle" });
+  if (entry !== current) return;
+  current = null;
+  advance();
+}
+
+async function answer(entry) {
+  const { kind, content } = entry.request;
+  try {
+    const reply = ANSWERS[kind] ?? (() => {
+      throw new TypeError(`there is no request '${kind}'`);
+    });
+    finish(entry, await reply(content ?? {}));
+  } catch (error) {
+    const { ename, evalue, traceback } = describe(error);
+    finish(entry, { status: "error", ename, evalue, traceback });
+  }
+}
+
+function execute(entry) {
+  const { request } = entry;
+  const { code, silent, store_history: keeps = true, language, filename, files } = request.content;
+  const counts = keeps && !silent;
+  if (counts) count++;
+  const outputs = new Outputs(wire, request.id, limits);
+  entry.cell = lastCell = new Cell(code, filename ?? (counts ? `cell ${count}` : "code"), outputs);
+  if (!silent) wire.emit("iopub", "execute_input", request.id, { code, execution_count: count });
+  if (files) writeNamed(files);
+  evaluate(entry.cell, language ?? "typescript", tools).then(
+    (outcome) => conclude(entry, outcome),
+    (error) => conclude(entry, { error: describe(error) }),
+  );
+}
+
+/** Tells what came of a cell. */
+function conclude(entry, { error, data, value }) {
+  if (entry.over) return;
+  const { silent, store_history: keeps = true } = entry.request.content;
+  const { outputs } = entry.cell;
+  if (error) outputs.fail(error);
+  else if (data && !silent) outputs.publish("execute_result", { data, metadata: {}, execution_count: count });
+  if (!error && data && keeps && !silent) keepResult(value);
+  const report = outputs.close();
+  if (error?.place) {
+    report.place = { cell: error.place.cell.label, line: error.place.line, column: error.place.column };
+  }
+  const about = error
+    ? { status: "error", ...outputs.bounded(error) }
+    : { status: "ok", user_expressions: {}, payload: [] };
+  finish(entry, { ...about, execution_count: count }, { cellwright: report });
+}
+
+function keepResult(value) {
+  results.set(count, value);
+  if (results.size > KEPT_RESULTS) results.delete(results.keys().next().value);
+}
+
+function interrupt(entry) {
+  const evalue = "the cell was interrupted";
+  const error = { ename: "KeyboardInterrupt", evalue, traceback: [`KeyboardInterrupt: ${evalue}`] };
+  if (!entry.cell) return finish(entry, { status: "error", ...error });
+  entry.cell.interrupted = true;
+  endTimers(entry.cell);
+  conclude(entry, { error });
+}
+
+/** What nobody caught: told where it came from, and the process goes on. */
+function report(event, thrown, inPromise) {
+  event.preventDefault();
+  const error = describe(thrown);
+  const cell = error.place?.cell ?? stage.cell();
+  if (!cell) return lastWords(uncaught(error, inPromise));
+  cell.outputs.write("stderr", uncaught(error, inPromise));
+  cell.outputs.fail(error);
+}
+
+function exit(code) {
+  stage.cell()?.outputs.flush();
+  lastWords(`Deno.exit(${inspect(code)}) was called`);
+  leave(code);
+}
+
+function leave(code) {
+  link.close();
+  realExit(code);
+}
+
+/** The inspector is the driver's: cells get neither its address nor a way to ask for it. */
+function revokeInspector() {
+  if (settings.inspector) {
+    Deno.permissions.revokeSync({ name: "net", host: new URL(settings.inspector).host });
+  }
+  Deno.permissions.revokeSync({ name: "sys", kind: "inspector" });
+}
+
+function hide(name, property) {
+  Object.defineProperty(world, name, { configurable: false, enumerable: false, ...property });
+}
+
+async function prepare() {
+  hide("__cellwright_taker__", { value: link.taker });
+  install(stage);
+  installStacks();
+  addEventListener("error", (event) => report(event, event.error, false));
+  addEventListener("unhandledrejection", (event) => report(event, event.reason, true));
+  const node = await import("node:module");
+  const modules = new Modules(node);
+  const { setImmediate, process } = world;
+  installNodeStreams(process, stage);
+  hide("__cellwright_import__", { value: modules.load });
+  hide("__cellwright_meta__", { get: () => modules.meta });
+  hide("__cellwright_constant__", {
+    value: () => {
+      throw new TypeError("Assignment to constant variable.");
+    },
+  });
+  hide("__cellwright_turn__", {
+    get: () => {
+      context.enter(current?.cell);
+      return new Promise((resolve) => setImmediate(resolve));
+    },
+  });
+  Object.defineProperty(world, "require", {
+    get: () => modules.require,
+    configurable: true,
+    enumerable: false,
+  });
+  questions.noteInborn();
+  tools = { link, strip: node.stripTypeScriptTypes, emitted: (url) => link.emitted(url) };
+  advance();
+}
+
+await prepare();

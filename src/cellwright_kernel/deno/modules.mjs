@@ -1,0 +1,91 @@
+// What a cell's imports do: find the module as seen from the working directory, and load it anew when it changed.
+
+import { Deno, encodeURIComponent, Map, String, URL } from "./natives.mjs";
+
+const RELATIVE = /^\.{0,2}\//;
+const SCHEME = /^[a-zA-Z][\w+.-]*:/;
+const NOT_FOUND = /not a dependency|Relative import path/;
+
+export class Modules {
+  #node;
+  #versions = new Map();
+
+  /** `node` is Node's `module`, which knows its built-in modules and packages below `node_modules`. */
+  constructor(node) {
+    this.#node = node;
+  }
+
+  /** Loads a module for a cell. */
+  load = async (specifier, options) => {
+    const name = String(specifier);
+    return await this.#load(
+      name,
+      options ?? (name.endsWith(".json") ? { with: { type: "json" } } : undefined),
+    );
+  };
+
+  /** What `import.meta` is in a cell. */
+  get meta() {
+    const directory = Deno.cwd();
+    return {
+      url: `${base()}cell.ts`,
+      dirname: directory,
+      filename: `${directory}/cell.ts`,
+      main: true,
+      resolve: (specifier) => new URL(specifier, base()).href,
+    };
+  }
+
+  /** Node's `require`, as seen from the working directory. */
+  get require() {
+    return this.#node.createRequire(`${base()}cell.js`);
+  }
+
+  #load(name, options) {
+    if (RELATIVE.test(name)) return import(this.#current(new URL(name, base())), options);
+    if (name.startsWith("file:")) return import(this.#current(new URL(name)), options);
+    if (SCHEME.test(name)) return import(name, options);
+    if (this.#node.builtinModules.includes(name)) return import(`node:${name}`, options);
+    return this.#loadBare(name, options);
+  }
+
+  async #loadBare(name, options) {
+    try {
+      return await import(name, options);
+    } catch (error) {
+      if (!NOT_FOUND.test(error?.message)) throw error;
+      const path = this.#packagePath(name);
+      if (!path) throw error;
+      return await import(new URL(path, "file:///").href, options);
+    }
+  }
+
+  #packagePath(name) {
+    try {
+      return this.require.resolve(name);
+    } catch {
+      return null;
+    }
+  }
+
+  /** The address of a file, with its age where it is not what it was when it was first loaded. */
+  #current(url) {
+    const changed = changeOf(url);
+    const first = this.#versions.get(url.href) ?? changed;
+    this.#versions.set(url.href, first);
+    if (changed !== first && !url.search) url.search = `?changed=${changed}`;
+    return url.href;
+  }
+}
+
+function base() {
+  return `file://${Deno.cwd().split("/").map(encodeURIComponent).join("/")}/`;
+}
+
+function changeOf(url) {
+  try {
+    return Deno.statSync(url).mtime?.getTime();
+  } catch {
+    return undefined;
+  }
+}

@@ -1,0 +1,140 @@
+// The driver's second thread. It reads what the host says and speaks to the inspector, so that both go on while a
+// cell keeps the first thread busy. It runs no cell and decides nothing but when a cell has to be torn off.
+//
+// Cells are evaluated over the inspector's socket rather than by a session inside of the process, because V8 answers
+// for a promise that was collected while it collects, when no JavaScript may run: a session would end the process.
+
+const GRACE_MS = 50;
+const STEP_MS = 2;
+const TAKER = "__cellwright_taker__";
+const TAKE = "function (value) { this.take(value); }";
+
+let heard;
+let lastId = 0;
+let scripts = null;
+const waiting = new Map();
+const socket = Promise.withResolvers();
+const taker = socket.promise.then(async () => {
+  const answered = await call("Runtime.evaluate", { expression: TAKER });
+  return answered.result.result.objectId;
+});
+
+self.onmessage = ({ data }) => {
+  if (data.kind === "begin") {
+    heard = new Int32Array(data.shared);
+    read();
+  } else if (data.kind === "open") open(data.url);
+  else if (data.kind === "close") close();
+  else answer(data);
+};
+
+function open(url) {
+  const opening = new WebSocket(url);
+  opening.onopen = () => {
+    socket.resolve(opening);
+    self.postMessage({ kind: "opened" });
+  };
+  opening.onerror = (event) => self.postMessage({ kind: "unopened", problem: event.message });
+  opening.onmessage = ({ data }) => hear(JSON.parse(data));
+  opening.onclose = closed;
+}
+
+/** The process would wait for the socket before it ends. */
+async function close() {
+  (await socket.promise).close();
+}
+
+function closed() {
+  Atomics.store(heard, 1, 1);
+  Atomics.notify(heard, 1);
+}
+
+function hear(message) {
+  if (message.method === "Debugger.scriptParsed") scripts?.push(message.params);
+  const settle = waiting.get(message.id);
+  waiting.delete(message.id);
+  settle?.(message);
+}
+
+async function call(method, params = {}) {
+  const line = await socket.promise;
+  const id = ++lastId;
+  return await new Promise((resolve) => {
+    waiting.set(id, resolve);
+    line.send(JSON.stringify({ id, method, params }));
+  });
+}
+
+/** Answers one request of the first thread; `kind` is how, `id` is whose. */
+async function answer({ kind, id, ...request }) {
+  const ways = {
+    call: () => call(request.method, request.params),
+    evaluate: () => evaluate(request),
+    emitted: () => emitted(request),
+  };
+  self.postMessage({ ...await ways[kind](), kind: "answer", id });
+}
+
+/** Evaluates an expression and hands what came of it, value or error, to the first thread as it is. */
+async function evaluate({ params }) {
+  const answered = await call("Runtime.evaluate", { ...params, objectGroup: "cell" });
+  const thrown = answered.result?.exceptionDetails;
+  const held = thrown?.exception ?? answered.result?.result;
+  if (held?.objectId) {
+    const handing = {
+      functionDeclaration: TAKE,
+      objectId: await taker,
+      arguments: [{ objectId: held.objectId }],
+    };
+    await call("Runtime.callFunctionOn", handing);
+    call("Runtime.releaseObjectGroup", { objectGroup: "cell" });
+  }
+  return answered;
+}
+
+/** The code of a loaded module and the address of its map. */
+async function emitted({ url }) {
+  scripts = [];
+  await call("Debugger.enable");
+  const script = scripts.findLast((script) => script.url === url);
+  const answered = script ? await call("Debugger.getScriptSource", { scriptId: script.scriptId }) : {};
+  await call("Debugger.disable");
+  scripts = null;
+  return { result: { source: answered.result?.scriptSource ?? "", sourceMapURL: script?.sourceMapURL } };
+}
+
+async function read() {
+  let rest = "";
+  for await (const text of Deno.stdin.readable.pipeThrough(new TextDecoderStream())) {
+    const lines = (rest + text).split("\n");
+    rest = lines.pop();
+    for (const line of lines) take(line);
+  }
+  const before = Atomics.load(heard, 0);
+  self.postMessage({ kind: "end" });
+  await tearOff(before);
+}
+
+function take(line) {
+  if (!line.trim()) return;
+  const before = Atomics.load(heard, 0);
+  let request;
+  try {
+    request = JSON.parse(line);
+  } catch (error) {
+    self.postMessage({ kind: "unreadable", problem: error.message });
+    return;
+  }
+  self.postMessage({ kind: "request", request });
+  if (request.inspector) open(request.inspector);
+  if (request.kind === "interrupt_request" || request.kind === "shutdown_request") tearOff(before);
+}
+
+/** Ends what the first thread runs, if it does not come back by itself to hear what it was told. */
+async function tearOff(before) {
+  for (let waited = 0; waited < GRACE_MS; waited += STEP_MS) {
+    await new Promise((resolve) => setTimeout(resolve, STEP_MS));
+    if (Atomics.load(heard, 0) !== before) return;
+  }
+  await call("Runtime.terminateExecution");
+}
