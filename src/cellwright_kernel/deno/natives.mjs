@@ -37,6 +37,7 @@ export const {
   URL,
   Uint8Array,
   WeakMap,
+  WeakSet,
   Worker,
   addEventListener,
   atob,
