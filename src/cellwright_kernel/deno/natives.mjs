@@ -12,6 +12,7 @@ export const {
   ArrayBuffer,
   Atomics,
   BigInt,
+  DataView,
   Date,
   Deno,
   Error,
