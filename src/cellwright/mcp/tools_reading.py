@@ -104,7 +104,7 @@ async def kernel_inspect(call: Call, args: InspectKernel) -> Reply:
     where = {
         "session_id": session.id,
         "generation": session.generation,
-        "python": found.python,
+        "python" if session.runs_python else "runtime": found.python,
         "cwd": found.cwd,
     }
     return data_reply(fit_lists({**where, **about}, args.max_tokens or _READ_TOKENS), call)
