@@ -20,6 +20,7 @@ __all__ = ["frame_digest", "table_of_html", "text_of_html"]
 _shape = re.compile(r"(\d[\d,]*) rows? \u00d7 (\d[\d,]*) columns?|shape: \((\d[\d_]*), (\d[\d_]*)\)")
 _number = re.compile(r"[-+]?(?:\d[\d,]*\.?\d*|\.\d+)(?:[eE][-+]?\d+)?")
 _moment = re.compile(r"\d{4}-\d\d-\d\d(?:[ T]\d\d:\d\d.*)?")
+_type_of_r = re.compile(r"<\w+>")
 _GAP = "..."
 _MISSING = frozenset({"NaN", "None", "NaT", "<NA>", "nan", "null", ""})
 _MAX_HTML = 2_000_000
@@ -65,8 +66,8 @@ def _counts(found: re.Match[str]) -> tuple[int, int]:
 
 def _heads(heads: list[_Row], width: int) -> tuple[list[str], list[str]]:
     """A label and a type for each column; the levels of a many-levelled header are joined."""
-    named = [row for row in heads if any(row.is_index)]
-    typed = [row for row in heads if not any(row.is_index)]
+    typed = [row for row in heads if not any(row.is_index) or _are_types(row.cells)]
+    named = [row for row in heads if row not in typed]
     rows = [row.cells + [""] * (width - len(row.cells)) for row in named]
     labels = []
     for column in range(width):
@@ -74,6 +75,12 @@ def _heads(heads: list[_Row], width: int) -> tuple[list[str], list[str]]:
         labels.append(_GAP if _GAP in levels or "\u2026" in levels else ".".join(levels))
     types = typed[0].cells if typed and len(typed[0].cells) == width else [""] * width
     return labels, types
+
+
+def _are_types(cells: list[str]) -> bool:
+    """Whether a row of a header tells types, as R has it: ``<int>``, ``<dbl>``."""
+    said = [cell for cell in cells if cell]
+    return bool(said) and all(_type_of_r.fullmatch(cell) for cell in said)
 
 
 def _is_numbering(label: str, rows: list[list[str]], column: int) -> bool:

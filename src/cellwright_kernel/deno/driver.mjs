@@ -200,7 +200,6 @@ function report(event, thrown, inPromise) {
   const cell = error.place?.cell ?? stage.cell();
   if (!cell) return lastWords(uncaught(error, inPromise));
   cell.outputs.write("stderr", uncaught(error, inPromise));
-  cell.outputs.fail(error);
 }
 
 function exit(code) {

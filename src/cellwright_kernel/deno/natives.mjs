@@ -13,6 +13,7 @@ export const {
   Atomics,
   BigInt,
   Boolean,
+  DataView,
   Date,
   Deno,
   Error,
