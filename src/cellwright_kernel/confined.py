@@ -10,7 +10,7 @@ import json
 import os
 import sys
 
-from cellwright_kernel import ferry, joining, lockdown
+from cellwright_kernel import joining, lockdown
 
 __all__ = ["main"]
 
@@ -27,11 +27,15 @@ def main(argv: list[str]) -> None:
     lockdown.confine(request["plan"], lines, [2, *request["streams"]], request["directory"])
     os.setsid()
     _take_streams(request["streams"])
+    for source, target in request["copies"]:
+        _copy_files(source, target)
     for target, link in request["links"]:
         os.makedirs(os.path.dirname(link), exist_ok=True)  # noqa: PTH103, PTH120  # quick
         os.symlink(target, link)  # noqa: PTH211
     os.chdir(request["cwd"])
     if request["tcp_only"]:
+        from cellwright_kernel import ferry  # noqa: PLC0415  # a third of all imports here, and few need it
+
         ferry.run(request["connection_file"], argv[1:])
     try:
         os.execvp(argv[1], argv[1:])  # noqa: S606  # what this is for
@@ -44,3 +48,11 @@ def _take_streams(streams: list[int]) -> None:
     for standard, fd in enumerate(streams or [os.open(os.devnull, os.O_RDONLY)]):
         os.dup2(fd, standard)
         os.close(fd)
+
+
+def _copy_files(source: str, target: str) -> None:
+    """Copy the plain files of a directory into a new one."""
+    os.makedirs(target, exist_ok=True)  # noqa: PTH103  # here and below: strings throughout, and quick
+    for name in os.listdir(source):  # noqa: PTH208
+        with open(f"{source}/{name}", "rb") as read, open(f"{target}/{name}", "wb") as written:  # noqa: PTH123
+            written.write(read.read())

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from cellwright.charts import Config, Output, chart_spec
+from cellwright.charts.painting import paint
 from cellwright.errors import ChartRefused
 from cellwright_kernel.tables import Column, Table
 from charts.making import SALES, drawn_values, output, spec
@@ -169,11 +170,11 @@ def test_a_histogram_puts_values_on_an_edge_into_the_bin_above() -> None:
 
 def test_a_box_has_the_quartiles_of_all_rows() -> None:
     rows = "".join(f"a,{number}\n" for number in range(1, 102))
-    made = spec(f"g,v\n{rows}a,1000\n".encode(), "box")
+    made = spec(f"g,v\n{rows}a,1000\na,-1000\n".encode(), "box")
     (box,) = drawn_values(made)
-    assert (box["b"], box["y"], box["c"], box["n"]) == (26.25, 51.5, 76.75, 102)
-    assert box["d"] == 101
-    assert "1 far out" in made.digest
+    assert (box["b"], box["y"], box["c"], box["n"]) == (25.5, 51, 76.5, 103)
+    assert (box["a"], box["d"]) == (1, 101)
+    assert "2 far out" in made.digest
 
 
 def test_a_matrix_is_a_heatmap_as_it_is_written() -> None:
@@ -252,7 +253,7 @@ def test_rows_that_a_kernel_left_out_are_told() -> None:
 
 
 def test_without_a_manifest_a_message_names_the_option_alone() -> None:
-    with pytest.raises(ChartRefused, match="^yColumn: there is no column 'z' in the data; it has a"):
+    with pytest.raises(ChartRefused, match=r"^yColumn: there is no column 'z' in the data; it has a"):
         chart_spec(
             Output("a", "bar_chart", config=Config(y_columns=("z",))),
             Table((Column("a", "number"),), ((1,),), 1),
@@ -278,3 +279,37 @@ def test_a_million_rows_make_less_than_a_megabyte() -> None:
             y_columns=() if type_ in ("histogram", "heatmap") else ("y",),
         )  # type: ignore[arg-type]  # a chart's type
         assert len(json.dumps(made.vega_lite)) < 1_000_000, type_
+
+
+@pytest.mark.parametrize(
+    "word",
+    [
+        "if",
+        "constructor",
+        "toString",
+        "__proto__",
+        "\\",
+        '\\"+(1)+"',
+        "'+datum+'",
+        "${x}",
+        "a\x07b\ufffe",
+        "",
+    ],
+)
+@pytest.mark.parametrize(
+    "type_", ["bar_chart", "line_chart", "scatter", "pie_chart", "heatmap", "box", "histogram", "graph"]
+)
+def test_words_that_vega_stumbles_over_are_drawn(word: str, type_: Any) -> None:
+    table = Table(
+        (Column(word, "text"), Column("v", "number"), Column("g", "text")),
+        ((word, 1, "p"), ("b", 2, word)),
+        2,
+    )
+    for config in (
+        Config(),
+        Config(x_column="g", y_columns=("v",), group_by=word),
+        Config(x_label=word, y_label=word),
+    ):
+        made = chart_spec(Output("a", type_, title=word, config=config), table)
+        assert made.vega_lite is not None
+        assert paint(made.vega_lite, theme=None, scale=0.3, max_width=None)

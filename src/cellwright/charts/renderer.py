@@ -87,11 +87,12 @@ class Renderer:
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> bool | None:
+    ) -> None:
         assert self._tasks is not None  # noqa: S101  # for the type checker: it was entered
         self._tasks.cancel_scope.cancel()
         try:
-            return await self._tasks.__aexit__(kind, error, trace)
+            # What the caller's own block raised is none of the group's, which would wrap it.
+            await self._tasks.__aexit__(None, None, None)
         finally:
             await self._end()
 

@@ -21,7 +21,7 @@ from cellwright.charts.pies import pie_chart
 from cellwright.charts.points import scatter
 from cellwright.charts.readings import Readings
 from cellwright.charts.themes import ThemeName, theme_config
-from cellwright.charts.wording import drawable, wrapped
+from cellwright.charts.wording import UNSEEN, drawable, wrapped
 from cellwright.errors import ChartRefused
 from cellwright_kernel.tabledigests import table_digest
 from cellwright_kernel.tables import Table
@@ -101,7 +101,8 @@ def _digest(type_: ChartType, title: str, drawing: Drawing, rule: str, notices: 
         lines.append(f"shows {drawing.about}")
     if rule:
         lines.append(f"chosen because {rule}")
-    return "\n".join([*lines, *drawing.facts, *(f"notice: {notice}" for notice in notices)])
+    text = "\n".join([*lines, *drawing.facts, *(f"notice: {notice}" for notice in notices)])
+    return text.replace(UNSEEN, "")
 
 
 def _table(output: Output, table: Table, rule: str) -> Spec:

@@ -266,6 +266,7 @@ def confined_start(
         "plan": plan,
         "tcp_only": False,
         "connection_file": "",
+        "copies": [],
         "links": [],
         "streams": start.pipes.theirs if start.pipes is not None else [],
         "directory": str(launch.directory),

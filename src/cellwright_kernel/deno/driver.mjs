@@ -14,10 +14,11 @@ import { Outputs } from "./outputs.mjs";
 import * as questions from "./questions.mjs";
 import { installStacks } from "./stacks.mjs";
 import { install, installNodeStreams } from "./surroundings.mjs";
-import { endTimers } from "./timers.mjs";
+import { endTimers, installImmediate } from "./timers.mjs";
 import { lastWords, Wire } from "./wire.mjs";
 import {
   addEventListener,
+  Boolean,
   core,
   Deno,
   inspect,
@@ -61,6 +62,7 @@ const ANSWERS = {
 /** What the second thread says. */
 function hear(message) {
   if (message.kind === "request") accept(message.request);
+  else if (message.kind === "interrupt") obey();
   else if (message.kind === "opened") revokeInspector();
   else if (message.kind === "end") {
     link.acknowledge();
@@ -81,7 +83,7 @@ function accept(request) {
   if (isLast || request.kind === "interrupt_request") link.acknowledge();
   busy(entry);
   answer(entry).then(() => isLast ? leave(0) : undefined);
-  if (request.kind === "interrupt_request" && current) interrupt(current);
+  if (request.kind === "interrupt_request") obey();
 }
 
 /** The first line: who we are to be. */
@@ -175,6 +177,11 @@ function keepResult(value) {
   if (results.size > KEPT_RESULTS) results.delete(results.keys().next().value);
 }
 
+function obey() {
+  if (current) interrupt(current);
+  link.acknowledge(true);
+}
+
 function interrupt(entry) {
   const evalue = "the cell was interrupted";
   const error = { ename: "KeyboardInterrupt", evalue, traceback: [`KeyboardInterrupt: ${evalue}`] };
@@ -226,6 +233,7 @@ async function prepare() {
   const modules = new Modules(node);
   const { setImmediate, process } = world;
   installNodeStreams(process, stage);
+  installImmediate(setImmediate, stage.cell);
   hide("__cellwright_import__", { value: modules.load });
   hide("__cellwright_meta__", { get: () => modules.meta });
   hide("__cellwright_constant__", {

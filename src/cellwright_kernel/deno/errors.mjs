@@ -27,7 +27,11 @@ export function describe(thrown) {
 
 /** A cell that could not be compiled; the place is the compiler's. */
 export function describeSyntax(error, cell) {
-  const place = { cell, line: error.line, column: error.column };
+  const lines = cell.source.split("\n");
+  // What is missing at the end is missing from the cell's last line, not from what the driver wrote below.
+  const place = error.line > lines.length
+    ? { cell, line: lines.length, column: lines.at(-1).length + 1 }
+    : { cell, line: error.line, column: error.column };
   const evalue = error.message;
   return {
     ename: "SyntaxError",

@@ -4,7 +4,7 @@ import { CellSyntaxError, compile } from "./compiling.mjs";
 import { redeclared } from "./declarations.mjs";
 import { describe, describeSyntax } from "./errors.mjs";
 import { bundle } from "./display.mjs";
-import { Promise } from "./natives.mjs";
+import { Object, Promise, world } from "./natives.mjs";
 
 // The cell goes on in a turn of its own: inside of the inspector's own call nothing could tear it off.
 const OPENING = '"use strict";await __cellwright_turn__;';
@@ -46,7 +46,9 @@ async function run(cell, link) {
       return answer;
     }
     const { result } = await link.call("Runtime.globalLexicalScopeNames", {});
-    const changed = redeclared(code, name, result.names.includes(name));
+    const wasLexical = result.names.includes(name);
+    const changed = wasLexical || Object.hasOwn(world, name) ? redeclared(code, name, wasLexical) : { code };
+    // It is declared twice in this very cell.
     if (changed.code === code) return answer;
     code = changed.code;
     before += changed.before;

@@ -10,7 +10,7 @@ import {
   JSON,
   Map,
   Math,
-  NaN,
+  Number,
   Object,
   Set,
   String,
@@ -50,7 +50,7 @@ export function describeValue(value) {
   if (typeof value === "string") return { type, length: value.length, digest: cut(quoted(value)) };
   if (Array.isArray(value)) return { type, length: value.length, digest: cut(`[${listed(value)}]`) };
   if (value instanceof Date) {
-    return { type, digest: Object.is(value.getTime(), NaN) ? "Invalid Date" : value.toISOString() };
+    return { type, digest: Number.isNaN(value.getTime()) ? "Invalid Date" : value.toISOString() };
   }
   if (COUNTED.includes(value?.constructor)) return { type, length: value.size };
   if (ArrayBuffer.isView(value)) return { type, length: value.length ?? value.byteLength };

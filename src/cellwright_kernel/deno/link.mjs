@@ -16,7 +16,7 @@ const CLOSING_MS = 1000;
 
 export class Link {
   #worker = new Worker(new URL("./pump.mjs", import.meta.url), { type: "module", name: "cellwright" });
-  #heard = new Int32Array(new SharedArrayBuffer(8));
+  #heard = new Int32Array(new SharedArrayBuffer(12));
   #waiting = new Map();
   #lastId = 0;
   #taken;
@@ -35,15 +35,15 @@ export class Link {
     this.#worker.postMessage({ kind: "open", url });
   }
 
-  /** Tells the second thread that this one is listening. */
-  acknowledge() {
-    Atomics.add(this.#heard, 0, 1);
+  /** Tells the second thread that this one has heard an interrupt, and, `isDone`, that it has obeyed it. */
+  acknowledge(isDone = false) {
+    Atomics.add(this.#heard, isDone ? 1 : 0, 1);
   }
 
   /** Waits, without going on with anything else, until the inspector's socket is closed. */
   close() {
     this.#worker.postMessage({ kind: "close" });
-    Atomics.wait(this.#heard, 1, 0, CLOSING_MS);
+    Atomics.wait(this.#heard, 2, 0, CLOSING_MS);
   }
 
   call(method, params) {

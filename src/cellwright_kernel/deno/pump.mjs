@@ -9,7 +9,15 @@ const STEP_MS = 2;
 const TAKER = "__cellwright_taker__";
 const TAKE = "function (value) { this.take(value); }";
 
+// Places in the memory that both threads see: how often the first heard an interrupt, how often it was done with one,
+// and whether the socket is closed.
+const HEARD = 0;
+const DONE = 1;
+const CLOSED = 2;
+
 let heard;
+let tearing = false;
+const held = [];
 let lastId = 0;
 let scripts = null;
 const waiting = new Map();
@@ -45,8 +53,8 @@ async function close() {
 }
 
 function closed() {
-  Atomics.store(heard, 1, 1);
-  Atomics.notify(heard, 1);
+  Atomics.store(heard, CLOSED, 1);
+  Atomics.notify(heard, CLOSED);
 }
 
 function hear(message) {
@@ -110,14 +118,15 @@ async function read() {
     rest = lines.pop();
     for (const line of lines) take(line);
   }
-  const before = Atomics.load(heard, 0);
+  const before = Atomics.load(heard, HEARD);
   self.postMessage({ kind: "end" });
   await tearOff(before);
 }
 
 function take(line) {
   if (!line.trim()) return;
-  const before = Atomics.load(heard, 0);
+  if (tearing) return void held.push(line);
+  const before = Atomics.load(heard, HEARD);
   let request;
   try {
     request = JSON.parse(line);
@@ -130,11 +139,29 @@ function take(line) {
   if (request.kind === "interrupt_request" || request.kind === "shutdown_request") tearOff(before);
 }
 
-/** Ends what the first thread runs, if it does not come back by itself to hear what it was told. */
+/**
+ * Ends what the first thread runs, if it does not come back by itself to hear what it was told. Until that is over it
+ * hears nothing new, which might be torn off in place of the cell.
+ */
 async function tearOff(before) {
-  for (let waited = 0; waited < GRACE_MS; waited += STEP_MS) {
-    await new Promise((resolve) => setTimeout(resolve, STEP_MS));
-    if (Atomics.load(heard, 0) !== before) return;
+  if (await within(GRACE_MS, () => Atomics.load(heard, HEARD) !== before)) return;
+  tearing = true;
+  let ended = false;
+  call("Runtime.terminateExecution").then(() => ended = true);
+  // It may have come back just now: then something harmless has to be torn off, or the next cell would be.
+  if (!await within(GRACE_MS, () => ended)) await call("Runtime.evaluate", { expression: "0" });
+  // What was torn off may have been the hearing itself.
+  if (!await within(GRACE_MS, () => Atomics.load(heard, DONE) !== before)) {
+    self.postMessage({ kind: "interrupt" });
   }
-  await call("Runtime.terminateExecution");
+  tearing = false;
+  for (const line of held.splice(0)) take(line);
+}
+
+/** Whether something comes true before the time is over. */
+async function within(limit, isTrue) {
+  for (let waited = 0; waited < limit && !isTrue(); waited += STEP_MS) {
+    await new Promise((resolve) => setTimeout(resolve, STEP_MS));
+  }
+  return isTrue();
 }

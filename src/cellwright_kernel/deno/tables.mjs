@@ -1,6 +1,6 @@
 // Arrays of records as tables: the same form that frames of the Python kernel have (`cellwright_kernel.tables`).
 
-import { Array, Date, Infinity, Map, Math, Number, Object, String } from "./natives.mjs";
+import { Array, Date, Map, Math, Number, Object, String } from "./natives.mjs";
 
 const MAX_COLUMNS = 200;
 const MAX_TEXT = 2000;
@@ -27,7 +27,7 @@ export function isScalar(value) {
 }
 
 /** The table of some records, of which at most `maxRows` are kept. */
-export function tableOf(records, maxRows = Infinity) {
+export function tableOf(records, maxRows = records.length) {
   const names = new Map();
   for (const record of records) for (const name of Object.keys(record)) names.set(name, true);
   const kept = [...names.keys()].slice(0, MAX_COLUMNS);
