@@ -12,7 +12,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
-from cellwright.mcp.frames import frame_digest, text_of_html
+from cellwright.formats.markup import text_of_html
+from cellwright.mcp.frames import frame_digest
 from cellwright.notebook.readable import clean
 from cellwright_kernel.figuredigests import bundle_digest
 

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Literal, TypeAlias
 
 from cellwright.errors import PlanError, PlanFileError
+from cellwright.notebook.languages import canonical_language
 from cellwright.plans.checks import parse_check
 from cellwright.plans.model import MAX_TODOS, Check, Outline, TodoOutline
 from cellwright.plans.outlines import checked_outline, fault_of
@@ -29,17 +30,6 @@ MAX_PLAN_BYTES = 1_000_000
 PlanFileKind: TypeAlias = Literal["markdown", "toml"]
 
 _KINDS: Mapping[str, PlanFileKind] = {".md": "markdown", ".markdown": "markdown", ".toml": "toml"}
-_LANGUAGES = {
-    "py": "python",
-    "python3": "python",
-    "ipython": "python",
-    "ipython3": "python",
-    "jl": "julia",
-    "sh": "bash",
-    "shell": "bash",
-    "js": "javascript",
-    "ts": "typescript",
-}
 _number = re.compile(r"(?:(?:step|todo)\s*|#)?(\d{1,6})", re.IGNORECASE)
 
 
@@ -164,7 +154,7 @@ def _line(found: FoundPlan, number: int) -> int:
 
 
 def _language(places: tuple[Found, ...]) -> str:
-    known = [Found(_LANGUAGES.get(place.text, place.text), place.line) for place in places]
+    known = [Found(canonical_language(place.text), place.line) for place in places]
     for place in known:
         if place.text != known[0].text:
             raise Unreadable(
