@@ -161,7 +161,9 @@ async def test_what_cannot_be_drawn_is_answered_with_what_can(client: Client) ->
 
 
 async def test_values_reach_python_whole_or_are_refused_by_their_part(client: Client, script: str) -> None:
-    await run(client, script, "cellwright.put('kept', [new Map([['a', 1]]), new Set([2]), new Float64Array([3])])")
+    await run(
+        client, script, "cellwright.put('kept', [new Map([['a', 1]]), new Set([2]), new Float64Array([3])])"
+    )
     kept = await run(client, script, "from cellwright_kernel import get\nget('kept')", "python")
     function = await run(client, script, "cellwright.put('f', {a: [() => 1]})")
     circle = await run(client, script, "const c: any = {}; c.c = c; cellwright.put('c', c)")
