@@ -84,7 +84,7 @@ class Kernelled(Listener):
         Raises:
             KernelBusy: a cell is running.
         """
-        if not self.runs_python:
+        if runtime_of(self.language) not in ("python", "deno"):
             raise KernelError(f"A {self.language} kernel cannot be inspected", hint="Run code that shows it")
         return inspection_of(await self._ask(INSPECT_REQUEST, {"packages": packages}))
 

@@ -18,6 +18,7 @@ __all__ = ["frame_digest", "table_of_html"]
 _shape = re.compile(r"(\d[\d,]*) rows? \u00d7 (\d[\d,]*) columns?|shape: \((\d[\d_]*), (\d[\d_]*)\)")
 _number = re.compile(r"[-+]?(?:\d[\d,]*\.?\d*|\.\d+)(?:[eE][-+]?\d+)?")
 _moment = re.compile(r"\d{4}-\d\d-\d\d(?:[ T]\d\d:\d\d.*)?")
+_type_of_r = re.compile(r"<\w+>")
 _GAP = "..."
 _MISSING = frozenset({"NaN", "None", "NaT", "<NA>", "nan", "null", ""})
 
@@ -62,15 +63,22 @@ def _counts(found: re.Match[str]) -> tuple[int, int]:
 
 def _heads(heads: list[HtmlRow], width: int) -> tuple[list[str], list[str]]:
     """A label and a type for each column; the levels of a many-levelled header are joined."""
-    named = [row.texts for row in heads if any(cell.is_heading for cell in row.cells)]
-    typed = [row.texts for row in heads if not any(cell.is_heading for cell in row.cells)]
-    rows = [cells + [""] * (width - len(cells)) for cells in named]
+    typed = [row for row in heads if _are_types(row)]
+    rows = [row.texts + [""] * (width - len(row.cells)) for row in heads if row not in typed]
     labels = []
     for column in range(width):
         levels = [row[column] for row in rows if row[column]]
         labels.append(_GAP if _GAP in levels or "\u2026" in levels else ".".join(levels))
-    types = typed[0] if typed and len(typed[0]) == width else [""] * width
+    types = typed[0].texts if typed and len(typed[0].cells) == width else [""] * width
     return labels, types
+
+
+def _are_types(row: HtmlRow) -> bool:
+    """Whether a row of a header tells types: with no heading in it, or as R has it: ``<int>``, ``<dbl>``."""
+    if not any(cell.is_heading for cell in row.cells):
+        return True
+    said = [text for text in row.texts if text]
+    return bool(said) and all(_type_of_r.fullmatch(text) for text in said)
 
 
 def _is_numbering(label: str, rows: list[list[str]], column: int) -> bool:

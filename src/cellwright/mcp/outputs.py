@@ -30,6 +30,8 @@ _FULLEST = (
     "application/json",
     "text/plain",
 )
+# As in ``cellwright_kernel.displays``, which cannot be imported without IPython.
+_COMPLETE = 600
 _BARE_FIGURE = re.compile(r"<(?:Figure size .*|IPython\.core\.display\..*)>")
 
 
@@ -86,12 +88,17 @@ def _shown(index: int, kind: PartKind, output: Mapping[str, Any]) -> Part:
         return Part(index, kind, mime, len(_dumped(data.get(mime, ""))), digest)
     html = _joined(data.get("text/html", ""))
     if html and (digest := frame_digest(html)) is not None:
-        text = plain if plain and len(plain) <= len(digest) else digest
+        text = plain if plain and (len(plain) <= len(digest) or _is_whole(plain)) else digest
         return Part(index, kind, "text/html", len(html), text)
     if plain and not _BARE_FIGURE.fullmatch(plain):
         return Part(index, kind, "text/plain", len(plain), plain)
     mime = output_mime(data)
     return Part(index, kind, mime, len(_dumped(data.get(mime, ""))), _readable(mime, data) or plain)
+
+
+def _is_whole(plain: str) -> bool:
+    """Whether a frame's text is short and has all of it: then its kernel made no digest, and none says more."""
+    return len(plain) <= _COMPLETE and "..." not in plain and "…" not in plain
 
 
 def _digest(output: Mapping[str, Any]) -> str:
@@ -133,14 +140,17 @@ def output_payload(output: Mapping[str, Any]) -> tuple[str, str]:
 # Errors --------------------------------------------------------------------------------------------------------------
 
 _LIBRARY_FRAMES = 2
+_MOST_STACK = 6
 _own_frame = re.compile(r"(?:Cell|Input) In\s?\[|File <ipython-input|SyntaxError|^\s+File \"<")
 
 
 def traceback_digest(output: Mapping[str, Any]) -> str:
     """An error as one needs it to mend the cell: frames of cells in full, of libraries by their first line."""
-    frames = [clean(frame).strip("\n") for frame in output.get("traceback") or ()]
-    frames = [frame for frame in frames if frame.strip("- ")]
+    lines = [clean(frame) for frame in output.get("traceback") or ()]
     headline = _headline(output)
+    if (told := "\n".join(lines)).startswith(headline):
+        return _stack_digest(headline, told.removeprefix(headline).splitlines())
+    frames = [line.strip("\n") for line in lines if line.strip("\n- ")]
     if len(frames) <= 2:  # noqa: PLR2004  # a header and a last line, as for a syntax error
         return frames[-1] if frames and headline in frames[-1] else headline
     kept: list[str] = []
@@ -151,6 +161,16 @@ def traceback_digest(output: Mapping[str, Any]) -> str:
         else:
             library.append(frame.split("\n", 1)[0])
     return "\n".join([*kept, *_briefly(library), frames[-1] if headline in frames[-1] else headline])
+
+
+def _stack_digest(headline: str, lines: Sequence[str]) -> str:
+    """An error that is told before its place, as other languages than Python do: only a long stack is cut."""
+    said = [line for line in lines if line.strip()]
+    stack = [place for place, line in enumerate(said) if line.lstrip().startswith("at ")]
+    if len(stack) > _MOST_STACK:
+        first, last = stack[_MOST_STACK - 1], stack[-1]
+        said = [*said[:first], f"    … {last - first} frames", *said[last:]]
+    return "\n".join([headline, *said])
 
 
 def _briefly(frames: list[str]) -> list[str]:

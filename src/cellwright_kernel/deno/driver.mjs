@@ -65,7 +65,7 @@ function hear(message) {
   else if (message.kind === "interrupt") obey();
   else if (message.kind === "opened") revokeInspector();
   else if (message.kind === "end") {
-    link.acknowledge();
+    link.noteHeard();
     leave(0);
   } else {lastWords(
       `The driver's line to the ${message.kind === "unreadable" ? "host" : "inspector"}: ${message.problem}`,
@@ -73,6 +73,7 @@ function hear(message) {
 }
 
 function accept(request) {
+  link.noteHeard();
   if (!settings) return begin(request);
   const entry = { request, cell: null, over: false };
   if (request.channel !== "control") {
@@ -80,7 +81,6 @@ function accept(request) {
     return advance();
   }
   const isLast = request.kind === "shutdown_request";
-  if (isLast || request.kind === "interrupt_request") link.acknowledge();
   busy(entry);
   answer(entry).then(() => isLast ? leave(0) : undefined);
   if (request.kind === "interrupt_request") obey();
@@ -123,6 +123,7 @@ function finish(entry, content, metadata) {
   wire.emit("iopub", "status", id, { execution_state: "idle" });
   if (entry !== current) return;
   current = null;
+  link.noteRunning(false);
   advance();
 }
 
@@ -140,6 +141,7 @@ async function answer(entry) {
 }
 
 function execute(entry) {
+  link.noteRunning(true);
   const { request } = entry;
   const { code, silent, store_history: keeps = true, language, filename, files } = request.content;
   const counts = keeps && !silent;
@@ -179,7 +181,7 @@ function keepResult(value) {
 
 function obey() {
   if (current) interrupt(current);
-  link.acknowledge(true);
+  link.noteObeyed();
 }
 
 function interrupt(entry) {
@@ -198,7 +200,6 @@ function report(event, thrown, inPromise) {
   const cell = error.place?.cell ?? stage.cell();
   if (!cell) return lastWords(uncaught(error, inPromise));
   cell.outputs.write("stderr", uncaught(error, inPromise));
-  cell.outputs.fail(error);
 }
 
 function exit(code) {

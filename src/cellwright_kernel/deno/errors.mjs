@@ -7,6 +7,8 @@ import { Array, Error, inspect, Math, Set, String } from "./natives.mjs";
 const FRAME = /^\s+at /;
 const MAX_CAUSES = 5;
 const MAX_LINE = 200;
+// Deno speaks to whoever started it, and that is nobody who reads this.
+const FLAG_ADVICE = /, run again with the --allow-[\w-]+ flag/;
 
 /** `{ename, evalue, traceback}` of anything that was thrown, and its `place` in a cell where there is one. */
 export function describe(thrown) {
@@ -15,7 +17,7 @@ export function describe(thrown) {
     return { ename: "Uncaught", evalue, traceback: [`Uncaught ${evalue}`], place: null };
   }
   const ename = String(read(thrown, "name") ?? "Error");
-  const evalue = String(read(thrown, "message") ?? "");
+  const evalue = messageOf(thrown);
   const traceback = told(thrown, new Set());
   // Known once the stack was read.
   const place = placeOf(thrown);
@@ -71,7 +73,7 @@ function below(value, seen) {
 
 function stackLines(error) {
   const name = String(read(error, "name") ?? "Error");
-  const message = String(read(error, "message") ?? "");
+  const message = messageOf(error);
   const frames = String(read(error, "stack") ?? "").split("\n").filter((line) => FRAME.test(line));
   return [message ? `${name}: ${message}` : name, ...frames.map(unhoisted)];
 }
@@ -82,6 +84,10 @@ function excerpt({ cell, line, column }) {
   const head = `${cell.label}, line ${line}, column ${column}:`;
   if (text.length > MAX_LINE) return [head, `  ${text.slice(Math.max(0, column - 40), column + 60)}`];
   return [head, `  ${text}`, `  ${text.slice(0, column - 1).replace(/[^\t]/g, " ")}^`];
+}
+
+function messageOf(error) {
+  return String(read(error, "message") ?? "").replace(FLAG_ADVICE, "");
 }
 
 /** A property of a foreign object, whose getter may throw. */

@@ -13,10 +13,15 @@ import {
 } from "./natives.mjs";
 
 const CLOSING_MS = 1000;
+// As in `pump`.
+const HEARD = 0;
+const OBEYED = 1;
+const CLOSED = 2;
+const RUNNING = 3;
 
 export class Link {
   #worker = new Worker(new URL("./pump.mjs", import.meta.url), { type: "module", name: "cellwright" });
-  #heard = new Int32Array(new SharedArrayBuffer(12));
+  #shared = new Int32Array(new SharedArrayBuffer(16));
   #waiting = new Map();
   #lastId = 0;
   #taken;
@@ -24,7 +29,7 @@ export class Link {
   /** `listen` gets everything that is no answer: requests of the host, and how the line itself is. */
   constructor(listen) {
     this.#worker.onmessage = ({ data }) => data.kind === "answer" ? this.#settle(data) : listen(data);
-    this.#worker.postMessage({ kind: "begin", shared: this.#heard.buffer });
+    this.#worker.postMessage({ kind: "begin", shared: this.#shared.buffer });
   }
 
   /** What the inspector hands values to. */
@@ -35,15 +40,25 @@ export class Link {
     this.#worker.postMessage({ kind: "open", url });
   }
 
-  /** Tells the second thread that this one has heard an interrupt, and, `isDone`, that it has obeyed it. */
-  acknowledge(isDone = false) {
-    Atomics.add(this.#heard, isDone ? 1 : 0, 1);
+  /** Tells the second thread that this one has heard a request. */
+  noteHeard() {
+    Atomics.add(this.#shared, HEARD, 1);
+  }
+
+  /** Tells it that this one has obeyed an interrupt. */
+  noteObeyed() {
+    Atomics.add(this.#shared, OBEYED, 1);
+  }
+
+  /** Tells it whether a cell is running. */
+  noteRunning(isRunning) {
+    Atomics.store(this.#shared, RUNNING, isRunning ? 1 : 0);
   }
 
   /** Waits, without going on with anything else, until the inspector's socket is closed. */
   close() {
     this.#worker.postMessage({ kind: "close" });
-    Atomics.wait(this.#heard, 2, 0, CLOSING_MS);
+    Atomics.wait(this.#shared, CLOSED, 0, CLOSING_MS);
   }
 
   call(method, params) {

@@ -9,14 +9,17 @@ const STEP_MS = 2;
 const TAKER = "__cellwright_taker__";
 const TAKE = "function (value) { this.take(value); }";
 
-// Places in the memory that both threads see: how often the first heard an interrupt, how often it was done with one,
-// and whether the socket is closed.
+// Places in the memory that both threads see: how many requests the first one heard, how many interrupts it obeyed,
+// whether the socket is closed, and whether a cell is running.
 const HEARD = 0;
-const DONE = 1;
+const OBEYED = 1;
 const CLOSED = 2;
+const RUNNING = 3;
 
 let heard;
 let tearing = false;
+/** Whether a cell was left to itself by an interrupt, so that it may still loop when its turn comes. */
+let wary = false;
 const held = [];
 let lastId = 0;
 let scripts = null;
@@ -120,7 +123,7 @@ async function read() {
   }
   const before = Atomics.load(heard, HEARD);
   self.postMessage({ kind: "end" });
-  await tearOff(before);
+  await tearOff(before, true);
 }
 
 function take(line) {
@@ -136,26 +139,31 @@ function take(line) {
   }
   self.postMessage({ kind: "request", request });
   if (request.inspector) open(request.inspector);
-  if (request.kind === "interrupt_request" || request.kind === "shutdown_request") tearOff(before);
+  const isUrgent = request.kind === "interrupt_request" || request.kind === "shutdown_request";
+  if (isUrgent || (wary && !Atomics.load(heard, RUNNING))) tearOff(before, isUrgent);
 }
 
 /**
  * Ends what the first thread runs, if it does not come back by itself to hear what it was told. Until that is over it
  * hears nothing new, which might be torn off in place of the cell.
  */
-async function tearOff(before) {
-  if (await within(GRACE_MS, () => Atomics.load(heard, HEARD) !== before)) return;
+async function tearOff(before, isUrgent) {
   tearing = true;
+  if (await within(GRACE_MS, () => Atomics.load(heard, HEARD) !== before)) wary ||= isUrgent;
+  else await terminate(isUrgent);
+  tearing = false;
+  for (const line of held.splice(0)) take(line);
+}
+
+async function terminate(isUrgent) {
+  const before = Atomics.load(heard, OBEYED);
   let ended = false;
   call("Runtime.terminateExecution").then(() => ended = true);
   // It may have come back just now: then something harmless has to be torn off, or the next cell would be.
   if (!await within(GRACE_MS, () => ended)) await call("Runtime.evaluate", { expression: "0" });
   // What was torn off may have been the hearing itself.
-  if (!await within(GRACE_MS, () => Atomics.load(heard, DONE) !== before)) {
-    self.postMessage({ kind: "interrupt" });
-  }
-  tearing = false;
-  for (const line of held.splice(0)) take(line);
+  if (!isUrgent || await within(GRACE_MS, () => Atomics.load(heard, OBEYED) !== before)) return;
+  self.postMessage({ kind: "interrupt" });
 }
 
 /** Whether something comes true before the time is over. */

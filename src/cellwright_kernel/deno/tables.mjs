@@ -22,7 +22,7 @@ function isRecord(value) {
     keys.every((key) => "value" in properties[key] && isScalar(properties[key].value));
 }
 
-function isScalar(value) {
+export function isScalar(value) {
   return value === null || value instanceof Date || !["object", "function", "symbol"].includes(typeof value);
 }
 
@@ -31,12 +31,18 @@ export function tableOf(records, maxRows = records.length) {
   const names = new Map();
   for (const record of records) for (const name of Object.keys(record)) names.set(name, true);
   const kept = [...names.keys()].slice(0, MAX_COLUMNS);
-  const rows = records.slice(0, maxRows).map((record) => kept.map((name) => cellValue(record[name])));
+  const rows = spread(records, maxRows).map((record) => kept.map((name) => cellValue(record[name])));
   const notices = [];
-  if (rows.length < records.length) notices.push(`the first ${rows.length} of ${records.length} rows`);
+  if (rows.length < records.length) notices.push(`${rows.length} of ${records.length} rows, spread evenly`);
   if (kept.length < names.size) notices.push(`the first ${kept.length} of ${names.size} columns`);
   const columns = kept.map((name) => columnOf(name, records));
   return { columns, rows, total_rows: records.length, notices };
+}
+
+function spread(records, most) {
+  if (records.length <= most) return records;
+  const step = Math.ceil(records.length / Math.max(1, most));
+  return most > 0 ? records.filter((_, index) => index % step === 0) : [];
 }
 
 function columnOf(name, records) {
