@@ -63,22 +63,21 @@ def _counts(found: re.Match[str]) -> tuple[int, int]:
 
 def _heads(heads: list[HtmlRow], width: int) -> tuple[list[str], list[str]]:
     """A label and a type for each column; the levels of a many-levelled header are joined."""
-    typed = [row for row in heads if _are_types(row)]
-    rows = [row.texts + [""] * (width - len(row.cells)) for row in heads if row not in typed]
+    typed = [row for row in heads if not any(cell.is_heading for cell in row.cells) or _are_types(row.texts)]
+    named = [row.texts for row in heads if row not in typed]
+    rows = [cells + [""] * (width - len(cells)) for cells in named]
     labels = []
     for column in range(width):
         levels = [row[column] for row in rows if row[column]]
         labels.append(_GAP if _GAP in levels or "\u2026" in levels else ".".join(levels))
-    types = typed[0].texts if typed and len(typed[0].cells) == width else [""] * width
-    return labels, types
+    told = typed[0].texts if typed else []
+    return labels, told if len(told) == width else [""] * width
 
 
-def _are_types(row: HtmlRow) -> bool:
-    """Whether a row of a header tells types: with no heading in it, or as R has it: ``<int>``, ``<dbl>``."""
-    if not any(cell.is_heading for cell in row.cells):
-        return True
-    said = [text for text in row.texts if text]
-    return bool(said) and all(_type_of_r.fullmatch(text) for text in said)
+def _are_types(cells: list[str]) -> bool:
+    """Whether a row of a header tells types, as R has it: ``<int>``, ``<dbl>``."""
+    said = [cell for cell in cells if cell]
+    return bool(said) and all(_type_of_r.fullmatch(cell) for cell in said)
 
 
 def _is_numbering(label: str, rows: list[list[str]], column: int) -> bool:

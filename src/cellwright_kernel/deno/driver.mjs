@@ -63,7 +63,7 @@ const ANSWERS = {
 function hear(message) {
   if (message.kind === "request") accept(message.request);
   else if (message.kind === "interrupt") obey();
-  else if (message.kind === "opened") revokeInspector();
+  else if (message.kind === "unaddressed") import("node:inspector").then(({ url }) => link.open(url()));
   else if (message.kind === "end") {
     link.noteHeard();
     leave(0);
@@ -91,8 +91,7 @@ function begin(given) {
   settings = given;
   wire.token = given.token;
   adopt(given);
-  if (!given.inspector) import("node:inspector").then(({ url }) => link.open(url()));
-  advance();
+  revokeInspector();
 }
 
 function adopt({ max_bytes: maxBytes, max_messages: maxMessages, cwd, environment }) {
@@ -148,6 +147,7 @@ function execute(entry) {
   if (counts) count++;
   const outputs = new Outputs(wire, request.id, limits);
   entry.cell = lastCell = new Cell(code, filename ?? (counts ? `cell ${count}` : "code"), outputs);
+  context.enter(entry.cell);
   if (!silent) wire.emit("iopub", "execute_input", request.id, { code, execution_count: count });
   if (files) writeNamed(files);
   evaluate(entry.cell, language ?? "typescript", tools).then(
@@ -226,7 +226,7 @@ function hide(name, property) {
 }
 
 async function prepare() {
-  hide("__cellwright_taker__", { value: link.taker });
+  hide("__cellwright_taker__", { value: link.taker, configurable: true });
   install(stage);
   installStacks();
   addEventListener("error", (event) => report(event, event.error, false));
@@ -243,20 +243,20 @@ async function prepare() {
       throw new TypeError("Assignment to constant variable.");
     },
   });
+  Object.defineProperty(world, "require", {
+    get: () => modules.require,
+    configurable: true,
+    enumerable: false,
+  });
   hide("__cellwright_turn__", {
     get: () => {
       context.enter(current?.cell);
       return new Promise((resolve) => setImmediate(resolve));
     },
   });
-  Object.defineProperty(world, "require", {
-    get: () => modules.require,
-    configurable: true,
-    enumerable: false,
-  });
   questions.noteInborn();
   tools = { link, strip: node.stripTypeScriptTypes, emitted: (url) => link.emitted(url) };
-  advance();
+  link.listen(setImmediate);
 }
 
 await prepare();

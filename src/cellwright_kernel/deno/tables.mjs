@@ -106,7 +106,7 @@ export function textTable(table, maxRows = 10) {
     rows.reduce((most, row) => Math.max(most, row[index].length), 0)
   );
   const lines = rows.map((row) => row.map((text, index) => text.padEnd(widths[index])).join("  ").trimEnd());
-  return `${lines.join("\n")}\n… ${table.total_rows} rows × ${table.columns.length} columns`;
+  return `${lines.join("\n")}\n… ${table.total_rows} rows, ${table.columns.length} columns`;
 }
 
 function short(value) {
