@@ -73,7 +73,6 @@ function hear(message) {
 }
 
 function accept(request) {
-  link.noteHeard();
   if (!settings) return begin(request);
   const entry = { request, cell: null, over: false };
   if (request.channel !== "control") {
@@ -81,7 +80,6 @@ function accept(request) {
     return advance();
   }
   const isLast = request.kind === "shutdown_request";
-  busy(entry);
   answer(entry).then(() => isLast ? leave(0) : undefined);
   if (request.kind === "interrupt_request") obey();
 }
@@ -104,7 +102,6 @@ function adopt({ max_bytes: maxBytes, max_messages: maxMessages, cwd, environmen
 function advance() {
   if (current || !tools || !settings || !queue.length) return;
   current = queue.shift();
-  busy(current);
   if (current.request.kind === "execute_request") execute(current);
   else answer(current);
 }
@@ -120,6 +117,7 @@ function finish(entry, content, metadata) {
   const { channel, kind, id } = entry.request;
   wire.emit(channel, kind.replace(/_request$/, "_reply"), id, content, metadata);
   wire.emit("iopub", "status", id, { execution_state: "idle" });
+  wire.send();
   if (entry !== current) return;
   current = null;
   link.noteRunning(false);
@@ -127,6 +125,7 @@ function finish(entry, content, metadata) {
 }
 
 async function answer(entry) {
+  busy(entry);
   const { kind, content } = entry.request;
   try {
     const reply = ANSWERS[kind] ?? (() => {
@@ -141,6 +140,8 @@ async function answer(entry) {
 
 function execute(entry) {
   link.noteRunning(true);
+  wire.gather();
+  busy(entry);
   const { request } = entry;
   const { code, silent, store_history: keeps = true, language, filename, files } = request.content;
   const counts = keeps && !silent;
@@ -149,6 +150,7 @@ function execute(entry) {
   entry.cell = lastCell = new Cell(code, filename ?? (counts ? `cell ${count}` : "code"), outputs);
   context.enter(entry.cell);
   if (!silent) wire.emit("iopub", "execute_input", request.id, { code, execution_count: count });
+  wire.send();
   if (files) writeNamed(files);
   evaluate(entry.cell, language ?? "typescript", tools).then(
     (outcome) => conclude(entry, outcome),
@@ -161,6 +163,7 @@ function conclude(entry, { error, data, value }) {
   if (entry.over) return;
   const { silent, store_history: keeps = true } = entry.request.content;
   const { outputs } = entry.cell;
+  wire.gather();
   if (error) outputs.fail(error);
   else if (data && !silent) outputs.publish("execute_result", { data, metadata: {}, execution_count: count });
   if (!error && data && keeps && !silent) keepResult(value);

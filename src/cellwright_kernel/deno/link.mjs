@@ -24,6 +24,8 @@ export class Link {
   #shared = new Int32Array(new SharedArrayBuffer(16));
   #waiting = new Map();
   #lastId = 0;
+  /** The number of the last message that was taken up. */
+  #last = 0;
   #listen;
   #inbox = [];
   #schedule = null;
@@ -31,14 +33,11 @@ export class Link {
   /** `listen` gets everything that is no answer: requests of the host, and how the line itself is. */
   constructor(listen) {
     this.#listen = listen;
-    this.#worker.onmessage = ({ data }) => listen(data);
+    this.#worker.onmessage = ({ data }) => this.#take(data);
     this.#worker.postMessage({ kind: "begin", shared: this.#shared.buffer });
   }
 
-  /**
-   * What the inspector tells everything to. It may do so in the middle of a cell that computes: then it is kept for
-   * the next turn.
-   */
+  /** What the inspector hands messages to, maybe in the middle of a cell that computes: they wait for a turn. */
   taker = {
     hear: (message, value) => {
       this.#inbox.push({ message, value });
@@ -57,12 +56,7 @@ export class Link {
     this.#worker.postMessage({ kind: "open", url });
   }
 
-  /** Tells the second thread that this one has heard a request. */
-  noteHeard() {
-    Atomics.add(this.#shared, HEARD, 1);
-  }
-
-  /** Tells it that this one has obeyed an interrupt. */
+  /** Tells the second thread that this one has obeyed an interrupt. */
   noteObeyed() {
     Atomics.add(this.#shared, OBEYED, 1);
   }
@@ -104,9 +98,20 @@ export class Link {
   #drain() {
     while (this.#inbox.length) {
       const { message, value } = this.#inbox.shift();
-      if (message.kind === "answer") this.#settle(message, value);
-      else this.#listen(message);
+      this.#take(message, value);
     }
+  }
+
+  #take(message, value) {
+    const { kind, number } = message;
+    if (number) {
+      // It came the other way already.
+      if (number <= this.#last) return;
+      this.#last = number;
+      Atomics.store(this.#shared, HEARD, number);
+    }
+    if (kind === "answer") this.#settle(message, value);
+    else this.#listen(message);
   }
 
   #settle({ id, result, error }, value) {

@@ -3,16 +3,16 @@
 //
 // Cells are evaluated over the inspector's socket rather than by a session inside of the process, because V8 answers
 // for a promise that was collected while it collects, when no JavaScript may run: a session would end the process.
-// And the first thread is told everything over that socket, because the loop that takes messages from a worker is
-// itself forgotten when a cell is torn off at the wrong moment.
+// The loop by which the first thread takes a worker's messages may be forgotten when a cell is torn off. So messages
+// are numbered, and after the first tear they go over the inspector as well, which nothing can make forget.
 
 const GRACE_MS = 50;
 const STEP_MS = 2;
 const TAKER = "__cellwright_taker__";
 const HEAR = "function (message, value) { this.hear(message, value); }";
 
-// Places in the memory that both threads see: how many requests the first one heard, how many interrupts it obeyed,
-// whether the socket is closed, and whether a cell is running.
+// Places in the memory that both threads see: the last message that the first one took up, how many interrupts it
+// obeyed, whether the socket is closed, and whether a cell is running.
 const HEARD = 0;
 const OBEYED = 1;
 const CLOSED = 2;
@@ -24,6 +24,11 @@ let tearing = false;
 /** Whether a cell was left to itself by an interrupt, so that it may still loop when its turn comes. */
 let wary = false;
 const held = [];
+/** Whether something was torn off already. */
+let torn = false;
+/** What the first thread was told and may not have taken up. */
+let unheard = [];
+let lastNumber = 0;
 let lastId = 0;
 let scripts = null;
 const waiting = new Map();
@@ -79,16 +84,27 @@ async function call(method, params = {}) {
   });
 }
 
-/** Tells the first thread something, and hands it the value that the inspector holds under an id. */
-async function tell(message, objectId) {
-  await ready.promise;
+/** Tells the first thread something; the number by which it says that it took it up. */
+function tell(message) {
+  const numbered = { ...message, number: ++lastNumber };
+  ready.promise.then(() => {
+    if (torn) return hand(numbered);
+    unheard = unheard.filter(({ number }) => !isHeard(number));
+    unheard.push(numbered);
+    self.postMessage(numbered);
+  });
+  return lastNumber;
+}
+
+function isHeard(number) {
+  return Atomics.load(shared, HEARD) >= number;
+}
+
+/** Tells it over the inspector, which can hand it a value that it holds under an id as well. */
+async function hand(message, objectId) {
   const value = objectId ? { objectId } : {};
-  const handing = {
-    functionDeclaration: HEAR,
-    objectId: await taker,
-    arguments: [{ value: message }, value],
-    silent: true,
-  };
+  const handed = [{ value: message }, value];
+  const handing = { functionDeclaration: HEAR, objectId: await taker, arguments: handed, silent: true };
   await call("Runtime.callFunctionOn", handing);
 }
 
@@ -97,8 +113,10 @@ async function answer({ kind, id, ...request }) {
   const answered = kind === "emitted" ? await emitted(request) : await call(request.method, request.params);
   const { result, error } = answered;
   const held = result?.exceptionDetails?.exception ?? result?.result;
-  await tell({ kind: "answer", id, result, error }, held?.objectId);
-  if (held?.objectId) call("Runtime.releaseObject", { objectId: held.objectId });
+  const message = { kind: "answer", id, result, error };
+  if (!held?.objectId) return void tell(message);
+  await hand(message, held.objectId);
+  call("Runtime.releaseObject", { objectId: held.objectId });
 }
 
 /** The code of a loaded module and the address of its map. */
@@ -113,20 +131,20 @@ async function emitted({ url }) {
 }
 
 async function read() {
+  const buffer = new Uint8Array(1 << 16);
+  const decoder = new TextDecoder();
   let rest = "";
-  for await (const text of Deno.stdin.readable.pipeThrough(new TextDecoderStream())) {
-    const lines = (rest + text).split("\n");
+  for (let size; (size = await Deno.stdin.read(buffer)) !== null;) {
+    const lines = (rest + decoder.decode(buffer.subarray(0, size), { stream: true })).split("\n");
     rest = lines.pop();
     for (const line of lines) take(line);
   }
-  const before = Atomics.load(shared, HEARD);
-  await tearOff(tell({ kind: "end" }), before, true);
+  await tearOff(tell({ kind: "end" }), true);
 }
 
 function take(line) {
   if (!line.trim()) return;
   if (tearing) return void held.push(line);
-  const before = Atomics.load(shared, HEARD);
   let request;
   try {
     request = JSON.parse(line);
@@ -135,9 +153,9 @@ function take(line) {
     return;
   }
   if ("token" in request && !begun) begin(request);
-  const told = tell({ kind: "request", request });
-  if (["interrupt_request", "shutdown_request"].includes(request.kind)) tearOff(told, before, true);
-  else if (wary && !Atomics.load(shared, RUNNING)) tearOff(told, before, false);
+  const number = tell({ kind: "request", request });
+  if (["interrupt_request", "shutdown_request"].includes(request.kind)) tearOff(number, true);
+  else if (wary && !Atomics.load(shared, RUNNING)) tearOff(number, false);
 }
 
 /** The first line tells where the inspector is, or the first thread has to. */
@@ -151,12 +169,12 @@ function begin({ inspector }) {
  * Ends what the first thread runs, if it does not come back by itself to take up what it was told. Until that is over
  * it is told nothing new, which might be torn off in place of the cell.
  */
-async function tearOff(told, before, isUrgent) {
+async function tearOff(number, isUrgent) {
   tearing = true;
-  // A thread that computes is told all the same, in between; one that does not even run has to be waited for.
-  await told;
-  const isHeard = await within(GRACE_MS, () => Atomics.load(shared, HEARD) !== before);
-  if (isHeard) wary ||= isUrgent;
+  await ready.promise;
+  // A thread that computes answers all the same, in between; one that does not even run has to be waited for.
+  await call("Runtime.evaluate", { expression: "0" });
+  if (await within(GRACE_MS, () => isHeard(number))) wary ||= isUrgent;
   else await terminate(isUrgent);
   tearing = false;
   for (const line of held.splice(0)) take(line);
@@ -168,9 +186,11 @@ async function terminate(isUrgent) {
   call("Runtime.terminateExecution").then(() => ended = true);
   // It may have come back just now: then something harmless has to be torn off, or the next cell would be.
   if (!await within(GRACE_MS, () => ended)) await call("Runtime.evaluate", { expression: "0" });
-  // What was torn off may have been the hearing itself.
+  torn = true;
+  for (const message of unheard.splice(0)) if (!isHeard(message.number)) await hand(message);
+  // What was torn off may have been the obeying itself.
   if (!isUrgent || await within(GRACE_MS, () => Atomics.load(shared, OBEYED) !== before)) return;
-  await tell({ kind: "interrupt" });
+  tell({ kind: "interrupt" });
 }
 
 /** Whether something comes true before the time is over. */

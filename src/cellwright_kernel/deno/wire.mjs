@@ -11,15 +11,31 @@ const LONE = /(?<!\\)((?:\\\\)*)\\u(d[89a-f][\da-f]{2})/g;
 
 export class Wire {
   #token = "";
+  #gathers = false;
+  #gathered = "";
 
   set token(token) {
     this.#token = token;
   }
 
+  /** Keeps what follows until `send`, so that it leaves in one piece. */
+  gather() {
+    this.#gathers = true;
+  }
+
+  send() {
+    this.#gathers = false;
+    if (!this.#gathered) return;
+    const bytes = encoder.encode(this.#gathered);
+    this.#gathered = "";
+    writeAll(bytes);
+  }
+
   emit(channel, kind, parent, content, metadata = {}) {
     let line = stringify({ channel, kind, parent, content, metadata });
     if (line.includes("\\ud")) line = line.replace(LONE, "$1\\\\u$2");
-    writeAll(encoder.encode(`${this.#token}${line}\n`));
+    this.#gathered += `${this.#token}${line}\n`;
+    if (!this.#gathers) this.send();
   }
 }
 
