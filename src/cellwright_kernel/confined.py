@@ -1,6 +1,6 @@
-"""Becomes another program, confined: ``__main__.py --confine CONTROL_FD program argument…``, with the plan on stdin.
+"""Becomes another program, confined: ``__main__.py --confine CONTROL_FD``, with the program and the plan on stdin.
 
-The second way into the lockdown, for kernels that are started from cold (see ``spawn`` for those that are not
+It may be started long before it is told: everything that it needs is loaded by then. The second way into the lockdown, for kernels that are started from cold (see ``spawn`` for those that are not
 confined). The program dies with the host: the monitor watches it.
 """
 
@@ -17,7 +17,11 @@ __all__ = ["main"]
 
 def main(argv: list[str]) -> None:
     """Confine this process as told on standard input, then run the program."""
-    request = json.load(sys.stdin)
+    said = sys.stdin.read()
+    if not said:  # whoever started it had no use for it after all
+        return
+    request = json.loads(said)
+    program = request["program"]
     joining.join(request["group_fd"], request["processors"])
     host = os.getppid()
     # Readable once the host has ended, like the lifeline of a forked kernel.
@@ -36,11 +40,11 @@ def main(argv: list[str]) -> None:
     if request["tcp_only"]:
         from cellwright_kernel import ferry  # noqa: PLC0415  # a third of all imports here, and few need it
 
-        ferry.run(request["connection_file"], argv[1:])
+        ferry.run(request["connection_file"], program)
     try:
-        os.execvp(argv[1], argv[1:])  # noqa: S606  # what this is for
+        os.execvp(program[0], program)  # noqa: S606  # what this is for
     except OSError as error:
-        sys.exit(f"{argv[1]}: {error.strerror}")
+        sys.exit(f"{program[0]}: {error.strerror}")
 
 
 def _take_streams(streams: list[int]) -> None:

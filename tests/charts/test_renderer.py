@@ -111,6 +111,17 @@ async def test_data_may_be_called_anything(renderer: Renderer) -> None:
     assert await renderer.draw({**PLAIN, "data": {"name": "d"}, "datasets": {"d": rows}})
 
 
+async def test_letters_that_end_the_library_are_left_out(renderer: Renderer) -> None:
+    rows = [{"a\x07": "x\x00\x1b\ufffe", "b": 1}]
+    encoding = {"x": {"field": "a\x07", "type": "nominal"}, "y": {"field": "b", "type": "quantitative"}}
+    await renderer.draw(PLAIN)
+    first = renderer.pid
+    assert await renderer.draw(
+        {"data": {"values": rows}, "mark": "bar", "encoding": encoding, "title": "\x08"}
+    )
+    assert renderer.pid == first
+
+
 async def test_every_problem_of_an_output_comes_with_the_refusal(renderer: Renderer) -> None:
     with pytest.raises(ChartRefused) as refused:
         await renderer.chart(output(x_column="a", y_columns=("b",)), SALES)
@@ -231,9 +242,10 @@ async def test_leaving_ends_the_process() -> None:
         "open(sys.argv[1]).read()",
         "open(sys.argv[1] + '.new', 'w')",
         "socket.socket().connect(('127.0.0.1', 9))",
+        "socket.socket(socket.AF_INET, socket.SOCK_DGRAM)",
         "subprocess.run(['/bin/true'], check=True); open(sys.argv[1])",
     ],
-    ids=["reads", "writes", "connects", "reads-in-a-child"],
+    ids=["reads", "writes", "connects", "sends", "reads-in-a-child"],
 )
 async def test_the_process_has_neither_network_nor_files_of_anybody(tmp_path: Path, deed: str) -> None:
     secret = tmp_path / "secret"

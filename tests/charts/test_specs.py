@@ -74,14 +74,19 @@ def test_bars_without_a_column_of_values_count_rows() -> None:
     assert [(row["x"], row["y"]) for row in drawn_values(made)] == [("Rome", 2), ("Oslo", 1)]
 
 
-def test_a_thousand_categories_become_forty_and_nothing_is_lost() -> None:
+def test_of_a_thousand_categories_the_largest_are_drawn_and_the_others_told() -> None:
     rows = "".join(f"name {number},{number}\n" for number in range(1, 1_001))
     made = spec(f"name,value\n{rows}".encode())
     values = drawn_values(made)
-    assert len(values) == 40
-    assert values[-1]["x"] == "other (961 more)"
-    assert sum(row["y"] for row in values) == sum(range(1_001))
-    assert any("1,000 categories" in notice for notice in made.notices)
+    assert [row["y"] for row in values] == list(range(1_000, 961, -1))
+    left = f"{sum(range(962)):,}"
+    assert f"1,000 categories: the 39 largest are shown, the others add up to {left}" in made.notices
+
+
+def test_a_few_small_categories_too_many_become_one_bar() -> None:
+    rows = "".join(f"name {number},{100 if number < 39 else 2}\n" for number in range(50))
+    values = drawn_values(spec(f"name,value\n{rows}".encode()))
+    assert (len(values), values[-1]["x"], values[-1]["y"]) == (40, "other (11 more)", 22)
 
 
 def test_names_that_begin_alike_stay_apart() -> None:
@@ -124,8 +129,8 @@ def test_different_offsets_meet_on_one_axis() -> None:
 def test_many_series_become_few_with_a_notice() -> None:
     rows = "".join(f"{x},{x},s{series}\n" for series in range(50) for x in range(3))
     made = spec(f"x,y,g\n{rows}".encode(), "line_chart", x_column="x", y_columns=("y",), group_by="g")
-    assert len({row["s"] for row in drawn_values(made)}) == 10
-    assert "10 of 50 series are drawn: those with the most rows" in made.notices
+    assert len({row["s"] for row in drawn_values(made)}) == 8
+    assert "8 of 50 series are drawn: those with the most rows" in made.notices
 
 
 def test_a_scatter_of_many_points_keeps_its_corners() -> None:

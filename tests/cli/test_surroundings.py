@@ -179,3 +179,8 @@ def test_run_takes_limits_and_works_in_the_notebooks_folder(opened: Place) -> No
     wrong = opened.run("run", str(notebook), "--limit", "speed=1")
     assert wrong.returncode == 3
     assert "There are: memory" in wrong.stderr
+
+
+def test_doctor_shows_what_stands_in_brackets(place: Place) -> None:
+    place.environment |= {"CELLWRIGHT_STORAGE": str(place.root / "[state]"), "COLUMNS": "400"}
+    assert f"{place.root}/[state]" in place.run("doctor").stdout

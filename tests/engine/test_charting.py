@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import base64
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from cellwright import Engine
+from cellwright.charts import Renderer
 from cellwright.engine import Execution, Session
-from cellwright.engine.charting import VEGA_LITE
+from cellwright.engine.charting import VEGA_LITE, charts_left
 from cellwright.errors import ChartRefused, NoSuchData
+from cellwright.sandbox.places import Place
 from cellwright.sandbox.policy import Mode
 
 pytestmark = pytest.mark.anyio
@@ -70,6 +73,24 @@ async def test_a_manifest_becomes_an_output_that_everybody_can_see(
     assert chart["data"][VEGA_LITE]["title"]["text"] == ["Revenue"]
     assert "revenue" in chart["data"]["text/plain"]
     assert session.cell(str(execution.cell_id)).outputs == tuple(execution.outputs)
+
+
+@pytest.mark.parametrize("mode", ["overlay", "direct"])
+async def test_no_link_leads_out_of_the_working_directory(tmp_path: Path, mode: Mode) -> None:
+    outside, project = tmp_path / "outside", tmp_path / "project"
+    (outside / "work").mkdir(parents=True)
+    (outside / "work" / "visualization_manifest.json").write_text('{"version": "1.0", "outputs": []}')
+    (project / "deep").mkdir(parents=True)
+    place = Place(mode, str(project / "deep" / "work"), str(project), str(tmp_path / "state"))
+    top = Path(place.written, "deep") if mode == "overlay" else project / "linked"
+    top.parent.mkdir(parents=True, exist_ok=True)
+    top.symlink_to(outside)
+    if mode == "direct":
+        place = replace(place, cwd=str(project / "linked" / "work"))
+    async with Renderer() as renderer:
+        [complaint] = await charts_left(place, renderer)
+    assert "visualization_manifest.json" in complaint.content["text"]
+    assert complaint.kind == "stream"
 
 
 async def test_charts_come_back_with_the_history(session: Session, engine: Engine) -> None:

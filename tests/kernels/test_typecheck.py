@@ -215,6 +215,53 @@ async def test_imports_find_the_files_of_the_working_directory(
 
 
 @real
+@pytest.mark.parametrize("mode", ["direct", "overlay"])
+async def test_a_check_sees_nothing_of_what_is_hidden_from_its_session(
+    mode: Mode, house: House, tmp_path: Path
+) -> None:
+    state = tmp_path / "state"
+    own, others = state / "own", state / "others"
+    others.mkdir(parents=True)
+    (others / "secret.json").write_text('{"told": 1}')
+    place = Place(mode, str(tmp_path), str(tmp_path), str(own), hidden=(str(state),))
+    (found,) = await check(
+        house,
+        *cells(f"import held from '{others}/secret.json' with {{ type: 'json' }}\nconst a: string = held"),
+        place=place,
+    )
+    assert (found.code, "told" in found.message) == ("TS2307", False)
+
+
+@real
+async def test_a_link_in_place_of_the_working_directory_tells_nothing_of_where_it_leads(
+    house: House, tmp_path: Path
+) -> None:
+    outside, project = tmp_path / "outside", tmp_path / "project"
+    (outside / "work").mkdir(parents=True)
+    (outside / "work" / "secret.json").write_text("{}")
+    (project / "deep" / "work").mkdir(parents=True)
+    place = Place("overlay", str(project / "deep" / "work"), str(project), str(house.root / "s"))
+    Path(place.written).mkdir(parents=True)
+    Path(place.written, "deep").symlink_to(outside)
+    (found,) = await check(house, *cells("import './secret.json'"), place=place)
+    assert found.message == "Cannot find module 'file://" + f"{place.cwd}/secret.json'."
+
+
+@real
+async def test_names_that_no_file_can_have_keep_nothing_from_being_checked(house: House) -> None:
+    names = ["a" * 300 + ".ts", "a\0b.ts", "notebook.ts/x.ts", "one.ts", "one.ts/two.ts"]
+    named = [CellSource(f"n{number}", "export {}", name) for number, name in enumerate(names)]
+    found = await check(house, *named, *cells("const a: string = 1"))
+    assert [(one.cell_id, one.code) for one in found] == [("c1", "TS2322")]
+
+
+@pytest.mark.parametrize("types", [5, {"a": 1}, "node", None])
+def test_options_that_are_no_options_are_left_to_the_checker(types: Any) -> None:
+    config = config_of(join_cells([]), {"types": types}, seen_at=AT, cwd="/", written={})
+    assert config["compilerOptions"]["types"] == ["./globals.d.ts"]
+
+
+@real
 async def test_a_check_leaves_nothing_behind(house: House) -> None:
     await check(house, *cells("1"))
     assert not list((house.root / "r").glob("c*"))

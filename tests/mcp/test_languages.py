@@ -189,3 +189,21 @@ async def test_a_branch_says_what_it_does_not_have_of_other_kernels(client: Clie
     grown = await ask(client, "session_branch", session_id=session)
 
     assert any("deno" in lost for lost in grown["branches"][0]["not_carried"])
+
+
+async def test_a_plan_s_steps_may_be_of_other_languages_and_verify(client: Client) -> None:
+    todos = [
+        {"description": "load", "code": "rows = [{'a': 1}, {'a': 2}]"},
+        {"description": "sum", "code": "-- result: total\nSELECT sum(a) AS s FROM rows", "language": "SQL"},
+        {"description": "script", "code": "const t: number = 3; t", "language": "ts"},
+        {"description": "check", "code": "int(total.s[0])", "accept": "output: 3"},
+    ]
+    created = await ask(client, "plan_create", problem="mixed", todos=todos)
+    session = str(created["session_id"])
+    reply = await read(client, "plan_run", session_id=session)
+
+    assert "Plan succeeded: 4 of 4" in reply
+    outline = await read(client, "notebook_read", session_id=session)
+    assert "todo-2 [sql, ok]" in outline
+    assert "todo-3 [typescript, ok]" in outline
+    assert "| verified |" in await read(client, "plan_verify", session_id=session)

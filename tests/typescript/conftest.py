@@ -18,7 +18,7 @@ import pytest
 from cellwright.kernels.deno import find_deno
 
 DRIVER = Path(__file__).parents[2] / "src" / "cellwright_kernel" / "deno" / "driver.mjs"
-TOKEN = "5ec2e7"
+TOKEN = "5ec2e7"  # noqa: S105  # of this very process
 WAIT_S = 60
 LISTENING = re.compile(r"Debugger listening on (ws://\S+)")
 

@@ -6,6 +6,7 @@ import os
 from pathlib import Path
 
 import pytest
+
 from typescript.conftest import Driver
 
 MODULE = "export const a: number = 1;\nexport default 'main';\nexport const type = 'word';\nexport interface Kind { x: 1 }\n"

@@ -8,9 +8,9 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from typescript.conftest import DRIVER
 
 from cellwright.kernels.deno import find_deno
+from typescript.conftest import DRIVER
 
 SOURCES = sorted(DRIVER.parent.glob("*.mjs"))
 # In a realm of its own, which no cell reaches; and the one module that takes the globals.

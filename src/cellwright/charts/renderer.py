@@ -254,7 +254,7 @@ async def _round_trip(process: anyio.abc.Process, message: bytes) -> Drawn | Fai
 
 def _told_end(code: int | None) -> str:
     if code is not None and -code in _OUT_OF_MEMORY:
-        return "The process that draws ran out of memory"
+        return "The process that draws ran out of memory, or met something that it cannot draw"
     cause = (
         f"was ended by {signal.Signals(-code).name}"
         if code is not None and code < 0

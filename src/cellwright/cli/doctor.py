@@ -19,6 +19,7 @@ import anyio
 import typer
 from jupyter_client.kernelspec import KernelSpecManager
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 from cellwright.cli.exits import ExitCode
@@ -204,7 +205,7 @@ def _machine(settings: Settings) -> Iterator[Finding]:
 def _show(findings: list[Finding]) -> None:
     table = Table(box=None, show_header=False, pad_edge=False)
     for finding in findings:
-        table.add_row(_MARKS[finding.verdict], finding.what, finding.detail)
+        table.add_row(_MARKS[finding.verdict], escape(finding.what), escape(finding.detail))
         if finding.fix is not None:
-            table.add_row("", "", f"→ {finding.fix}")
+            table.add_row("", "", f"→ {escape(finding.fix)}")
     Console().print(table)

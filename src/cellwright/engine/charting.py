@@ -11,7 +11,7 @@ import stat
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Any
 
 import anyio
@@ -53,6 +53,7 @@ class ChartOutput:
 def manifest_stamp(place: Place) -> Stamp | None:
     """The manifest in a working directory, if there is one. Quick: one look at one name."""
     try:
+        # Only whether it may be worth reading: what is read is opened without following any link.
         status = os.stat(f"{place.written_cwd}/{FILENAME}", follow_symlinks=False)  # noqa: PTH116  # quick
     except OSError:
         return None
@@ -91,13 +92,16 @@ async def _drawn(place: Place, output: Output, renderer: Renderer) -> Picture:
 
 def _read(place: Place, path: str, max_bytes: int) -> bytes:
     """A file of the working directory: as the session wrote it, else as the project has it."""
+    # From the uppermost directory on: code may have put a link where one above the working directory was.
+    below = str(PurePath(place.cwd).relative_to(place.top))
+    top = place.top if place.mode == "direct" else place.written
     try:
-        with Workdir.open(Path(place.written_cwd)) as written:
+        with Workdir.open(Path(top), below=below) as written:
             return written.read(path, max_bytes)
     except SandboxError:
         if place.mode != "overlay":
             raise
-    with Workdir.open(Path(place.cwd)) as project:
+    with Workdir.open(Path(place.top), below=below) as project:
         return project.read(path, max_bytes)
 
 

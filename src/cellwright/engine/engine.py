@@ -21,6 +21,7 @@ import anyio.abc
 
 from cellwright.charts import Renderer
 from cellwright.engine import recovery
+from cellwright.engine.apart import run_apart
 from cellwright.engine.archive import Archive
 from cellwright.engine.books import Book, Services
 from cellwright.engine.branching import Adopted, Branch, Branches
@@ -383,8 +384,8 @@ class Engine(Archive):
     # Keeping house -----------------------------------------------------------------------------------------------
 
     def in_background(self, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
-        """Do something that goes on whatever becomes of the caller; it must not raise."""
-        self._tasks.start_soon(work)
+        """Do something that goes on whatever becomes of the caller; what it raises costs nobody else."""
+        self._tasks.start_soon(run_apart, work)
 
     def _save_failed(self, session: Session, error: CellwrightError) -> None:
         batch = Batch()

@@ -7,7 +7,6 @@ journal (its ``report`` does).
 from __future__ import annotations
 
 import contextlib
-import json
 import time
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, assert_never
@@ -20,6 +19,7 @@ from cellwright.hosts import jobs
 from cellwright.hosts.budget import Budgets
 from cellwright.hosts.checkpointing import Checkpointing
 from cellwright.hosts.checkpoints import Ring
+from cellwright.hosts.contents import OUTPUTS, output_of, reply_of
 from cellwright.hosts.protocol import (
     CheckpointsDropped,
     CheckpointStatus,
@@ -42,9 +42,6 @@ from cellwright.sandbox.exits import explain_error
 
 __all__ = ["KernelRunner"]
 
-_OUTPUT_KINDS = frozenset(
-    {"stream", "display_data", "execute_result", "error", "update_display_data", "clear_output"}
-)
 _STOP_GRACE_S = 2.0
 _EXCHANGE_S = 1.0
 
@@ -329,9 +326,7 @@ class KernelRunner:
         if message.channel == "iopub":
             self._on_iopub(message)
         elif message.kind == "execute_reply":
-            reply: dict[str, Any] = json.loads(message.content)
-            reply["cellwright"] = json.loads(message.metadata).get("cellwright")
-            self.happened(jobs.Replied(message.parent_id, reply))
+            self.happened(jobs.Replied(message.parent_id, reply_of(message.content, message.metadata)))
 
     def _on_iopub(self, message: Message) -> None:
         if message.kind == "execute_input":
@@ -339,10 +334,10 @@ class KernelRunner:
         elif message.kind == "status":
             if message.parent_id in self._budgets and b'"idle"' in message.content:
                 self._went_idle(message.parent_id)
-        elif message.kind in _OUTPUT_KINDS:
-            budget = self._budgets.get(message.parent_id)
-            if budget is not None and budget.admit(message.kind, message.content):
-                self._tell(Output(message.parent_id, message.kind, message.content))
+        elif message.kind in OUTPUTS and (budget := self._budgets.get(message.parent_id)) is not None:
+            kind, content = output_of(message.kind, message.content)
+            if budget.admit(kind, content):
+                self._tell(Output(message.parent_id, kind, content))
 
     def _went_idle(self, execution_id: str) -> None:
         if self._line is None or self._line.is_saved:

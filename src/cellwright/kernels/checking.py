@@ -5,8 +5,10 @@ It runs nobody's code and writes nothing. What is checked, and how it is read, i
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
+import stat
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -19,11 +21,12 @@ from cellwright.errors import KernelError, KernelStartError
 from cellwright.kernels.allotments import Allotter
 from cellwright.kernels.boxes import Isolation
 from cellwright.kernels.deno import V8_MEMORY, find_deno, own_environment
+from cellwright.kernels.entrances import own_script
 from cellwright.kernels.kernel import KernelLaunch
 from cellwright.kernels.lastwords import LastWords
 from cellwright.kernels.lodgings import Lodging
 from cellwright.kernels.processes import KernelProcess, wanted
-from cellwright.kernels.spawning import Start, bare_start, confined_start, own_script, watched
+from cellwright.kernels.spawning import Start, bare_start, confined_start, watched
 from cellwright.kernels.typecheck import (
     CONFIG,
     GLOBALS,
@@ -34,12 +37,15 @@ from cellwright.kernels.typecheck import (
     diagnostics_of,
     join_cells,
 )
+from cellwright.sandbox.beneath import components, open_beneath
 from cellwright.sandbox.places import Place
 from cellwright.sandbox.plans import SOCKETS
 
 __all__ = ["TypeChecker"]
 
 FILES = "check"
+LAYER = "/layer"
+"""Where the check sees what a session on a view of a project wrote."""
 KEPT_BYTES = 1 << 20
 MAX_WRITTEN = 1_000
 MODULES = (".ts", ".mts", ".cts", ".tsx", ".js", ".mjs", ".cjs", ".jsx", ".json")
@@ -144,16 +150,17 @@ def _plan(deno: str, launch: KernelLaunch, isolation: Isolation) -> dict[str, An
         plan = isolation.plan(isolation.readable([deno]), {}, launch.directory, place)
     else:
         plan = isolation.plan(isolation.readable([deno]), {}, launch.directory, None)
-        # To read only: what the session sees there, and nothing of what is hidden from it.
+        # To read only: what the session sees there, and nothing of what is hidden from it. Its own layer lies in that.
         shown = [(place.written, place.cwd)] if place.mode == "private" else [(place.top, place.top)]
-        shown += [(place.written, place.written)] if place.mode == "overlay" else []
+        shown += [(place.written, LAYER)] if place.mode == "overlay" else []
         plan["mounts"] += [
-            {"kind": "bind", "from": path, "at": at, "write": False, "own": True} for path, at in shown
+            {"kind": "bind", "from": path, "at": at, "write": False, "own": True, "plain": True}
+            for path, at in shown
         ]
         plan["mounts"] += [
             {"kind": "tmpfs", "at": path, "bytes": 4096, "inodes": 2, "write": False}
             for path in place.hidden
-            if Path(path).is_relative_to(place.top) and not Path(place.written).is_relative_to(path)
+            if Path(path).is_relative_to(place.top) and path != place.cwd
         ]
         plan["rules"]["READ"] += [at for _, at in shown]
     plan["environment"] |= own_environment(plan["environment"]["TMPDIR"])
@@ -178,13 +185,29 @@ def _written(place: Place) -> dict[str, str]:
     """The modules that a session on a view of a project wrote there, by their names in its working directory."""
     if place.mode != "overlay":
         return {}
-    top = os.path.join(place.written, os.path.relpath(place.cwd, place.top))  # noqa: PTH118  # as os.walk has it
+    below = os.path.relpath(place.cwd, place.top)
     found: dict[str, str] = {}
-    for directory, _, names in os.walk(top):
-        for name in names:
-            path = os.path.join(directory, name)  # noqa: PTH118
-            if name.endswith(MODULES) and os.path.isfile(path) and not os.path.islink(path):  # noqa: PTH113, PTH114
-                found[os.path.relpath(path, top)] = path
-            if len(found) == MAX_WRITTEN:
-                return found
+    # Code may have put links where its directories were: none is followed.
+    with contextlib.ExitStack() as held:
+        try:
+            layer = os.open(place.written, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+            held.callback(os.close, layer)
+            top = open_beneath(layer, components(below), os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+            held.callback(os.close, top)
+        except OSError:  # it wrote nothing there
+            return {}
+        for directory, _, names, fd in os.fwalk(".", dir_fd=top):
+            for name in names:
+                if name.endswith(MODULES) and stat.S_ISREG(_mode(name, fd)):
+                    path = os.path.normpath(f"{directory}/{name}")
+                    found[path] = os.path.normpath(f"{LAYER}/{below}/{path}")
+                if len(found) == MAX_WRITTEN:
+                    return found
     return found
+
+
+def _mode(name: str, directory: int) -> int:
+    try:
+        return os.stat(name, dir_fd=directory, follow_symlinks=False).st_mode
+    except OSError:  # it went meanwhile
+        return 0

@@ -21,6 +21,7 @@ from cellwright.errors import KernelStartError
 from cellwright.kernels.allotments import Allotment
 from cellwright.kernels.boxes import Isolation
 from cellwright.kernels.compiled import CompiledDriver
+from cellwright.kernels.entrances import own_script
 from cellwright.kernels.kernel import KernelLaunch, OutputLimits
 from cellwright.kernels.lastwords import LastWords
 from cellwright.kernels.npmshelves import NpmShelf
@@ -32,7 +33,6 @@ from cellwright.kernels.spawning import (
     Start,
     bare_start,
     confined_start,
-    own_script,
     refuse_without_network,
 )
 from cellwright.sandbox.npm import CACHE, REGISTRY
@@ -127,8 +127,10 @@ class DenoLauncher(Spawner):
 
     def _start(self, launch: KernelLaunch, isolation: Isolation | None, allotment: Allotment) -> KernelStart:
         launch.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-        pipes, last_words = Pipes(), LastWords(noise=NOISE)
-        blank = Start([], {}, launch.cwd, pipes=pipes, last_words=last_words)
+        entrance = self._take_entrance(launch, allotment) if isolation is not None else None
+        pipes = entrance.pipes if entrance is not None else Pipes()
+        last_words = entrance.last_words if entrance is not None else LastWords(noise=NOISE)
+        blank = Start([], {}, launch.cwd, pipes=pipes, last_words=last_words, entrance=entrance)
         npm = _npm_shelf(launch, isolation) if isolation is not None else None
         try:
             if isolation is None:
@@ -136,9 +138,13 @@ class DenoLauncher(Spawner):
             else:
                 start = self._confined(blank, launch, isolation, allotment, npm)
         except BaseException:
+            if entrance is not None:
+                entrance.close()
             pipes.close()
             last_words.close()
             raise
+        if isolation is not None and self._tasks is not None:
+            self._tasks.start_soon(partial(self._stand_by, noise=NOISE))
         client = PipeClient(pipes, partial(_greeting, launch.limits, str(launch.cwd), last_words))
         return KernelStart(start, client, ours=True, npm=npm)
 

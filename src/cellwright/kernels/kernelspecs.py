@@ -23,6 +23,7 @@ from cellwright.kernels.allotments import Allotment
 from cellwright.kernels.boxes import Isolation
 from cellwright.kernels.client import KernelClient, new_context
 from cellwright.kernels.connections import INSIDE, create_connection
+from cellwright.kernels.entrances import own_script
 from cellwright.kernels.kernel import KernelLaunch
 from cellwright.kernels.spawning import (
     KernelStart,
@@ -30,7 +31,6 @@ from cellwright.kernels.spawning import (
     Start,
     bare_start,
     confined_start,
-    own_script,
     refuse_without_network,
 )
 from cellwright.sandbox.plans import SOCKETS

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import Any
@@ -29,6 +29,7 @@ REDECLARED = frozenset({"TS2300", "TS2323", "TS2393", "TS2403", "TS2428", "TS245
 # Of these only one of the two places is told, and they come of cells being one module in the first place.
 JOINED = frozenset({"TS2395", "TS2440", "TS2484", "TS2528"})
 MAX_DIAGNOSTICS = 200
+MAX_NAME = 255
 _HEAD = re.compile(r"(?:(?P<code>TS\d+) \[\w+\]|error: (?P<name>\w*Error)|error): (?P<message>.*)")
 _PLACE = re.compile(r" {4}at (?P<file>file://\S+):(?P<line>\d+):(?P<column>\d+)")
 _MARK = re.compile(r"\s*(?:\d+ )?\|?\s*[~^]+\s*")
@@ -91,7 +92,9 @@ def join_cells(cells: Sequence[CellSource]) -> Program:
         starts.append(len(lines) + 1)
         lines += [*_lines(cell.source), SEAM]
     program = Program({}, tuple(cells), tuple(starts))
-    named = {name: cell.source for name, cell in program.named.items()}
+    named = {
+        name: cell.source for name, cell in program.named.items() if not _is_below_file(name, program.named)
+    }
     return Program({NOTEBOOK: "\n".join([*lines, ""]), **named}, program.cells, program.starts)
 
 
@@ -113,8 +116,12 @@ def config_of(
     here = f"{_url(seen_at)}/"
     elsewhere = {f"{here}{quote(name)}": _url(path) for name, path in written.items()}
     own = {f"{here}{quote(name)}": f"{here}{quote(name)}" for name in (*program.files, GLOBALS)}
+    types = options.get("types")
     return {
-        "compilerOptions": {**options, "types": [*options.get("types", []), f"./{GLOBALS}"]},
+        "compilerOptions": {
+            **options,
+            "types": [*(types if isinstance(types, list) else []), f"./{GLOBALS}"],
+        },
         "imports": {here: f"{_url(cwd)}/", **elsewhere, **own},
     }
 
@@ -222,7 +229,19 @@ def _lines(source: str) -> list[str]:
 
 
 def _is_module(cell: CellSource) -> bool:
-    return cell.filename is not None and _module_name(cell.filename) not in OWN
+    name = _module_name(cell.filename)
+    return name not in OWN and _can_be_written(name) and not _is_below_file(name, OWN)
+
+
+def _can_be_written(name: str) -> bool:
+    return "\0" not in name and all(
+        0 < len(part.encode("utf-8", "replace")) <= MAX_NAME for part in name.split("/")
+    )
+
+
+def _is_below_file(name: str, files: Container[str]) -> bool:
+    """Whether a directory above it has the name of a file."""
+    return any(str(above) in files for above in PurePosixPath(name).parents)
 
 
 def _module_name(filename: str | None) -> str:

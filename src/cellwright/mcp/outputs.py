@@ -12,8 +12,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
+from cellwright.formats.markup import text_of_html
 from cellwright.mcp.budget import cut_tail
-from cellwright.mcp.frames import frame_digest, text_of_html
+from cellwright.mcp.frames import frame_digest
 from cellwright.notebook.readable import clean
 from cellwright_kernel.figuredigests import bundle_digest
 

@@ -34,6 +34,7 @@ _SUFFIX = ".tmp"
 # Non-blocking: nobody who plants a pipe, or holds a lease on a file, makes us wait.
 _READ = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY
 _PARENT = os.O_PATH | os.O_DIRECTORY
+_DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _DELETED = " (deleted)"
 _FORBIDDEN_MODE_BITS = stat.S_ISUID | stat.S_ISGID | stat.S_ISVTX
 
@@ -62,13 +63,25 @@ class Workdir:
         self._cross_mounts = cross_mounts
 
     @classmethod
-    def open(cls, path: Path, *, max_bytes: int = DEFAULT_MAX_BYTES, cross_mounts: bool = False) -> Self:
-        """Hold the directory at a path that nobody but us can replace."""
+    def open(
+        cls,
+        path: Path,
+        *,
+        below: str = "",
+        max_bytes: int = DEFAULT_MAX_BYTES,
+        cross_mounts: bool = False,
+    ) -> Self:
+        """Hold the directory at a path that nobody but us can replace, or one below it, where code can."""
         try:
-            descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+            descriptor = os.open(path, _DIRECTORY)
         except OSError as error:
             raise failure("open", str(path), error) from error
-        return cls(descriptor, max_bytes=max_bytes, cross_mounts=cross_mounts)
+        top = cls(descriptor, max_bytes=max_bytes, cross_mounts=cross_mounts)
+        if below in ("", "."):
+            return top
+        with top, told("open", f"{path}/{below}"):
+            inside = open_beneath(descriptor, components(below), _DIRECTORY, cross_mounts=True)
+        return cls(inside, max_bytes=max_bytes, cross_mounts=cross_mounts)
 
     def close(self) -> None:
         """Let go of the directory; what lies there stays."""

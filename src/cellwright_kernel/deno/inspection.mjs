@@ -60,12 +60,17 @@ export function describeValue(value) {
 
 function entry(value) {
   if (typeof value !== "function" || core.isProxy(value)) {
-    if (value?.[Symbol.toStringTag] === "Module") return ["modules", {}];
+    if (isModule(value)) return ["modules", {}];
     return ["variables", describeValue(value)];
   }
   const text = Function.prototype.toString.call(value);
   if (/^class\b/.test(text)) return ["classes", { class: cut(ownName(value)) }];
   return ["functions", { signature: cut(signature(text)) }];
+}
+
+function isModule(value) {
+  if (typeof value !== "object" || value === null || core.isProxy(value)) return false;
+  return Object.getOwnPropertyDescriptor(value, Symbol.toStringTag)?.value === "Module";
 }
 
 /** A function's parameters as its text has them. */
@@ -78,7 +83,9 @@ function signature(text) {
   let depth = 0;
   for (let at = from; at < text.length; at++) {
     if ("([{".includes(text[at])) depth++;
-    else if (")]}".includes(text[at]) && --depth === 0) return text.slice(from, at + 1).replace(/\s+/g, " ");
+    else if (")]}".includes(text[at]) && --depth === 0) {
+      return text.slice(from, at + 1).replace(/\s+/g, " ").replaceAll(" ,", ",").replaceAll(" )", ")");
+    }
   }
   return "(…)";
 }

@@ -38,6 +38,7 @@ export const {
   URL,
   Uint8Array,
   WeakMap,
+  WeakSet,
   Worker,
   addEventListener,
   atob,

@@ -3,20 +3,26 @@
 //
 // Cells are evaluated over the inspector's socket rather than by a session inside of the process, because V8 answers
 // for a promise that was collected while it collects, when no JavaScript may run: a session would end the process.
+// And the first thread is told everything over that socket, because the loop that takes messages from a worker is
+// itself forgotten when a cell is torn off at the wrong moment.
 
 const GRACE_MS = 50;
 const STEP_MS = 2;
 const TAKER = "__cellwright_taker__";
-const TAKE = "function (value) { this.take(value); }";
+const HEAR = "function (message, value) { this.hear(message, value); }";
 
-// Places in the memory that both threads see: how often the first heard an interrupt, how often it was done with one,
-// and whether the socket is closed.
+// Places in the memory that both threads see: how many requests the first one heard, how many interrupts it obeyed,
+// whether the socket is closed, and whether a cell is running.
 const HEARD = 0;
-const DONE = 1;
+const OBEYED = 1;
 const CLOSED = 2;
+const RUNNING = 3;
 
 let heard;
+let begun = false;
 let tearing = false;
+/** Whether a cell was left to itself by an interrupt, so that it may still loop when its turn comes. */
+let wary = false;
 const held = [];
 let lastId = 0;
 let scripts = null;
@@ -38,10 +44,7 @@ self.onmessage = ({ data }) => {
 
 function open(url) {
   const opening = new WebSocket(url);
-  opening.onopen = () => {
-    socket.resolve(opening);
-    self.postMessage({ kind: "opened" });
-  };
+  opening.onopen = () => socket.resolve(opening);
   opening.onerror = (event) => self.postMessage({ kind: "unopened", problem: event.message });
   opening.onmessage = ({ data }) => hear(JSON.parse(data));
   opening.onclose = closed;
@@ -73,31 +76,25 @@ async function call(method, params = {}) {
   });
 }
 
-/** Answers one request of the first thread; `kind` is how, `id` is whose. */
-async function answer({ kind, id, ...request }) {
-  const ways = {
-    call: () => call(request.method, request.params),
-    evaluate: () => evaluate(request),
-    emitted: () => emitted(request),
+/** Tells the first thread something, and hands it the value that the inspector holds under an id. */
+async function tell(message, objectId) {
+  const value = objectId ? { objectId } : {};
+  const handing = {
+    functionDeclaration: HEAR,
+    objectId: await taker,
+    arguments: [{ value: message }, value],
+    silent: true,
   };
-  self.postMessage({ ...await ways[kind](), kind: "answer", id });
+  await call("Runtime.callFunctionOn", handing);
 }
 
-/** Evaluates an expression and hands what came of it, value or error, to the first thread as it is. */
-async function evaluate({ params }) {
-  const answered = await call("Runtime.evaluate", { ...params, objectGroup: "cell" });
-  const thrown = answered.result?.exceptionDetails;
-  const held = thrown?.exception ?? answered.result?.result;
-  if (held?.objectId) {
-    const handing = {
-      functionDeclaration: TAKE,
-      objectId: await taker,
-      arguments: [{ objectId: held.objectId }],
-    };
-    await call("Runtime.callFunctionOn", handing);
-    call("Runtime.releaseObjectGroup", { objectGroup: "cell" });
-  }
-  return answered;
+/** Answers one request of the first thread; `kind` is how, `id` is whose. */
+async function answer({ kind, id, ...request }) {
+  const answered = kind === "emitted" ? await emitted(request) : await call(request.method, request.params);
+  const { result, error } = answered;
+  const held = result?.exceptionDetails?.exception ?? result?.result;
+  await tell({ kind: "answer", id, result, error }, held?.objectId);
+  if (held?.objectId) call("Runtime.releaseObject", { objectId: held.objectId });
 }
 
 /** The code of a loaded module and the address of its map. */
@@ -119,8 +116,8 @@ async function read() {
     for (const line of lines) take(line);
   }
   const before = Atomics.load(heard, HEARD);
-  self.postMessage({ kind: "end" });
-  await tearOff(before);
+  tell({ kind: "end" });
+  await tearOff(before, true);
 }
 
 function take(line) {
@@ -131,31 +128,43 @@ function take(line) {
   try {
     request = JSON.parse(line);
   } catch (error) {
-    self.postMessage({ kind: "unreadable", problem: error.message });
+    tell({ kind: "unreadable", problem: error.message });
     return;
   }
-  self.postMessage({ kind: "request", request });
-  if (request.inspector) open(request.inspector);
-  if (request.kind === "interrupt_request" || request.kind === "shutdown_request") tearOff(before);
+  if ("token" in request && !begun) begin(request);
+  tell({ kind: "request", request });
+  const isUrgent = request.kind === "interrupt_request" || request.kind === "shutdown_request";
+  if (isUrgent || (wary && !Atomics.load(heard, RUNNING))) tearOff(before, isUrgent);
+}
+
+/** The first line tells where the inspector is, or the first thread has to. */
+function begin({ inspector }) {
+  begun = true;
+  if (inspector) open(inspector);
+  else self.postMessage({ kind: "unaddressed" });
 }
 
 /**
  * Ends what the first thread runs, if it does not come back by itself to hear what it was told. Until that is over it
  * hears nothing new, which might be torn off in place of the cell.
  */
-async function tearOff(before) {
-  if (await within(GRACE_MS, () => Atomics.load(heard, HEARD) !== before)) return;
+async function tearOff(before, isUrgent) {
   tearing = true;
+  if (await within(GRACE_MS, () => Atomics.load(heard, HEARD) !== before)) wary ||= isUrgent;
+  else await terminate(isUrgent);
+  tearing = false;
+  for (const line of held.splice(0)) take(line);
+}
+
+async function terminate(isUrgent) {
+  const before = Atomics.load(heard, OBEYED);
   let ended = false;
   call("Runtime.terminateExecution").then(() => ended = true);
   // It may have come back just now: then something harmless has to be torn off, or the next cell would be.
   if (!await within(GRACE_MS, () => ended)) await call("Runtime.evaluate", { expression: "0" });
   // What was torn off may have been the hearing itself.
-  if (!await within(GRACE_MS, () => Atomics.load(heard, DONE) !== before)) {
-    self.postMessage({ kind: "interrupt" });
-  }
-  tearing = false;
-  for (const line of held.splice(0)) take(line);
+  if (!isUrgent || await within(GRACE_MS, () => Atomics.load(heard, OBEYED) !== before)) return;
+  await tell({ kind: "interrupt" });
 }
 
 /** Whether something comes true before the time is over. */

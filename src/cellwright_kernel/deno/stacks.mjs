@@ -42,7 +42,8 @@ function withPlace(frame) {
 
 function headOf(error) {
   try {
-    return String(error);
+    // What `Error.captureStackTrace` was given may be any object.
+    return error instanceof Error ? String(error) : Error.prototype.toString.call(error);
   } catch {
     return "Error";
   }

@@ -26,14 +26,18 @@ export function isScalar(value) {
   return value === null || value instanceof Date || !["object", "function", "symbol"].includes(typeof value);
 }
 
-/** The table of some records, of which at most `maxRows` are kept. */
-export function tableOf(records, maxRows = records.length) {
+/** The table of some records, of which at most `maxRows` are kept: the first, or such as are spread evenly. */
+export function tableOf(records, maxRows = records.length, { evenly = false } = {}) {
   const names = new Map();
   for (const record of records) for (const name of Object.keys(record)) names.set(name, true);
   const kept = [...names.keys()].slice(0, MAX_COLUMNS);
-  const rows = spread(records, maxRows).map((record) => kept.map((name) => cellValue(record[name])));
+  const chosen = evenly ? spread(records, maxRows) : records.slice(0, maxRows);
+  const rows = chosen.map((record) => kept.map((name) => cellValue(record[name])));
   const notices = [];
-  if (rows.length < records.length) notices.push(`${rows.length} of ${records.length} rows, spread evenly`);
+  if (rows.length < records.length) {
+    const told = `${rows.length} of ${records.length} rows`;
+    notices.push(evenly ? `${told}, spread evenly` : `the first ${told}`);
+  }
   if (kept.length < names.size) notices.push(`the first ${kept.length} of ${names.size} columns`);
   const columns = kept.map((name) => columnOf(name, records));
   return { columns, rows, total_rows: records.length, notices };
@@ -106,7 +110,7 @@ export function textTable(table, maxRows = 10) {
     rows.reduce((most, row) => Math.max(most, row[index].length), 0)
   );
   const lines = rows.map((row) => row.map((text, index) => text.padEnd(widths[index])).join("  ").trimEnd());
-  return `${lines.join("\n")}\n… ${table.total_rows} rows × ${table.columns.length} columns`;
+  return `${lines.join("\n")}\n… ${table.total_rows} rows, ${table.columns.length} columns`;
 }
 
 function short(value) {

@@ -1,0 +1,71 @@
+"""Code that speaks for its kernel and says what no kernel would: its own cell is told, and nobody else notices."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cellwright import Engine
+from cellwright.engine import Session
+
+pytestmark = pytest.mark.anyio
+
+FORGE = """
+def say(kind, content):
+    kernel = get_ipython().kernel
+    kernel.session.send(kernel.iopub_socket, kind, content, parent=kernel.get_parent())
+"""
+SHAPES: tuple[Any, ...] = (
+    {"data": 5, "metadata": 7, "transient": 9},
+    {"data": {"text/plain": {"a": 1}, "image/png": 5}, "transient": {"display_id": [1]}},
+    {"name": 5, "text": {}},
+    {"ename": 1, "evalue": [2], "traceback": 5},
+    {"execution_count": "x"},
+    {"wait": {}},
+)
+KINDS = ("stream", "display_data", "execute_result", "update_display_data", "error", "clear_output")
+
+
+@pytest.fixture
+async def session(engine: Engine, tmp_path: Path) -> Session:
+    return await engine.create("words", directory=tmp_path)
+
+
+async def goes_on(engine: Engine, session: Session) -> None:
+    assert (await (await session.execute_code("40 + 2")).wait()).text.strip() == "42"
+    assert engine.session(session.id) is session
+
+
+@pytest.mark.parametrize("kind", KINDS)
+async def test_messages_of_no_shape_end_nothing(engine: Engine, session: Session, kind: str) -> None:
+    for shape in SHAPES:
+        code = f"{FORGE}\nsay({kind!r}, {shape!r})"
+        execution = await (await session.execute_code(code)).wait()
+        # Our own kernel refuses some of them by itself.
+        assert execution.state in ("ok", "error"), shape
+    await goes_on(engine, session)
+
+
+async def test_a_message_that_is_left_out_is_told_in_its_cell(session: Session) -> None:
+    execution = await (await session.execute_code(f"{FORGE}\nsay('display_data', {SHAPES[0]!r})")).wait()
+    assert "a display_data message of the kernel was left out" in execution.text
+
+
+async def test_displays_deeper_than_anybody_can_follow_end_nothing(engine: Engine, session: Session) -> None:
+    code = f"{FORGE}\ndeep = 1\nfor _ in range(600): deep = [deep]\nsay('display_data', {{'data': {{'application/json': deep}}}})"
+    execution = await (await session.execute_code(code)).wait()
+    assert "nested more than" in execution.text
+    await goes_on(engine, session)
+
+
+async def test_what_typescript_broadcasts_ends_nothing(engine: Engine, session: Session) -> None:
+    for kind in KINDS:
+        for shape in SHAPES:
+            code = f"await Deno.jupyter.broadcast({json.dumps(kind)}, {json.dumps(shape)}); 1"
+            await (await session.execute_code(code, language="typescript")).wait()
+    await goes_on(engine, session)
+    again = await (await session.execute_code("1 + 1", language="typescript")).wait()
+    assert again.text.strip() == "2"
