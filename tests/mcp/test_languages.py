@@ -207,3 +207,15 @@ async def test_a_plan_s_steps_may_be_of_other_languages_and_verify(client: Clien
     assert "todo-2 [sql, ok]" in outline
     assert "todo-3 [typescript, ok]" in outline
     assert "| verified |" in await read(client, "plan_verify", session_id=session)
+
+
+async def test_a_package_of_npm_is_told_where_to_ask_for_it(client: Client, script: str) -> None:
+    reply = await run(client, script, "import pad from 'npm:left-pad'; pad")
+
+    assert "`package_install` brings approved npm packages" in reply
+
+
+async def test_a_language_that_is_not_there_is_answered_with_those_that_are(client: Client) -> None:
+    told = await refused(client, "notebook_create", name="x", language="klingon")
+
+    assert "python, sql, typescript and javascript need none" in told

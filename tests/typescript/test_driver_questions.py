@@ -173,4 +173,4 @@ def test_rows_to_draw_from_are_spread_over_all_of_them(driver: Driver) -> None:
     driver.value("const many = Array.from({ length: 1000 }, (_, i) => ({ i })); 0")
     table = driver.ask("cellwright_data_request", name="many", max_rows=10)["table"]
     assert [row[0] for row in table["rows"]] == list(range(0, 1000, 100))
-    assert (table["total_rows"], table["notices"]) == (1000, ["10 of 1000 rows, spread evenly"])
+    assert (table["total_rows"], table["notices"]) == (1000, ["10 of 1,000 rows, spread evenly"])

@@ -1,5 +1,6 @@
 // Arrays of records as tables: the same form that frames of the Python kernel have (`cellwright_kernel.tables`).
 
+import { grouped } from "./budget.mjs";
 import { Array, Date, Map, Math, Number, Object, String } from "./natives.mjs";
 
 const MAX_COLUMNS = 200;
@@ -35,7 +36,7 @@ export function tableOf(records, maxRows = records.length, { evenly = false } = 
   const rows = chosen.map((record) => kept.map((name) => cellValue(record[name])));
   const notices = [];
   if (rows.length < records.length) {
-    const told = `${rows.length} of ${records.length} rows`;
+    const told = `${grouped(rows.length)} of ${grouped(records.length)} rows`;
     notices.push(evenly ? `${told}, spread evenly` : `the first ${told}`);
   }
   if (kept.length < names.size) notices.push(`the first ${kept.length} of ${names.size} columns`);
