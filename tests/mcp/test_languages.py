@@ -219,3 +219,21 @@ async def test_a_language_that_is_not_there_is_answered_with_those_that_are(clie
     told = await refused(client, "notebook_create", name="x", language="klingon")
 
     assert "python, sql, typescript and javascript need none" in told
+
+
+async def test_values_that_are_put_are_told_by_their_names(client: Client) -> None:
+    session = await new_session(client)
+    reply = await run(client, session, "from cellwright_kernel import put\nput('kept', [1])\nput('also', 2)")
+
+    assert "values put: also, kept" in reply
+    assert "files:" not in reply
+
+
+async def test_a_certificate_of_another_language_claims_no_more_than_is_known(
+    client: Client, script: str
+) -> None:
+    await run(client, script, "1 + 1")
+    told = await read(client, "plan_verify", session_id=script)
+
+    assert "| verified |" in told
+    assert "typescript, whose packages and input files are not known" in told
