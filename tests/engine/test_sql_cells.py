@@ -116,3 +116,9 @@ async def test_a_sqlite_database_is_read_through_a_frame(engine: Engine, tmp_pat
         "import sqlite3, pandas; df = pandas.read_sql_query('SELECT * FROM t', sqlite3.connect('old.db'))",
     )
     assert (await ok(session, "SELECT a FROM df", "sql")).split() == ["a", "0", "7"]
+
+
+async def test_a_kernel_without_widgets_runs_sql(engine: Engine, tmp_path: Path) -> None:
+    session = await engine.create("plain", directory=tmp_path)
+    await ok(session, "import sys; sys.modules['ipywidgets'] = None")
+    assert (await ok(session, "SELECT 41 + 1 AS n", "sql")).split() == ["n", "0", "42"]

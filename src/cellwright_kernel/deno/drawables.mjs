@@ -67,7 +67,8 @@ export function tableIn(value, maxRows) {
   if (!records?.length) return null;
   const table = tableOf(records, maxRows);
   table.columns.forEach((column, index) => {
-    const isDated = column.kind === "text" && table.rows.every((row) => row[index] === null || DATE.test(row[index]));
+    const isDated = column.kind === "text" &&
+      table.rows.every((row) => row[index] === null || DATE.test(row[index]));
     if (isDated && table.rows.some((row) => row[index] !== null)) column.kind = "time";
   });
   return table;
@@ -101,7 +102,9 @@ function rows(values) {
 function columns(entries) {
   const length = entries[0][1].length;
   if (!entries.every(([, held]) => held.length === length)) return null;
-  return entries[0][1].map((_, at) => Object.fromEntries(entries.map(([key, held]) => [String(key), held[at]])));
+  return entries[0][1].map((_, at) =>
+    Object.fromEntries(entries.map(([key, held]) => [String(key), held[at]]))
+  );
 }
 
 /** What stands in a cell of a table: what is not a scalar, in words. */
@@ -115,7 +118,9 @@ function told(value) {
 }
 
 function isPlain(value) {
-  if (typeof value !== "object" || value === null || Array.isArray(value) || core.isProxy(value)) return false;
+  if (typeof value !== "object" || value === null || Array.isArray(value) || core.isProxy(value)) {
+    return false;
+  }
   const prototype = Object.getPrototypeOf(value);
   return prototype === null || Object.getPrototypeOf(prototype) === null;
 }

@@ -84,7 +84,12 @@ export async function data(
   const table = tableIn(value, Math.max(0, Math.min(maxRows, MAX_ROWS)));
   if (table) {
     const names = table.columns.map((column) => column.name).join(", ");
-    return { ...told, digest: `${type} of ${table.total_rows}: ${names}`.slice(0, MAX_DIGEST), kind: "table", table };
+    return {
+      ...told,
+      digest: `${type} of ${table.total_rows}: ${names}`.slice(0, MAX_DIGEST),
+      kind: "table",
+      table,
+    };
   }
   const plain = asJson(value);
   return plain === undefined ? { ...told, kind: "value" } : { ...told, kind: "value", value: plain };

@@ -52,7 +52,9 @@ function pathOf(name) {
 }
 
 function plain(name, value) {
-  if (value === undefined) throw new TypeError(`'${name}' would be undefined, which has no form in JSON; put null`);
+  if (value === undefined) {
+    throw new TypeError(`'${name}' would be undefined, which has no form in JSON; put null`);
+  }
   try {
     return plainOf(value);
   } catch (error) {
