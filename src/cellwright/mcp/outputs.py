@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
 from cellwright.formats.markup import text_of_html
+from cellwright.mcp.budget import cut_tail
 from cellwright.mcp.frames import frame_digest
 from cellwright.notebook.readable import clean
 from cellwright_kernel.figuredigests import bundle_digest
@@ -141,6 +142,8 @@ def output_payload(output: Mapping[str, Any]) -> tuple[str, str]:
 
 _LIBRARY_FRAMES = 2
 _MOST_STACK = 6
+# A function of many parameters is told with all of them.
+_FRAME = 140
 _own_frame = re.compile(r"(?:Cell|Input) In\s?\[|File <ipython-input|SyntaxError|^\s+File \"<")
 
 
@@ -159,7 +162,7 @@ def traceback_digest(output: Mapping[str, Any]) -> str:
         if _own_frame.match(frame):
             kept, library = [*kept, *_briefly(library), frame], []
         else:
-            library.append(frame.split("\n", 1)[0])
+            library.append(cut_tail(frame.split("\n", 1)[0], _FRAME))
     return "\n".join([*kept, *_briefly(library), frames[-1] if headline in frames[-1] else headline])
 
 
