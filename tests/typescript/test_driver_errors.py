@@ -144,9 +144,11 @@ def test_rejection_that_nobody_handles_is_told_by_its_cell(driver: Driver) -> No
 
 
 def test_error_in_a_timer_is_told_by_the_cell_that_set_it(driver: Driver) -> None:
-    first = driver.send("execute_request", {"code": "setTimeout(() => { throw new Error('timed') }, 1)"})
+    code = "let strike; const stroke = new Promise((r) => strike = r);\nstroke.then(() => setTimeout(() => { throw new Error('timed') }, 1)); undefined"
+    first = driver.send("execute_request", {"code": code})
     driver.finish(first)
-    said = driver.wait_for(lambda message: message["kind"] == "stream")[-1]
+    ran = driver.run("strike(); await new Promise((r) => setTimeout(r, 20));")
+    (said,) = (each for each in ran.messages if each["kind"] == "stream")
     assert said["parent"] == first
     assert said["content"]["name"] == "stderr"
     assert said["content"]["text"].startswith("Uncaught Error: timed\n    at cell ")
