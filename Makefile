@@ -52,6 +52,8 @@ lint: $(ENV_STAMP) ## Check style, types, layers and the house rules
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy --strict
 	$(BIN)/lint-imports
+	$(BIN)/deno fmt --quiet --check --line-width 110 src/cellwright_kernel/deno
+	$(BIN)/deno lint --quiet src/cellwright_kernel/deno
 	$(BIN)/python -m pytest -q tests/project/test_house_rules.py
 
 docs: $(ENV_STAMP) ## Run every example of the README, the guides and examples/, and check the links

@@ -1,6 +1,6 @@
-"""Becomes another program, confined: ``__main__.py --confine CONTROL_FD program argument…``, with the plan on stdin.
+"""Becomes another program, confined: ``__main__.py --confine CONTROL_FD``, with the program and the plan on stdin.
 
-The second way into the lockdown, for kernels that are started from cold (see ``spawn`` for those that are not
+It may be started long before it is told: everything that it needs is loaded by then. The second way into the lockdown, for kernels that are started from cold (see ``spawn`` for those that are not
 confined). The program dies with the host: the monitor watches it.
 """
 
@@ -10,14 +10,18 @@ import json
 import os
 import sys
 
-from cellwright_kernel import ferry, joining, lockdown
+from cellwright_kernel import joining, lockdown
 
 __all__ = ["main"]
 
 
 def main(argv: list[str]) -> None:
     """Confine this process as told on standard input, then run the program."""
-    request = json.load(sys.stdin)
+    said = sys.stdin.read()
+    if not said:  # whoever started it had no use for it after all
+        return
+    request = json.loads(said)
+    program = request["program"]
     joining.join(request["group_fd"], request["processors"])
     host = os.getppid()
     # Readable once the host has ended, like the lifeline of a forked kernel.
@@ -27,16 +31,20 @@ def main(argv: list[str]) -> None:
     lockdown.confine(request["plan"], lines, [2, *request["streams"]], request["directory"])
     os.setsid()
     _take_streams(request["streams"])
+    for source, target in request["copies"]:
+        _copy_files(source, target)
     for target, link in request["links"]:
         os.makedirs(os.path.dirname(link), exist_ok=True)  # noqa: PTH103, PTH120  # quick
         os.symlink(target, link)  # noqa: PTH211
     os.chdir(request["cwd"])
     if request["tcp_only"]:
-        ferry.run(request["connection_file"], argv[1:])
+        from cellwright_kernel import ferry  # noqa: PLC0415  # a third of all imports here, and few need it
+
+        ferry.run(request["connection_file"], program)
     try:
-        os.execvp(argv[1], argv[1:])  # noqa: S606  # what this is for
+        os.execvp(program[0], program)  # noqa: S606  # what this is for
     except OSError as error:
-        sys.exit(f"{argv[1]}: {error.strerror}")
+        sys.exit(f"{program[0]}: {error.strerror}")
 
 
 def _take_streams(streams: list[int]) -> None:
@@ -44,3 +52,11 @@ def _take_streams(streams: list[int]) -> None:
     for standard, fd in enumerate(streams or [os.open(os.devnull, os.O_RDONLY)]):
         os.dup2(fd, standard)
         os.close(fd)
+
+
+def _copy_files(source: str, target: str) -> None:
+    """Copy the plain files of a directory into a new one."""
+    os.makedirs(target, exist_ok=True)  # noqa: PTH103  # here and below: strings throughout, and quick
+    for name in os.listdir(source):  # noqa: PTH208
+        with open(f"{source}/{name}", "rb") as read, open(f"{target}/{name}", "wb") as written:  # noqa: PTH123
+            written.write(read.read())

@@ -22,7 +22,7 @@ import warnings
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from cellwright_kernel import sqlerrors, sqlframes, sqltext, values
+from cellwright_kernel import sqlerrors, sqlfiles, sqlframes, sqltext, values
 from cellwright_kernel.digests import type_name
 
 __all__ = ["Database", "database_of", "run"]
@@ -105,8 +105,9 @@ class Database:
 
     def _connect(self) -> None:
         self._connection = _connect(self._duckdb)
-        # It would be a widget, and swallows interrupts.
-        self._connection.execute("SET enable_progress_bar = false")
+        # It would be a widget, and swallows interrupts. Where there are no widgets it is off, and cannot be set.
+        with contextlib.suppress(self._duckdb.InvalidInputException):
+            self._connection.execute("SET enable_progress_bar = false")
         # Settings must be changeable while a transaction of the user's lies broken.
         self._side = self._connection.cursor()
 
@@ -291,7 +292,7 @@ class Database:
         kind = None if variable is None else type_name(type(self._namespace[variable]))
         reason = self._refused.get(fault.name)
         fault = sqlerrors.advised(fault, self.tables(), f"{kind} ({reason})" if reason else kind)
-        return kind_of_error(sqlerrors.in_words(fault, cell))
+        return kind_of_error(sqlerrors.in_words(sqlfiles.located(fault), cell))
 
 
 def _load_duckdb() -> Any:

@@ -79,6 +79,12 @@ def test_all_cells_run_in_order_until_one_fails(shared: Place) -> None:
     assert [cell["status"] for cell in told["cells"]] == ["ok", "error", "interrupted"]
 
 
+def test_what_a_cell_displays_is_shown_as_text(shared: Place) -> None:
+    session = shared.run("new", "displays").stdout.strip()
+    code = "print('first')\ndisplay({'shown': 1})\n'result'"
+    assert shared.run("exec", session, "--code", code).stdout == "first\n{'shown': 1}\n'result'\n"
+
+
 def test_an_execution_that_was_let_go_is_waited_for_and_cancelled_by_its_id(shared: Place) -> None:
     session = new(shared)
     sleeping = shared.run(

@@ -116,3 +116,27 @@ async def test_a_sqlite_database_is_read_through_a_frame(engine: Engine, tmp_pat
         "import sqlite3, pandas; df = pandas.read_sql_query('SELECT * FROM t', sqlite3.connect('old.db'))",
     )
     assert (await ok(session, "SELECT a FROM df", "sql")).split() == ["a", "0", "7"]
+
+
+async def test_a_kernel_without_widgets_runs_sql(engine: Engine, tmp_path: Path) -> None:
+    session = await engine.create("plain", directory=tmp_path)
+    await ok(session, "import sys; sys.modules['ipywidgets'] = None")
+    assert (await ok(session, "SELECT 41 + 1 AS n", "sql")).split() == ["n", "0", "42"]
+
+
+async def test_a_file_that_lies_elsewhere_is_found_for_the_asker(engine: Engine, tmp_path: Path) -> None:
+    (tmp_path / "pyproject.toml").touch()
+    (tmp_path / "shops.csv").write_text("shop\nnorth\n")
+    folder = tmp_path / "notebooks"
+    folder.mkdir()
+    session = await engine.create("lost", directory=folder, mode="overlay")
+    failed = await run(session, "FROM 'shops.csv'", "sql")
+    misspelt = await run(session, "FROM '../shop.csv'", "sql")
+
+    assert failed.error is not None
+    assert "Did you mean '../shops.csv'?" in failed.error["evalue"]
+    assert misspelt.error is not None
+    assert (
+        f"Paths begin at the working directory, {session.cwd}. Did you mean '../shops.csv'?"
+        in misspelt.error["evalue"]
+    )

@@ -12,6 +12,8 @@ import pytest
 from playwright.sync_api import Browser, sync_playwright
 
 from cellwright.formats.html import to_html
+from cellwright_kernel.htmltables import html_table
+from cellwright_kernel.tables import Column, Table
 from conftest import Require
 from formats.pagebooks import PNG, code, display, error, notebook, result, stream, text
 
@@ -96,6 +98,12 @@ def test_nothing_is_wider_than_the_window(browser: Browser, tmp_path: Path, widt
     assert page.evaluate(wider) == 0
 
 
+def test_a_wide_table_scrolls_within_its_box(browser: Browser, tmp_path: Path) -> None:
+    page = look(browser, tmp_path, CELLS, width=600).page
+    page.evaluate("document.querySelector('.markup:has(.dataframe)').scrollLeft = 500")
+    assert page.evaluate("document.querySelector('.markup:has(.dataframe)').scrollLeft") == 500
+
+
 def test_the_browser_asks_for_nothing_and_complains_of_nothing(browser: Browser, tmp_path: Path) -> None:
     seen = look(browser, tmp_path, CELLS)
     assert [url for url in seen.requests if not url.startswith("data:")] == [
@@ -140,6 +148,15 @@ def test_a_style_sheet_of_an_output_stays_in_its_box(browser: Browser, tmp_path:
     outside = "document.querySelectorAll('.shut')[0].parentElement.getBoundingClientRect().top"
     assert abs(page.evaluate(inside) - page.evaluate(outside)) < 20
     assert page.evaluate("getComputedStyle(document.querySelector('.prose td')).color") != "rgb(0, 0, 0)"
+
+
+def test_a_table_in_pages_can_be_turned_over(browser: Browser, tmp_path: Path) -> None:
+    table = Table((Column("n", "number"),), tuple((number,) for number in range(45)), 45)
+    page = look(browser, tmp_path, (code("df", result(html=html_table(table))),)).page
+    shown = "[...document.querySelector('.shut').shadowRoot.querySelectorAll('tbody tr')].filter(e => e.offsetHeight).length"
+    assert page.evaluate(shown) == 20
+    page.click("label >> nth=2")
+    assert page.evaluate(shown) == 5
 
 
 def test_formulas_are_drawn(browser: Browser, tmp_path: Path) -> None:

@@ -323,6 +323,18 @@ def test_an_attribute_left_open_in_a_text_cell_takes_nothing_with_it() -> None:
     assert "\ufdd0" not in page
 
 
+def test_a_formula_in_an_attribute_is_not_filled_in() -> None:
+    page = page_of(text('<div title="\n\n$$x$$\n\n">inside</div>'), text("after")).text
+    assert_harmless(page)
+    assert "inside" in page
+
+
+def test_a_tag_that_is_left_open_swallows_nothing() -> None:
+    page = body_of(text("one <textarea> two <script> three <title> four"))
+    for word in ("one", "two", "three", "four"):
+        assert word in page
+
+
 def test_pictures_elsewhere_are_not_fetched_but_told() -> None:
     page = page_of(text("![a cat](https://example.org/cat.png)"))
     assert_harmless(page.text)

@@ -168,3 +168,30 @@ async def test_code_does_not_reach_the_inspector(house: House) -> None:
     assert "NotCapable" in (await house.run(kernel, code)).error
     code = "await new Promise((ok, no) => { const s = new WebSocket('ws://127.0.0.1:9229/'); s.onopen = ok; s.onerror = no })"
     assert (await house.run(kernel, code)).end.state == "error"
+
+
+async def test_the_driver_is_compiled_once_and_every_kernel_gets_a_copy_of_its_own(house: House) -> None:
+    first = await house.start()
+    assert await house.value(first, "1 + 1") == "2"
+    with anyio.fail_after(DEADLINE_S):
+        while not (made := list((house.root / "cache").glob("deno-*"))):
+            await anyio.lowlevel.checkpoint()
+    (made[0] / "mark").write_text("whole")
+    kernel = await house.start()
+    own = "Deno.env.get('DENO_DIR') + '/mark'"
+    assert await house.value(kernel, f"Deno.readTextFileSync({own})") == '"whole"'
+    await house.run(kernel, f"Deno.writeTextFileSync({own}, 'spoilt')")
+    assert (
+        await house.run(kernel, f"Deno.writeTextFileSync('{made[0]}/mark', 'spoilt')")
+    ).end.state == "error"
+    assert (made[0] / "mark").read_text() == "whole"
+
+
+async def test_compiled_code_that_is_broken_is_no_harm(house: House) -> None:
+    await house.start()
+    with anyio.fail_after(DEADLINE_S):
+        while not (made := list((house.root / "cache").glob("deno-*"))):
+            await anyio.lowlevel.checkpoint()
+    for file in made[0].iterdir():
+        file.write_bytes(b"\xff" * 5000)
+    assert await house.value(await house.start(), "1 + 1") == "2"

@@ -54,6 +54,18 @@ async def test_all_definitions_together_cost_less_than_5000_tokens(connect: Conn
     assert tokens(listed.tools) < 5_000
 
 
+async def test_every_tool_is_documented_with_its_arguments(client: Client) -> None:
+    """In a row of its own; what many of them take stands below the table."""
+    page = (Path(__file__).parents[2] / "docs" / "reference" / "mcp.md").read_text()
+    table, _, rest = page.partition("*Run options:*")
+    options = set(re.findall(r"\w+", rest.partition("\n")[0]))
+    rows = [line.split(" | ") for line in table.splitlines() if line.startswith("| `")]
+    for tool in (await client.list_tools()).tools:
+        (row,) = [row for row in rows if f"`{tool.name}`" in row[0]]
+        told = set(re.findall(r"\w+", row[1])) | (options if "*run options*" in row[1] else set())
+        assert set(tool.input_schema["properties"]) <= told, tool.name
+
+
 async def test_the_named_tools_have_the_named_arguments(client: Client) -> None:
     tools = {tool.name: tool.input_schema for tool in (await client.list_tools()).tools}
     for name, (arguments, required) in ISSUED.items():

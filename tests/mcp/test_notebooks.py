@@ -133,6 +133,18 @@ async def test_an_export_without_outputs_has_none(client: Client) -> None:
         assert "ab\n" not in await read(client, "notebook_export", **arguments, include_outputs=False)
 
 
+@pytest.mark.parametrize(("form", "magic"), [("html", b"<!DOCTYPE html>"), ("pdf", b"%PDF-")])
+async def test_a_notebook_is_written_as_a_page_for_people(
+    client: Client, engine: Engine, form: str, magic: bytes
+) -> None:
+    session = await new_session(client)
+    await read(client, "cell_add_and_run", session_id=session, content="print('a' + 'b')")
+    path = f"page.{form}"
+    said = await read(client, "notebook_export", session_id=session, format=form, path=path)
+    assert "written to" in said
+    assert (engine.settings.root / path).read_bytes().startswith(magic)
+
+
 async def test_a_big_export_goes_to_a_file_or_a_resource(client: Client, engine: Engine) -> None:
     session = await new_session(client)
     await read(client, "cell_add_and_run", session_id=session, content="print('x' * 100_000)")

@@ -8,8 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from cellwright.formats.markup import text_of_html
 from cellwright.mcp.budget import cut_middle, share
-from cellwright.mcp.frames import frame_digest, text_of_html
+from cellwright.mcp.frames import frame_digest
 from cellwright.mcp.outputs import clean, parts_of
 from cellwright.mcp.uris import cell_output_uri, output_uri, read_address, session_uri
 
@@ -133,3 +134,18 @@ def test_addresses_are_read_back(cell_id: str) -> None:
     assert execution.view == "execution"
     assert read_address(session_uri("s-1", "state")) is not None
     assert read_address("notebook://elsewhere") is None
+
+
+def test_every_row_of_a_frame_with_two_levels_of_index_is_digested() -> None:
+    html = (
+        '<table border="1" class="dataframe"><thead><tr><th></th><th></th><th>n</th></tr>'
+        "<tr><th>shop</th><th>year</th><th></th></tr></thead><tbody>"
+        '<tr><th rowspan="2">a</th><th>2025</th><td>1</td></tr><tr><th>2026</th><td>2</td></tr>'
+        '<tr><th rowspan="2">b</th><th>2025</th><td>3</td></tr><tr><th>2026</th><td>40</td></tr>'
+        "</tbody></table>"
+    )
+    digest = frame_digest(html)
+    assert digest is not None
+    assert "shop: text, 2 distinct: a, b" in digest
+    assert "n: number, 1 … 40" in digest
+    assert "a | 2026 | 2" in digest

@@ -158,3 +158,9 @@ def test_of_other_languages_only_runs_are_known() -> None:
         ("stale", "a", ()),
         ("never_run", "b", ()),
     ]
+
+
+def test_a_query_gives_its_result_to_the_cells_below_it() -> None:
+    document = notebook("-- result: total\nSELECT 1", "total + 1")
+    document.apply(CellMetadataSet("a", {"cellwright": {"language": "sql"}}))
+    assert told(find_problems(document)) == [("never_run", "a", ()), ("never_run", "b", ())]

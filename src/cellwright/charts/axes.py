@@ -21,6 +21,7 @@ __all__ = [
     "temporal",
     "text_tip",
     "time_tip",
+    "tip_title",
     "title_of",
 ]
 
@@ -122,7 +123,7 @@ def number_tip(field: str, title: str, *, whole: bool = False) -> Channel:
     return {
         "field": field,
         "type": "quantitative",
-        "title": title_of(title),
+        "title": tip_title(title),
         "format": ",d" if whole else ",.6~g",
     }
 
@@ -132,10 +133,15 @@ def time_tip(field: str, title: str, seconds: Sequence[float]) -> Channel:
     return {
         "field": field,
         "type": "temporal",
-        "title": title_of(title),
+        "title": tip_title(title),
         "format": "%Y-%m-%d" if days else "%Y-%m-%d %H:%M:%S",
     }
 
 
 def text_tip(field: str, title: str) -> Channel:
-    return {"field": field, "type": "nominal", "title": title_of(title)}
+    return {"field": field, "type": "nominal", "title": tip_title(title)}
+
+
+def tip_title(name: str) -> str:
+    """Vega-Lite writes a tooltip's titles into an expression, and escapes quotes but not what escapes them."""
+    return title_of(name).replace("\\", "\\\\")

@@ -16,7 +16,7 @@ from cellwright.charts.wording import told_list, told_number
 
 __all__ = ["bar_chart"]
 
-_MOST_CATEGORIES, _MOST_SERIES = 40, 10
+_MOST_CATEGORIES, _MOST_SERIES = 40, 8
 _SIDE_BY_SIDE = 48
 _ACROSS_CHARACTERS, _ACROSS_BARS = 16, 16
 _ROW_PX, _LEAST_PX = 20, 120
@@ -50,13 +50,20 @@ def _fold_categories(categories: Categories, found: Tally, notices: list[str]) -
     order = [name for name in categories.order if name in weights]
     if categories.ranked or len(order) <= _MOST_CATEGORIES:
         return order
-    folding = fold(weights, at_most=_MOST_CATEGORIES)
-    notices.append(
-        f"{len(order):,} categories: the {_MOST_CATEGORIES - 1} largest are shown, the others are added up"
-    )
-    found.merge(folding, 0)
+    found.merge(fold(weights, at_most=_MOST_CATEGORIES), 0)
     weights = found.weights(0)
-    return sorted(weights, key=lambda name: (name.startswith(f"{OTHER_SERIES} ("), -weights[name]))
+    *kept, rest = sorted(weights, key=lambda name: (_is_rest(name), -weights[name]))
+    largest = f"{len(order):,} categories: the {len(kept)} largest are shown"
+    if weights[rest] <= weights[kept[0]]:
+        notices.append(f"{largest}, the others are added up")
+        return [*kept, rest]
+    # A bar that is longer than all others together would leave nothing to be seen of them.
+    notices.append(f"{largest}, the others add up to {told_number(found.leave_out(rest))}")
+    return kept
+
+
+def _is_rest(name: str) -> bool:
+    return name.startswith(f"{OTHER_SERIES} (")
 
 
 def _fold_series(found: Tally, notices: list[str]) -> list[str]:

@@ -1,6 +1,6 @@
 """Which column plays which part in a chart of a given type: what the config says, and what follows where it is silent.
 
-Choosing a type is ``choices``. Looks at columns' names and kinds and at how many values they have, never at the values.
+Choosing a type is ``auto``'s business. Looks at columns' names and kinds and at how many values they have, never at the values.
 """
 
 from __future__ import annotations

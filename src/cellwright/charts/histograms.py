@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from cellwright.charts.axes import number_tip, quantitative, series_color, temporal, text_tip, title_of
+from cellwright.charts.axes import number_tip, quantitative, series_color, temporal, text_tip, tip_title
 from cellwright.charts.bars import bar_chart
 from cellwright.charts.categories import fold, nice_step
 from cellwright.charts.drawings import Drawing, plural
@@ -164,7 +164,7 @@ def _stacked(counts: dict[str, list[int]], edges: Sequence[float | str]) -> list
 
 def _edge_tip(field: str, title: str, *, times: bool) -> dict[str, Any]:
     if times:
-        return {"field": field, "type": "temporal", "title": title_of(title), "format": "%Y-%m-%d %H:%M"}
+        return {"field": field, "type": "temporal", "title": tip_title(title), "format": "%Y-%m-%d %H:%M"}
     return number_tip(field, title)
 
 

@@ -55,6 +55,8 @@ def _push_apart(
     xs: list[float], ys: list[float], pushes_x: list[float], pushes_y: list[float], distance: float
 ) -> None:
     cell = 2.5 * distance
+    # A circle, not the cells themselves: their edges would show in the picture.
+    reach = cell * cell
     grid: dict[tuple[int, int], list[int]] = {}
     for node, (x, y) in enumerate(zip(xs, ys, strict=True)):
         grid.setdefault((int(x // cell), int(y // cell)), []).append(node)
@@ -69,7 +71,7 @@ def _push_apart(
             for other in near:
                 across, down = x - xs[other], y - ys[other]
                 apart = across * across + down * down
-                if apart > 0:
+                if 0 < apart < reach:
                     push_x += across * square / apart
                     push_y += down * square / apart
             pushes_x[node] += push_x

@@ -29,7 +29,7 @@ from cellwright.charts.wording import told_list, told_number, told_time
 __all__ = ["line_chart"]
 
 _MOST_POINTS = 4_000
-_MOST_SERIES = 10
+_MOST_SERIES = 8
 _DOTS = 40
 _TOLD_SERIES = 6
 Position = float | str

@@ -87,11 +87,12 @@ class Renderer:
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> bool | None:
+    ) -> None:
         assert self._tasks is not None  # noqa: S101  # for the type checker: it was entered
         self._tasks.cancel_scope.cancel()
         try:
-            return await self._tasks.__aexit__(kind, error, trace)
+            # What the caller's own block raised is none of the group's, which would wrap it.
+            await self._tasks.__aexit__(None, None, None)
         finally:
             await self._end()
 
@@ -253,7 +254,7 @@ async def _round_trip(process: anyio.abc.Process, message: bytes) -> Drawn | Fai
 
 def _told_end(code: int | None) -> str:
     if code is not None and -code in _OUT_OF_MEMORY:
-        return "The process that draws ran out of memory"
+        return "The process that draws ran out of memory, or met something that it cannot draw"
     cause = (
         f"was ended by {signal.Signals(-code).name}"
         if code is not None and code < 0

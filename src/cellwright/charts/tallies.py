@@ -37,6 +37,13 @@ class Tally:
             weights[key[part]] = weights.get(key[part], 0) + abs(value)
         return weights
 
+    def leave_out(self, category: str) -> float:
+        """Take a category out, and return what it came to."""
+        kept = {key: value for key, value in self.values.items() if key[0] != category}
+        gone = sum(value for key, value in self.values.items() if key[0] == category)
+        self.values = kept
+        return gone
+
     def merge(self, folding: Mapping[str, str], part: int) -> None:
         """Add up what a folding puts together."""
         merged: dict[Key, float] = {}

@@ -9,10 +9,40 @@ from datetime import datetime, timedelta
 
 from cellwright_kernel.tables import Value
 
-__all__ = ["MISSING", "cut", "drawable", "label", "told_list", "told_number", "told_time", "wrapped"]
+__all__ = [
+    "MISSING",
+    "UNSEEN",
+    "cut",
+    "drawable",
+    "label",
+    "told_list",
+    "told_number",
+    "told_time",
+    "wrapped",
+]
 
 MISSING = "(missing)"
+UNSEEN = "\u200b"
 _LONGEST_LABEL = 60
+_BREAKS = "\t\r\n\v\f\x85\u2028\u2029"
+# Vega looks names up in objects that have these from birth, and stumbles over a text that is one of them.
+_VEGAS_OWN = frozenset(
+    [
+        "if",
+        "constructor",
+        "toString",
+        "toLocaleString",
+        "valueOf",
+        "hasOwnProperty",
+        "isPrototypeOf",
+        "propertyIsEnumerable",
+        "__proto__",
+        "__defineGetter__",
+        "__defineSetter__",
+        "__lookupGetter__",
+        "__lookupSetter__",
+    ]
+)
 _PLAIN_BELOW, _PLAIN_FROM = 1e15, 1e-4
 _SIGNIFICANT = 5
 _CALENDAR_S = (-62135596800, 253402300799)
@@ -69,15 +99,15 @@ def told_list(names: Sequence[str], *, at_most: int = 6) -> str:
 
 
 def drawable(text: str) -> str:
-    """On one line, without what no picture can show."""
-    if text.isascii() and text.isprintable():
-        return " ".join(text.split()) if " " in text else text
-    text = text.encode("utf-8", "replace").decode()
-    kept = (" " if letter in "\t\r\n\v\f\u2028\u2029" else letter for letter in text)
-    return " ".join(
-        "".join(
-            letter
-            for letter in kept
-            if unicodedata.category(letter) not in ("Cc", "Co") and letter not in "\ufffe\uffff"
-        ).split()
-    )
+    """On one line, without what no picture can show, and no word that Vega takes for something of its own."""
+    if not (text.isascii() and text.isprintable()):
+        text = text.encode("utf-8", "replace").decode()
+        text = "".join(" " if letter in _BREAKS else letter for letter in text if not _is_lost(letter))
+    text = " ".join(text.split())
+    return f"{text}{UNSEEN}" if text in _VEGAS_OWN else text
+
+
+def _is_lost(letter: str) -> bool:
+    if letter in _BREAKS:
+        return False
+    return unicodedata.category(letter) in ("Cc", "Co") or letter in "\ufffe\uffff"

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from cellwright.charts.datafiles import read_table
+from cellwright.charts.glyphs import letters_without_font, told_letters
 from cellwright.charts.manifests import Output
 from cellwright.charts.painting import paint
 from cellwright.charts.specguard import check_spec
@@ -84,11 +85,13 @@ def _built(request: Build) -> Drawn:
     else:
         table = _read(output, request.content or b"")
     built = chart_spec(output, table, theme=request.theme)
-    png = None
+    png, notices, digest = None, built.notices, built.digest
     if built.vega_lite is not None and request.picture:
         png = paint(built.vega_lite, theme=None, scale=request.scale, max_width=request.max_width)
+        if boxes := letters_without_font(built.vega_lite):
+            notices, digest = (*notices, told_letters(boxes)), f"{digest}\nnotice: {told_letters(boxes)}"
     html = html_table(built.table, title=output.title) if built.table is not None else None
-    return Drawn(png, built.vega_lite, built.digest, built.notices, html, built.type)
+    return Drawn(png, built.vega_lite, digest, notices, html, built.type)
 
 
 def _read(output: Output, content: bytes) -> Table:

@@ -183,7 +183,8 @@ def _report(found: dict[str, Any], *, as_json: bool, detached: bool = False) -> 
 
 def _show(run: dict[str, Any]) -> None:
     """What a cell put out goes where it put it; how it ended goes to stderr."""
-    for text in (run.get("stdout"), run.get("result")):
+    displayed = [output.get("text") for output in run.get("outputs", ()) if output.get("type") == "display"]
+    for text in (run.get("stdout"), *displayed, run.get("result")):
         if text:
             typer.echo(text if isinstance(text, str) else json.dumps(text, ensure_ascii=False), nl=False)
             if not str(text).endswith("\n"):

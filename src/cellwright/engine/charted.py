@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -11,6 +11,7 @@ from typing import Any
 from cellwright.charts import Picture
 from cellwright.engine.books import Services
 from cellwright.engine.charting import Stamp, charts_left, manifest_stamp
+from cellwright.engine.environment import runtime_of
 from cellwright.engine.executions import Execution
 from cellwright.engine.keeping import Keeper
 from cellwright.engine.kernelled import Kernelled
@@ -26,12 +27,14 @@ from cellwright.engine.visualizing import (
     output_for,
 )
 from cellwright.errors import CellwrightError, ChartRefused, NoSuchData
-from cellwright.notebook.languages import canonical_language
+from cellwright.notebook.languages import cell_language
 from cellwright_kernel.tables import Table
 
 __all__ = ["Charted"]
 
 _log = logging.getLogger(__name__)
+_TELLS = ("python", "deno")
+"""The kernels of our own, which can be asked for a value."""
 
 
 class Charted(Kernelled):
@@ -62,9 +65,9 @@ class Charted(Kernelled):
         output = output_for(form, options)
         if self.state != "active" and variable is None:
             raise NoSuchData("its kernel is not running, and the results of its cells went with it")
-        asked, language = self._asked(cell_id, variable)
         want = {"chart": "table", "auto": "auto"}.get(form, form)
-        held = await self._held({**asked, "want": want, "max_rows": MOST_ROWS}, language)
+        asked = {**self._asked(cell_id, variable), "want": want, "max_rows": MOST_ROWS}
+        held, language = await self._found(asked, self._holders(cell_id))
         if held.table is not None and (wanted := exact_figures(output, held.table)) is not None:
             figures = await self._held(
                 {**asked, "want": "table", "max_rows": 0, "aggregates": wanted}, language
@@ -74,7 +77,10 @@ class Charted(Kernelled):
             output = replace(output, type="graph", data_file="graph.json")
         data = held.data
         if data is None:
-            raise ChartRefused(f"a {held.type} cannot be drawn: {held.digest}")
+            raise ChartRefused(
+                f"{held.type} cannot be drawn ({held.digest}): "
+                "show a frame, a series, an array, records, a dictionary or a graph"
+            )
         return Visual(await self._services.renderer.chart(output, data), held)
 
     async def draw(
@@ -83,20 +89,42 @@ class Charted(Kernelled):
         """A table that comes from elsewhere, shown in the same ways."""
         return await self._services.renderer.chart(output_for(form, options), table)
 
+    async def _found(self, content: dict[str, Any], languages: Sequence[str]) -> tuple[Held, str]:
+        """The value, and the language in which it is held: the first that has it."""
+        missed: NoSuchData | None = None
+        for language in languages:
+            try:
+                return await self._held(content, language), language
+            except NoSuchData as error:
+                missed = missed or error
+        raise missed or NoSuchData(
+            f"nobody can be asked: a kernel of {self.language} keeps no values to draw from"
+        )
+
     async def _held(self, content: dict[str, Any], language: str) -> Held:
+        if runtime_of(language) not in _TELLS:
+            raise NoSuchData(f"a kernel of {language} tells no values: make a table the result of a cell")
         return held_in(await self._ask(DATA_REQUEST, content, side=self._side(language)))
 
-    def _asked(self, cell_id: str | None, variable: str | None) -> tuple[dict[str, Any], str]:
-        """What to ask for, and in which language it is held."""
-        if cell_id is None:
-            return {"name": variable or ""}, self.language
+    def _asked(self, cell_id: str | None, variable: str | None) -> dict[str, Any]:
+        """What to ask a kernel for."""
+        if variable is not None or cell_id is None:
+            return {"name": variable or ""}
         cell = self.cell(cell_id)
-        language = canonical_language(cell.language) if cell.language else self.language
-        if variable is not None:
-            return {"name": variable}, language
+        if not cell.runs:
+            raise NoSuchData(f"cell {cell_id} is {cell.kind}, which has no result: name a code cell")
         if cell.execution_count is None:
             raise NoSuchData(f"cell {cell_id} has not run: run it first")
-        return {"execution_count": cell.execution_count}, language
+        return {"execution_count": cell.execution_count}
+
+    def _holders(self, cell_id: str | None) -> list[str]:
+        """The languages that may hold what is asked for, one for each kernel: the cell's, or every one that ran."""
+        if cell_id is not None:
+            return [cell_language(self.document, self.cell(cell_id))]
+        ran = [cell_language(self.document, cell) for cell in self.cells if cell.execution_count is not None]
+        by_runtime = {runtime_of(language): language for language in (*reversed(ran), self.language)}
+        others = [language for runtime, language in by_runtime.items() if runtime in _TELLS]
+        return sorted(others, key=lambda language: runtime_of(language) != runtime_of(self.language))
 
     def _chart_then_settle(self, execution: Execution) -> None:
         """Let whoever waits for an execution see the charts that it left, too."""

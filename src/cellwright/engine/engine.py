@@ -45,6 +45,7 @@ from cellwright.engine.rehearsals import Rehearsals
 from cellwright.engine.saving import Saver
 from cellwright.engine.sessions import Session
 from cellwright.errors import CellwrightError, TooManySessions
+from cellwright.formats.renderer import PageMaker
 from cellwright.hosts import HostPaths, protocol
 from cellwright.notebook import (
     CellAdded,
@@ -71,9 +72,11 @@ _log = logging.getLogger(__name__)
 class Engine(Archive):
     """Owns sessions. Made by ``open_engine``."""
 
-    def __init__(self, settings: Settings, journal: Journal, renderer: Renderer) -> None:
+    def __init__(self, settings: Settings, journal: Journal, renderer: Renderer, pages: PageMaker) -> None:
         super().__init__(journal)
         self.settings = settings
+        self.pages = pages
+        """Makes HTML and PDF of notebooks, in processes of their own."""
         self._stream = EventStream(buffer=settings.event_buffer)
         self._recorder = Recorder(journal, self._stream)
         environment = dict(os.environ)

@@ -84,8 +84,10 @@ class Kernelled(Listener):
         Raises:
             KernelBusy: a cell is running.
         """
-        if not self.runs_python:
-            raise KernelError(f"A {self.language} kernel cannot be inspected", hint="Run code that shows it")
+        if runtime_of(self.language) not in ("python", "deno"):
+            raise KernelError(
+                f"A kernel of {self.language} cannot be inspected", hint="Run code that shows it"
+            )
         return inspection_of(await self._ask(INSPECT_REQUEST, {"packages": packages}))
 
     async def diagnose(self) -> Diagnosis | None:

@@ -16,6 +16,7 @@ from cellwright.charts import Renderer
 from cellwright.engine.engine import Engine
 from cellwright.engine.journal import Journal
 from cellwright.errors import StorageInUse
+from cellwright.formats.renderer import PageMaker
 from cellwright.settings import Settings
 
 __all__ = ["open_engine"]
@@ -40,7 +41,8 @@ async def open_engine(settings: Settings | None = None, *, ephemeral: bool = Fal
         try:
             async with (
                 Renderer() as renderer,
-                _running(Engine(settings, journal, renderer), ephemeral=ephemeral) as engine,
+                PageMaker() as pages,
+                _running(Engine(settings, journal, renderer, pages), ephemeral=ephemeral) as engine,
             ):
                 yield engine
         finally:

@@ -57,6 +57,8 @@ class RolledBack:
     not_restored: tuple[str, ...]
     """What cannot come back, in words."""
     by: Literal["checkpoint", "replay"] = "checkpoint"
+    lost: tuple[str, ...] = ()
+    """Of that, what the kernels had and went only now."""
 
 
 class Returning(Checked):
@@ -215,7 +217,7 @@ class Returning(Checked):
         stale = self.mark_stale(batch, history)
         files = [f"the file {name}" for name in checkpoint.files_left_out]
         not_restored = (*dict.fromkeys([*checkpoint.cannot_return, *lost, *files]), NOT_FILES)
-        done = RolledBack(checkpoint, self.generation, stale, undone, not_restored)
+        done = RolledBack(checkpoint, self.generation, stale, undone, not_restored, lost=tuple(lost))
         self.tell_rolled_back(batch, done)
         await self._services.recorder.commit(batch)
         return done
@@ -305,6 +307,8 @@ class Returning(Checked):
             return
         done = await self._return_to(kept)
         told = f"The session is as it was before this cell (generation {done.generation})"
+        if done.lost:
+            told += f", but for {', '.join(done.lost)}"
         self._note_on(execution, told, rolled_back=True)
 
     def _note_on(self, execution: Execution, note: str, *, rolled_back: bool = False) -> None:

@@ -1,92 +1,119 @@
-"""The first table of an HTML output, as rows of text and as a Markdown table. Pure."""
+"""Tables in HTML as rows of texts, cells that span several resolved; and as tables of Markdown. Pure.
+
+How HTML is read is ``markup``'s. What a table means, a frame's digest or a print, is decided by whoever asks.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from html.parser import HTMLParser
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 
-__all__ = ["markdown_table", "table_in"]
+from cellwright.formats.markup import MAX_CHARACTERS, Element, elements, parse_html, text_in
 
-_MAX_HTML = 2_000_000
+__all__ = ["HtmlCell", "HtmlRow", "markdown_table", "rows_in", "rows_of"]
+
 _MAX_SPAN = 100
+_MAX_SPAN_DIGITS = 4
+_MAX_COLUMNS = 1_000
 _MAX_ROWS = 200
 
 
 @dataclass(frozen=True, slots=True)
-class HtmlTable:
-    """Rows of texts, of which the first are heads; all of one width."""
+class HtmlCell:
+    """One place of a table."""
 
-    heads: tuple[tuple[str, ...], ...]
-    rows: tuple[tuple[str, ...], ...]
+    text: str
+    is_heading: bool
+    is_repeated: bool = False
+    """Whether it is a further place of a cell that spans several."""
 
 
-def table_in(html: str) -> HtmlTable | None:
-    """The first table; none where there is none, or it is not to be read in a bounded time."""
-    if "<table" not in html or len(html) > _MAX_HTML:
-        return None
-    reader = _Reader()
-    reader.feed(html)
-    width = max((len(row.cells) for row in reader.rows), default=0)
+@dataclass(frozen=True, slots=True)
+class HtmlRow:
+    """A row; ``in_head`` where the table says that it is above the others."""
+
+    in_head: bool
+    cells: tuple[HtmlCell, ...]
+
+    @property
+    def texts(self) -> list[str]:
+        """What stands at each place, in every place that a cell spans."""
+        return [cell.text for cell in self.cells]
+
+
+def rows_in(html: str) -> list[HtmlRow]:
+    """The rows of the first table; none where there is none, or it is not to be read in a bounded time."""
+    if "<table" not in html or len(html) > MAX_CHARACTERS:
+        return []
+    table = next(elements(parse_html(html), "table"), None)
+    return list(rows_of(table)) if table is not None else []
+
+
+def rows_of(table: Element) -> Iterator[HtmlRow]:
+    """The rows of a table, one by one."""
+    hanging: dict[int, tuple[int, HtmlCell]] = {}
+    for row, in_head in _rows(table):
+        cells, begun = _laid_out(row, hanging)
+        yield HtmlRow(in_head, tuple(cells))
+        hanging = {place: (left - 1, cell) for place, (left, cell) in hanging.items() if left > 1} | begun
+
+
+def markdown_table(rows: Sequence[HtmlRow]) -> str:
+    """A table as GitHub's Markdown has them: one line of heads, whose levels are joined; nothing for one without cells."""
+    width = max((len(row.cells) for row in rows), default=0)
     if not width:
-        return None
-    padded = [(row.head, tuple(row.cells + [""] * (width - len(row.cells)))) for row in reader.rows]
-    heads = tuple(cells for head, cells in padded if head)
-    return HtmlTable(heads, tuple(cells for head, cells in padded if not head))
-
-
-def markdown_table(table: HtmlTable) -> str:
-    """A table as GitHub's Markdown has them: one line of heads, whose levels are joined."""
-    width = len((table.heads or table.rows)[0])
-    heads = [" ".join(filter(None, (row[column] for row in table.heads))) for column in range(width)]
-    shown = table.rows[:_MAX_ROWS]
-    lines = [_line(heads), "|" + "---|" * width, *(_line(row) for row in shown)]
-    if len(table.rows) > len(shown):
-        lines += ["", f"*{len(table.rows) - len(shown)} more rows*"]
+        return ""
+    texts = [(row.in_head, row.texts + [""] * (width - len(row.cells))) for row in rows]
+    levels = [cells for in_head, cells in texts if in_head]
+    body = [cells for in_head, cells in texts if not in_head]
+    heads = [" ".join(filter(None, (level[column] for level in levels))) for column in range(width)]
+    lines = [_line(heads), "|" + "---|" * width, *(_line(cells) for cells in body[:_MAX_ROWS])]
+    if len(body) > _MAX_ROWS:
+        lines += ["", f"*{len(body) - _MAX_ROWS} more rows*"]
     return "\n".join(lines)
 
 
-def _line(cells: tuple[str, ...] | list[str]) -> str:
+def _rows(table: Element) -> Iterator[tuple[Element, bool]]:
+    for child in table.children:
+        if not isinstance(child, Element):
+            continue
+        if child.tag == "tr":
+            yield child, False
+        elif child.tag in {"thead", "tbody", "tfoot"}:
+            yield from ((row, child.tag == "thead") for row in elements(child, "tr"))
+
+
+def _laid_out(
+    row: Element, hanging: Mapping[int, tuple[int, HtmlCell]]
+) -> tuple[list[HtmlCell], dict[int, tuple[int, HtmlCell]]]:
+    """A row's places, of which some hang down from above, and what hangs down from it itself."""
+    cells: list[HtmlCell] = []
+    begun: dict[int, tuple[int, HtmlCell]] = {}
+    for element in elements(row, "td", "th"):
+        _fill(cells, hanging)
+        if len(cells) >= _MAX_COLUMNS:
+            break
+        first = HtmlCell(" ".join(text_in(element).split()), element.tag == "th")
+        again = replace(first, is_repeated=True)
+        across, down = _span(element, "colspan"), _span(element, "rowspan")
+        if down > 1:
+            begun |= {len(cells) + beside: (down - 1, again) for beside in range(across)}
+        cells += [first, *[again] * (across - 1)]
+    _fill(cells, hanging)
+    return cells, begun
+
+
+def _fill(cells: list[HtmlCell], hanging: Mapping[int, tuple[int, HtmlCell]]) -> None:
+    while len(cells) in hanging:
+        cells.append(hanging[len(cells)][1])
+
+
+def _span(cell: Element, name: str) -> int:
+    value = cell.attributes.get(name, "").strip()
+    is_count = value.isascii() and value.isdigit() and len(value) <= _MAX_SPAN_DIGITS
+    return min(max(int(value), 1), _MAX_SPAN) if is_count else 1
+
+
+def _line(cells: Sequence[str]) -> str:
     escaped = (cell.replace("\\", "\\\\").replace("|", "\\|").replace("<", "&lt;") for cell in cells)
     return f"| {' | '.join(escaped)} |"
-
-
-@dataclass(slots=True)
-class _Row:
-    head: bool
-    cells: list[str] = field(default_factory=list)
-
-
-class _Reader(HTMLParser):
-    def __init__(self) -> None:
-        super().__init__(convert_charrefs=True)
-        self.rows: list[_Row] = []
-        self._in_head = self._done = False
-        self._cell: list[str] | None = None
-        self._span = 1
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        if self._done:
-            return
-        if tag == "thead":
-            self._in_head = True
-        elif tag == "tr":
-            self.rows.append(_Row(self._in_head))
-        elif tag in {"th", "td"} and self.rows:
-            self._cell = []
-            span = dict(attrs).get("colspan") or ""
-            self._span = min(int(span), _MAX_SPAN) if span.isascii() and span.isdigit() else 1
-
-    def handle_endtag(self, tag: str) -> None:
-        if self._done:
-            return
-        if tag == "thead":
-            self._in_head = False
-        elif tag in {"th", "td"} and self._cell is not None:
-            self.rows[-1].cells += [" ".join("".join(self._cell).split())] * self._span
-            self._cell = None
-        elif tag == "table":
-            self._done = True
-
-    def handle_data(self, data: str) -> None:
-        if self._cell is not None:
-            self._cell.append(data)

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from html.parser import HTMLParser
 from typing import TypeAlias
 
-__all__ = ["MAX_CHARACTERS", "VOID", "Element", "Node", "elements", "parse_html", "text_in"]
+__all__ = ["MAX_CHARACTERS", "VOID", "Element", "Node", "elements", "parse_html", "text_in", "text_of_html"]
 
 MAX_CHARACTERS = 3_000_000
 VOID = frozenset(
@@ -78,6 +78,12 @@ def text_in(node: Node) -> str:
         re.sub(r"[ \t]*\n[ \t]*", "\n", "".join(pieces)) if "\x00" not in "".join(pieces) else "".join(pieces)
     )
     return re.sub(r"\n{3,}", "\n\n", text.replace("\x00", "")).strip()
+
+
+def text_of_html(source: str) -> str:
+    """What of a page can be read as text, without its empty lines."""
+    lines = (" ".join(line.split()) for line in text_in(parse_html(source)).splitlines())
+    return "\n".join(line for line in lines if line)
 
 
 def _gather(node: Node, pieces: list[str], *, preformatted: bool) -> None:

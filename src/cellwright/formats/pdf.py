@@ -77,7 +77,7 @@ def _compiled(root: Path, tree: Any) -> bytes:
     import typst  # noqa: PLC0415  # an extra, checked by the caller
 
     (root / "book.json").write_text(json.dumps(tree, ensure_ascii=False))
-    return typst.compile(root / "notebook.typ", root=root, timestamp=0)
+    return typst.compile(root / "notebook.typ", root=root)
 
 
 def _readable(root: Path, file: str) -> bool:

@@ -20,9 +20,6 @@ Node: TypeAlias = dict[str, Any]
 
 TEXT_SIZE = 10.5
 _TABLE_SIZE = 9.0
-# Typst gives up on functions that call each other too often; nobody reads what is nested deeper.
-_MAX_DEPTH = 7
-_MAX_INLINE_DEPTH = 6
 _TAG = re.compile(r"<\s*(/?)\s*([a-zA-Z][a-zA-Z0-9]*)")
 _MARKS = {"strong": "strong", "emphasis": "emph", "strikethrough": "strike"}
 
@@ -61,32 +58,29 @@ class ProseSetter:
     def blocks(self, source: str, attached: Mapping[str, str]) -> list[Node]:
         """A text's blocks; ``attached`` are data links by the name that an attachment has."""
         self._attached = attached
-        return self._blocks(parse_prose(source), 0)
+        return self._blocks(parse_prose(source))
 
-    def _blocks(self, tokens: Iterable[Token], depth: int) -> list[Node]:
-        if depth > _MAX_DEPTH:
-            text = text_of(tokens)
-            return [{"t": "par", "body": [_words(text)]}] if text.strip() else []
-        return [node for token in tokens for node in self._block(token, depth)]
+    def _blocks(self, tokens: Iterable[Token]) -> list[Node]:
+        return [node for token in tokens for node in self._block(token)]
 
-    def _block(self, token: Token, depth: int) -> list[Node]:
+    def _block(self, token: Token) -> list[Node]:
         kind = token["type"]
         write = _BLOCKS.get(kind)
         if write is not None:
-            return write(self, token, depth)
+            return write(self, token)
         if "children" in token:
-            return self._blocks(token["children"], depth)
+            return self._blocks(token["children"])
         raw = str(token.get("raw", ""))
         return [{"t": "par", "body": [_words(raw)]}] if raw.strip() else []
 
-    def paragraph(self, token: Token, _depth: int) -> list[Node]:
+    def paragraph(self, token: Token) -> list[Node]:
         """A paragraph, with pictures and set-off formulas on lines of their own."""
         kind = "par" if token["type"] == "paragraph" else "plain"
         rtl = reads_from_right(text_of(token["children"]))
         nodes: list[Node] = []
         for set_off, tokens in _runs(token["children"]):
             if not set_off:
-                body = self._inline(tokens, 0)
+                body = self._inline(tokens)
                 nodes += [{"t": kind, "body": body, "rtl": rtl}] if body else []
             elif tokens[0]["type"] == "image":
                 nodes.append(self._image(tokens[0]))
@@ -94,18 +88,18 @@ class ProseSetter:
                 nodes.append(formula_node(str(tokens[0]["raw"]), display=True))
         return nodes
 
-    def heading(self, token: Token, _depth: int) -> list[Node]:
+    def heading(self, token: Token) -> list[Node]:
         level, text = int(token["attrs"]["level"]), text_of(token["children"])
         if level == 1 and text.strip():
             self.titles.append(text.strip())
-        body = self._inline([one for one in token["children"] if one["type"] != "image"], 0)
+        body = self._inline([one for one in token["children"] if one["type"] != "image"])
         return [{"t": "heading", "level": level, "body": body, "rtl": reads_from_right(text)}]
 
-    def listing(self, token: Token, depth: int) -> list[Node]:
+    def listing(self, token: Token) -> list[Node]:
         attributes = token.get("attrs") or {}
         items: list[Node] = []
         for item in token["children"]:
-            about: Node = {"body": self._blocks(item.get("children") or (), depth + 1)}
+            about: Node = {"body": self._blocks(item.get("children") or ())}
             if item["type"] == "task_list_item":
                 about["done"] = bool((item.get("attrs") or {}).get("checked"))
             items.append(about)
@@ -113,31 +107,31 @@ class ProseSetter:
         ordered = bool(attributes.get("ordered"))
         return [_listed(items, ordered=ordered, start=min(max(int(start), 0), 10**6))]
 
-    def quote(self, token: Token, depth: int) -> list[Node]:
-        return [{"t": "quote", "body": self._blocks(token["children"], depth + 1)}]
+    def quote(self, token: Token) -> list[Node]:
+        return [{"t": "quote", "body": self._blocks(token["children"])}]
 
-    def code(self, token: Token, _depth: int) -> list[Node]:
+    def code(self, token: Token) -> list[Node]:
         words = str((token.get("attrs") or {}).get("info") or "").split()
         language = words[0].strip("{}").lower() if words else ""
         return [{"t": "code", "v": str(token.get("raw", "")).rstrip("\n"), "lang": language or None}]
 
-    def formula(self, token: Token, _depth: int) -> list[Node]:
+    def formula(self, token: Token) -> list[Node]:
         return [formula_node(str(token["raw"]), display=True)]
 
-    def table(self, token: Token, _depth: int) -> list[Node]:
+    def table(self, token: Token) -> list[Node]:
         rows = [row["children"] for part in token["children"] for row in _table_rows(part)]
         if not rows or not rows[0]:
             return []
         width = len(rows[0])
         self._size = _TABLE_SIZE
-        cells = [[self._inline(cell["children"], 1) for cell in row][:width] for row in rows]
+        cells = [[self._inline(cell["children"]) for cell in row][:width] for row in rows]
         self._size = TEXT_SIZE
         even = [row + [[] for _ in range(width - len(row))] for row in cells]
         node = table_node(even, 1, _TABLE_SIZE, [[""] * width for _ in rows])
         node["aligns"] = [(cell.get("attrs") or {}).get("align") or "left" for cell in rows[0]]
         return [node]
 
-    def html(self, token: Token, _depth: int) -> list[Node]:
+    def html(self, token: Token) -> list[Node]:
         root = parse_html(str(token.get("raw", "")))
         nodes: list[Node] = []
         for table in elements(root, "table"):
@@ -148,8 +142,8 @@ class ProseSetter:
             nodes.append(self._placed(image.attributes.get("src", ""), image.attributes.get("alt", "")))
         return [*([{"t": "par", "body": [_words(text)]}] if text else []), *nodes]
 
-    def footnotes(self, token: Token, depth: int) -> list[Node]:
-        items = [{"body": self._blocks(item.get("children") or (), depth + 1)} for item in token["children"]]
+    def footnotes(self, token: Token) -> list[Node]:
+        items = [{"body": self._blocks(item.get("children") or ())} for item in token["children"]]
         return [{"t": "rule"}, _listed(items, ordered=True, start=1)]
 
     def _image(self, token: Token) -> Node:
@@ -165,26 +159,24 @@ class ProseSetter:
             return {"t": "note", "v": f"[picture: {words or url[:120]}]"}
         return node
 
-    def _inline(self, tokens: Iterable[Token], depth: int) -> list[Node]:
-        if depth > _MAX_INLINE_DEPTH:
-            return [_words(text_of(tokens))]
-        return [node for token in tokens for node in self._span(token, depth)]
+    def _inline(self, tokens: Iterable[Token]) -> list[Node]:
+        return [node for token in tokens for node in self._span(token)]
 
-    def _span(self, token: Token, depth: int) -> list[Node]:
+    def _span(self, token: Token) -> list[Node]:
         kind = token["type"]
         if kind in _MARKS:
-            return [{"t": _MARKS[kind], "body": self._inline(token["children"], depth + 1)}]
+            return [{"t": _MARKS[kind], "body": self._inline(token["children"])}]
         if kind in {"inline_math", "block_math"}:
             return [formula_node(str(token["raw"]), display=False, size=self._size)]
         if kind == "link":
-            body = self._inline(token["children"], depth + 1)
+            body = self._inline(token["children"])
             target = safe_link(str(token["attrs"].get("url", "")))
             # A place in the notebook is none in the print.
             return [{"t": "link", "url": target, "body": body}] if target and target[0] != "#" else body
         if kind in _SPANS:
             return _SPANS[kind](token)
         if "children" in token:
-            return self._inline(token["children"], depth + 1)
+            return self._inline(token["children"])
         return [_words(str(token.get("raw", "")))]
 
 
@@ -227,7 +219,7 @@ _SPANS: Mapping[str, Callable[[Token], list[Node]]] = {
     "image": lambda token: [_words(f"[picture: {text_of(token.get('children') or ())}]")],
     "footnote_ref": lambda token: [{"t": "sup", "body": [_words(str(token["attrs"]["index"]))]}],
 }
-_BLOCKS: Mapping[str, Callable[[ProseSetter, Token, int], list[Node]]] = {
+_BLOCKS: Mapping[str, Callable[[ProseSetter, Token], list[Node]]] = {
     "paragraph": ProseSetter.paragraph,
     "block_text": ProseSetter.paragraph,
     "heading": ProseSetter.heading,
@@ -238,6 +230,6 @@ _BLOCKS: Mapping[str, Callable[[ProseSetter, Token, int], list[Node]]] = {
     "table": ProseSetter.table,
     "block_html": ProseSetter.html,
     "footnotes": ProseSetter.footnotes,
-    "thematic_break": lambda _self, _token, _depth: [{"t": "rule"}],
-    "blank_line": lambda _self, _token, _depth: [],
+    "thematic_break": lambda _self, _token: [{"t": "rule"}],
+    "blank_line": lambda _self, _token: [],
 }

@@ -7,11 +7,13 @@ the first, and long tables end with a line that says how much is missing.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import takewhile
 from typing import Any
 
-from cellwright.formats.markup import Element, elements, text_in
+from cellwright.formats.htmltables import HtmlCell, rows_of
+from cellwright.formats.markup import Element
 
 __all__ = ["Grid", "grid_of", "set_grid", "table_node"]
 
@@ -22,8 +24,6 @@ _SIZE, _LEAST_SIZE = 8.5, 6.0
 # What fits on a line of the page, in characters at the usual size, and what a cell takes besides its text.
 _ROOM, _PADDING = 120, 3
 _WIDEST = 34
-_MAX_SPAN = 60
-_COUNT = re.compile(r"[0-9]{1,4}")
 _NUMBER = re.compile(r"[-+\u2212$€£]*[\d.,]+(?:e[-+]?\d+)?\s?%?|NaN|nan|-?inf|None|NaT|<NA>|null")
 
 
@@ -38,27 +38,11 @@ class Grid:
 
 def grid_of(table: Element) -> Grid | None:
     """An HTML table as a grid; cells that span several stand in the first of them."""
-    rows: list[list[str]] = []
-    head = 0
-    taken: dict[tuple[int, int], bool] = {}
-    found = list(_rows(table))
-    for number, (row, in_head) in enumerate(found[: MAX_ROWS * 4]):
-        cells: list[str] = []
-        for cell in elements(row, "td", "th"):
-            while taken.get((number, len(cells))):
-                cells.append("")
-            across, down = _span(cell, "colspan"), _span(cell, "rowspan")
-            place = len(cells)
-            cells += [_cut(text_in(cell)), *[""] * (across - 1)]
-            taken |= {
-                (number + below, place + beside): True for below in range(1, down) for beside in range(across)
-            }
-            if len(cells) > _MAX_COLUMNS:
-                break
-        rows.append(cells[:_MAX_COLUMNS])
-        head += in_head and head == number
+    found = list(rows_of(table))
+    rows = [[_shown(cell) for cell in row.cells[:_MAX_COLUMNS]] for row in found[: MAX_ROWS * 4]]
     if not any(any(row) for row in rows):
         return None
+    head = sum(1 for _ in takewhile(lambda row: row.in_head, found[: MAX_ROWS * 4]))
     width = max(len(row) for row in rows)
     even = [row + [""] * (width - len(row)) for row in rows]
     body = len(found) - head
@@ -66,24 +50,10 @@ def grid_of(table: Element) -> Grid | None:
     return Grid(even[: head + MAX_ROWS], head, left_out)
 
 
-def _rows(table: Element) -> Iterator[tuple[Element, bool]]:
-    for child in table.children:
-        if not isinstance(child, Element):
-            continue
-        if child.tag == "tr":
-            yield child, False
-        elif child.tag in {"thead", "tbody", "tfoot"}:
-            yield from ((row, child.tag == "thead") for row in elements(child, "tr"))
-
-
-def _span(cell: Element, name: str) -> int:
-    value = cell.attributes.get(name, "1").strip()
-    return min(max(int(value), 1), _MAX_SPAN) if _COUNT.fullmatch(value) else 1
-
-
-def _cut(text: str) -> str:
-    text = " ".join(text.split())
-    return text if len(text) <= _CELL_CHARACTERS else f"{text[: _CELL_CHARACTERS - 1]}…"
+def _shown(cell: HtmlCell) -> str:
+    if cell.is_repeated:
+        return ""
+    return cell.text if len(cell.text) <= _CELL_CHARACTERS else f"{cell.text[: _CELL_CHARACTERS - 1]}…"
 
 
 def set_grid(grid: Grid) -> list[dict[str, Any]]:

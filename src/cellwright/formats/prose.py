@@ -58,6 +58,7 @@ def _parser() -> Any:
 
     plugins: list[Any] = ["table", "strikethrough", "task_lists", "footnotes", "url", _formulas]
     parser = mistune.create_markdown(renderer=None, plugins=plugins)
+    # Lists and quotes within each other; what is deeper is text. Whoever walks the tree may rely on it.
     parser.block.max_nested_level = 12
     return parser
 

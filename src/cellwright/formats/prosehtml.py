@@ -18,7 +18,6 @@ _SWALLOWING = re.compile(
     r"<(?:script|style|template|textarea|title|xmp|iframe|noscript|noembed|noframes|select|object|plaintext|svg|math)\b",
     re.IGNORECASE,
 )
-_MAX_DEPTH = 40
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +42,7 @@ class ProseWriter:
         """A text as HTML; ``pictures`` are data links by the name that an attachment has."""
         self._notes += 1
         walk = _Walk(self, pictures, f"note-{self._notes}-")
-        written = walk.blocks(parse_prose(source.replace("\ufdd0", "").replace("\ufdd1", "")), 0)
+        written = walk.blocks(parse_prose(source.replace("\ufdd0", "").replace("\ufdd1", "")))
         clean = clean_fragment(written)
         if unshown := clean.dropped - {"img"}:
             self.notices.append(f"A text cell's {', '.join(sorted(unshown))} is not shown")
@@ -81,72 +80,70 @@ class _Walk:
     def released(self, html: str) -> str:
         return _HELD.sub(lambda match: self.held[int(match[1])], html)
 
-    def _inside(self, token: Token, depth: int) -> str:
-        return self.blocks(token.get("children") or (), depth + 1)
+    def _inside(self, token: Token) -> str:
+        return self.blocks(token.get("children") or ())
 
-    def blocks(self, tokens: Iterable[Token], depth: int) -> str:
-        if depth > _MAX_DEPTH:
-            return escape(text_of(tokens))
-        return "".join(self._one(token, depth) for token in tokens)
+    def blocks(self, tokens: Iterable[Token]) -> str:
+        return "".join(self._one(token) for token in tokens)
 
-    def _one(self, token: Token, depth: int) -> str:
+    def _one(self, token: Token) -> str:
         kind = token["type"]
         if kind in _WRAPPED:
             tag = _WRAPPED[kind]
-            return f"<{tag}>{self._inside(token, depth)}</{tag}>"
+            return f"<{tag}>{self._inside(token)}</{tag}>"
         if kind in _SPECIAL:
-            return _SPECIAL[kind](self, token, depth)
+            return _SPECIAL[kind](self, token)
         if "children" in token:
-            return self._inside(token, depth)
+            return self._inside(token)
         return escape(str(token.get("raw", "")), quote=False)
 
-    def paragraph(self, token: Token, depth: int) -> str:
-        return f'<p dir="auto">{self._inside(token, depth)}</p>\n'
+    def paragraph(self, token: Token) -> str:
+        return f'<p dir="auto">{self._inside(token)}</p>\n'
 
-    def heading(self, token: Token, depth: int) -> str:
+    def heading(self, token: Token) -> str:
         level = min(max(int(token["attrs"]["level"]), 1), 6)
         text = text_of(token["children"]).strip()
         anchor = self._writer.anchor(text)
         self._writer.headings.append(Heading(level, text, anchor))
         # Cleaned apart, so that what is held back is whole: a tag left open inside ends with the heading.
-        inside = self.released(clean_fragment(self._inside(token, depth)).html)
+        inside = self.released(clean_fragment(self._inside(token)).html)
         return self._hold(
             f'<h{level} id="{escape(anchor)}" dir="auto">{inside}'
             f'<a class="anchor" href="#{escape(anchor)}" aria-label="Link to this section">#</a></h{level}>\n'
         )
 
-    def listing(self, token: Token, depth: int) -> str:
+    def listing(self, token: Token) -> str:
         attributes = token.get("attrs") or {}
         tag = "ol" if attributes.get("ordered") else "ul"
         start = attributes.get("start")
         first = f' start="{int(start)}"' if isinstance(start, int) and start != 1 else ""
-        return f"<{tag}{first}>{self._inside(token, depth)}</{tag}>\n"
+        return f"<{tag}{first}>{self._inside(token)}</{tag}>\n"
 
-    def item(self, token: Token, depth: int) -> str:
-        return f'<li dir="auto">{self._inside(token, depth)}</li>\n'
+    def item(self, token: Token) -> str:
+        return f'<li dir="auto">{self._inside(token)}</li>\n'
 
-    def task(self, token: Token, depth: int) -> str:
+    def task(self, token: Token) -> str:
         done = bool((token.get("attrs") or {}).get("checked"))
         box = self._hold(
             f'<input type="checkbox" disabled{" checked" if done else ""} aria-label="{"done" if done else "to do"}"> '
         )
-        return f'<li class="task" dir="auto">{box}{self._inside(token, depth)}</li>\n'
+        return f'<li class="task" dir="auto">{box}{self._inside(token)}</li>\n'
 
-    def code(self, token: Token, _depth: int) -> str:
+    def code(self, token: Token) -> str:
         words = str((token.get("attrs") or {}).get("info") or "").split()
         language = words[0].strip("{}") if words else ""
         code = self._writer.highlight(str(token.get("raw", "")).rstrip("\n"), language)
         return self._hold(f'<pre class="code"><code>{code}</code></pre>\n')
 
-    def formula(self, token: Token, _depth: int) -> str:
+    def formula(self, token: Token) -> str:
         return self._hold(formula_html(str(token.get("raw", "")), display=token["type"] == "block_math"))
 
-    def link(self, token: Token, depth: int) -> str:
+    def link(self, token: Token) -> str:
         target = safe_link(str(token["attrs"].get("url", "")))
-        inside = self._inside(token, depth)
+        inside = self._inside(token)
         return f'<a href="{escape(target)}">{inside}</a>' if target is not None else inside
 
-    def image(self, token: Token, _depth: int) -> str:
+    def image(self, token: Token) -> str:
         url, words = str(token["attrs"].get("url", "")), text_of(token.get("children") or ())
         held = self._pictures.get(url.removeprefix("attachment:")) if url.startswith("attachment:") else None
         if held is None and not url.startswith("data:"):
@@ -155,32 +152,32 @@ class _Walk:
             )
         return f'<img alt="{escape(words)}" src="{escape(held or url)}">'
 
-    def table(self, token: Token, depth: int) -> str:
-        return f'<div class="wide" tabindex="0"><table>{self._inside(token, depth)}</table></div>\n'
+    def table(self, token: Token) -> str:
+        return f'<div class="wide" tabindex="0"><table>{self._inside(token)}</table></div>\n'
 
-    def table_head(self, token: Token, depth: int) -> str:
-        return f"<thead><tr>{self._inside(token, depth)}</tr></thead>"
+    def table_head(self, token: Token) -> str:
+        return f"<thead><tr>{self._inside(token)}</tr></thead>"
 
-    def table_cell(self, token: Token, depth: int) -> str:
+    def table_cell(self, token: Token) -> str:
         attributes = token.get("attrs") or {}
         tag = "th" if attributes.get("head") else "td"
         align = f' style="text-align: {attributes["align"]}"' if attributes.get("align") else ""
-        return f"<{tag}{align}>{self._inside(token, depth)}</{tag}>"
+        return f"<{tag}{align}>{self._inside(token)}</{tag}>"
 
-    def footnote_ref(self, token: Token, _depth: int) -> str:
+    def footnote_ref(self, token: Token) -> str:
         number = int(token["attrs"]["index"])
         place = f"{self._notes}{number}"
         return self._hold(f'<sup><a href="#{place}" aria-label="Note {number}">{number}</a></sup>')
 
-    def footnotes(self, token: Token, depth: int) -> str:
-        return f'<section class="notes" aria-label="Notes"><ol>{self._inside(token, depth)}</ol></section>\n'
+    def footnotes(self, token: Token) -> str:
+        return f'<section class="notes" aria-label="Notes"><ol>{self._inside(token)}</ol></section>\n'
 
-    def footnote(self, token: Token, depth: int) -> str:
+    def footnote(self, token: Token) -> str:
         number = int(token["attrs"]["index"])
         place = self._hold(f'<span id="{self._notes}{number}"></span>')
-        return f"<li>{place}{self._inside(token, depth)}</li>"
+        return f"<li>{place}{self._inside(token)}</li>"
 
-    def raw(self, token: Token, _depth: int) -> str:
+    def raw(self, token: Token) -> str:
         raw = str(token.get("raw", ""))
         # Alone, such a tag would swallow all the text that follows.
         alone = token["type"] == "inline_html" and _SWALLOWING.match(raw)
@@ -195,7 +192,7 @@ _WRAPPED = {
     "table_body": "tbody",
     "table_row": "tr",
 }
-_SPECIAL: Mapping[str, Callable[[_Walk, Token, int], str]] = {
+_SPECIAL: Mapping[str, Callable[[_Walk, Token], str]] = {
     "paragraph": _Walk.paragraph,
     "heading": _Walk.heading,
     "list": _Walk.listing,
@@ -214,9 +211,9 @@ _SPECIAL: Mapping[str, Callable[[_Walk, Token, int], str]] = {
     "footnote_item": _Walk.footnote,
     "inline_html": _Walk.raw,
     "block_html": _Walk.raw,
-    "codespan": lambda _walk, token, _depth: f"<code>{escape(str(token['raw']), quote=False)}</code>",
-    "softbreak": lambda _walk, _token, _depth: "\n",
-    "linebreak": lambda _walk, _token, _depth: "<br>\n",
-    "thematic_break": lambda _walk, _token, _depth: "<hr>\n",
-    "blank_line": lambda _walk, _token, _depth: "",
+    "codespan": lambda _walk, token: f"<code>{escape(str(token['raw']), quote=False)}</code>",
+    "softbreak": lambda _walk, _token: "\n",
+    "linebreak": lambda _walk, _token: "<br>\n",
+    "thematic_break": lambda _walk, _token: "<hr>\n",
+    "blank_line": lambda _walk, _token: "",
 }

@@ -13,8 +13,9 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 from cellwright.formats.fences import fenced
-from cellwright.formats.htmltables import markdown_table, table_in
-from cellwright.notebook.readable import clean, text_of_html
+from cellwright.formats.htmltables import markdown_table, rows_in
+from cellwright.formats.markup import text_of_html
+from cellwright.notebook.readable import clean, names_only_itself
 
 __all__ = ["PlacePicture", "blocks_of"]
 
@@ -28,7 +29,6 @@ _PICTURES = {
     "image/webp": ".webp",
     "image/svg+xml": ".svg",
 }
-_bare = re.compile(r"<(?:Figure size .*|IPython\.core\.display\..*)>")
 _unsafe_alt = re.compile(r"[\[\]\\\r\n]+")
 _MAX_ALT = 100
 
@@ -53,10 +53,10 @@ def _block(output: Mapping[str, Any], place: PlacePicture) -> str:
 
 def _shown(data: Mapping[str, Any], place: PlacePicture) -> str:
     html, plain = _joined(data.get("text/html", "")), _joined(data.get("text/plain", ""))
-    plain = "" if _bare.fullmatch(plain.strip()) else plain
+    plain = "" if names_only_itself(plain) else plain
     ways: tuple[Callable[[], str], ...] = (
         lambda: _joined(data.get("text/markdown", "")).strip(),
-        lambda: _table(html),
+        lambda: markdown_table(rows_in(html)),
         lambda: _picture(data, plain, place),
         lambda: _joined(data.get("text/latex", "")).strip(),
         lambda: _text_block(plain),
@@ -64,11 +64,6 @@ def _shown(data: Mapping[str, Any], place: PlacePicture) -> str:
         lambda: _anything(data),
     )
     return next((block for way in ways if (block := way())), "")
-
-
-def _table(html: str) -> str:
-    table = table_in(html)
-    return markdown_table(table) if table is not None else ""
 
 
 def _anything(data: Mapping[str, Any]) -> str:

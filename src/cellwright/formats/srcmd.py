@@ -27,13 +27,14 @@ from cellwright.formats.model import Draft, DraftCell, Imported, Reading, docume
 from cellwright.formats.srcmd_blocks import Block, blocks_of
 from cellwright.notebook.languages import BOOK_KEYS, language_of_file
 
-__all__ = ["BETWEEN", "PACKAGE", "Srcbook", "parse_srcmd", "read_srcmd"]
+__all__ = ["BETWEEN", "LANGUAGES", "PACKAGE", "Srcbook", "parse_srcmd", "read_srcmd"]
 
 PACKAGE = "package.json"
+LANGUAGES = ("javascript", "typescript")
+"""What a Srcbook can be written in."""
 BETWEEN = "<!-- cell -->"
 """Stands between two text cells, which would be one otherwise; Srcbook shows nothing of it."""
 _TSCONFIG = "tsconfig.json"
-_LANGUAGES = ("javascript", "typescript")
 _about = re.compile(r"<!--\s*srcbook:(?P<json>.+?)\s*-->", re.DOTALL)
 _blank_lines = re.compile(r"\n{3,}")
 
@@ -103,9 +104,9 @@ def _metadata(blocks: list[Block], name: str) -> tuple[str, dict[str, Any] | Non
             continue
         about = _json(found["json"], block.line, "the srcbook comment", name)
         language = about.get("language")
-        if language not in _LANGUAGES:
+        if language not in LANGUAGES:
             raise at_line(
-                block.line, f"the language is {language!r}, not {' or '.join(_LANGUAGES)}", name=name
+                block.line, f"the language is {language!r}, not {' or '.join(LANGUAGES)}", name=name
             )
         tsconfig = about.get(_TSCONFIG)
         if tsconfig is not None and not isinstance(tsconfig, dict):
@@ -174,7 +175,7 @@ class _Parts:
             self.package_source = source
             return
         language = language_of_file(filename)
-        if language not in _LANGUAGES:
+        if language not in LANGUAGES:
             known = "a name that ends in .ts, .mts, .cts, .js, .mjs or .cjs"
             raise at_line(heading.line, f"{filename!r} is not {known}", name=self._reading.name)
         own = language if language != self._main else None

@@ -15,7 +15,7 @@ from cellwright.errors import NotebookFormatError
 from cellwright.formats.encoding import encoded
 from cellwright.formats.fences import fence_word, fenced
 from cellwright.formats.model import Reading, Writing, Written
-from cellwright.formats.srcmd import BETWEEN, PACKAGE, parse_srcmd
+from cellwright.formats.srcmd import BETWEEN, LANGUAGES, PACKAGE, parse_srcmd
 from cellwright.formats.srcmd_blocks import blocks_of
 from cellwright.notebook import Cell, Document
 from cellwright.notebook.languages import (
@@ -31,7 +31,6 @@ from cellwright.notebook.languages import (
 
 __all__ = ["write_srcmd"]
 
-_LANGUAGES = ("javascript", "typescript")
 _EMPTY_PACKAGE: dict[str, Any] = {"type": "module", "dependencies": {}}
 _filename = re.compile(r"[\w@.+~()-]+")
 _inline = re.compile(r"\s+")
@@ -44,7 +43,7 @@ def write_srcmd(document: Document, writing: Writing) -> Written:
         NotebookFormatError: the notebook is in another language.
     """
     main = notebook_language(document)
-    if main not in _LANGUAGES:
+    if main not in LANGUAGES:
         raise NotebookFormatError(
             f"A Srcbook holds JavaScript or TypeScript, and this notebook is in {main}",
             hint="Export it as markdown",
@@ -122,7 +121,7 @@ class _Page:
             source = cell if isinstance(cell, str) else cell.source
             is_code = not isinstance(cell, str) and cell.kind == "code"
             language = cell_language(self._document, cell) if not isinstance(cell, str) else ""
-            if is_code and language in _LANGUAGES and not isinstance(cell, str):
+            if is_code and language in LANGUAGES and not isinstance(cell, str):
                 self.texts.append(("code", source))
                 yield f"###### {self._name(cell, language, number)}\n\n{fenced(source, language)}"
                 follows_text = False

@@ -183,7 +183,10 @@ class Kernels:
                 ready = msgspec.structs.replace(ring.ready, mode=place.mode, cwd=place.cwd)
                 own = Ring(family, place, self._options, ready=ready, policy=ring.policy, room=ring.room)
                 await self._follow(request.new_kernel_id, kernel, own, place, ring.policy)
-        return _succeeding(ready, kernel, lost)
+        runner = self._runners.get(request.kernel_id)
+        names = runner.sides.names if runner is not None else ()
+        beside = [f"the variables of the {name} kernel, which cannot be copied" for name in names]
+        return _succeeding(ready, kernel, [*lost, *beside])
 
     async def transfer(self, request: protocol.Transfer) -> None:
         """Know a kernel by another id; whoever had that one has ended."""

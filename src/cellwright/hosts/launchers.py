@@ -205,6 +205,7 @@ class Launchers:
                 environment={},
                 start_timeout_s=options.start_timeout_s,
                 isolation=await self.isolation(options),
+                cache=self._cache,
             )
             await self._tasks.start(launcher.run)
             self._denos[key] = launcher

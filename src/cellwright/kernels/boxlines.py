@@ -102,6 +102,10 @@ class BoxLine:
                 self._answers.receive_nowait().close()
         self._answers.close()
 
+    def save_in(self, saved: Path | None) -> None:
+        """What the session writes is to be saved in this directory, which was not known before."""
+        self._saved = saved
+
     async def run(self) -> None:
         """Listen until the other end is gone; by whoever owns the kernel. Cancelled, it can be run again."""
         while (packet := await self._receive()) is not None:

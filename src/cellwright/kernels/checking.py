@@ -21,6 +21,7 @@ from cellwright.errors import KernelError, KernelStartError
 from cellwright.kernels.allotments import Allotter
 from cellwright.kernels.boxes import Isolation
 from cellwright.kernels.deno import V8_MEMORY, find_deno, own_environment
+from cellwright.kernels.entrances import own_script
 from cellwright.kernels.kernel import KernelLaunch
 from cellwright.kernels.lastwords import LastWords
 from cellwright.kernels.lodgings import Lodging
@@ -29,7 +30,6 @@ from cellwright.kernels.spawning import (
     Start,
     bare_start,
     confined_start,
-    own_script,
     refuse_without_network,
     watched,
 )

@@ -20,7 +20,9 @@ import anyio
 from cellwright.errors import KernelStartError
 from cellwright.kernels.allotments import Allotment
 from cellwright.kernels.boxes import Isolation
-from cellwright.kernels.kernel import KernelLaunch
+from cellwright.kernels.compiled import CompiledDriver
+from cellwright.kernels.entrances import own_script
+from cellwright.kernels.kernel import KernelLaunch, OutputLimits
 from cellwright.kernels.lastwords import LastWords
 from cellwright.kernels.npmshelves import NpmShelf
 from cellwright.kernels.permissions import DenoAccess, deno_flags
@@ -31,7 +33,6 @@ from cellwright.kernels.spawning import (
     Start,
     bare_start,
     confined_start,
-    own_script,
     refuse_without_network,
 )
 from cellwright.sandbox.npm import CACHE, REGISTRY
@@ -103,15 +104,21 @@ class DenoLauncher(Spawner):
         environment: Mapping[str, str],
         start_timeout_s: float,
         isolation: Isolation | None = None,
+        cache: Path | None = None,
         driver: Path | None = None,
         flags: Callable[[Policy | None, DenoAccess], list[str]] = deno_flags,
     ) -> None:
-        """``driver`` and ``flags`` are others only where a wall is tried without the one before it."""
+        """``cache`` is a directory of the host's for what is compiled once for all kernels.
+
+        ``driver`` and ``flags`` are others only where a wall is tried without the one before it.
+        """
         super().__init__(
             "deno", environment=environment, start_timeout_s=start_timeout_s, isolation=isolation
         )
         self._driver = driver or Path(own_script("deno")) / "driver.mjs"
         self._flags = flags
+        self._cache = cache
+        self._compiling: set[CompiledDriver] = set()
         self._deno: Path | None = None
 
     async def _find(self) -> None:
@@ -120,8 +127,10 @@ class DenoLauncher(Spawner):
 
     def _start(self, launch: KernelLaunch, isolation: Isolation | None, allotment: Allotment) -> KernelStart:
         launch.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-        pipes, last_words = Pipes(), LastWords(noise=NOISE)
-        blank = Start([], {}, launch.cwd, pipes=pipes, last_words=last_words)
+        entrance = self._take_entrance(launch, allotment) if isolation is not None else None
+        pipes = entrance.pipes if entrance is not None else Pipes()
+        last_words = entrance.last_words if entrance is not None else LastWords(noise=NOISE)
+        blank = Start([], {}, launch.cwd, pipes=pipes, last_words=last_words, entrance=entrance)
         npm = _npm_shelf(launch, isolation) if isolation is not None else None
         try:
             if isolation is None:
@@ -129,10 +138,14 @@ class DenoLauncher(Spawner):
             else:
                 start = self._confined(blank, launch, isolation, allotment, npm)
         except BaseException:
+            if entrance is not None:
+                entrance.close()
             pipes.close()
             last_words.close()
             raise
-        client = PipeClient(pipes, partial(_greeting, launch, last_words))
+        if isolation is not None and self._tasks is not None:
+            self._tasks.start_soon(partial(self._stand_by, noise=NOISE))
+        client = PipeClient(pipes, partial(_greeting, launch.limits, str(launch.cwd), last_words))
         return KernelStart(start, client, ours=True, npm=npm)
 
     def _bare(self, blank: Start, launch: KernelLaunch) -> Start:
@@ -140,6 +153,8 @@ class DenoLauncher(Spawner):
         temporary.mkdir(mode=0o700, exist_ok=True)
         environment = {**self._environment, **launch.environment, **own_environment(str(temporary))}
         command = self._command(self._flags(None, DenoAccess(inspector=FREE_INSPECTOR)))
+        if (compiled := self._compiled(None, launch.limits)) is not None:
+            shutil.copytree(compiled, temporary / CACHES, copy_function=shutil.copyfile)
         return bare_start(replace(blank, command=command, environment=environment))
 
     def _confined(
@@ -156,7 +171,9 @@ class DenoLauncher(Spawner):
         # The driver has cells evaluated, and torn off, over V8's inspector, which is a socket on the loopback.
         refuse_without_network(self.name, isolation)
         driver = str(self._driver.parent)
-        readable = isolation.readable([str(self._deno), driver])
+        compiled = self._compiled(isolation.policy, launch.limits)
+        given = [str(compiled)] if compiled is not None else []
+        readable = isolation.readable([str(self._deno), driver, *given])
         plan = isolation.plan(
             readable, launch.environment, launch.directory, place, known=True, shared=launch.shared
         )
@@ -172,8 +189,24 @@ class DenoLauncher(Spawner):
         command = self._command(self._flags(isolation.policy, access))
         if npm is not None:
             plan["environment"]["NPM_CONFIG_REGISTRY"] = f"https://{REGISTRY}/"
-        links = [[npm.seen_at, f"{temporary}/{CACHES}/{CACHE}"]] if npm is not None else []
-        return confined_start(replace(blank, command=command), plan, launch, allotment, links=links)
+        more = {
+            "copies": [[path, f"{temporary}/{CACHES}"] for path in given],
+            "links": [[npm.seen_at, f"{temporary}/{CACHES}/{CACHE}"]] if npm is not None else [],
+        }
+        return confined_start(replace(blank, command=command), plan, launch, allotment, **more)
+
+    def _compiled(self, policy: Policy | None, limits: OutputLimits) -> Path | None:
+        """Where the driver lies compiled; the first kernel does without, and it is made meanwhile."""
+        if self._cache is None or self._deno is None or self._tasks is None:
+            return None
+        flags = self._flags(policy, DenoAccess())
+        v8_flags = tuple(flag for flag in flags if flag.startswith("--v8-flags"))
+        wanted = CompiledDriver(self._deno, self._driver, v8_flags, self._cache)
+        if (found := wanted.found()) is None and wanted not in self._compiling:
+            self._compiling.add(wanted)
+            plain = [flag for flag in self._flags(None, DenoAccess()) if flag not in v8_flags]
+            self._tasks.start_soon(wanted.make, plain, QUIET, partial(_greeting, limits, "/"))
+        return found
 
     def _command(self, flags: list[str]) -> list[str]:
         return [str(self._deno), "run", *flags, str(self._driver)]
@@ -190,12 +223,12 @@ def _npm_shelf(launch: KernelLaunch, isolation: Isolation) -> NpmShelf | None:
     return shelf
 
 
-async def _greeting(launch: KernelLaunch, last_words: LastWords) -> dict[str, Any]:
+async def _greeting(limits: OutputLimits, cwd: str, last_words: LastWords) -> dict[str, Any]:
     """What the driver must know first. The inspector's address is a secret that Deno tells nobody but us."""
     return {
-        "max_bytes": launch.limits.max_bytes,
-        "max_messages": launch.limits.max_messages,
-        "cwd": str(launch.cwd),
+        "max_bytes": limits.max_bytes,
+        "max_messages": limits.max_messages,
+        "cwd": cwd,
         "inspector": (await last_words.heard(INSPECTOR)).decode(),
     }
 

@@ -23,6 +23,7 @@ from cellwright.kernels.allotments import Allotment
 from cellwright.kernels.boxes import Isolation
 from cellwright.kernels.client import KernelClient, new_context
 from cellwright.kernels.connections import INSIDE, create_connection
+from cellwright.kernels.entrances import own_script
 from cellwright.kernels.kernel import KernelLaunch
 from cellwright.kernels.spawning import (
     KernelStart,
@@ -30,7 +31,6 @@ from cellwright.kernels.spawning import (
     Start,
     bare_start,
     confined_start,
-    own_script,
     refuse_without_network,
 )
 from cellwright.sandbox.plans import SOCKETS
@@ -155,7 +155,8 @@ def _find_spec(name: str) -> Any:
         installed = ", ".join(sorted(installed_kernelspecs())) or "none"
         command = INSTALL_COMMANDS.get(name)
         raise KernelStartError(
-            f"There is no kernel named {name!r}; installed are: {installed}",
+            f"There is no kernel named {name!r}; python, sql, typescript and javascript need none, and installed are: "
+            f"{installed}",
             hint=f"Install it with `{command}`"
             if command
             else "See the kernel's own documentation to install it",

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import subprocess
 import sys
 from abc import ABC, abstractmethod
@@ -19,12 +20,12 @@ import anyio
 import anyio.abc
 import msgspec
 
-import cellwright_kernel
 from cellwright.errors import KernelStartError
 from cellwright.kernels.allotments import Allotment, Allotter
 from cellwright.kernels.boxes import Isolation
 from cellwright.kernels.boxlines import BoxLine
 from cellwright.kernels.correspondence import Client
+from cellwright.kernels.entrances import Entrance, entrance_command, own_script
 from cellwright.kernels.kernel import Beginning, Kernel, KernelLaunch, tend
 from cellwright.kernels.lastwords import LastWords
 from cellwright.kernels.lodgings import Lodging
@@ -39,10 +40,11 @@ __all__ = [
     "Start",
     "bare_start",
     "confined_start",
-    "own_script",
     "refuse_without_network",
     "watched",
 ]
+
+STANDBY_PAUSE_S = 0.25
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +62,8 @@ class Start:
     last_words: LastWords = field(default_factory=LastWords)
     given: tuple[int, ...] = ()
     """Descriptors of what another kernel shares with it; the caller's to close."""
+    entrance: Entrance | None = None
+    """The process itself, where it was started before anybody knew what for."""
 
     async def ready(self) -> None:
         """Show the program its files; that it listens is seen when it answers."""
@@ -72,6 +76,9 @@ class Start:
         Raises:
             OSError: it could not be started, and nothing is left open.
         """
+        if self.entrance is not None:
+            self._tell(self.entrance.process)
+            return self.entrance.process
         try:
             process = self._open(allotment)
         except OSError:
@@ -83,15 +90,17 @@ class Start:
             raise
         if process.stdin is not None and self.line is not None:
             self.line.handed_over()
-            with (
-                process.stdin,
-                contextlib.suppress(BrokenPipeError),
-            ):  # its end is noticed and explained elsewhere
-                process.stdin.write(msgspec.json.encode(self.request))
+            self._tell(process)
         self.last_words.handed_over()
         if self.pipes is not None:
             self.pipes.handed_over()
         return process
+
+    def _tell(self, process: subprocess.Popen[bytes]) -> None:
+        if process.stdin is not None:
+            # Its end is noticed and explained elsewhere.
+            with contextlib.suppress(BrokenPipeError), process.stdin:
+                process.stdin.write(msgspec.json.encode(self.request))
 
     def _open(self, allotment: Allotment) -> subprocess.Popen[bytes]:
         streams = self.pipes.theirs if self.pipes is not None else []
@@ -146,6 +155,8 @@ class Spawner(ABC):
         self._environment = dict(environment)
         self._start_timeout_s = start_timeout_s
         self._living: set[int] = set()
+        self._entrance: Entrance | None = None
+        """A process that waits for the next launch."""
         self._tasks: anyio.abc.TaskGroup | None = None
 
     @abstractmethod
@@ -175,6 +186,7 @@ class Spawner(ABC):
                 await anyio.sleep_forever()
         finally:
             self._tasks = None
+            self._let_entrance_go()
 
     async def launch(self, launch: KernelLaunch) -> Kernel:
         """A new kernel, started from cold."""
@@ -219,6 +231,33 @@ class Spawner(ABC):
                 recipe.start.pipes.close()
             if recipe.npm is not None:
                 recipe.npm.clear()
+
+    # One that stands by ------------------------------------------------------------------------------------------
+
+    def _take_entrance(self, launch: KernelLaunch, allotment: Allotment) -> Entrance | None:
+        """The process that waits, where it can become this kernel: it has none but its own descriptors."""
+        entrance = self._entrance
+        if entrance is None or launch.shared is not None or allotment.fds or not entrance.is_waiting:
+            return None
+        self._entrance = None
+        self._living.discard(entrance.process.pid)
+        return entrance
+
+    async def _stand_by(self, *, noise: re.Pattern[str] | None = None) -> None:
+        """Have a process wait for the next launch; a little later, since whoever launched one needs the processor."""
+        await anyio.sleep(STANDBY_PAUSE_S)
+        if self._entrance is not None and self._entrance.is_waiting:
+            return
+        self._let_entrance_go()
+        with contextlib.suppress(OSError):  # the next kernel is started from cold
+            self._entrance = Entrance(noise=noise)
+            self._living.add(self._entrance.process.pid)
+
+    def _let_entrance_go(self) -> None:
+        entrance, self._entrance = self._entrance, None
+        if entrance is not None:
+            self._living.discard(entrance.process.pid)
+            entrance.close()
 
     def _spawn(
         self, recipe: KernelStart, launch: KernelLaunch, allotment: Allotment, door: Door | None
@@ -266,8 +305,10 @@ def confined_start(
         "plan": plan,
         "tcp_only": False,
         "connection_file": "",
+        "copies": [],
         "links": [],
-        "streams": start.pipes.theirs if start.pipes is not None else [],
+        "program": start.command,
+        "streams": _streams(start),
         "directory": str(launch.directory),
         "cwd": str(launch.cwd),
         "host": os.getpid(),
@@ -275,12 +316,12 @@ def confined_start(
         "processors": allotment.processors,
         **more,
     }
+    line, shared = start.entrance.line if start.entrance is not None else BoxLine(), launch.shared
     # A box that is built without a place has nothing in it that would have to be saved.
-    line, shared = BoxLine(Path(launch.place.written) if launch.place is not None else None), launch.shared
-    entrance = [sys.executable, "-I", "-S", own_script("__main__.py"), "--confine", str(line.fd)]
+    line.save_in(Path(launch.place.written) if launch.place is not None else None)
     return replace(
         start,
-        command=[*entrance, *start.command],
+        command=entrance_command(line.fd) if start.entrance is None else [],
         environment={},
         cwd=Path("/"),
         line=line,
@@ -288,6 +329,12 @@ def confined_start(
         depth=2 if plan["namespaces"] else 1,
         given=(shared.mount_fd,) if shared is not None and plan["namespaces"] else (),
     )
+
+
+def _streams(start: Start) -> list[int]:
+    if start.entrance is not None:
+        return start.entrance.streams
+    return start.pipes.theirs if start.pipes is not None else []
 
 
 def bare_start(start: Start) -> Start:
@@ -303,11 +350,6 @@ def refuse_without_network(name: str, isolation: Isolation) -> None:
             f"Kernel {name!r} needs a network of its own to listen on, which isolation tier {isolation.tier} has not",
             hint="Run `cellwright doctor` to see what would lift the tier",
         )
-
-
-def own_script(name: str) -> str:
-    """A script of the package that runs beside kernels."""
-    return str(Path(cellwright_kernel.__file__).with_name(name))
 
 
 async def _status(process: subprocess.Popen[bytes]) -> int | None:

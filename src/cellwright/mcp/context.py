@@ -55,11 +55,11 @@ async def context_of(
 
 
 async def _names(session: Session, known: Known) -> dict[str, Any]:
-    if session.state == "active" and not session.runs.live and session.language == "python":
+    if session.state == "active" and not session.runs.live:
         try:
             return {**inspected(await session.inspect()), "names_from": "kernel"}
         except CellwrightError:
-            pass  # it became busy or died meanwhile: what ran last is still known
+            pass  # it became busy or died meanwhile, or is not of our own: what ran last is still known
     names = known.names
     return {
         "imports": [
@@ -67,7 +67,9 @@ async def _names(session: Session, known: Known) -> dict[str, Any]:
         ],
         "functions": [f"{name}{parameters}" for name, parameters in names.functions.items()],
         "variables": list(names.variables),
-        "names_from": f"source of generation {known.generation}",
+        "names_from": f"source of generation {known.generation}"
+        if session.runs_python
+        else f"nowhere: {session.language} is not read for names",
     }
 
 

@@ -43,6 +43,7 @@ class Ended:
     cell_id: str | None
     generation: int
     source: str
+    language: str
     failure: Failure | None
 
 
@@ -72,7 +73,7 @@ class Known:
         if self.failure is not None and self.failure.cell_id == ended.cell_id:
             self.failure = None
         if ended.generation == self.generation:
-            self.names.add(names_defined(ended.source))
+            self.names.add(names_defined(ended.source, ended.language))
 
 
 class Knowledge:
@@ -88,7 +89,7 @@ class Knowledge:
         found = self._known.get(session.id)
         if found is None or _went_back(session.record.lineage, found):
             ran = [*await self._ran_before(session), *await self._engine.history(session.id, outputs=False)]
-            self._known[session.id] = found = _known_of(ran, session.record.lineage)
+            self._known[session.id] = found = _known_of(ran, session.record.lineage, session.language)
         return found
 
     async def _ran_before(self, session: Session) -> list[Execution]:
@@ -108,7 +109,7 @@ class Knowledge:
         """Take in an execution that ended, if its event has not come by yet."""
         known = await self.of(session)
         if execution.done:
-            _fold(known, execution)
+            _fold(known, execution, session.language)
         return known
 
     def take(self, event: Event) -> None:
@@ -131,6 +132,7 @@ class Knowledge:
                     cell_id=event.cell_id,
                     generation=event.generation,
                     source=self._source(event.execution_id),
+                    language=self._language(event.session_id, event.execution_id),
                     failure=_failure(event.execution_id, event.cell_id, event.data),
                 )
             )
@@ -144,30 +146,41 @@ class Knowledge:
         except UnknownExecution:  # its session was deleted meanwhile
             return ""
 
+    def _language(self, session_id: str, execution_id: str) -> str:
+        """What the code was written in."""
+        try:
+            own = self._engine.execution(execution_id).record.language
+            return own or self._engine.session(session_id).language
+        except (UnknownExecution, UnknownSession):  # deleted meanwhile
+            return "python"
+
 
 def _went_back(lineage: Lineage, known: Known) -> bool:
     """Whether the session returned to an earlier state, and what is known is of before that."""
     return len(lineage) > 1 and lineage[-1].generation > known.generation
 
 
-def _known_of(history: list[Execution], lineage: Lineage) -> Known:
+def _known_of(history: list[Execution], lineage: Lineage, language: str) -> Known:
     """What is known from what ran; of a session that went back, from what made the state that it went back to."""
     known = Known()
     went_back = len(lineage) > 1
     for execution in history:
         counts = not went_back or execution.record.rolled_back or contains(lineage, execution.record)
         if execution.done and counts:
-            _fold(known, execution, keeps_names=went_back)
+            _fold(known, execution, language, keeps_names=went_back)
     if went_back:
         known.generation = lineage[-1].generation
     return known
 
 
-def _fold(known: Known, execution: Execution, *, keeps_names: bool = False) -> None:
+def _fold(known: Known, execution: Execution, language: str, *, keeps_names: bool = False) -> None:
+    """``language`` is the notebook's."""
     record = execution.record
     about = {"state": record.state, "error": record.error, "reason": record.reason}
     failure = _failure(record.id, record.cell_id, about)
-    ended = Ended(record.id, record.cell_id, record.generation, record.source, failure)
+    ended = Ended(
+        record.id, record.cell_id, record.generation, record.source, record.language or language, failure
+    )
     known.take(ended, keeps_names=keeps_names)
 
 

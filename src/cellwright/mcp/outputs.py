@@ -12,8 +12,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
-from cellwright.mcp.frames import frame_digest, text_of_html
-from cellwright.notebook.readable import clean
+from cellwright.formats.markup import text_of_html
+from cellwright.mcp.budget import cut_tail
+from cellwright.mcp.frames import frame_digest
+from cellwright.notebook.readable import clean, names_only_itself
 from cellwright_kernel.figuredigests import bundle_digest
 
 __all__ = ["Part", "clean", "output_mime", "output_payload", "parts_of", "size"]
@@ -29,7 +31,8 @@ _FULLEST = (
     "application/json",
     "text/plain",
 )
-_BARE_FIGURE = re.compile(r"<(?:Figure size .*|IPython\.core\.display\..*)>")
+# As in ``cellwright_kernel.displays``, which cannot be imported without IPython.
+_COMPLETE = 600
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,19 +81,24 @@ def _shown(index: int, kind: PartKind, output: Mapping[str, Any]) -> Part:
     digest = _digest(output) or bundle_digest(data)
     for mime in _PICTURES:
         if isinstance(picture := data.get(mime), str):
-            caption = digest or ("" if _BARE_FIGURE.fullmatch(plain) else plain)
+            caption = digest or ("" if names_only_itself(plain) else plain)
             return Part(index, kind, mime, len(picture) * 3 // 4, caption, picture)
     if digest:
         mime = output_mime(data)
         return Part(index, kind, mime, len(_dumped(data.get(mime, ""))), digest)
     html = _joined(data.get("text/html", ""))
     if html and (digest := frame_digest(html)) is not None:
-        text = plain if plain and len(plain) <= len(digest) else digest
+        text = plain if plain and (len(plain) <= len(digest) or _is_whole(plain)) else digest
         return Part(index, kind, "text/html", len(html), text)
-    if plain and not _BARE_FIGURE.fullmatch(plain):
+    if plain and not names_only_itself(plain):
         return Part(index, kind, "text/plain", len(plain), plain)
     mime = output_mime(data)
     return Part(index, kind, mime, len(_dumped(data.get(mime, ""))), _readable(mime, data) or plain)
+
+
+def _is_whole(plain: str) -> bool:
+    """Whether a frame's text is short and has all of it: then its kernel made no digest, and none says more."""
+    return len(plain) <= _COMPLETE and "..." not in plain and "…" not in plain
 
 
 def _digest(output: Mapping[str, Any]) -> str:
@@ -132,14 +140,19 @@ def output_payload(output: Mapping[str, Any]) -> tuple[str, str]:
 # Errors --------------------------------------------------------------------------------------------------------------
 
 _LIBRARY_FRAMES = 2
+_MOST_STACK = 6
+# A function of many parameters is told with all of them.
+_FRAME = 140
 _own_frame = re.compile(r"(?:Cell|Input) In\s?\[|File <ipython-input|SyntaxError|^\s+File \"<")
 
 
 def traceback_digest(output: Mapping[str, Any]) -> str:
     """An error as one needs it to mend the cell: frames of cells in full, of libraries by their first line."""
-    frames = [clean(frame).strip("\n") for frame in output.get("traceback") or ()]
-    frames = [frame for frame in frames if frame.strip("- ")]
+    lines = [clean(frame) for frame in output.get("traceback") or ()]
     headline = _headline(output)
+    if (told := "\n".join(lines)).startswith(headline):
+        return _stack_digest(headline, told.removeprefix(headline).splitlines())
+    frames = [line.strip("\n") for line in lines if line.strip("\n- ")]
     if len(frames) <= 2:  # noqa: PLR2004  # a header and a last line, as for a syntax error
         return frames[-1] if frames and headline in frames[-1] else headline
     kept: list[str] = []
@@ -148,8 +161,18 @@ def traceback_digest(output: Mapping[str, Any]) -> str:
         if _own_frame.match(frame):
             kept, library = [*kept, *_briefly(library), frame], []
         else:
-            library.append(frame.split("\n", 1)[0])
+            library.append(cut_tail(frame.split("\n", 1)[0], _FRAME))
     return "\n".join([*kept, *_briefly(library), frames[-1] if headline in frames[-1] else headline])
+
+
+def _stack_digest(headline: str, lines: Sequence[str]) -> str:
+    """An error that is told before its place, as other languages than Python do: only a long stack is cut."""
+    said = [line for line in lines if line.strip()]
+    stack = [place for place, line in enumerate(said) if line.lstrip().startswith("at ")]
+    if len(stack) > _MOST_STACK:
+        first, last = stack[_MOST_STACK - 1], stack[-1]
+        said = [*said[:first], f"    … {last - first} frames", *said[last:]]
+    return "\n".join([headline, *said])
 
 
 def _briefly(frames: list[str]) -> list[str]:

@@ -27,7 +27,12 @@ def _outlined(place: int, cell: Cell, state: str) -> str:
     lines = cell.source.count("\n") + 1
     more = f" (+{lines - 1} lines)" if lines > 1 else ""
     shown = _shown_outputs(cell)
-    return f"{place} {cell.id} [{state}] v{cell.version}: {cut_tail(_begins(cell), _LINE)}{more}{shown}"
+    return f"{place} {cell.id} [{_about(cell, state)}] v{cell.version}: {cut_tail(_begins(cell), _LINE)}{more}{shown}"
+
+
+def _about(cell: Cell, state: str) -> str:
+    """A cell's state, and its language where it has one of its own."""
+    return f"{cell.language}, {state}" if cell.language else state
 
 
 def _begins(cell: Cell) -> str:
@@ -55,7 +60,7 @@ def section(
     first = next(place for place, cell in enumerate(cells) if cell.id == cell_id)
     chosen = cells[first : _section_end(cells, first)]
     heads = [
-        f"--- {first + place} {cell.id} [{states[cell.id]}] v{cell.version}"
+        f"--- {first + place} {cell.id} [{_about(cell, states[cell.id])}] v{cell.version}"
         for place, cell in enumerate(chosen)
     ]
     texts: list[tuple[str, str, str]] = []

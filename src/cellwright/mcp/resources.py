@@ -109,7 +109,7 @@ class Resources:
             case "state" | "history" | "context" | "network" as view:
                 return _as_json(await self._view(session, view))
             case "export":
-                found = await exported(session, address.item)
+                found = await exported(session, address.item, self._engine.pages)
                 binary = format_named(address.item).binary
                 return ReadResourceContents(found.content if binary else found.content.decode(), found.mime)
             case "cell":

@@ -11,7 +11,7 @@ from pydantic import Field
 from cellwright.engine import Session
 from cellwright.errors import KernelError, NotebookError
 from cellwright.formats import Exported, export, format_named, read
-from cellwright.formats.renderer import PAGES, render
+from cellwright.formats.renderer import PAGES, PageMaker
 from cellwright.mcp.arguments import Arguments, Content, MaxTokens, SessionId
 from cellwright.mcp.budget import CHARACTERS_PER_TOKEN
 from cellwright.mcp.calls import CHANGES, READS, Call, Definition, Reply, data_reply
@@ -104,7 +104,7 @@ async def kernel_inspect(call: Call, args: InspectKernel) -> Reply:
     where = {
         "session_id": session.id,
         "generation": session.generation,
-        "python": found.python,
+        "python" if session.runs_python else "runtime": found.python,
         "cwd": found.cwd,
     }
     return data_reply(fit_lists({**where, **about}, args.max_tokens or _READ_TOKENS), call)
@@ -156,23 +156,29 @@ async def notebook_export(call: Call, args: ExportNotebook) -> Reply:
     if args.path is not None:
         path = call.path(args.path)
         found = await exported(
-            session, args.format, outputs=args.include_outputs, files_at=f"{path.stem}_files"
+            session,
+            args.format,
+            call.engine.pages,
+            outputs=args.include_outputs,
+            files_at=f"{path.stem}_files",
         )
         await anyio.to_thread.run_sync(_write_new, path, found)
         beside = f", {len(found.files)} pictures in {path.stem}_files" if found.files else ""
         done = f"session {session.id}: {args.format} written to {path} ({size(len(found.content))}{beside})"
         return Reply("\n".join([done, *found.notices]))
-    return await _replied(session, args)
+    return await _replied(call, session, args)
 
 
-async def _replied(session: Session, args: ExportNotebook) -> Reply:
+async def _replied(call: Call, session: Session, args: ExportNotebook) -> Reply:
     """The export itself where it is text that fits, else where to get it."""
     uri = session_uri(session.id, f"export/{args.format}")
     if format_named(args.format).binary:
         return Reply(
             f"session {session.id}: {args.format} is not text. Give a path to write it to a file, or read {uri}"
         )
-    text = (await exported(session, args.format, outputs=args.include_outputs)).content.decode()
+    text = (
+        await exported(session, args.format, call.engine.pages, outputs=args.include_outputs)
+    ).content.decode()
     if len(text) > (args.max_tokens or _EXPORT_TOKENS) * CHARACTERS_PER_TOKEN:
         return Reply(
             f"session {session.id}: the {args.format} export has {size(len(text))}, more than max_tokens allows. "
@@ -182,7 +188,7 @@ async def _replied(session: Session, args: ExportNotebook) -> Reply:
 
 
 async def exported(
-    session: Session, form: str, *, outputs: bool = True, files_at: str | None = None
+    session: Session, form: str, pages: PageMaker, *, outputs: bool = True, files_at: str | None = None
 ) -> Exported:
     """A session's notebook in another format, made beside the loop: a long one takes seconds.
 
@@ -191,7 +197,7 @@ async def exported(
     """
     document, name = session.document.copy(), session.name
     if form in PAGES:
-        return await render(document, name=name, format=form, include_outputs=outputs)
+        return await pages.render(document, name=name, format=form, include_outputs=outputs)
     return await anyio.to_thread.run_sync(
         lambda: export(document, name=name, format=form, include_outputs=outputs, files_at=files_at)
     )

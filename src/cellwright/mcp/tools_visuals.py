@@ -49,7 +49,9 @@ async def cell_visualize(call: Call, args: VisualizeCell) -> Reply:
         if picture is None:
             raise
         return await _reply(call, session, args, picture, "what the notebook shows of it")
-    return await _reply(call, session, args, visual.picture, f"{visual.held.type}: {visual.held.digest}")
+    held = visual.held
+    named = held.digest if held.digest.startswith(held.type) else f"{held.type}: {held.digest}"
+    return await _reply(call, session, args, visual.picture, named)
 
 
 async def _from_the_page(session: Session, args: VisualizeCell) -> Picture | None:

@@ -11,13 +11,15 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import TypeAlias
 
+from cellwright.notebook.readable import TERMINAL_CODES
+
 __all__ = ["ALWAYS", "BY_NAME", "OF_PICTURES", "Mask"]
 
 Mask: TypeAlias = tuple[re.Pattern[str], str]
 
 # A cell may print a megabyte of anything: each of these is done in one pass, whatever the text.
 ALWAYS: tuple[Mask, ...] = (
-    (re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\))"), ""),
+    (TERMINAL_CODES, ""),
     (re.compile(r"\bat 0x[0-9a-fA-F]{6,16}\b|\b0x[0-9a-f]{12}\b"), "<address>"),
     (re.compile(r"<ipython-input-\d+-[0-9a-f]+>|/ipykernel_\d+/\d+\.py"), "<cell>"),
     (re.compile(r"\b(Cell In|Input In ?)\[\d+\]"), r"\1[…]"),

@@ -14,8 +14,10 @@ from functools import lru_cache
 from typing import TypeAlias
 
 from cellwright.notebook.cells import Cell
+from cellwright.notebook.languages import canonical_language
 from cellwright.notebook.pyscopes import Scope, arguments_of, read_scope
 from cellwright.notebook.pysource import python_cell
+from cellwright_kernel.sqltext import result_name
 
 __all__ = ["CellNames", "Names", "cell_names", "names_defined", "names_of"]
 
@@ -62,9 +64,12 @@ class CellNames:
     """Whether it may define names that cannot be seen in it: by ``from m import *``, ``%run``, ``exec``."""
 
 
-def names_defined(source: str) -> Names:
-    """The public names that Python code defines at its top level; none where it cannot be read."""
+def names_defined(source: str, language: str = "python") -> Names:
+    """The public names that code gives the Python kernel at its top level; none where it cannot be read."""
     names = Names()
+    if language != "python":
+        names.variables |= dict.fromkeys(sorted(cell_names(source, language).defines), "")
+        return names
     for name, (kind, about) in _read(source).bound.items():
         if not name.startswith("_"):
             getattr(names, kind)[name] = about
@@ -72,13 +77,15 @@ def names_defined(source: str) -> Names:
 
 
 def names_of(cell: Cell) -> CellNames:
-    """What a cell of a Python notebook defines and uses; nothing where it says that it is of another language."""
-    return cell_names(cell.source if cell.language in {None, "python"} else "")
+    """What a cell of a Python notebook defines and uses; of another language, what it gives to Python."""
+    return cell_names(cell.source, canonical_language(cell.language or "python"))
 
 
 @lru_cache(maxsize=4096)
-def cell_names(source: str) -> CellNames:
-    """What a cell defines and uses; nothing where it cannot be read."""
+def cell_names(source: str, language: str = "python") -> CellNames:
+    """What a cell defines and uses in the Python kernel; nothing where it cannot be read, or runs elsewhere."""
+    if language != "python":
+        return CellNames(defines=_bound_by_sql(source) if language == "sql" else frozenset())
     cell, reader = python_cell(source), _read(source)
     later = frozenset(name for uses in reader.bodies.values() for name in uses)
     defines = frozenset(reader.bound) if cell.keeps else frozenset()
@@ -90,6 +97,15 @@ def cell_names(source: str) -> CellNames:
         modules=frozenset(reader.modules),
         opaque=cell.opaque or reader.opaque,
     )
+
+
+def _bound_by_sql(source: str) -> frozenset[str]:
+    """The variable that a query's result becomes."""
+    try:
+        name = result_name(source)
+    except ValueError:  # it is none, and the cell fails
+        return frozenset()
+    return frozenset({name}) if name is not None else frozenset()
 
 
 def _read(source: str) -> _Reader:

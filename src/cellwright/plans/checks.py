@@ -16,6 +16,8 @@ from pathlib import PurePosixPath
 from typing import Any, cast
 
 from cellwright.errors import PlanError
+from cellwright.notebook.languages import canonical_language
+from cellwright.notebook.readable import TERMINAL_CODES
 from cellwright.plans.model import Check, CheckKind
 
 __all__ = ["check_source", "check_text", "output_appears", "parse_check", "told"]
@@ -29,7 +31,6 @@ _prefix = re.compile(r"(output|file|expression)\s*:\s*(.*)", re.IGNORECASE | re.
 _ticked = re.compile(r"(`{1,3})([^`]+)\1")
 _mime = re.compile(r"(?:application|audio|chemical|font|image|model|text|video)/[\w.+*-]+")
 _elsewhere = re.compile(r"[/\\~]|[A-Za-z]:")
-_colours = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]")
 _hidden = re.compile(r"<(?:style|script)\b|<!--", re.IGNORECASE)
 _shown_again = re.compile(r"</(?:style|script)\s*>|-->", re.IGNORECASE)
 _tag = re.compile(r"</?[A-Za-z][^<>]*>")
@@ -74,13 +75,14 @@ def check_source(check: Check, language: str = "python") -> str:
     """
     if check.kind == "output":
         raise PlanError(f"That {told(check)} is not checked by code")
+    language = canonical_language(language)
     condition, message = _condition(check, language), f"Not true: {check.value}"
     if check.kind == "file":
         message = f"There is no file {check.value}"
     match language:
         case "python":
             return f"assert {condition}, {message!r}"
-        case "r" | "ir":
+        case "r":
             return f"stopifnot({json.dumps(message, ensure_ascii=False)} = {condition})"
         case _:
             return f"if (!{condition}) throw new Error({json.dumps(message)});"
@@ -94,9 +96,9 @@ def _condition(check: Check, language: str) -> str:
     match language:
         case "python":
             return f"__import__('os').path.exists({check.value!r})" if is_file else expression
-        case "r" | "ir":
+        case "r":
             return f"file.exists({json.dumps(check.value, ensure_ascii=False)})" if is_file else expression
-        case "javascript" | "typescript" | "deno" | "js" | "ts":
+        case "javascript" | "typescript":
             return f"Deno.statSync({json.dumps(check.value)})" if is_file else expression
     raise PlanError(
         f"That {told(check)} cannot be checked in {language}",
@@ -213,4 +215,4 @@ def _joined(content: Any) -> str:
 
 
 def _even(text: str) -> str:
-    return " ".join(_colours.sub("", text).split())
+    return " ".join(TERMINAL_CODES.sub("", text).split())

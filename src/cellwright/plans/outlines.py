@@ -11,14 +11,13 @@ from dataclasses import dataclass
 from msgspec.structs import replace
 
 from cellwright.errors import PlanError
+from cellwright.notebook.languages import find_language
 from cellwright.plans.checks import check_source, told
 from cellwright.plans.model import MAX_TIMEOUT_S, MAX_TODOS, Outline, TodoOutline
 
 __all__ = ["DEFAULT_VALIDATION", "Fault", "checked_outline", "fault_of"]
 
 DEFAULT_VALIDATION = "Validation"
-
-_COMMENT_MARKS = {"javascript": "//", "typescript": "//", "deno": "//"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,7 +146,8 @@ def _tidy_todo(todo: TodoOutline) -> TodoOutline:
 def _with_code(validation: TodoOutline, language: str) -> TodoOutline:
     if validation.code is not None:
         return validation
-    mark = _COMMENT_MARKS.get(language, "#")
+    known = find_language(language)
+    mark = known.comment if known is not None else "#"
     lines = [
         check_source(check, language) if check.kind == "expression" else f"{mark} {told(check)}"
         for check in validation.checks

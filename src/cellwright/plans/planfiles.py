@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Literal, TypeAlias
 
 from cellwright.errors import PlanError, PlanFileError
+from cellwright.notebook.languages import canonical_language
 from cellwright.plans.checks import parse_check
 from cellwright.plans.model import MAX_TODOS, Check, Outline, TodoOutline
 from cellwright.plans.outlines import checked_outline, fault_of
@@ -29,17 +30,6 @@ MAX_PLAN_BYTES = 1_000_000
 PlanFileKind: TypeAlias = Literal["markdown", "toml"]
 
 _KINDS: Mapping[str, PlanFileKind] = {".md": "markdown", ".markdown": "markdown", ".toml": "toml"}
-_LANGUAGES = {
-    "py": "python",
-    "python3": "python",
-    "ipython": "python",
-    "ipython3": "python",
-    "jl": "julia",
-    "sh": "bash",
-    "shell": "bash",
-    "js": "javascript",
-    "ts": "typescript",
-}
 _number = re.compile(r"(?:(?:step|todo)\s*|#)?(\d{1,6})", re.IGNORECASE)
 
 
@@ -97,6 +87,11 @@ def write_plan(outline: Outline, kind: PlanFileKind, *, language: str = "python"
         PlanError: it is none that can be carried out, or has texts that this format would read as something else.
     """
     outline = checked_outline(outline, max_todos=max(MAX_TODOS, len(outline.todos)), language=language)
+    if any(todo.language is not None for todo in outline.todos):
+        raise PlanError(
+            "The plan cannot be written as a file: a plan file has one language, and a TODO of it has its own",
+            hint="Export the notebook instead",
+        )
     text = (written_as_markdown if kind == "markdown" else written_as_toml)(outline, language)
     try:
         same = parse_plan(text, kind=kind, name="the plan", max_todos=len(outline.todos))
@@ -164,7 +159,7 @@ def _line(found: FoundPlan, number: int) -> int:
 
 
 def _language(places: tuple[Found, ...]) -> str:
-    known = [Found(_LANGUAGES.get(place.text, place.text), place.line) for place in places]
+    known = [Found(canonical_language(place.text), place.line) for place in places]
     for place in known:
         if place.text != known[0].text:
             raise Unreadable(

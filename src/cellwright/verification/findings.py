@@ -16,6 +16,7 @@ from typing import Literal, TypeAlias
 
 from cellwright.engine.records import ExecutionRecord
 from cellwright.notebook import Cell, Document
+from cellwright.notebook.languages import canonical_language
 from cellwright.notebook.pynames import CellNames, cell_names, names_of
 
 __all__ = ["Finding", "FindingKind", "find_problems"]
@@ -73,12 +74,12 @@ class _Ran:
     kernel: int
     cell_id: str | None
     source: str
-    python: bool = True
+    language: str = "python"
 
     @property
     def defines(self) -> frozenset[str]:
         """The names that it gave to others."""
-        return cell_names(self.source).defines if self.python else frozenset()
+        return cell_names(self.source, self.language).defines
 
 
 def find_problems(
@@ -103,7 +104,7 @@ def find_problems(
 
 def _runs_of(history: Iterable[ExecutionRecord]) -> list[_Ran]:
     return [
-        _Ran(one.number, one.generation, one.cell_id, one.source, python=one.language is None)
+        _Ran(one.number, one.generation, one.cell_id, one.source, one.language or "python")
         for one in sorted(history, key=lambda one: one.number)
         if one.started_at is not None and not one.undone and not one.rolled_back
     ]
@@ -115,7 +116,10 @@ def _runs_told_by(cells: Sequence[Cell], history: Sequence[ExecutionRecord]) -> 
     counted = [(cell.execution_count, cell) for cell in cells if cell.id not in known]
     numbered = [(count, cell) for count, cell in counted if count is not None]
     numbered.sort(key=lambda one: one[0])
-    return [_Ran(place - len(numbered), 0, cell.id, cell.source) for place, (_, cell) in enumerate(numbered)]
+    return [
+        _Ran(place - len(numbered), 0, cell.id, cell.source, canonical_language(cell.language or "python"))
+        for place, (_, cell) in enumerate(numbered)
+    ]
 
 
 def _own_problems(cell: Cell, ran: _Ran | None) -> list[Finding]:

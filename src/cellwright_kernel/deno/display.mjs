@@ -1,7 +1,7 @@
 // The forms in which a value is shown: MIME types and their data. Publishes nothing.
 
 import { htmlTable, isRecords, tableOf, textTable } from "./tables.mjs";
-import { inspect, JSON, String, Symbol, Uint8Array } from "./natives.mjs";
+import { inspect, JSON, String, Symbol, Uint8Array, WeakSet } from "./natives.mjs";
 
 export const DISPLAY = Symbol.for("Jupyter.display");
 
@@ -19,6 +19,20 @@ const IMAGES = [
   ["image/jpeg", [0xff, 0xd8, 0xff]],
   ["image/gif", [0x47, 0x49, 0x46, 0x38]],
 ];
+
+/** Promises that only say when something was shown: nobody wants to see them. */
+const quiet = new WeakSet();
+
+/** The same promise, which is no result worth showing. */
+export function quietly(promise) {
+  quiet.add(promise);
+  return promise;
+}
+
+/** Whether a cell's value is worth showing. */
+export function isShown(value) {
+  return value !== undefined && !quiet.has(value);
+}
 
 /**
  * Everything that a value can be shown as, or a promise of it where the value takes its time. Calls the value's own

@@ -14,10 +14,11 @@ import { Outputs } from "./outputs.mjs";
 import * as questions from "./questions.mjs";
 import { installStacks } from "./stacks.mjs";
 import { install, installNodeStreams } from "./surroundings.mjs";
-import { endTimers } from "./timers.mjs";
+import { endTimers, installImmediate } from "./timers.mjs";
 import { lastWords, Wire } from "./wire.mjs";
 import {
   addEventListener,
+  Boolean,
   core,
   Deno,
   inspect,
@@ -61,9 +62,10 @@ const ANSWERS = {
 /** What the second thread says. */
 function hear(message) {
   if (message.kind === "request") accept(message.request);
-  else if (message.kind === "opened") revokeInspector();
+  else if (message.kind === "interrupt") obey();
+  else if (message.kind === "unaddressed") import("node:inspector").then(({ url }) => link.open(url()));
   else if (message.kind === "end") {
-    link.acknowledge();
+    link.noteHeard();
     leave(0);
   } else {lastWords(
       `The driver's line to the ${message.kind === "unreadable" ? "host" : "inspector"}: ${message.problem}`,
@@ -71,6 +73,7 @@ function hear(message) {
 }
 
 function accept(request) {
+  link.noteHeard();
   if (!settings) return begin(request);
   const entry = { request, cell: null, over: false };
   if (request.channel !== "control") {
@@ -78,10 +81,9 @@ function accept(request) {
     return advance();
   }
   const isLast = request.kind === "shutdown_request";
-  if (isLast || request.kind === "interrupt_request") link.acknowledge();
   busy(entry);
   answer(entry).then(() => isLast ? leave(0) : undefined);
-  if (request.kind === "interrupt_request" && current) interrupt(current);
+  if (request.kind === "interrupt_request") obey();
 }
 
 /** The first line: who we are to be. */
@@ -89,8 +91,7 @@ function begin(given) {
   settings = given;
   wire.token = given.token;
   adopt(given);
-  if (!given.inspector) import("node:inspector").then(({ url }) => link.open(url()));
-  advance();
+  revokeInspector();
 }
 
 function adopt({ max_bytes: maxBytes, max_messages: maxMessages, cwd, environment }) {
@@ -121,6 +122,7 @@ function finish(entry, content, metadata) {
   wire.emit("iopub", "status", id, { execution_state: "idle" });
   if (entry !== current) return;
   current = null;
+  link.noteRunning(false);
   advance();
 }
 
@@ -138,12 +140,14 @@ async function answer(entry) {
 }
 
 function execute(entry) {
+  link.noteRunning(true);
   const { request } = entry;
   const { code, silent, store_history: keeps = true, language, filename, files } = request.content;
   const counts = keeps && !silent;
   if (counts) count++;
   const outputs = new Outputs(wire, request.id, limits);
   entry.cell = lastCell = new Cell(code, filename ?? (counts ? `cell ${count}` : "code"), outputs);
+  context.enter(entry.cell);
   if (!silent) wire.emit("iopub", "execute_input", request.id, { code, execution_count: count });
   if (files) writeNamed(files);
   evaluate(entry.cell, language ?? "typescript", tools).then(
@@ -175,6 +179,11 @@ function keepResult(value) {
   if (results.size > KEPT_RESULTS) results.delete(results.keys().next().value);
 }
 
+function obey() {
+  if (current) interrupt(current);
+  link.noteObeyed();
+}
+
 function interrupt(entry) {
   const evalue = "the cell was interrupted";
   const error = { ename: "KeyboardInterrupt", evalue, traceback: [`KeyboardInterrupt: ${evalue}`] };
@@ -191,7 +200,6 @@ function report(event, thrown, inPromise) {
   const cell = error.place?.cell ?? stage.cell();
   if (!cell) return lastWords(uncaught(error, inPromise));
   cell.outputs.write("stderr", uncaught(error, inPromise));
-  cell.outputs.fail(error);
 }
 
 function exit(code) {
@@ -218,7 +226,7 @@ function hide(name, property) {
 }
 
 async function prepare() {
-  hide("__cellwright_taker__", { value: link.taker });
+  hide("__cellwright_taker__", { value: link.taker, configurable: true });
   install(stage);
   installStacks();
   addEventListener("error", (event) => report(event, event.error, false));
@@ -227,6 +235,7 @@ async function prepare() {
   const modules = new Modules(node);
   const { setImmediate, process } = world;
   installNodeStreams(process, stage);
+  installImmediate(setImmediate, stage.cell);
   hide("__cellwright_import__", { value: modules.load });
   hide("__cellwright_meta__", { get: () => modules.meta });
   hide("__cellwright_constant__", {
@@ -234,20 +243,20 @@ async function prepare() {
       throw new TypeError("Assignment to constant variable.");
     },
   });
+  Object.defineProperty(world, "require", {
+    get: () => modules.require,
+    configurable: true,
+    enumerable: false,
+  });
   hide("__cellwright_turn__", {
     get: () => {
       context.enter(current?.cell);
       return new Promise((resolve) => setImmediate(resolve));
     },
   });
-  Object.defineProperty(world, "require", {
-    get: () => modules.require,
-    configurable: true,
-    enumerable: false,
-  });
   questions.noteInborn();
   tools = { link, strip: node.stripTypeScriptTypes, emitted: (url) => link.emitted(url) };
-  advance();
+  link.listen(setImmediate);
 }
 
 await prepare();

@@ -7,6 +7,11 @@ import { Array, Error, inspect, Math, Set, String } from "./natives.mjs";
 const FRAME = /^\s+at /;
 const MAX_CAUSES = 5;
 const MAX_LINE = 200;
+// Deno speaks to whoever started it, and that is nobody who reads this.
+const FLAG_ADVICE = /, run again with the --allow-[\w-]+ flag/;
+const NOT_CACHED = /^[^]*npm package not found in cache: "([^"]+)"[^]*$/;
+const INSTALL =
+  'The npm package "$1" is not installed here. package_install(["npm:$1"]) installs it, if it is approved';
 
 /** `{ename, evalue, traceback}` of anything that was thrown, and its `place` in a cell where there is one. */
 export function describe(thrown) {
@@ -15,7 +20,7 @@ export function describe(thrown) {
     return { ename: "Uncaught", evalue, traceback: [`Uncaught ${evalue}`], place: null };
   }
   const ename = String(read(thrown, "name") ?? "Error");
-  const evalue = String(read(thrown, "message") ?? "");
+  const evalue = messageOf(thrown);
   const traceback = told(thrown, new Set());
   // Known once the stack was read.
   const place = placeOf(thrown);
@@ -25,7 +30,11 @@ export function describe(thrown) {
 
 /** A cell that could not be compiled; the place is the compiler's. */
 export function describeSyntax(error, cell) {
-  const place = { cell, line: error.line, column: error.column };
+  const lines = cell.source.split("\n");
+  // What is missing at the end is missing from the cell's last line, not from what the driver wrote below.
+  const place = error.line > lines.length
+    ? { cell, line: lines.length, column: lines.at(-1).length + 1 }
+    : { cell, line: error.line, column: error.column };
   const evalue = error.message;
   return {
     ename: "SyntaxError",
@@ -67,7 +76,7 @@ function below(value, seen) {
 
 function stackLines(error) {
   const name = String(read(error, "name") ?? "Error");
-  const message = String(read(error, "message") ?? "");
+  const message = messageOf(error);
   const frames = String(read(error, "stack") ?? "").split("\n").filter((line) => FRAME.test(line));
   return [message ? `${name}: ${message}` : name, ...frames.map(unhoisted)];
 }
@@ -78,6 +87,10 @@ function excerpt({ cell, line, column }) {
   const head = `${cell.label}, line ${line}, column ${column}:`;
   if (text.length > MAX_LINE) return [head, `  ${text.slice(Math.max(0, column - 40), column + 60)}`];
   return [head, `  ${text}`, `  ${text.slice(0, column - 1).replace(/[^\t]/g, " ")}^`];
+}
+
+function messageOf(error) {
+  return String(read(error, "message") ?? "").replace(FLAG_ADVICE, "").replace(NOT_CACHED, INSTALL);
 }
 
 /** A property of a foreign object, whose getter may throw. */

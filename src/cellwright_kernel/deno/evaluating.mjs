@@ -3,8 +3,8 @@
 import { CellSyntaxError, compile } from "./compiling.mjs";
 import { redeclared } from "./declarations.mjs";
 import { describe, describeSyntax } from "./errors.mjs";
-import { bundle } from "./display.mjs";
-import { Promise } from "./natives.mjs";
+import { bundle, isShown } from "./display.mjs";
+import { Object, Promise, world } from "./natives.mjs";
 
 // The cell goes on in a turn of its own: inside of the inspector's own call nothing could tear it off.
 const OPENING = '"use strict";await __cellwright_turn__;';
@@ -24,12 +24,15 @@ export async function evaluate(cell, language, tools) {
     return { error: describeSyntax(error, cell) };
   }
   const answer = await run(cell, tools.link);
+  // Nobody waits for it any more, and its value may take for ever to show.
+  if (cell.interrupted) return {};
   if (answer.error) return { error: lost(answer.error) };
   const { exceptionDetails } = answer.result;
   if (exceptionDetails) return { error: failure(exceptionDetails, answer.value, cell) };
   await Promise.all(cell.shows);
+  if (cell.interrupted) return {};
   const { value } = answer;
-  return value === undefined ? { value } : { value, data: await bundle(value) };
+  return isShown(value) ? { value, data: await bundle(value) } : { value };
 }
 
 /** Evaluates the code, and where a name is taken, again with that name declared as it was before. */
@@ -46,7 +49,9 @@ async function run(cell, link) {
       return answer;
     }
     const { result } = await link.call("Runtime.globalLexicalScopeNames", {});
-    const changed = redeclared(code, name, result.names.includes(name));
+    const wasLexical = result.names.includes(name);
+    const changed = wasLexical || Object.hasOwn(world, name) ? redeclared(code, name, wasLexical) : { code };
+    // It is declared twice in this very cell.
     if (changed.code === code) return answer;
     code = changed.code;
     before += changed.before;

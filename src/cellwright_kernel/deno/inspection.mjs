@@ -10,7 +10,7 @@ import {
   JSON,
   Map,
   Math,
-  NaN,
+  Number,
   Object,
   Set,
   String,
@@ -50,7 +50,7 @@ export function describeValue(value) {
   if (typeof value === "string") return { type, length: value.length, digest: cut(quoted(value)) };
   if (Array.isArray(value)) return { type, length: value.length, digest: cut(`[${listed(value)}]`) };
   if (value instanceof Date) {
-    return { type, digest: Object.is(value.getTime(), NaN) ? "Invalid Date" : value.toISOString() };
+    return { type, digest: Number.isNaN(value.getTime()) ? "Invalid Date" : value.toISOString() };
   }
   if (COUNTED.includes(value?.constructor)) return { type, length: value.size };
   if (ArrayBuffer.isView(value)) return { type, length: value.length ?? value.byteLength };
@@ -60,12 +60,17 @@ export function describeValue(value) {
 
 function entry(value) {
   if (typeof value !== "function" || core.isProxy(value)) {
-    if (value?.[Symbol.toStringTag] === "Module") return ["modules", {}];
+    if (isModule(value)) return ["modules", {}];
     return ["variables", describeValue(value)];
   }
   const text = Function.prototype.toString.call(value);
   if (/^class\b/.test(text)) return ["classes", { class: cut(ownName(value)) }];
   return ["functions", { signature: cut(signature(text)) }];
+}
+
+function isModule(value) {
+  if (typeof value !== "object" || value === null || core.isProxy(value)) return false;
+  return Object.getOwnPropertyDescriptor(value, Symbol.toStringTag)?.value === "Module";
 }
 
 /** A function's parameters as its text has them. */
@@ -78,7 +83,9 @@ function signature(text) {
   let depth = 0;
   for (let at = from; at < text.length; at++) {
     if ("([{".includes(text[at])) depth++;
-    else if (")]}".includes(text[at]) && --depth === 0) return text.slice(from, at + 1).replace(/\s+/g, " ");
+    else if (")]}".includes(text[at]) && --depth === 0) {
+      return text.slice(from, at + 1).replace(/\s+/g, " ").replaceAll(" ,", ",").replaceAll(" )", ")");
+    }
   }
   return "(…)";
 }

@@ -13,37 +13,69 @@ import {
 } from "./natives.mjs";
 
 const CLOSING_MS = 1000;
+// As in `pump`.
+const HEARD = 0;
+const OBEYED = 1;
+const CLOSED = 2;
+const RUNNING = 3;
 
 export class Link {
   #worker = new Worker(new URL("./pump.mjs", import.meta.url), { type: "module", name: "cellwright" });
-  #heard = new Int32Array(new SharedArrayBuffer(8));
+  #shared = new Int32Array(new SharedArrayBuffer(16));
   #waiting = new Map();
   #lastId = 0;
-  #taken;
+  #listen;
+  #inbox = [];
+  #schedule = null;
 
   /** `listen` gets everything that is no answer: requests of the host, and how the line itself is. */
   constructor(listen) {
-    this.#worker.onmessage = ({ data }) => data.kind === "answer" ? this.#settle(data) : listen(data);
-    this.#worker.postMessage({ kind: "begin", shared: this.#heard.buffer });
+    this.#listen = listen;
+    this.#worker.onmessage = ({ data }) => listen(data);
+    this.#worker.postMessage({ kind: "begin", shared: this.#shared.buffer });
   }
 
-  /** What the inspector hands values to. */
-  taker = { take: (value) => this.#taken = { value } };
+  /**
+   * What the inspector tells everything to. It may do so in the middle of a cell that computes: then it is kept for
+   * the next turn.
+   */
+  taker = {
+    hear: (message, value) => {
+      this.#inbox.push({ message, value });
+      this.#schedule(() => this.#drain());
+    },
+  };
+
+  /** From now on messages are passed on, in turns that `schedule` gives. */
+  listen(schedule) {
+    this.#schedule = schedule;
+    this.#worker.postMessage({ kind: "ready" });
+  }
 
   /** Speaks to the inspector at this address. */
   open(url) {
     this.#worker.postMessage({ kind: "open", url });
   }
 
-  /** Tells the second thread that this one is listening. */
-  acknowledge() {
-    Atomics.add(this.#heard, 0, 1);
+  /** Tells the second thread that this one has heard a request. */
+  noteHeard() {
+    Atomics.add(this.#shared, HEARD, 1);
+  }
+
+  /** Tells it that this one has obeyed an interrupt. */
+  noteObeyed() {
+    Atomics.add(this.#shared, OBEYED, 1);
+  }
+
+  /** Tells it whether a cell is running. */
+  noteRunning(isRunning) {
+    Atomics.store(this.#shared, RUNNING, isRunning ? 1 : 0);
   }
 
   /** Waits, without going on with anything else, until the inspector's socket is closed. */
   close() {
     this.#worker.postMessage({ kind: "close" });
-    Atomics.wait(this.#heard, 1, 0, CLOSING_MS);
+    Atomics.wait(this.#shared, CLOSED, 0, CLOSING_MS);
   }
 
   call(method, params) {
@@ -56,11 +88,9 @@ export class Link {
 
   /** The inspector's answer to `Runtime.evaluate`, and in `value` the live value or error itself. */
   async evaluate(params) {
-    const answer = await this.#ask({ kind: "evaluate", params });
+    const answer = await this.call("Runtime.evaluate", params);
     const held = answer.result?.exceptionDetails?.exception ?? answer.result?.result;
-    const taken = this.#taken;
-    this.#taken = undefined;
-    return { ...answer, value: held?.objectId ? taken?.value : held && plainValue(held) };
+    return held && !held.objectId ? { ...answer, value: plainValue(held) } : answer;
   }
 
   #ask(request) {
@@ -71,10 +101,18 @@ export class Link {
     });
   }
 
-  #settle(answer) {
-    const resolve = this.#waiting.get(answer.id);
-    this.#waiting.delete(answer.id);
-    resolve?.(answer);
+  #drain() {
+    while (this.#inbox.length) {
+      const { message, value } = this.#inbox.shift();
+      if (message.kind === "answer") this.#settle(message, value);
+      else this.#listen(message);
+    }
+  }
+
+  #settle({ id, result, error }, value) {
+    const resolve = this.#waiting.get(id);
+    this.#waiting.delete(id);
+    resolve?.({ result, error, value });
   }
 }
 

@@ -1,6 +1,6 @@
 // What a cell's imports do: find the module as seen from the working directory, and load it anew when it changed.
 
-import { Deno, encodeURIComponent, Map, String, URL } from "./natives.mjs";
+import { Deno, encodeURIComponent, Map, String, Symbol, URL } from "./natives.mjs";
 
 const RELATIVE = /^\.{0,2}\//;
 const SCHEME = /^[a-zA-Z][\w+.-]*:/;
@@ -54,18 +54,20 @@ export class Modules {
       return await import(name, options);
     } catch (error) {
       if (!NOT_FOUND.test(error?.message)) throw error;
-      const path = this.#packagePath(name);
-      if (!path) throw error;
-      return await import(new URL(path, "file:///").href, options);
+      return this.#required(name, error);
     }
   }
 
-  #packagePath(name) {
+  /** A package below `node_modules`, which Node's own way finds and Deno's does not, seen from the driver. */
+  #required(name, problem) {
+    const { require } = this;
     try {
-      return this.require.resolve(name);
+      require.resolve(name);
     } catch {
-      return null;
+      throw problem;
     }
+    const loaded = require(name);
+    return loaded?.[Symbol.toStringTag] === "Module" ? loaded : { ...loaded, default: loaded };
   }
 
   /** The address of a file, with its age where it is not what it was when it was first loaded. */

@@ -3,17 +3,33 @@
 //
 // Cells are evaluated over the inspector's socket rather than by a session inside of the process, because V8 answers
 // for a promise that was collected while it collects, when no JavaScript may run: a session would end the process.
+// And the first thread is told everything over that socket, because the loop that takes messages from a worker is
+// itself forgotten when a cell is torn off at the wrong moment.
 
 const GRACE_MS = 50;
 const STEP_MS = 2;
 const TAKER = "__cellwright_taker__";
-const TAKE = "function (value) { this.take(value); }";
+const HEAR = "function (message, value) { this.hear(message, value); }";
 
-let heard;
+// Places in the memory that both threads see: how many requests the first one heard, how many interrupts it obeyed,
+// whether the socket is closed, and whether a cell is running.
+const HEARD = 0;
+const OBEYED = 1;
+const CLOSED = 2;
+const RUNNING = 3;
+
+let shared;
+let begun = false;
+let tearing = false;
+/** Whether a cell was left to itself by an interrupt, so that it may still loop when its turn comes. */
+let wary = false;
+const held = [];
 let lastId = 0;
 let scripts = null;
 const waiting = new Map();
 const socket = Promise.withResolvers();
+/** Settles when the first thread can be told something. */
+const ready = Promise.withResolvers();
 const taker = socket.promise.then(async () => {
   const answered = await call("Runtime.evaluate", { expression: TAKER });
   return answered.result.result.objectId;
@@ -21,19 +37,17 @@ const taker = socket.promise.then(async () => {
 
 self.onmessage = ({ data }) => {
   if (data.kind === "begin") {
-    heard = new Int32Array(data.shared);
+    shared = new Int32Array(data.shared);
     read();
   } else if (data.kind === "open") open(data.url);
+  else if (data.kind === "ready") ready.resolve();
   else if (data.kind === "close") close();
   else answer(data);
 };
 
 function open(url) {
   const opening = new WebSocket(url);
-  opening.onopen = () => {
-    socket.resolve(opening);
-    self.postMessage({ kind: "opened" });
-  };
+  opening.onopen = () => socket.resolve(opening);
   opening.onerror = (event) => self.postMessage({ kind: "unopened", problem: event.message });
   opening.onmessage = ({ data }) => hear(JSON.parse(data));
   opening.onclose = closed;
@@ -45,8 +59,8 @@ async function close() {
 }
 
 function closed() {
-  Atomics.store(heard, 1, 1);
-  Atomics.notify(heard, 1);
+  Atomics.store(shared, CLOSED, 1);
+  Atomics.notify(shared, CLOSED);
 }
 
 function hear(message) {
@@ -65,31 +79,26 @@ async function call(method, params = {}) {
   });
 }
 
-/** Answers one request of the first thread; `kind` is how, `id` is whose. */
-async function answer({ kind, id, ...request }) {
-  const ways = {
-    call: () => call(request.method, request.params),
-    evaluate: () => evaluate(request),
-    emitted: () => emitted(request),
+/** Tells the first thread something, and hands it the value that the inspector holds under an id. */
+async function tell(message, objectId) {
+  await ready.promise;
+  const value = objectId ? { objectId } : {};
+  const handing = {
+    functionDeclaration: HEAR,
+    objectId: await taker,
+    arguments: [{ value: message }, value],
+    silent: true,
   };
-  self.postMessage({ ...await ways[kind](), kind: "answer", id });
+  await call("Runtime.callFunctionOn", handing);
 }
 
-/** Evaluates an expression and hands what came of it, value or error, to the first thread as it is. */
-async function evaluate({ params }) {
-  const answered = await call("Runtime.evaluate", { ...params, objectGroup: "cell" });
-  const thrown = answered.result?.exceptionDetails;
-  const held = thrown?.exception ?? answered.result?.result;
-  if (held?.objectId) {
-    const handing = {
-      functionDeclaration: TAKE,
-      objectId: await taker,
-      arguments: [{ objectId: held.objectId }],
-    };
-    await call("Runtime.callFunctionOn", handing);
-    call("Runtime.releaseObjectGroup", { objectGroup: "cell" });
-  }
-  return answered;
+/** Answers one request of the first thread; `kind` is how, `id` is whose. */
+async function answer({ kind, id, ...request }) {
+  const answered = kind === "emitted" ? await emitted(request) : await call(request.method, request.params);
+  const { result, error } = answered;
+  const held = result?.exceptionDetails?.exception ?? result?.result;
+  await tell({ kind: "answer", id, result, error }, held?.objectId);
+  if (held?.objectId) call("Runtime.releaseObject", { objectId: held.objectId });
 }
 
 /** The code of a loaded module and the address of its map. */
@@ -110,31 +119,64 @@ async function read() {
     rest = lines.pop();
     for (const line of lines) take(line);
   }
-  const before = Atomics.load(heard, 0);
-  self.postMessage({ kind: "end" });
-  await tearOff(before);
+  const before = Atomics.load(shared, HEARD);
+  await tearOff(tell({ kind: "end" }), before, true);
 }
 
 function take(line) {
   if (!line.trim()) return;
-  const before = Atomics.load(heard, 0);
+  if (tearing) return void held.push(line);
+  const before = Atomics.load(shared, HEARD);
   let request;
   try {
     request = JSON.parse(line);
   } catch (error) {
-    self.postMessage({ kind: "unreadable", problem: error.message });
+    tell({ kind: "unreadable", problem: error.message });
     return;
   }
-  self.postMessage({ kind: "request", request });
-  if (request.inspector) open(request.inspector);
-  if (request.kind === "interrupt_request" || request.kind === "shutdown_request") tearOff(before);
+  if ("token" in request && !begun) begin(request);
+  const told = tell({ kind: "request", request });
+  if (["interrupt_request", "shutdown_request"].includes(request.kind)) tearOff(told, before, true);
+  else if (wary && !Atomics.load(shared, RUNNING)) tearOff(told, before, false);
 }
 
-/** Ends what the first thread runs, if it does not come back by itself to hear what it was told. */
-async function tearOff(before) {
-  for (let waited = 0; waited < GRACE_MS; waited += STEP_MS) {
+/** The first line tells where the inspector is, or the first thread has to. */
+function begin({ inspector }) {
+  begun = true;
+  if (inspector) open(inspector);
+  else self.postMessage({ kind: "unaddressed" });
+}
+
+/**
+ * Ends what the first thread runs, if it does not come back by itself to take up what it was told. Until that is over
+ * it is told nothing new, which might be torn off in place of the cell.
+ */
+async function tearOff(told, before, isUrgent) {
+  tearing = true;
+  // A thread that computes is told all the same, in between; one that does not even run has to be waited for.
+  await told;
+  const isHeard = await within(GRACE_MS, () => Atomics.load(shared, HEARD) !== before);
+  if (isHeard) wary ||= isUrgent;
+  else await terminate(isUrgent);
+  tearing = false;
+  for (const line of held.splice(0)) take(line);
+}
+
+async function terminate(isUrgent) {
+  const before = Atomics.load(shared, OBEYED);
+  let ended = false;
+  call("Runtime.terminateExecution").then(() => ended = true);
+  // It may have come back just now: then something harmless has to be torn off, or the next cell would be.
+  if (!await within(GRACE_MS, () => ended)) await call("Runtime.evaluate", { expression: "0" });
+  // What was torn off may have been the hearing itself.
+  if (!isUrgent || await within(GRACE_MS, () => Atomics.load(shared, OBEYED) !== before)) return;
+  await tell({ kind: "interrupt" });
+}
+
+/** Whether something comes true before the time is over. */
+async function within(limit, isTrue) {
+  for (let waited = 0; waited < limit && !isTrue(); waited += STEP_MS) {
     await new Promise((resolve) => setTimeout(resolve, STEP_MS));
-    if (Atomics.load(heard, 0) !== before) return;
   }
-  await call("Runtime.terminateExecution");
+  return isTrue();
 }

@@ -3,13 +3,14 @@
 import { complete } from "./completion.mjs";
 import { describeValue, snapshot } from "./inspection.mjs";
 import { text } from "./display.mjs";
-import { isRecords, tableOf } from "./tables.mjs";
-import { Array, Deno, Error, JSON, Math, Object, Set, world } from "./natives.mjs";
+import { graphOf, tableIn } from "./drawables.mjs";
+import { Deno, Error, JSON, Math, Object, Set, world } from "./natives.mjs";
 
 const DEFAULT_ROWS = 1000;
 const MAX_ROWS = 100_000;
 const MAX_VALUE = 100_000;
 const MAX_NAMES = 1000;
+const MAX_DIGEST = 500;
 const VARIABLE = /^[\p{ID_Start}$_][\p{ID_Continue}$]*/u;
 
 /** The names of the world that no cell declared. */
@@ -68,28 +69,30 @@ function pathAt(characters, position) {
 
 /** `cellwright_data_reply`: a variable or a cell's result as data. */
 export async function data(
-  { name, execution_count: count, max_rows: maxRows = DEFAULT_ROWS },
+  { name, execution_count: count, max_rows: maxRows = DEFAULT_ROWS, want = "auto" },
   link,
   results,
 ) {
   const value = name === undefined || name === null ? resultOf(count, results) : await variable(name, link);
-  const { type, digest } = describeValue(value);
-  const told = { status: "ok", type, digest: digest ?? `<${type}>` };
-  if (isRecords(value)) {
-    return { ...told, kind: "table", table: tableOf(value, Math.max(0, Math.min(maxRows, MAX_ROWS))) };
+  const { type, length, digest } = describeValue(value);
+  const told = { status: "ok", type, digest: digest ?? (length === undefined ? type : `${type}(${length})`) };
+  const graph = want === "table" ? null : graphOf(value, { alsoRecords: want === "graph" });
+  if (graph) return { ...told, kind: "graph", graph };
+  if (want === "graph") {
+    throw new Error(`${type} is no graph: give nodes and links, or a list of source and target`);
   }
-  const records = Array.isArray(value) && value.length ? asRecords(value) : null;
-  if (records) {
-    return { ...told, kind: "table", table: tableOf(records, Math.max(0, Math.min(maxRows, MAX_ROWS))) };
+  const table = tableIn(value, Math.max(0, Math.min(maxRows, MAX_ROWS)));
+  if (table) {
+    const names = table.columns.map((column) => column.name).join(", ");
+    return {
+      ...told,
+      digest: `${type} of ${table.total_rows}: ${names}`.slice(0, MAX_DIGEST),
+      kind: "table",
+      table,
+    };
   }
   const plain = asJson(value);
   return plain === undefined ? { ...told, kind: "value" } : { ...told, kind: "value", value: plain };
-}
-
-/** An array of scalars as a table of one column. */
-function asRecords(values) {
-  const isPlain = values.every((value) => ["number", "string", "boolean", "bigint"].includes(typeof value));
-  return isPlain ? values.map((value, index) => ({ index, value })) : null;
 }
 
 function asJson(value) {

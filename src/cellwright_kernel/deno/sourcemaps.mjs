@@ -1,6 +1,6 @@
 // Leads from a place in compiled code back to the place in the cell that it was made from. Reads maps, makes none.
 
-import { atob, JSON, TextDecoder, Uint8Array } from "./natives.mjs";
+import { atob, Boolean, JSON, TextDecoder, Uint8Array } from "./natives.mjs";
 
 const INLINE = /\n?\/\/# sourceMappingURL=data:application\/json;(?:charset=utf-8;)?base64,([\w+/=]+)\s*$/;
 const DIGITS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";

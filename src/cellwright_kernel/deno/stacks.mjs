@@ -1,7 +1,7 @@
 // The stack of an error, told in places of cells. Deno tells code that it did not load itself only as anonymous.
 
 import { cellOf } from "./cells.mjs";
-import { Error, Number, String, URL, WeakMap } from "./natives.mjs";
+import { Boolean, Error, Number, String, URL, WeakMap } from "./natives.mjs";
 
 const HERE = new URL(".", import.meta.url).href;
 const DIRECTORY = new URL(".", import.meta.url).pathname;
@@ -42,7 +42,8 @@ function withPlace(frame) {
 
 function headOf(error) {
   try {
-    return String(error);
+    // What `Error.captureStackTrace` was given may be any object.
+    return error instanceof Error ? String(error) : Error.prototype.toString.call(error);
   } catch {
     return "Error";
   }

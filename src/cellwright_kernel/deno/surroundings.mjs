@@ -1,7 +1,7 @@
 // What a cell finds around it: its console, its standard streams, questions that nobody can answer, rich display, and
 // the values of other languages. Everything that is said leads to the cell that says it.
 
-import { bundle, DISPLAY, displayable, imageOf, tagFor, text } from "./display.mjs";
+import { bundle, DISPLAY, displayable, imageOf, quietly, tagFor, text } from "./display.mjs";
 import { installTimers } from "./timers.mjs";
 import { values } from "./values.mjs";
 import { Console, Deno, Object, Promise, String, TextDecoder, world } from "./natives.mjs";
@@ -90,11 +90,11 @@ function installDisplay(stage) {
       });
     };
     const data = options.raw ? value : bundle(value);
-    if (typeof data.then !== "function") return Promise.resolve(show(data));
+    if (typeof data.then !== "function") return quietly(Promise.resolve(show(data)));
     const shown = data.then(show);
     // The cell ends after what it shows, also where it does not wait for it.
     cell?.shows.push(shown);
-    return shown;
+    return quietly(shown);
   };
   const ways = {
     html: tagFor("text/html"),

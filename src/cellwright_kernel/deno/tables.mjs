@@ -1,6 +1,7 @@
 // Arrays of records as tables: the same form that frames of the Python kernel have (`cellwright_kernel.tables`).
 
-import { Array, Date, Infinity, Map, Math, Number, Object, String } from "./natives.mjs";
+import { grouped } from "./budget.mjs";
+import { Array, Date, Map, Math, Number, Object, String } from "./natives.mjs";
 
 const MAX_COLUMNS = 200;
 const MAX_TEXT = 2000;
@@ -22,21 +23,31 @@ function isRecord(value) {
     keys.every((key) => "value" in properties[key] && isScalar(properties[key].value));
 }
 
-function isScalar(value) {
+export function isScalar(value) {
   return value === null || value instanceof Date || !["object", "function", "symbol"].includes(typeof value);
 }
 
-/** The table of some records, of which at most `maxRows` are kept. */
-export function tableOf(records, maxRows = Infinity) {
+/** The table of some records, of which at most `maxRows` are kept: the first, or such as are spread evenly. */
+export function tableOf(records, maxRows = records.length, { evenly = false } = {}) {
   const names = new Map();
   for (const record of records) for (const name of Object.keys(record)) names.set(name, true);
   const kept = [...names.keys()].slice(0, MAX_COLUMNS);
-  const rows = records.slice(0, maxRows).map((record) => kept.map((name) => cellValue(record[name])));
+  const chosen = evenly ? spread(records, maxRows) : records.slice(0, maxRows);
+  const rows = chosen.map((record) => kept.map((name) => cellValue(record[name])));
   const notices = [];
-  if (rows.length < records.length) notices.push(`the first ${rows.length} of ${records.length} rows`);
+  if (rows.length < records.length) {
+    const told = `${grouped(rows.length)} of ${grouped(records.length)} rows`;
+    notices.push(evenly ? `${told}, spread evenly` : `the first ${told}`);
+  }
   if (kept.length < names.size) notices.push(`the first ${kept.length} of ${names.size} columns`);
   const columns = kept.map((name) => columnOf(name, records));
   return { columns, rows, total_rows: records.length, notices };
+}
+
+function spread(records, most) {
+  if (records.length <= most) return records;
+  const step = Math.ceil(records.length / Math.max(1, most));
+  return most > 0 ? records.filter((_, index) => index % step === 0) : [];
 }
 
 function columnOf(name, records) {
@@ -100,7 +111,7 @@ export function textTable(table, maxRows = 10) {
     rows.reduce((most, row) => Math.max(most, row[index].length), 0)
   );
   const lines = rows.map((row) => row.map((text, index) => text.padEnd(widths[index])).join("  ").trimEnd());
-  return `${lines.join("\n")}\n… ${table.total_rows} rows × ${table.columns.length} columns`;
+  return `${lines.join("\n")}\n… ${table.total_rows} rows, ${table.columns.length} columns`;
 }
 
 function short(value) {

@@ -36,6 +36,14 @@ export function installTimers(cellNow) {
   replace("clearInterval", forget(clearInterval));
 }
 
+/** The same for Node's `setImmediate`, which is there later. */
+export function installImmediate(setImmediate, cellNow) {
+  replace("setImmediate", (callback, ...args) => {
+    if (cellNow()?.interrupted) return undefined;
+    return setImmediate(() => queueMicrotask(() => callback(...args)));
+  });
+}
+
 /** Ends all timers of a cell. */
 export function endTimers(cell) {
   for (const [id, clear] of cell.timers) clear(id);

@@ -3,7 +3,7 @@
 // Strings, templates, comments and regular expressions are told apart from code, and every token knows how deep in
 // brackets it stands. It builds no tree and checks no grammar: the compiler does that.
 
-import { Set } from "./natives.mjs";
+import { Boolean, Set } from "./natives.mjs";
 
 const WORD = /[\p{ID_Start}$_#\\][\p{ID_Continue}$\u200c\u200d\\{}]*/uy;
 const PLAIN_WORD = /[A-Za-z_$#][\w$]*/y;

@@ -1,7 +1,8 @@
 // Values that cells of different languages pass to each other by name: files below `.cellwright/values`.
 
 import { isRecords, recordsOf, tableOf } from "./tables.mjs";
-import { Deno, Error, JSON, Number, Object, RegExp, TypeError } from "./natives.mjs";
+import { plainOf } from "./plainness.mjs";
+import { Deno, Error, JSON, Object, RegExp, TypeError } from "./natives.mjs";
 
 const DIRECTORY = ".cellwright/values";
 const NAME = /^[\p{ID_Start}_][\p{ID_Continue}]*$/u;
@@ -51,11 +52,14 @@ function pathOf(name) {
 }
 
 function plain(name, value) {
-  const text = JSON.stringify(value, (_, held) => typeof held === "bigint" ? Number(held) : held);
-  if (text === undefined) {
-    throw new TypeError(`'${name}' cannot be passed on: ${typeof value} has no form in JSON`);
+  if (value === undefined) {
+    throw new TypeError(`'${name}' would be undefined, which has no form in JSON; put null`);
   }
-  return JSON.parse(text);
+  try {
+    return plainOf(value);
+  } catch (error) {
+    throw new TypeError(error.message); // from here: the depth of the value would hide the cell's line
+  }
 }
 
 function readText(name, path) {
