@@ -67,6 +67,17 @@ def test_sleeping_loop_says_nothing_more_after_its_interrupt(driver: Driver) -> 
     assert [each["parent"] for each in later.messages if each["kind"] == "stream"] == []
 
 
+def test_interrupted_cell_gets_no_more_timers(driver: Driver) -> None:
+    gate = "let resume; const gate = new Promise((r) => resume = r); console.log('begun');\n"
+    driver.interrupt(
+        driver.start(
+            f"{gate}await gate; setTimeout(() => console.log('back'), 0); await new Promise(() => {{}});"
+        )
+    )
+    later = driver.run("resume(); await new Promise((r) => setTimeout(r, 20));")
+    assert "back" not in later.stdout
+
+
 def test_shutdown_ends_the_process_also_while_a_cell_computes(own_driver: Driver) -> None:
     own_driver.start("console.log('begun'); while (true);")
     own_driver.send("shutdown_request", {"restart": False}, "control")

@@ -120,8 +120,8 @@ def test_result_is_given_by_its_count(driver: Driver) -> None:
 
 
 def test_path_to_a_value_is_followed(driver: Driver) -> None:
-    driver.value("const tree = { leaves: [[1, 2]] };")
-    assert driver.ask("cellwright_data_request", name="tree.leaves")["value"] == [[1, 2]]
+    driver.value("const tree = { leaves: [{ deep: { down: 'here' } }] };")
+    assert driver.ask("cellwright_data_request", name="tree.leaves[0].deep.down")["value"] == "here"
     assert driver.ask("cellwright_data_request", name="tree.grow()")["status"] == "error"
     assert driver.ask("cellwright_data_request", name="nowhere")["status"] == "error"
 
@@ -159,7 +159,7 @@ def test_name_that_is_no_identifier_is_refused(driver: Driver, name: str) -> Non
 
 
 def test_value_without_a_form_in_json_is_refused(driver: Driver) -> None:
-    assert "cannot be passed on" in driver.run("cellwright.put('f', () => 1)").reply["evalue"]
+    assert "cannot pass to another language" in driver.run("cellwright.put('f', () => 1)").reply["evalue"]
 
 
 def test_missing_value_is_named_with_those_that_are_there(driver: Driver) -> None:
@@ -167,3 +167,10 @@ def test_missing_value_is_named_with_those_that_are_there(driver: Driver) -> Non
     ran = driver.run("await cellwright.get('missing')")
     assert "No value is called 'missing'" in ran.reply["evalue"]
     assert "there" in ran.reply["evalue"]
+
+
+def test_rows_to_draw_from_are_spread_over_all_of_them(driver: Driver) -> None:
+    driver.value("const many = Array.from({ length: 1000 }, (_, i) => ({ i })); 0")
+    table = driver.ask("cellwright_data_request", name="many", max_rows=10)["table"]
+    assert [row[0] for row in table["rows"]] == list(range(0, 1000, 100))
+    assert (table["total_rows"], table["notices"]) == (1000, ["10 of 1,000 rows, spread evenly"])

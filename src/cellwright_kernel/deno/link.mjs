@@ -42,14 +42,14 @@ export class Link {
   taker = {
     hear: (message, value) => {
       this.#inbox.push({ message, value });
-      this.#schedule?.(() => this.#drain());
+      this.#schedule(() => this.#drain());
     },
   };
 
   /** From now on messages are passed on, in turns that `schedule` gives. */
   listen(schedule) {
     this.#schedule = schedule;
-    this.#drain();
+    this.#worker.postMessage({ kind: "ready" });
   }
 
   /** Speaks to the inspector at this address. */

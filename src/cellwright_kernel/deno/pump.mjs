@@ -18,7 +18,7 @@ const OBEYED = 1;
 const CLOSED = 2;
 const RUNNING = 3;
 
-let heard;
+let shared;
 let begun = false;
 let tearing = false;
 /** Whether a cell was left to itself by an interrupt, so that it may still loop when its turn comes. */
@@ -28,6 +28,8 @@ let lastId = 0;
 let scripts = null;
 const waiting = new Map();
 const socket = Promise.withResolvers();
+/** Settles when the first thread can be told something. */
+const ready = Promise.withResolvers();
 const taker = socket.promise.then(async () => {
   const answered = await call("Runtime.evaluate", { expression: TAKER });
   return answered.result.result.objectId;
@@ -35,9 +37,10 @@ const taker = socket.promise.then(async () => {
 
 self.onmessage = ({ data }) => {
   if (data.kind === "begin") {
-    heard = new Int32Array(data.shared);
+    shared = new Int32Array(data.shared);
     read();
   } else if (data.kind === "open") open(data.url);
+  else if (data.kind === "ready") ready.resolve();
   else if (data.kind === "close") close();
   else answer(data);
 };
@@ -56,8 +59,8 @@ async function close() {
 }
 
 function closed() {
-  Atomics.store(heard, CLOSED, 1);
-  Atomics.notify(heard, CLOSED);
+  Atomics.store(shared, CLOSED, 1);
+  Atomics.notify(shared, CLOSED);
 }
 
 function hear(message) {
@@ -78,6 +81,7 @@ async function call(method, params = {}) {
 
 /** Tells the first thread something, and hands it the value that the inspector holds under an id. */
 async function tell(message, objectId) {
+  await ready.promise;
   const value = objectId ? { objectId } : {};
   const handing = {
     functionDeclaration: HEAR,
@@ -115,15 +119,14 @@ async function read() {
     rest = lines.pop();
     for (const line of lines) take(line);
   }
-  const before = Atomics.load(heard, HEARD);
-  tell({ kind: "end" });
-  await tearOff(before, true);
+  const before = Atomics.load(shared, HEARD);
+  await tearOff(tell({ kind: "end" }), before, true);
 }
 
 function take(line) {
   if (!line.trim()) return;
   if (tearing) return void held.push(line);
-  const before = Atomics.load(heard, HEARD);
+  const before = Atomics.load(shared, HEARD);
   let request;
   try {
     request = JSON.parse(line);
@@ -132,9 +135,9 @@ function take(line) {
     return;
   }
   if ("token" in request && !begun) begin(request);
-  tell({ kind: "request", request });
-  const isUrgent = request.kind === "interrupt_request" || request.kind === "shutdown_request";
-  if (isUrgent || (wary && !Atomics.load(heard, RUNNING))) tearOff(before, isUrgent);
+  const told = tell({ kind: "request", request });
+  if (["interrupt_request", "shutdown_request"].includes(request.kind)) tearOff(told, before, true);
+  else if (wary && !Atomics.load(shared, RUNNING)) tearOff(told, before, false);
 }
 
 /** The first line tells where the inspector is, or the first thread has to. */
@@ -145,25 +148,28 @@ function begin({ inspector }) {
 }
 
 /**
- * Ends what the first thread runs, if it does not come back by itself to hear what it was told. Until that is over it
- * hears nothing new, which might be torn off in place of the cell.
+ * Ends what the first thread runs, if it does not come back by itself to take up what it was told. Until that is over
+ * it is told nothing new, which might be torn off in place of the cell.
  */
-async function tearOff(before, isUrgent) {
+async function tearOff(told, before, isUrgent) {
   tearing = true;
-  if (await within(GRACE_MS, () => Atomics.load(heard, HEARD) !== before)) wary ||= isUrgent;
+  // A thread that computes is told all the same, in between; one that does not even run has to be waited for.
+  await told;
+  const isHeard = await within(GRACE_MS, () => Atomics.load(shared, HEARD) !== before);
+  if (isHeard) wary ||= isUrgent;
   else await terminate(isUrgent);
   tearing = false;
   for (const line of held.splice(0)) take(line);
 }
 
 async function terminate(isUrgent) {
-  const before = Atomics.load(heard, OBEYED);
+  const before = Atomics.load(shared, OBEYED);
   let ended = false;
   call("Runtime.terminateExecution").then(() => ended = true);
   // It may have come back just now: then something harmless has to be torn off, or the next cell would be.
   if (!await within(GRACE_MS, () => ended)) await call("Runtime.evaluate", { expression: "0" });
   // What was torn off may have been the hearing itself.
-  if (!isUrgent || await within(GRACE_MS, () => Atomics.load(heard, OBEYED) !== before)) return;
+  if (!isUrgent || await within(GRACE_MS, () => Atomics.load(shared, OBEYED) !== before)) return;
   await tell({ kind: "interrupt" });
 }
 
