@@ -64,7 +64,9 @@ class Charted(Kernelled):
         """
         output = output_for(form, options)
         if self.state != "active" and variable is None:
-            raise NoSuchData("its kernel is not running, and the results of its cells went with it")
+            raise NoSuchData(
+                "its kernel is not running, and the results of its cells went with it: run the cell again"
+            )
         want = {"chart": "table", "auto": "auto"}.get(form, form)
         asked = {**self._asked(cell_id, variable), "want": want, "max_rows": MOST_ROWS}
         held, language = await self._found(asked, self._holders(cell_id))
