@@ -90,7 +90,15 @@ class TooManyCells(NotebookError):
 
 
 class MissingExtra(NotebookError):
+    """A format whose library, which ``error`` names, comes with an extra."""
+
     code = "missing_extra"
+
+    def __init__(self, format: str, error: ImportError, *, extra: str = "export") -> None:  # noqa: A002
+        super().__init__(
+            f"Format {format!r} needs {error.name or 'a library'}, which is not installed",
+            hint=f"pip install 'cellwright[{extra}]'",
+        )
 
 
 class SaveFailed(NotebookError):

@@ -105,8 +105,9 @@ class Database:
 
     def _connect(self) -> None:
         self._connection = _connect(self._duckdb)
-        # It would be a widget, and swallows interrupts.
-        self._connection.execute("SET enable_progress_bar = false")
+        # It would be a widget, and swallows interrupts. Where there are no widgets it is off, and cannot be set.
+        with contextlib.suppress(self._duckdb.InvalidInputException):
+            self._connection.execute("SET enable_progress_bar = false")
         # Settings must be changeable while a transaction of the user's lies broken.
         self._side = self._connection.cursor()
 

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+from typing import get_args
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from cellwright.charts import Manifest, read_manifest
+from cellwright.charts.manifests import FILENAME, MAX_OUTPUTS, ChartType
+from cellwright_kernel import showing
 from charts.making import entry, manifest
 
 
@@ -161,3 +164,9 @@ def test_any_json_is_read_or_refused_with_a_path(outputs: list[object]) -> None:
     found = read_manifest(json.dumps({"version": "1.0", "outputs": outputs}).encode())
     assert all(problem.path.startswith("outputs") for problem in found.problems)
     assert len(found.outputs) <= len(outputs)
+
+
+def test_what_show_writes_is_what_a_manifest_may_say() -> None:
+    """Code in a kernel cannot ask this package, and has the words a second time."""
+    assert set(showing.TYPES) == set(get_args(ChartType))
+    assert (showing.MANIFEST, showing.MAX_OUTPUTS) == (FILENAME, MAX_OUTPUTS)

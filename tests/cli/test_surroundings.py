@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import tomllib
 from pathlib import Path
 
 import nbformat
@@ -10,6 +11,7 @@ import pytest
 from tests.daemon.conftest import Place
 from tests.sandbox.test_packages import make_wheel
 
+from cellwright.cli.doctor import _EXTRAS
 from cellwright.sandbox.tiers import LOSSES, UNSAFE_BANNER
 
 
@@ -184,3 +186,13 @@ def test_run_takes_limits_and_works_in_the_notebooks_folder(opened: Place) -> No
 def test_doctor_shows_what_stands_in_brackets(place: Place) -> None:
     place.environment |= {"CELLWRIGHT_STORAGE": str(place.root / "[state]"), "COLUMNS": "400"}
     assert f"{place.root}/[state]" in place.run("doctor").stdout
+
+
+def test_doctor_looks_at_every_extra_and_all_that_it_brings(place: Place) -> None:
+    project = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())["project"]
+    extras = {name: needs for name, needs in project["optional-dependencies"].items() if name != "all"}
+    looked_at = {extra: len(modules) for extra, modules, _ in _EXTRAS} | {"typescript": 1}
+    assert looked_at == {name: len(needs) for name, needs in extras.items()}
+    findings = json.loads(place.run("doctor", "--json").stdout)
+    told = {finding["what"]: finding["verdict"] for finding in findings}
+    assert {told[f"extra {extra}"] for extra, _, _ in _EXTRAS} == {"ok"}

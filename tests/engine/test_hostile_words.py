@@ -69,3 +69,11 @@ async def test_what_typescript_broadcasts_ends_nothing(engine: Engine, session: 
     await goes_on(engine, session)
     again = await (await session.execute_code("1 + 1", language="typescript")).wait()
     assert again.text.strip() == "2"
+
+
+async def test_work_in_the_background_fails_alone(engine: Engine, session: Session) -> None:
+    async def stumble() -> None:
+        raise RecursionError("over what a session left lying about")
+
+    engine.in_background(stumble)
+    await goes_on(engine, session)

@@ -118,6 +118,12 @@ async def test_a_sqlite_database_is_read_through_a_frame(engine: Engine, tmp_pat
     assert (await ok(session, "SELECT a FROM df", "sql")).split() == ["a", "0", "7"]
 
 
+async def test_a_kernel_without_widgets_runs_sql(engine: Engine, tmp_path: Path) -> None:
+    session = await engine.create("plain", directory=tmp_path)
+    await ok(session, "import sys; sys.modules['ipywidgets'] = None")
+    assert (await ok(session, "SELECT 41 + 1 AS n", "sql")).split() == ["n", "0", "42"]
+
+
 async def test_a_file_that_lies_elsewhere_is_found_for_the_asker(engine: Engine, tmp_path: Path) -> None:
     (tmp_path / "pyproject.toml").touch()
     (tmp_path / "shops.csv").write_text("shop\nnorth\n")

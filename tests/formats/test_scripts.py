@@ -8,7 +8,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from cellwright.errors import NotebookFormatError
+from cellwright.errors import NotebookFormatError, TooManyCells
 from cellwright.formats import export, read
 from cellwright.formats.model import Draft, DraftCell, document_of
 from cellwright.notebook import Document
@@ -76,6 +76,22 @@ def test_plain_cells_always_come_back(form: str, sources: list[tuple[str, str]])
         assert any("\n\n\n" in source for _, source in sources)
         return
     assert texts_of(read(found.content, name=f"x{found.suffix}", format=form).document) == sources
+
+
+@pytest.mark.timeout(20)
+@pytest.mark.parametrize(
+    ("form", "content"),
+    [
+        ("myst", " " * 1_000_000),
+        ("myst", "\n" + " " * 1_000_000),
+        ("myst", "\t" * 1_000_000 + "x"),
+        ("percent", "# %% " + "a=\"[(' " * 100_000),
+        ("percent", "# %%\n" * 200_000),
+    ],
+)
+def test_what_would_take_jupytext_hours_is_refused(form: str, content: str) -> None:
+    with pytest.raises((NotebookFormatError, TooManyCells)):
+        read(content.encode(), name="x.py", format=form, max_cells=500)
 
 
 def test_a_myst_page_is_known_by_its_header() -> None:

@@ -13,6 +13,7 @@ import pytest
 from tests.conftest import Require
 from tests.kernels.denohouse import OPTIONS, House, open_house
 
+from cellwright.errors import KernelStartError
 from cellwright.hosts.protocol import CheckTypes
 from cellwright.kernels.deno import INSTALL
 from cellwright.kernels.typecheck import CellSource, Diagnostic, config_of, diagnostics_of, join_cells
@@ -245,6 +246,17 @@ async def test_a_link_in_place_of_the_working_directory_tells_nothing_of_where_i
     Path(place.written, "deep").symlink_to(outside)
     (found,) = await check(house, *cells("import './secret.json'"), place=place)
     assert found.message == "Cannot find module 'file://" + f"{place.cwd}/secret.json'."
+
+
+@real
+async def test_without_namespaces_a_check_leaves_the_working_directory_alone(house: House) -> None:
+    house.options = msgspec.structs.replace(OPTIONS, namespaces=False)
+    place = Place("private", str(house.root / "s" / "files"), None, str(house.root / "s"))
+    Path(place.cwd).mkdir(parents=True)
+    owner = Path(place.cwd).stat().st_uid
+    with pytest.raises(KernelStartError, match="needs a network of its own"):
+        await check(house, *cells("1"), place=place)
+    assert Path(place.cwd).stat().st_uid == owner
 
 
 @real

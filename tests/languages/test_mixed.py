@@ -147,6 +147,44 @@ async def test_going_back_ends_the_other_languages_and_says_so(session: Session)
     assert "undefined" in shown(await run(session, "typeof y", "typescript"))
 
 
+@pytest.mark.parametrize("mode", ["overlay", "private"])
+async def test_every_language_works_in_a_branch_and_after_its_adoption(
+    engine: Engine, tmp_path: Path, mode: Mode
+) -> None:
+    (tmp_path / "pyproject.toml").touch()
+    session = await engine.create("branching", directory=tmp_path, mode=mode)
+    await run(session, "open('before', 'w').write('1')")
+    await run(session, "1", "typescript")
+    [branch] = await engine.branch(session.id)
+    await run(branch.session, "Deno.writeTextFileSync('in-branch', '2')", "typescript")
+
+    assert (await run(branch.session, "print(open('in-branch').read())")).text == "2\n"
+    unseen = await run(session, "Deno.readTextFileSync('in-branch')", "typescript")
+    assert unseen.state == "error"
+    await engine.adopt(branch.session.id)
+    again = await run(session, "Deno.readTextFileSync('in-branch')", "typescript")
+    assert "2" in shown(again)
+
+
+async def test_a_full_directory_ends_no_kernel_beside_the_one_that_filled_it(
+    engine: Engine, tmp_path: Path
+) -> None:
+    session = await engine.create("full", directory=tmp_path, mode="private")
+    # On a disk each directory takes a block of its own, in memory none.
+    fill = """
+import os
+for n in range(50): os.mkdir(f"d{n}")
+try:
+    for n in range(1000): open(f"f{n}", "wb", 0).write(bytes(1 << 20))
+except OSError as error:
+    print(error.errno)
+"""
+    await run(session, "let kept = 1", "typescript")
+    assert (await run(session, fill)).text == "28\n"
+    slow = "await new Promise((resolve) => setTimeout(resolve, 400)); kept"
+    assert (await run(session, slow, "typescript")).text == "1\n"
+
+
 async def test_a_restart_empties_every_language(session: Session) -> None:
     await run(session, "const y = 1", "typescript")
     await session.restart()

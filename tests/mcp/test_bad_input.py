@@ -52,7 +52,7 @@ BAD: list[tuple[str, dict[str, Any], str]] = [
     ("notebook_open", {"path": "missing.ipynb"}, "missing.ipynb"),
     ("notebook_open", {"path": "/etc/passwd"}, "is outside the directories that may be used"),
     ("notebook_open", {"path": "a\0b"}, "NUL character"),
-    ("cell_visualize", {"cell_id": "problem"}, "cell problem has not run"),
+    ("cell_visualize", {"cell_id": "problem"}, "cell problem is markdown, which has no result"),
     ("kernel_complete", {"code": "x", "cursor": 9}, "There is no position 9 in the code"),
     ("no_such_tool", {}, "Unknown tool: no_such_tool"),
 ]

@@ -189,3 +189,51 @@ async def test_a_branch_says_what_it_does_not_have_of_other_kernels(client: Clie
     grown = await ask(client, "session_branch", session_id=session)
 
     assert any("deno" in lost for lost in grown["branches"][0]["not_carried"])
+
+
+async def test_a_plan_s_steps_may_be_of_other_languages_and_verify(client: Client) -> None:
+    todos = [
+        {"description": "load", "code": "rows = [{'a': 1}, {'a': 2}]"},
+        {"description": "sum", "code": "-- result: total\nSELECT sum(a) AS s FROM rows", "language": "SQL"},
+        {"description": "script", "code": "const t: number = 3; t", "language": "ts"},
+        {"description": "check", "code": "int(total.s[0])", "accept": "output: 3"},
+    ]
+    created = await ask(client, "plan_create", problem="mixed", todos=todos)
+    session = str(created["session_id"])
+    reply = await read(client, "plan_run", session_id=session)
+
+    assert "Plan succeeded: 4 of 4" in reply
+    outline = await read(client, "notebook_read", session_id=session)
+    assert "todo-2 [sql, ok]" in outline
+    assert "todo-3 [typescript, ok]" in outline
+    assert "| verified |" in await read(client, "plan_verify", session_id=session)
+
+
+async def test_a_package_of_npm_is_told_where_to_ask_for_it(client: Client, script: str) -> None:
+    reply = await run(client, script, "import pad from 'npm:left-pad'; pad")
+
+    assert "`package_install` brings approved npm packages" in reply
+
+
+async def test_a_language_that_is_not_there_is_answered_with_those_that_are(client: Client) -> None:
+    told = await refused(client, "notebook_create", name="x", language="klingon")
+
+    assert "python, sql, typescript and javascript need none" in told
+
+
+async def test_values_that_are_put_are_told_by_their_names(client: Client) -> None:
+    session = await new_session(client)
+    reply = await run(client, session, "from cellwright_kernel import put\nput('kept', [1])\nput('also', 2)")
+
+    assert "values put: also, kept" in reply
+    assert "files:" not in reply
+
+
+async def test_a_certificate_of_another_language_claims_no_more_than_is_known(
+    client: Client, script: str
+) -> None:
+    await run(client, script, "1 + 1")
+    told = await read(client, "plan_verify", session_id=script)
+
+    assert "| verified |" in told
+    assert "typescript, whose packages and input files are not known" in told

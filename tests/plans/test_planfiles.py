@@ -417,3 +417,9 @@ def test_an_outline_is_tidied() -> None:
     assert checked_outline(untidy) == Outline(
         "p", (TodoOutline("a b"), TodoOutline("c", "x", depends_on=(1,)))
     )
+
+
+def test_a_plan_of_several_languages_is_no_file() -> None:
+    outline = Outline("p", (TodoOutline("a", code="SELECT 1", language="sql"),))
+    with pytest.raises(PlanError, match="a plan file has one language"):
+        write_plan(outline, "toml")

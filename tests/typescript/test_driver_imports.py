@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from typescript.conftest import Driver
+from typescript.conftest import Driver, StartDriver
 
 MODULE = "export const a: number = 1;\nexport default 'main';\nexport const type = 'word';\nexport interface Kind { x: 1 }\n"
 
@@ -171,3 +171,14 @@ def test_named_cells_are_written_for_others_to_import(driver: Driver) -> None:
     files = {"lib/shared.ts": "export const shared = 'yes';", "../outside.ts": "export {}"}
     assert driver.value("import { shared } from './lib/shared.ts'; shared", files=files) == '"yes"'
     assert not (Path(f"/proc/{driver.process.pid}/cwd").resolve().parent / "outside.ts").exists()
+
+
+def test_a_package_that_is_not_installed_is_told_with_the_way_to_install_it(
+    start_driver: StartDriver,
+) -> None:
+    ran = start_driver(flags=("--allow-all", "--cached-only")).run("import { chunk } from 'npm:lodash-es@4'")
+    assert ran.reply["evalue"] == (
+        'The npm package "lodash-es" is not installed here. '
+        'package_install(["npm:lodash-es"]) installs it, if it is approved'
+    )
+    assert "packages.invalid" not in ran.traceback

@@ -167,3 +167,10 @@ def test_missing_value_is_named_with_those_that_are_there(driver: Driver) -> Non
     ran = driver.run("await cellwright.get('missing')")
     assert "No value is called 'missing'" in ran.reply["evalue"]
     assert "there" in ran.reply["evalue"]
+
+
+def test_rows_to_draw_from_are_spread_over_all_of_them(driver: Driver) -> None:
+    driver.value("const many = Array.from({ length: 1000 }, (_, i) => ({ i })); 0")
+    table = driver.ask("cellwright_data_request", name="many", max_rows=10)["table"]
+    assert [row[0] for row in table["rows"]] == list(range(0, 1000, 100))
+    assert (table["total_rows"], table["notices"]) == (1000, ["10 of 1,000 rows, spread evenly"])

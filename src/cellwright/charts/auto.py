@@ -182,5 +182,5 @@ RULES: tuple[Rule, ...] = (
     ),
     Rule("two columns of numbers or more", "scatter", _two_numbers),
     Rule("a column of a few names, each in many rows", "bar_chart", _few_names),
-    Rule("anything else", "table", lambda _shape, _config: True),
+    Rule("no chart fits the columns", "table", lambda _shape, _config: True),
 )

@@ -146,7 +146,7 @@ class Renderer:
         try:
             message = framed(request)
         except ValueError as error:
-            raise DrawingFailed(f"The chart's data is too large: {error}") from None
+            raise DrawingFailed(f"The chart's data is too large: {error}", hint="Draw fewer rows") from None
         self._waiting += 1
         try:
             async with self._turn:
@@ -170,7 +170,7 @@ class Renderer:
         try:
             return await self._exchange(message)
         except _Ended as ended:
-            raise DrawingFailed(_told_end(ended.code)) from None
+            raise DrawingFailed(_told_end(ended.code), hint="Ask again, or draw fewer rows") from None
 
     async def _exchange(self, message: bytes) -> Drawn | Failed:
         whole = False

@@ -73,8 +73,11 @@ def chart_spec(output: Output, table: Table, *, theme: ThemeName = "light") -> S
 
 
 def _partly(table: Table) -> tuple[str, ...]:
-    shown = len(table.rows)
-    return (f"made from {shown:,} of {table.total_rows:,} rows",) if shown < table.total_rows else ()
+    """That it is not all of it, unless whoever chose the rows has said so."""
+    shown, of_all = len(table.rows), f"of {table.total_rows:,} rows"
+    if shown >= table.total_rows or any(of_all in notice for notice in table.notices):
+        return ()
+    return (f"made from {shown:,} {of_all}",)
 
 
 def _whole(
@@ -100,7 +103,7 @@ def _digest(type_: ChartType, title: str, drawing: Drawing, rule: str, notices: 
     if title != drawing.about:
         lines.append(f"shows {drawing.about}")
     if rule:
-        lines.append(f"chosen because {rule}")
+        lines.append(f"why this type: {rule}")
     text = "\n".join([*lines, *drawing.facts, *(f"notice: {notice}" for notice in notices)])
     return text.replace(UNSEEN, "")
 
@@ -121,7 +124,7 @@ def _table(output: Output, table: Table, rule: str) -> Spec:
         notices=tuple(dict.fromkeys(notices)),
     )
     lines = [f"table: {output.title}"] if output.title else []
-    lines += [f"chosen because {rule}"] if rule else []
+    lines += [f"why this type: {rule}"] if rule else []
     digest = "\n".join([*lines, table_digest(shown), *(f"notice: {notice}" for notice in shown.notices)])
     return Spec("table", None, digest, shown.notices, shown)
 

@@ -37,6 +37,19 @@ Verdict = Literal["ok", "missing", "failed"]
 _MARKS: dict[Verdict, str] = {"ok": "[green]✓[/]", "missing": "[yellow]○[/]", "failed": "[red]✗[/]"}
 _FILES_FOR_500_KERNELS = 8_192
 _MEGABYTE = 1024**2
+_EXTRAS = (
+    ("layers", ("uv",), "runs notebooks of projects whose .venv has no ipykernel"),
+    ("data", ("matplotlib", "numpy", "pandas"), "what data work expects, in Cellwright's own interpreter"),
+    ("sql", ("duckdb", "pandas", "pyarrow"), "SQL cells in Cellwright's own interpreter"),
+    ("charts", ("vl_convert",), "charts as pictures"),
+    (
+        "export",
+        ("jupytext", "latex2mathml", "nbconvert", "typst", "ziamath"),
+        "notebooks as HTML, PDF, MyST and percent scripts",
+    ),
+    ("images", ("PIL",), "pictures scaled down before an agent reads them"),
+)
+"""Each with the modules it brings, and what they are for. TypeScript's is tried by itself."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,17 +186,12 @@ def _kernelspecs() -> Finding:
 
 
 def _extras() -> Iterator[Finding]:
-    for extra, module, purpose in (
-        ("layers", "uv", "runs notebooks of projects whose .venv has no ipykernel"),
-        ("data", "pandas", "numpy, pandas and matplotlib in Cellwright's own interpreter"),
-        ("sql", "duckdb", "SQL cells in Cellwright's own interpreter"),
-        ("charts", "vl_convert", "charts as pictures"),
-        ("export", "typst", "notebooks as HTML, PDF, MyST and percent scripts"),
-        ("images", "PIL", "pictures scaled down before an agent reads them"),
-    ):
-        there = importlib.util.find_spec(module) is not None or shutil.which(module) is not None
-        fix = None if there else f"pip install 'cellwright[{extra}]'"
-        yield Finding(f"extra {extra}", "ok" if there else "missing", purpose, fix)
+    for extra, modules, purpose in _EXTRAS:
+        lacking = [name for name in modules if not (importlib.util.find_spec(name) or shutil.which(name))]
+        # A part may have come with another extra.
+        detail = f"{purpose}; lacks {', '.join(lacking)}" if 0 < len(lacking) < len(modules) else purpose
+        fix = f"pip install 'cellwright[{extra}]'" if lacking else None
+        yield Finding(f"extra {extra}", "missing" if lacking else "ok", detail, fix)
 
 
 def _machine(settings: Settings) -> Iterator[Finding]:

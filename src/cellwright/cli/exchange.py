@@ -114,8 +114,12 @@ def _write(output: Path, found: Exported) -> None:
         except OSError as error:
             _usage(f"cannot write {target}: {error.strerror}", "Choose another --output")
         write_atomically(target, content)
-    beside = f" and {len(found.files)} pictures beside it" if found.files else ""
+    beside = f" and {_pictures(len(found.files))} beside it" if found.files else ""
     note(f"wrote {output}{beside}")
+
+
+def _pictures(count: int) -> str:
+    return "1 picture" if count == 1 else f"{count} pictures"
 
 
 def _show(named: str, wanted: _Wanted, found: Exported, *, as_json: bool) -> None:

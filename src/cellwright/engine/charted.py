@@ -64,7 +64,9 @@ class Charted(Kernelled):
         """
         output = output_for(form, options)
         if self.state != "active" and variable is None:
-            raise NoSuchData("its kernel is not running, and the results of its cells went with it")
+            raise NoSuchData(
+                "its kernel is not running, and the results of its cells went with it: run the cell again"
+            )
         want = {"chart": "table", "auto": "auto"}.get(form, form)
         asked = {**self._asked(cell_id, variable), "want": want, "max_rows": MOST_ROWS}
         held, language = await self._found(asked, self._holders(cell_id))
@@ -98,12 +100,12 @@ class Charted(Kernelled):
             except NoSuchData as error:
                 missed = missed or error
         raise missed or NoSuchData(
-            f"nobody can be asked: a {self.language} kernel keeps no values to draw from"
+            f"nobody can be asked: a kernel of {self.language} keeps no values to draw from"
         )
 
     async def _held(self, content: dict[str, Any], language: str) -> Held:
         if runtime_of(language) not in _TELLS:
-            raise NoSuchData(f"a {language} kernel tells no values: make a table the result of a cell")
+            raise NoSuchData(f"a kernel of {language} tells no values: make a table the result of a cell")
         return held_in(await self._ask(DATA_REQUEST, content, side=self._side(language)))
 
     def _asked(self, cell_id: str | None, variable: str | None) -> dict[str, Any]:

@@ -85,7 +85,9 @@ class Kernelled(Listener):
             KernelBusy: a cell is running.
         """
         if runtime_of(self.language) not in ("python", "deno"):
-            raise KernelError(f"A {self.language} kernel cannot be inspected", hint="Run code that shows it")
+            raise KernelError(
+                f"A kernel of {self.language} cannot be inspected", hint="Run code that shows it"
+            )
         return inspection_of(await self._ask(INSPECT_REQUEST, {"packages": packages}))
 
     async def diagnose(self) -> Diagnosis | None:

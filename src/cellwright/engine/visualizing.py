@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
+import msgspec
+
 from cellwright.charts import Output, Picture, read_manifest
 from cellwright.charts.auto import choose
 from cellwright.charts.encodings import shape_of
@@ -98,14 +100,29 @@ def held_in(reply: Mapping[str, Any]) -> Held:
     """
     if reply.get("status") != "ok":
         raise NoSuchData(str(reply.get("evalue") or reply.get("ename")))
-    table, figures = reply.get("table"), reply.get("aggregates")
+    graph = reply.get("graph")
+    if graph is not None and not isinstance(graph, dict):
+        raise NoSuchData("the kernel's answer is no graph")
     return Held(
         str(reply.get("type", "")),
         str(reply.get("digest", "")),
-        Table.from_wire(table) if table is not None else None,
-        reply.get("graph"),
-        Table.from_wire(figures) if figures is not None else None,
+        _table(reply.get("table")),
+        graph,
+        _table(reply.get("aggregates")),
     )
+
+
+def _table(held: Any) -> Table | None:
+    """A table as a kernel sent it, in whose name code may speak."""
+    if held is None:
+        return None
+    try:
+        table = msgspec.convert(held, Table)
+    except msgspec.ValidationError as error:
+        raise NoSuchData(f"the kernel's answer is no table: {error}") from None
+    if any(len(row) != len(table.columns) for row in table.rows):
+        raise NoSuchData("the kernel's answer is no table: its rows are not as wide as its head")
+    return table
 
 
 def exact_figures(output: Output, table: Table) -> dict[str, Any] | None:

@@ -12,7 +12,7 @@ import sys
 
 import msgspec
 
-from cellwright.errors import CellwrightError
+from cellwright.errors import CellwrightError, MissingExtra
 from cellwright.formats.orders import Answer, Order, refusal
 from cellwright.notebook import CellAdded, Document
 
@@ -73,9 +73,7 @@ def _made(order: Order) -> Answer:
     except CellwrightError as error:
         return refusal(error)
     except ImportError as error:
-        return Answer(
-            error=f"{error.name or 'A library'} is not installed", hint="pip install 'cellwright[export]'"
-        )
+        return refusal(MissingExtra(order.format, error))
     except MemoryError:
         return Answer(
             error=f"The notebook is too large to be made into {order.format}",

@@ -13,6 +13,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
+from cellwright.notebook.readable import names_only_itself
+
 __all__ = [
     "MAX_PICTURE_BYTES",
     "PICTURES",
@@ -47,7 +49,6 @@ _ESCAPE = re.compile(
     r"\x1b(?:\[(?![0-9;]*m)[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[()][0-9A-B]|[=>78cDEHMNOZ])"
 )
 _CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1a\x1c-\x1f\x7f\ufdd0\ufdd1\ufffe\uffff]")
-_BARE = re.compile(r"<(?:Figure size .*|IPython\.core\.display\..*)>")
 _SURROGATE = re.compile(r"[\ud800-\udfff]")
 
 
@@ -132,7 +133,7 @@ def _description(output: Mapping[str, Any], plain: str) -> str:
         said = one.get("alt") if isinstance(one, Mapping) else None
         if isinstance(said, str) and said.strip():
             return sound(said.strip())
-    return "" if _BARE.fullmatch(plain) else plain.strip()[:500]
+    return "" if names_only_itself(plain) else plain.strip()[:500]
 
 
 def _text(value: Any) -> str:

@@ -14,7 +14,16 @@ from typing import Any, Literal, TypeAlias, cast
 from cellwright.errors import NotebookFormatError
 from cellwright.formats.encoding import decoded, encoded
 from cellwright.formats.markdown import kept_metadata
-from cellwright.formats.model import Draft, DraftCell, Imported, Reading, Writing, Written, document_of
+from cellwright.formats.model import (
+    Draft,
+    DraftCell,
+    Imported,
+    Reading,
+    Writing,
+    Written,
+    check_size,
+    document_of,
+)
 from cellwright.notebook import Cell, CellKind, Document
 from cellwright.notebook.languages import (
     BOOK_KEYS,
@@ -40,6 +49,8 @@ _OURS = frozenset(
 )
 _ACTIVE = {"active": "ipynb"}
 _percent = re.compile(r"^(?P<comment>#|//|--) ?%%(?:[ \t]|$)", re.MULTILINE)
+_wide_margin = re.compile(r"(?:[^\n]{0,2000}\n)?[ \t\f]{2000}")
+_long_mark = re.compile(r"^[ \t]{0,80}(?:#|//|--)[ \t]{0,80}%%[^\n]{4000}", re.MULTILINE)
 _header = re.compile(r"^(?:#|//|--) +extension: (?P<suffix>\.\w+)$", re.MULTILINE)
 _title = re.compile(r"^#[ \t]+(?P<title>.*\S)", re.MULTILINE)
 _BY_COMMENT = {"#": "python", "//": "typescript", "--": "sql"}
@@ -86,6 +97,8 @@ def read_script(content: bytes, reading: Reading) -> Imported:
     text = decoded(content, reading.name)
     suffix = _script_suffix(text, reading.name)
     if _percent.search(text) or _header.search(text):
+        # Before jupytext, which takes the square of their number.
+        check_size(sum(1 for _ in _percent.finditer(text)), max_cells=reading.max_cells)
         draft = _parsed(text, "percent", suffix, reading.name)
     else:
         source = text.replace("\r\n", "\n").rstrip("\n")
@@ -196,6 +209,7 @@ def _parsed(text: str, variant: Variant, suffix: str, name: str) -> Draft:
     if extension != usual:
         text = text.replace(f"extension: {usual}\n", f"extension: {extension}\n", 1)
     _check_references(text, name)
+    _check_lines(text, name)
     try:
         notebook = jupytext.reads(text, fmt={"extension": extension, "format_name": variant})
         return _draft(notebook, known or "python")
@@ -215,6 +229,13 @@ def _check_references(text: str, name: str) -> None:
         raise NotebookFormatError(
             f"{name} has more than {_MAX_REFERENCES} references in its YAML", hint="Write the values out"
         )
+
+
+def _check_lines(text: str, name: str) -> None:
+    """Refuse lines of which jupytext would take the square of their length, in expressions that nobody can stop."""
+    if (found := _wide_margin.match(text) or _long_mark.search(text)) is not None:
+        line = text.count("\n", 0, found.end()) + 1
+        raise NotebookFormatError(f"{name}, line {line}: it is too long for what it says", hint="Shorten it")
 
 
 def _draft(notebook: Any, language: str) -> Draft:

@@ -61,7 +61,9 @@ def to_pdf(document: Document, *, name: str, include_outputs: bool = True) -> Pd
         except typst.TypstError as error:
             broken = {file for file in book.files if not _readable(root, file)}
             if not broken:
-                raise PrintFailed(f"Typst cannot print this notebook: {error}") from error
+                raise PrintFailed(
+                    f"Typst cannot print this notebook: {error}", hint="Export it as html"
+                ) from error
         pictures = f"{len(broken)} picture{'s' * (len(broken) != 1)}"
         notices.append(f"{pictures} cannot be read, and a note stands in the place of each")
         return Pdf(_compiled(root, _without(book.tree, broken)), tuple(notices))

@@ -117,7 +117,7 @@ def export(
     try:
         written = chosen.write(given, Writing(name, files_at))
     except ImportError as error:
-        raise _missing(chosen, error) from error
+        raise MissingExtra(chosen.name, error, extra=chosen.extra or "export") from error
     return Exported(
         written.content, chosen.mime, written.suffix or chosen.suffixes[0], written.notices, written.files
     )
@@ -147,7 +147,7 @@ def read(
     try:
         return chosen.read(content, Reading(name, max_cells, find_file or (lambda _: None)))
     except ImportError as error:
-        raise _missing(chosen, error) from error
+        raise MissingExtra(chosen.name, error, extra=chosen.extra or "export") from error
 
 
 def _guessed(content: bytes, name: str) -> Format:
@@ -161,10 +161,3 @@ def _guessed(content: bytes, name: str) -> Format:
     if _srcbook.match(head):
         return format_named("src.md")
     return format_named("myst" if _myst.match(head) else "markdown")
-
-
-def _missing(chosen: Format, error: ImportError) -> MissingExtra:
-    return MissingExtra(
-        f"Format {chosen.name!r} needs {error.name or 'a library'}, which is not installed",
-        hint=f"pip install 'cellwright[{chosen.extra or 'export'}]'",
-    )

@@ -15,7 +15,7 @@ from typing import Any, TypeAlias
 from cellwright.formats.fences import fenced
 from cellwright.formats.htmltables import markdown_table, rows_in
 from cellwright.formats.markup import text_of_html
-from cellwright.notebook.readable import clean
+from cellwright.notebook.readable import clean, names_only_itself
 
 __all__ = ["PlacePicture", "blocks_of"]
 
@@ -29,7 +29,6 @@ _PICTURES = {
     "image/webp": ".webp",
     "image/svg+xml": ".svg",
 }
-_bare = re.compile(r"<(?:Figure size .*|IPython\.core\.display\..*)>")
 _unsafe_alt = re.compile(r"[\[\]\\\r\n]+")
 _MAX_ALT = 100
 
@@ -54,7 +53,7 @@ def _block(output: Mapping[str, Any], place: PlacePicture) -> str:
 
 def _shown(data: Mapping[str, Any], place: PlacePicture) -> str:
     html, plain = _joined(data.get("text/html", "")), _joined(data.get("text/plain", ""))
-    plain = "" if _bare.fullmatch(plain.strip()) else plain
+    plain = "" if names_only_itself(plain) else plain
     ways: tuple[Callable[[], str], ...] = (
         lambda: _joined(data.get("text/markdown", "")).strip(),
         lambda: markdown_table(rows_in(html)),

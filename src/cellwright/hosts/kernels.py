@@ -311,7 +311,7 @@ class Kernels:
             return Beside(kernel)
         kernel.process.policy = policy
         found = self._found.get(place.storage)
-        return Beside(kernel, await anyio.to_thread.run_sync(Watch, kernel, place, policy, found))
+        return Beside(kernel, await anyio.to_thread.run_sync(Watch, kernel, place, policy, found, main))
 
     async def _run(
         self, runner: KernelRunner, *, task_status: anyio.abc.TaskStatus[None] = anyio.TASK_STATUS_IGNORED
@@ -343,10 +343,11 @@ async def _shared(kernel: Kernel, place: Place | None, *, boxed: bool) -> AsyncI
     if place is None or kernel.line is None:
         yield None
         return
-    # The first kernel's of its home: one that goes on from a checkpoint has another, which is the host's own.
-    owner = kernel.home.directory.stat()
     mount_fd = await kernel.line.share(place.top) if boxed else -1
     try:
+        # In a box its place is its user's, whoever has the files outside. Without one its sockets tell: the first
+        # kernel's of its home, since one that goes on from a checkpoint has a directory that is the host's own.
+        owner = os.fstat(mount_fd) if boxed else kernel.home.directory.stat()
         yield Shared(mount_fd, (owner.st_uid, owner.st_gid))
     finally:
         if mount_fd >= 0:

@@ -39,12 +39,21 @@ class Usage:
 class Watch:
     """Looks after one kernel."""
 
-    def __init__(self, kernel: Kernel, place: Place, policy: Policy, found: Usage | None = None) -> None:
+    def __init__(
+        self,
+        kernel: Kernel,
+        place: Place,
+        policy: Policy,
+        found: Usage | None = None,
+        holder: Kernel | None = None,
+    ) -> None:
+        """``holder`` is the kernel that holds what is written there, where that is another one."""
         self._kernel = kernel
+        line = (holder or kernel).line
         # Without a mount namespace temporary files lie on the disk, beside the sockets.
         self._directories = [str(kernel.directory / "tmp")]
         # What is in memory is limited by its size.
-        if kernel.line is None or kernel.line.layer is None:
+        if line is None or line.layer is None:
             self._directories.append(place.written)
         self._policy = policy
         if found is None:

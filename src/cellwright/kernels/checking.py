@@ -26,7 +26,13 @@ from cellwright.kernels.kernel import KernelLaunch
 from cellwright.kernels.lastwords import LastWords
 from cellwright.kernels.lodgings import Lodging
 from cellwright.kernels.processes import KernelProcess, wanted
-from cellwright.kernels.spawning import Start, bare_start, confined_start, watched
+from cellwright.kernels.spawning import (
+    Start,
+    bare_start,
+    confined_start,
+    refuse_without_network,
+    watched,
+)
 from cellwright.kernels.typecheck import (
     CONFIG,
     GLOBALS,
@@ -146,23 +152,22 @@ def _plan(deno: str, launch: KernelLaunch, isolation: Isolation) -> dict[str, An
     place = launch.place
     if place is None:
         raise KernelStartError("A confined check needs a place to look at")
-    if not isolation.stands_by:
-        plan = isolation.plan(isolation.readable([deno]), {}, launch.directory, place)
-    else:
-        plan = isolation.plan(isolation.readable([deno]), {}, launch.directory, None)
-        # To read only: what the session sees there, and nothing of what is hidden from it. Its own layer lies in that.
-        shown = [(place.written, place.cwd)] if place.mode == "private" else [(place.top, place.top)]
-        shown += [(place.written, LAYER)] if place.mode == "overlay" else []
-        plan["mounts"] += [
-            {"kind": "bind", "from": path, "at": at, "write": False, "own": True, "plain": True}
-            for path, at in shown
-        ]
-        plan["mounts"] += [
-            {"kind": "tmpfs", "at": path, "bytes": 4096, "inodes": 2, "write": False}
-            for path in place.hidden
-            if Path(path).is_relative_to(place.top) and path != place.cwd
-        ]
-        plan["rules"]["READ"] += [at for _, at in shown]
+    # No kernel could run such cells there either, and the place would have to be taken from the one that works in it.
+    refuse_without_network("deno", isolation)
+    plan = isolation.plan(isolation.readable([deno]), {}, launch.directory, None)
+    # To read only: what the session sees there, and nothing of what is hidden from it. Its own layer lies in that.
+    shown = [(place.written, place.cwd)] if place.mode == "private" else [(place.top, place.top)]
+    shown += [(place.written, LAYER)] if place.mode == "overlay" else []
+    plan["mounts"] += [
+        {"kind": "bind", "from": path, "at": at, "write": False, "own": True, "plain": True}
+        for path, at in shown
+    ]
+    plan["mounts"] += [
+        {"kind": "tmpfs", "at": path, "bytes": 4096, "inodes": 2, "write": False}
+        for path in place.hidden
+        if Path(path).is_relative_to(place.top) and path != place.cwd
+    ]
+    plan["rules"]["READ"] += [at for _, at in shown]
     plan["environment"] |= own_environment(plan["environment"]["TMPDIR"])
     plan["limits"]["own_memory"] = V8_MEMORY
     return plan

@@ -155,7 +155,8 @@ def _find_spec(name: str) -> Any:
         installed = ", ".join(sorted(installed_kernelspecs())) or "none"
         command = INSTALL_COMMANDS.get(name)
         raise KernelStartError(
-            f"There is no kernel named {name!r}; installed are: {installed}",
+            f"There is no kernel named {name!r}; python, sql, typescript and javascript need none, and installed are: "
+            f"{installed}",
             hint=f"Install it with `{command}`"
             if command
             else "See the kernel's own documentation to install it",

@@ -67,7 +67,9 @@ async def _names(session: Session, known: Known) -> dict[str, Any]:
         ],
         "functions": [f"{name}{parameters}" for name, parameters in names.functions.items()],
         "variables": list(names.variables),
-        "names_from": f"source of generation {known.generation}",
+        "names_from": f"source of generation {known.generation}"
+        if session.runs_python
+        else f"nowhere: {session.language} is not read for names",
     }
 
 

@@ -17,6 +17,7 @@ from pydantic import Field
 from cellwright.engine import Session
 from cellwright.errors import PlanError, SandboxError
 from cellwright.mcp.arguments import Arguments, Content
+from cellwright.notebook.languages import canonical_language
 from cellwright.plans.checks import parse_check
 from cellwright.plans.datafiles import HEAD_BYTES, data_files
 from cellwright.plans.drafting import draft
@@ -46,6 +47,7 @@ class TodoArgument(Arguments):
     depends_on: list[int] = Field(default=[], max_length=100, description="Numbers from 1")
     explanation: str = Field(default="", max_length=100_000)
     timeout_s: float | None = Field(default=None, gt=0, le=_MAX_TIMEOUT_S)
+    language: str | None = Field(default=None, max_length=100)
 
 
 def todo_outline(asked: TodoArgument, language: str) -> TodoOutline:
@@ -62,7 +64,14 @@ def todo_outline(asked: TodoArgument, language: str) -> TodoOutline:
         depends_on=tuple(asked.depends_on),
         explanation=asked.explanation,
         timeout_s=asked.timeout_s,
+        language=_other(asked.language, language),
     )
+
+
+def _other(asked: str | None, language: str) -> str | None:
+    """A TODO's own language; None where it is the notebook's."""
+    own = canonical_language(asked) if asked else language
+    return own if own != language else None
 
 
 def _checks(texts: Sequence[str], language: str) -> Iterator[Check]:

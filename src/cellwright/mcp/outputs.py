@@ -15,7 +15,7 @@ from typing import Any, Literal, TypeAlias
 from cellwright.formats.markup import text_of_html
 from cellwright.mcp.budget import cut_tail
 from cellwright.mcp.frames import frame_digest
-from cellwright.notebook.readable import clean
+from cellwright.notebook.readable import clean, names_only_itself
 from cellwright_kernel.figuredigests import bundle_digest
 
 __all__ = ["Part", "clean", "output_mime", "output_payload", "parts_of", "size"]
@@ -33,7 +33,6 @@ _FULLEST = (
 )
 # As in ``cellwright_kernel.displays``, which cannot be imported without IPython.
 _COMPLETE = 600
-_BARE_FIGURE = re.compile(r"<(?:Figure size .*|IPython\.core\.display\..*)>")
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +81,7 @@ def _shown(index: int, kind: PartKind, output: Mapping[str, Any]) -> Part:
     digest = _digest(output) or bundle_digest(data)
     for mime in _PICTURES:
         if isinstance(picture := data.get(mime), str):
-            caption = digest or ("" if _BARE_FIGURE.fullmatch(plain) else plain)
+            caption = digest or ("" if names_only_itself(plain) else plain)
             return Part(index, kind, mime, len(picture) * 3 // 4, caption, picture)
     if digest:
         mime = output_mime(data)
@@ -91,7 +90,7 @@ def _shown(index: int, kind: PartKind, output: Mapping[str, Any]) -> Part:
     if html and (digest := frame_digest(html)) is not None:
         text = plain if plain and (len(plain) <= len(digest) or _is_whole(plain)) else digest
         return Part(index, kind, "text/html", len(html), text)
-    if plain and not _BARE_FIGURE.fullmatch(plain):
+    if plain and not names_only_itself(plain):
         return Part(index, kind, "text/plain", len(plain), plain)
     mime = output_mime(data)
     return Part(index, kind, mime, len(_dumped(data.get(mime, ""))), _readable(mime, data) or plain)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Sequence
 from functools import partial
 from typing import Any
@@ -26,6 +27,8 @@ _MAX_NEWS = 300
 _MOST_TYPES = 5
 # What code left is looked up after its end: so long a reply waits for it, and no longer.
 _FILES_WAIT_S = 0.25
+# Where cells of different languages leave what they pass to each other (see ``cellwright_kernel.values``).
+_put = re.compile(r"(?:^|/)\.cellwright/values/(?P<name>\w+)\.(?:json|arrow)$")
 _FILES_IN_TEXT = 5
 
 
@@ -77,17 +80,21 @@ async def rendered(
 
 
 def _files_text(executions: Sequence[Execution]) -> list[str]:
-    """One line with what was left in the working directory, if anything was."""
+    """A line with what was left in the working directory, and one with the values that were put, if any were."""
     found = _files_json(executions)
     if not found:
         return []
+    put = {one["path"]: match["name"] for one in found["files"] if (match := _put.search(one["path"]))}
+    lines = [f"values put: {', '.join(dict.fromkeys(put.values()))}"] if put else []
     named = [
         f"{quoted_path(one['path'])} {one['type'] if one['type'] != 'file' else size(one['size'])}"
         for one in found["files"]
+        if one["path"] not in put
     ]
     more = len(named) - _FILES_IN_TEXT + found.get("more_files", 0)
     tail = f", … {more} more" if more > 0 else ""
-    return [f"files: {', '.join(named[:_FILES_IN_TEXT])}{tail} (in {found['files_in']})"]
+    files = f"files: {', '.join(named[:_FILES_IN_TEXT])}{tail} (in {found['files_in']})"
+    return [*lines, files] if named or more > 0 else lines
 
 
 def _files_json(executions: Sequence[Execution]) -> dict[str, Any]:

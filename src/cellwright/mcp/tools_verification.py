@@ -162,10 +162,12 @@ def _more(count: int, what: str) -> list[str]:
 
 
 def _summary(certificate: Certificate) -> str:
-    ran_with = f"Python {certificate.python}, " if certificate.python else ""
+    said = f"certificate in the notebook: {certificate.at}, {certificate.seconds:g} s, "
+    if not certificate.python:
+        return f"{said}{certificate.language}, whose packages and input files are not known"
     return (
-        f"certificate in the notebook: {certificate.at}, {certificate.seconds:g} s, {ran_with}"
-        f"{len(certificate.packages)} packages, {len(certificate.inputs)} input files"
+        f"{said}Python {certificate.python}, {len(certificate.packages)} packages, "
+        f"{len(certificate.inputs)} input files"
     )
 
 

@@ -1,13 +1,14 @@
-"""Terminal text as plain text that a person reads. Pure; knows no outputs, and no HTML (see ``formats.markup``)."""
+"""Texts of outputs as a person reads them. Pure; knows no outputs as such, and no HTML (see ``formats.markup``)."""
 
 from __future__ import annotations
 
 import re
 
-__all__ = ["TERMINAL_CODES", "clean"]
+__all__ = ["TERMINAL_CODES", "clean", "names_only_itself"]
 
 TERMINAL_CODES = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\))")
 """What moves a terminal's cursor, sets its colours or its title, and is no text."""
+_unsaid = re.compile(r"<(?:Figure size .*|IPython\.core\.display\..*)>")
 
 
 def clean(text: str) -> str:
@@ -17,3 +18,8 @@ def clean(text: str) -> str:
         return text
     lines = text.replace("\r\n", "\n").split("\n")
     return "\n".join(line.rstrip("\r").rpartition("\r")[2] for line in lines)
+
+
+def names_only_itself(text: str) -> bool:
+    """Whether a value's plain form says no more than that there is a fuller one, as a figure's does."""
+    return _unsaid.fullmatch(text.strip()) is not None

@@ -243,7 +243,7 @@ class Trial:
             error_type=ename,
             message=evalue,
             check=told(check) if check is not None else None,
-            language=self._session.language,
+            language=todo.language or self._session.language,
             surroundings=surroundings,
         )
 
@@ -260,5 +260,6 @@ def _elsewhere(plan: Plan, todo: Todo, document: Document) -> dict[str, Elsewher
             continue
         source = document.cell(other.id).source if other.id in document else other.code or ""
         about = Elsewhere(plan.number(other.id), other.description, other.status)
-        found |= dict.fromkeys(sorted(cell_names(source).defines - found.keys()), about)
+        defines = cell_names(source, other.language or "python").defines
+        found |= dict.fromkeys(sorted(defines - found.keys()), about)
     return found

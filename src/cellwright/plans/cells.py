@@ -15,6 +15,7 @@ from cellwright.notebook import (
     NotebookMetadataSet,
     SourceChanged,
 )
+from cellwright.notebook.languages import cell_metadata
 from cellwright.plans.checks import told
 from cellwright.plans.events import WriteCell
 from cellwright.plans.model import VALIDATION_ID, Outline, Plan, Todo, TodoOutline, with_plan
@@ -61,6 +62,7 @@ def _todo(todo_id: str, outline: TodoOutline, ids: list[str]) -> Todo:
         depends_on=tuple(ids[number - 1] for number in outline.depends_on),
         explanation=outline.explanation,
         timeout_s=outline.timeout_s,
+        language=outline.language,
     )
 
 
@@ -119,13 +121,14 @@ def _left_out(document: Document, plan: Plan) -> list[Change]:
 def _written(document: Document, plan: Plan, todo: Todo, source: str) -> list[Change]:
     if todo.id in document:
         return [SourceChanged(todo.id, source)]
+    about = cell_metadata(language=todo.language)
     text_id = f"{todo.id}-text"
     if text_id in document:
-        return [CellAdded(todo.id, "code", source, document.index(text_id) + 1)]
+        return [CellAdded(todo.id, "code", source, document.index(text_id) + 1, about)]
     place = _place(document, plan, todo)
     return [
         CellAdded(text_id, "markdown", _heading(plan, todo), place),
-        CellAdded(todo.id, "code", source, place + 1),
+        CellAdded(todo.id, "code", source, place + 1, about),
     ]
 
 

@@ -81,6 +81,8 @@ class TodoOutline(msgspec.Struct, frozen=True, omit_defaults=True):
     explanation: str = ""
     """More for the Markdown cell before it."""
     timeout_s: float | None = None
+    language: str | None = None
+    """What its code is in, where that is not the notebook's language; checks are in the notebook's."""
 
 
 class Outline(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -129,6 +131,8 @@ class Todo(msgspec.Struct, frozen=True, omit_defaults=True):
     depends_on: tuple[str, ...] = ()
     explanation: str = ""
     timeout_s: float | None = None
+    language: str | None = None
+    """Of its cell, where that is not the notebook's."""
     cell_id: str | None = None
     """The cell that holds its code; none before its turn."""
     attempts: tuple[Attempt, ...] = ()

@@ -87,6 +87,11 @@ def write_plan(outline: Outline, kind: PlanFileKind, *, language: str = "python"
         PlanError: it is none that can be carried out, or has texts that this format would read as something else.
     """
     outline = checked_outline(outline, max_todos=max(MAX_TODOS, len(outline.todos)), language=language)
+    if any(todo.language is not None for todo in outline.todos):
+        raise PlanError(
+            "The plan cannot be written as a file: a plan file has one language, and a TODO of it has its own",
+            hint="Export the notebook instead",
+        )
     text = (written_as_markdown if kind == "markdown" else written_as_toml)(outline, language)
     try:
         same = parse_plan(text, kind=kind, name="the plan", max_todos=len(outline.todos))

@@ -176,6 +176,10 @@ def _network(policy: Policy) -> str | None:
     )
 
 
+def _npm(policy: Policy) -> str | None:
+    return f"`package_install` brings approved npm packages. {_network(policy)}"
+
+
 def _read_only(_: Policy) -> str:
     return (
         "Only the working directory and /tmp can be written to. Write there with a relative path, or let the "
@@ -213,6 +217,7 @@ _ERRORS = (
         _memory,
     ),
     (re.compile(r"NotCapable: Requires (run|ffi) access"), _no_programs),
+    (re.compile(r"npm package not found in cache"), _npm),
     (re.compile(r"NotCapable: Requires (net|import) access|--cached-only|--no-remote"), _network),
     (re.compile(r"NotCapable: Requires (read|write) access|PermissionDenied:.*os error 13\)"), _out_of_reach),
     (re.compile(r"Errno (28|122|27)\]|No space left|Disk quota|File too large"), _disk),

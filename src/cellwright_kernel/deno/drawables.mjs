@@ -65,7 +65,7 @@ function attributes(held, skipped) {
 export function tableIn(value, maxRows) {
   const records = recordsIn(value);
   if (!records?.length) return null;
-  const table = tableOf(records, maxRows);
+  const table = tableOf(records, maxRows, { evenly: true });
   table.columns.forEach((column, index) => {
     const isDated = column.kind === "text" &&
       table.rows.every((row) => row[index] === null || DATE.test(row[index]));

@@ -9,6 +9,9 @@ const MAX_CAUSES = 5;
 const MAX_LINE = 200;
 // Deno speaks to whoever started it, and that is nobody who reads this.
 const FLAG_ADVICE = /, run again with the --allow-[\w-]+ flag/;
+const NOT_CACHED = /^[^]*npm package not found in cache: "([^"]+)"[^]*$/;
+const INSTALL =
+  'The npm package "$1" is not installed here. package_install(["npm:$1"]) installs it, if it is approved';
 
 /** `{ename, evalue, traceback}` of anything that was thrown, and its `place` in a cell where there is one. */
 export function describe(thrown) {
@@ -87,7 +90,7 @@ function excerpt({ cell, line, column }) {
 }
 
 function messageOf(error) {
-  return String(read(error, "message") ?? "").replace(FLAG_ADVICE, "");
+  return String(read(error, "message") ?? "").replace(FLAG_ADVICE, "").replace(NOT_CACHED, INSTALL);
 }
 
 /** A property of a foreign object, whose getter may throw. */

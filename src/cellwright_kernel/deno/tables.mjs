@@ -1,5 +1,6 @@
 // Arrays of records as tables: the same form that frames of the Python kernel have (`cellwright_kernel.tables`).
 
+import { grouped } from "./budget.mjs";
 import { Array, Date, Map, Math, Number, Object, String } from "./natives.mjs";
 
 const MAX_COLUMNS = 200;
@@ -26,14 +27,18 @@ export function isScalar(value) {
   return value === null || value instanceof Date || !["object", "function", "symbol"].includes(typeof value);
 }
 
-/** The table of some records, of which at most `maxRows` are kept. */
-export function tableOf(records, maxRows = records.length) {
+/** The table of some records, of which at most `maxRows` are kept: the first, or such as are spread evenly. */
+export function tableOf(records, maxRows = records.length, { evenly = false } = {}) {
   const names = new Map();
   for (const record of records) for (const name of Object.keys(record)) names.set(name, true);
   const kept = [...names.keys()].slice(0, MAX_COLUMNS);
-  const rows = spread(records, maxRows).map((record) => kept.map((name) => cellValue(record[name])));
+  const chosen = evenly ? spread(records, maxRows) : records.slice(0, maxRows);
+  const rows = chosen.map((record) => kept.map((name) => cellValue(record[name])));
   const notices = [];
-  if (rows.length < records.length) notices.push(`${rows.length} of ${records.length} rows, spread evenly`);
+  if (rows.length < records.length) {
+    const told = `${grouped(rows.length)} of ${grouped(records.length)} rows`;
+    notices.push(evenly ? `${told}, spread evenly` : `the first ${told}`);
+  }
   if (kept.length < names.size) notices.push(`the first ${kept.length} of ${names.size} columns`);
   const columns = kept.map((name) => columnOf(name, records));
   return { columns, rows, total_rows: records.length, notices };

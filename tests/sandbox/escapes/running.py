@@ -42,6 +42,8 @@ async def main(options: dict[str, Any]) -> dict[str, Any]:
             "CW_SECRET": world.token,
             "XDG_RUNTIME_DIR": str(base / "run"),
         }
+        if options["launcher"] == "beside":
+            os.environ["PATH"] += f":{Path(options['deno']).parent}"
         _install_kernelspecs(base, options)
         async with open_engine(_settings(base, options)) as engine:
             try:  # whatever fails, neither the victim nor the host stays
@@ -96,8 +98,11 @@ def _install_kernelspecs(base: Path, options: dict[str, Any]) -> None:
 
 
 async def _session(engine: Engine, base: Path, options: dict[str, Any]) -> Session:
-    metadata = {}
-    if options["launcher"] != "fork":
+    metadata: dict[str, Any] = {}
+    if options["launcher"] == "beside":
+        # Its own language is one, what is tried another: those cells run on a kernel in the place of the first.
+        metadata = {"kernelspec": {"name": "deno", "language": "typescript", "display_name": "x"}}
+    elif options["launcher"] != "fork":
         language = "typescript" if options["launcher"] == "deno" else "python-spawned"
         name = f"cw-{options['launcher']}"
         metadata = {"kernelspec": {"name": name, "language": language, "display_name": "x"}}
@@ -145,7 +150,8 @@ async def _try(session: Session, world: World, attempt: Any, options: dict[str, 
     begun = time.monotonic()
     told = f"var W = {json.dumps(world.facts)};" if options["launcher"] == "deno" else f"W = {world.facts!r}"
     code = f"{told}\n{attempt.code}"
-    execution = await (await session.execute_code(code, timeout_s=CELL_TIMEOUT_S)).wait()
+    language = "python" if options["launcher"] == "beside" else None
+    execution = await (await session.execute_code(code, language=language, timeout_s=CELL_TIMEOUT_S)).wait()
     output = execution.text
     if execution.error is not None:
         output += f"\n{execution.error['ename']}: {execution.error['evalue']}"

@@ -19,7 +19,7 @@ from .deno_attempts import DENO
 from .more_attempts import ATTEMPTS, Attempt
 
 USERS = ("me", "nobody") if os.getuid() == 0 else ("me",)
-LAUNCHERS = ("fork", "spawn")
+LAUNCHERS = ("fork", "spawn", "beside")
 TABLES_AT_A_TIME = 4
 Results = Callable[[str, str, str], dict[str, Any]]
 DENO_PROGRAM = Path(sysconfig.get_path("scripts"), "deno")
@@ -49,6 +49,14 @@ def _run_table(user: str, tier: str, launcher: str) -> dict[str, Any]:
     return run_program(user, tier, {"launcher": launcher, "only": [], "deno": str(DENO_PROGRAM)})
 
 
+def _require_main_kernel(launcher: str, tier: str, require: Require) -> None:
+    """What is tried beside another kernel needs that one, which is Deno."""
+    if launcher == "beside":
+        require("Deno", DENO_PROGRAM.exists(), "pip install deno")
+        if tier == "C":
+            pytest.skip("there is no Deno in this tier; see docs/security.md")
+
+
 def _name(attempt: Attempt) -> str:
     return attempt.name.replace(" ", "_")
 
@@ -62,6 +70,7 @@ def test_it_fails_when_confined(
     user: str, tier: str, launcher: str, attempt: Attempt, require: Require, results: Results
 ) -> None:
     require_other_python(user, tier, require)
+    _require_main_kernel(launcher, tier, require)
     if tier not in attempt.tiers:
         pytest.skip("not promised in this tier; see docs/security.md")
     found = results(user, tier, launcher)
@@ -77,6 +86,7 @@ def test_it_succeeds_when_nothing_confines_it(
     user: str, launcher: str, attempt: Attempt, require: Require, results: Results
 ) -> None:
     require_other_python(user, "none", require)
+    _require_main_kernel(launcher, "none", require)
     if attempt.root and (user != "me" or os.getuid() != 0):
         pytest.skip("only root could do that")
     found = results(user, "none", launcher)
