@@ -60,16 +60,12 @@ const ANSWERS = {
 };
 
 /** What the second thread says. */
-function hear(message) {
-  if (message.kind === "request") accept(message.request);
-  else if (message.kind === "interrupt") obey();
-  else if (message.kind === "unaddressed") import("node:inspector").then(({ url }) => link.open(url()));
-  else if (message.kind === "end") {
-    link.noteHeard();
-    leave(0);
-  } else {lastWords(
-      `The driver's line to the ${message.kind === "unreadable" ? "host" : "inspector"}: ${message.problem}`,
-    );}
+function hear({ kind, request, problem }) {
+  if (kind === "request") accept(request);
+  else if (kind === "interrupt") obey();
+  else if (kind === "unaddressed") import("node:inspector").then(({ url }) => link.open(url()));
+  else if (kind === "end") leave(0);
+  else lastWords(`The driver's line to the ${kind === "unreadable" ? "host" : "inspector"}: ${problem}`);
 }
 
 function accept(request) {

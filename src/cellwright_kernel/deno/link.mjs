@@ -104,14 +104,14 @@ export class Link {
 
   #take(message, value) {
     const { kind, number } = message;
-    if (number) {
-      // It came the other way already.
-      if (number <= this.#last) return;
-      this.#last = number;
-      Atomics.store(this.#shared, HEARD, number);
-    }
+    // It came the other way already.
+    if (number && number <= this.#last) return;
     if (kind === "answer") this.#settle(message, value);
     else this.#listen(message);
+    if (!number) return;
+    // Only now: what is torn off together with a cell was not taken up.
+    this.#last = number;
+    Atomics.store(this.#shared, HEARD, number);
   }
 
   #settle({ id, result, error }, value) {
