@@ -31,6 +31,7 @@ import {
 } from "./natives.mjs";
 
 const KEPT_RESULTS = 50;
+const TAKER = "__cellwright_taker__";
 const realExit = Deno.exit;
 const wire = new Wire();
 const context = new core.AsyncVariable();
@@ -69,7 +70,7 @@ function hear({ kind, request, problem }) {
 }
 
 function accept(request) {
-  if (!settings) return begin(request);
+  if ("token" in request) return void (settings ?? begin(request));
   const entry = { request, cell: null, over: false };
   if (request.channel !== "control") {
     queue.push(entry);
@@ -80,12 +81,17 @@ function accept(request) {
   if (request.kind === "interrupt_request") obey();
 }
 
-/** The first line: who we are to be. */
-function begin(given) {
-  settings = given;
+/** The first line: who we are to be. Nothing runs before the inspector is out of reach. */
+async function begin(given) {
   wire.token = given.token;
   adopt(given);
-  revokeInspector();
+  try {
+    await link.connect(given.inspector ?? (await import("node:inspector")).url(), TAKER);
+  } finally {
+    revokeInspector(given.inspector);
+    settings = given;
+    advance();
+  }
 }
 
 function adopt({ max_bytes: maxBytes, max_messages: maxMessages, cwd, environment }) {
@@ -146,7 +152,6 @@ function execute(entry) {
   entry.cell = lastCell = new Cell(code, filename ?? (counts ? `cell ${count}` : "code"), outputs);
   context.enter(entry.cell);
   if (!silent) wire.emit("iopub", "execute_input", request.id, { code, execution_count: count });
-  wire.send();
   if (files) writeNamed(files);
   evaluate(entry.cell, language ?? "typescript", tools).then(
     (outcome) => conclude(entry, outcome),
@@ -213,10 +218,9 @@ function leave(code) {
 }
 
 /** The inspector is the driver's: cells get neither its address nor a way to ask for it. */
-function revokeInspector() {
-  if (settings.inspector) {
-    Deno.permissions.revokeSync({ name: "net", host: new URL(settings.inspector).host });
-  }
+function revokeInspector(address) {
+  delete world[TAKER];
+  if (address) Deno.permissions.revokeSync({ name: "net", host: new URL(address).host });
   Deno.permissions.revokeSync({ name: "sys", kind: "inspector" });
 }
 
@@ -225,7 +229,7 @@ function hide(name, property) {
 }
 
 async function prepare() {
-  hide("__cellwright_taker__", { value: link.taker, configurable: true });
+  hide(TAKER, { value: link.taker, configurable: true });
   install(stage);
   installStacks();
   addEventListener("error", (event) => report(event, event.error, false));
@@ -254,7 +258,12 @@ async function prepare() {
     },
   });
   questions.noteInborn();
-  tools = { link, strip: node.stripTypeScriptTypes, emitted: (url) => link.emitted(url) };
+  tools = {
+    link,
+    sent: () => wire.send(),
+    strip: node.stripTypeScriptTypes,
+    emitted: (url) => link.emitted(url),
+  };
   link.listen(setImmediate);
 }
 

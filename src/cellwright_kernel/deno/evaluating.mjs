@@ -23,7 +23,7 @@ export async function evaluate(cell, language, tools) {
     if (!(error instanceof CellSyntaxError)) throw error;
     return { error: describeSyntax(error, cell) };
   }
-  const answer = await run(cell, tools.link);
+  const answer = await run(cell, tools);
   // Nobody waits for it any more, and its value may take for ever to show.
   if (cell.interrupted) return {};
   if (answer.error) return { error: lost(answer.error) };
@@ -36,13 +36,16 @@ export async function evaluate(cell, language, tools) {
 }
 
 /** Evaluates the code, and where a name is taken, again with that name declared as it was before. */
-async function run(cell, link) {
+async function run(cell, { link, sent }) {
   let { code } = cell.compiled;
   let before = "";
   for (let tries = 0;; tries++) {
     cell.skipped = OPENING.length + before.length;
     const expression = `${OPENING}${before}${code}\n//# sourceURL=${cell.address}`;
-    const answer = await link.evaluate({ expression, replMode: true, awaitPromise: true });
+    const evaluated = link.evaluate({ expression, replMode: true, awaitPromise: true });
+    // What was said so far leaves while the inspector reads: the cell begins a turn later.
+    sent();
+    const answer = await evaluated;
     const name = TAKEN.exec(answer.result?.exceptionDetails?.exception?.description ?? "")?.[1];
     if (name === undefined || tries === MAX_REDECLARED) {
       await unite(cell.compiled.classes, link);

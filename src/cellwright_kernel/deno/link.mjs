@@ -1,5 +1,9 @@
-// The first thread's end of the line to `pump`: asks the inspector, and passes on what the host says.
+// The first thread's lines to `pump` and to the inspector.
+//
+// The inspector is asked directly as long as nothing was torn off, since what goes through `pump` crosses two threads
+// more. But a tear may make this thread forget that it was reading: after the first, `pump` asks for it.
 
+import { openInspector } from "./inspectors.mjs";
 import {
   Atomics,
   BigInt,
@@ -18,10 +22,12 @@ const HEARD = 0;
 const OBEYED = 1;
 const CLOSED = 2;
 const RUNNING = 3;
+const TORN = 4;
+const TAKE = "function (id, value) { this.take(id, value); }";
 
 export class Link {
   #worker = new Worker(new URL("./pump.mjs", import.meta.url), { type: "module", name: "cellwright" });
-  #shared = new Int32Array(new SharedArrayBuffer(16));
+  #shared = new Int32Array(new SharedArrayBuffer(20));
   #waiting = new Map();
   #lastId = 0;
   /** The number of the last message that was taken up. */
@@ -29,6 +35,9 @@ export class Link {
   #listen;
   #inbox = [];
   #schedule = null;
+  #direct = null;
+  #directTaker = null;
+  #taken = new Map();
 
   /** `listen` gets everything that is no answer: requests of the host, and how the line itself is. */
   constructor(listen) {
@@ -43,7 +52,16 @@ export class Link {
       this.#inbox.push({ message, value });
       this.#schedule(() => this.#drain());
     },
+    take: (id, value) => this.#taken.set(id, value),
   };
+
+  /** Asks the inspector at this address directly from now on; `taker` is where it finds ours. */
+  async connect(url, taker) {
+    const direct = await openInspector(url);
+    const { result } = await direct.call("Runtime.evaluate", { expression: taker });
+    this.#directTaker = result.result.objectId;
+    this.#direct = direct;
+  }
 
   /** From now on messages are passed on, in turns that `schedule` gives. */
   listen(schedule) {
@@ -68,12 +86,34 @@ export class Link {
 
   /** Waits, without going on with anything else, until the inspector's socket is closed. */
   close() {
+    this.#direct?.close();
     this.#worker.postMessage({ kind: "close" });
     Atomics.wait(this.#shared, CLOSED, 0, CLOSING_MS);
   }
 
+  /** The inspector's answer, and with it, where it names an object, that object itself. */
   call(method, params) {
+    if (this.#direct && !Atomics.load(this.#shared, TORN)) return this.#callDirectly(method, params);
     return this.#ask({ kind: "call", method, params });
+  }
+
+  async #callDirectly(method, params) {
+    const { result, error } = await this.#direct.call(method, params);
+    const objectId = heldIn(result)?.objectId;
+    if (!objectId) return { result, error };
+    const id = ++this.#lastId;
+    const handed = [{ value: id }, { objectId }];
+    const handing = {
+      functionDeclaration: TAKE,
+      objectId: this.#directTaker,
+      arguments: handed,
+      silent: true,
+    };
+    await this.#direct.call("Runtime.callFunctionOn", handing);
+    this.#direct.call("Runtime.releaseObject", { objectId });
+    const value = this.#taken.get(id);
+    this.#taken.delete(id);
+    return { result, error, value };
   }
 
   emitted(url) {
@@ -83,7 +123,7 @@ export class Link {
   /** The inspector's answer to `Runtime.evaluate`, and in `value` the live value or error itself. */
   async evaluate(params) {
     const answer = await this.call("Runtime.evaluate", params);
-    const held = answer.result?.exceptionDetails?.exception ?? answer.result?.result;
+    const held = heldIn(answer.result);
     return held && !held.objectId ? { ...answer, value: plainValue(held) } : answer;
   }
 
@@ -119,6 +159,11 @@ export class Link {
     this.#waiting.delete(id);
     resolve?.({ result, error, value });
   }
+}
+
+/** What an answer is about: what was thrown, or else what came of it. */
+function heldIn(result) {
+  return result?.exceptionDetails?.exception ?? result?.result;
 }
 
 /** A value that the inspector told in words. */

@@ -6,17 +6,20 @@
 // The loop by which the first thread takes a worker's messages may be forgotten when a cell is torn off. So messages
 // are numbered, and after the first tear they go over the inspector as well, which nothing can make forget.
 
+import { openInspector } from "./inspectors.mjs";
+
 const GRACE_MS = 50;
 const STEP_MS = 2;
 const TAKER = "__cellwright_taker__";
 const HEAR = "function (message, value) { this.hear(message, value); }";
 
 // Places in the memory that both threads see: the last message that the first one took up, how many interrupts it
-// obeyed, whether the socket is closed, and whether a cell is running.
+// obeyed, whether the line to the inspector is closed, whether a cell is running, whether something was torn off.
 const HEARD = 0;
 const OBEYED = 1;
 const CLOSED = 2;
 const RUNNING = 3;
+const TORN = 4;
 
 let shared;
 let begun = false;
@@ -24,18 +27,14 @@ let tearing = false;
 /** Whether a cell was left to itself by an interrupt, so that it may still loop when its turn comes. */
 let wary = false;
 const held = [];
-/** Whether something was torn off already. */
-let torn = false;
 /** What the first thread was told and may not have taken up. */
 let unheard = [];
 let lastNumber = 0;
-let lastId = 0;
 let scripts = null;
-const waiting = new Map();
-const socket = Promise.withResolvers();
+const inspector = Promise.withResolvers();
 /** Settles when the first thread can be told something. */
 const ready = Promise.withResolvers();
-const taker = socket.promise.then(async () => {
+const taker = inspector.promise.then(async () => {
   const answered = await call("Runtime.evaluate", { expression: TAKER });
   return answered.result.result.objectId;
 });
@@ -50,17 +49,19 @@ self.onmessage = ({ data }) => {
   else answer(data);
 };
 
-function open(url) {
-  const opening = new WebSocket(url);
-  opening.onopen = () => socket.resolve(opening);
-  opening.onerror = (event) => self.postMessage({ kind: "unopened", problem: event.message });
-  opening.onmessage = ({ data }) => hear(JSON.parse(data));
-  opening.onclose = closed;
+async function open(url) {
+  try {
+    const opened = await openInspector(url, notice);
+    opened.closed.promise.then(closed);
+    inspector.resolve(opened);
+  } catch (error) {
+    self.postMessage({ kind: "unopened", problem: error.message });
+  }
 }
 
-/** The process would wait for the socket before it ends. */
+/** The process would wait for the line before it ends. */
 async function close() {
-  (await socket.promise).close();
+  (await inspector.promise).close();
 }
 
 function closed() {
@@ -68,27 +69,19 @@ function closed() {
   Atomics.notify(shared, CLOSED);
 }
 
-function hear(message) {
+function notice(message) {
   if (message.method === "Debugger.scriptParsed") scripts?.push(message.params);
-  const settle = waiting.get(message.id);
-  waiting.delete(message.id);
-  settle?.(message);
 }
 
-async function call(method, params = {}) {
-  const line = await socket.promise;
-  const id = ++lastId;
-  return await new Promise((resolve) => {
-    waiting.set(id, resolve);
-    line.send(JSON.stringify({ id, method, params }));
-  });
+async function call(method, params) {
+  return await (await inspector.promise).call(method, params);
 }
 
 /** Tells the first thread something; the number by which it says that it took it up. */
 function tell(message) {
   const numbered = { ...message, number: ++lastNumber };
   ready.promise.then(() => {
-    if (torn) return hand(numbered);
+    if (Atomics.load(shared, TORN)) return hand(numbered);
     unheard = unheard.filter(({ number }) => !isHeard(number));
     unheard.push(numbered);
     self.postMessage(numbered);
@@ -182,11 +175,12 @@ async function tearOff(number, isUrgent) {
 
 async function terminate(isUrgent) {
   const before = Atomics.load(shared, OBEYED);
+  // Before it happens: what is asked afterwards must not go a way that it destroys.
+  Atomics.store(shared, TORN, 1);
   let ended = false;
   call("Runtime.terminateExecution").then(() => ended = true);
   // It may have come back just now: then something harmless has to be torn off, or the next cell would be.
   if (!await within(GRACE_MS, () => ended)) await call("Runtime.evaluate", { expression: "0" });
-  torn = true;
   for (const message of unheard.splice(0)) if (!isHeard(message.number)) await hand(message);
   // What was torn off may have been the obeying itself.
   if (!isUrgent || await within(GRACE_MS, () => Atomics.load(shared, OBEYED) !== before)) return;
