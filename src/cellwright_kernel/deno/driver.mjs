@@ -63,7 +63,6 @@ const ANSWERS = {
 /** What the second thread says. */
 function hear({ kind, request, problem }) {
   if (kind === "request") accept(request);
-  else if (kind === "interrupt") obey();
   else if (kind === "unaddressed") import("node:inspector").then(({ url }) => link.open(url()));
   else if (kind === "end") leave(0);
   else lastWords(`The driver's line to the ${kind === "unreadable" ? "host" : "inspector"}: ${problem}`);
@@ -78,7 +77,7 @@ function accept(request) {
   }
   const isLast = request.kind === "shutdown_request";
   answer(entry).then(() => isLast ? leave(0) : undefined);
-  if (request.kind === "interrupt_request") obey();
+  if (request.kind === "interrupt_request" && current) interrupt(current);
 }
 
 /** The first line: who we are to be. Nothing runs before the inspector is out of reach. */
@@ -181,11 +180,6 @@ function conclude(entry, { error, data, value }) {
 function keepResult(value) {
   results.set(count, value);
   if (results.size > KEPT_RESULTS) results.delete(results.keys().next().value);
-}
-
-function obey() {
-  if (current) interrupt(current);
-  link.noteObeyed();
 }
 
 function interrupt(entry) {

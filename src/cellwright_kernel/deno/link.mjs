@@ -19,15 +19,14 @@ import {
 const CLOSING_MS = 1000;
 // As in `pump`.
 const HEARD = 0;
-const OBEYED = 1;
-const CLOSED = 2;
-const RUNNING = 3;
-const TORN = 4;
+const CLOSED = 1;
+const RUNNING = 2;
+const TORN = 3;
 const TAKE = "function (id, value) { this.take(id, value); }";
 
 export class Link {
   #worker = new Worker(new URL("./pump.mjs", import.meta.url), { type: "module", name: "cellwright" });
-  #shared = new Int32Array(new SharedArrayBuffer(20));
+  #shared = new Int32Array(new SharedArrayBuffer(16));
   #waiting = new Map();
   #lastId = 0;
   /** The number of the last message that was taken up. */
@@ -74,12 +73,7 @@ export class Link {
     this.#worker.postMessage({ kind: "open", url });
   }
 
-  /** Tells the second thread that this one has obeyed an interrupt. */
-  noteObeyed() {
-    Atomics.add(this.#shared, OBEYED, 1);
-  }
-
-  /** Tells it whether a cell is running. */
+  /** Tells the second thread whether a cell is running. */
   noteRunning(isRunning) {
     Atomics.store(this.#shared, RUNNING, isRunning ? 1 : 0);
   }

@@ -9,17 +9,18 @@
 import { openInspector } from "./inspectors.mjs";
 
 const GRACE_MS = 50;
+const STARVED_MS = 1000;
 const STEP_MS = 2;
+const MAX_TRIES = 20;
 const TAKER = "__cellwright_taker__";
 const HEAR = "function (message, value) { this.hear(message, value); }";
 
-// Places in the memory that both threads see: the last message that the first one took up, how many interrupts it
-// obeyed, whether the line to the inspector is closed, whether a cell is running, whether something was torn off.
+// Places in the memory that both threads see: the last message that the first one took up, whether the line to the
+// inspector is closed, whether a cell is running, whether something was torn off.
 const HEARD = 0;
-const OBEYED = 1;
-const CLOSED = 2;
-const RUNNING = 3;
-const TORN = 4;
+const CLOSED = 1;
+const RUNNING = 2;
+const TORN = 3;
 
 let shared;
 let begun = false;
@@ -81,10 +82,10 @@ async function call(method, params) {
 function tell(message) {
   const numbered = { ...message, number: ++lastNumber };
   ready.promise.then(() => {
-    if (Atomics.load(shared, TORN)) return hand(numbered);
     unheard = unheard.filter(({ number }) => !isHeard(number));
     unheard.push(numbered);
-    self.postMessage(numbered);
+    if (Atomics.load(shared, TORN)) hand(numbered);
+    else self.postMessage(numbered);
   });
   return lastNumber;
 }
@@ -162,29 +163,34 @@ function begin({ inspector }) {
  * Ends what the first thread runs, if it does not come back by itself to take up what it was told. Until that is over
  * it is told nothing new, which might be torn off in place of the cell.
  */
-async function tearOff(number, isUrgent) {
+async function tearOff(number, isInterrupt) {
   tearing = true;
   await ready.promise;
   // A thread that computes answers all the same, in between; one that does not even run has to be waited for.
-  await call("Runtime.evaluate", { expression: "0" });
-  if (await within(GRACE_MS, () => isHeard(number))) wary ||= isUrgent;
-  else await terminate(isUrgent);
+  await answered("Runtime.evaluate", { expression: "0" }, STARVED_MS);
+  if (await within(GRACE_MS, () => isHeard(number))) wary ||= isInterrupt;
+  else await terminate(number);
   tearing = false;
   for (const line of held.splice(0)) take(line);
 }
 
-async function terminate(isUrgent) {
-  const before = Atomics.load(shared, OBEYED);
+async function terminate(number) {
   // Before it happens: what is asked afterwards must not go a way that it destroys.
   Atomics.store(shared, TORN, 1);
-  let ended = false;
-  call("Runtime.terminateExecution").then(() => ended = true);
-  // It may have come back just now: then something harmless has to be torn off, or the next cell would be.
-  if (!await within(GRACE_MS, () => ended)) await call("Runtime.evaluate", { expression: "0" });
-  for (const message of unheard.splice(0)) if (!isHeard(message.number)) await hand(message);
-  // What was torn off may have been the obeying itself.
-  if (!isUrgent || await within(GRACE_MS, () => Atomics.load(shared, OBEYED) !== before)) return;
-  tell({ kind: "interrupt" });
+  // The thread may have come back just now: then something harmless has to be torn off, or the next cell would be.
+  if (!await answered("Runtime.terminateExecution")) await answered("Runtime.evaluate", { expression: "0" });
+  // What was torn off may have been the taking up itself.
+  for (let tries = 0; tries < MAX_TRIES && !isHeard(number); tries++) {
+    for (const message of unheard) hand(message);
+    await within(GRACE_MS, () => isHeard(number));
+  }
+}
+
+/** Whether the inspector answers before long: what it does for one that is torn off has no answer. */
+async function answered(method, params, limit = GRACE_MS) {
+  let isAnswered = false;
+  call(method, params).then(() => isAnswered = true);
+  return await within(limit, () => isAnswered);
 }
 
 /** Whether something comes true before the time is over. */
