@@ -33,19 +33,22 @@ let unheard = [];
 let lastNumber = 0;
 let scripts = null;
 const inspector = Promise.withResolvers();
-/** Settles when the first thread can be told something. */
-const ready = Promise.withResolvers();
+/** Settles when the first thread is prepared. */
+const prepared = Promise.withResolvers();
+/** What the inspector hands messages to, in its own words. */
 const taker = inspector.promise.then(async () => {
   const answered = await call("Runtime.evaluate", { expression: TAKER });
   return answered.result.result.objectId;
 });
+/** Settles when the first thread can be told something, by either way: it hides its taker as soon as it is. */
+const ready = Promise.all([prepared.promise, taker]);
 
 self.onmessage = ({ data }) => {
   if (data.kind === "begin") {
     shared = new Int32Array(data.shared);
     read();
   } else if (data.kind === "open") open(data.url);
-  else if (data.kind === "ready") ready.resolve();
+  else if (data.kind === "ready") prepared.resolve();
   else if (data.kind === "close") close();
   else answer(data);
 };
@@ -81,7 +84,7 @@ async function call(method, params) {
 /** Tells the first thread something; the number by which it says that it took it up. */
 function tell(message) {
   const numbered = { ...message, number: ++lastNumber };
-  ready.promise.then(() => {
+  ready.then(() => {
     unheard = unheard.filter(({ number }) => !isHeard(number));
     unheard.push(numbered);
     if (Atomics.load(shared, TORN)) hand(numbered);
@@ -165,7 +168,7 @@ function begin({ inspector }) {
  */
 async function tearOff(number, isInterrupt) {
   tearing = true;
-  await ready.promise;
+  await ready;
   // A thread that computes answers all the same, in between; one that does not even run has to be waited for.
   await answered("Runtime.evaluate", { expression: "0" }, STARVED_MS);
   if (await within(GRACE_MS, () => isHeard(number))) wary ||= isInterrupt;
