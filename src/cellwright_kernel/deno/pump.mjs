@@ -73,8 +73,10 @@ function closed() {
   Atomics.notify(shared, CLOSED);
 }
 
-function notice(message) {
-  if (message.method === "Debugger.scriptParsed") scripts?.push(message.params);
+function notice({ method, params }) {
+  if (method === "Debugger.scriptParsed") scripts?.push(params);
+  // Only `pauseOff` has it pause, and pauses to end what runs.
+  else if (method === "Debugger.paused") call("Debugger.resume", { terminateOnResume: true });
 }
 
 async function call(method, params) {
@@ -182,11 +184,22 @@ async function terminate(number) {
   Atomics.store(shared, TORN, 1);
   // The thread may have come back just now: then something harmless has to be torn off, or the next cell would be.
   if (!await answered("Runtime.terminateExecution")) await answered("Runtime.evaluate", { expression: "0" });
-  // What was torn off may have been the taking up itself.
   for (let tries = 0; tries < MAX_TRIES && !isHeard(number); tries++) {
+    // What was torn off may have been the taking up itself.
     for (const message of unheard) hand(message);
-    await within(GRACE_MS, () => isHeard(number));
+    if (!await within(GRACE_MS, () => isHeard(number))) await pauseOff();
   }
+}
+
+/**
+ * Ends what runs by pausing it: native code of Deno's, between a cell's and what it calls back, may swallow that it
+ * was torn off, and V8 then takes itself to be at it still.
+ */
+async function pauseOff() {
+  await answered("Debugger.enable");
+  await answered("Debugger.pause");
+  await within(GRACE_MS, () => false);
+  await answered("Debugger.disable");
 }
 
 /** Whether the inspector answers before long: what it does for one that is torn off has no answer. */
