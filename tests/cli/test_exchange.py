@@ -33,7 +33,7 @@ def test_a_file_becomes_a_file_of_another_format_and_needs_no_daemon(place: Plac
     assert done.returncode == 0, done.stderr
     assert "![output](page_files/cell-2-1.png)" in (work / "page.md").read_text()
     assert (work / "page_files" / "cell-2-1.png").read_bytes() == base64.b64decode(PNG)
-    assert "wrote page.md and 1 pictures beside it" in done.stderr
+    assert "wrote page.md and 1 picture beside it" in done.stderr
     back = place.run("export", "page.md", "--to", "ipynb")
     assert [cell["source"] for cell in json.loads(back.stdout)["cells"]] == [["# Title"], ["show()"]]
     assert place.run("daemon", "status").returncode == 1

@@ -146,7 +146,7 @@ def test_a_notebook_goes_out_and_comes_in_again(shared: Place) -> None:
         (("new", "what", "--language", "klingon"), 1, "klingon"),
         (("new", ""), 2, "PROBLEM"),
         (("import", "missing.ipynb"), 2, "missing.ipynb"),
-        (("import", "data.parquet"), 2, "format"),
+        (("import", "data.parquet"), 2, "data.parquet"),
         (("exec",), 2, "SESSION"),
         (("list", "--filter", "some"), 2, "some"),
         (("nonsense",), 2, "nonsense"),

@@ -41,6 +41,12 @@ def test_content_without_a_telling_name_is_known_by_how_it_begins() -> None:
     assert texts_of(read(b"```python\n1\n```", name="stdin").document) == [("code", "1")]
 
 
+def test_a_file_that_does_not_tell_its_format_is_not_taken_for_text() -> None:
+    assert texts_of(read(b"# Title", name="notes.txt").document) == [("markdown", "# Title")]
+    with pytest.raises(NotebookFormatError, match="does not tell its format"):
+        read(b"PAR1", name="data.parquet")
+
+
 def test_a_format_that_is_not_read_says_which_are() -> None:
     with pytest.raises(NotebookFormatError, match="not read from it") as caught:
         read(b"%PDF", name="a.pdf")

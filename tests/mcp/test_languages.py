@@ -212,7 +212,7 @@ async def test_a_plan_s_steps_may_be_of_other_languages_and_verify(client: Clien
 async def test_a_package_of_npm_is_told_where_to_ask_for_it(client: Client, script: str) -> None:
     reply = await run(client, script, "import pad from 'npm:left-pad'; pad")
 
-    assert "`package_install` brings approved npm packages" in reply
+    assert 'package_install(["npm:left-pad"])' in reply
 
 
 async def test_a_language_that_is_not_there_is_answered_with_those_that_are(client: Client) -> None:

@@ -73,7 +73,8 @@ def require_other_python(user: str, tier: str, require: Require) -> None:
 
 
 def _program(user: str, tier: str) -> tuple[list[str], dict[str, str], int | None]:
-    environment = {"PATH": "/usr/bin:/bin", "LANG": "C.UTF-8"}
+    # Deno lies beside our own interpreter, which is not the one that nobody uses.
+    environment = {"PATH": f"/usr/bin:/bin:{sysconfig.get_path('scripts')}", "LANG": "C.UTF-8"}
     uid = None if user == "me" else NOBODY
     # Without namespaces root's kernels run as a user who must be able to reach the interpreter.
     if uid is None and not (tier == "C" and os.getuid() == 0):

@@ -94,6 +94,8 @@ async def _fetched(caller: Caller, named: str) -> tuple[bytes, str] | None:
     if about is None:
         found = await caller.data("execution_list", session_id=named, limit=1)
         about = next(one for one in listed if one["session_id"] == found["session_id"])
+    if about["session_id"] != named:
+        note(f"{named} is session {about['session_id']}")
     content = await caller.resource(f"notebook://session/{about['session_id']}/export/ipynb")
     return content.encode(), str(about["notebook"])
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import PurePath
 from typing import TypeAlias
 
 from cellwright.errors import MissingExtra, NotebookFormatError
@@ -33,6 +34,8 @@ Reader: TypeAlias = Callable[[bytes, Reading], Imported]
 
 _MANY_CELLS = 100_000
 _HEAD = 4_000
+# What people call files of plain text, or what has no name at all.
+_TEXTS = frozenset({"", ".txt", ".text"})
 _srcbook = re.compile(rb"<!--\s*srcbook:")
 _myst = re.compile(rb"---\r?\n(?:.*\n)*?\s+format_name: myst\r?\n")
 _SCRIPTS = tuple(suffix for language in LANGUAGES for suffix in language.suffixes)
@@ -151,7 +154,11 @@ def read(
 
 
 def _guessed(content: bytes, name: str) -> Format:
-    """The format by the file's name, or else by how its content begins; a page may be one of several."""
+    """The format by the file's name, or else by how its content begins; a page may be one of several.
+
+    Raises:
+        NotebookFormatError: neither tells.
+    """
     found = format_of_file(name)
     if found is not None and found.name != "markdown":
         return found
@@ -160,4 +167,10 @@ def _guessed(content: bytes, name: str) -> Format:
         return format_named("json")
     if _srcbook.match(head):
         return format_named("src.md")
-    return format_named("myst" if _myst.match(head) else "markdown")
+    if _myst.match(head):
+        return format_named("myst")
+    if found is None and PurePath(name).suffix not in _TEXTS:
+        raise NotebookFormatError(
+            f"{name!r} does not tell its format", hint=f"Give the format: {', '.join(readable())}"
+        )
+    return format_named("markdown")
