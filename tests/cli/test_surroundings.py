@@ -11,7 +11,7 @@ import pytest
 from tests.daemon.conftest import Place
 from tests.sandbox.test_packages import make_wheel
 
-from cellwright.cli.doctor import _EXTRAS
+from cellwright.cli.examination import EXTRAS
 from cellwright.sandbox.tiers import LOSSES, UNSAFE_BANNER
 
 
@@ -191,8 +191,8 @@ def test_doctor_shows_what_stands_in_brackets(place: Place) -> None:
 def test_doctor_looks_at_every_extra_and_all_that_it_brings(place: Place) -> None:
     project = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())["project"]
     extras = {name: needs for name, needs in project["optional-dependencies"].items() if name != "all"}
-    looked_at = {extra: len(modules) for extra, modules, _ in _EXTRAS} | {"typescript": 1}
+    looked_at = {extra: len(modules) for extra, modules, _ in EXTRAS} | {"typescript": 1}
     assert looked_at == {name: len(needs) for name, needs in extras.items()}
     findings = json.loads(place.run("doctor", "--json").stdout)
     told = {finding["what"]: finding["verdict"] for finding in findings}
-    assert {told[f"extra {extra}"] for extra, _, _ in _EXTRAS} == {"ok"}
+    assert {told[f"extra {extra}"] for extra, _, _ in EXTRAS} == {"ok"}

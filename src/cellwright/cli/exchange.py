@@ -9,19 +9,21 @@ from __future__ import annotations
 import sys
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
-from typing import Annotated, NoReturn
+from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import anyio
 import typer
 
+from cellwright import formats
 from cellwright.cli.client import Caller, call_daemon, daemon_paths
 from cellwright.cli.exits import ExitCode, show_error
 from cellwright.cli.verbs import AsJson, note, show_data
 from cellwright.daemon.starting import connect
 from cellwright.errors import CellwrightError
-from cellwright.formats import Exported, FindFile, Imported, export, format_named, format_of_file, read
-from cellwright.formats.renderer import PAGES, render
 from cellwright.notebook import Document, write_atomically
+
+if TYPE_CHECKING:
+    from cellwright.formats import Exported, FindFile, Imported
 
 __all__ = ["export_notebook", "import_notebook"]
 
@@ -45,10 +47,10 @@ def export_notebook(
     as_json: AsJson = False,  # noqa: FBT002  # as above
 ) -> None:
     """Write a notebook in another format. [default: as the output's name says, else ipynb]"""
-    guessed = format_of_file(output.name) if output is not None else None
+    guessed = formats.format_of_file(output.name) if output is not None else None
     wanted = _Wanted(form or (guessed.name if guessed is not None else "ipynb"), output, outputs)
     try:
-        binary = format_named(wanted.form).binary
+        binary = formats.format_named(wanted.form).binary
         if output is None and (as_json or sys.stdout.isatty()) and binary:
             _usage(f"{wanted.form} is not text", "Give -o FILE, or send stdout to a file")
         document, name = _found(named)
@@ -101,10 +103,14 @@ async def _fetched(caller: Caller, named: str) -> tuple[bytes, str] | None:
 
 
 async def _exported(document: Document, name: str, wanted: _Wanted) -> Exported:
+    from cellwright.formats.renderer import PAGES, render  # noqa: PLC0415  # other verbs do without formats
+
     if wanted.form in PAGES:
         return await render(document, name=name, format=wanted.form, include_outputs=wanted.outputs)
     directory = f"{wanted.output.stem}_files" if wanted.output is not None else None
-    return export(document, name=name, format=wanted.form, include_outputs=wanted.outputs, files_at=directory)
+    return formats.export(
+        document, name=name, format=wanted.form, include_outputs=wanted.outputs, files_at=directory
+    )
 
 
 def _write(output: Path, found: Exported) -> None:
@@ -167,12 +173,12 @@ def import_notebook(
 
 def _imported(file: Path, form: str | None) -> Imported:
     if str(file) == "-":
-        return read(sys.stdin.buffer.read(), name="stdin", format=form)
+        return formats.read(sys.stdin.buffer.read(), name="stdin", format=form)
     try:
         content = file.read_bytes()
     except OSError as error:
         _usage(f"cannot read {file}: {error.strerror}", "Name a file that exists")
-    return read(content, name=file.name, format=form, find_file=_beside(file))
+    return formats.read(content, name=file.name, format=form, find_file=_beside(file))
 
 
 def _beside(file: Path) -> FindFile:

@@ -7,7 +7,7 @@ import shutil
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import anyio
 import typer
@@ -17,12 +17,13 @@ from rich.text import Text
 
 from cellwright.cli.exits import ExitCode, show_error
 from cellwright.cli.flags import LimitOption, OnError, OnErrorOption, UnsafeOption, limit_values
-from cellwright.engine import Execution, Session, open_engine
-from cellwright.engine.limits import session_narrowing
 from cellwright.errors import CellwrightError, NotebookError
 from cellwright.notebook import inject_parameters, parse_parameter
 from cellwright.sandbox.policy import Narrowing
 from cellwright.settings import load_settings
+
+if TYPE_CHECKING:
+    from cellwright.engine import Execution, Session
 
 __all__ = ["run"]
 
@@ -64,6 +65,8 @@ def run(  # noqa: PLR0913, PLR0917  # each is an option of the command
     unsafe: UnsafeOption = False,  # noqa: FBT002
 ) -> None:
     """Run a notebook top to bottom and write its outputs. Exits 0 if every cell ran well, else 1."""
+    from cellwright.engine.limits import session_narrowing  # noqa: PLC0415  # other verbs do without the engine
+
     if allow_errors and on_error is OnError.ROLLBACK:
         raise typer.BadParameter(
             "with --allow-errors no failure is one to roll back", param_hint="--on-error"
@@ -93,6 +96,8 @@ class Report:
 
 
 async def _run(request: Request) -> Report:
+    from cellwright.engine import open_engine  # noqa: PLC0415  # as above
+
     source = request.notebook.resolve()
     target = source if request.output is None else _copied(source, request.output.resolve())
     # One run needs one kernel: a second one standing by would only slow the first one's start.
