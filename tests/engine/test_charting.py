@@ -112,7 +112,7 @@ async def test_a_manifest_that_lay_there_before_is_nobody_s(engine: Engine, tmp_
     (tmp_path / "visualization_manifest.json").write_text(json.dumps({"version": "1.0", "outputs": [BAR]}))
     session = await engine.create("old", directory=tmp_path)
 
-    assert (await run(session, "1")).outputs[0]["output_type"] == "execute_result"
+    assert [output["output_type"] for output in (await run(session, "1")).outputs] == ["execute_result"]
 
 
 async def test_one_bad_output_is_named_and_leaves_the_others(session: Session) -> None:

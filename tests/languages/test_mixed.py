@@ -82,6 +82,7 @@ async def test_a_failure_drops_what_comes_after_it_in_any_language(session: Sess
     executions = await session.run_all()
 
     assert [execution.state for execution in executions] == ["ok", "error", "interrupted", "interrupted"]
+    assert (await run(session, "'b' in globals()")).text == "False\n"
 
 
 async def test_an_interrupt_reaches_the_language_that_runs(session: Session) -> None:
