@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 __all__ = ["LANGUAGES", "Speech"]
@@ -81,24 +81,12 @@ TYPESCRIPT = Speech(
     table="[{ name: 'a', count: 1 }, { name: 'b', count: 2 }]",
 )
 
-JAVASCRIPT = Speech(
+JAVASCRIPT = replace(
+    TYPESCRIPT,
     language="javascript",
     remember="const kept = 41;",
-    recall="kept + 1",
     fail_on_second_line="const before = 1;\nthrow new TypeError('at fault');",
-    failing_line="throw new TypeError('at fault');",
     fail_to_parse="const x = 1;\nconst y = = 2;",
-    announce_and_loop="console.log('going');\nwhile (true) {}",
-    loop="while (true) {}",
-    flood="for (let n = 0; n < 400_000; n++) console.log('x'.repeat(100));",
-    unicode="console.log('äöü 漢字 🎉 עברית')",
-    html="Deno.jupyter.html`<b>bold</b>`",
-    prefix="Math.flo",
-    completion="Math.floor",
-    die="Deno.exit(3)",
-    read_outside="await Deno.readTextFile({path!r})",
-    call_out="await fetch('http://192.0.2.1/', {{ signal: AbortSignal.timeout(2000) }})",
-    table="[{ name: 'a', count: 1 }, { name: 'b', count: 2 }]",
 )
 
 _ENDLESS_SQL = (
