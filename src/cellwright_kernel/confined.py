@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import sys
+from typing import Any
 
 from cellwright_kernel import joining, lockdown
 
@@ -23,13 +25,11 @@ def main(argv: list[str]) -> None:
     request = json.loads(said)
     program = request["program"]
     joining.join(request["group_fd"], request["processors"])
-    host = os.getppid()
-    # Readable once the host has ended, like the lifeline of a forked kernel.
-    lines = lockdown.Lifelines(control_fd=int(argv[0]), lifeline_fd=os.pidfd_open(host))
-    if os.getppid() != host or host != request["host"]:
-        sys.exit("the process that starts this kernel has ended")
+    lines = lockdown.Lifelines(control_fd=int(argv[0]), lifeline_fd=_lifeline(request))
     lockdown.confine(request["plan"], lines, [2, *request["streams"]], request["directory"])
     os.setsid()
+    # In a job step it was ignored so far.
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
     _take_streams(request["streams"])
     for source, target in request["copies"]:
         _copy_files(source, target)
@@ -45,6 +45,17 @@ def main(argv: list[str]) -> None:
         os.execvp(program[0], program)  # noqa: S606  # what this is for
     except OSError as error:
         sys.exit(f"{program[0]}: {error.strerror}")
+
+
+def _lifeline(request: dict[str, Any]) -> int:
+    """What is readable once the host has ended: a pipe of its own where it is not our parent, like a forked kernel's."""
+    if "lifeline_fd" in request:
+        return int(request["lifeline_fd"])
+    host = os.getppid()
+    lifeline = os.pidfd_open(host)
+    if os.getppid() != host or host != request["host"]:
+        sys.exit("the process that starts this kernel has ended")
+    return lifeline
 
 
 def _take_streams(streams: list[int]) -> None:

@@ -15,6 +15,7 @@ from collections.abc import Callable, Collection
 __all__ = ["become_subreaper", "children_of", "kill_tree", "threads_of", "threads_of_user", "tree_of"]
 
 PR_SET_CHILD_SUBREAPER = 36
+MOST_LOOKS = 20
 
 
 def become_subreaper() -> None:
@@ -26,6 +27,17 @@ def become_subreaper() -> None:
 
 def children_of(pid: int) -> list[int]:
     """The direct children of a process; none where it is gone."""
+    # Linux may leave out a child that lives while one before it ends (proc_pid_task_children): so it is asked until it
+    # says the same twice, or, of a process whose children come and go all the time, often enough.
+    found = _said_children(pid)
+    for _ in range(MOST_LOOKS):
+        before, found = found, _said_children(pid)
+        if found == before:
+            break
+    return found
+
+
+def _said_children(pid: int) -> list[int]:
     found: list[int] = []
     try:
         threads = os.listdir(f"/proc/{pid}/task")  # noqa: PTH208  # names only; Path objects cost more

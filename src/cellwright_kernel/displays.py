@@ -12,6 +12,7 @@ from typing import Any
 
 from IPython.core.formatters import DisplayFormatter
 
+from cellwright_kernel.figurefacts import figure_facts
 from cellwright_kernel.valuedigests import digest_of, hidden_digest
 
 __all__ = ["KEY", "DigestingFormatter", "is_complete"]
@@ -39,7 +40,11 @@ class DigestingFormatter(DisplayFormatter):
         if isinstance(plain, str) and KEY not in metadata:
             digest = hidden_digest(obj) if is_complete(plain) else digest_of(obj)
             if digest is not None:
-                metadata = {**metadata, KEY: {"digest": digest}}
+                facts = figure_facts(obj)
+                metadata = {
+                    **metadata,
+                    KEY: {"digest": digest} if facts is None else {"digest": digest, "figure": facts},
+                }
         return data, metadata
 
 

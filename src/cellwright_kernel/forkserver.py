@@ -8,6 +8,7 @@ It answers packets on an inherited SOCK_SEQPACKET socket, one JSON object each::
            with "group": true it first enters its group, and there is one more; "processors": […] are all it runs on
     ←      {"op": "ready", "failures": {"module": "why it was not preloaded"}, "paths": ["what to keep readable"],
             "version": "3.12", "search": ["where it imports from, in order"]}
+    ←      {"op": "warm"} once it has done beforehand what it can; kernels that are forked earlier start slower
     ←      {"op": "forked", "id": 7, "pid": 4711} + a pidfd
     ←      {"op": "refused", "id": 7, "reason": …}
     ←      {"op": "exited", "pid": 4711, "status": -9}
@@ -31,17 +32,20 @@ import select
 import signal
 import socket
 import sys
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
 from cellwright_kernel import descendants, joining, lockdown
 from cellwright_kernel.forksafety import threads_to_lose
-from cellwright_kernel.preload import preload
+from cellwright_kernel.preload import preload, warming
 
 __all__ = ["ForkServer", "Job", "main"]
 
 PACKET_BYTES = 1 << 18
 FDS_PER_JOB = 5
+# Whoever was just forked needs the processor more than those to come.
+PAUSE_MS = 500
 
 
 @dataclass(frozen=True)
@@ -74,9 +78,8 @@ def main(argv: list[str]) -> None:
     # Objects made here live as long as every kernel: collecting them would only unshare their pages.
     gc.disable()
     failures = preload(arguments.preload)
-    gc.collect()
     gc.freeze()
-    server = ForkServer(channel)
+    server = ForkServer(channel, warming(), single=arguments.single)
     server.tell({"op": "ready", "failures": failures, "paths": _own_paths(), **_python()})
     job = server.serve()
     if job is not None:
@@ -131,14 +134,18 @@ def _parse(argv: list[str]) -> argparse.Namespace:
     parser.add_argument("--channel", type=int, required=True, help="descriptor of the socket to the host")
     parser.add_argument("--layer", action="append", default=[], help="directory added at the end of sys.path")
     parser.add_argument("--preload", action="append", default=[], help="module to import before forking")
+    parser.add_argument("--single", action="store_true", help="one kernel is wanted, and no others after it")
     return parser.parse_args(argv)
 
 
 class ForkServer:
     """Forks on request and reports ends, until its channel closes."""
 
-    def __init__(self, channel: socket.socket) -> None:
+    def __init__(self, channel: socket.socket, warming: Iterator[None], *, single: bool) -> None:
+        """``warming`` goes on whenever there is nothing else to do; a ``single`` one leaves it once it has forked."""
         self._channel = channel
+        self._warming: Iterator[None] | None = warming
+        self._single = single
         self._kernels: set[int] = set()
         self._wake_read, self._wake_write = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
         signal.signal(signal.SIGCHLD, lambda *_: None)
@@ -155,7 +162,9 @@ class ForkServer:
         poller.register(self._channel, select.POLLIN)
         poller.register(self._wake_read, select.POLLIN)
         while True:
-            ready = {fd for fd, _ in poller.poll()}
+            ready = {fd for fd, _ in poller.poll(self._patience_ms())}
+            if not ready:
+                self._warm_on()
             if self._wake_read in ready:
                 self._reap()
             if self._channel.fileno() in ready:
@@ -166,6 +175,25 @@ class ForkServer:
                 job = self._answer(data, fds)
                 if job is not None:
                     return job
+
+    def _patience_ms(self) -> int | None:
+        """How long to listen before the next step of the warming; None where there is none."""
+        if self._warming is None:
+            return None
+        return PAUSE_MS if self._kernels else 0
+
+    def _warm_on(self) -> None:
+        if self._warming is None:
+            return
+        # Boundary: what cannot be done beforehand a kernel tries itself, and tells of it.
+        with contextlib.suppress(Exception):
+            next(self._warming)
+            return
+        self._warming = None
+        gc.unfreeze()
+        gc.collect()
+        gc.freeze()
+        self.tell({"op": "warm"})
 
     def _answer(self, data: bytes, fds: list[int]) -> Job | None:
         request_id = None
@@ -184,6 +212,8 @@ class ForkServer:
             return job
         _close(fds)
         self._kernels.add(pid)
+        if self._single:
+            self._warming = None
         pidfd = os.pidfd_open(pid)
         self.tell({"op": "forked", "id": request_id, "pid": pid}, (pidfd,))
         os.close(pidfd)

@@ -103,7 +103,8 @@ def answer(
     global _watch, _hooked  # noqa: PLW0603  # a hook cannot be taken out again, nor can it be given an object
     if _watch is None:
         if not watch:
-            return {"watching": False, "files": [], "omitted": 0}
+            about = _surroundings(frozenset(sys.modules), modules or []) if packages else {}
+            return {"watching": False, "files": [], "omitted": 0, **about}
         _watch = Watch(roots or [os.getcwd()])
         if not _hooked:
             _hooked = True
@@ -115,7 +116,7 @@ def answer(
             found = _told(_watch, texts or [])
         finally:
             _watch.inner = False
-    about = _surroundings(_watch, modules or []) if packages else {}
+    about = _surroundings(_watch.first, modules or []) if packages else {}
     return {"watching": True, **found, **about}
 
 
@@ -204,8 +205,9 @@ def _absolute(path: Any) -> str | None:
         return None
 
 
-def _surroundings(watch: Watch, modules: list[str]) -> dict[str, Any]:
-    loaded = {name.partition(".")[0] for name in list(sys.modules) if name not in watch.first}
+def _surroundings(first: frozenset[str], modules: list[str]) -> dict[str, Any]:
+    """With what code runs: of all packages those of ``modules``, and those loaded since ``first`` was all there was."""
+    loaded = {name.partition(".")[0] for name in list(sys.modules) if name not in first}
     wanted = {*loaded, *modules}
     owners = importlib.metadata.packages_distributions()
     distributions = sorted({owner for name in wanted for owner in owners.get(name, ())})

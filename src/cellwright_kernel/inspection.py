@@ -15,7 +15,7 @@ from typing import Any
 
 from cellwright_kernel.digests import cut, describe, is_a, signature_of, type_name
 
-__all__ = ["snapshot"]
+__all__ = ["snapshot", "visible"]
 
 MAX_ENTRIES = 200
 MAX_CHARACTERS = 60_000
@@ -32,7 +32,7 @@ def snapshot(namespace: dict[str, Any], hidden: dict[str, Any], *, packages: boo
     found: dict[str, list[dict[str, Any]]] = {"variables": [], "functions": [], "classes": [], "modules": []}
     omitted = 0
     room = MAX_CHARACTERS
-    for name, value in _visible(namespace, hidden):
+    for name, value in visible(namespace, hidden):
         kind, entry = _entry(name, value)
         room -= sum(len(field) for field in entry.values() if isinstance(field, str)) + 50
         if room > 0 and len(found[kind]) < MAX_ENTRIES:
@@ -48,7 +48,7 @@ def snapshot(namespace: dict[str, Any], hidden: dict[str, Any], *, packages: boo
     }
 
 
-def _visible(namespace: dict[str, Any], hidden: dict[str, Any]) -> Iterator[tuple[str, Any]]:
+def visible(namespace: dict[str, Any], hidden: dict[str, Any]) -> Iterator[tuple[str, Any]]:
     """What the user put there, newest first; IPython's own names and private ones left out."""
     for name in _newest(namespace):
         if type(name) is not str or name.startswith("_") or name not in namespace:

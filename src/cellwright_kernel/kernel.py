@@ -17,7 +17,7 @@ from ipykernel.ipkernel import IPythonKernel
 from ipykernel.zmqshell import ZMQInteractiveShell
 from traitlets import Instance, Type
 
-from cellwright_kernel import datarequests, diagnosis, inputs, inspection
+from cellwright_kernel import datarequests, diagnosis, fingerprints, inputs, inspection
 from cellwright_kernel.adoption import add_layers, adopt
 from cellwright_kernel.displays import DigestingFormatter
 from cellwright_kernel.freezing import Freezer
@@ -25,6 +25,7 @@ from cellwright_kernel.interrupts import INTERRUPTED, Interrupts
 from cellwright_kernel.mappings import stamp_written
 from cellwright_kernel.namedcells import write_named
 from cellwright_kernel.outputs import CappedSession
+from cellwright_kernel.profiling import Profiler
 
 __all__ = ["Kernel", "Shell"]
 
@@ -44,10 +45,13 @@ class Shell(ZMQInteractiveShell):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         self.interrupts = Interrupts()
+        self.profiler = Profiler()
         self.language: str | None = None
         """The running cell's, where it is not Python."""
         self.database: Any = None
         """What SQL cells work on, once there was one."""
+        self.exit_code: int | None = None
+        """The running cell's script's, once it has ended (see ``scripts``)."""
         super().__init__(*args, **kwargs)
 
     def init_user_ns(self) -> None:
@@ -70,7 +74,8 @@ class Shell(ZMQInteractiveShell):
         if self.interrupts.code_begins():
             return await super().run_code(INTERRUPTED, result)
         try:
-            return await super().run_code(code_obj, result, async_=async_)
+            with self.profiler.statement(code_obj):
+                return await super().run_code(code_obj, result, async_=async_)
         finally:
             # Otherwise an error that cannot even be shown would leave none.
             if result is not None:
@@ -104,6 +109,8 @@ class Kernel(IPythonKernel):
         "cellwright_data_request",
         "cellwright_diagnose_request",
         "cellwright_inputs_request",
+        "cellwright_profile_request",
+        "cellwright_fingerprints_request",
     ]
     # On the control channel, which has a thread of its own: packages come also while a cell runs.
     control_msg_types = [  # noqa: RUF012
@@ -149,6 +156,7 @@ class Kernel(IPythonKernel):
         shell: Any = self.shell
         content = parent["content"]
         shell.language = content.get("language")
+        shell.exit_code = None
         if content.get("files"):
             write_named(content["files"])
         try:
@@ -183,6 +191,7 @@ class Kernel(IPythonKernel):
         shell: Any = self.shell
         # One that ends in no regular way leaves no result, and must not be told that of the one before.
         shell.last_execution_result = None
+        shell.profiler.begin()
         try:
             reply: dict[str, Any] = await super().do_execute(
                 code,
@@ -203,6 +212,7 @@ class Kernel(IPythonKernel):
                 "user_expressions": {},
                 "payload": [],
             }
+        shell.profiler.end()
         stamp_written()
         self._cells_context = contextvars.copy_context()
         return reply
@@ -211,7 +221,9 @@ class Kernel(IPythonKernel):
         self, parent: dict[str, Any], metadata: dict[str, Any], reply_content: dict[str, Any]
     ) -> dict[str, Any]:
         finished: dict[str, Any] = super().finish_metadata(parent, metadata, reply_content)
-        finished["cellwright"] = self.session.release(parent["header"], last=True)
+        shell: Any = self.shell
+        released = self.session.release(parent["header"], last=True)
+        finished["cellwright"] = {**released, "exit_code": shell.exit_code}
         return finished
 
     async def _progressively_terminate_all_children(self) -> None:
@@ -240,6 +252,15 @@ class Kernel(IPythonKernel):
     async def cellwright_inputs_request(self, stream: Any, ident: Any, parent: dict[str, Any]) -> None:
         """Tell which files were read."""
         self._answer(stream, ident, parent, inputs.answer)
+
+    async def cellwright_profile_request(self, stream: Any, ident: Any, parent: dict[str, Any]) -> None:
+        """Measure the next execution, or tell what the last one cost."""
+        shell: Any = self.shell
+        self._answer(stream, ident, parent, partial(shell.profiler.answer, shell))
+
+    async def cellwright_fingerprints_request(self, stream: Any, ident: Any, parent: dict[str, Any]) -> None:
+        """Tell what the namespace's values can be compared by."""
+        self._answer(stream, ident, parent, partial(fingerprints.answer, self.shell))
 
     async def cellwright_layers_request(self, stream: Any, ident: Any, parent: dict[str, Any]) -> None:
         """Find the packages of more layers."""

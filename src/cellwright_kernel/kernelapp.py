@@ -30,6 +30,7 @@ from cellwright_kernel.budget import Limits
 from cellwright_kernel.freezing import Freezer, NewKernel, Reborn, forgotten
 from cellwright_kernel.kernel import Kernel
 from cellwright_kernel.outputs import CappedOutStream, CappedSession, OutputGate, PromptIOPubThread
+from cellwright_kernel.terminations import termination
 
 if TYPE_CHECKING:
     from cellwright_kernel.forkserver import Job
@@ -72,8 +73,9 @@ def run_kernel(job: Job) -> None:
 
 def _set_apart(stderr_fd: int) -> None:
     os.setsid()
-    for number in (signal.SIGTERM, signal.SIGCHLD, signal.SIGHUP):
+    for number in (signal.SIGCHLD, signal.SIGHUP):
         signal.signal(number, signal.SIG_DFL)
+    signal.signal(signal.SIGTERM, termination())
     signal.signal(signal.SIGPIPE, signal.SIG_IGN)
     signal.signal(signal.SIGINT, signal.default_int_handler)
     signal.pthread_sigmask(signal.SIG_SETMASK, [])

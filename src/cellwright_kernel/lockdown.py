@@ -61,6 +61,8 @@ def _or_end(steps: Callable[[], None], keep: list[int]) -> None:
 
 def _enter_box(plan: dict[str, Any], lines: Lifelines, keep: list[int], directory: str) -> None:
     os.setsid()
+    # Whoever started us may keep its own files to itself; the kernel must find its way in the box.
+    os.umask(0o022)
     own_root = f"{directory}/root"
     os.makedirs(own_root, exist_ok=True)  # noqa: PTH103  # strings throughout, as in box
     owner = namespaces.leave_machine(plan.get("owner"))

@@ -3,7 +3,7 @@
 """Makes the fork server worth forking: imports what kernels import, and runs IPython once so that it is warm.
 
 What is imported and compiled here is shared by every kernel. Nothing here may leave a thread, an event loop or
-an open descriptor behind, since a fork would share those too.
+an open descriptor behind, since a fork would share those too; not even between two steps of ``warming``.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-__all__ = ["preload"]
+__all__ = ["preload", "warming"]
 
 INLINE_BACKEND = "module://matplotlib_inline.backend_inline"
 THREAD_VARIABLES = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS", "NUMEXPR_NUM_THREADS")
@@ -40,16 +40,22 @@ WARM_CELLS = (
 
 
 def preload(modules: list[str]) -> dict[str, str]:
-    """Import and warm everything; returns the modules that could not be imported, each with the reason."""
+    """Import what a kernel cannot do without; returns the modules that could not be imported, each with the reason."""
     # pyplot chooses its backend when it is imported: without this, figures of preloaded pyplot would vanish.
     os.environ.setdefault("MPLBACKEND", INLINE_BACKEND)
     with _one_thread_each():
         from cellwright_kernel import kernelapp  # noqa: F401, PLC0415  # brings ipykernel with it
 
+        return _import_all(modules)
+
+
+def warming() -> Iterator[None]:
+    """Import and run, a step at a time, what a kernel would otherwise do itself; a fork between steps is sound."""
+    with _one_thread_each():
         _import_quietly(_modules_of_a_running_kernel())
-        failures = _import_all(modules)
+    yield
     _warm_ipython()
-    return failures
+    yield
 
 
 @contextlib.contextmanager

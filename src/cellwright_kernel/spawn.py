@@ -17,9 +17,11 @@ def main(argv: list[str]) -> None:
     libc = ctypes.CDLL(None, use_errno=True)
     libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
     libc.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
-    # The host may have died before the tie was made.
-    if os.getppid() != int(argv[0]):
+    # The host may have died before the tie was made. In a job step (0) the parent is the step's manager.
+    if int(argv[0]) not in (0, os.getppid()):
         sys.exit("the process that starts this kernel has ended")
+    # In a job step it was ignored so far.
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
     try:
         os.execvp(argv[1], argv[1:])  # noqa: S606  # what this is for
     except OSError as error:

@@ -53,21 +53,28 @@ class _Seen:
     missing: int
     extent: Extent | None
     is_whole: bool
-    """Whether ``missing`` and ``extent`` are of all rows."""
+    """Whether ``values`` are of all rows."""
+    is_counted: bool
+    """Whether ``missing`` is of all rows."""
 
 
-def frame_digest(frame: Frame) -> str:
-    """A frame's digest, looking at no more of it than is quick."""
+def frame_digest(frame: Frame, *, rows_shown: int = MAX_ROWS, counted: bool = False) -> str:
+    """A frame's digest, looking at no more of it than is quick.
+
+    ``counted`` is a frame that has counted its gaps and compared its values already, however many there are.
+    """
     shown = list(range(min(len(frame.fields), MAX_COLUMNS)))
     rows = _looked_at(frame.total_rows, len(shown))
     taken = frame.take(rows, shown)
-    extents = _extents(frame, shown) if len(rows) < frame.total_rows else {}
+    room = frame.total_rows * len(shown) if counted else WHOLE_VALUES
+    extents = _extents(frame, shown, room) if len(rows) < frame.total_rows else {}
     columns = [
-        _seen(frame, number, values, extents.get(number)) for number, values in zip(shown, taken, strict=True)
+        _seen(frame, number, values, extents.get(number), counted=counted)
+        for number, values in zip(shown, taken, strict=True)
     ]
     if rows.step > 1:
-        taken = frame.take(range(MAX_ROWS), shown)
-    first = list(zip(*(values[:MAX_ROWS] for values in taken), strict=True))
+        taken = frame.take(range(rows_shown), shown)
+    first = list(zip(*(values[:rows_shown] for values in taken), strict=True))
     about = _Shape(frame.type, frame.total_rows, frame.width, len(frame.fields), len(rows))
     return _write(about, columns, first)
 
@@ -78,10 +85,9 @@ def _looked_at(total: int, columns: int) -> range:
     return sampled_rows(total, None if is_small else limit, "even")
 
 
-def _extents(frame: Frame, shown: list[int]) -> dict[int, Extent]:
+def _extents(frame: Frame, shown: list[int], room: int) -> dict[int, Extent]:
     """Least and greatest values of all rows, as far as looking them through is quick; numbers first."""
     found = {}
-    room = WHOLE_VALUES
     for number in sorted(shown, key=lambda number: frame.fields[number].kind != "number"):
         if frame.total_rows <= room and (extent := frame.extent(number)) is not None:
             found[number] = extent
@@ -104,6 +110,7 @@ def table_digest(table: Table, *, called: str = "table", columns: int | None = N
             column.missing,
             None,
             is_whole,
+            is_whole,
         )
         for column, values in zip(shown, held, strict=True)
     ]
@@ -112,18 +119,20 @@ def table_digest(table: Table, *, called: str = "table", columns: int | None = N
     return _write(about, seen, table.rows[:MAX_ROWS])
 
 
-def _seen(frame: Frame, number: int, values: list[Any], extent: Extent | None) -> _Seen:
+def _seen(frame: Frame, number: int, values: list[Any], extent: Extent | None, *, counted: bool) -> _Seen:
     field = frame.fields[number]
     said = present(values)
+    is_whole = len(values) == frame.total_rows
     return _Seen(
         f"[{field.name}]" if field.is_index else field.name,
         field.kind or kind_of(values),
         field.dtype,
         said,
         len(values),
-        len(values) - len(said),
+        frame.missing(number) if counted else len(values) - len(said),
         extent,
-        len(values) == frame.total_rows,
+        is_whole,
+        is_whole or counted,
     )
 
 
@@ -198,7 +207,7 @@ def _line(column: _Seen) -> str:
 def _gaps(column: _Seen) -> str:
     if not column.missing:
         return ""
-    if column.is_whole:
+    if column.is_counted:
         return f"{column.missing:,} missing"
     return (
         f"~{column.missing / column.seen:.0%} missing"

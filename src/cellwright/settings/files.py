@@ -19,8 +19,11 @@ __all__ = ["PATHS", "SRCBOOK_NAMES", "SettingsFile", "SettingsUnreadable", "read
 
 FILE_NAME = "cellwright.toml"
 # A path in a file is meant from where the file lies.
-PATHS = frozenset({"root", "storage", "srcbook_file", "token_file"})
+PATHS = frozenset(
+    {"root", "storage", "srcbook_file", "token_file", "jupyter_token_file", "slurm_python", "slurm_template"}
+)
 PATH_LISTS = frozenset({"roots"})
+TABLES = frozenset({"jupyter_servers"})
 # A project's file comes with the project, perhaps from a stranger: it says how to work there, not what the user allows.
 _ONLY_THE_USER_SAYS = frozenset(
     {
@@ -29,11 +32,23 @@ _ONLY_THE_USER_SAYS = frozenset(
         "allowed_origins",
         "approved_npm_packages",
         "approved_packages",
+        # A stranger's server would be sent the user's token, or shown the user's code.
+        "jupyter_insecure_http",
+        "jupyter_servers",
+        "jupyter_token",
+        "jupyter_token_file",
+        "jupyter_url",
+        # The same of a stranger's model: it would be sent the user's questions, data and key.
+        "model_rows",
+        "models",
         "network",
         "network_allow",
         "pass_environment",
         "read_paths",
         "sandbox_namespaces",
+        "slurm_extra",
+        "slurm_python",
+        "slurm_template",
         "token_file",
         "unsafe_no_sandbox",
         "write_paths",
@@ -171,7 +186,15 @@ def _placed(name: str, value: Any, directory: Path) -> Any:
         return str(directory / Path(value).expanduser())
     if name in PATH_LISTS and isinstance(value, list):
         return [str(directory / Path(one).expanduser()) if isinstance(one, str) else one for one in value]
+    if name in TABLES and isinstance(value, dict):
+        return {one: _placed_below(below, directory) for one, below in value.items()}
     return value
+
+
+def _placed_below(table: Any, directory: Path) -> Any:
+    if not isinstance(table, dict):
+        return table
+    return {name: _placed(name, value, directory) for name, value in table.items()}
 
 
 def _is_number(value: Any) -> bool:

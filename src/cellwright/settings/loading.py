@@ -18,6 +18,7 @@ from pydantic import ValidationError
 from cellwright.errors import CellwrightError
 from cellwright.settings.files import SRCBOOK_NAMES, SettingsFile, read_files
 from cellwright.settings.model import Settings
+from cellwright.settings.modelkeys import MODEL_VARIABLES
 
 __all__ = ["Problem", "SettingsRefused", "examine_settings", "load_settings"]
 
@@ -102,7 +103,7 @@ def _unknown_in_files(files: list[SettingsFile]) -> Iterator[Problem]:
 def _unknown_variables(environment: Mapping[str, str]) -> Iterator[Problem]:
     known = [_PREFIX + name.upper() for name in Settings.model_fields]
     for variable in sorted(environment):
-        if variable.upper().startswith(_PREFIX) and variable.upper() not in known:
+        if variable.upper().startswith(_PREFIX) and variable.upper() not in (*known, *MODEL_VARIABLES):
             yield Problem(variable, "there is no such setting", _nearest(variable.upper(), known))
 
 

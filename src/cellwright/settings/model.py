@@ -10,10 +10,14 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from pydantic import Field, SecretStr, field_validator
-from pydantic_settings import BaseSettings, SettingsConfigDict
+from pydantic_settings import SettingsConfigDict
 
+from cellwright.settings.jupyter import JupyterSettings
+from cellwright.settings.models import ModelsSettings
 from cellwright.settings.places import default_storage
+from cellwright.settings.runs import RunSettings
 from cellwright.settings.sizes import size_bytes
+from cellwright.settings.slurm import SlurmSettings
 
 __all__ = ["Settings"]
 
@@ -23,9 +27,10 @@ _UNCONFINED = (
     "code in cells can do whatever this user can, "
     "and limits on its memory, disk, processes and network are not kept"
 )
+_UNENCRYPTED = "tokens, code and output go to Jupyter servers on other machines in the clear"
 
 
-class Settings(BaseSettings):
+class Settings(JupyterSettings, ModelsSettings, RunSettings, SlurmSettings):
     """What the engine may use and where it stops."""
 
     model_config = SettingsConfigDict(env_prefix="CELLWRIGHT_", frozen=True, extra="forbid")
@@ -42,11 +47,23 @@ class Settings(BaseSettings):
     storage: Path = Field(default_factory=default_storage)
     """The directory of the journal, of the host's files and of layered environments."""
 
+    data_directory: Path | None = None
+    """What one-shot tools share and leave behind; ``data`` in the storage directory by default."""
+
     default_language: str = "python"
     """The language of a session that names none."""
 
+    host: str | None = None
+    """The host of a session that names none, such as ``slurm:gpu``; what ``run_mode`` says by default."""
+
+    run_mode: Literal["auto", "slurm", "local", "jupyter"] = "auto"
+    """Where sessions run that name no host; ``auto`` is ``slurm`` where ``sbatch`` is installed, else ``local``."""
+
     preload: tuple[str, ...] = ()
     """Modules that the fork server imports once for all Python kernels, for instance ``["numpy", "pandas"]``."""
+
+    agent_name: str = Field(default="Cellwright", min_length=1, max_length=60)
+    """What people who have a shared notebook open see the agent called."""
 
     standby_kernels: int = Field(default=2, ge=0, le=64)
     """Forked kernels that wait, warm, for the next session of a fork server."""
@@ -168,6 +185,23 @@ class Settings(BaseSettings):
     max_upload_bytes: int = Field(default=50 * 1024**2, ge=1024)
     """What one request may send out, in bytes or as ``"50MB"``."""
 
+    fetch_timeout_s: Seconds = 50
+    """How long one fetch may take, redirects and waiting for its turn included."""
+
+    fetch_interval_s: float = Field(default=0.5, ge=0, le=3600)
+    """Seconds between requests to one host, after the first four."""
+
+    fetch_user_agent: str = Field(
+        default="Cellwright/0.1 (+https://github.com/cellwright/cellwright)",
+        min_length=1,
+        max_length=200,
+        pattern=r"^[\x20-\x7e]+$",
+    )
+    """What hosts are told is asking."""
+
+    fetch_cache_bytes: int = Field(default=100 * 1024**2, ge=0)
+    """What answers from the web are kept in, in bytes or as ``"100MB"``; 0 keeps none."""
+
     approved_packages: tuple[str, ...] | None = None
     """Packages that may be installed, with versions where they are bound; a list of well-known ones by default."""
 
@@ -207,7 +241,8 @@ class Settings(BaseSettings):
     @property
     def dangers(self) -> dict[str, str]:
         """Settings that take protection away, each with what that means."""
-        return {"unsafe_no_sandbox": _UNCONFINED} if self.unsafe_no_sandbox else {}
+        said = {"unsafe_no_sandbox": _UNCONFINED, "jupyter_insecure_http": _UNENCRYPTED}
+        return {name: danger for name, danger in said.items() if getattr(self, name)}
 
     @field_validator("root", "storage")
     @classmethod
@@ -219,7 +254,7 @@ class Settings(BaseSettings):
     def _all_absolute(cls, value: tuple[Path, ...]) -> tuple[Path, ...]:
         return tuple(one.expanduser().resolve() for one in value)
 
-    @field_validator("project", "token_file", "srcbook_file")
+    @field_validator("project", "token_file", "srcbook_file", "data_directory")
     @classmethod
     def _absolute_if_given(cls, value: Path | None) -> Path | None:
         return value.expanduser().resolve() if value is not None else None
@@ -239,6 +274,7 @@ class Settings(BaseSettings):
         "max_download_bytes",
         "max_upload_bytes",
         "max_install_bytes",
+        "fetch_cache_bytes",
         mode="before",
     )
     @classmethod

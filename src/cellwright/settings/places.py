@@ -1,5 +1,5 @@
 """Where things lie on this machine: the storage directory by default, the user's settings, the private directory for
-sockets. Standard library only, and quick to import.
+sockets; and how what is the user's alone is made. Standard library only, and quick to import.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ __all__ = [
     "runtime_base",
     "socket_name",
     "user_settings_file",
+    "write_private",
 ]
 
 # Leaves room for our own names in the 107 bytes of a unix socket's path.
@@ -85,6 +86,23 @@ def make_private(directory: str) -> str:
             hint=f"Remove it, or run `chmod 700 {directory}` if it is yours",
         )
     return directory
+
+
+def write_private(path: str, content: bytes) -> None:
+    """Replace a file that only this user can read: all at once for whoever reads it meanwhile, and for good."""
+    # Another machine may write the same file on a file system that both share.
+    fresh = f"{path}.{os.urandom(4).hex()}"
+    fd = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    with open(fd, "wb") as file:  # noqa: PTH123  # a descriptor, opened 0600 from the start
+        file.write(content)
+        file.flush()
+        os.fsync(fd)
+    os.replace(fresh, path)  # noqa: PTH105
+    folder = os.open(os.path.dirname(path), os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)  # noqa: PTH120
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)
 
 
 def _default_storage() -> str:

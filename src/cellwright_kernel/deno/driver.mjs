@@ -5,13 +5,14 @@
 // the request of now is a variable, and whoever ends it, its own code or an interrupt, begins the next.
 
 import { Cell } from "./cells.mjs";
-import { describe, uncaught } from "./errors.mjs";
+import { crash, describe, uncaught } from "./errors.mjs";
 import { evaluate } from "./evaluating.mjs";
 import { Link } from "./link.mjs";
 import { Modules } from "./modules.mjs";
 import { writeNamed } from "./namedcells.mjs";
 import { Outputs } from "./outputs.mjs";
 import * as questions from "./questions.mjs";
+import { drain, load, scriptOf } from "./scripts.mjs";
 import { installStacks } from "./stacks.mjs";
 import { install, installNodeStreams } from "./surroundings.mjs";
 import { endTimers, installImmediate } from "./timers.mjs";
@@ -25,6 +26,7 @@ import {
   Map,
   Object,
   Promise,
+  queueMicrotask,
   TypeError,
   URL,
   world,
@@ -40,7 +42,7 @@ const queue = [];
 let limits = { maxBytes: 1_000_000, maxMessages: 1000 };
 let tools = null;
 let settings = null;
-/** The request of now: `{request, cell, over}`. */
+/** The request of now: `{request, cell, over, isScript}`. */
 let current = null;
 let lastCell = null;
 let count = 0;
@@ -145,17 +147,43 @@ function execute(entry) {
   busy(entry);
   const { request } = entry;
   const { code, silent, store_history: keeps = true, language, filename, files } = request.content;
+  const script = scriptOf(code);
   const counts = keeps && !silent;
   if (counts) count++;
   const outputs = new Outputs(wire, request.id, limits);
-  entry.cell = lastCell = new Cell(code, filename ?? (counts ? `cell ${count}` : "code"), outputs);
+  const label = script?.name ?? filename ?? (counts ? `cell ${count}` : "code");
+  entry.cell = lastCell = new Cell(script?.source ?? code, label, outputs);
   context.enter(entry.cell);
   if (!silent) wire.emit("iopub", "execute_input", request.id, { code, execution_count: count });
   if (files) writeNamed(files);
+  if (script) return runScript(entry, language ?? "typescript", script.argv);
   evaluate(entry.cell, language ?? "typescript", tools).then(
     (outcome) => conclude(entry, outcome),
     (error) => conclude(entry, { error: describe(error) }),
   );
+}
+
+/** Runs a whole program, of which this process is the only run. */
+function runScript(entry, language, argv) {
+  entry.isScript = true;
+  wire.send();
+  load(entry.cell, language, argv, tools).then(() => drain(tools)).then(
+    () => endScript(entry, world.Deno.exitCode ?? 0),
+    (error) => fail(entry, error, true),
+  );
+}
+
+/** Ends a program with what it threw. */
+function fail(entry, thrown, inPromise) {
+  entry.cell.outputs.write("stderr", crash(thrown, inPromise));
+  exit(1);
+}
+
+function endScript(entry, code) {
+  if (entry.over) return;
+  const report = { ...entry.cell.outputs.close(), exit_code: code };
+  const about = { status: "ok", user_expressions: {}, payload: [], execution_count: count };
+  finish(entry, about, { cellwright: report });
 }
 
 /** Tells what came of a cell. */
@@ -193,6 +221,7 @@ function interrupt(entry) {
 
 /** What nobody caught: told where it came from, and the process goes on. */
 function report(event, thrown, inPromise) {
+  if (current?.isScript) return decide(event, current, thrown, inPromise);
   event.preventDefault();
   const error = describe(thrown);
   const cell = error.place?.cell ?? stage.cell();
@@ -200,7 +229,25 @@ function report(event, thrown, inPromise) {
   cell.outputs.write("stderr", uncaught(error, inPromise));
 }
 
+/** Ends a program with what it did not catch, unless another listener of its own says that it is fine. */
+function decide(event, entry, thrown, inPromise) {
+  if (world.process.listenerCount(inPromise ? "unhandledRejection" : "uncaughtException")) return;
+  let isTaken = false;
+  event.preventDefault();
+  Object.defineProperty(event, "preventDefault", { value: () => void (isTaken = true) });
+  queueMicrotask(() => isTaken || fail(entry, thrown, inPromise));
+}
+
 function exit(code) {
+  const entry = current;
+  if (entry?.isScript) {
+    // Before the host hears of it, and wants the process to end.
+    link.noteOver();
+    endScript(entry, code);
+    // What stands below the call must not run; but the process has its files, and they are to be saved.
+    link.sleep();
+    return leave(code);
+  }
   stage.cell()?.outputs.flush();
   lastWords(`Deno.exit(${inspect(code)}) was called`);
   leave(code);
@@ -254,6 +301,9 @@ async function prepare() {
   questions.noteInborn();
   tools = {
     link,
+    node,
+    modules,
+    setImmediate,
     sent: () => wire.send(),
     strip: node.stripTypeScriptTypes,
     emitted: (url) => link.emitted(url),

@@ -1,7 +1,7 @@
 // Tells errors in the words of whoever wrote the cell: its own lines, and no frame of the driver's.
 
 import { unhoisted } from "./declarations.mjs";
-import { placeOf } from "./stacks.mjs";
+import { named, placeOf } from "./stacks.mjs";
 import { Array, Error, inspect, Math, Set, String } from "./natives.mjs";
 
 const FRAME = /^\s+at /;
@@ -12,6 +12,9 @@ const FLAG_ADVICE = /, run again with the --allow-[\w-]+ flag/;
 const NOT_CACHED = /^[^]*npm package not found in cache: "([^"]+)"[^]*$/;
 const INSTALL =
   'The npm package "$1" is not installed here. package_install(["npm:$1"]) installs it, if it is approved';
+
+// A program is given its packages with the call that runs it.
+const INSTALL_CALL = /package_install\((\[[^\]]*\])\)/;
 
 /** `{ename, evalue, traceback}` of anything that was thrown, and its `place` in a cell where there is one. */
 export function describe(thrown) {
@@ -52,6 +55,17 @@ export function isError(value) {
 /** What is printed where nobody caught an error: the same, as one text. */
 export function uncaught({ traceback }, inPromise) {
   return `Uncaught ${inPromise ? "(in promise) " : ""}${traceback.join("\n").replace(/^Uncaught /, "")}\n`;
+}
+
+/** What is printed where a program ended with what it threw, as Deno itself does. */
+export function crash(thrown, inPromise) {
+  const way = inPromise ? "(in promise) " : "";
+  if (!isError(thrown)) return `error: Uncaught ${way}${shown(thrown)}\n`;
+  const [head, ...below] = told(thrown, new Set());
+  const place = placeOf(thrown);
+  const marked = place ? excerpt(place).slice(1).map((line) => line.slice(2)) : [];
+  const lines = [`error: Uncaught ${way}${head}`, ...marked, ...below.filter((line) => !head.includes(line))];
+  return named(lines.join("\n")).replace(INSTALL_CALL, "packages=$1") + "\n";
 }
 
 /** The error's lines, and below them those of what caused it. */

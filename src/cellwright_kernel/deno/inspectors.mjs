@@ -57,6 +57,12 @@ class Inspector {
     return new Promise((resolve) => this.#waiting.set(id, resolve));
   }
 
+  /** Lets the process end in spite of it, or not. */
+  hold(isHeld) {
+    if (isHeld) this.#connection.ref();
+    else this.#connection.unref();
+  }
+
   /** Hangs up, at once. */
   close() {
     this.#connection.closeWrite();

@@ -10,6 +10,7 @@ import {
   Int32Array,
   Map,
   Number,
+  Object,
   Promise,
   SharedArrayBuffer,
   URL,
@@ -22,11 +23,14 @@ const HEARD = 0;
 const CLOSED = 1;
 const RUNNING = 2;
 const TORN = 3;
+const OVER = 4;
+// Deno's own way to count a worker out of what a process waits for, which Node's workers have by name.
+const [HOLD] = Object.getOwnPropertySymbols(Worker.prototype);
 const TAKE = "function (id, value) { this.take(id, value); }";
 
 export class Link {
   #worker = new Worker(new URL("./pump.mjs", import.meta.url), { type: "module", name: "cellwright" });
-  #shared = new Int32Array(new SharedArrayBuffer(16));
+  #shared = new Int32Array(new SharedArrayBuffer(20));
   #waiting = new Map();
   #lastId = 0;
   /** The number of the last message that was taken up. */
@@ -76,6 +80,32 @@ export class Link {
   /** Tells the second thread whether a cell is running. */
   noteRunning(isRunning) {
     Atomics.store(this.#shared, RUNNING, isRunning ? 1 : 0);
+  }
+
+  /** Whether anything is under way that is not the driver's own; asked in a turn of the driver's. */
+  hasOtherWork(core) {
+    this.#hold(false);
+    try {
+      return core.eventLoopHasMoreWork();
+    } finally {
+      // Before anybody could take the process to be idle.
+      this.#hold(true);
+    }
+  }
+
+  #hold(isHeld) {
+    this.#worker[HOLD](isHeld);
+    this.#direct?.hold(isHeld);
+  }
+
+  /** Tells the second thread that this one is about to `sleep`. */
+  noteOver() {
+    Atomics.store(this.#shared, OVER, 1);
+  }
+
+  /** Waits, without going on with anything else, until the host wants the process to end. */
+  sleep() {
+    Atomics.wait(this.#shared, OVER, 1);
   }
 
   /** Waits, without going on with anything else, until the inspector's socket is closed. */

@@ -7,6 +7,8 @@ const SCHEME = /^[a-zA-Z][\w+.-]*:/;
 const NOT_FOUND = /not a dependency|Relative import path/;
 
 export class Modules {
+  /** What `import.meta` calls the file that is run. */
+  name = "cell.ts";
   #node;
   #versions = new Map();
 
@@ -28,9 +30,9 @@ export class Modules {
   get meta() {
     const directory = Deno.cwd();
     return {
-      url: `${base()}cell.ts`,
+      url: base() + this.name,
       dirname: directory,
-      filename: `${directory}/cell.ts`,
+      filename: `${directory}/${this.name}`,
       main: true,
       resolve: (specifier) => new URL(specifier, base()).href,
     };
@@ -80,7 +82,8 @@ export class Modules {
   }
 }
 
-function base() {
+/** The address of the working directory. */
+export function base() {
   return `file://${Deno.cwd().split("/").map(encodeURIComponent).join("/")}/`;
 }
 

@@ -16,11 +16,13 @@ const TAKER = "__cellwright_taker__";
 const HEAR = "function (message, value) { this.hear(message, value); }";
 
 // Places in the memory that both threads see: the last message that the first one took up, whether the line to the
-// inspector is closed, whether a cell is running, whether something was torn off.
+// inspector is closed, whether a cell is running, whether something was torn off, whether a program is
+// over that the first thread must not go on with (2: the process is to end).
 const HEARD = 0;
 const CLOSED = 1;
 const RUNNING = 2;
 const TORN = 3;
+const OVER = 4;
 
 let shared;
 let begun = false;
@@ -138,7 +140,7 @@ async function read() {
     rest = lines.pop();
     for (const line of lines) take(line);
   }
-  await tearOff(tell({ kind: "end" }), true);
+  if (!wake()) await tearOff(tell({ kind: "end" }), true);
 }
 
 function take(line) {
@@ -152,9 +154,17 @@ function take(line) {
     return;
   }
   if ("token" in request && !begun) begin(request);
+  if (request.kind === "shutdown_request" && wake()) return;
   const number = tell({ kind: "request", request });
   if (["interrupt_request", "shutdown_request"].includes(request.kind)) tearOff(number, true);
   else if (wary && !Atomics.load(shared, RUNNING)) tearOff(number, false);
+}
+
+/** Lets a thread end that sleeps because its program is over; whether it does. */
+function wake() {
+  const sleeps = Atomics.compareExchange(shared, OVER, 1, 2) === 1;
+  if (sleeps) Atomics.notify(shared, OVER);
+  return sleeps;
 }
 
 /** The first line tells where the inspector is, or the first thread has to. */

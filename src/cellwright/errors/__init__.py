@@ -21,12 +21,19 @@
     ├── HostError                the process that owns kernels
     │   ├── HostStartError
     │   ├── HostLost             it went away; its kernels went with it
+    │   ├── HostUnreachable      it lives and cannot be reached now; its kernels go on
+    │   ├── HostPending          it waits for its turn in a queue
+    │   ├── UnknownHost          no host has that name
+    │   ├── HostCannot           its kind cannot do what was asked
+    │   ├── SlurmFailed          a command of SLURM failed, or did not answer in time
+    │   ├── ShapeRefused         an allocation cannot be asked for like that
     │   └── HostRefused          it answered a request with a refusal
     ├── SandboxError             something that the isolation refuses, or cannot do
     │   ├── FileRefused          a name in a working directory leads elsewhere or is no plain file
     │   ├── NoSuchFile           there is nothing of that name in the working directory
     │   ├── FileTooLarge         a file is larger than may be read, written or copied at once
     │   ├── FileFailed           the file system refused
+    │   ├── FileUnreadable       its content is not what it should be, or too much to be looked at
     │   ├── FileConflict         a file of the project changed since the session began to have its own
     │   ├── PackageRefused       not on the approved list, or not a plain name
     │   ├── PackageFailed        approved, but it could not be resolved or installed
@@ -40,27 +47,138 @@
     │   │   └── NoSuchData       no kernel has the value that is to be drawn
     │   ├── SpecRefused          a spec asks for something that is never fetched, or is no spec
     │   └── DrawingFailed        the process that draws ran out of time or memory, or ended
+    ├── FetchError               something on the web cannot be had
+    │   ├── FetchRefused         the network policy, or the URL itself; nothing was asked of anybody
+    │   └── FetchFailed          it was asked for, and did not come, or not as what it was asked for
+    ├── CalculationError         an expression has no value, or none that is told
+    │   ├── ExpressionInvalid    it is not of the calculator's grammar, or names what there is not
+    │   ├── CalculationTooLarge  a bound of the calculator stops it
+    │   └── UnitsDiffer          quantities whose dimensions do not go together
+    ├── AgentError               the data agent cannot go on
+    │   ├── NoModel              no model is configured, or the one that is named is unknown
+    │   ├── ModelFailed          a model did not answer, or not with a reply
+    │   ├── BudgetInvalid        a budget cannot be understood
+    │   ├── BudgetSpent          a run has taken all that it may
+    │   ├── UnknownConversation  there is none of that id
+    │   ├── ConversationBusy     another run works with it
+    │   ├── ConversationUnreadable  a newer version wrote it, or it is damaged
+    │   ├── UnknownRun           nor of that one
+    │   ├── RunStopped           somebody stopped it
+    │   └── NoAgent              what it needs is not installed
     ├── StorageInUse             another engine owns this storage directory
     └── LimitReached             a limit of the settings stops this work
 """
 
 from __future__ import annotations
 
-from typing import ClassVar
+from cellwright.errors.agents import (
+    AgentError,
+    BudgetInvalid,
+    BudgetSpent,
+    ConversationBusy,
+    ConversationUnreadable,
+    ModelFailed,
+    NoAgent,
+    NoModel,
+    RunStopped,
+    UnknownConversation,
+    UnknownRun,
+)
+from cellwright.errors.base import CellwrightError
+from cellwright.errors.hosts import (
+    HostCannot,
+    HostError,
+    HostLost,
+    HostPending,
+    HostRefused,
+    HostStartError,
+    HostUnreachable,
+    ShapeRefused,
+    SlurmFailed,
+    UnknownHost,
+)
+from cellwright.errors.sandboxes import (
+    FileConflict,
+    FileFailed,
+    FileRefused,
+    FileTooLarge,
+    FileUnreadable,
+    NetworkRuleInvalid,
+    NoSuchFile,
+    PackageFailed,
+    PackageRefused,
+    SandboxError,
+)
 
-
-class CellwrightError(Exception):
-    """Root of every error Cellwright raises on purpose: a stable code, a message, and what to do next."""
-
-    code: ClassVar[str] = "cellwright"
-
-    def __init__(self, message: str, *, hint: str | None = None) -> None:
-        super().__init__(message)
-        self.message = message
-        self.hint = hint
-
-    def __str__(self) -> str:
-        return f"{self.message}. {self.hint}" if self.hint else self.message
+__all__ = [
+    "AgentError",
+    "BudgetInvalid",
+    "BudgetSpent",
+    "CalculationError",
+    "CalculationTooLarge",
+    "CellwrightError",
+    "ChartError",
+    "ChartRefused",
+    "CheckpointRefused",
+    "ConversationBusy",
+    "ConversationUnreadable",
+    "DrawingFailed",
+    "ExpressionInvalid",
+    "FetchError",
+    "FetchFailed",
+    "FetchRefused",
+    "FileConflict",
+    "FileFailed",
+    "FileRefused",
+    "FileTooLarge",
+    "FileUnreadable",
+    "HostCannot",
+    "HostError",
+    "HostLost",
+    "HostPending",
+    "HostRefused",
+    "HostStartError",
+    "HostUnreachable",
+    "KernelBusy",
+    "KernelError",
+    "KernelGone",
+    "KernelStartError",
+    "LimitReached",
+    "MissingExtra",
+    "ModelFailed",
+    "NetworkRuleInvalid",
+    "NoAgent",
+    "NoModel",
+    "NoSuchData",
+    "NoSuchFile",
+    "NotebookError",
+    "NotebookFormatError",
+    "PackageFailed",
+    "PackageRefused",
+    "PlanBusy",
+    "PlanError",
+    "PlanFileError",
+    "RunStopped",
+    "SandboxError",
+    "SaveFailed",
+    "SessionError",
+    "ShapeRefused",
+    "SlurmFailed",
+    "SpecRefused",
+    "StaleEdit",
+    "StorageInUse",
+    "TooManyCells",
+    "TooManySessions",
+    "UnitsDiffer",
+    "UnknownCell",
+    "UnknownCheckpoint",
+    "UnknownConversation",
+    "UnknownExecution",
+    "UnknownHost",
+    "UnknownPlan",
+    "UnknownRun",
+    "UnknownSession",
+]
 
 
 class NotebookError(CellwrightError):
@@ -147,76 +265,6 @@ class KernelBusy(KernelError):
     code = "kernel_busy"
 
 
-class HostError(CellwrightError):
-    code = "host"
-
-
-class HostStartError(HostError):
-    code = "host_start"
-
-
-class HostLost(HostError):
-    code = "host_lost"
-
-
-class HostRefused(HostError):
-    """The host's refusal, with the code of the error that caused it there."""
-
-    code = "host_refused"
-
-    def __init__(self, message: str, *, cause: str, hint: str | None = None) -> None:
-        super().__init__(message, hint=hint)
-        self.cause = cause
-
-
-class SandboxError(CellwrightError):
-    code = "sandbox"
-
-
-class FileRefused(SandboxError):
-    code = "file_refused"
-
-
-class NoSuchFile(SandboxError):
-    code = "no_such_file"
-
-
-class FileTooLarge(SandboxError):
-    code = "file_too_large"
-
-
-class FileFailed(SandboxError):
-    code = "file_failed"
-
-
-class FileConflict(SandboxError):
-    """Files of the project are no longer what a session's own were made from; ``paths`` names them."""
-
-    code = "file_conflict"
-
-    def __init__(self, message: str, *, paths: tuple[str, ...], hint: str | None = None) -> None:
-        super().__init__(message, hint=hint)
-        self.paths = paths
-
-
-class PackageRefused(SandboxError):
-    """A package may not be installed here; ``suggestion`` is the approved one that was probably meant."""
-
-    code = "package_refused"
-
-    def __init__(self, message: str, *, suggestion: str | None = None, hint: str | None = None) -> None:
-        super().__init__(message, hint=hint)
-        self.suggestion = suggestion
-
-
-class PackageFailed(SandboxError):
-    code = "package_failed"
-
-
-class NetworkRuleInvalid(SandboxError):
-    code = "network_rule_invalid"
-
-
 class PlanError(CellwrightError):
     code = "plan"
 
@@ -259,6 +307,57 @@ class SpecRefused(ChartError):
 
 class DrawingFailed(ChartError):
     code = "drawing_failed"
+
+
+class FetchError(CellwrightError):
+    code = "fetch"
+
+
+class FetchRefused(FetchError):
+    """``setting`` is the one that says so, where one does; ``why`` is the message without the address, for logs."""
+
+    code = "fetch_refused"
+
+    def __init__(
+        self, message: str, *, hint: str | None = None, setting: str | None = None, why: str | None = None
+    ) -> None:
+        super().__init__(message, hint=hint)
+        self.setting = setting
+        self.why = why if why is not None else message
+
+
+class FetchFailed(FetchError):
+    """``status`` is the host's answer, where there was one; ``retry_after_s`` when it wants to be asked again."""
+
+    code = "fetch_failed"
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        hint: str | None = None,
+        status: int | None = None,
+        retry_after_s: float | None = None,
+    ) -> None:
+        super().__init__(message, hint=hint)
+        self.status = status
+        self.retry_after_s = retry_after_s
+
+
+class CalculationError(CellwrightError):
+    code = "calculation"
+
+
+class ExpressionInvalid(CalculationError):
+    code = "expression_invalid"
+
+
+class CalculationTooLarge(CalculationError):
+    code = "calculation_too_large"
+
+
+class UnitsDiffer(CalculationError):
+    code = "units_differ"
 
 
 class StorageInUse(CellwrightError):
