@@ -2,12 +2,22 @@
 
 from cellwright.hosts.connection import EventSink, HostConnection
 from cellwright.hosts.eventlog import read_events
-from cellwright.hosts.local import HostPaths, connect_or_start, dead_incarnations, forget_incarnation
+from cellwright.hosts.local import (
+    HostPaths,
+    LocalWay,
+    connect_or_start,
+    dead_incarnations,
+    forget_incarnation,
+)
+from cellwright.hosts.ways import HostWay, NoWay
 
 __all__ = [
     "EventSink",
     "HostConnection",
     "HostPaths",
+    "HostWay",
+    "LocalWay",
+    "NoWay",
     "connect_or_start",
     "dead_incarnations",
     "forget_incarnation",

@@ -9,7 +9,7 @@ import msgspec
 from cellwright.sandbox.policy import Mode
 from cellwright.sandbox.tiers import Tier
 
-__all__ = ["Attached", "CheckpointStatus", "KernelReady", "KernelStatus"]
+__all__ = ["Attached", "CheckpointStatus", "KernelReady", "KernelStatus", "Resources"]
 
 
 class KernelStatus(msgspec.Struct, frozen=True):
@@ -18,6 +18,19 @@ class KernelStatus(msgspec.Struct, frozen=True):
     running: str | None
     waiting: tuple[str, ...]
     memory_bytes: int
+
+
+class Resources(msgspec.Struct, frozen=True):
+    """What a host has, and how much of it is in use."""
+
+    node: str
+    cpus: float
+    load: float
+    """Processes that want a processor, over the last minute."""
+    memory_bytes: int
+    memory_used: int
+    tier: Tier | None = None
+    """How strongly kernels are confined there; None while no kernel was started."""
 
 
 class Attached(msgspec.Struct, frozen=True):
@@ -29,6 +42,7 @@ class Attached(msgspec.Struct, frozen=True):
     version: str
     protocol: int
     kernels: tuple[KernelStatus, ...]
+    resources: Resources | None = None
 
 
 class CheckpointStatus(msgspec.Struct, frozen=True):
@@ -62,3 +76,9 @@ class KernelReady(msgspec.Struct, frozen=True):
     """Where its interpreter imports from, as found before any code of the session ran."""
     lost: tuple[str, ...] = ()
     """What did not come back, where it goes on from a checkpoint."""
+    remote: tuple[str, str] | None = None
+    """The kernel's id on its Jupyter server and the session id of our connection, by which it can be found again."""
+    remote_ours: bool = False
+    """Whether it was started there for us, and ends with us."""
+    remote_languages: tuple[str, ...] = ()
+    """What kernels its server has besides, by language; none where it does not tell."""

@@ -19,7 +19,7 @@ __all__ = ["Attachment"]
 
 
 class Attachment:
-    def __init__(self, stream: anyio.abc.SocketStream, log: EventLog) -> None:
+    def __init__(self, stream: anyio.abc.ByteStream, log: EventLog) -> None:
         self._stream = stream
         self._log = log
         self._sending = anyio.Lock()

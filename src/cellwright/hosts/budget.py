@@ -30,10 +30,17 @@ class OutputBudget:
     max_messages: int
     dropped_bytes: int = 0
     dropped_messages: int = 0
+    dropped_elsewhere: int = 0
+    """Messages that did not even come here: a Jupyter server drops what comes too fast for it."""
     _bytes: int = 0
     _messages: int = 0
     _tail: deque[tuple[str, bytes]] = field(default_factory=deque)
     _tail_bytes: int = 0
+
+    @property
+    def all_dropped(self) -> int:
+        """Messages that are missing, wherever they were dropped."""
+        return self.dropped_messages + self.dropped_elsewhere
 
     def admit(self, kind: str, content: bytes) -> bool:
         """Say whether a message may pass now; one that may not is kept for the tail or counted as dropped."""

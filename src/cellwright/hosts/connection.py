@@ -40,7 +40,7 @@ _REFUSALS: dict[str, type[errors.CellwrightError]] = {
 class HostConnection:
     """One conversation; when it breaks, every open call fails with ``HostLost`` and ``lost`` is set."""
 
-    def __init__(self, stream: anyio.abc.SocketStream) -> None:
+    def __init__(self, stream: anyio.abc.ByteStream) -> None:
         self._stream = stream
         self._waiting: dict[int, anyio.Event] = {}
         self._answers: dict[int, protocol.Reply | protocol.Refusal] = {}

@@ -12,7 +12,7 @@ from typing import Annotated, Any
 
 import msgspec
 
-__all__ = ["OUTPUTS", "output_of", "reply_of"]
+__all__ = ["OUTPUTS", "dropped_of", "output_of", "reply_of"]
 
 # Whoever folds, copies or writes a message goes down as deep as it does, from wherever its own stack is.
 _MAX_DEPTH = 100
@@ -57,6 +57,7 @@ class _Reply(_Error):
 class _Report(msgspec.Struct):
     dropped_bytes: _Count = 0
     dropped_messages: _Count = 0
+    exit_code: int | None = None
 
 
 class _About(msgspec.Struct):
@@ -119,6 +120,15 @@ def _refuse_deep(said: _Display) -> None:
         if not level:
             return
     raise ValueError(f"it is nested more than {_MAX_DEPTH} deep")
+
+
+def dropped_of(metadata: bytes) -> int:
+    """How many messages were dropped on the way, where a message says so."""
+    try:
+        report = _decode_about(metadata).cellwright
+    except (msgspec.MsgspecError, ValueError, RecursionError):
+        return 0
+    return report.dropped_messages if report is not None else 0
 
 
 def reply_of(content: bytes, metadata: bytes) -> dict[str, Any]:

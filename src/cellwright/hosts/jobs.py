@@ -20,6 +20,7 @@ __all__ = [
     "End",
     "Expired",
     "Happening",
+    "HostEnds",
     "Interrupted",
     "Kill",
     "Lost",
@@ -39,7 +40,7 @@ __all__ = [
 IDLE_DEADLINE_S = 5.0
 
 Timer: TypeAlias = Literal["cell", "grace", "idle"]
-StopCause: TypeAlias = Literal["timeout", "cancelled", "memory"]
+StopCause: TypeAlias = Literal["timeout", "cancelled", "memory", "host"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +52,8 @@ class Running:
     reply: dict[str, Any] | None = None
     idle: bool = False
     stopping: StopCause | None = None
+    why: str = ""
+    """What ends its host, where that is why it is stopped."""
     killed: bool = False
 
 
@@ -112,6 +115,13 @@ class MemoryShort:
 
 
 @dataclass(frozen=True, slots=True)
+class HostEnds:
+    """The host is about to end its kernels and itself; ``why`` in words."""
+
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
 class Died:
     """The kernel's process ended; ``message`` says why."""
 
@@ -127,7 +137,17 @@ class Lost:
 
 
 Happening: TypeAlias = (
-    Submitted | Began | Replied | WentIdle | Expired | Cancelled | Interrupted | MemoryShort | Lost | Died
+    Submitted
+    | Began
+    | Replied
+    | WentIdle
+    | Expired
+    | Cancelled
+    | Interrupted
+    | MemoryShort
+    | HostEnds
+    | Lost
+    | Died
 )
 
 # What to do ------------------------------------------------------------------------------------------------------
@@ -191,6 +211,8 @@ def advance(queue: Queue, happening: Happening) -> Step:  # noqa: C901, PLR0911 
             return _stop(replace(queue, waiting=()), "cancelled", dropped)
         case MemoryShort():
             return _stop(queue, "memory", [])
+        case HostEnds(why):
+            return _host_ends(queue, why)
         case Lost(execution_id, message):
             return _on_running(queue, execution_id, lambda running: _lost(queue, running, message))
         case Died(message):
@@ -260,6 +282,12 @@ def _stop(queue: Queue, cause: StopCause, effects: Sequence[Effect]) -> Step:
     return replace(queue, running=replace(running, stopping=cause)), [*effects, *interrupt, grace]
 
 
+def _host_ends(queue: Queue, why: str) -> Step:
+    dropped = [_dropped(job, f"Not run: {why}") for job in queue.waiting]
+    running = replace(queue.running, why=why) if queue.running is not None else None
+    return _stop(Queue(running), "host", dropped)
+
+
 def _finish(queue: Queue, running: Running, reply: dict[str, Any]) -> Step:
     state = _final_state(running, reply)
     return _go_on(queue, running, End(running.job.execution_id, state, reply, _reason(running)))
@@ -291,6 +319,8 @@ def _final_state(running: Running, reply: dict[str, Any]) -> ExecutionState:
             return "timeout"
         case "cancelled" | "memory":
             return "interrupted"
+        case "host":
+            return "died"
         case None:
             return "ok" if reply.get("status") == "ok" else "error"
         case _:
@@ -303,6 +333,8 @@ def _cause(running: Running) -> str:
             return f"over its limit of {running.job.timeout_s:g} s; raise `cell_timeout_s` or pass a longer timeout"
         case "memory":
             return "the machine's memory is short, see `max_memory_fraction`"
+        case "host":
+            return running.why
         case "cancelled" | None:
             return "cancelled"
         case _:

@@ -6,10 +6,8 @@ kept (see ``checkpoints``).
 
 from __future__ import annotations
 
-import contextlib
-import os
 import time
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -20,17 +18,18 @@ import msgspec
 from cellwright.errors import CheckpointRefused, HostError, KernelGone
 from cellwright.hosts import protocol
 from cellwright.hosts.checkpoints import Ring
+from cellwright.hosts.footing import Ending
 from cellwright.hosts.launchers import Launchers
+from cellwright.hosts.readiness import losses, mode_of, ready_elsewhere, succeeding
 from cellwright.hosts.runner import KernelRunner
 from cellwright.hosts.sides import Beside
 from cellwright.hosts.typechecks import TypeChecks
 from cellwright.hosts.watching import Usage, Watch
-from cellwright.hosts.whereabouts import find_place
+from cellwright.hosts.whereabouts import find_place, shared_place
 from cellwright.kernels import Family, Kernel, KernelLaunch, OutputLimits, reap_strangers
-from cellwright.sandbox.places import Place, Shared
-from cellwright.sandbox.policy import Mode, Policy
+from cellwright.sandbox.places import Place
+from cellwright.sandbox.policy import Policy
 from cellwright.sandbox.storage import prepare_storage
-from cellwright.sandbox.tiers import LOSSES, NO_DOOR, SOFT_CPUS, Finding
 
 __all__ = ["Kernels"]
 
@@ -49,12 +48,16 @@ class Kernels:
         runtime: Path,
         options: Callable[[], protocol.HostOptions],
         report: Callable[[str, protocol.EventBody], None],
+        ending: Ending,
     ) -> None:
         self._tasks = tasks
         self._launchers = launchers
         self._runtime = runtime
         self._options = options
         self._report = report
+        self._ending = ending
+        self.ends_at: float | None = None
+        """When all of them will be ended by whoever gave the host its time, as far as that is near."""
         self._runners: dict[str, KernelRunner] = {}
         self._left: dict[str, Ring] = {}
         """Checkpoints of kernels that died."""
@@ -89,6 +92,8 @@ class Kernels:
         """
         if request.kernel_id in self._runners:
             raise HostError(f"Kernel {request.kernel_id} is already running here")
+        if isinstance(request.kind, protocol.JupyterKernel):
+            return await self._start_elsewhere(request, request.kind)
         options = self._options()
         async with self.limiter:
             self._count += 1
@@ -113,8 +118,8 @@ class Kernels:
             interpreter=str(interpreter.python) if interpreter is not None else None,
             language=kernel.info.get("language_info", {}),
             tier=finding.tier if finding is not None else "none",
-            losses=_losses(finding, options, request.policy, kernel),
-            mode=_mode(request, launch.place),
+            losses=losses(finding, options, request.policy, kernel),
+            mode=mode_of(request, launch.place),
             cwd=str(launch.cwd),
             python_version=interpreter.version if interpreter is not None else "",
             search_path=interpreter.search_path if interpreter is not None else (),
@@ -128,6 +133,27 @@ class Kernels:
             ring = Ring(kernel.home, at, self._options, ready=ready, policy=policy, room=room)
         await self._follow(request.kernel_id, kernel, ring, launch.place, policy, cwd=str(launch.cwd))
         return ready
+
+    async def _start_elsewhere(
+        self, request: protocol.StartKernel, kind: protocol.JupyterKernel
+    ) -> protocol.KernelReady:
+        kernel = await self._launch_elsewhere(request.kernel_id, kind)
+        await self._follow(request.kernel_id, kernel, None, None, None)
+        return ready_elsewhere(kernel)
+
+    async def _launch_elsewhere(self, kernel_id: str, kind: protocol.JupyterKernel) -> Kernel:
+        """A kernel on a server: none of this machine's places and limits are its own."""
+        async with self.limiter:
+            self._count += 1
+            launch = KernelLaunch(
+                kernel_id=kernel_id,
+                directory=self._runtime / f"k{self._count}",
+                cwd=self._runtime,
+                environment={},
+                limits=self._output_limits(),
+            )
+            kernel, _ = await self._launchers.launch(kind, launch, self._options())
+            return kernel
 
     async def check_types(self, request: protocol.CheckTypes) -> list[protocol.Diagnostic]:
         """What is wrong with the types of a notebook's cells; its kernels go on meanwhile.
@@ -159,7 +185,7 @@ class Kernels:
             del self._left[request.kernel_id]
             await self._follow(request.new_kernel_id, kernel, ring, self._watched(ring), ring.policy)
         beside = [f"the variables of the {name} kernel, which ended" for name in ended_beside]
-        return _succeeding(ring.ready, kernel, [*lost, *beside])
+        return succeeding(ring.ready, kernel, [*lost, *beside])
 
     async def branch(self, request: protocol.BranchKernel) -> protocol.KernelReady:
         """Let a checkpoint go on as a second kernel, in a box of its own.
@@ -186,7 +212,7 @@ class Kernels:
         runner = self._runners.get(request.kernel_id)
         names = runner.sides.names if runner is not None else ()
         beside = [f"the variables of the {name} kernel, which cannot be copied" for name in names]
-        return _succeeding(ready, kernel, [*lost, *beside])
+        return succeeding(ready, kernel, [*lost, *beside])
 
     async def transfer(self, request: protocol.Transfer) -> None:
         """Know a kernel by another id; whoever had that one has ended."""
@@ -210,6 +236,12 @@ class Kernels:
             await self._runners[kernel_id].stop()
         if kernel_id in self._left:
             await self._left.pop(kernel_id).close()
+
+    def expire(self, ends_at: float) -> None:
+        """Tell all kernels, and those to come, when they will be ended."""
+        self.ends_at = ends_at
+        for kernel_id in self._runners:
+            self._report(kernel_id, protocol.Expiring(ends_at))
 
     async def stop_all(self) -> None:
         """End everything."""
@@ -273,8 +305,11 @@ class Kernels:
             watch=watch,
             ring=ring,
             start_beside=start_beside,
+            explain=self._ending.explain,
         )
         self._runners[kernel_id] = runner
+        if self.ends_at is not None:
+            self._report(kernel_id, protocol.Expiring(self.ends_at))
         # Shielded: an engine that goes away now must leave a kernel that is known, or none.
         with anyio.CancelScope(shield=True):
             await self._tasks.start(self._run, runner)
@@ -287,6 +322,9 @@ class Kernels:
         Raises:
             KernelStartError: it could not be had.
         """
+        if isinstance(side.kind, protocol.JupyterKernel):
+            name = f"{main.directory.name}+{side.name}"
+            return Beside(await self._launch_elsewhere(name, side.kind))
         options = self._options()
         async with self.limiter:
             self._count += 1
@@ -294,7 +332,7 @@ class Kernels:
             layers = await self._launchers.seen_layers(side.layers, options)
             isolation = await self._launchers.isolation(options)
             boxed = isolation is not None and isolation.stands_by
-            async with _shared(main, place, boxed=boxed) as shared:
+            async with shared_place(main, place, boxed=boxed) as shared:
                 launch = KernelLaunch(
                     kernel_id=f"{main.directory.name}+{side.name}",
                     directory=directory,
@@ -335,52 +373,3 @@ class Kernels:
             self._left[runner.kernel_id] = ring
         else:
             await ring.close()
-
-
-@contextlib.asynccontextmanager
-async def _shared(kernel: Kernel, place: Place | None, *, boxed: bool) -> AsyncIterator[Shared | None]:
-    """A kernel's place, for as long as another one is started in it; None where nothing is confined."""
-    if place is None or kernel.line is None:
-        yield None
-        return
-    mount_fd = await kernel.line.share(place.top) if boxed else -1
-    try:
-        # In a box its place is its user's, whoever has the files outside. Without one its sockets tell: the first
-        # kernel's of its home, since one that goes on from a checkpoint has a directory that is the host's own.
-        owner = os.fstat(mount_fd) if boxed else kernel.home.directory.stat()
-        yield Shared(mount_fd, (owner.st_uid, owner.st_gid))
-    finally:
-        if mount_fd >= 0:
-            os.close(mount_fd)
-
-
-def _succeeding(ready: protocol.KernelReady, kernel: Kernel, lost: list[str]) -> protocol.KernelReady:
-    """What is told of a kernel that goes on from a checkpoint: as of the one before it, but for what is its own."""
-    own = {"pid": kernel.process.pid, "started_by": kernel.started_by, "lost": (*kernel.lost, *lost)}
-    return msgspec.structs.replace(ready, **own)
-
-
-def _losses(
-    finding: Finding | None, options: protocol.HostOptions, narrowed: Policy | None, kernel: Kernel
-) -> tuple[str, ...]:
-    """What a session does without, beyond its tier's."""
-    if finding is None:
-        return LOSSES["none"]
-    losses = finding.losses
-    policy = narrowed or options.policy
-    if (
-        options.opening is not None
-        and kernel.door is None
-        and (narrowed is None or narrowed.network != "off")
-    ):
-        losses = (*losses, NO_DOOR)
-    if policy is not None and policy.cpus is not None and not finding.shares_processors:
-        losses = (*losses, SOFT_CPUS)
-    return losses
-
-
-def _mode(request: protocol.StartKernel, place: Place | None) -> Mode:
-    if place is not None:
-        return place.mode
-    # Nothing is confined: a folder of its own can be had, a view of the project cannot.
-    return "private" if request.place is not None and request.place.mode == "private" else "direct"

@@ -1,4 +1,5 @@
-"""Keeps one launcher per way of starting a kernel: fork servers by interpreter and environment, kernelspecs by name, Deno.
+"""Keeps one launcher per way of starting a kernel: fork servers by interpreter and environment, kernelspecs by name, Deno,
+Jupyter servers.
 
 Made on first need, replaced when they die. It does not know what kernels are for (see ``server``).
 """
@@ -7,15 +8,26 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from functools import partial
+from itertools import count
 from pathlib import Path
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 import anyio
 import anyio.abc
 
 from cellwright.errors import KernelStartError
-from cellwright.hosts.protocol import DenoKernel, HostOptions, KernelKind, KernelspecKernel
+from cellwright.hosts.pools import ServerPool
+from cellwright.hosts.protocol import (
+    DenoKernel,
+    HostOptions,
+    JupyterKernel,
+    JupyterServer,
+    KernelKind,
+    KernelspecKernel,
+)
 from cellwright.kernels import (
+    HERE,
     DenoLauncher,
     ForkServer,
     Interpreter,
@@ -24,13 +36,19 @@ from cellwright.kernels import (
     KernelLaunch,
     KernelspecLauncher,
     OutputLimits,
+    Programs,
+    Steps,
     TypeChecker,
     prepare_interpreter,
+    step_memory,
 )
 from cellwright.sandbox.doors import Opening
 from cellwright.sandbox.policy import Policy
-from cellwright.sandbox.tiers import Finding
+from cellwright.sandbox.tiers import Finding, Tier
 from cellwright.sandbox.trials import try_isolation
+
+if TYPE_CHECKING:
+    from cellwright.kernels.jupyter.launcher import JupyterLauncher
 
 __all__ = ["Launchers", "start_environment"]
 
@@ -65,10 +83,21 @@ def start_environment(environment: Mapping[str, str]) -> dict[str, str]:
     }
 
 
+def _key(python: str | None, environment: Mapping[str, str], options: HostOptions) -> _Key:
+    start = start_environment(environment)
+    return python, options.preload, tuple(sorted(start.items())), _confinement(options)
+
+
 class Launchers:
     """Finds or makes the launcher that a kernel needs."""
 
-    def __init__(self, tasks: anyio.abc.TaskGroup, *, runtime: Path, cache: Path) -> None:
+    def __init__(
+        self, tasks: anyio.abc.TaskGroup, *, runtime: Path, cache: Path, steps: Steps | None = None
+    ) -> None:
+        """With ``steps`` every kernel is in one of its own, a Python kernel together with its fork server."""
+        self._steps = steps
+        self._pools: dict[tuple[_Key, int | None], ServerPool] = {}
+        self._numbers = count()
         self._tasks = tasks
         self._runtime = runtime
         self._cache = cache
@@ -77,6 +106,7 @@ class Launchers:
         self._interpreters: dict[str | None, Interpreter] = {}
         self._kernelspecs: dict[tuple[str, _Confinement], KernelspecLauncher] = {}
         self._denos: dict[_Confinement, DenoLauncher] = {}
+        self._jupyters: dict[JupyterServer, JupyterLauncher] = {}
         self._checkers: dict[_Confinement, TypeChecker] = {}
         self._servers: list[ForkServer] = []
         self._findings: dict[bool, Finding] = {}
@@ -98,21 +128,31 @@ class Launchers:
             return await (await self._kernelspec(kind.name, options)).launch(launch), None
         if isinstance(kind, DenoKernel):
             return await (await self._deno(options)).launch(launch), None
-        server = await self.fork_server(kind.python, launch.environment, options)
+        if isinstance(kind, JupyterKernel):
+            return await self._on_server(kind, launch, options), None
+        server = await self._server(kind.python, launch, options)
         try:
             return await server.launch(launch), server.interpreter
         except KernelStartError:
             if not server.died.is_set():
                 raise
-        server = await self.fork_server(kind.python, launch.environment, options)
+        server = await self._server(kind.python, launch, options)
         return await server.launch(launch), server.interpreter
+
+    @property
+    def tier(self) -> Tier | None:
+        """How strongly kernels are confined here, as far as that was found out."""
+        return next((finding.tier for finding in self._findings.values()), None)
 
     async def finding(self, options: HostOptions) -> Finding:
         """How well kernels can be confined here; found out once."""
         namespaces = options.namespaces
         async with self.trying:
             if namespaces not in self._findings:
-                found = await anyio.to_thread.run_sync(lambda: try_isolation(namespaces=namespaces))
+                own = self._steps is None
+                found = await anyio.to_thread.run_sync(
+                    lambda: try_isolation(namespaces=namespaces, groups=own)
+                )
                 self._findings[namespaces] = found
         return self._findings[namespaces]
 
@@ -156,21 +196,69 @@ class Launchers:
             return tuple(f"{options.packages}/{name}" for name in names)
         return isolation.seen_layers(names)
 
+    async def warm_up(self, environment: Mapping[str, str], options: HostOptions) -> None:
+        """Make ready for the kernel that is wanted first.
+
+        Raises:
+            KernelStartError: that cannot be.
+        """
+        if self._steps is None:
+            await self.fork_server(None, environment, options)
+        else:
+            self._pool(None, environment, options, self._step_memory(options.policy)).fill()
+
+    async def _server(self, python: str | None, launch: KernelLaunch, options: HostOptions) -> ForkServer:
+        if self._steps is None:
+            return await self.fork_server(python, launch.environment, options)
+        memory = self._step_memory(launch.policy or options.policy)
+        if memory != self._step_memory(options.policy):
+            # A session with a limit of its own has a step of its own size.
+            return await self._start_in_step(python, launch.environment, options, memory)
+        return await self._pool(python, launch.environment, options, memory).take()
+
+    def _step_memory(self, policy: Policy | None) -> int | None:
+        job = self._steps.memory if self._steps is not None else None
+        return step_memory(policy.memory_bytes if policy is not None else None, job)
+
+    def _pool(
+        self, python: str | None, environment: Mapping[str, str], options: HostOptions, memory: int | None
+    ) -> ServerPool:
+        key = (_key(python, environment, options), memory)
+        if key not in self._pools:
+            make = partial(self._start_in_step, python, environment, options, memory)
+            self._pools[key] = ServerPool(self._tasks, options.standby_kernels, make)
+        return self._pools[key]
+
+    async def _start_in_step(
+        self, python: str | None, environment: Mapping[str, str], options: HostOptions, memory: int | None
+    ) -> ForkServer:
+        return await self._start_fork_server(
+            python, start_environment(environment), options, programs=self._programs(memory), single=True
+        )
+
+    def _programs(self, memory: int | None) -> Programs:
+        return self._steps.sized(memory) if self._steps is not None else HERE
+
     async def fork_server(
         self, python: str | None, environment: Mapping[str, str], options: HostOptions
     ) -> ForkServer:
         """Return the live fork server for this interpreter, environment and preload, starting it if need be."""
-        start = start_environment(environment)
-        key = (python, options.preload, tuple(sorted(start.items())), _confinement(options))
+        key = _key(python, environment, options)
         async with self._locks.setdefault(key, anyio.Lock()):
             server = self._fork_servers.get(key)
             if server is None or server.died.is_set():
-                server = await self._start_fork_server(python, start, options)
+                server = await self._start_fork_server(python, start_environment(environment), options)
                 self._fork_servers[key] = server
         return server
 
     async def _start_fork_server(
-        self, python: str | None, environment: dict[str, str], options: HostOptions
+        self,
+        python: str | None,
+        environment: dict[str, str],
+        options: HostOptions,
+        *,
+        programs: Programs = HERE,
+        single: bool = False,
     ) -> ForkServer:
         if python not in self._interpreters:
             wanted = Path(python) if python is not None else None
@@ -179,15 +267,25 @@ class Launchers:
             interpreter=self._interpreters[python],
             preload=options.preload,
             environment=environment,
-            standby=options.standby_kernels,
-            directory=self._runtime / f"f{len(self._servers)}",
+            standby=min(1, options.standby_kernels) if single else options.standby_kernels,
+            directory=self._runtime / f"f{next(self._numbers)}",
             limits=OutputLimits(options.max_output_bytes, options.max_output_messages),
             start_timeout_s=options.start_timeout_s,
             isolation=await self.isolation(options),
+            programs=programs,
+            single=single,
         )
-        self._servers.append(server)
-        await self._tasks.start(server.run)
+        await self._tasks.start(self._run_fork_server, server)
         return server
+
+    async def _run_fork_server(
+        self, server: ForkServer, *, task_status: anyio.abc.TaskStatus[None] = anyio.TASK_STATUS_IGNORED
+    ) -> None:
+        self._servers.append(server)
+        try:
+            await server.run(task_status=task_status)
+        finally:
+            self._servers.remove(server)
 
     async def type_checker(self, options: HostOptions) -> TypeChecker:
         """What checks types, confined as kernels are."""
@@ -205,11 +303,31 @@ class Launchers:
                 environment={},
                 start_timeout_s=options.start_timeout_s,
                 isolation=await self.isolation(options),
+                programs=self._programs(self._step_memory(options.policy)),
                 cache=self._cache,
+                standby=options.standby_kernels if self._steps is None else 0,
             )
             await self._tasks.start(launcher.run)
             self._denos[key] = launcher
         return self._denos[key]
+
+    async def _on_server(self, kind: JupyterKernel, launch: KernelLaunch, options: HostOptions) -> Kernel:
+        """A kernel that lives elsewhere: nothing of the launch but its directory matters there."""
+        from cellwright.kernels.jupyter.launcher import JupyterLauncher, Wanted  # noqa: PLC0415  # hosts in jobs start faster
+
+        if kind.server not in self._jupyters:
+            launcher = JupyterLauncher(kind.server, start_timeout_s=options.start_timeout_s)
+            await self._tasks.start(launcher.run)
+            self._jupyters[kind.server] = launcher
+        wanted = Wanted(
+            name=kind.name,
+            language=kind.language,
+            path=kind.path,
+            existing=kind.existing,
+            session_id=kind.session_id,
+            ours=kind.ours,
+        )
+        return await self._jupyters[kind.server].launch(wanted, launch.directory)
 
     async def _kernelspec(self, name: str, options: HostOptions) -> KernelspecLauncher:
         key = (name, _confinement(options))
@@ -220,6 +338,7 @@ class Launchers:
                 environment={},
                 start_timeout_s=options.start_timeout_s,
                 isolation=await self.isolation(options),
+                programs=self._programs(self._step_memory(options.policy)),
             )
             await self._tasks.start(launcher.run)
             self._kernelspecs[key] = launcher

@@ -10,9 +10,9 @@ import fcntl
 import hashlib
 import json
 import os
+import shutil
 import subprocess
 import sys
-import tempfile
 import threading
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,11 +21,22 @@ import anyio
 
 from cellwright.errors import HostStartError
 from cellwright.hosts.connection import HostConnection
+from cellwright.settings import places
+from cellwright.unixstreams import UnixStream
 
-__all__ = ["HostPaths", "connect_or_start", "dead_incarnations", "forget_incarnation"]
+__all__ = [
+    "HostPaths",
+    "LocalWay",
+    "connect_or_start",
+    "dead_incarnations",
+    "forget_incarnation",
+    "make_private",
+    "runtime_base",
+]
 
-# Leaves room for our own names in the 107 bytes of a socket's path.
-_LONGEST_BASE = 40
+# How long a dying process may hold its lock.
+_DYING_S = 2.0
+_DYING_CHECK_S = 0.02
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,25 +82,40 @@ class HostPaths:
 
 def runtime_base() -> Path:
     """A private directory with a short path, for sockets."""
-    given = os.environ.get("XDG_RUNTIME_DIR", "")
-    if given and len(given) <= _LONGEST_BASE and os.access(given, os.W_OK):
-        return Path(given) / "cellwright"
-    temporary = tempfile.gettempdir()
-    if len(temporary) > _LONGEST_BASE:
-        temporary = "/tmp"  # noqa: S108  # what lies in it is made 0700 and its owner checked
-    return Path(temporary) / f"cellwright-{os.getuid()}"
+    return Path(places.runtime_base())
 
 
 def make_private(directory: Path) -> Path:
     """Make a directory that only this user can enter, and refuse one that somebody else made."""
-    directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-    status = directory.lstat()
-    if status.st_uid != os.getuid() or status.st_mode & 0o077:
-        raise HostStartError(
-            f"{directory} is not private to this user",
-            hint=f"Remove it, or run `chmod 700 {directory}` if it is yours",
-        )
-    return directory
+    try:
+        return Path(places.make_private(str(directory)))
+    except places.NotPrivate as error:
+        raise HostStartError(error.message, hint=error.hint) from error
+
+
+@dataclass(frozen=True, slots=True)
+class LocalWay:
+    """The way to this machine's host (see ``ways``)."""
+
+    paths: HostPaths
+    beat_s: float | None = None
+
+    async def connect(self) -> HostConnection:
+        """A connection to the living host, starting one where there is none.
+
+        Raises:
+            HostStartError: it cannot be started, or does not answer.
+        """
+        return await connect_or_start(self.paths)
+
+    async def end(self) -> str | None:
+        """What is told where the process ended; None if only the connection broke."""
+        with anyio.move_on_after(_DYING_S):
+            while is_held(self.paths.lock):  # noqa: ASYNC110  # the other process cannot set an event of ours
+                await anyio.sleep(_DYING_CHECK_S)
+        if is_held(self.paths.lock):
+            return None
+        return "The process that owned the kernel went away"
 
 
 async def connect_or_start(paths: HostPaths) -> HostConnection:
@@ -115,10 +141,7 @@ def dead_incarnations(paths: HostPaths, *, living: str | None) -> list[str]:
 
 def forget_incarnation(paths: HostPaths, incarnation: str) -> None:
     """Remove a dead host's journal after it was read to its end."""
-    directory = paths.journal(incarnation)
-    for segment in directory.iterdir():
-        segment.unlink()
-    directory.rmdir()
+    shutil.rmtree(paths.journal(incarnation), ignore_errors=True)
 
 
 async def _connect(paths: HostPaths) -> HostConnection | None:
@@ -127,7 +150,7 @@ async def _connect(paths: HostPaths) -> HostConnection | None:
     try:
         # As the host wrote it down: it may have been started where the runtime directory was another.
         about = json.loads(paths.current.read_text())
-        return HostConnection(await anyio.connect_unix(about["socket"]))
+        return HostConnection(UnixStream.over(await anyio.connect_unix(about["socket"])))
     except (OSError, ValueError, KeyError):
         return None
 

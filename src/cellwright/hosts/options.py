@@ -36,3 +36,5 @@ class HostOptions(msgspec.Struct, frozen=True):
     """How many of one kernel are kept."""
     max_checkpoint_memory: int = 1 << 30
     """How much memory those of one kernel take together, beyond what they share with it."""
+    allocation_idle_s: float | None = None
+    """How long a host in an allocation stays, and the job with it, when nobody needs it; None is until its time is over."""

@@ -9,7 +9,16 @@ from typing import Any, Literal, TypeAlias
 
 import msgspec
 
-from cellwright.hosts.answers import Attached, CheckpointStatus, KernelReady, KernelStatus
+from cellwright.hosts.answers import Attached, CheckpointStatus, KernelReady, KernelStatus, Resources
+from cellwright.hosts.kinds import (
+    DenoKernel,
+    JupyterKernel,
+    JupyterServer,
+    KernelKind,
+    KernelspecKernel,
+    PythonKernel,
+    Tagged,
+)
 from cellwright.hosts.options import HostOptions
 from cellwright.kernels.typecheck import CellSource, Diagnostic
 from cellwright.sandbox.netlog import NetworkEntry
@@ -38,12 +47,15 @@ __all__ = [
     "EventBody",
     "Execute",
     "ExecutionState",
+    "Expiring",
     "Finished",
     "Freeze",
     "FromEngine",
     "FromHost",
     "HostOptions",
     "Interrupt",
+    "JupyterKernel",
+    "JupyterServer",
     "KernelDied",
     "KernelKind",
     "KernelReady",
@@ -56,6 +68,7 @@ __all__ = [
     "Refusal",
     "Reply",
     "Request",
+    "Resources",
     "RollBack",
     "Run",
     "Side",
@@ -75,14 +88,10 @@ PROTOCOL_VERSION = 1
 ExecutionState: TypeAlias = Literal["queued", "running", "ok", "error", "timeout", "interrupted", "died"]
 
 
-class _Tagged(msgspec.Struct, frozen=True, tag_field="t", omit_defaults=True):
-    """A message that says its own kind."""
-
-
 # What an engine asks for -----------------------------------------------------------------------------------------
 
 
-class Attach(_Tagged, frozen=True, tag="attach"):
+class Attach(Tagged, frozen=True, tag="attach"):
     """Become the host's engine, and receive every event after ``since`` of this incarnation.
 
     ``environment`` is what its kernels will mostly be started with, so that a fork server can warm up for it.
@@ -95,26 +104,7 @@ class Attach(_Tagged, frozen=True, tag="attach"):
     protocol: int = PROTOCOL_VERSION
 
 
-class PythonKernel(_Tagged, frozen=True, tag="python"):
-    """An ipykernel from a fork server; ``python`` is the project's interpreter, or none for the host's own."""
-
-    python: str | None = None
-
-
-class DenoKernel(_Tagged, frozen=True, tag="deno"):
-    """TypeScript and JavaScript, by our own driver."""
-
-
-class KernelspecKernel(_Tagged, frozen=True, tag="kernelspec"):
-    """Whatever an installed Jupyter kernelspec starts."""
-
-    name: str
-
-
-KernelKind: TypeAlias = PythonKernel | DenoKernel | KernelspecKernel
-
-
-class StartKernel(_Tagged, frozen=True, tag="start_kernel"):
+class StartKernel(Tagged, frozen=True, tag="start_kernel"):
     kernel_id: str
     kind: KernelKind
     cwd: str
@@ -137,7 +127,7 @@ class Side(msgspec.Struct, frozen=True, omit_defaults=True):
     layers: tuple[str, ...] = ()
 
 
-class StopKernel(_Tagged, frozen=True, tag="stop_kernel"):
+class StopKernel(Tagged, frozen=True, tag="stop_kernel"):
     kernel_id: str
 
 
@@ -162,25 +152,25 @@ class Run(msgspec.Struct, frozen=True, omit_defaults=True):
     """Whether its failure is the end of this kernel, so that nothing that waits may run on it."""
 
 
-class Execute(_Tagged, frozen=True, tag="execute"):
+class Execute(Tagged, frozen=True, tag="execute"):
     """Queue code on a kernel, all of it or, where the request is refused, none."""
 
     kernel_id: str
     runs: tuple[Run, ...]
 
 
-class Cancel(_Tagged, frozen=True, tag="cancel"):
+class Cancel(Tagged, frozen=True, tag="cancel"):
     kernel_id: str
     execution_id: str
 
 
-class Interrupt(_Tagged, frozen=True, tag="interrupt"):
+class Interrupt(Tagged, frozen=True, tag="interrupt"):
     """Stop what runs on a kernel and drop what waits."""
 
     kernel_id: str
 
 
-class Ask(_Tagged, frozen=True, tag="ask"):
+class Ask(Tagged, frozen=True, tag="ask"):
     """One shell request outside the queue, such as a completion; refused while a cell runs."""
 
     kernel_id: str
@@ -190,14 +180,14 @@ class Ask(_Tagged, frozen=True, tag="ask"):
     side: Side | None = None
 
 
-class AddLayers(_Tagged, frozen=True, tag="add_layers"):
+class AddLayers(Tagged, frozen=True, tag="add_layers"):
     """Let a living kernel and those beside it find layers of packages, also while a cell runs."""
 
     kernel_id: str
     layers: tuple[str, ...]
 
 
-class Freeze(_Tagged, frozen=True, tag="freeze"):
+class Freeze(Tagged, frozen=True, tag="freeze"):
     """Take a checkpoint of an idle kernel; its ``CheckpointStatus`` is the answer."""
 
     kernel_id: str
@@ -205,12 +195,12 @@ class Freeze(_Tagged, frozen=True, tag="freeze"):
     name: str | None = None
 
 
-class DropCheckpoint(_Tagged, frozen=True, tag="drop_checkpoint"):
+class DropCheckpoint(Tagged, frozen=True, tag="drop_checkpoint"):
     kernel_id: str
     checkpoint_id: str
 
 
-class RollBack(_Tagged, frozen=True, tag="roll_back"):
+class RollBack(Tagged, frozen=True, tag="roll_back"):
     """End a kernel, if it lives, and let the checkpoint go on as another; files are put back first.
 
     ``kernel_id`` may be that of a kernel that died and left checkpoints. The answer is a ``KernelReady``.
@@ -221,7 +211,7 @@ class RollBack(_Tagged, frozen=True, tag="roll_back"):
     new_kernel_id: str
 
 
-class BranchKernel(_Tagged, frozen=True, tag="branch_kernel"):
+class BranchKernel(Tagged, frozen=True, tag="branch_kernel"):
     """Let a checkpoint go on as a second kernel in a place of its own. The answer is a ``KernelReady``."""
 
     kernel_id: str
@@ -230,7 +220,7 @@ class BranchKernel(_Tagged, frozen=True, tag="branch_kernel"):
     place: Place
 
 
-class Transfer(_Tagged, frozen=True, tag="transfer"):
+class Transfer(Tagged, frozen=True, tag="transfer"):
     """Let an idle kernel be known by another id from now on, and work in another place: where its files were moved."""
 
     kernel_id: str
@@ -238,7 +228,7 @@ class Transfer(_Tagged, frozen=True, tag="transfer"):
     place: Place
 
 
-class CheckTypes(_Tagged, frozen=True, tag="check_types"):
+class CheckTypes(Tagged, frozen=True, tag="check_types"):
     """Check the types of a notebook's cells, in the order of the document, where their session works.
 
     Runs beside whatever its kernels do. The answer is a list of ``Diagnostic``.
@@ -252,21 +242,21 @@ class CheckTypes(_Tagged, frozen=True, tag="check_types"):
     """Compiler options."""
 
 
-class Acknowledge(_Tagged, frozen=True, tag="acknowledge"):
+class Acknowledge(Tagged, frozen=True, tag="acknowledge"):
     """Everything up to ``seq`` is safe with the engine; the host may forget it."""
 
     seq: int
 
 
-class Status(_Tagged, frozen=True, tag="status"):
+class Status(Tagged, frozen=True, tag="status"):
     pass
 
 
-class Ping(_Tagged, frozen=True, tag="ping"):
-    pass
+class Ping(Tagged, frozen=True, tag="ping"):
+    """A sign of life is asked for, and nothing else."""
 
 
-class Stop(_Tagged, frozen=True, tag="stop"):
+class Stop(Tagged, frozen=True, tag="stop"):
     """End all kernels and the host."""
 
 
@@ -304,12 +294,12 @@ FromEngine: TypeAlias = Call
 # What a host answers ---------------------------------------------------------------------------------------------
 
 
-class Reply(_Tagged, frozen=True, tag="reply"):
+class Reply(Tagged, frozen=True, tag="reply"):
     id: int
     result: msgspec.Raw
 
 
-class Refusal(_Tagged, frozen=True, tag="refusal"):
+class Refusal(Tagged, frozen=True, tag="refusal"):
     """A request that failed, as the error's code, message, hint and, for a limit, the setting behind it."""
 
     id: int
@@ -319,11 +309,11 @@ class Refusal(_Tagged, frozen=True, tag="refusal"):
     setting: str | None = None
 
 
-class Started(_Tagged, frozen=True, tag="started"):
+class Started(Tagged, frozen=True, tag="started"):
     execution_id: str
 
 
-class Output(_Tagged, frozen=True, tag="output"):
+class Output(Tagged, frozen=True, tag="output"):
     """One output message of the Jupyter protocol; ``content`` is its JSON as the kernel sent it."""
 
     execution_id: str
@@ -331,7 +321,7 @@ class Output(_Tagged, frozen=True, tag="output"):
     content: bytes
 
 
-class Finished(_Tagged, frozen=True, tag="finished"):
+class Finished(Tagged, frozen=True, tag="finished"):
     """An execution's end. ``reason`` says why it did not end by itself, ``error`` what its code raised."""
 
     execution_id: str
@@ -342,9 +332,11 @@ class Finished(_Tagged, frozen=True, tag="finished"):
     reason: str | None = None
     dropped_bytes: int = 0
     dropped_messages: int = 0
+    exit_code: int | None = None
+    """Of a script, or of the process that ended with it; negative where a signal ended it."""
 
 
-class Checkpointed(_Tagged, frozen=True, tag="checkpointed"):
+class Checkpointed(Tagged, frozen=True, tag="checkpointed"):
     """What became of the checkpoint that was to be taken before an execution."""
 
     execution_id: str
@@ -352,13 +344,13 @@ class Checkpointed(_Tagged, frozen=True, tag="checkpointed"):
     refused: str | None = None
 
 
-class CheckpointsDropped(_Tagged, frozen=True, tag="checkpoints_dropped"):
+class CheckpointsDropped(Tagged, frozen=True, tag="checkpoints_dropped"):
     """Checkpoints that made way for others."""
 
     checkpoints: tuple[str, ...]
 
 
-class KernelDied(_Tagged, frozen=True, tag="kernel_died"):
+class KernelDied(Tagged, frozen=True, tag="kernel_died"):
     """A kernel's end, expected or not, with its cause in words."""
 
     cause: str
@@ -371,18 +363,24 @@ class KernelDied(_Tagged, frozen=True, tag="kernel_died"):
     """Those that it leaves, oldest first, from which the session can go on."""
 
 
-class NetworkUsed(_Tagged, frozen=True, tag="network_used"):
+class NetworkUsed(Tagged, frozen=True, tag="network_used"):
     """A request that a kernel's code sent to the network, told when it is over."""
 
     entry: NetworkEntry
 
 
+class Expiring(Tagged, frozen=True, tag="expiring"):
+    """The host, and this kernel with it, will be ended then by whoever gave it its time."""
+
+    ends_at: float
+
+
 EventBody: TypeAlias = (
-    Started | Output | Finished | Checkpointed | CheckpointsDropped | KernelDied | NetworkUsed
+    Started | Output | Finished | Checkpointed | CheckpointsDropped | KernelDied | NetworkUsed | Expiring
 )
 
 
-class Event(_Tagged, frozen=True, tag="event"):
+class Event(Tagged, frozen=True, tag="event"):
     seq: int
     time: float
     kernel_id: str

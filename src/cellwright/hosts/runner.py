@@ -19,7 +19,7 @@ from cellwright.hosts import jobs
 from cellwright.hosts.budget import Budgets
 from cellwright.hosts.checkpointing import Checkpointing
 from cellwright.hosts.checkpoints import Ring
-from cellwright.hosts.contents import OUTPUTS, output_of, reply_of
+from cellwright.hosts.contents import OUTPUTS, dropped_of, output_of, reply_of
 from cellwright.hosts.protocol import (
     CheckpointsDropped,
     CheckpointStatus,
@@ -59,6 +59,7 @@ class KernelRunner:
         watch: Watch | None = None,
         ring: Ring | None = None,
         start_beside: Callable[[Side], Awaitable[Beside]],
+        explain: Callable[[Exit], Awaitable[tuple[Exit, bool]]],
     ) -> None:
         self.kernel_id = kernel_id
         self.kernel = kernel
@@ -70,6 +71,7 @@ class KernelRunner:
         """Whether it ended for another that goes on from a checkpoint."""
         self._options = options
         self._report = report
+        self._explain = explain
         self._queue = jobs.Queue()
         self._checkpointing = Checkpointing(kernel, ring, tell=self._tell, in_background=self._in_background)
         self._budgets = Budgets()
@@ -85,6 +87,7 @@ class KernelRunner:
         )
         """The kernels beside it, for cells of other languages."""
         self._expected_end = False
+        self._exit_code: int | None = None
         self.last_active = time.monotonic()
         self.ended = anyio.Event()
 
@@ -130,7 +133,8 @@ class KernelRunner:
             if self._line is not None and self._line.layer is not None:
                 tasks.start_soon(self._exchange_files, self._line)
             task_status.started()
-            end = await self.kernel.wait()
+            end, expected = await self._explain(await self.kernel.wait())
+            self._expected_end = self._expected_end or expected
             await self.sides.stop(grace_s=0)
             self._close(end)
             tasks.cancel_scope.cancel()
@@ -268,9 +272,8 @@ class KernelRunner:
         self._timers.ended(end.execution_id)
         started = self._started_at.pop(end.execution_id, None)
         budget = self._budgets.get(end.execution_id)
-        if budget is not None:
-            for kind, content in budget.tail():
-                self._tell(Output(end.execution_id, kind, content))
+        for kind, content in budget.tail() if budget is not None else ():
+            self._tell(Output(end.execution_id, kind, content))
         reply = end.reply or {}
         told = reply.get("cellwright") or {}
         failed = reply.get("status") == "error"
@@ -283,7 +286,8 @@ class KernelRunner:
             error=error,
             reason=self._told(end.reason or self._explanation(error)),
             dropped_bytes=told.get("dropped_bytes", 0) + (budget.dropped_bytes if budget else 0),
-            dropped_messages=told.get("dropped_messages", 0) + (budget.dropped_messages if budget else 0),
+            dropped_messages=told.get("dropped_messages", 0) + (budget.all_dropped if budget else 0),
+            exit_code=self._exit_code if end.state == "died" else told.get("exit_code"),
         )
         self._tell(finished)
         if not self.ended.is_set():
@@ -332,7 +336,8 @@ class KernelRunner:
         if message.kind == "execute_input":
             self.happened(jobs.Began(message.parent_id))
         elif message.kind == "status":
-            if message.parent_id in self._budgets and b'"idle"' in message.content:
+            if (ended := self._budgets.get(message.parent_id)) is not None and b'"idle"' in message.content:
+                ended.dropped_elsewhere = dropped_of(message.metadata)
                 self._went_idle(message.parent_id)
         elif message.kind in OUTPUTS and (budget := self._budgets.get(message.parent_id)) is not None:
             kind, content = output_of(message.kind, message.content)
@@ -379,6 +384,7 @@ class KernelRunner:
     # The end -----------------------------------------------------------------------------------------------------
 
     def _close(self, end: Exit) -> None:
+        self._exit_code = -end.signal if end.signal else end.code
         self.happened(jobs.Died(told(end)))
         self._timers.stop()
         died = KernelDied(

@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 import os
 import time
+from collections.abc import Mapping
 from pathlib import Path
 
 import anyio
@@ -20,9 +21,10 @@ from cellwright.errors import CellwrightError, HostError, LimitReached
 from cellwright.hosts import jobs, protocol
 from cellwright.hosts.attachment import Attachment
 from cellwright.hosts.eventlog import EventLog
+from cellwright.hosts.footing import Footing
 from cellwright.hosts.kernels import Kernels
 from cellwright.hosts.launchers import Launchers
-from cellwright.hosts.memory import memory_fraction
+from cellwright.hosts.resources import resources
 from cellwright.kernels import adopt_orphans
 
 __all__ = ["Host"]
@@ -32,13 +34,19 @@ _WATCH_S = 0.25
 _LIMITS_WATCH_S = 0.1
 _IDLE_LOOKS = 20
 _IDLE_CHECK_SHARE = 4
+_IDLE_CHECK_S = 4.0
+_WIND_UP_S = 2.0
+_WINDING_UP_S = 0.02
 
 
 class Host:
     """All kernels of one machine or allocation, for one storage directory."""
 
-    def __init__(self, *, incarnation: str, journal: Path, runtime: Path, cache: Path) -> None:
+    def __init__(
+        self, *, incarnation: str, journal: Path, runtime: Path, cache: Path, footing: Footing | None = None
+    ) -> None:
         self.incarnation = incarnation
+        self._footing = footing or Footing()
         self._log = EventLog(journal)
         self._runtime = runtime
         self._cache = cache
@@ -46,20 +54,25 @@ class Host:
         self._engine: Attachment | None = None
         self._last_needed = time.monotonic()
         self._stopped = anyio.Event()
+        self._serving = anyio.Event()
 
-    async def serve(self, listener: anyio.abc.SocketListener) -> None:
+    async def serve(self, listener: anyio.abc.Listener[anyio.abc.ByteStream]) -> None:
         """Answer engines until told to stop, or until idle for as long as the options say."""
         adopt_orphans()
         async with anyio.create_task_group() as tasks:
             self._tasks = tasks
-            self._launchers = Launchers(tasks, runtime=self._runtime, cache=self._cache)
+            self._launchers = Launchers(
+                tasks, runtime=self._runtime, cache=self._cache, steps=self._footing.steps
+            )
             self._kernels = Kernels(
                 tasks,
                 self._launchers,
                 runtime=self._runtime,
                 options=self._required_options,
                 report=self._report,
+                ending=self._footing.ending,
             )
+            self._serving.set()
             tasks.start_soon(listener.serve, self._serve_connection)
             tasks.start_soon(self._watch)
             tasks.start_soon(self._watch_limits)
@@ -69,12 +82,25 @@ class Host:
             tasks.cancel_scope.cancel()
         self._log.close()
 
-    def stop(self) -> None:
+    def stop(self, why: str | None = None) -> None:
+        """End all kernels and the host; ``why`` is for those whose work is cut short by it."""
+        if why is not None:
+            self._footing.ending.tell(why)
         self._stopped.set()
+
+    async def expire(self, ends_at: float) -> None:
+        """Tell every kernel, and those to come, when the host will be ended."""
+        await self._serving.wait()
+        self._kernels.expire(ends_at)
+
+    async def expect(self, environment: Mapping[str, str], options: protocol.HostOptions) -> None:
+        """Make ready for an engine that will attach and want this."""
+        await self._serving.wait()
+        await self._warm_up(environment, options)
 
     # Connections -------------------------------------------------------------------------------------------------
 
-    async def _serve_connection(self, stream: anyio.abc.SocketStream) -> None:
+    async def _serve_connection(self, stream: anyio.abc.ByteStream) -> None:
         async with stream:
             connection = Attachment(stream, self._log)
             try:
@@ -145,8 +171,10 @@ class Host:
                 await self._kernels.transfer(request)
             case protocol.Acknowledge(seq):
                 self._log.forget(seq, keep=connection.cursor)
-            case protocol.Status() | protocol.Ping():
+            case protocol.Status():
                 result = self._attached()
+            case protocol.Ping():
+                pass
             case protocol.Stop():
                 self._stopped.set()
             case _:
@@ -193,22 +221,24 @@ class Host:
         self._kernels.limiter.total_tokens = request.options.max_concurrent_starts
         since = request.since if request.incarnation == self.incarnation else 0
         calls.start_soon(connection.follow, since)
-        self._tasks.start_soon(self._warm_up, request)
+        self._tasks.start_soon(self._warm_up, request.environment, request.options)
         return self._attached()
 
     def _attached(self) -> protocol.Attached:
+        kernels = tuple(runner.status() for runner in self._kernels)
         return protocol.Attached(
             incarnation=self.incarnation,
             last_seq=self._log.last_seq,
             pid=os.getpid(),
             version=cellwright.__version__,
             protocol=protocol.PROTOCOL_VERSION,
-            kernels=tuple(runner.status() for runner in self._kernels),
+            kernels=kernels,
+            resources=resources(os.environ, kernels, self._launchers.tier),
         )
 
-    async def _warm_up(self, attach: protocol.Attach) -> None:
+    async def _warm_up(self, environment: Mapping[str, str], options: protocol.HostOptions) -> None:
         try:
-            await self._launchers.fork_server(None, attach.environment, attach.options)
+            await self._launchers.warm_up(environment, options)
         except CellwrightError as error:  # the first session will meet it again and be told
             _log.warning("warm_up_failed %s", error)
 
@@ -226,7 +256,7 @@ class Host:
 
     def _refuse_when_memory_is_short(self) -> None:
         limit = self._required_options().max_memory_fraction
-        used = memory_fraction()
+        used = self._footing.memory_fraction()
         if used > limit:
             raise LimitReached(
                 f"{used:.0%} of the machine's memory is in use, over the limit of {limit:.0%}",
@@ -254,18 +284,19 @@ class Host:
                     await runner.keep_limits()
 
     def _guard_memory(self) -> None:
-        busy = [runner for runner in self._kernels if runner.busy]
+        # One on a Jupyter server takes nothing of this machine's.
+        busy = [runner for runner in self._kernels if runner.busy and runner.kernel.remote is None]
         if not busy or any(runner.stopping for runner in busy):
             return
-        if memory_fraction() > self._required_options().max_memory_fraction:
+        if self._footing.memory_fraction() > self._required_options().max_memory_fraction:
             largest = max(busy, key=lambda runner: runner.status().memory_bytes)
             largest.happened(jobs.MemoryShort())
 
     async def _end_when_idle(self) -> None:
         while True:
-            idle_s = self._options.idle_s if self._options is not None else 60.0
-            await anyio.sleep(idle_s / _IDLE_CHECK_SHARE)
-            if self._engine is not None or any(runner.has_work for runner in self._kernels):
+            idle_s = self._footing.idle_s(self._options)
+            await anyio.sleep((idle_s or _IDLE_CHECK_S) / _IDLE_CHECK_SHARE)
+            if idle_s is None or self._engine is not None or any(runner.has_work for runner in self._kernels):
                 self._last_needed = time.monotonic()
             elif time.monotonic() - max(self._last_needed, self._kernels.last_ended) >= idle_s:
                 _log.info("idle_for_s=%s, ending", idle_s)
@@ -273,7 +304,17 @@ class Host:
 
     async def _stop_kernels(self) -> None:
         with anyio.move_on_after(10, shield=True):
+            if (why := self._footing.ending.why) is not None:
+                await self._wind_up(why)
             await self._kernels.stop_all()
+
+    async def _wind_up(self, why: str) -> None:
+        """Have all work stop, so that what it has put out is heard to the end; what does not stop is left."""
+        for runner in self._kernels:
+            runner.happened(jobs.HostEnds(why))
+        with anyio.move_on_after(_WIND_UP_S):
+            while any(runner.busy for runner in self._kernels):  # noqa: ASYNC110  # several at once have no event
+                await anyio.sleep(_WINDING_UP_S)
 
 
 def _reply(call_id: int, result: object) -> protocol.Reply:

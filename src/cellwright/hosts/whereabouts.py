@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
+from collections.abc import AsyncIterator
 from dataclasses import replace
 from pathlib import Path
 
 from cellwright.errors import KernelStartError
 from cellwright.hosts.launchers import Launchers
 from cellwright.hosts.options import HostOptions
-from cellwright.sandbox.places import Place, without_overlay
+from cellwright.kernels import Kernel
+from cellwright.sandbox.places import Place, Shared, without_overlay
 from cellwright.sandbox.storage import prepare_storage
 
-__all__ = ["find_place"]
+__all__ = ["find_place", "shared_place"]
 
 
 async def find_place(
@@ -34,3 +38,20 @@ async def find_place(
         place = without_overlay(place)
     prepare_storage(place)
     return place
+
+
+@contextlib.asynccontextmanager
+async def shared_place(kernel: Kernel, place: Place | None, *, boxed: bool) -> AsyncIterator[Shared | None]:
+    """A kernel's place, for as long as another one is started in it; None where nothing is confined."""
+    if place is None or kernel.line is None:
+        yield None
+        return
+    mount_fd = await kernel.line.share(place.top) if boxed else -1
+    try:
+        # In a box its place is its user's, whoever has the files outside. Without one its sockets tell: the first
+        # kernel's of its home, since one that goes on from a checkpoint has a directory that is the host's own.
+        owner = os.fstat(mount_fd) if boxed else kernel.home.directory.stat()
+        yield Shared(mount_fd, (owner.st_uid, owner.st_gid))
+    finally:
+        if mount_fd >= 0:
+            os.close(mount_fd)

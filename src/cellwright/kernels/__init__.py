@@ -17,8 +17,12 @@ from cellwright.kernels.kernel import Kernel, KernelLaunch, Launcher, OutputLimi
 from cellwright.kernels.kernelspecs import KernelspecLauncher
 from cellwright.kernels.messages import Message
 from cellwright.kernels.processes import adopt_orphans, reap_strangers
+from cellwright.kernels.programs import HERE, Programs
+from cellwright.kernels.stepmemory import step_memory
+from cellwright.kernels.steps import Steps
 
 __all__ = [
+    "HERE",
     "BoxLine",
     "DenoLauncher",
     "Exit",
@@ -33,10 +37,13 @@ __all__ = [
     "Launcher",
     "Message",
     "OutputLimits",
+    "Programs",
+    "Steps",
     "TypeChecker",
     "adopt_orphans",
     "find_deno",
     "find_project_python",
     "prepare_interpreter",
     "reap_strangers",
+    "step_memory",
 ]

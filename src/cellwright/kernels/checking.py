@@ -21,14 +21,13 @@ from cellwright.errors import KernelError, KernelStartError
 from cellwright.kernels.allotments import Allotter
 from cellwright.kernels.boxes import Isolation
 from cellwright.kernels.deno import V8_MEMORY, find_deno, own_environment
-from cellwright.kernels.entrances import own_script
 from cellwright.kernels.kernel import KernelLaunch
 from cellwright.kernels.lastwords import LastWords
 from cellwright.kernels.lodgings import Lodging
 from cellwright.kernels.processes import KernelProcess, wanted
+from cellwright.kernels.programs import own_script
 from cellwright.kernels.spawning import (
     Start,
-    bare_start,
     confined_start,
     refuse_without_network,
     watched,
@@ -111,11 +110,11 @@ class TypeChecker:
         allotment = await self._allotter.next(launch.policy)
         start = Start(command, {}, Path("/"), last_words=LastWords(kept_bytes=KEPT_BYTES))
         if plan is None:
-            start = bare_start(replace(start, environment=own_environment(str(launch.directory))))
+            start = replace(start, environment=own_environment(str(launch.directory)))
         else:
             start = confined_start(start, plan, replace(launch, cwd=Path("/"), place=None), allotment)
         try:
-            process = start.open(allotment)
+            process = await start.open(allotment)
         except OSError as error:
             await allotment.remove()
             raise KernelStartError(f"The type check could not be started: {error}") from error

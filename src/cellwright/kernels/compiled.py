@@ -22,7 +22,7 @@ from cellwright.kernels.lastwords import LastWords
 from cellwright.kernels.messages import Message
 from cellwright.kernels.pipeclient import PipeClient, Pipes
 from cellwright.kernels.processes import wanted
-from cellwright.kernels.spawning import Start, bare_start, watched
+from cellwright.kernels.spawning import Start, watched
 
 __all__ = ["CompiledDriver"]
 
@@ -76,7 +76,7 @@ class CompiledDriver:
             words, pipes = LastWords(), Pipes()
             command = [str(self.deno), "run", *flags, *self.v8_flags, str(self.driver)]
             told = {**environment, "DENO_DIR": str(home)}
-            start = bare_start(Start(command, told, scratch, pipes=pipes, last_words=words))
+            start = Start(command, told, scratch, pipes=pipes, last_words=words)
             with contextlib.suppress(OSError, TimeoutError):
                 await _run_once(start, PipeClient(pipes, lambda: greeting(words)))
                 await anyio.to_thread.run_sync(self._keep, home)
@@ -96,7 +96,7 @@ class CompiledDriver:
 
 async def _run_once(start: Start, client: PipeClient) -> None:
     """Start the driver, let it run a cell of ours, and wait for its end."""
-    process = start.open(NOTHING)
+    process = await start.open(NOTHING)
     with wanted(process.pid):
         try:
             async with anyio.create_task_group() as tasks:

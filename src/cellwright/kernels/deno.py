@@ -6,6 +6,7 @@ confined is ``spawning``'s.
 
 from __future__ import annotations
 
+import contextlib
 import re
 import shutil
 import subprocess
@@ -17,25 +18,26 @@ from typing import Any
 
 import anyio
 
-from cellwright.errors import KernelStartError
+from cellwright.errors import KernelGone, KernelStartError
 from cellwright.kernels.allotments import Allotment
 from cellwright.kernels.boxes import Isolation
 from cellwright.kernels.compiled import CompiledDriver
-from cellwright.kernels.entrances import own_script
-from cellwright.kernels.kernel import KernelLaunch, OutputLimits
+from cellwright.kernels.kernel import Kernel, KernelLaunch, OutputLimits
 from cellwright.kernels.lastwords import LastWords
 from cellwright.kernels.npmshelves import NpmShelf
 from cellwright.kernels.permissions import DenoAccess, deno_flags
 from cellwright.kernels.pipeclient import PipeClient, Pipes
+from cellwright.kernels.programs import HERE, Programs, own_script
+from cellwright.kernels.spares import Spares, spare_of
 from cellwright.kernels.spawning import (
     KernelStart,
     Spawner,
     Start,
-    bare_start,
     confined_start,
     refuse_without_network,
 )
 from cellwright.sandbox.npm import CACHE, REGISTRY
+from cellwright.sandbox.places import Place
 from cellwright.sandbox.policy import Policy
 
 __all__ = ["DenoLauncher", "find_deno"]
@@ -49,6 +51,8 @@ FREE_INSPECTOR = "127.0.0.1:0"
 INSPECTOR = re.compile(rb"Debugger listening on (ws://\S+)\n")
 NOISE = re.compile(r"(Debugger listening on|Visit chrome://inspect|Debugger session) .*\n?")
 CACHES = ".deno"
+# What most programs use, so that it is compiled by the time that theirs comes.
+WARMING = """__cellwright_script__(["import 'node:fs'; import 'node:path'; const one: number = 1;", "script.ts", []])"""
 V8_MEMORY = 1536 << 20
 """What V8 reserves for its two threads before it uses it; about 1.1 GB, and the threads of a cell need some too."""
 QUIET = {"DENO_NO_UPDATE_CHECK": "1", "DENO_NO_PROMPT": "1", "NO_COLOR": "1"}
@@ -104,22 +108,79 @@ class DenoLauncher(Spawner):
         environment: Mapping[str, str],
         start_timeout_s: float,
         isolation: Isolation | None = None,
+        programs: Programs = HERE,
         cache: Path | None = None,
+        standby: int = 0,
         driver: Path | None = None,
         flags: Callable[[Policy | None, DenoAccess], list[str]] = deno_flags,
     ) -> None:
-        """``cache`` is a directory of the host's for what is compiled once for all kernels.
+        """``cache`` is a directory of the host's for what is compiled once for all kernels; ``standby`` is how many
+        wait, started, for the next session like the last.
 
         ``driver`` and ``flags`` are others only where a wall is tried without the one before it.
         """
         super().__init__(
-            "deno", environment=environment, start_timeout_s=start_timeout_s, isolation=isolation
+            "deno",
+            environment=environment,
+            start_timeout_s=start_timeout_s,
+            isolation=isolation,
+            programs=programs,
         )
         self._driver = driver or Path(own_script("deno")) / "driver.mjs"
         self._flags = flags
         self._cache = cache
         self._compiling: set[CompiledDriver] = set()
         self._deno: Path | None = None
+        self._standby = standby
+        self._spares = Spares(standby, self._begin_warm)
+
+    async def launch(self, launch: KernelLaunch) -> Kernel:
+        """A kernel that stood by, where one fits, else a new one."""
+        if self._isolation is None:
+            return await super().launch(launch)
+        if launch.place is None:
+            raise KernelStartError("A confined kernel needs a place to work in")
+        spare = spare_of(launch) if self._standby and self._isolation.stands_by else None
+        if spare is None or self._tasks is None:
+            return await super().launch(launch)
+        pool = self._spares.pool(spare, self._tasks)
+        with pool.launching():
+            while (kernel := pool.take()) is not None:
+                # One that died while it waited, or dies now, is no reason to fail: there are others.
+                with contextlib.suppress(KernelGone):
+                    return await self._adopt(
+                        kernel, launch, launch.place, self._isolation.under(launch.policy)
+                    )
+            return await super().launch(launch)
+
+    async def _begin_warm(self, launch: KernelLaunch) -> Kernel:
+        """A kernel that has run something already: the first program of a process takes twice as long as the next."""
+        kernel = await self._begin(launch)
+        content = {"code": WARMING, "silent": True, "store_history": False}
+        try:
+            await kernel.client.request("execute_request", content, timeout_s=self._start_timeout_s)
+        except (KernelGone, TimeoutError) as error:
+            kernel.process.kill_tree("it could not be warmed up")
+            raise KernelStartError(f"A kernel that was to stand by did not run anything: {error}") from error
+        return kernel
+
+    async def _adopt(
+        self, kernel: Kernel, launch: KernelLaunch, place: Place, isolation: Isolation
+    ) -> Kernel:
+        """Let a kernel that waited have its session."""
+        if kernel.process.exit is not None or kernel.line is None:
+            raise KernelGone("The kernel ended while it waited")
+        try:
+            if kernel.npm is not None and launch.layers:
+                await anyio.to_thread.run_sync(kernel.npm.put, launch.layers)
+            mounts = isolation.mounts(place, isolation.readable([str(self._deno), str(self._driver.parent)]))
+            await kernel.line.settle(mounts, saved=Path(place.written))
+            await kernel.enter(str(launch.cwd), launch.limits)
+        except BaseException:
+            kernel.process.kill_tree("its session did not come to be")
+            raise
+        kernel.started_by = "standby"
+        return kernel
 
     async def _find(self) -> None:
         if self._deno is None or not self._deno.exists():
@@ -145,7 +206,8 @@ class DenoLauncher(Spawner):
             raise
         if isolation is not None and self._tasks is not None:
             self._tasks.start_soon(partial(self._stand_by, noise=NOISE))
-        client = PipeClient(pipes, partial(_greeting, launch.limits, str(launch.cwd), last_words))
+        cwd = str(launch.cwd) if isolation is None or launch.place is not None else "/"
+        client = PipeClient(pipes, partial(_greeting, launch.limits, cwd, last_words))
         return KernelStart(start, client, ours=True, npm=npm)
 
     def _bare(self, blank: Start, launch: KernelLaunch) -> Start:
@@ -155,7 +217,7 @@ class DenoLauncher(Spawner):
         command = self._command(self._flags(None, DenoAccess(inspector=FREE_INSPECTOR)))
         if (compiled := self._compiled(None, launch.limits)) is not None:
             shutil.copytree(compiled, temporary / CACHES, copy_function=shutil.copyfile)
-        return bare_start(replace(blank, command=command, environment=environment))
+        return replace(blank, command=command, environment=environment)
 
     def _confined(
         self,
@@ -165,9 +227,8 @@ class DenoLauncher(Spawner):
         allotment: Allotment,
         npm: NpmShelf | None,
     ) -> Start:
-        place = launch.place
-        if place is None:
-            raise KernelStartError("A confined kernel needs a place to work in")
+        # One that waits for its place is told where all of them are, of which it will see but one.
+        place, above = launch.place, str(launch.cwd)
         # The driver has cells evaluated, and torn off, over V8's inspector, which is a socket on the loopback.
         refuse_without_network(self.name, isolation)
         driver = str(self._driver.parent)
@@ -181,8 +242,8 @@ class DenoLauncher(Spawner):
         plan["environment"] |= own_environment(temporary)
         plan["limits"]["own_memory"] = V8_MEMORY
         access = DenoAccess(
-            read=[place.top, *isolation.policy.read, driver],
-            write=[place.cwd, temporary, *isolation.policy.write],
+            read=[place.top if place is not None else above, *isolation.policy.read, driver],
+            write=[place.cwd if place is not None else above, temporary, *isolation.policy.write],
             network=isolation.has_door,
             inspector=BOXED_INSPECTOR,
         )
@@ -192,6 +253,7 @@ class DenoLauncher(Spawner):
         more = {
             "copies": [[path, f"{temporary}/{CACHES}"] for path in given],
             "links": [[npm.seen_at, f"{temporary}/{CACHES}/{CACHE}"]] if npm is not None else [],
+            "cwd": str(launch.cwd) if place is not None else "/",
         }
         return confined_start(replace(blank, command=command), plan, launch, allotment, **more)
 

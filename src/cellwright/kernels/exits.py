@@ -10,7 +10,7 @@ from cellwright.sandbox.exits import V8_IS_FULL, LimitHit
 
 __all__ = ["Exit", "explain_exit"]
 
-Cause = Literal["exit", "signal", "out_of_memory", "killed", "limit", "unknown"]
+Cause = Literal["exit", "signal", "out_of_memory", "killed", "limit", "culled", "unreachable", "unknown"]
 
 RESTART = "Run the cells again in a new kernel"
 CRASHES = {signal.SIGSEGV, signal.SIGBUS, signal.SIGABRT, signal.SIGILL, signal.SIGFPE, signal.SIGTRAP}

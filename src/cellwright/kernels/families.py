@@ -287,13 +287,13 @@ class Family:
 
     async def _hold(self, kernel: Kernel) -> None:
         """Let the box outlive its kernel from now on."""
-        if self._held or kernel.kernel_line is None or kernel.kernel_line.pid is None:
+        process, line = kernel.process, kernel.kernel_line
+        if self._held or line is None or line.pid is None or not isinstance(process, KernelProcess):
             return
-        number = _number_inside(kernel.kernel_line.pid)
+        number = _number_inside(line.pid)
         await self.line.hold()
-        self._held = True
-        self._first = (number, kernel.process)
-        kernel.process.belong_to(self)
+        self._held, self._first = True, (number, process)
+        process.belong_to(self)
         if number in self._codes:  # it ended just now
             self._on_end(number, self._codes.pop(number))
 

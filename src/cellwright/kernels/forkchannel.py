@@ -54,6 +54,8 @@ class ForkChannel:
         self._ends: dict[int, _Waiting] = {}
         self._last_id = 0
         self.ready = anyio.Event()
+        self.warm = anyio.Event()
+        """Set when kernels start as fast as they can, or nothing more can be forked."""
         self.closed = anyio.Event()
         self.preload_failures: dict[str, str] = {}
         """Modules that could not be preloaded, each with the reason."""
@@ -80,6 +82,7 @@ class ForkChannel:
         finally:
             self.closed.set()
             self.ready.set()
+            self.warm.set()
             for waiting in (*self._forks.values(), *self._ends.values()):
                 waiting.settled.set()
 
@@ -141,6 +144,8 @@ class ForkChannel:
                 self.preload_failures, self.paths = failures, paths
                 self.version, self.search = packet["version"], packet["search"]
                 self.ready.set()
+            case {"op": "warm"}:
+                self.warm.set()
             case {"op": "forked", "id": request_id, "pid": pid}:
                 forked, fds = Forked(pid, fds[0]), fds[1:]
                 self._settle_fork(request_id, forked)

@@ -1,29 +1,31 @@
-"""Starts and ends a fork server's process. What is said to it is ``forkchannel``'s, what for is ``forkserver``'s."""
+"""Starts a fork server's process. What is said to it is ``forkchannel``'s, what for is ``forkserver``'s."""
 
 from __future__ import annotations
 
 import socket
-import subprocess
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-import cellwright_kernel
 from cellwright.errors import KernelStartError
 from cellwright.kernels.interpreters import Interpreter
 from cellwright.kernels.lastwords import LastWords
+from cellwright.kernels.programs import Program, Programs, Started, own_script
 
-__all__ = ["end_fork_server", "start_fork_server"]
+__all__ = ["END_GRACE_S", "start_fork_server"]
 
 END_GRACE_S = 5.0
 
 
-def start_fork_server(
+async def start_fork_server(
     interpreter: Interpreter,
     preload: Sequence[str],
     environment: Mapping[str, str],
     directory: Path,
     last_words: LastWords,
-) -> tuple[subprocess.Popen[bytes], socket.socket]:
+    programs: Programs,
+    *,
+    single: bool,
+) -> tuple[Started, socket.socket]:
     """The process, and this side's end of the channel to it.
 
     Raises:
@@ -31,36 +33,34 @@ def start_fork_server(
     """
     host_end, server_end = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     with server_end:
-        script = Path(cellwright_kernel.__file__).with_name("__main__.py")
-        command = [str(interpreter.python), str(script), "--channel", str(server_end.fileno())]
+        command = [
+            str(interpreter.python),
+            own_script("__main__.py"),
+            "--channel",
+            str(server_end.fileno()),
+        ]
+        if single:
+            command.append("--single")
         for layer in interpreter.layers:
             command += ["--layer", str(layer)]
         for module in preload:
             command += ["--preload", module]
+        program = Program(
+            command,
+            environment,
+            directory,
+            stdout=last_words.write_fd,
+            stderr=last_words.write_fd,
+            fds=[server_end.fileno()],
+        )
         try:
-            process = subprocess.Popen(
-                command,
-                cwd=directory,
-                env=environment,
-                stdin=subprocess.DEVNULL,
-                stdout=last_words.write_fd,
-                stderr=last_words.write_fd,
-                pass_fds=[server_end.fileno()],
-                start_new_session=True,
-            )
-        except OSError as error:
+            started = await programs.open(program)
+        except BaseException as error:
             host_end.close()
             last_words.close()
-            raise KernelStartError(f"{interpreter.python} could not be started: {error}") from error
+            if isinstance(error, OSError):
+                raise KernelStartError(f"{interpreter.python} could not be started: {error}") from error
+            raise
         finally:
             last_words.handed_over()
-    return process, host_end
-
-
-def end_fork_server(process: subprocess.Popen[bytes]) -> None:
-    """Wait for a process whose channel is closed; kill it if it does not end. Blocking."""
-    try:
-        process.wait(END_GRACE_S)
-    except subprocess.TimeoutExpired:
-        process.kill()
-        process.wait()
+    return started, host_end

@@ -7,12 +7,10 @@ its owner hears of that by ``died`` and builds another. The process itself is ``
 from __future__ import annotations
 
 import contextlib
-import logging
 import os
 import shutil
 import socket
-import subprocess
-from collections import deque
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -31,13 +29,15 @@ from cellwright.kernels.client import KernelClient, new_context
 from cellwright.kernels.connections import INSIDE, create_connection
 from cellwright.kernels.families import Family
 from cellwright.kernels.forkchannel import ForkChannel
-from cellwright.kernels.forkprocess import end_fork_server, start_fork_server
+from cellwright.kernels.forkprocess import END_GRACE_S, start_fork_server
 from cellwright.kernels.housing import Housing
 from cellwright.kernels.interpreters import Interpreter
 from cellwright.kernels.kernel import Beginning, Kernel, KernelLaunch, OutputLimits, StartedBy, tend
 from cellwright.kernels.lastwords import LastWords
 from cellwright.kernels.lodgings import Lodging
 from cellwright.kernels.processes import KernelProcess, raise_file_limit, wanted
+from cellwright.kernels.programs import HERE, Enclosure, Programs, Started
+from cellwright.kernels.standby import Standby
 from cellwright.kernels.wiring import Wiring
 from cellwright.sandbox.doors import DOOR, Door
 from cellwright.sandbox.places import needs_own_fork
@@ -45,15 +45,11 @@ from cellwright.sandbox.plans import SOCKETS
 
 __all__ = ["ForkServer"]
 
-log = logging.getLogger(__name__)
-
-REFILL_PAUSE_S = 0.25
-
 
 class ForkServer:
     """One warm interpreter and the kernels forked from it."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913  # all that tells one from another
         self,
         interpreter: Interpreter,
         *,
@@ -64,7 +60,10 @@ class ForkServer:
         limits: OutputLimits,
         start_timeout_s: float,
         isolation: Isolation | None = None,
+        programs: Programs = HERE,
+        single: bool = False,
     ) -> None:
+        """A ``single`` one serves one launch, and ends when all that came of it has ended."""
         self.interpreter = interpreter
         self.isolation = isolation
         """How its kernels are confined; None where they are not."""
@@ -72,19 +71,21 @@ class ForkServer:
         self.died = anyio.Event()
         """Set when the process is gone: nothing more can be launched, kernels that live go on."""
 
+        self._programs = programs
+        self._single = single
+        self._enclosure: Enclosure | None = None
         self._allotter = Allotter(isolation)
         self._preload = tuple(preload)
         self._environment = dict(environment)
-        self._standby_wanted = standby if isolation is None or isolation.stands_by else 0
+        self._standby = Standby(
+            standby if isolation is None or isolation.stands_by else 0, self._fork_standby
+        )
         self._directory = directory
         self._limits = limits
         self._start_timeout_s = start_timeout_s
         self._numbers = count(1)
-        self._standby: deque[Kernel] = deque()
-        self._living: set[int] = set()
+        self._living: Counter[int] = Counter()
         self._one_ended = anyio.Event()
-        self._launched = anyio.Event()
-        self._launching = 0
         self._context: zmq.asyncio.Context
         self._last_words: LastWords
         self._channel: ForkChannel
@@ -111,13 +112,13 @@ class ForkServer:
         raise_file_limit()
         self._directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._context, self._last_words = new_context(), LastWords()
-        process, host_end = self._spawn()
+        process, host_end = await self._spawn()
         with wanted(process.pid):
             await self._run(process, host_end, task_status)
 
     async def _run(
         self,
-        process: subprocess.Popen[bytes],
+        process: Started,
         host_end: socket.socket,
         task_status: anyio.abc.TaskStatus[None],
     ) -> None:
@@ -130,7 +131,8 @@ class ForkServer:
                 tasks.start_soon(self._last_words.run)
                 tasks.start_soon(self._listen)
                 with anyio.move_on_after(self._start_timeout_s):
-                    await self._channel.ready.wait()
+                    # One that serves many makes the first of them wait, and all the others cheaper.
+                    await (self._channel.ready if self._single else self._channel.warm).wait()
                     can_fork = not self._channel.closed.is_set()
                 if can_fork:
                     self.interpreter = replace(
@@ -149,9 +151,9 @@ class ForkServer:
     async def launch(self, launch: KernelLaunch) -> Kernel:
         """A kernel for a session: one that stood by, or a new fork."""
         self._require_alive()
-        self._launching += 1
         try:
-            return await self._give_standby(launch) or await self._give_fork(launch)
+            with self._standby.launching():
+                return await self._give_standby(launch) or await self._give_fork(launch)
         except TimeoutError:
             raise KernelStartError(
                 f"A kernel of {self.interpreter.python} did not enter its session "
@@ -160,15 +162,18 @@ class ForkServer:
             ) from None
         except KernelGone as error:
             raise KernelStartError(f"The kernel ended before its session began: {error.message}") from error
-        finally:
-            self._launching -= 1
-            self._launched.set()
 
-    def _spawn(self) -> tuple[subprocess.Popen[bytes], socket.socket]:
-        process, host_end = start_fork_server(
-            self.interpreter, self._preload, self._environment, self._directory, self._last_words
+    async def _spawn(self) -> tuple[Started, socket.socket]:
+        process, host_end = await start_fork_server(
+            self.interpreter,
+            self._preload,
+            self._environment,
+            self._directory,
+            self._last_words,
+            self._programs,
+            single=self._single,
         )
-        self.pid = process.pid
+        self.pid, self._enclosure = process.pid, process.enclosure
         return process, host_end
 
     async def _listen(self) -> None:
@@ -179,48 +184,44 @@ class ForkServer:
 
     async def _serve(self, tasks: anyio.abc.TaskGroup) -> None:
         tasks.start_soon(self._keep_standby)
-        await self.died.wait()
-        while self._standby:
-            self._standby.popleft().process.kill_tree("its fork server ended")
+        async with anyio.create_task_group() as either:
+            either.start_soon(_then_cancel, self.died, either.cancel_scope)
+            if self._single:
+                either.start_soon(self._one_launch, either.cancel_scope)
+        self.died.set()
+        self._standby.dismiss("its fork server ended")
+        await self._all_ended()
+
+    async def _keep_standby(self) -> None:
+        # Nobody waits for these: they can have all that is done beforehand.
+        await self._channel.warm.wait()
+        await self._standby.keep()
+
+    async def _one_launch(self, done: anyio.CancelScope) -> None:
+        """Return when the only launch, whatever came of it, is over with all that lives of it."""
+        await self._standby.launched.wait()
+        self._standby.dismiss("its session has a kernel of its own")
+        await self._all_ended()
+        done.cancel()
+
+    async def _all_ended(self) -> None:
         while self._living:
             self._one_ended = anyio.Event()
             await self._one_ended.wait()
-
-    async def _keep_standby(self) -> None:
-        while not self.died.is_set():
-            while len(self._standby) < self._standby_wanted and not self.died.is_set():
-                try:
-                    kernel = await self._fork(self._directory / f"s{next(self._numbers)}", "standby")
-                except KernelStartError as error:
-                    log.warning("standby_kernel_failed", extra={"reason": str(error)})
-                    break
-                if self.died.is_set():
-                    kernel.process.kill_tree("its fork server ended")
-                else:
-                    self._standby.append(kernel)
-            await self._launched.wait()
-            await self._quiet()
-
-    async def _quiet(self) -> None:
-        """Wait until nothing was launched for a moment: whoever launches needs the processor more than the pool."""
-        quiet = False
-        while not quiet:
-            self._launched = anyio.Event()
-            with anyio.move_on_after(REFILL_PAUSE_S):
-                await self._launched.wait()
-            quiet = not self._launched.is_set() and not self._launching
 
     async def _give_standby(self, launch: KernelLaunch) -> Kernel | None:
         # One that stands by was confined as everybody is: what its session narrows, a fork of its own keeps.
         own = launch.policy is not None or launch.shared is not None
         own = own or (launch.place is not None and needs_own_fork(launch.place))
-        while self._standby and not own:
-            kernel = self._standby.popleft()
+        while not own and (kernel := self._standby.take()) is not None:
             # One that died while it waited, or dies now, is no reason to fail: there are others.
             with contextlib.suppress(KernelGone):
                 await self._adopt(kernel, launch)
                 return kernel
         return None
+
+    async def _fork_standby(self) -> Kernel:
+        return await self._fork(self._directory / f"s{next(self._numbers)}", "standby")
 
     async def _give_fork(self, launch: KernelLaunch) -> Kernel:
         kernel = await self._fork(launch.directory, "fork", launch)
@@ -315,16 +316,18 @@ class ForkServer:
         return self.isolation.readable(self._channel.paths) if self.isolation is not None else []
 
     async def _tend(self, beginning: Beginning, *, task_status: anyio.abc.TaskStatus[Kernel]) -> None:
+        beginning.process.enclosure = self._enclosure
         with self._lives(beginning.process.pid):
             await tend(beginning, task_status=task_status)
 
     @contextlib.contextmanager
     def _lives(self, pid: int) -> Iterator[None]:
-        self._living.add(pid)
+        # A kernel and the box that outlives it may have the same.
+        self._living[pid] += 1
         try:
             yield
         finally:
-            self._living.discard(pid)
+            self._living -= Counter([pid])
             self._one_ended.set()
 
     async def _adopt(self, kernel: Kernel, launch: KernelLaunch) -> None:
@@ -376,13 +379,18 @@ class ForkServer:
             hint="Run `cellwright doctor` to check the interpreter",
         )
 
-    async def _clean_up(self, process: subprocess.Popen[bytes], host_end: socket.socket) -> None:
+    async def _clean_up(self, process: Started, host_end: socket.socket) -> None:
         """End the process: without its channel it ends by itself, with everything it forked."""
         host_end.close()
         for fd in self._lifeline:
             os.close(fd)
         with anyio.CancelScope(shield=True):
-            await anyio.to_thread.run_sync(end_fork_server, process)
+            await anyio.to_thread.run_sync(process.finish, END_GRACE_S)
         self._last_words.close()
         self._context.term()
         shutil.rmtree(self._directory, ignore_errors=True)
+
+
+async def _then_cancel(event: anyio.Event, scope: anyio.CancelScope) -> None:
+    await event.wait()
+    scope.cancel()

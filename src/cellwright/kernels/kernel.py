@@ -20,6 +20,7 @@ from cellwright.kernels.boxlines import BoxLine
 from cellwright.kernels.correspondence import Client
 from cellwright.kernels.exits import Exit
 from cellwright.kernels.freezing import KernelLine
+from cellwright.kernels.lives import Life
 from cellwright.kernels.npmshelves import NpmShelf
 from cellwright.kernels.processes import KernelProcess, Survivors
 from cellwright.sandbox.doors import Door
@@ -29,7 +30,7 @@ from cellwright.sandbox.policy import Policy
 
 __all__ = ["Beginning", "Home", "Kernel", "KernelLaunch", "Launcher", "OutputLimits", "StartedBy", "tend"]
 
-StartedBy = Literal["standby", "fork", "spawn", "checkpoint"]
+StartedBy = Literal["standby", "fork", "spawn", "checkpoint", "server", "attached"]
 
 END_GRACE_S = 10.0
 CONTROL_TIMEOUT_S = 10.0
@@ -84,7 +85,7 @@ class Kernel:
     def __init__(
         self,
         *,
-        process: KernelProcess,
+        process: Life,
         client: Client,
         info: dict[str, Any],
         started_by: StartedBy,
@@ -114,6 +115,12 @@ class Kernel:
         """Checkpoints of it that have ended and of whose end it has yet to take note; as it numbers them."""
         self.lost: tuple[str, ...] = ()
         """What did not come back with it, where it goes on from a checkpoint."""
+        self.remote: tuple[str, str] | None = None
+        """Its id on its Jupyter server and that of our connection, where it lives on one."""
+        self.remote_ours = False
+        """Whether it was started there for us."""
+        self.remote_languages: tuple[str, ...] = ()
+        """What kernels its server has besides, by language."""
         self.over = anyio.Event()
         """Set when the process has ended, its last message was handed on and its files are gone."""
 

@@ -16,20 +16,18 @@ from typing import Any, Literal
 import anyio
 import anyio.abc
 import zmq.asyncio
-from jupyter_client.kernelspec import KernelSpecManager, NoSuchKernel
 
 from cellwright.errors import KernelStartError
 from cellwright.kernels.allotments import Allotment
 from cellwright.kernels.boxes import Isolation
 from cellwright.kernels.client import KernelClient, new_context
 from cellwright.kernels.connections import INSIDE, create_connection
-from cellwright.kernels.entrances import own_script
 from cellwright.kernels.kernel import KernelLaunch
+from cellwright.kernels.programs import own_script
 from cellwright.kernels.spawning import (
     KernelStart,
     Spawner,
     Start,
-    bare_start,
     confined_start,
     refuse_without_network,
 )
@@ -62,6 +60,8 @@ PLACEHOLDER = re.compile(r"\{([A-Za-z0-9_]+)\}")
 
 def installed_kernelspecs() -> dict[str, Path]:
     """The names of installed kernels and where each is described."""
+    from jupyter_client.kernelspec import KernelSpecManager  # noqa: PLC0415  # most hosts need none of it
+
     return {name: Path(where) for name, where in KernelSpecManager().find_kernel_specs().items()}
 
 
@@ -96,7 +96,7 @@ class KernelspecLauncher(Spawner):
             program = [*ferry, values["connection_file"], *program]
         environment = {**self._environment, **spec.env, **launch.environment}
         client = KernelClient(connection, self._context, answers_input=True)
-        start = bare_start(Start(program, environment, launch.cwd))
+        start = Start(program, environment, launch.cwd)
         return KernelStart(start, client, _interrupt_by(spec))
 
     def _confined(
@@ -149,6 +149,8 @@ def _program_paths(program: str) -> list[str]:
 
 
 def _find_spec(name: str) -> Any:
+    from jupyter_client.kernelspec import KernelSpecManager, NoSuchKernel  # noqa: PLC0415  # as above
+
     try:
         return KernelSpecManager().get_kernel_spec(name)
     except NoSuchKernel:

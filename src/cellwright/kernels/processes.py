@@ -16,11 +16,12 @@ from typing import Protocol
 
 import anyio
 
-from cellwright.kernels.exits import Exit, explain_exit
+from cellwright.kernels.exits import explain_exit
 from cellwright.kernels.lastwords import LastWords
+from cellwright.kernels.lives import Life
+from cellwright.kernels.programs import Enclosure
 from cellwright.sandbox.exits import LimitHit, ended_by_signal
 from cellwright.sandbox.groups import Group
-from cellwright.sandbox.policy import Policy
 from cellwright_kernel import descendants
 
 __all__ = [
@@ -51,7 +52,7 @@ class Tree(Protocol):
 PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 
 
-class KernelProcess:
+class KernelProcess(Life):
     """One process that runs a kernel. Takes over the pidfd and the pipe of its last words."""
 
     def __init__(
@@ -65,24 +66,19 @@ class KernelProcess:
         group: Group | None = None,
         tree: Tree | None = None,
     ) -> None:
-        self.pid = pid
+        super().__init__(pid)
         self._tree = tree
         self._told: tuple[int] | None = None
         self._end_told = anyio.Event()
         self._depth = depth
         self._group = group
+        self.enclosure: Enclosure | None = None
+        """What limits it together with whoever started it, and can tell that it did."""
         self.last_words = last_words
         self._pidfd = pidfd
         self._status = status
-        self.end_expected = False
-        """Whether it was asked to end, so that nobody waits for its last messages."""
-        self._killed_by_us: str | None = None
         self._limit: LimitHit | None = None
-        self.policy: Policy | None = None
-        """The limits it runs under, if it is confined; they explain some ends."""
         self._oom_kills_before = _oom_kills()
-        self._exit: Exit | None = None
-        self._ended = anyio.Event()
         self._watching = anyio.CancelScope(shield=True)
 
     async def watch(self) -> None:
@@ -134,6 +130,8 @@ class KernelProcess:
 
     def _limit_behind(self, status: int | None) -> LimitHit | None:
         hit = self._group.limit_behind(status) if self._group is not None else None
+        if hit is None and self.enclosure is not None:
+            hit = self.enclosure.limit_behind(status)
         if hit is not None or status is None or status >= 0 or self.policy is None:
             return hit
         return ended_by_signal(self.policy, -status, self.last_words.text)
@@ -146,18 +144,6 @@ class KernelProcess:
     def abandon(self) -> None:
         """Stop watching a process that does not even die when it is killed."""
         self._watching.cancel()
-
-    async def wait(self) -> Exit:
-        """How it ended, once it has. Any number of tasks may wait."""
-        await self._ended.wait()
-        if self._exit is None:
-            raise RuntimeError("the process ended without an explanation")
-        return self._exit
-
-    @property
-    def exit(self) -> Exit | None:
-        """How it ended, or None while it lives."""
-        return self._exit
 
     def signal(self, number: int) -> None:
         """Signal the process alone; one that has ended is left in peace."""
@@ -195,11 +181,6 @@ class KernelProcess:
                 self._group.kill()
             # One that was just forked may not be in its group yet.
             descendants.kill_tree(self.pid)
-
-    def expect_end(self, reason: str) -> None:
-        """Note why the process will end, where it was asked to; the first reason is the one that is told."""
-        self.end_expected = True
-        self._killed_by_us = self._killed_by_us or reason
 
     def descendants(self) -> list[int]:
         """The processes below the kernel."""

@@ -7,38 +7,34 @@ from __future__ import annotations
 import contextlib
 import os
 import re
-import subprocess
-import sys
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
 import anyio
 import anyio.abc
-import msgspec
 
 from cellwright.errors import KernelStartError
 from cellwright.kernels.allotments import Allotment, Allotter
 from cellwright.kernels.boxes import Isolation
 from cellwright.kernels.boxlines import BoxLine
 from cellwright.kernels.correspondence import Client
-from cellwright.kernels.entrances import Entrance, entrance_command, own_script
+from cellwright.kernels.entrances import Entrance, Telling, entrance_command
 from cellwright.kernels.kernel import Beginning, Kernel, KernelLaunch, tend
 from cellwright.kernels.lastwords import LastWords
 from cellwright.kernels.lodgings import Lodging
 from cellwright.kernels.npmshelves import NpmShelf
 from cellwright.kernels.pipeclient import Pipes
 from cellwright.kernels.processes import KernelProcess, raise_file_limit, wanted
+from cellwright.kernels.programs import HERE, NO_INPUT, Program, Programs, Started
 from cellwright.sandbox.doors import DOOR, Door
 
 __all__ = [
     "KernelStart",
     "Spawner",
     "Start",
-    "bare_start",
     "confined_start",
     "refuse_without_network",
     "watched",
@@ -70,59 +66,64 @@ class Start:
         if self.line is not None and self.request is not None:
             await self.line.furnish(self.request["plan"])
 
-    def open(self, allotment: Allotment) -> subprocess.Popen[bytes]:
+    async def open(self, allotment: Allotment, programs: Programs = HERE) -> Started:
         """Start the process; whatever it is given is let go of here.
 
         Raises:
             OSError: it could not be started, and nothing is left open.
+            KernelStartError: the same, and why.
         """
+        request = self.request | programs.tie if self.request is not None else None
         if self.entrance is not None:
-            self._tell(self.entrance.process)
+            self.entrance.telling.tell(request)
             return self.entrance.process
+        telling = Telling() if request is not None else None
         try:
-            process = self._open(allotment)
-        except OSError:
-            self.last_words.close()
-            if self.pipes is not None:
-                self.pipes.close()
-            if self.line is not None:
-                self.line.abandon()
+            process = await programs.open(self._program(allotment, programs, telling))
+        except BaseException:
+            self._let_go()
             raise
-        if process.stdin is not None and self.line is not None:
+        finally:
+            if telling is not None:
+                telling.handed_over()
+                telling.tell(request)
+        if self.line is not None:
             self.line.handed_over()
-            self._tell(process)
         self.last_words.handed_over()
         if self.pipes is not None:
             self.pipes.handed_over()
         return process
 
-    def _tell(self, process: subprocess.Popen[bytes]) -> None:
-        if process.stdin is not None:
-            # Its end is noticed and explained elsewhere.
-            with contextlib.suppress(BrokenPipeError), process.stdin:
-                process.stdin.write(msgspec.json.encode(self.request))
+    def _let_go(self) -> None:
+        self.last_words.close()
+        if self.pipes is not None:
+            self.pipes.close()
+        if self.line is not None:
+            self.line.abandon()
 
-    def _open(self, allotment: Allotment) -> subprocess.Popen[bytes]:
+    def _program(self, allotment: Allotment, programs: Programs, telling: Telling | None) -> Program:
         streams = self.pipes.theirs if self.pipes is not None else []
-        if self.request is not None and self.line is not None:
+        words = self.last_words.write_fd
+        if telling is not None and self.line is not None:
             # It is told on its standard input what it may do, and takes other streams of its own afterwards.
-            return subprocess.Popen(
+            fds = [self.line.fd, *allotment.fds, *streams, *self.given, *programs.tie_fds]
+            return Program(
                 self.command,
-                cwd=self.cwd,
-                env=self.environment,
-                stdin=subprocess.PIPE,
-                stdout=self.last_words.write_fd,
-                stderr=self.last_words.write_fd,
-                pass_fds=[self.line.fd, *allotment.fds, *streams, *self.given],
+                self.environment,
+                self.cwd,
+                stdin=telling.fd,
+                stdout=words,
+                stderr=words,
+                fds=fds,
+                own_session=False,  # it sees to it itself
             )
-        return subprocess.Popen(
-            self.command,
-            cwd=self.cwd,
-            env=self.environment,
-            stdin=streams[0] if streams else subprocess.DEVNULL,
-            stdout=streams[1] if streams else self.last_words.write_fd,
-            stderr=self.last_words.write_fd,
-            start_new_session=True,  # one that is confined sees to it itself
+        return Program(
+            programs.tied(self.command),
+            self.environment,
+            self.cwd,
+            stdin=streams[0] if streams else NO_INPUT,
+            stdout=streams[1] if streams else words,
+            stderr=words,
         )
 
 
@@ -148,8 +149,10 @@ class Spawner(ABC):
         environment: Mapping[str, str],
         start_timeout_s: float,
         isolation: Isolation | None = None,
+        programs: Programs = HERE,
     ) -> None:
         self.name = name
+        self._programs = programs
         self._isolation = isolation
         self._allotter = Allotter(isolation)
         self._environment = dict(environment)
@@ -190,6 +193,13 @@ class Spawner(ABC):
 
     async def launch(self, launch: KernelLaunch) -> Kernel:
         """A new kernel, started from cold."""
+        kernel = await self._begin(launch)
+        if kernel.line is not None and self._isolation is not None and self._isolation.stands_by:
+            await kernel.line.settle([])
+        return kernel
+
+    async def _begin(self, launch: KernelLaunch) -> Kernel:
+        """A new kernel that answers, and may still be given more to see."""
         if self._tasks is None:
             raise KernelStartError(f"The launcher of {self.name!r} does not run")
         await self._find()
@@ -204,7 +214,7 @@ class Spawner(ABC):
         allotment = await self._allotter.next(launch.policy)
         try:
             recipe = self._start(launch, isolation, allotment)
-            beginning, lodging = self._spawn(recipe, launch, allotment, door)
+            beginning, lodging = await self._spawn(recipe, launch, allotment, door)
         except BaseException:
             if door is not None:
                 await door.close()
@@ -215,8 +225,6 @@ class Spawner(ABC):
         self._tasks.start_soon(lodging.run)
         kernel: Kernel = await self._tasks.start(self._tend, beginning, recipe)
         kernel.npm = recipe.npm
-        if kernel.line is not None and isolation is not None and isolation.stands_by:
-            await kernel.line.settle([])
         return kernel
 
     async def _tend(
@@ -249,9 +257,14 @@ class Spawner(ABC):
         if self._entrance is not None and self._entrance.is_waiting:
             return
         self._let_entrance_go()
-        with contextlib.suppress(OSError):  # the next kernel is started from cold
-            self._entrance = Entrance(noise=noise)
-            self._living.add(self._entrance.process.pid)
+        entrance = Entrance(noise=noise)
+        with contextlib.suppress(OSError, KernelStartError):  # the next kernel is started from cold
+            await entrance.open(self._programs)
+            if self._entrance is not None:  # somebody else was quicker
+                entrance.close()
+                return
+            self._living.add(entrance.process.pid)
+            self._entrance = entrance
 
     def _let_entrance_go(self) -> None:
         entrance, self._entrance = self._entrance, None
@@ -259,12 +272,12 @@ class Spawner(ABC):
             self._living.discard(entrance.process.pid)
             entrance.close()
 
-    def _spawn(
+    async def _spawn(
         self, recipe: KernelStart, launch: KernelLaunch, allotment: Allotment, door: Door | None
     ) -> tuple[Beginning, Lodging]:
         start = recipe.start
         try:
-            process = start.open(allotment)
+            process = await start.open(allotment, self._programs)
         except OSError as error:
             raise KernelStartError(f"Kernel {self.name!r} could not be started: {error}") from error
         self._living.add(process.pid)
@@ -285,16 +298,18 @@ class Spawner(ABC):
         return beginning, lodging
 
 
-def watched(process: subprocess.Popen[bytes], start: Start, allotment: Allotment) -> KernelProcess:
+def watched(process: Started, start: Start, allotment: Allotment) -> KernelProcess:
     """The process that came of a start, for whoever follows it to its end."""
-    return KernelProcess(
+    watched = KernelProcess(
         process.pid,
         os.pidfd_open(process.pid),
-        status=partial(_status, process),
+        status=process.status,
         last_words=start.last_words,
         depth=start.depth,
         group=allotment.group,
     )
+    watched.enclosure = process.enclosure
+    return watched
 
 
 def confined_start(
@@ -311,7 +326,6 @@ def confined_start(
         "streams": _streams(start),
         "directory": str(launch.directory),
         "cwd": str(launch.cwd),
-        "host": os.getpid(),
         "group_fd": allotment.entrance_fd,
         "processors": allotment.processors,
         **more,
@@ -337,12 +351,6 @@ def _streams(start: Start) -> list[int]:
     return start.pipes.theirs if start.pipes is not None else []
 
 
-def bare_start(start: Start) -> Start:
-    """The same start with its life tied to ours."""
-    entrance = [sys.executable, "-I", "-S", own_script("spawn.py"), str(os.getpid())]
-    return replace(start, command=[*entrance, *start.command])
-
-
 def refuse_without_network(name: str, isolation: Isolation) -> None:
     """Raise where a kernel could not listen on a loopback of its own."""
     if not isolation.stands_by:
@@ -350,7 +358,3 @@ def refuse_without_network(name: str, isolation: Isolation) -> None:
             f"Kernel {name!r} needs a network of its own to listen on, which isolation tier {isolation.tier} has not",
             hint="Run `cellwright doctor` to see what would lift the tier",
         )
-
-
-async def _status(process: subprocess.Popen[bytes]) -> int | None:
-    return process.poll()

@@ -40,7 +40,7 @@ def components(path: str) -> tuple[str, ...]:
         raise ValueError("a path must be relative to the working directory")
     names = tuple(name for name in path.split("/") if name not in {"", "."})
     if ".." in names:
-        raise ValueError("a path cannot contain ..")
+        raise ValueError("a path cannot contain '..'")
     return names
 
 

@@ -1,7 +1,7 @@
 """A session's one door to the network: an HTTP proxy on a unix socket that only this session is shown.
 
 It takes ``CONNECT host:port`` and ``GET http://host/path``, one request a connection. The name is judged, looked up
-here, and the very address that was judged is connected to (see destinations). Everything is counted, bounded and
+here, and the very address that was judged is connected to (see routes). Everything is counted, bounded and
 logged (see netlog). It looks into no tunnel: what goes through one is between the code and the host it named.
 """
 
@@ -9,25 +9,22 @@ from __future__ import annotations
 
 import socket
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import TypeAlias
 
 import anyio
 from anyio.abc import TaskGroup, TaskStatus
 from anyio.streams.buffered import BufferedByteReceiveStream
 
-from cellwright.sandbox.addresses import Address, parse_address
 from cellwright.sandbox.destinations import Destination, NetworkRules
 from cellwright.sandbox.heads import BadHead, RequestHead, parse_request
 from cellwright.sandbox.netlog import NetworkEntry, NetworkLog
 from cellwright.sandbox.relay import Cut, EgressLimits, Exchange, Totals, relay_request, relay_tunnel
-from cellwright.sandbox.wires import Wire, accept, connect_to, listen_at
+from cellwright.sandbox.routes import Resolver, connected, permitted, system_resolver
+from cellwright.sandbox.wires import Wire, accept, listen_at
 
 __all__ = ["Egress", "EgressLimits", "Resolver", "system_resolver"]
-
-Resolver: TypeAlias = Callable[[str, int], Awaitable[Sequence[Address]]]
 
 _MAX_HEAD = 32 * 1024
 _SPARE_CONNECTIONS = 8
@@ -36,13 +33,6 @@ _RETRY_S = 0.1
 _LINGER_S = 1.0
 _LINGER_BYTES = 1024**2
 _MAX_REASON = 300
-
-
-async def system_resolver(host: str, port: int) -> list[Address]:
-    """The addresses that this machine's resolver gives for a name, in its order."""
-    found = await anyio.getaddrinfo(host, port, type=socket.SOCK_STREAM)
-    addresses = (parse_address(str(entry[4][0])) for entry in found)
-    return list(dict.fromkeys(address for address in addresses if address is not None))
 
 
 class Egress:
@@ -174,52 +164,12 @@ class Egress:
     @asynccontextmanager
     async def _connected(self, destination: Destination, exchange: Exchange) -> AsyncIterator[Wire]:
         """The origin, reached at an address that the rules were asked about."""
-        permitted = await self._permitted(destination)
+        addresses = await permitted(destination, self.rules, self._limits, self._resolve)
         exchange.allowed()
-        origin = await self._connect(permitted, destination)
+        origin = await connected(addresses, destination, self._limits)
         async with origin:
             exchange.address = origin.peer
             yield origin
-
-    async def _permitted(self, destination: Destination) -> list[Address]:
-        refusal = self.rules.refuse_name(destination)
-        if refusal is not None:
-            raise Cut.refused(refusal)
-        addresses = [literal] if (literal := destination.address) else await self._look_up(destination)
-        permitted = []
-        for address in addresses:
-            verdict = self.rules.refuse_address(destination, address)
-            if verdict is None:
-                permitted.append(address)
-            else:
-                refusal = refusal or verdict
-        if not permitted and refusal is not None:
-            raise Cut.refused(refusal)
-        return permitted
-
-    async def _look_up(self, destination: Destination) -> Sequence[Address]:
-        try:
-            with anyio.fail_after(self._limits.connect_timeout_s):
-                found = await self._resolve(destination.host, destination.port)
-        except (OSError, TimeoutError):
-            found = []
-        if not found:
-            raise Cut.failed(502, f"no address was found for {destination.host}", "Check the host's name")
-        # Never an unbounded row of attempts, whatever a name server answers.
-        return list(found)[: self._limits.max_addresses]
-
-    async def _connect(self, addresses: list[Address], destination: Destination) -> Wire:
-        told = "nobody answered"
-        for address in addresses:
-            try:
-                with anyio.fail_after(self._limits.connect_timeout_s):
-                    # An address, never the name again: a second lookup could answer differently.
-                    return await connect_to(address, destination.port)
-            except TimeoutError:
-                told = f"no answer within {self._limits.connect_timeout_s:g} s"
-            except OSError as error:
-                told = str(error)
-        raise Cut.failed(502, f"{destination} cannot be reached: {told}", "Check that it is up")
 
 
 async def _end(client: Wire, exchange: Exchange, cut: Cut) -> None:

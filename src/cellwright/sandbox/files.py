@@ -114,6 +114,12 @@ class Workdir:
             os.lseek(descriptor, offset, os.SEEK_SET)
             return Part(_read_up_to(descriptor, self._limit(max_bytes)), size)
 
+    @contextlib.contextmanager
+    def opened(self, path: str) -> Iterator[tuple[int, int]]:
+        """A plain file's descriptor, to read from and to hand on, and its size; closed afterwards."""
+        with self._plain_file(path) as found:
+            yield found
+
     def write(self, path: str, data: bytes, *, parents: bool = False) -> Entry:
         """Put a file of this content in place of whatever has the name, link or not, all at once."""
         if len(data) > self._max_bytes:
@@ -199,6 +205,15 @@ class Workdir:
                 os.unlink(name, dir_fd=parent)
             except IsADirectoryError:
                 os.rmdir(name, dir_fd=parent)
+
+    def move(self, path: str, to: str) -> Entry:
+        """Give a file, link or directory another name in here, with the directories that the name needs."""
+        with self._parent(path) as (old, name), self._parent(to, create=True) as (new, becomes):
+            if self.exists(to):
+                raise FileRefused(f"{to} is there already", hint="Delete it first, or choose another name")
+            with told("move", path):
+                os.rename(name, becomes, src_dir_fd=old, dst_dir_fd=new)
+                return listing.entry_of(to, os.stat(becomes, dir_fd=new, follow_symlinks=False))
 
     def clear(self) -> int:
         """Delete everything in the directory and tell how many entries could not be deleted."""

@@ -27,6 +27,7 @@ import anyio.to_thread
 from cellwright.errors import LimitReached, PackageFailed, PackageRefused
 from cellwright.sandbox.layers import Lock, Pin, keep_layer, remove_tree, tree_bytes
 from cellwright.sandbox.packages import InstallLimits, InstallResult
+from cellwright.sandbox.resolutions import Resolutions
 
 __all__ = [
     "CACHE",
@@ -155,7 +156,7 @@ async def install_npm(
     limits = limits or InstallLimits()
     try:
         with anyio.fail_after(limits.timeout_s):
-            added, layer, reused = await _fetch(wanted, deno, store, before, limits)
+            added, layer, reused = await _found(wanted, deno, store, before, limits)
     except TimeoutError:
         raise LimitReached(
             f"Installing {', '.join(requests)} took longer than {limits.timeout_s:g} s",
@@ -171,6 +172,23 @@ async def install_npm(
         seconds=time.monotonic() - began,
         not_listed=tuple(sorted(news - approved.names)),
     )
+
+
+async def _found(
+    wanted: Sequence[NpmRequest], deno: Path, store: Path, before: Path | None, limits: InstallLimits
+) -> tuple[tuple[Pin, ...], Path, bool]:
+    """The same as ``_fetch``, from memory where the same was asked for lately and its layer is there."""
+    if before is not None:
+        return await _fetch(wanted, deno, store, before, limits)
+    asked = (SCHEME, sorted(map(str, wanted)), str(deno), os.environ.get("NPM_CONFIG_REGISTRY"))
+    memory = Resolutions(store, repr(asked))
+    known = await anyio.to_thread.run_sync(memory.recall)
+    layer = store / known[1][0] if known is not None else None
+    if layer is not None and await anyio.to_thread.run_sync(layer.is_dir):
+        return await anyio.to_thread.run_sync(_pins_in, layer / CACHE), layer, True
+    found = await _fetch(wanted, deno, store, before, limits)
+    await anyio.to_thread.run_sync(memory.remember, Lock(()), [found[1].name])
+    return found
 
 
 async def _fetch(

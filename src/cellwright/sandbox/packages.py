@@ -27,6 +27,7 @@ import anyio.to_thread
 from cellwright.errors import LimitReached, PackageFailed
 from cellwright.sandbox.approved import ApprovedList, Requirement, normal_name
 from cellwright.sandbox.layers import Lock, Pin, keep_layer, remove_tree, tree_bytes
+from cellwright.sandbox.resolutions import Resolutions
 
 __all__ = [
     "InstallLimits",
@@ -41,6 +42,7 @@ __all__ = [
 
 _MAX_TOLD = 2_000
 _WATCH_S = 0.5
+_OWN_VERSION = f"{sys.version_info.major}.{sys.version_info.minor}"
 _METADATA = re.compile(
     r"(?P<name>[A-Za-z0-9._]+)-(?P<version>[A-Za-z0-9.!+_]+)(?:-py\d[\d.]*)?\.(?:dist|egg)-info"
 )
@@ -146,7 +148,7 @@ async def install(
     )
     try:
         with anyio.fail_after(job.limits.timeout_s):
-            news, there = await job.resolve(judged.wanted)
+            news, there = await job.resolved(judged.wanted)
             layer, reused = await job.layer_of(news)
     except TimeoutError:
         raise LimitReached(
@@ -199,6 +201,19 @@ class _Job:
     source: PackageSource
     limits: InstallLimits
 
+    async def resolved(self, wanted: Sequence[Requirement]) -> tuple[Lock, list[str]]:
+        """The same as ``resolve``, from memory where the same was asked for lately and its layer is there."""
+        about = (self.target, self.source, self.approved.bounds, sorted(self.present.items()))
+        memory = Resolutions(self.store, repr((sorted(map(str, wanted)), about)))
+        known = await anyio.to_thread.run_sync(memory.recall)
+        if known is not None and (
+            not known[0].pins or await anyio.to_thread.run_sync(self._layer(known[0]).is_dir)
+        ):
+            return known
+        found = await self.resolve(wanted)
+        await anyio.to_thread.run_sync(memory.remember, *found)
+        return found
+
     async def resolve(self, wanted: Sequence[Requirement]) -> tuple[Lock, list[str]]:
         """What must be added, and what was wanted and needs nothing."""
         there = [one for one in wanted if one.name in self.present and not (one.versions or one.extras)]
@@ -211,11 +226,14 @@ class _Job:
         """The layer that holds these packages, and whether it was there before."""
         if not lock.pins:
             return None, False
-        layer = self.store / lock.key(self.target.version, self.target.platform)
+        layer = self._layer(lock)
         if await anyio.to_thread.run_sync(layer.is_dir):
             return layer, True
         await self._unpack(lock, layer)
         return layer, False
+
+    def _layer(self, lock: Lock) -> Path:
+        return self.store / lock.key(self.target.version, self.target.platform)
 
     async def _locked(self, wanted: Sequence[Requirement]) -> Lock:
         """Every package that is needed, in one version, with the hashes of its files."""
@@ -236,6 +254,9 @@ class _Job:
             listed.write_text(lock.text())
             command = ["pip", "install", "--require-hashes", "--no-deps", "--link-mode", "copy"]
             command += ["--target", str(fresh), "--requirements", str(listed)]
+            if self.target.version == _OWN_VERSION and self.target.platform is None:
+                # No session can write there what its interpreter compiles: each would compile it all again.
+                command.append("--compile-bytecode")
             failure = None
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(self._watch, fresh, tasks.cancel_scope)

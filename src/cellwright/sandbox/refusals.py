@@ -40,7 +40,10 @@ def failure(action: str, path: str, error: OSError) -> SandboxError:
     """The error that says what could not be done to which path."""
     match error.errno:
         case errno.ENOENT:
-            return NoSuchFile(f"Cannot {action} {path}: there is none", hint="List the working directory")
+            return NoSuchFile(
+                f"Cannot {action} {path}: there is none",
+                hint="List its directory; paths begin at the top of the data directory, or of the session's",
+            )
         case errno.ELOOP:
             return FileRefused(f"Cannot {action} {path}: a symbolic link stands in the way", hint=LINK_HINT)
         case errno.EXDEV:

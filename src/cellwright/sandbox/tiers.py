@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 __all__ = ["LOSSES", "NO_DOOR", "SOFT_CPUS", "UNSAFE_BANNER", "Finding", "Tier", "tier_of"]
 
-Tier: TypeAlias = Literal["A", "B", "C", "none"]
+Tier: TypeAlias = Literal["A", "B", "C", "remote", "none"]
 
 LOSSES: dict[Tier, tuple[str, ...]] = {
     "A": (),
@@ -22,6 +22,11 @@ LOSSES: dict[Tier, tuple[str, ...]] = {
         "no multiprocessing queues or shared memory, no Deno",
         "changing a file's mode, owner or time by its path has no effect",
         "no overlay: sessions of agents get a folder of their own, with the project to read",
+    ),
+    "remote": (
+        "no sandbox of ours: code can do whatever its Jupyter server lets it, and no limit of ours holds there",
+        "after a cut only what the server kept is replayed; output that comes too fast it drops, and says so",
+        "no checkpoints, no packages, and no working directory of ours: only code sees the files there",
     ),
     "none": ("nothing confines the code: it can do whatever this user can",),
 }

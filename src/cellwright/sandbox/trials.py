@@ -52,6 +52,7 @@ _CONTAINER_REMEDY = (
     "docker run --security-opt seccomp=unconfined --security-opt apparmor=unconfined "
     "--security-opt systempaths=unconfined …"
 )
+_STEPS = Refusal("cgroups are SLURM's here: each kernel is a job step, whose memory SLURM keeps", "")
 _LANDLOCK_REMEDY = "add landlock to the kernel's lsm= parameter, or use Linux 6.12 or later"
 
 
@@ -72,10 +73,10 @@ class _Verdict(msgspec.Struct, frozen=True):
         return self.error or f"it could still {', '.join(self.escaped)}"
 
 
-def try_isolation(*, namespaces: bool = True) -> Finding:
+def try_isolation(*, namespaces: bool = True, groups: bool = True) -> Finding:
     """The tier of this machine. Takes about a tenth of a second; without ``namespaces`` they are not even tried.
 
-    Where it is A, this process has moved to a leaf of its cgroup (see ``groups``).
+    Where it is A, this process has moved to a leaf of its cgroup (see ``groups``); without ``groups`` it never is.
     """
     with ExitStack() as stack:
         made = tempfile.TemporaryDirectory(prefix="cw-trial-", dir=_short_directory())
@@ -92,7 +93,7 @@ def try_isolation(*, namespaces: bool = True) -> Finding:
         if namespaces:
             boxed = _run(box_plan(Policy(), readable, allowed_environment({})), baits, directory / "a")
         if boxed.held:
-            return _with_groups(boxed)
+            return _with_groups(boxed) if groups else _without_groups(boxed, _STEPS)
         watched = _run(_watched(readable, directory), baits, directory / "c")
     tier = tier_of(namespaces=False, landlock=watched.landlock, seccomp=watched.held, cgroup=False)
     reasons = [boxed.failure, *([] if watched.held else [watched.failure])]
@@ -110,10 +111,14 @@ def _with_groups(boxed: _Verdict) -> Finding:
     """The tier of a machine where the box holds: it only remains to see whether groups can be had."""
     found = open_groups()
     if isinstance(found, Refusal):
-        tier = tier_of(namespaces=True, landlock=boxed.landlock, seccomp=True, cgroup=False)
-        return Finding(tier, LOSSES[tier], (found.reason,), (found.remedy,))
+        return _without_groups(boxed, found)
     tier = tier_of(namespaces=True, landlock=boxed.landlock, seccomp=True, cgroup=True)
     return Finding(tier, LOSSES[tier], groups=found)
+
+
+def _without_groups(boxed: _Verdict, why: Refusal) -> Finding:
+    tier = tier_of(namespaces=True, landlock=boxed.landlock, seccomp=True, cgroup=False)
+    return Finding(tier, LOSSES[tier], (why.reason,), (why.remedy,) if why.remedy else ())
 
 
 def _watched(readable: list[str], directory: Path) -> dict[str, Any]:

@@ -1,0 +1,113 @@
+"""What is written down of allocations: a directory for each, private to its user, on the file system that nodes share.
+
+``<storage>/allocations/<name>-<digits>/`` is made before the job is given to SLURM, so that it is there when the job
+starts. The digits are our own, because the job's number is not known yet; ``allocation.json`` has it later. The host
+inside the job keeps its journal in the same directory.
+"""
+
+from __future__ import annotations
+
+import secrets
+import shutil
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from cellwright.hosts.local import make_private
+from cellwright.hosts.slurm.shapes import Shape
+from cellwright.hosts.slurm.states import AllocationState, Ended, Ending
+from cellwright.settings.places import write_private
+
+__all__ = ["DEFAULT_NAME", "Allocation", "Shelf"]
+
+DEFAULT_NAME: Final = "default"
+"""What an allocation is called where nobody says otherwise."""
+
+_RECORD = "allocation.json"
+
+
+class Allocation(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One allocation as it was last seen."""
+
+    key: str
+    """The name of its directory; no other ever has it."""
+    name: str
+    directory: str
+    shape: Shape
+    submitted_at: float
+    state: AllocationState
+    job_id: int | None = None
+    seen_at: float = 0.0
+    """When SLURM last told its state."""
+    warn_s: int = 0
+    """How long before its time limit it is signalled."""
+    instead_of: str | None = None
+    """What was asked for, where that had no room or was about to end and this was made in its place."""
+
+    @property
+    def named(self) -> str | None:
+        """Its name, where that must be said to mean it."""
+        return self.name if self.name != DEFAULT_NAME else None
+
+    def goes_by(self, wanted: str) -> bool:
+        """Whether it is meant by a name, a job's number or a key."""
+        return wanted in (self.name, self.key, str(self.job_id))
+
+    @property
+    def alive(self) -> bool:
+        """Whether it has a place, or will have one."""
+        return not isinstance(self.state, Ended)
+
+    @property
+    def lasting(self) -> bool:
+        """Whether it lives and is not about to end."""
+        return not isinstance(self.state, Ended | Ending)
+
+    @property
+    def log(self) -> Path:
+        """What the job itself put out."""
+        return Path(self.directory) / "job.log"
+
+
+class Shelf:
+    """The directory of all allocations."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+
+    def reserve(self, name: str) -> tuple[str, Path]:
+        """A new allocation's key and its directory, made."""
+        make_private(self.directory)
+        while True:
+            key = f"{name}-{secrets.token_hex(4)}"
+            try:
+                (self.directory / key).mkdir(mode=0o700)
+            except FileExistsError:
+                continue
+            return key, self.directory / key
+
+    def write(self, allocation: Allocation) -> None:
+        """Replace what is known of an allocation; the old record stays until the new one is on the disk."""
+        record = msgspec.json.format(msgspec.json.encode(allocation), indent=1) + b"\n"
+        write_private(f"{allocation.directory}/{_RECORD}", record)
+
+    def read(self) -> tuple[list[Allocation], list[str]]:
+        """Every allocation that is written down, and the keys of directories whose record cannot be read."""
+        found, unreadable = [], []
+        # Listed, not asked one by one: on a slow shared file system a listing is up to date before a question is.
+        for entry in sorted(self.directory.iterdir()) if self.directory.is_dir() else ():
+            try:
+                record = msgspec.json.decode((entry / _RECORD).read_bytes(), type=Allocation)
+            except NotADirectoryError:
+                continue
+            except (OSError, msgspec.DecodeError):
+                unreadable.append(entry.name)
+            else:
+                # Where the storage was moved, the record did not know.
+                found.append(msgspec.structs.replace(record, key=entry.name, directory=str(entry)))
+        return found, unreadable
+
+    def remove(self, key: str) -> None:
+        """Remove an allocation's directory with all that is in it."""
+        shutil.rmtree(self.directory / key, ignore_errors=True)

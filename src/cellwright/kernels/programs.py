@@ -1,0 +1,162 @@
+"""How a program is started that is a kernel or forks some: here as a child of this process, elsewhere as a job step.
+
+What is started is ``forkprocess``', ``spawning``'s and ``entrances``'; the other way is ``steps``.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+import cellwright_kernel
+from cellwright.sandbox.exits import LimitHit
+
+__all__ = ["HERE", "NO_INPUT", "Enclosure", "Here", "Program", "Programs", "Started", "own_script"]
+
+NO_INPUT = subprocess.DEVNULL
+
+
+class Enclosure(Protocol):
+    """What limits a kernel together with the process that forked it, beyond its own limits."""
+
+    def limit_behind(self, status: int | None) -> LimitHit | None:
+        """The limit that ended a process in it, if one did."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """What to run, and the descriptors that it finds under the numbers that they have here."""
+
+    command: Sequence[str]
+    environment: Mapping[str, str]
+    cwd: Path
+    stdout: int
+    stderr: int
+    stdin: int = NO_INPUT
+    fds: Sequence[int] = ()
+    own_session: bool = True
+
+
+class Started(Protocol):
+    """A program that was started."""
+
+    @property
+    def pid(self) -> int: ...
+
+    @property
+    def enclosure(self) -> Enclosure | None:
+        """What limits it as a whole and can tell that it did."""
+        ...
+
+    @property
+    def is_running(self) -> bool: ...
+
+    async def status(self) -> int | None:
+        """How it ended, once it has; None where nobody can tell."""
+        ...
+
+    def kill(self) -> None: ...
+
+    def finish(self, grace_s: float) -> None:
+        """Wait for its end, and kill it if that does not come. Blocking."""
+        ...
+
+
+class Programs(Protocol):
+    """One way to start programs."""
+
+    @property
+    def tie(self) -> dict[str, Any]:
+        """What a confined program is told, so that it ends with this process."""
+        ...
+
+    @property
+    def tie_fds(self) -> list[int]:
+        """What it must be given for that."""
+        ...
+
+    def tied(self, command: Sequence[str]) -> list[str]:
+        """A command that runs another, which then ends with this process."""
+        ...
+
+    async def open(self, program: Program) -> Started:
+        """Start a program; the descriptors stay the caller's.
+
+        Raises:
+            OSError: it could not be started.
+            KernelStartError: it could not be started, and why.
+        """
+        ...
+
+
+class Here:
+    """Starts programs as children of this process."""
+
+    @property
+    def tie(self) -> dict[str, Any]:
+        return {"host": os.getpid()}
+
+    @property
+    def tie_fds(self) -> list[int]:
+        return []
+
+    def tied(self, command: Sequence[str]) -> list[str]:
+        return [sys.executable, "-I", "-S", own_script("spawn.py"), str(os.getpid()), *command]
+
+    async def open(self, program: Program) -> Started:
+        return _Child(
+            subprocess.Popen(  # noqa: ASYNC220  # quick, and children must be known before anything else can run
+                program.command,
+                cwd=program.cwd,
+                env=program.environment,
+                stdin=program.stdin,
+                stdout=program.stdout,
+                stderr=program.stderr,
+                pass_fds=list(program.fds),
+                start_new_session=program.own_session,
+            )
+        )
+
+
+HERE = Here()
+
+
+class _Child:
+    def __init__(self, process: subprocess.Popen[bytes]) -> None:
+        self._process = process
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    @property
+    def enclosure(self) -> None:
+        return None
+
+    @property
+    def is_running(self) -> bool:
+        return self._process.poll() is None
+
+    async def status(self) -> int | None:
+        return self._process.poll()
+
+    def kill(self) -> None:
+        self._process.kill()
+
+    def finish(self, grace_s: float) -> None:
+        try:
+            self._process.wait(grace_s)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+
+
+def own_script(name: str) -> str:
+    """A script of the package that runs beside kernels."""
+    return str(Path(cellwright_kernel.__file__).with_name(name))
