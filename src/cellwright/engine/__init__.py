@@ -11,13 +11,14 @@ from cellwright.engine.inspection import Completion, Inspection, Variable
 from cellwright.engine.leavings import Leavings, LeftFile
 from cellwright.engine.network import NetworkUse
 from cellwright.engine.opening import open_engine
-from cellwright.engine.records import CheckpointRecord, OnError
+from cellwright.engine.records import Asker, CheckpointRecord, OnError
 from cellwright.engine.replaying import Redone, Replay
 from cellwright.engine.returning import RolledBack
 from cellwright.engine.sessions import Session
 
 __all__ = [
     "Adopted",
+    "Asker",
     "Branch",
     "CheckpointRecord",
     "Completion",

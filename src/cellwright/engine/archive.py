@@ -48,18 +48,28 @@ class Archive:
         return execution
 
     async def history(
-        self, session_id: str, *, cell_id: str | None = None, outputs: bool = True
+        self, session_id: str, *, cell_id: str | None = None, after: int = 0, outputs: bool = True
     ) -> list[Execution]:
-        """Every execution of a session, or of one cell, oldest first, with its outputs unless they are not wanted."""
+        """Every execution of a session, or of one cell, oldest first, with its outputs unless they are not wanted.
+
+        With ``after`` only those that have a higher number.
+        """
         self.session(session_id)
         await self._journal.flush()
-        return recovery.load_executions(self._journal, session_id, cell_id=cell_id, outputs=outputs)
+        return recovery.load_executions(
+            self._journal, session_id, cell_id=cell_id, after=after, outputs=outputs
+        )
 
     async def network_log(self, session_id: str) -> NetworkUse:
         """What a session's code asked of the network: its newest requests, each with its verdict."""
         self.session(session_id)
         await self._journal.flush()
         return read_requests(self._journal, session_id)
+
+    async def events_of(self, execution_id: str) -> list[Event]:
+        """Everything that happened to one execution so far, oldest first."""
+        await self._journal.flush()
+        return recovery.read_event_rows(self._journal, "execution = ?", (execution_id,))
 
     def events(self, *, since: int, session_id: str | None = None, limit: int = 1_000) -> list[Event]:
         """Past events after number ``since``, oldest first: what a subscriber missed."""

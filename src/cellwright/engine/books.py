@@ -7,13 +7,15 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Coroutine, Iterable, Mapping
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from cellwright.charts import Renderer
 from cellwright.engine.events import EventKind
+from cellwright.engine.hosting import Hosts
 from cellwright.engine.hostlink import HostLink
 from cellwright.engine.keeping import Keeper
 from cellwright.engine.network import network_opening
@@ -23,6 +25,7 @@ from cellwright.notebook import (
     Cell,
     CellKind,
     Change,
+    Conflict,
     Document,
     DocumentReplaced,
     add_cell,
@@ -46,7 +49,7 @@ class Services:
 
     settings: Settings
     recorder: Recorder
-    host: HostLink
+    hosts: Hosts
     environment: Mapping[str, str]
     home: Path
     """The user's home, which no session may see as a whole."""
@@ -68,6 +71,8 @@ class Book:
         self.runs = Runs(keeper, services.recorder)
         self.last_active = time.monotonic()
         self.changed_at = time.monotonic()
+        self.sharing: str | None = None
+        """How its notebook on a server is kept in step with it, in words; None where it lies here."""
         self._services = services
 
     # What it is --------------------------------------------------------------------------------------------------
@@ -102,6 +107,11 @@ class Book:
     def reason(self) -> str | None:
         """Why it has no kernel, where that was not asked for."""
         return self.record.reason
+
+    @property
+    def host(self) -> HostLink:
+        """The host that has its kernel, or had its last one."""
+        return self._services.hosts.of(self.record)
 
     @property
     def folder(self) -> Path:
@@ -232,7 +242,7 @@ class Book:
         """Take in what somebody else wrote to the file; every edit, run and save does so first."""
         self.runs.sync()
         recorder = self._services.recorder
-        noticed = self.keeper.notice(recorder.journal.last_seq)
+        noticed = self.keeper.notice(recorder.journal.last_seq, self.runs.by_hand)
         if noticed is None:
             return
         batch = Batch()
@@ -240,7 +250,13 @@ class Book:
         change = DocumentReplaced(document.to_bytes().decode(), document.versions)
         data = {"change": json.loads(encode_change(change)), "by": "file"}
         recorder.note(batch, "notebook.state.changed", self.record, data)
-        for conflict in noticed.conflicts:
+        self._note_conflicts(batch, noticed.conflicts)
+        batch.statements.append(self.keeper.base_row(self.id))
+        self._touch(shown=True)
+        await recorder.commit(batch)
+
+    def _note_conflicts(self, batch: Batch, conflicts: Iterable[Conflict]) -> None:
+        for conflict in conflicts:
             data = {
                 "code": "merge_conflict",
                 "message": conflict.description,
@@ -248,10 +264,7 @@ class Book:
                 "copy_id": conflict.copy_id,
                 "hint": "Both versions are in the notebook; keep the one you want and delete the other",
             }
-            recorder.note(batch, "notebook.error", self.record, data)
-        batch.statements.append(self.keeper.base_row(self.id))
-        self._touch()
-        await recorder.commit(batch)
+            self._services.recorder.note(batch, "notebook.error", self.record, data)
 
     async def save(self) -> None:
         """Write the notebook to its file now.
@@ -276,13 +289,42 @@ class Book:
         self._touch()
         await self._services.recorder.commit(batch)
 
-    def change(self, batch: Batch, change: Change) -> None:
-        """Make one change as part of a batch."""
+    def tell(self, kind: EventKind, data: dict[str, Any]) -> None:
+        """Have it told that something happened that changes nothing here. Waits for nobody."""
+        batch = Batch()
+        self._services.recorder.note(batch, kind, self.record, data)
+        self._services.recorder.commit(batch)
+
+    async def take_in(self, changes: Iterable[Change], conflicts: Iterable[Conflict] = ()) -> None:
+        """Make changes that a person made to the notebook where it lies on a server (see ``mirroring``)."""
+        batch = Batch()
+        for change in changes:
+            self.change(batch, change, by="person")
+        self._note_conflicts(batch, conflicts)
+        self._touch()
+        await self._services.recorder.commit(batch)
+
+    def change(self, batch: Batch, change: Change, *, by: str | None = None) -> None:
+        """Make one change as part of a batch; ``by`` says who did, where that was not the session's own caller."""
         self.keeper.document.apply(change)
         data = {"change": json.loads(encode_change(change)), "cell_id": getattr(change, "cell_id", None)}
+        if by is not None:
+            data["by"] = by
         self._services.recorder.note(batch, "notebook.state.changed", self.record, data)
 
-    def _touch(self) -> None:
+    @contextmanager
+    def shown_elsewhere(self) -> Iterator[None]:
+        """Another program has the notebook open meanwhile, and shows what it runs by itself (see ``guests``)."""
+        self.keeper.guests.came(self.keeper.base)
+        try:
+            yield
+        finally:
+            self.keeper.guests.left()
+            self._services.wake_saver()
+
+    def _touch(self, *, shown: bool = False) -> None:
+        """Something changed; ``shown`` by whoever has the file open, who need not find it there."""
         self.keeper.dirty = True
+        self.keeper.owed = self.keeper.owed or not shown
         self.last_active = self.changed_at = time.monotonic()
         self._services.wake_saver()

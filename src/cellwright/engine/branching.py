@@ -182,11 +182,12 @@ class Branches:
             place=branch.place,
         )
         with anyio.CancelScope(shield=True):
-            ready = await self._services.host.call(request, protocol.KernelReady)
+            ready = await origin.host.call(request, protocol.KernelReady)
             branch.record = replace(
                 branch.record,
                 generation=generation,
                 kernel_id=request.new_kernel_id,
+                on=origin.record.on,
                 mode=ready.mode,
                 lineage=returned(of_session(kept.lineage, origin.id), generation),
             )
@@ -233,8 +234,8 @@ class Branches:
 
     # Taking back -------------------------------------------------------------------------------------------------
 
-    async def adopt(self, branch: Session) -> Adopted:
-        """Let a branch's cells, files and kernel become the original's, and end the other branches.
+    async def adopt(self, branch: Session, *, keep_others: bool = False) -> Adopted:
+        """Let a branch's cells, files and kernel become the original's, and end or suspend the other branches.
 
         Raises:
             UnknownSession: it is no branch, or its original is gone.
@@ -255,10 +256,13 @@ class Branches:
             await self._bring_kernel(origin, branch)
             del self._sessions[branch.id]
             await anyio.to_thread.run_sync(lambda: branch.path.unlink(missing_ok=True))
-            others = [one.id for one in self._sessions.values() if one.record.branch_of == origin.id]
+            others = [one for one in self._sessions.values() if one.record.branch_of == origin.id]
             for other in others:
-                await self._delete(other)
-        return Adopted(origin, branch.id, tuple(others))
+                if keep_others:
+                    await other.suspend(reason=f"Branch {branch.id} was taken instead")
+                else:
+                    await self._delete(other.id)
+        return Adopted(origin, branch.id, () if keep_others else tuple(other.id for other in others))
 
     async def _bring_files(self, origin: Session, branch: Session) -> None:
         if origin.mode == "direct" and branch.mode == "overlay":
@@ -273,7 +277,7 @@ class Branches:
         if old_kernel is not None:
             kernel_id = f"{origin.id}.{generation}"
             request = protocol.Transfer(old_kernel, kernel_id, origin.place)
-            await self._services.host.call(request, type(None))
+            await branch.host.call(request, type(None))
         batch, recorder = Batch(), self._services.recorder
         document = branch.document
         origin.change(batch, DocumentReplaced(document.to_bytes().decode(), document.versions))
@@ -285,6 +289,7 @@ class Branches:
             reason=None if kernel_id is not None else branch.reason,
             lineage=returned(of_session(branch.record.lineage, branch.id), generation),
             former=(),
+            on=branch.record.on,
             layers=branch.record.layers,
             packages=branch.record.packages,
         )

@@ -21,7 +21,16 @@ from cellwright.errors import CellwrightError, ChartRefused, SandboxError
 from cellwright.sandbox.files import Workdir
 from cellwright.sandbox.places import Place
 
-__all__ = ["VEGA_LITE", "ChartOutput", "Stamp", "charts_left", "manifest_stamp", "picture_bundle"]
+__all__ = [
+    "MAX_DATA_BYTES",
+    "VEGA_LITE",
+    "ChartOutput",
+    "Stamp",
+    "charts_left",
+    "manifest_stamp",
+    "picture_bundle",
+    "read_left",
+]
 
 VEGA_LITE = "application/vnd.vegalite.v5+json"
 MAX_DATA_BYTES = 128 << 20
@@ -65,7 +74,7 @@ def manifest_stamp(place: Place) -> Stamp | None:
 async def charts_left(place: Place, renderer: Renderer) -> list[ChartOutput]:
     """Every chart of the manifest, and after them what is wrong with those that cannot be drawn."""
     try:
-        content = await anyio.to_thread.run_sync(_read, place, FILENAME, MAX_MANIFEST_BYTES + 1)
+        content = await anyio.to_thread.run_sync(read_left, place, FILENAME, MAX_MANIFEST_BYTES + 1)
     except SandboxError as error:
         return _complaints([f"{FILENAME}: {error.message}"])
     manifest = read_manifest(content)
@@ -86,11 +95,11 @@ async def charts_left(place: Place, renderer: Renderer) -> list[ChartOutput]:
 
 
 async def _drawn(place: Place, output: Output, renderer: Renderer) -> Picture:
-    read = partial(_read, place, output.data_file, MAX_DATA_BYTES)
+    read = partial(read_left, place, output.data_file, MAX_DATA_BYTES)
     return await renderer.chart(output, await anyio.to_thread.run_sync(read))
 
 
-def _read(place: Place, path: str, max_bytes: int) -> bytes:
+def read_left(place: Place, path: str, max_bytes: int) -> bytes:
     """A file of the working directory: as the session wrote it, else as the project has it."""
     # From the uppermost directory on: code may have put a link where one above the working directory was.
     below = str(PurePath(place.cwd).relative_to(place.top))

@@ -84,7 +84,7 @@ class Checked(Charted):
             policy=self.own_policy,
             tsconfig=notebook_tsconfig(document),
         )
-        found = await self._services.host.call(request, list[protocol.Diagnostic])
+        found = await self.host.call(request, list[protocol.Diagnostic])
         by_cell: dict[str, list[protocol.Diagnostic]] = defaultdict(list)
         for one in found:
             by_cell[one.cell_id or ""].append(one)

@@ -8,10 +8,9 @@ from __future__ import annotations
 
 import logging
 import os
-import time
 from collections.abc import Callable, Coroutine, Sequence
 from contextlib import AbstractAsyncContextManager, AbstractContextManager
-from datetime import datetime
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
@@ -28,36 +27,37 @@ from cellwright.engine.branching import Adopted, Branch, Branches
 from cellwright.engine.comparing import SessionView, compare_sessions
 from cellwright.engine.environment import kernel_environment
 from cellwright.engine.events import EventStream, Subscription
+from cellwright.engine.fleets import slurm_fleet
+from cellwright.engine.hearing import Hearing
+from cellwright.engine.hosting import Hosts
 from cellwright.engine.hostlink import HostLink
 from cellwright.engine.idling import suspend_the_idle
 from cellwright.engine.ids import new_session_id
-from cellwright.engine.journal import Journal, Statement
+from cellwright.engine.journal import Journal
 from cellwright.engine.keeping import Keeper
 from cellwright.engine.limits import checked_narrowing, host_options, refuse_other_limits
-from cellwright.engine.records import (
-    Batch,
-    Recorder,
-    SessionRecord,
-    delete_session,
-    put_session,
-)
+from cellwright.engine.mirrors import Mirrors
+from cellwright.engine.oneshots import OneShots
+from cellwright.engine.records import Batch, Recorder, SessionRecord, delete_session, put_session
 from cellwright.engine.rehearsals import Rehearsals
 from cellwright.engine.saving import Saver
 from cellwright.engine.sessions import Session
-from cellwright.errors import CellwrightError, TooManySessions
+from cellwright.engine.unseen import Unseen
+from cellwright.engine.wishes import Wish, new_file, new_record
+from cellwright.errors import CellwrightError, HostPending, TooManySessions
 from cellwright.formats.renderer import PageMaker
-from cellwright.hosts import HostPaths, protocol
+from cellwright.hosts import HostPaths, LocalWay, protocol
+from cellwright.hosts.slurm.expectations import expectation
 from cellwright.notebook import (
     CellAdded,
     Document,
     create_exclusively,
-    create_notebook_file,
     file_state,
     read_notebook,
     remove_leftovers,
+    write_atomically,
 )
 from cellwright.notebook.languages import canonical_language, notebook_language
-from cellwright.sandbox.places import where_to_work
 from cellwright.sandbox.policy import Mode, Narrowing
 from cellwright.sandbox.storage import remove_storage
 from cellwright.sandbox.tiers import UNSAFE_BANNER
@@ -72,28 +72,27 @@ _log = logging.getLogger(__name__)
 class Engine(Archive):
     """Owns sessions. Made by ``open_engine``."""
 
-    def __init__(self, settings: Settings, journal: Journal, renderer: Renderer, pages: PageMaker) -> None:
+    def __init__(
+        self, settings: Settings, journal: Journal, renderer: Renderer, pages: PageMaker, *, lasting: bool
+    ) -> None:
+        """``lasting`` is an engine whose storage outlives it: only such a one can have allocations."""
         super().__init__(journal)
         self.settings = settings
         self.pages = pages
         """Makes HTML and PDF of notebooks, in processes of their own."""
+        self.renderer = renderer
         self._stream = EventStream(buffer=settings.event_buffer)
         self._recorder = Recorder(journal, self._stream)
         environment = dict(os.environ)
         self._home = Path(environment.get("HOME") or Path.home()).resolve()
-        self._host = HostLink(
-            HostPaths(settings.storage),
-            journal,
-            options=host_options(settings, self._home),
-            environment=kernel_environment(environment, protocol.PythonKernel()),
-            on_events=self._take,
-            on_lost=self._host_lost,
-        )
+        self._hearing = Hearing(self._sessions, self._recorder)
+        self.hosts = self._new_hosts(journal, environment, lasting=lasting)
+        """Where kernels live."""
         self._saver = Saver(settings.save_quiet_s, self._save_failed)
         self._services = Services(
             settings=settings,
             recorder=self._recorder,
-            host=self._host,
+            hosts=self.hosts,
             environment=environment,
             home=self._home,
             admit=self._admit,
@@ -101,6 +100,7 @@ class Engine(Archive):
             in_background=self.in_background,
             renderer=renderer,
         )
+        self._mirrors = Mirrors(settings, self._recorder, self._stream.subscribe)
         self._branches = Branches(
             self._services,
             self._sessions,
@@ -108,11 +108,25 @@ class Engine(Archive):
             delete=partial(self.delete, remove_file=True),
             new_id=self._new_id,
         )
-        self._rehearsals = Rehearsals(
-            self._services,
-            begin=self._begin,
-            delete=partial(self.delete, remove_file=True),
-            new_id=self._new_id,
+        delete = partial(self.delete, remove_file=True)
+        self._unseen = Unseen(self._begin, delete, self._new_id, self.in_background)
+        self._rehearsals = Rehearsals(self._services, self._unseen)
+        self.one_shots = OneShots(self._services, self._unseen)
+        """Sessions for one run each."""
+
+    def _new_hosts(self, journal: Journal, environment: dict[str, str], *, lasting: bool) -> Hosts:
+        settings, hearing = self.settings, self._hearing
+        options = host_options(settings, self._home)
+        common = kernel_environment(environment, protocol.PythonKernel())
+        link = partial(HostLink, journal=journal, options=options, environment=common, listener=hearing)
+        expected = expectation(options, common)
+        fleet = slurm_fleet(settings, environment, expected, hearing.kernels_on, hearing.expiring)
+        return Hosts(
+            settings,
+            local=LocalWay(HostPaths(settings.storage)),
+            fleet=fleet if lasting else None,
+            link=link,
+            kernels=hearing.kernels_on,
         )
 
     # Sessions ----------------------------------------------------------------------------------------------------
@@ -125,29 +139,37 @@ class Engine(Archive):
         directory: Path | None = None,
         mode: Mode | None = None,
         limits: Narrowing | None = None,
+        host: str | None = None,
     ) -> Session:
         """Create a notebook for a problem, stated in its first cell, and a session with a live kernel.
 
         The session works where the notebook lies (``direct``), unless another ``mode`` is asked for; an ``overlay``
         needs a project around it, and is ``private`` where there is none. ``limits`` narrows what its code may do.
+        ``host`` is where its kernel lives, such as ``local``, ``slurm:gpu`` or ``jupyter`` (see ``placing``); where
+        that waits for its turn, the session is suspended and has the reason.
 
         Raises:
             TooManySessions: as many sessions are active as ``max_sessions`` allows.
+            UnknownHost: no host has that name.
             LimitReached: ``limits`` asks for more than the settings allow.
         """
         self._admit(None)
         checked_narrowing(self.settings, limits)
+        wanted = self.hosts.wanted(host)
         language = canonical_language(language or self.settings.default_language)
         document = Document.new(language=language)
         document.apply(CellAdded("problem", "markdown", f"# {problem}" if problem else "", 0))
-        now, content = datetime.now().astimezone(), document.to_bytes()
-        target = (directory or self.settings.root / "notebooks").absolute()
-        path = await anyio.to_thread.run_sync(
-            lambda: create_notebook_file(target, problem, now=now, content=content)
-        )
-        session = await self._enter(path, document, language=language, cwd=None, mode=mode, limits=limits)
+        there = await self._mirrors.create(wanted, problem, document)
+        wish = Wish(language, wanted, None, mode, limits, there)
+        if there is not None:
+            session = await self._enter_there(document, wish)
+        else:
+            target = (directory or self.settings.root / "notebooks").absolute()
+            session = await self._enter(await new_file(target, problem, document), document, wish)
         try:
             await session.resume()
+        except HostPending as pending:
+            await session.wait_for_host(pending.message)
         except CellwrightError:  # nobody knows of it yet, and there is nothing in it
             await self.delete(session.id, remove_file=True)
             raise
@@ -160,12 +182,14 @@ class Engine(Archive):
         cwd: Path | None = None,
         mode: Mode | None = None,
         limits: Narrowing | None = None,
+        host: str | None = None,
     ) -> Session:
         """Return the session of an existing notebook, making one if there is none. Nothing is run.
 
-        Its kernel works in ``cwd``, or where the notebook lies; ``mode`` and ``limits`` are as in ``create``.
+        Its kernel works in ``cwd``, or where the notebook lies; ``mode``, ``limits`` and ``host`` are as in ``create``.
 
         Raises:
+            UnknownHost: no host has that name.
             NotebookFormatError: the file is not a notebook that this version reads.
             LimitReached: ``limits`` asks for more than the settings allow, or the session has others.
         """
@@ -174,23 +198,44 @@ class Engine(Archive):
         for session in self._sessions.values():
             if session.path == path:
                 refuse_other_limits(session.id, session.record.limits, limits)
+                if host is not None:
+                    await session.prefer_host(self.hosts.wanted(host))
                 await session.refresh()
                 return session
         document, _ = await anyio.to_thread.run_sync(read_notebook, path)
         await anyio.to_thread.run_sync(remove_leftovers, path.parent)
-        language = notebook_language(document)
-        return await self._enter(path, document, language=language, cwd=cwd, mode=mode, limits=limits)
+        wish = Wish(notebook_language(document), self.hosts.wanted(host), cwd, mode, limits)
+        return await self._enter(path, document, wish)
+
+    async def open_there(
+        self, path: str, *, host: str, mode: Mode | None = None, limits: Narrowing | None = None
+    ) -> Session:
+        """Return the session of a notebook that lies on the Jupyter server ``host``, at ``path`` from its root.
+
+        Raises:
+            UnknownHost: no server has that name.
+            NotebookError: there is no such notebook, or it is none that this version reads.
+        """
+        limits, wanted = checked_narrowing(self.settings, limits), self.hosts.wanted(host)
+        there, document = await self._mirrors.fetch(wanted, path)
+        for session in self._sessions.values():
+            if session.record.there == there:
+                refuse_other_limits(session.id, session.record.limits, limits)
+                return session
+        wish = Wish(notebook_language(document), wanted, None, mode, limits, there)
+        return await self._enter_there(document, wish)
 
     def sessions(self, filter: SessionFilter = "all") -> list[Session]:  # noqa: A002  # the word users know
-        """Sessions, oldest first; not those that only rehearse another."""
-        seen = [session for session in self._sessions.values() if session.record.rehearses is None]
+        """Sessions, oldest first; not those that serve something else and go with it."""
+        seen = [session for session in self._sessions.values() if not session.record.is_unseen]
         return [session for session in seen if filter in ("all", session.state)]
 
     async def delete(self, session_id: str, *, remove_file: bool = False) -> None:
         """End a session and forget its history. The notebook stays, unless it is to be removed too."""
         session = self.session(session_id)
         await session.suspend()
-        if remove_file:
+        await self._mirrors.end(session, remove=remove_file)
+        if remove_file or session.record.there is not None:
             session.path.unlink(missing_ok=True)
         else:
             await session.save()
@@ -212,14 +257,16 @@ class Engine(Archive):
         """
         return await self._branches.grow(self.session(session_id), checkpoint, count)
 
-    async def adopt(self, session_id: str) -> Adopted:
-        """Let a branch's cells, files and kernel become those of the session it was grown from; its siblings end.
+    async def adopt(self, session_id: str, *, keep_others: bool = False) -> Adopted:
+        """Let a branch's cells, files and kernel become those of the session it was grown from.
+
+        Its siblings end, or with ``keep_others`` are suspended: their kernels go, their notebooks can be read.
 
         Raises:
             UnknownSession: it is no branch, or its original is gone.
             KernelBusy: it runs something.
         """
-        return await self._branches.adopt(self.session(session_id))
+        return await self._branches.adopt(self.session(session_id), keep_others=keep_others)
 
     async def compare(self, session_ids: Sequence[str]) -> list[SessionView]:
         """What sessions hold that the first of them does not: cells, files, variables."""
@@ -255,51 +302,49 @@ class Engine(Archive):
         self._recover()
         async with anyio.create_task_group() as tasks:
             self._tasks = tasks
-            await tasks.start(self._host.run)
+            await tasks.start(self.hosts.run)
+            await tasks.start(self._mirrors.run)
             tasks.start_soon(self._saver.run, self.sessions)
-            attached = await self._host.connect()
-            if attached is not None:
-                await self._reconcile(attached)
-            await self._rehearsals.clear([one for one in self._sessions.values() if one.record.rehearses])
+            records = [session.record for session in self._sessions.values()]
+            if self.hosts.wants_local(records) and (attached := await self.hosts.local.connect()) is not None:
+                await self._hearing.reconcile(self.hosts.local, attached)
+            self.hosts.seek(records)
+            await self._unseen.clear([one for one in self._sessions.values() if one.record.is_unseen])
             tasks.start_soon(suspend_the_idle, partial(self.sessions, "active"), self.settings.session_idle_s)
+            for session in self.sessions():
+                self._mirrors.begin(session)
             task_status.started()
             await anyio.sleep_forever()
 
     async def close(self, *, stop_host: bool) -> None:
         """Save everything and let the host go, or end it with its kernels."""
+        await self._unseen.settled()
         for session in self._sessions.values():
             try:
                 await session.save()
             except CellwrightError as error:  # the journal has it; the next engine saves it
                 _log.warning("not_saved path=%s %s", session.path, error)
-        await self._host.close(stop_host=stop_host)
+        await self._mirrors.flush()
+        await self.hosts.close(stop_hosts=stop_host)
         self._stream.close()
 
-    async def _enter(
-        self,
-        path: Path,
-        document: Document,
-        *,
-        language: str,
-        cwd: Path | None,
-        mode: Mode | None,
-        limits: Narrowing | None,
-    ) -> Session:
+    async def _enter(self, path: Path, document: Document, wish: Wish) -> Session:
         """Make a session for a document that is in its file as it is here, but for what reading mended."""
-        folder = await anyio.to_thread.run_sync((cwd or path.parent).resolve)
-        mode, project = where_to_work(folder, mode, configured=self.settings.project, home=self._home)
-        record = SessionRecord(
-            id=self._new_id(),
-            name=path.stem,
-            path=str(path),
-            language=language,
-            created_at=time.time(),
-            cwd=str(folder) if cwd is not None else None,
-            mode=mode,
-            project=str(project) if project is not None else None,
-            limits=limits or None,
+        record = await new_record(
+            self._new_id(), path, wish, configured=self.settings.project, home=self._home
         )
         return await self._begin(record, document)
+
+    async def _enter_there(self, document: Document, wish: Wish) -> Session:
+        """Make a session for a document that lies on a server, with a copy here."""
+        path = self._mirrors.copy_of(wish.there or ("", ""))
+        await anyio.to_thread.run_sync(lambda: path.parent.mkdir(mode=0o700, parents=True, exist_ok=True))
+        await anyio.to_thread.run_sync(write_atomically, path, document.to_bytes())
+        # Beside a copy in the storage directory is no place for code, should the session come to this machine.
+        wish = replace(wish, mode="private")
+        session = await self._enter(path, document, wish)
+        self._mirrors.begin(session)
+        return session
 
     async def _enter_branch(self, record: SessionRecord, origin: Session) -> Session:
         """A session with a copy of another's document, in a file of its own."""
@@ -327,31 +372,11 @@ class Engine(Archive):
             self.session(session.id)  # one that was deleted gets no kernel any more
         active = [other for other in self.sessions("active") if other is not session]
         limit = self.settings.max_sessions
-        is_rehearsal = session is not None and session.record.rehearses is not None
-        if len(active) >= limit and not is_rehearsal:
+        if len(active) >= limit and not (session is not None and session.record.is_unseen):
             raise TooManySessions(
                 f"{len(active)} sessions are active, and the setting max_sessions allows {limit}",
                 hint="Suspend or delete one, or raise CELLWRIGHT_MAX_SESSIONS",
             )
-
-    # What the host tells -----------------------------------------------------------------------------------------
-
-    def _take(self, events: list[protocol.Event], consumed: Statement, committed: Callable[[], None]) -> None:
-        batch = Batch()
-        for event in events:
-            session = self._sessions.get(_session_of(event.kernel_id))
-            if session is not None:
-                session.take(batch, event)
-        batch.statements.append(consumed)
-        batch.after.append(committed)
-        self._recorder.commit(batch)
-
-    def _host_lost(self) -> None:
-        batch = Batch()
-        for session in self._sessions.values():
-            if session.state == "active":
-                session.lose_host(batch)
-        self._recorder.commit(batch)
 
     # Taking up where an engine stopped ---------------------------------------------------------------------------
 
@@ -361,25 +386,6 @@ class Engine(Archive):
             session = self._sessions[record.id] = Session(record, keeper, self._services)
             for execution in recovery.load_live_executions(self._journal, record.id):
                 session.runs.adopt(execution)
-
-    async def _reconcile(self, attached: protocol.Attached) -> None:
-        """Settle what the journal and the host know differently, now that all the host said is taken in."""
-        living = {kernel.kernel_id: kernel for kernel in attached.kernels}
-        for session in self._sessions.values():
-            if session.record.returning_to is not None:
-                await session.complete_what_began(set(living))
-        batch = Batch()
-        for session in self._sessions.values():
-            kernel = living.pop(session.record.kernel_id or "", None)
-            if kernel is None and session.state == "active":
-                session.lose_host(batch)
-            elif kernel is not None:
-                session.drop_unknown(batch, {kernel.running, *kernel.waiting})
-        await self._recorder.commit(batch)
-        for session in self._sessions.values():
-            session.undo_what_is_due()
-        for kernel_id in living:  # started for an engine that did not live to journal it
-            await self._host.call(protocol.StopKernel(kernel_id), type(None))
 
     # Keeping house -----------------------------------------------------------------------------------------------
 
@@ -392,7 +398,3 @@ class Engine(Archive):
         data = {"code": error.code, "message": error.message, "hint": error.hint}
         self._recorder.note(batch, "notebook.error", session.record, data)
         self._recorder.commit(batch)
-
-
-def _session_of(kernel_id: str) -> str:
-    return kernel_id.rpartition(".")[0]

@@ -22,10 +22,12 @@ EventKind: TypeAlias = Literal[
     "notebook.cell.files",
     "notebook.types.checked",
     "notebook.state.changed",
+    "notebook.host.changed",
     "notebook.plan.changed",
     "notebook.replay.progress",
     "notebook.replay.completed",
     "notebook.verification.completed",
+    "notebook.agent.step",
     "notebook.network.request",
     "notebook.checkpoint.created",
     "notebook.checkpoint.dropped",
@@ -49,6 +51,8 @@ class Event:
     cell_id: str | None = None
     execution_id: str | None = None
     data: Mapping[str, Any] = field(default_factory=dict)
+    unseen: bool = False
+    """Whether it is told only to whoever follows this very session, and not kept."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +75,7 @@ class Subscription:
         self._closed = False
 
     def offer(self, event: Event) -> None:
-        if self._session_id is not None and event.session_id != self._session_id:
+        if event.session_id != self._session_id and (self._session_id is not None or event.unseen):
             return
         last = self._events[-1] if self._events else None
         if isinstance(last, Missed):

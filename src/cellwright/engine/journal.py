@@ -11,6 +11,7 @@ import json
 import sqlite3
 import threading
 from collections.abc import Callable, Iterable
+from contextvars import Context, ContextVar, copy_context
 from dataclasses import dataclass, field
 from pathlib import Path
 from queue import Empty, SimpleQueue
@@ -18,6 +19,12 @@ from typing import Any, TypeAlias
 
 from cellwright.engine.events import Event
 from cellwright.errors import SaveFailed
+
+_library: ContextVar[str | None] | None
+try:
+    from sniffio import current_async_library_cvar as _library
+except ModuleNotFoundError:  # not ours: whatever else is installed may bring it
+    _library = None
 
 __all__ = ["Journal", "Statement", "insert_event"]
 
@@ -79,6 +86,7 @@ class Journal:
         self._reader = _connect(path)
         self._queue: SimpleQueue[_Batch | None] = SimpleQueue()
         self._loop = asyncio.get_running_loop()
+        self._context = _context_of_loop()
         row = self._reader.execute("SELECT max(seq) FROM events").fetchone()
         self._last_seq: int = row[0] or 0
         self._last: asyncio.Future[None] = self._loop.create_future()
@@ -132,7 +140,7 @@ class Journal:
                 continue
             error = _commit(connection, [statement for batch in batches for statement in batch.statements])
             failed = [] if error is None else batches
-            self._loop.call_soon_threadsafe(_settle, batches, error, self._path)
+            self._loop.call_soon_threadsafe(_settle, batches, error, self._path, context=self._context)
         connection.close()
 
     def _take(self, *, patience_s: float | None) -> tuple[list[_Batch], bool]:
@@ -148,6 +156,15 @@ class Journal:
                 return batches, False
             item = self._queue.get()
         return batches, True
+
+
+def _context_of_loop() -> Context:
+    """What the writer has done in the loop happens in no task: there anyio knows which loop it is only if told so,
+    where sniffio is installed."""
+    context = copy_context()
+    if _library is not None:
+        context.run(_library.set, "asyncio")
+    return context
 
 
 def _commit(connection: sqlite3.Connection, statements: list[Statement]) -> sqlite3.Error | None:

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import json
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import anyio
 
+from cellwright.engine.guests import Guests
 from cellwright.engine.journal import Statement
 from cellwright.errors import NotebookError, NotebookFormatError
 from cellwright.notebook import (
@@ -45,15 +46,30 @@ class Keeper:
         self.path = path
         self.document = document
         self.dirty = False
+        self.owed = False
+        """Whether the file lacks something that others are waiting to find in it."""
+        self.guests = Guests()
+        """Others who have the file open and save over it."""
         self._base = base
         self._file = file
         self._seq = seq
         self._saving = anyio.Lock()
 
-    def notice(self, seq: int) -> Noticed | None:
+    @property
+    def base(self) -> Document:
+        """What the file and the document last had in common."""
+        return self._base
+
+    @property
+    def is_due(self) -> bool:
+        """Whether the file is to be written. Under a guest's hands only for what it does not know: it is asked then."""
+        return self.dirty and (self.owed or not self.guests)
+
+    def notice(self, seq: int, by_hand: Container[str] = ()) -> Noticed | None:
         """Take in what somebody else wrote to the file since we last looked; cheap when nobody did.
 
-        ``seq`` is the number of the newest event that the document has taken in.
+        ``seq`` is the number of the newest event that the document has taken in, ``by_hand`` are the cells that
+        somebody ran who shows them by himself.
         """
         try:
             if not self._changed():
@@ -69,10 +85,11 @@ class Keeper:
             # Not to be read just now: work goes on, and the next save tells what is wrong with it.
             self.dirty = True
             return None
-        merged = merge(self._base, self.document, theirs)
+        merged = merge(self.guests.base_of(theirs, self._base), self.document, theirs)
         self.document = merged.document
         self._base, self._file, self._seq = theirs, file, seq
         self.dirty = self.dirty or merged.document.to_bytes() != theirs.to_bytes()
+        self.owed = self.owed or _gist(merged.document, by_hand) != _gist(theirs, by_hand)
         return Noticed(merged.conflicts) if merged.changed else None
 
     def _changed(self) -> bool:
@@ -100,13 +117,14 @@ class Keeper:
             if not self.dirty:
                 return False
             snapshot, at = self.document.copy(), seq()
-            self.dirty = False
+            self.dirty = self.owed = False
             try:
                 self._file = await anyio.to_thread.run_sync(write_atomically, self.path, snapshot.to_bytes())
             except BaseException:
-                self.dirty = True
+                self.dirty = self.owed = True
                 raise
             self._base, self._seq = snapshot, at
+            self.guests.wrote(snapshot)
             return True
 
     def base_row(self, session_id: str) -> Statement:
@@ -117,3 +135,11 @@ class Keeper:
             "INSERT OR REPLACE INTO documents VALUES (?,?,?,?,?)",
             (session_id, self._seq, self._base.to_bytes().decode(), versions, file),
         )
+
+
+def _gist(document: Document, by_hand: Container[str]) -> list[tuple[str, str, str, int | None]]:
+    """What of a notebook a person would miss; not our own notes, nor what they ran and saved before its end."""
+    return [
+        (cell.id, cell.kind, cell.source, cell.execution_count if cell.id not in by_hand else None)
+        for cell in document.cells
+    ]

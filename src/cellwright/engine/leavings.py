@@ -44,13 +44,15 @@ def leavings_of(
     directory: str,
     *,
     since: float = 0,
+    until: float | None = None,
     before: Mapping[str, Entry] | None = None,
     but: Path | None = None,
     limit: int = MOST_LISTED,
 ) -> Leavings:
     """The files in a directory that came or changed since a moment and since an earlier look.
 
-    ``but`` is a file of the engine's own.
+    What changed after ``until`` is another's, and is left for the look that is meant for it. ``but`` is a file of the
+    engine's own.
     """
     try:
         with Workdir.open(Path(directory)) as workdir:
@@ -60,6 +62,10 @@ def leavings_of(
     own = str(but.relative_to(directory)) if but is not None and but.is_relative_to(directory) else None
     first = int(since * _NS) - _TICKS_NS
     known = before or {}
+    if until is not None:
+        last = int(until * _NS)
+        then = {path: entry for path, entry in seen.items() if _changed_at(entry) <= last}
+        seen = {path: entry for path, entry in known.items() if path in seen} | then
     found = [
         entry
         for path, entry in seen.items()

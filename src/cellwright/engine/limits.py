@@ -24,6 +24,7 @@ __all__ = [
     "refuse_other_limits",
     "session_policy",
     "told_limits",
+    "whole_policy",
 ]
 
 _WORDS = {
@@ -113,6 +114,13 @@ def session_policy(settings: Settings, narrowing: Narrowing | None) -> Policy | 
     return own if own != policy else None
 
 
+def whole_policy(settings: Settings, narrowing: Narrowing | None) -> Policy | None:
+    """What a session's code may do, whoever said so; None where nothing confines it."""
+    if settings.unsafe_no_sandbox:
+        return None
+    return session_policy(settings, narrowing) or _policy(settings)
+
+
 def told_limits(narrowing: Narrowing | None) -> dict[str, Any]:
     """What a session asked for, in its own words."""
     asked = asdict(narrowing) if narrowing is not None else {}
@@ -161,6 +169,7 @@ def host_options(settings: Settings, home: Path) -> protocol.HostOptions:
         opening=network_opening(settings),
         max_checkpoints=settings.max_checkpoints,
         max_checkpoint_memory=settings.max_checkpoint_memory,
+        allocation_idle_s=settings.slurm_idle_s,
     )
 
 

@@ -42,7 +42,9 @@ async def open_engine(settings: Settings | None = None, *, ephemeral: bool = Fal
             async with (
                 Renderer() as renderer,
                 PageMaker() as pages,
-                _running(Engine(settings, journal, renderer, pages), ephemeral=ephemeral) as engine,
+                _running(
+                    Engine(settings, journal, renderer, pages, lasting=not ephemeral), ephemeral=ephemeral
+                ) as engine,
             ):
                 yield engine
         finally:

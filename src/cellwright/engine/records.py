@@ -22,6 +22,7 @@ from cellwright.sandbox.tiers import Tier
 
 __all__ = [
     "FINAL_STATES",
+    "Asker",
     "Batch",
     "CheckpointRecord",
     "ExecutionRecord",
@@ -115,12 +116,43 @@ class SessionRecord(msgspec.Struct, frozen=True):
     """Where code sees its private folder, where that is not where it lies."""
     adopted_by: str | None = None
     """The session that took its kernel and its cells over; it is kept only for its history."""
+    host: str = "local"
+    """The host that was asked for, such as ``slurm`` or ``jupyter:lab``."""
+    on: str | None = None
+    """The one that has its kernel, or had its last one, such as ``slurm:4711``; None for the one asked for."""
+    expires_at: float | None = None
+    """When its host will be ended, where that is known."""
+    remote: tuple[str, str] | None = None
+    """Its kernel's id on a Jupyter server and that of our connection."""
+    remote_ours: bool = False
+    """Whether that kernel was started for it, and ends with it."""
+    remote_languages: tuple[str, ...] = ()
+    """The languages that its server has kernels for."""
+    there: tuple[str, str] | None = None
+    """Where its notebook lies on a Jupyter server (the name of that, and a path), of which ``path`` is a copy."""
     rehearses: str | None = None
     """The session whose notebook it runs from the top; it goes once that is done (see ``rehearsals``)."""
+    once: bool = False
+    """Whether it is there for one run only, and goes once that is done (see ``oneshots``)."""
 
     @property
     def state(self) -> SessionState:
         return "active" if self.kernel_id is not None else "suspended"
+
+    @property
+    def is_unseen(self) -> bool:
+        """Whether it serves something else, with which it goes, and nobody comes across it."""
+        return self.once or self.rehearses is not None
+
+
+class Asker(msgspec.Struct, frozen=True):
+    """A program in which somebody works by hand and which shows what comes of it by itself, such as JupyterLab."""
+
+    client: str
+    request: str
+    """What it calls this, and under what it wants to hear of it."""
+    stops: bool = True
+    """Whether a failure drops what it asked for behind this."""
 
 
 class ExecutionRecord(msgspec.Struct, frozen=True):
@@ -143,6 +175,8 @@ class ExecutionRecord(msgspec.Struct, frozen=True):
     reason: str | None = None
     dropped_bytes: int = 0
     dropped_messages: int = 0
+    exit_code: int | None = None
+    """Of a script, or of the process that ended with it; negative where a signal ended it."""
     files: tuple[LeftFile, ...] = ()
     """What it left in the working directory, the newest first; noted a moment after its end."""
     files_directory: str | None = None
@@ -166,6 +200,8 @@ class ExecutionRecord(msgspec.Struct, frozen=True):
     """Whether the kernel counted it; what only looks at the state leaves the numbers to the cells."""
     language: str | None = None
     """What it is written in, where that is not the notebook's language."""
+    asker: Asker | None = None
+    """The program that asked for it, where that shows it by itself."""
 
     @property
     def is_to_undo(self) -> bool:
@@ -227,6 +263,7 @@ class Recorder:
             cell_id=execution.cell_id if execution is not None else data.get("cell_id"),
             execution_id=execution.id if execution is not None else None,
             data=data,
+            unseen=session.once,
         )
         batch.events.append(event)
         return event
@@ -240,5 +277,6 @@ class Recorder:
             for act in batch.after:
                 act()
 
-        statements = [*(insert_event(event) for event in batch.events), *batch.statements]
+        kept = (event for event in batch.events if not event.unseen)
+        statements = [*(insert_event(event) for event in kept), *batch.statements]
         return self.journal.write(statements, then=then)

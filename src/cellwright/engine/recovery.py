@@ -55,10 +55,10 @@ def load_keeper(journal: Journal, record: SessionRecord) -> Keeper:
 
 
 def load_executions(
-    journal: Journal, session_id: str, *, cell_id: str | None = None, outputs: bool = True
+    journal: Journal, session_id: str, *, cell_id: str | None = None, after: int = 0, outputs: bool = True
 ) -> list[Execution]:
-    """Every execution of a session, or of one of its cells, oldest first."""
-    condition, parameters = "session = ?", [session_id]
+    """Every execution of a session, or of one of its cells, with a number above ``after``, oldest first."""
+    condition, parameters = "session = ? AND number > ?", [session_id, after]
     if cell_id is not None:
         condition, parameters = condition + " AND cell = ?", [*parameters, cell_id]
     rows = journal.read(f"SELECT record FROM executions WHERE {condition} ORDER BY number", tuple(parameters))  # noqa: S608  # only the lines above

@@ -1,16 +1,15 @@
 """Rehearsals: sessions that run a copy of another's notebook from the top, in an empty kernel, and then go.
 
 A rehearsal sees the files that the notebook's beginning would see, and touches none of them: a view over the folder or
-the project, or a folder of its own with copies of what it may find there. Nobody else sees the session itself. It goes
-with whatever it was made for, and what an engine left behind that was killed the next one removes. What runs in it is
+the project, or a folder of its own with copies of what it may find there. Nobody else sees the session itself (see
+``unseen``). What runs in it is
 the caller's business (see ``verification``).
 """
 
 from __future__ import annotations
 
-import logging
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -19,7 +18,8 @@ import anyio
 from cellwright.engine.books import Services
 from cellwright.engine.records import SessionRecord
 from cellwright.engine.sessions import Session
-from cellwright.errors import CellwrightError, KernelStartError, SandboxError
+from cellwright.engine.unseen import Unseen
+from cellwright.errors import KernelStartError, SandboxError
 from cellwright.notebook import Document
 from cellwright.sandbox.files import Entry, Workdir
 from cellwright.sandbox.storage import prepare_storage
@@ -29,24 +29,14 @@ __all__ = ["Rehearsals"]
 MOST_AT_ONCE = 2
 MOST_FILES = 5_000
 MOST_BYTES = 1 << 30
-_log = logging.getLogger(__name__)
 
 
 class Rehearsals:
     """Makes and removes them. Belongs to the engine, whose sessions these are."""
 
-    def __init__(
-        self,
-        services: Services,
-        *,
-        begin: Callable[[SessionRecord, Document], Awaitable[Session]],
-        delete: Callable[[str], Awaitable[None]],
-        new_id: Callable[[], str],
-    ) -> None:
+    def __init__(self, services: Services, unseen: Unseen) -> None:
         self._services = services
-        self._begin = begin
-        self._delete = delete
-        self._new_id = new_id
+        self._unseen = unseen
         # Each has a kernel of its own, beside those that max_sessions allows.
         self._room = anyio.Semaphore(MOST_AT_ONCE)
 
@@ -61,25 +51,12 @@ class Rehearsals:
         Raises:
             KernelError: no kernel can be had, or none that leaves the session's files alone.
         """
-        async with self._room:
-            session = await self._begin(self._new_record(origin), document)
-            try:
-                await self._start(origin, session, leave_out)
-                yield session
-            finally:
-                with anyio.CancelScope(shield=True):
-                    await self._delete(session.id)
-
-    async def clear(self, sessions: list[Session]) -> None:
-        """Remove what an engine left that did not live to do it."""
-        for session in sessions:
-            try:
-                await self._delete(session.id)
-            except CellwrightError as error:
-                _log.warning("rehearsal_not_removed session=%s %s", session.id, error)
+        async with self._room, self._unseen.open(self._new_record(origin), document) as session:
+            await self._start(origin, session, leave_out)
+            yield session
 
     def _new_record(self, origin: Session) -> SessionRecord:
-        before, session_id = origin.record, self._new_id()
+        before, session_id = origin.record, self._unseen.new_id()
         private = before.mode == "private" or self._services.settings.unsafe_no_sandbox
         boxed = before.tier in ("A", "B")
         return SessionRecord(
@@ -97,6 +74,7 @@ class Rehearsals:
             limits=before.limits,
             # Code finds its folder where it always was, as far as there is a box to show it there.
             seen_at=str(origin.cwd) if before.mode == "private" and boxed else None,
+            host=before.host,
             rehearses=origin.id,
         )
 

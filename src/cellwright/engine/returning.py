@@ -19,6 +19,7 @@ from msgspec.structs import replace
 from cellwright.engine import recovery
 from cellwright.engine.books import Services
 from cellwright.engine.checked import Checked
+from cellwright.engine.elsewhere import refuse_elsewhere
 from cellwright.engine.executions import Execution
 from cellwright.engine.ids import new_checkpoint_id
 from cellwright.engine.keeping import Keeper
@@ -87,11 +88,12 @@ class Returning(Checked):
             CheckpointRefused: the kernel cannot be forked now; the message is the reason, and nothing has changed.
             KernelBusy: a cell is running.
         """
+        refuse_elsewhere(self.record, "checkpoints")
         async with self._submitting:
             with anyio.CancelScope(shield=True):
                 kernel_id = await self._ensure_kernel()
                 request = protocol.Freeze(kernel_id, new_checkpoint_id(), name)
-                status = await self._services.host.call(request, protocol.CheckpointStatus)
+                status = await self.host.call(request, protocol.CheckpointStatus)
                 batch = Batch()
                 record = self.keep(batch, status, lineage=cut(self.record.lineage, self.runs.count + 1))
                 await self._services.recorder.commit(batch)
@@ -102,7 +104,7 @@ class Returning(Checked):
         record = self.find_checkpoint(wanted)
         kernel_id = self.record.kernel_id or self.record.left_by
         if kernel_id is not None:
-            await self._services.host.call(protocol.DropCheckpoint(kernel_id, record.id), type(None))
+            await self.host.call(protocol.DropCheckpoint(kernel_id, record.id), type(None))
         batch = Batch()
         self.forget(batch, (record.id,))
         await self._services.recorder.commit(batch)
@@ -134,7 +136,7 @@ class Returning(Checked):
         record = self._wanted_checkpoint(wanted, cell_id)
         async with self._submitting:
             with anyio.CancelScope(shield=True):
-                await self._services.host.connect()
+                await self.host.connect()
                 done = await self._return_to(record)
         return done
 
@@ -172,7 +174,7 @@ class Returning(Checked):
         await self._services.recorder.commit(Batch(statements=[put_session(self.record)]))
         request = protocol.RollBack(old_kernel, checkpoint.id, self._next_kernel)
         try:
-            return await self._services.host.call(request, protocol.KernelReady)
+            return await self.host.call(request, protocol.KernelReady)
         except (KernelError, SandboxError):
             await self._note_if_ended(old_kernel)
             raise
@@ -181,7 +183,7 @@ class Returning(Checked):
 
     async def _note_if_ended(self, kernel_id: str) -> None:
         """A return that failed half-way has ended the kernel, and left the checkpoints."""
-        status = await self._services.host.call(protocol.Status(), protocol.Attached)
+        status = await self.host.call(protocol.Status(), protocol.Attached)
         if kernel_id not in {kernel.kernel_id for kernel in status.kernels}:
             self.record = replace(self.record, kernel_id=None, left_by=kernel_id)
             await self._record_state({"session": "suspended", "reason": "A rollback could not be completed"})
@@ -298,7 +300,7 @@ class Returning(Checked):
             execution.settle()
 
     async def _undo_failed(self, execution: Execution) -> None:
-        await self._services.host.connect()
+        await self.host.connect()
         record = execution.record
         kept = next((one for one in self.record.checkpoints if one.id == record.checkpoint), None)
         if kept is None:
@@ -323,7 +325,7 @@ class Returning(Checked):
     # Taking over -------------------------------------------------------------------------------------------------
 
     async def _ensure_kernel(self) -> str:
-        await self._services.host.connect()
+        await self._reach_host()
         if self.record.kernel_id is None and self.record.left_by is not None and self.record.checkpoints:
             await self._take_over()
         return await super()._ensure_kernel()
@@ -354,7 +356,7 @@ class Returning(Checked):
         await super()._let_kernel_go(reason)
         if left_by is not None:
             with suppress(HostLost):
-                await self._services.host.call(protocol.StopKernel(left_by), type(None))
+                await self.host.call(protocol.StopKernel(left_by), type(None))
         if self.record.checkpoints or left_by is not None:
             batch = Batch()
             self.record = replace(self.record, left_by=None)

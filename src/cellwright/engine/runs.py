@@ -83,6 +83,11 @@ class Runs:
         """Executions that have not ended, oldest first."""
         return list(self._live.values())
 
+    @property
+    def by_hand(self) -> frozenset[str]:
+        """The cells whose newest execution is shown by whoever asked for it."""
+        return frozenset(cell_id for cell_id, run in self._newest.items() if run.record.asker is not None)
+
     def find(self, execution_id: str) -> Execution | None:
         if execution_id in self._live:
             return self._live[execution_id]
@@ -156,6 +161,7 @@ class Runs:
             reason=body.reason,
             dropped_bytes=body.dropped_bytes,
             dropped_messages=body.dropped_messages,
+            exit_code=body.exit_code,
         )
         if record.started_at is not None:
             cell_completed(self._keeper.document, record, execution.outputs)

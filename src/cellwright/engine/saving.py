@@ -32,7 +32,7 @@ class Saver:
 
     async def run(self, sessions: Callable[[], list[Session]]) -> None:
         while True:
-            due_in = [await self._save_if_due(session) for session in sessions() if session.keeper.dirty]
+            due_in = [await self._save_if_due(session) for session in sessions() if session.keeper.is_due]
             if due_in:
                 await anyio.sleep(max(0.01, min(due_in)))
             else:

@@ -15,17 +15,20 @@ from msgspec.structs import replace
 
 from cellwright.engine import recovery
 from cellwright.engine.books import Services
+from cellwright.engine.elsewhere import is_elsewhere, refuse_language
 from cellwright.engine.environment import named_language
 from cellwright.engine.executions import Execution
 from cellwright.engine.ids import new_checkpoint_id, new_execution_id
 from cellwright.engine.keeping import Keeper
 from cellwright.engine.lineages import Step, before, contains, steps
-from cellwright.engine.records import Batch, ExecutionRecord, OnError, SessionRecord
+from cellwright.engine.moving import leave_in_time
+from cellwright.engine.records import Asker, Batch, ExecutionRecord, OnError, SessionRecord
 from cellwright.engine.replaying import Replay, begin_replay
 from cellwright.engine.returning import NO_FILES, NOT_FILES, Returning, RolledBack
 from cellwright.errors import (
     CellwrightError,
     HostLost,
+    HostUnreachable,
     KernelBusy,
     KernelError,
     KernelGone,
@@ -74,6 +77,7 @@ class Session(Returning):
         timeout_s: float | None = None,
         on_error: OnError = "keep",
         checkpoint: bool = False,
+        asker: Asker | None = None,
     ) -> Execution:
         """Queue a cell and return at once. The execution goes on whatever becomes of the caller.
 
@@ -91,6 +95,7 @@ class Session(Returning):
             language=self._own_language(cell),
             on_error=on_error,
             checkpoint=checkpoint or on_error == "rollback",
+            asker=asker,
         )
         return (await self._submit([wanted], timeout_s=timeout_s))[0]
 
@@ -125,12 +130,15 @@ class Session(Returning):
         language: str | None = None,
         timeout_s: float | None = None,
         numbered: bool = True,
+        asker: Asker | None = None,
     ) -> Execution:
         """Queue code that is in no cell and leaves none; it is in the history all the same.
 
         It is the notebook's ``language`` unless that is given. Where it is not ``numbered``, the cells after it are counted as if it had not run.
         """
-        wanted = _Wanted(source, None, language=self._other_language(language), numbered=numbered)
+        wanted = _Wanted(
+            source, None, language=self._other_language(language), numbered=numbered, asker=asker
+        )
         return (await self._submit([wanted], timeout_s=timeout_s))[0]
 
     def _own_language(self, cell: Cell) -> str | None:
@@ -146,13 +154,17 @@ class Session(Returning):
         async with self._submitting:
             self._refuse_during_replay()
             with anyio.CancelScope(shield=True):
-                executions = await self._queue(wanted, timeout_s, await self._ensure_kernel())
+                kernel_id = await self._ensure_kernel()
+                for want in wanted:
+                    if want.language is not None and is_elsewhere(self.record):
+                        refuse_language(self.record, want.language)
+                executions = await self._queue(wanted, timeout_s, kernel_id)
         return executions
 
     async def _queue(self, wanted: list[_Wanted], timeout_s: float | None, kernel_id: str) -> list[Execution]:
         batch, limit_s = Batch(), self.time_limit(timeout_s)
         executions = [self.runs.queue(batch, self.record, self._new_record(want, limit_s)) for want in wanted]
-        self._touch()
+        self._touch(shown=all(want.asker is not None for want in wanted))
         commit = self._services.recorder.commit(batch)
         await self._send(kernel_id, wanted, executions, limit_s)
         await commit
@@ -162,14 +174,14 @@ class Session(Returning):
         self, kernel_id: str, wanted: list[_Wanted], executions: list[Execution], timeout_s: float
     ) -> None:
         group = executions[0].id if len(executions) > 1 else None
-        files = named_files(self.keeper.document)
+        files = {} if is_elsewhere(self.record) else named_files(self.keeper.document)
         runs = tuple(
             protocol.Run(
                 execution.id,
                 want.source,
                 timeout_s,
-                group,
-                want.allow_error,
+                group if want.asker is None else f"asker {want.asker.client}",
+                want.allow_error or (want.asker is not None and not want.asker.stops),
                 store_history=want.numbered,
                 language=named_language(want.language or self.language),
                 side=self._side(want.language) if want.language is not None else None,
@@ -180,7 +192,10 @@ class Session(Returning):
             for want, execution in zip(wanted, executions, strict=True)
         )
         try:
-            await self._services.host.call(protocol.Execute(kernel_id, runs), type(None))
+            await self.host.call(protocol.Execute(kernel_id, runs), type(None))
+        except HostUnreachable:
+            # It may have been heard. Whether it was is settled when the host is back, and the execution goes on or ends.
+            pass
         except (HostLost, KernelGone) as error:
             self._fail(executions, "died", f"{error.message}; it did not run")
         except CellwrightError as error:
@@ -207,9 +222,10 @@ class Session(Returning):
             timeout_s=limit_s,
             replays=want.replays,
             on_error=want.on_error,
-            note=self._take_notice(),
+            note=self._take_notice() if want.asker is None else None,
             numbered=want.numbered,
             language=want.language,
+            asker=want.asker,
         )
 
     def _take_notice(self) -> str | None:
@@ -222,14 +238,14 @@ class Session(Returning):
         execution = self.runs.find(execution_id)
         if execution is None or execution.done or self.record.kernel_id is None:
             return
-        await self._services.host.call(protocol.Cancel(self.record.kernel_id, execution_id), type(None))
+        await self.host.call(protocol.Cancel(self.record.kernel_id, execution_id), type(None))
 
     async def interrupt(self) -> None:
         """Stop what runs and drop what waits; the kernel keeps its state."""
         if self.last_replay is not None:
             self.last_replay.stop()
         if self.record.kernel_id is not None:
-            await self._services.host.call(protocol.Interrupt(self.record.kernel_id), type(None))
+            await self.host.call(protocol.Interrupt(self.record.kernel_id), type(None))
 
     # Running again -----------------------------------------------------------------------------------------------
 
@@ -237,20 +253,31 @@ class Session(Returning):
         """Bring back what the session has lost, and wait for the end: see ``start_replay``."""
         return await (await self.start_replay(upto=upto, timeout_s=timeout_s)).wait()
 
-    async def start_replay(self, *, upto: str | None = None, timeout_s: float | None = None) -> Replay:
+    async def _expire(self) -> None:
+        if self._services.settings.slurm_on_expiry == "move" and self.record.expires_at is not None:
+            await leave_in_time(self, self.record.expires_at)
+
+    async def start_replay(
+        self, *, upto: str | None = None, timeout_s: float | None = None, host: str | None = None
+    ) -> Replay:
         """Start an empty kernel, run on it what made the last state, in order, and return at once.
 
         It ends with the last run of cell ``upto``, or with that execution. ``timeout_s`` is each one's time instead of
-        what it had. It goes on whatever becomes of the caller, and its end can be waited for.
+        what it had, ``host`` where that kernel is to live instead. It goes on whatever becomes of the caller, and its
+        end can be waited for.
 
         Raises:
+            UnknownHost: no host has that name.
             KernelBusy: something is running.
             UnknownExecution: ``upto`` is none of what made the state.
         """
         await self.refresh()
+        wanted = self._services.hosts.wanted(host) if host is not None else None
         async with self._submitting:
             self._refuse_during_replay()
             with anyio.CancelScope(shield=True):
+                if wanted is not None:
+                    self.record = replace(self.record, host=str(wanted))
                 self.last_replay = replay = await begin_replay(
                     self,
                     self._services.recorder,
@@ -348,3 +375,4 @@ class _Wanted:
     on_error: OnError = "keep"
     checkpoint: bool = False
     numbered: bool = True
+    asker: Asker | None = None

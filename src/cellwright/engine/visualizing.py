@@ -21,6 +21,8 @@ __all__ = [
     "Form",
     "Held",
     "Visual",
+    "checked_entry",
+    "entry_for",
     "exact_figures",
     "held_in",
     "output_for",
@@ -79,17 +81,33 @@ def output_for(form: Form, options: Mapping[str, Any] | None) -> Output:
     """
     asked = dict(options or {})
     kind = asked.pop("type", "auto") if form in ("chart", "auto") else form
-    about = {"id": "visual", "type": kind, "dataFile": _NAME}
+    return checked_entry(entry_for(kind, asked) | {"id": "visual", "dataFile": _NAME}, source="")
+
+
+def entry_for(kind: Any, options: Mapping[str, Any]) -> dict[str, Any]:
+    """What a manifest says of an output, from options by its own names or shorter ones; yet without id and file."""
+    asked = dict(options)
+    about: dict[str, Any] = {"type": kind}
     if (title := asked.pop("title", None)) is not None:
         about["title"] = title
     config = {_CONFIG.get(name, name): value for name, value in asked.items()}
     nested = config.pop("config", None)
-    about["config"] = config | (dict(nested) if isinstance(nested, Mapping) else {})
-    manifest = read_manifest(json.dumps({"version": "1.0", "outputs": [about]}).encode())
+    if config := config | (dict(nested) if isinstance(nested, Mapping) else {}):
+        about["config"] = config
+    return about
+
+
+def checked_entry(entry: Mapping[str, Any], *, source: str) -> Output:
+    """One output of a manifest that is to be drawn by itself; ``source`` is what messages call its data.
+
+    Raises:
+        ChartRefused: a field is none, or says what cannot be.
+    """
+    manifest = read_manifest(json.dumps({"version": "1.0", "outputs": [dict(entry)]}).encode())
     if manifest.problems:
         raise ChartRefused(*(str(problem).removeprefix("outputs[0].") for problem in manifest.problems))
     found = manifest.outputs[0]
-    return Output(found.id, found.type, "", found.title, found.config, notices=found.notices)
+    return Output(found.id, found.type, source, found.title, found.config, notices=found.notices)
 
 
 def held_in(reply: Mapping[str, Any]) -> Held:

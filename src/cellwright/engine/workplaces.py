@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import logging
 import time
 from collections.abc import Mapping, Sequence
@@ -13,6 +14,7 @@ from msgspec import to_builtins
 from msgspec.structs import replace
 
 from cellwright.engine.books import Book, Services
+from cellwright.engine.elsewhere import refuse_elsewhere
 from cellwright.engine.executions import Execution
 from cellwright.engine.keeping import Keeper
 from cellwright.engine.leavings import Leavings, leavings_of
@@ -50,6 +52,7 @@ class Workplace(Book):
         self._looked_at = record.created_at
         self._cut: tuple[str | None, str] = (None, "")
         """The execution whose request to the network was stopped half-way last, and why."""
+        self._fetched = 0
 
     @property
     def limits(self) -> dict[str, Any]:
@@ -69,11 +72,24 @@ class Workplace(Book):
 
     async def files(self) -> Leavings:
         """What lies in its working directory; in ``overlay`` mode what it wrote over the project."""
+        refuse_elsewhere(self.record, "files")
         look = partial(leavings_of, self.place.written, but=self.path, limit=_MOST_FILES)
         return await anyio.to_thread.run_sync(look)
 
+    async def take_as_given(self) -> None:
+        """Take what lies there now for given: it was put there, and is not what the next execution leaves.
+
+        By time alone the two are told apart only where some ticks lie between them.
+        """
+        if self.runs.live:
+            return  # what it has left so far is its own
+        async with self._looking:
+            look = partial(leavings_of, self.place.written, but=self.path)
+            self._seen = (await anyio.to_thread.run_sync(look)).seen
+
     async def file_changes(self) -> list[LayerChange]:
         """What it wrote over the project (in ``overlay`` mode), each with the real path where others find it."""
+        refuse_elsewhere(self.record, "files")
         return await anyio.to_thread.run_sync(layer_changes, self.place)
 
     async def file_diff(self, paths: Sequence[str] | None = None) -> str:
@@ -82,6 +98,7 @@ class Workplace(Book):
         Raises:
             NoSuchFile: a named path was not changed.
         """
+        refuse_elsewhere(self.record, "files")
         return await anyio.to_thread.run_sync(layer_diff, self.place, paths)
 
     async def apply_files(self, paths: Sequence[str] | None = None, *, force: bool = False) -> Applied:
@@ -92,6 +109,7 @@ class Workplace(Book):
             NoSuchFile: a named path was not changed.
             FileRefused: it has no layer over a project, or a named path is no plain file.
         """
+        refuse_elsewhere(self.record, "files")
         async with self._looking:
             apply = partial(apply_changes, self.place, paths, since=self._looked_at, force=force)
             return await anyio.to_thread.run_sync(apply)
@@ -112,12 +130,22 @@ class Workplace(Book):
             setting = (entry.setting or "").upper()
             self._cut = (entry.execution, f"{told}. Move less, or raise CELLWRIGHT_{setting}")
 
-    async def _note_files(self, execution: Execution) -> None:
+    def note_fetch(self, entry: NetworkEntry) -> None:
+        """Journal a request that was made for it on the host's side, under a number of its own."""
+        self._fetched += 1
+        batch, recorder = Batch(), self._services.recorder
+        numbered = dataclasses.replace(entry, number=self._fetched)
+        note_request(recorder, batch, self.record, numbered, execution=None, at=entry.time)
+        recorder.commit(batch)
+
+    async def _note_files(self, execution: Execution, ended_at: float) -> None:
         """Journal what an execution left; after its end was told, so that nobody waits for the looking."""
         try:
             since = execution.record.started_at or 0.0
             async with self._looking:
-                left = await anyio.to_thread.run_sync(partial(self._look, since))
+                # Where another was queued meanwhile, what came after this one's end may be that one's.
+                until = ended_at if self.runs.count > execution.record.number else None
+                left = await anyio.to_thread.run_sync(partial(self._look, since, until))
                 self._seen = left.seen
             if left.files:
                 record = execution.record = replace(
@@ -135,9 +163,9 @@ class Workplace(Book):
         finally:
             execution.files_known()
 
-    def _look(self, since: float) -> Leavings:
+    def _look(self, since: float, until: float | None) -> Leavings:
         now = time.time()
-        left = leavings_of(self.place.written, since=since, before=self._seen, but=self.path)
+        left = leavings_of(self.place.written, since=since, until=until, before=self._seen, but=self.path)
         try:
             note_originals(self.place, since=since)
         except (SandboxError, OSError) as error:

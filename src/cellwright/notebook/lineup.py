@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterable, Sequence
 
 from cellwright.notebook.document import Document
 
-__all__ = ["match_cells", "merge_order"]
+__all__ = ["match_cells", "merge_order", "moved_cells"]
 
 _ALIKE = 0.6
 _LOOK_AHEAD = 8  # cells; comparing each with each would take minutes in a long notebook
@@ -40,7 +40,7 @@ def merge_order(
     base: Sequence[str], ours: Sequence[str], theirs: Sequence[str], kept: Collection[str]
 ) -> list[str]:
     """The order of the kept cells: ours, with the cells that only they moved or added put where they put them."""
-    moved = _moved(base, theirs) - _moved(base, ours)
+    moved = moved_cells(base, theirs) - moved_cells(base, ours)
     order = [cell_id for cell_id in ours if cell_id in kept and cell_id not in moved]
     placed = set(order)
     only_ours = placed.difference(base, theirs)
@@ -56,6 +56,26 @@ def merge_order(
         if cell_id in placed:
             previous = cell_id
     return order
+
+
+def moved_cells(before: Sequence[str], after: Sequence[str]) -> set[str]:
+    """The fewest cells whose moving explains the new order: all but a longest run that kept its order."""
+    place = {cell_id: index for index, cell_id in enumerate(before)}
+    common = [cell_id for cell_id in after if cell_id in place]
+    tails: list[int] = []
+    ends: list[str] = []
+    links: dict[str, str | None] = {}
+    for cell_id in common:
+        length = bisect_left(tails, place[cell_id])
+        links[cell_id] = ends[length - 1] if length else None
+        tails[length : length + 1] = [place[cell_id]]
+        ends[length : length + 1] = [cell_id]
+    stayed: set[str] = set()
+    current = ends[-1] if ends else None
+    while current is not None:
+        stayed.add(current)
+        current = links[current]
+    return set(common) - stayed
 
 
 class _Texts:
@@ -104,23 +124,3 @@ def _likeness(left: _Text, right: _Text) -> float:
         return 0.0
     matcher = difflib.SequenceMatcher(None, left[1][:_COMPARED_CHARACTERS], right[1][:_COMPARED_CHARACTERS])
     return matcher.ratio() if matcher.quick_ratio() >= _ALIKE else 0.0
-
-
-def _moved(before: Sequence[str], after: Sequence[str]) -> set[str]:
-    """The fewest cells whose moving explains the new order: all but a longest run that kept its order."""
-    place = {cell_id: index for index, cell_id in enumerate(before)}
-    common = [cell_id for cell_id in after if cell_id in place]
-    tails: list[int] = []
-    ends: list[str] = []
-    links: dict[str, str | None] = {}
-    for cell_id in common:
-        length = bisect_left(tails, place[cell_id])
-        links[cell_id] = ends[length - 1] if length else None
-        tails[length : length + 1] = [place[cell_id]]
-        ends[length : length + 1] = [cell_id]
-    stayed: set[str] = set()
-    current = ends[-1] if ends else None
-    while current is not None:
-        stayed.add(current)
-        current = links[current]
-    return set(common) - stayed

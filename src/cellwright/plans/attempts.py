@@ -14,15 +14,15 @@ from msgspec.structs import replace
 
 from cellwright.engine import Engine, Execution, Session
 from cellwright.engine.inputs import with_inputs
-from cellwright.engine.installing import approved_packages
 from cellwright.engine.lineages import contains
-from cellwright.errors import CellwrightError, HostError, KernelError, SandboxError
+from cellwright.errors import CellwrightError
 from cellwright.notebook import CellMetadataSet, Document
 from cellwright.notebook.pynames import cell_names
 from cellwright.plans.checks import check_source, output_appears, told
 from cellwright.plans.classes import classify
 from cellwright.plans.events import FailureKind
-from cellwright.plans.failures import Elsewhere, Failure, Surroundings
+from cellwright.plans.failures import Elsewhere, Failure
+from cellwright.plans.findings import diagnosed, go_back, surroundings_of
 from cellwright.plans.model import Attempt, Check, Plan, Todo
 
 __all__ = ["Outcome", "Trial"]
@@ -85,21 +85,7 @@ class Trial:
 
     async def undo(self, todo: Todo) -> str | None:
         """Go back to before a step's cell, if it ran and is what ran last; where that cannot be done, why not."""
-        standing = [record for record in await self._session.state_history() if record.numbered]
-        if not any(record.cell_id == todo.id for record in standing):
-            return None
-        last = standing[-1]
-        if last.cell_id != todo.id:
-            return "What the attempt before did was not undone: other code ran after it"
-        kept = {checkpoint.id for checkpoint in self._session.checkpoints}
-        if last.checkpoint not in kept:
-            why = last.no_checkpoint or "the checkpoint before the cell is not kept any more"
-            return f"What the attempt before did was not undone: {why}"
-        try:
-            await self._session.roll_back(last.checkpoint)
-        except (KernelError, SandboxError, HostError) as error:
-            return f"What the attempt before did was not undone: {error.message}"
-        return None
+        return await go_back(self._session, todo.id)
 
     async def ran_since(self, todo: Todo, since: int) -> Execution | None:
         """What ran of a step's cell after an execution's number, waited for where it still runs."""
@@ -196,10 +182,6 @@ class Trial:
     ) -> Failure:
         record = execution.record
         error = record.error or {}
-        diagnosis = None
-        if record.state == "error" and self._is_last(execution):
-            with suppress(CellwrightError):  # it is gone or busy; what it said is known all the same
-                diagnosis = await self._session.diagnose()
         rejected = check is not None and record.state == "error"
         failure = self._failure_of(
             todo,
@@ -210,12 +192,8 @@ class Trial:
             check=check,
             ran=record.id if check is None else None,
         )
-        return dataclasses.replace(failure, reason=record.reason, diagnosis=diagnosis)
-
-    def _is_last(self, execution: Execution) -> bool:
-        """Whether the kernel's last error can be this one's."""
-        return execution.record.number == self._session.runs.count and contains(
-            self._session.record.lineage, execution.record
+        return dataclasses.replace(
+            failure, reason=record.reason, diagnosis=await diagnosed(self._session, execution)
         )
 
     def _failure_of(
@@ -232,11 +210,7 @@ class Trial:
         """``ran`` is the execution of the step's cell; where a check failed after it, the attempt knows it."""
         ran = ran or todo.attempts[-1].execution_id
         checkpoint = self._engine.execution(ran).record.checkpoint if ran is not None else None
-        surroundings = Surroundings(
-            elsewhere=_elsewhere(plan, todo, self._session.document),
-            approved=approved_packages(self._engine.settings).packages,
-            has_checkpoint=any(one.id == checkpoint for one in self._session.checkpoints),
-        )
+        elsewhere = _elsewhere(plan, todo, self._session.document)
         return Failure(
             source=self._source(todo),
             state=state,
@@ -244,7 +218,7 @@ class Trial:
             message=evalue,
             check=told(check) if check is not None else None,
             language=todo.language or self._session.language,
-            surroundings=surroundings,
+            surroundings=surroundings_of(self._engine, self._session, checkpoint, elsewhere),
         )
 
     def _source(self, todo: Todo) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from typing import Literal, TypeAlias
 
 from cellwright.engine import Diagnosis
 
@@ -17,11 +17,12 @@ __all__ = ["Adviser", "Elsewhere", "Failure", "Proposal", "Surroundings"]
 
 @dataclass(frozen=True, slots=True)
 class Elsewhere:
-    """A name that another step of the plan defines."""
+    """A name that another step of the plan defines, or another cell where there is no plan."""
 
     number: int
     description: str
     status: str
+    what: Literal["step", "cell"] = "step"
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,12 +17,13 @@ from msgspec.structs import replace
 
 from cellwright.engine import Engine, Execution, Session
 from cellwright.engine.ids import new_plan_run_id
-from cellwright.errors import CellwrightError, PackageFailed, PackageRefused
+from cellwright.errors import CellwrightError
 from cellwright.plans import events
 from cellwright.plans.attempts import Outcome, Trial
 from cellwright.plans.cells import keeping_changes
 from cellwright.plans.events import CheckResults, Effect, Event, Propose, RunCell, WriteCell
 from cellwright.plans.failures import Adviser, Failure, Proposal
+from cellwright.plans.findings import install_for
 from cellwright.plans.fixers import Fixer, propose
 from cellwright.plans.machine import Next, advance
 from cellwright.plans.model import MAX_NOTICES, Plan, Todo
@@ -191,10 +192,7 @@ class PlanRun:
         if effect.delay:
             await self._wait(self._engine.settings.plan_backoff_s * 2 ** (effect.delay - 1))
         if effect.packages and not self._stopping.is_set():
-            try:
-                await self._session.install(effect.packages)
-            except (PackageRefused, PackageFailed) as error:
-                notes.append(error.message)
+            notes += [why] if (why := await install_for(self._session, effect.packages)) else []
         return notes
 
     async def _wait(self, seconds: float) -> None:

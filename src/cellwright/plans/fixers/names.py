@@ -192,7 +192,7 @@ def point_to_other_step(failure: Failure) -> Proposal | None:
     step = failure.surroundings.elsewhere[found[1]]
     return Proposal(
         "other_step",
-        f"`{found[1]}` is defined in step {step.number} ({step.description}), which is {step.status}: "
+        f"`{found[1]}` is defined in {step.what} {step.number} ({step.description}), which is {step.status}: "
         "run that first, or define the name here.",
     )
 

@@ -1,0 +1,158 @@
+"""Sessions whose kernel lives on a Jupyter server: which kernel that is, what can be asked of it, what is refused.
+
+Pure. The connection is the local host's (``kernels.jupyter``); a kernel there runs none of our code, so whatever needs
+that is refused with the reason, or asked as an expression that the standard protocol evaluates.
+"""
+
+from __future__ import annotations
+
+import ast
+import json
+from importlib.resources import files
+from typing import Any
+
+from cellwright.engine.jupyterservers import jupyter_kernelspec, jupyter_server
+from cellwright.engine.placing import parse_host
+from cellwright.engine.records import SessionRecord
+from cellwright.errors import HostCannot, KernelError
+from cellwright.hosts.protocol import JupyterKernel
+from cellwright.settings import Settings
+
+__all__ = [
+    "CANNOT",
+    "inspect_content",
+    "inspect_reply",
+    "is_elsewhere",
+    "kernel_elsewhere",
+    "refuse_elsewhere",
+    "refuse_language",
+    "server_and_kernel",
+]
+
+_TOLD = "cellwright_told"
+_SHIPPED = ("digests", "inspection")
+
+CANNOT = {
+    "files": "its files are the server's, and only code sees them there",
+    "packages": "packages are the server's own, and are installed where it runs",
+    "checkpoints": "checkpoints need a kernel of ours, and this one is the server's",
+    "sql": "SQL cells need a kernel of ours: use a library in Python there, or a session on host `local`",
+    "values": "values are read out by kernels of ours only: print them, or save them where the server runs",
+}
+
+
+def is_elsewhere(record: SessionRecord) -> bool:
+    """Whether a session's kernels live on a Jupyter server."""
+    return parse_host(record.host).kind == "jupyter"
+
+
+def server_and_kernel(which: str | None) -> tuple[str | None, str | None]:
+    """What follows ``jupyter:``: a server by name, and behind a slash the id of a kernel there to attach to."""
+    name, _, kernel_id = (which or "").partition("/")
+    return name or None, kernel_id or None
+
+
+def kernel_elsewhere(
+    record: SessionRecord, settings: Settings, language: str, *, main: bool
+) -> JupyterKernel:
+    """The kernel that a session needs there for a language; the main one is found again where it lives on.
+
+    Raises:
+        UnknownHost: the settings do not tell of that server.
+        HostCannot: no kernel there runs that language.
+    """
+    refuse_language(record, language)
+    name, kernel_id = server_and_kernel(parse_host(record.host).which)
+    server = jupyter_server(settings, name)
+    if main and record.remote is not None:
+        existing, session_id = record.remote
+        return JupyterKernel(
+            server, language=language, existing=existing, session_id=session_id, ours=record.remote_ours
+        )
+    if main and kernel_id is not None:
+        return JupyterKernel(server, language=language, existing=kernel_id)
+    # Whoever opens the notebook there finds the same kernel.
+    path = record.there[1] if main and record.there is not None and record.there[0] == (name or "") else None
+    spec = jupyter_kernelspec(settings, name) if main else ""
+    return JupyterKernel(server, name=spec, path=path, language=language)
+
+
+def refuse_language(record: SessionRecord, language: str) -> None:
+    """Refuse what no kernel of a session's server runs; what the server has is known once it has a kernel there.
+
+    Raises:
+        HostCannot: with the reason.
+    """
+    if language == "sql":
+        refuse_elsewhere(record, "sql")
+    offered = record.remote_languages
+    if offered and language not in offered:
+        raise HostCannot(
+            f"Session {record.id} is on host {record.host}, which has no kernel for {language}; it has kernels for "
+            f"{', '.join(offered)}",
+            hint="Use one of those, or have the kernel installed where the server runs",
+        )
+
+
+def refuse_elsewhere(record: SessionRecord, what: str) -> None:
+    """Refuse what a session on a Jupyter server cannot do; nothing happens on other hosts.
+
+    Raises:
+        HostCannot: with the reason.
+    """
+    if is_elsewhere(record):
+        raise HostCannot(
+            f"Session {record.id} is on host {record.host}: {CANNOT[what]}",
+            hint="Do it in code there, or take the session to host `local`",
+        )
+
+
+def inspect_content(*, packages: bool) -> dict[str, Any]:
+    """A request that any Python kernel answers: our own look at the namespace, as an expression that leaves no name."""
+    home = files("cellwright_kernel")
+    sources = {name: (home / f"{name}.py").read_text(encoding="utf-8") for name in _SHIPPED}
+    program = _PROGRAM.format(sources=sources, packages=packages)
+    expression = f"(lambda held: (exec({program!r}, held), held['told'])[1])({{'shell': get_ipython()}})"
+    return {
+        "code": "",
+        "silent": True,
+        "store_history": False,
+        "allow_stdin": False,
+        "user_expressions": {_TOLD: expression},
+    }
+
+
+# The modules find each other under our package's name while they are made, and are gone again afterwards.
+_PROGRAM = """
+import json, sys, types
+before = {{name: module for name, module in sys.modules.items() if name.split('.')[0] == 'cellwright_kernel'}}
+try:
+    package = sys.modules['cellwright_kernel'] = types.ModuleType('cellwright_kernel')
+    package.__path__ = []
+    for name, source in {sources!r}.items():
+        module = sys.modules['cellwright_kernel.' + name] = types.ModuleType('cellwright_kernel.' + name)
+        exec(source, module.__dict__)
+    told = json.dumps(module.snapshot(shell.user_ns, shell.user_ns_hidden, packages={packages}))
+finally:
+    for name in [name for name in sys.modules if name.split('.')[0] == 'cellwright_kernel']:
+        del sys.modules[name]
+    sys.modules.update(before)
+"""
+
+
+def inspect_reply(reply: dict[str, Any]) -> dict[str, Any]:
+    """What the kernel told, in the form in which kernels of ours tell it.
+
+    Raises:
+        KernelError: it could not look.
+    """
+    told = (reply.get("user_expressions") or {}).get(_TOLD) or reply
+    if told.get("status") != "ok":
+        raise KernelError(f"The namespace could not be inspected: {told.get('ename')}: {told.get('evalue')}")
+    try:
+        snapshot: dict[str, Any] = json.loads(ast.literal_eval(told["data"]["text/plain"]))
+    except (KeyError, ValueError, SyntaxError) as error:
+        raise KernelError(
+            f"The namespace could not be inspected: the kernel's answer is unreadable: {error}"
+        ) from None
+    return {"status": "ok", **snapshot}

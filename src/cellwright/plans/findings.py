@@ -1,0 +1,120 @@
+"""What is found out about a cell that failed, and the way back to before it: for plans, and for cells outside of any.
+
+Knows the session and its kernel. What a failure means stands in ``classes``, what can be done about it in ``fixers``;
+how often anything is tried is decided by whoever asks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import suppress
+
+from cellwright.engine import Diagnosis, Engine, Execution, Session
+from cellwright.engine.installing import approved_packages
+from cellwright.engine.lineages import contains
+from cellwright.errors import (
+    CellwrightError,
+    HostError,
+    KernelError,
+    PackageFailed,
+    PackageRefused,
+    SandboxError,
+)
+from cellwright.notebook import Document
+from cellwright.notebook.pynames import cell_names
+from cellwright.plans.failures import Elsewhere, Failure, Surroundings
+
+__all__ = [
+    "code_number",
+    "diagnosed",
+    "failure_of",
+    "go_back",
+    "install_for",
+    "surroundings_of",
+    "unrun_names",
+]
+
+
+async def failure_of(
+    engine: Engine, session: Session, execution: Execution, elsewhere: Mapping[str, Elsewhere]
+) -> Failure:
+    """A cell's execution that failed, with all that the kernel can still tell of it."""
+    record = execution.record
+    error = record.error or {}
+    return Failure(
+        source=record.source,
+        state=record.state,
+        error_type=str(error.get("ename") or record.state),
+        message=str(error.get("evalue") or record.reason or ""),
+        reason=record.reason,
+        diagnosis=await diagnosed(session, execution),
+        language=record.language or session.language,
+        surroundings=surroundings_of(engine, session, record.checkpoint, elsewhere),
+    )
+
+
+async def diagnosed(session: Session, execution: Execution) -> Diagnosis | None:
+    """What the kernel knows of an execution's error; None where that was not its last one, or it cannot be asked."""
+    record = execution.record
+    is_last = record.number == session.runs.count and contains(session.record.lineage, record)
+    if record.state == "error" and is_last:
+        with suppress(CellwrightError):  # it is gone or busy; what it said is known all the same
+            return await session.diagnose()
+    return None
+
+
+def surroundings_of(
+    engine: Engine, session: Session, checkpoint: str | None, elsewhere: Mapping[str, Elsewhere]
+) -> Surroundings:
+    """What lies around a cell before which this checkpoint was taken."""
+    return Surroundings(
+        elsewhere=elsewhere,
+        approved=approved_packages(engine.settings).packages,
+        has_checkpoint=any(one.id == checkpoint for one in session.checkpoints),
+    )
+
+
+async def unrun_names(session: Session, cell_id: str | None) -> dict[str, Elsewhere]:
+    """Names that other cells of a notebook define which are no part of its state."""
+    held = {record.cell_id for record in await session.state_history() if record.state == "ok"}
+    found: dict[str, Elsewhere] = {}
+    for cell in session.document.cells:
+        if cell.kind != "code" or cell.id in held or cell.id == cell_id:
+            continue
+        about = Elsewhere(code_number(session.document, cell.id), cell.id, "not run", what="cell")
+        defines = cell_names(cell.source, cell.language or session.language).defines
+        found |= dict.fromkeys(sorted(defines - found.keys()), about)
+    return found
+
+
+def code_number(document: Document, cell_id: str) -> int:
+    """Which of a notebook's code cells it is, from 1."""
+    return [cell.id for cell in document.cells if cell.kind == "code"].index(cell_id) + 1
+
+
+async def go_back(session: Session, cell_id: str) -> str | None:
+    """Go back to before a cell, if it ran and is what ran last; where that cannot be done, why not."""
+    standing = [record for record in await session.state_history() if record.numbered]
+    if not any(record.cell_id == cell_id for record in standing):
+        return None
+    last = standing[-1]
+    if last.cell_id != cell_id:
+        return "What the attempt before did was not undone: other code ran after it"
+    kept = {checkpoint.id for checkpoint in session.checkpoints}
+    if last.checkpoint not in kept:
+        why = last.no_checkpoint or "the checkpoint before the cell is not kept any more"
+        return f"What the attempt before did was not undone: {why}"
+    try:
+        await session.roll_back(last.checkpoint)
+    except (KernelError, SandboxError, HostError) as error:
+        return f"What the attempt before did was not undone: {error.message}"
+    return None
+
+
+async def install_for(session: Session, packages: tuple[str, ...]) -> str | None:
+    """Install what a fixer proposed; where that cannot be done, why not."""
+    try:
+        await session.install(packages)
+    except (PackageRefused, PackageFailed) as error:
+        return error.message
+    return None
