@@ -1,0 +1,34 @@
+"""What an agent does without a notebook: run a script once, read and write files, fetch, calculate, show.
+
+Each is a library call, loaded on first use; tools and verbs translate.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from cellwright.tools.calculator import calculate
+    from cellwright.tools.files.desk import Files
+    from cellwright.tools.runs import run_script
+    from cellwright.tools.visuals import visualize
+    from cellwright.tools.web.fetching import Fetcher, fetch
+
+__all__ = ["Fetcher", "Files", "calculate", "fetch", "run_script", "visualize"]
+
+_HOMES = {
+    "Fetcher": "web.fetching",
+    "Files": "files.desk",
+    "calculate": "calculator",
+    "fetch": "web.fetching",
+    "run_script": "runs",
+    "visualize": "visuals",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    import importlib  # noqa: PLC0415  # see the module's docstring
+
+    return getattr(importlib.import_module(f"{__name__}.{_HOMES[name]}"), name)

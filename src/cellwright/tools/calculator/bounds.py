@@ -1,0 +1,85 @@
+"""What an expression may cost: sizes that are known before a step, and one account of work for all of them.
+
+A unit of work is about a microsecond. Nothing here looks at a clock: the same expression is refused everywhere.
+"""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+from cellwright.errors import CalculationTooLarge
+
+__all__ = [
+    "MAX_BITS",
+    "MAX_CHARACTERS",
+    "MAX_DEPTH",
+    "MAX_DIGITS",
+    "MAX_ENTRIES",
+    "MAX_EXPONENT",
+    "MAX_ITEMS",
+    "MAX_ORDER",
+    "MAX_WORK",
+    "Meter",
+    "digits_of",
+    "too_many_digits",
+]
+
+MAX_CHARACTERS = 10_000
+MAX_DEPTH = 40
+MAX_BITS = 40_000
+MAX_DIGITS = 12_000
+"""What ``MAX_BITS`` comes to, and what a literal may have."""
+MAX_EXPONENT = 999_999
+"""Of an approximate number, as a power of ten."""
+MAX_ITEMS = 10_000
+MAX_ENTRIES = 100_000
+"""Of a list and all lists in it: a short name can stand for a long list, many times."""
+MAX_ORDER = 40
+"""Rows or columns of a matrix."""
+MAX_WORK = 2_000_000
+
+_BITS_PER_DIGIT = 3.3219280948873626
+_MOST_COUNTED = 10**18
+_LIMB = 64
+
+
+class Meter:
+    """The work that one expression has done."""
+
+    def __init__(self, allowed: int = MAX_WORK) -> None:
+        self._left = self._allowed = allowed
+
+    def spend(self, work: int) -> None:
+        """Pay for a step before it is taken.
+
+        Raises:
+            CalculationTooLarge: there is not that much left.
+        """
+        self._left -= work
+        if self._left < 0:
+            raise CalculationTooLarge(
+                f"The expression takes more than {self._allowed:,} steps of work",
+                hint="Calculate a smaller part, or run it as code",
+            )
+
+    def step(self, *numbers: Fraction) -> None:
+        """Pay for one operation on exact numbers, which grows with the square of their lengths."""
+        limbs = sum(_bits(number) for number in numbers) // _LIMB
+        self.spend(6 + limbs * limbs // 16)
+
+
+def digits_of(bits: float) -> int:
+    """About how many decimal digits a number of so many bits has; no more than anybody counts."""
+    # What was reckoned exactly may itself be beyond every float.
+    return int(min(bits, _MOST_COUNTED) / _BITS_PER_DIGIT) + 1
+
+
+def too_many_digits(what: str, bits: float) -> CalculationTooLarge:
+    return CalculationTooLarge(
+        f"{what} would have about {digits_of(bits):,} digits; at most {MAX_DIGITS:,} are calculated",
+        hint="Ask for its logarithm, for it modulo a number with powmod(base, exponent, modulus), or for a smaller one",
+    )
+
+
+def _bits(number: Fraction) -> int:
+    return number.numerator.bit_length() + number.denominator.bit_length()

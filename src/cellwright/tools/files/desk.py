@@ -1,0 +1,301 @@
+"""Files as tools use them: read as a digest, written all at once, listed, moved, deleted; in one directory only.
+
+That directory is a session's, or the shared one (``shelf``). Which paths lead where is ``grounds``'s to say; how a file
+is looked into, ``reading``'s.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import TypeVar
+
+import anyio
+
+from cellwright.engine import Engine, Session
+from cellwright.engine.elsewhere import refuse_elsewhere
+from cellwright.errors import FileRefused, NoSuchFile
+from cellwright.sandbox.files import Entry, Workdir
+from cellwright.sandbox.listing import shown_path
+from cellwright.tools.files.grounds import Ground, check_room, ground_of_place, ground_of_shelf
+from cellwright.tools.files.overlaid import Change, change_inside
+from cellwright.tools.files.reading import ReadLimits, read_digest
+from cellwright.tools.shelf import Shelf
+
+__all__ = ["FileInfo", "Files", "Reading"]
+
+T = TypeVar("T")
+MAX_CHARACTERS = 12_000
+MAX_ROWS = 20
+MAX_LINES = 200
+MAX_LISTED = 500
+_MOST_HASHED = 512 << 20
+_MOST_PICTURE = 20 << 20
+_CHUNK = 1 << 20
+_NS = 1_000_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class FileInfo:
+    """What the file system says of a name."""
+
+    path: str
+    type: str
+    """``file``, ``directory``, ``link`` or ``other``."""
+    size: int
+    modified: float
+    sha256: str | None = None
+    """Of a file, where it was asked for."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """A file as far as there was room for it."""
+
+    path: str
+    size: int
+    form: str
+    """``csv``, ``json``, ``jsonl``, ``parquet``, ``excel``, ``text``, ``image`` or ``binary``."""
+    text: str
+    next_offset: int | None = None
+    """The row or line to go on at; None where that was all."""
+    total: int | None = None
+    """Rows or lines in all."""
+    picture: bytes | None = None
+    """An image's own bytes."""
+
+
+class Files:
+    """Files of the data directory, and with ``session`` of that session's directory."""
+
+    def __init__(self, engine: Engine, *, limits: ReadLimits | None = None) -> None:
+        self._engine = engine
+        self._shelf = Shelf(engine.settings)
+        self._limits = limits
+
+    async def read(
+        self,
+        path: str,
+        *,
+        session: Session | None = None,
+        offset: int = 0,
+        limit: int | None = None,
+        max_characters: int = MAX_CHARACTERS,
+        sheet: str | None = None,
+    ) -> Reading:
+        """A file as a digest: a table's columns and rows, JSON's structure, a text's lines, what a binary file is.
+
+        ``offset`` and ``limit`` count rows or lines; ``sheet`` names one of a workbook.
+
+        Raises:
+            FileRefused: the path leads elsewhere, or to no plain file.
+            NoSuchFile: there is none.
+            FileUnreadable: it is not what it should be, or too much to be looked at.
+        """
+        ground = await self._ground(session)
+        descriptor, size = await _in_thread(partial(_descriptor, ground, path))
+        name = path.rstrip("/").rpartition("/")[2]
+        try:
+            answer = await read_digest(
+                descriptor,
+                name,
+                offset=offset,
+                limit=limit if limit is not None else _usual_limit(name),
+                max_characters=max_characters,
+                sheet=sheet,
+                limits=self._limits,
+            )
+            shows = answer.form == "image" and size <= _MOST_PICTURE
+            picture = await _in_thread(partial(_bytes_of, descriptor, size)) if shows else None
+        finally:
+            os.close(descriptor)
+        return Reading(path, size, answer.form, answer.text, answer.next_offset, answer.total, picture)
+
+    async def read_bytes(self, path: str, *, session: Session | None = None) -> bytes:
+        """A file's whole content, up to 100 MB."""
+        ground = await self._ground(session)
+
+        def read() -> bytes:
+            with ground.holding(path) as directory:
+                return directory.read(path)
+
+        return await _in_thread(read)
+
+    async def write(
+        self, path: str, content: str | bytes, *, session: Session | None = None, append: bool = False
+    ) -> FileInfo:
+        """Put a file of this content there, all at once, with the directories that it needs; or add to its end.
+
+        Raises:
+            FileRefused: the path leads elsewhere, or to something that is never written.
+            FileTooLarge: the directory would hold more than ``max_session_disk``.
+        """
+        data = _encoded(content) if isinstance(content, str) else content
+
+        def write(directory: Workdir) -> Entry:
+            whole = _appended(directory, path, data) if append else data
+            check_room(directory, path, len(whole), self._room(session))
+            return directory.write(path, whole, parents=True)
+
+        return await self._change("append" if append else "write", path, write, session, data=data)
+
+    async def make_directory(self, path: str, *, session: Session | None = None) -> FileInfo:
+        """Make a directory, with those above it; one that is there stays."""
+
+        def make(directory: Workdir) -> Entry:
+            directory.make_directory(path)
+            return _there(directory.entry(path), path)
+
+        return await self._change("mkdir", path, make, session)
+
+    async def delete(self, path: str, *, session: Session | None = None) -> FileInfo:
+        """Delete a file, a link itself, or an empty directory, and tell what it was."""
+
+        def delete(directory: Workdir) -> Entry:
+            entry = _there(directory.entry(path), path)
+            directory.remove(path)
+            return entry
+
+        return await self._change("delete", path, delete, session)
+
+    async def move(self, path: str, to: str, *, session: Session | None = None) -> FileInfo:
+        """Give a file or directory another name; what has that name already is not replaced."""
+        return await self._change("move", path, lambda directory: directory.move(path, to), session, to=to)
+
+    async def list(self, path: str = "", *, session: Session | None = None) -> tuple[list[FileInfo], bool]:
+        """What lies in a directory, by its path from the beginning, and whether that is all."""
+        ground = await self._ground(session)
+        found = await _in_thread(partial(ground.listing, path, MAX_LISTED))
+        return [_told(entry) for entry in found.entries], found.complete
+
+    async def exists(self, path: str, *, session: Session | None = None) -> bool:
+        """Whether anything has this name."""
+        ground = await self._ground(session)
+        if not ground.check(path, writes=False):
+            return True
+        return await _in_thread(partial(ground.entry, path)) is not None
+
+    async def info(self, path: str, *, session: Session | None = None) -> FileInfo:
+        """Type, size, time and hash of what has this name.
+
+        Raises:
+            NoSuchFile: nothing has.
+        """
+        ground = await self._ground(session)
+        return await _in_thread(partial(_info, ground, path))
+
+    async def _ground(self, session: Session | None) -> Ground:
+        if session is None:
+            return await _in_thread(partial(ground_of_shelf, self._shelf))
+        refuse_elsewhere(session.record, "files")
+        return ground_of_place(session.place)
+
+    async def _change(
+        self,
+        change: Change,
+        path: str,
+        act: Callable[[Workdir], Entry],
+        session: Session | None,
+        *,
+        data: bytes = b"",
+        to: str | None = None,
+    ) -> FileInfo:
+        if session is not None and session.mode == "overlay":
+            # Where nothing can be mounted it is another mode, which only a kernel finds out.
+            await session.resume()
+        ground = await self._ground(session)
+        for one in (path, to):
+            if one is not None and not ground.check(one, writes=True):
+                raise FileRefused(
+                    f"{ground.called} itself cannot be changed", hint="Name something inside it"
+                )
+        if session is None:
+            return _told(await _in_thread(partial(_acted, ground, act)))
+        info = await self._change_there(change, path, act, session, ground, data=data, to=to)
+        await session.take_as_given()
+        return info
+
+    async def _change_there(
+        self,
+        change: Change,
+        path: str,
+        act: Callable[[Workdir], Entry],
+        session: Session,
+        ground: Ground,
+        *,
+        data: bytes,
+        to: str | None,
+    ) -> FileInfo:
+        if not ground.is_layered:
+            return _told(await _in_thread(partial(_acted, ground, act)))
+        before = await _in_thread(partial(ground.entry, path))
+        await change_inside(session, change, path, data, to)
+        entry = before if change == "delete" else await _in_thread(partial(ground.entry, to or path))
+        return _told(_there(entry, to or path))
+
+    def _room(self, session: Session | None) -> int:
+        policy = session.own_policy if session is not None else None
+        return policy.disk_bytes if policy is not None else self._engine.settings.max_session_disk
+
+
+async def _in_thread(work: Callable[[], T]) -> T:
+    return await anyio.to_thread.run_sync(work)
+
+
+def _acted(ground: Ground, act: Callable[[Workdir], Entry]) -> Entry:
+    with ground.roots[0].open() as directory:
+        return act(directory)
+
+
+def _descriptor(ground: Ground, path: str) -> tuple[int, int]:
+    """A plain file, open to read; the caller's to close."""
+    with ground.holding(path) as directory, directory.opened(path) as (descriptor, size):
+        return os.dup(descriptor), size
+
+
+def _bytes_of(descriptor: int, size: int) -> bytes:
+    return os.pread(descriptor, size, 0)
+
+
+def _encoded(text: str) -> bytes:
+    try:
+        return text.encode()
+    except UnicodeEncodeError as error:
+        raise FileRefused(
+            f"The content holds what is no character, at {error.start:,}", hint="Write it as bytes"
+        ) from None
+
+
+def _appended(directory: Workdir, path: str, data: bytes) -> bytes:
+    return (directory.read(path) if directory.exists(path) else b"") + data
+
+
+def _info(ground: Ground, path: str) -> FileInfo:
+    with ground.holding(path) as directory:
+        entry = _there(directory.entry(path), path)
+        if entry.type != "file" or entry.size > _MOST_HASHED:
+            return _told(entry)
+        digest = hashlib.sha256()
+        with directory.opened(path) as (descriptor, _):
+            while part := os.read(descriptor, _CHUNK):
+                digest.update(part)
+    return _told(entry, sha256=digest.hexdigest())
+
+
+def _there(entry: Entry | None, path: str) -> Entry:
+    if entry is None:
+        raise NoSuchFile(f"There is no {path}", hint="List the directory")
+    return entry
+
+
+def _told(entry: Entry, sha256: str | None = None) -> FileInfo:
+    return FileInfo(shown_path(entry.path), entry.type, entry.size, entry.mtime_ns / _NS, sha256)
+
+
+def _usual_limit(name: str) -> int:
+    ending = name.lower().rpartition(".")[2]
+    tables = ("csv", "tsv", "tab", "parquet", "xlsx", "xls", "xlsb", "xlsm", "ods", "jsonl", "ndjson")
+    return MAX_ROWS if ending in tables else MAX_LINES

@@ -1,0 +1,90 @@
+"""Files as digests, each made by a process of its own, since a file may hold anything.
+
+That process (``reader``) has the file's descriptor and nothing else. What takes too long or too much memory costs that
+process, and whoever asked is told which.
+"""
+
+from __future__ import annotations
+
+import signal
+from dataclasses import dataclass
+
+import msgspec
+
+from cellwright.errors import FileUnreadable
+from cellwright.tools.apart import ask_apart
+from cellwright.tools.files.orders import Answer, Order
+
+__all__ = ["ReadLimits", "read_digest"]
+
+_MOST_ANSWERED = 4 << 20
+_BY_PARTS = "Read it in code, by parts"
+# How native code ends when it can have no more memory, or meets what it never expected.
+_BROKEN = (signal.SIGABRT, signal.SIGSEGV, signal.SIGBUS, signal.SIGILL, signal.SIGTRAP, signal.SIGFPE)
+
+
+@dataclass(frozen=True, slots=True)
+class ReadLimits:
+    """What looking at one file may cost."""
+
+    time_s: float = 20
+    memory_bytes: int = 1 << 30
+
+
+async def read_digest(
+    descriptor: int,
+    name: str,
+    *,
+    offset: int,
+    limit: int,
+    max_characters: int,
+    sheet: str | None = None,
+    limits: ReadLimits | None = None,
+) -> Answer:
+    """What a file holds, in so many characters.
+
+    Raises:
+        FileUnreadable: it is not what it should be, or took more than the limits.
+    """
+    limits = limits or ReadLimits()
+    if sheet is not None and not _is_text(sheet):
+        raise FileUnreadable(f"{name}: {sheet!a} is no name of a sheet", hint="Read it without `sheet` first")
+    order = Order(name, offset, limit, max_characters, sheet, limits.memory_bytes, limits.time_s)
+    try:
+        said, code = await ask_apart(
+            "cellwright.tools.files.reader",
+            msgspec.json.encode(order).decode(),
+            given=descriptor,
+            limit_s=limits.time_s,
+            most_answered=_MOST_ANSWERED,
+        )
+    except TimeoutError:
+        raise FileUnreadable(
+            f"{name} could not be looked through within {limits.time_s:g} s", hint=_BY_PARTS
+        ) from None
+    return _understood(said, code, name)
+
+
+def _is_text(name: str) -> bool:
+    """Whether it can be handed to another process: half a character, or none, cannot."""
+    return "\0" not in name and not any("\ud800" <= character <= "\udfff" for character in name)
+
+
+def _understood(said: bytes, code: int | None, name: str) -> Answer:
+    try:
+        answer = msgspec.json.decode(said, type=Answer)
+    except msgspec.DecodeError:
+        raise FileUnreadable(f"{name} could not be looked through: {_told(code)}", hint=_BY_PARTS) from None
+    if answer.error is not None:
+        raise FileUnreadable(answer.error, hint=answer.hint or _BY_PARTS)
+    return answer
+
+
+def _told(code: int | None) -> str:
+    if code is None:
+        return "the process that reads is gone"
+    if -code in _BROKEN:
+        return "it needs more memory than there is for it, or is broken in a way that nobody expected"
+    if code < 0:
+        return f"the process that reads was ended by {signal.Signals(-code).name}"
+    return f"the process that reads ended with code {code}"

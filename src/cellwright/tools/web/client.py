@@ -1,0 +1,228 @@
+"""One GET of one address on the web: judged, connected to where it was judged, read within bounds, logged.
+
+Over the same guard, the same strict reading of heads and the same counting as the proxy of sessions (``sandbox``):
+a client library would bring its own lookups, redirects, cookies, proxies and passwords from the environment, each of
+which would have to be switched off. Follows no redirect and keeps nothing (see ``visits``).
+"""
+
+from __future__ import annotations
+
+import ssl
+import time
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
+from http import HTTPStatus
+
+import anyio
+import anyio.lowlevel
+from anyio.abc import ByteStream
+from anyio.streams.buffered import BufferedByteReceiveStream
+from anyio.streams.tls import TLSStream
+
+from cellwright.sandbox.destinations import NetworkRules
+from cellwright.sandbox.heads import BadHead, RequestHead, ResponseHead, parse_response, read_chunk_size
+from cellwright.sandbox.netlog import NetworkEntry
+from cellwright.sandbox.relay import Cut, EgressLimits, Exchange, Totals
+from cellwright.sandbox.routes import Resolver, connected, permitted, system_resolver
+from cellwright.tools.web.codings import Decoding
+from cellwright.tools.web.urls import WebUrl
+
+__all__ = ["Answer", "WebClient"]
+
+_MAX_HEAD = 64 * 1024
+_MAX_INTERIM = 10
+_MAX_TRAILERS = 100
+_MAX_CHUNK_LINE = 1024
+_PIECE = 64 * 1024
+_BODILESS = frozenset({HTTPStatus.NO_CONTENT, HTTPStatus.NOT_MODIFIED})
+_WEB_SERVER = "Check that it is a web server"
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What a host answered, decoded."""
+
+    status: int
+    headers: Mapping[str, str]
+    """By names in small letters; of several of one name the first."""
+    body: bytes
+    address: str = ""
+    """Where it came from."""
+
+
+class WebClient:
+    """Asks hosts under one set of rules. ``told`` gets an entry of each request, not yet numbered."""
+
+    def __init__(
+        self,
+        rules: NetworkRules,
+        limits: EgressLimits,
+        *,
+        resolve: Resolver = system_resolver,
+        tls: Callable[[], ssl.SSLContext] = ssl.create_default_context,
+        told: Callable[[NetworkEntry], None] = lambda _: None,
+    ) -> None:
+        self.rules = rules
+        self._limits = limits
+        self._resolve = resolve
+        self._tls = tls
+        self._told = told
+
+    def note(self, entry: NetworkEntry) -> None:
+        """Log something that needed no request, or came to none."""
+        self._told(entry)
+
+    async def get(self, url: WebUrl, headers: Mapping[str, str], *, until: float) -> Answer:
+        """What the host answers, whatever it is; ``until`` is when it must be there.
+
+        Raises:
+            Cut: it may not be asked, or it did not answer within its bounds, with the reason.
+        """
+        limits = replace(self._limits, max_seconds=max(until - anyio.current_time(), 0.001))
+        exchange = Exchange(limits, Totals(), started=time.time(), execution=None)
+        request = _request(url, headers)
+        exchange.asked(request)
+        try:
+            return await self._within_time(url, request, exchange, limits, until)
+        except Cut as cut:
+            exchange.cut(cut)
+            raise
+        except (OSError, anyio.EndOfStream, anyio.BrokenResourceError, anyio.IncompleteRead) as error:
+            broken = Cut.failed(502, f"the connection broke: {type(error).__name__}", "Try again")
+            exchange.cut(broken)
+            raise broken from error
+        except anyio.get_cancelled_exc_class():
+            exchange.fail("nobody waits for it any more")
+            raise
+        finally:
+            self._told(exchange.entry(0, time.time()))
+
+    async def _within_time(
+        self, url: WebUrl, request: RequestHead, exchange: Exchange, limits: EgressLimits, until: float
+    ) -> Answer:
+        with exchange.deadline():
+            return await self._ask(url, request, exchange, limits)
+        if anyio.current_time() >= until:
+            hint = "Try again, or have the operator raise `fetch_timeout_s`"
+            raise Cut(504, "it took too long", setting="fetch_timeout_s", hint=hint)
+        raise exchange.expired or Cut.failed(504, "it took too long", "Try again")
+
+    async def _ask(
+        self, url: WebUrl, request: RequestHead, exchange: Exchange, limits: EgressLimits
+    ) -> Answer:
+        addresses = await permitted(url.destination, self.rules, limits, self._resolve)
+        exchange.allowed()
+        wire = await connected(addresses, url.destination, limits)
+        async with wire:
+            exchange.address = wire.peer
+            async with self._secured(wire, url) as stream:
+                sent = request.forwarded()
+                exchange.carry_up(len(sent))
+                await stream.send(sent)
+                source = BufferedByteReceiveStream(stream)
+                answer = await _answer(source, exchange, limits.max_download_bytes)
+                return replace(answer, address=wire.peer)
+
+    @asynccontextmanager
+    async def _secured(self, wire: ByteStream, url: WebUrl) -> AsyncIterator[ByteStream]:
+        """The connection itself, or for https one to whoever can prove that the name is theirs."""
+        if url.scheme == "http":
+            yield wire
+            return
+        try:
+            stream = await TLSStream.wrap(
+                wire, hostname=url.destination.host, ssl_context=self._tls(), standard_compatible=False
+            )
+        except ssl.SSLCertVerificationError as error:
+            told = f"the certificate of {url.destination} is not to be trusted: {error.verify_message}"
+            raise Cut.failed(
+                502, told, "Check the name; a CA of your own is named by SSL_CERT_FILE to the daemon"
+            ) from None
+        except (ssl.SSLError, anyio.BrokenResourceError, anyio.EndOfStream) as error:
+            reason = getattr(error, "reason", None) or type(error).__name__
+            told = f"TLS with {url.destination} failed: {reason}"
+            raise Cut.failed(502, told, "Check that it speaks https") from None
+        yield stream
+
+
+def _request(url: WebUrl, headers: Mapping[str, str]) -> RequestHead:
+    pairs = tuple((name.encode("ascii"), value.encode("latin-1")) for name, value in headers.items())
+    return RequestHead("GET", url.destination, url.target.encode("ascii"), url.authority.encode(), pairs, 0)
+
+
+async def _answer(source: BufferedByteReceiveStream, exchange: Exchange, limit: int) -> Answer:
+    try:
+        head = await _final_head(source, exchange)
+        headers = _by_name(head)
+        decoding = Decoding(headers.get("content-encoding", ""), limit)
+        body = bytearray()
+        if head.status not in _BODILESS:
+            async for piece in _pieces(source, head, headers):
+                exchange.carry_down(len(piece))
+                for decoded in decoding.feed(piece):
+                    body += decoded
+                    await anyio.lowlevel.checkpoint()
+            decoding.finish(received=bool(body))
+    except (BadHead, anyio.DelimiterNotFound) as error:
+        raise Cut.failed(502, f"the host's answer is not HTTP: {error}", _WEB_SERVER) from None
+    except anyio.IncompleteRead:
+        raise Cut.failed(502, "the host's answer was cut short", "Try again") from None
+    return Answer(head.status, headers, bytes(body))
+
+
+async def _final_head(source: BufferedByteReceiveStream, exchange: Exchange) -> ResponseHead:
+    for _ in range(_MAX_INTERIM):
+        raw = await source.receive_until(b"\r\n\r\n", _MAX_HEAD)
+        exchange.carry_down(len(raw))
+        head = parse_response(raw)
+        if not head.is_interim:
+            exchange.expect(head)
+            return head
+    raise BadHead("it never comes to an end of its preliminaries")
+
+
+def _by_name(head: ResponseHead) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for name, value in head.headers:
+        found.setdefault(name.decode("ascii").lower(), value.decode("latin-1"))
+    return found
+
+
+async def _pieces(
+    source: BufferedByteReceiveStream, head: ResponseHead, headers: Mapping[str, str]
+) -> AsyncIterator[bytes]:
+    if "transfer-encoding" in headers:
+        async for piece in _chunks(source):
+            yield piece
+    elif "content-length" in headers:
+        async for piece in _exactly(source, head.announced):
+            yield piece
+    else:
+        try:
+            while True:
+                yield await source.receive(_PIECE)
+        except anyio.EndOfStream:
+            return
+
+
+async def _chunks(source: BufferedByteReceiveStream) -> AsyncIterator[bytes]:
+    while size := read_chunk_size(await source.receive_until(b"\r\n", _MAX_CHUNK_LINE)):
+        async for piece in _exactly(source, size):
+            yield piece
+        if await source.receive_exactly(2) != b"\r\n":
+            raise BadHead("a chunk is longer than its size")
+    for _ in range(_MAX_TRAILERS):
+        if not await source.receive_until(b"\r\n", _MAX_CHUNK_LINE):
+            return
+    raise BadHead(f"there are more than {_MAX_TRAILERS} trailers")
+
+
+async def _exactly(source: BufferedByteReceiveStream, size: int) -> AsyncIterator[bytes]:
+    while size > 0:
+        try:
+            piece = await source.receive(min(size, _PIECE))
+        except anyio.EndOfStream:
+            raise anyio.IncompleteRead from None
+        size -= len(piece)
+        yield piece

@@ -1,0 +1,115 @@
+"""A web address that has one reading only, or none. Pure; whether it may be reached is for the network's rules.
+
+Programs disagree on where a URL's host ends: at ``\\``, at ``@``, at ``#``. What they could disagree on is refused here,
+and what is sent is written anew from what was understood.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Literal
+from urllib.parse import quote, urljoin
+
+from cellwright.errors import FetchRefused
+from cellwright.sandbox.destinations import Destination
+
+__all__ = ["WebUrl", "parse_url"]
+
+_MAX_LENGTH = 8_000
+_SHOWN = 200
+_PARTS = re.compile(
+    r"(?P<scheme>[A-Za-z][A-Za-z0-9+.-]*)://(?P<authority>[^/?#]*)(?P<target>[^#]*)(?:#.*)?", re.DOTALL
+)
+_PORTS: dict[str, int] = {"http": 80, "https": 443}
+# What stands for itself in a path or a query; a percent sign was put there by somebody who meant it.
+_SAFE = "/?%:@!$&'()*+,;=-._~[]"
+
+
+@dataclass(frozen=True, slots=True)
+class WebUrl:
+    """A scheme, where it leads, and what is asked for there, as it is sent."""
+
+    scheme: Literal["http", "https"]
+    destination: Destination
+    target: str
+
+    @property
+    def authority(self) -> str:
+        """What the Host header says."""
+        host = f"[{self.destination.host}]" if ":" in self.destination.host else self.destination.host
+        return host if self.destination.port == _PORTS[self.scheme] else f"{host}:{self.destination.port}"
+
+    @property
+    def path(self) -> str:
+        return self.target.partition("?")[0]
+
+    def __str__(self) -> str:
+        return f"{self.scheme}://{self.authority}{self.target}"
+
+    def join(self, location: str) -> WebUrl:
+        """Where a redirect from here leads.
+
+        Raises:
+            FetchRefused: to no address that can be understood, or out of encryption.
+        """
+        _check_characters(location)
+        try:
+            joined = urljoin(str(self), location)
+        except ValueError:
+            raise _refused(location, "it is no address that can be understood") from None
+        found = parse_url(joined)
+        if self.scheme == "https" and found.scheme == "http":
+            raise FetchRefused(
+                f"{self} leads on to {found}, which is not encrypted",
+                hint="Fetch that address itself if it may be read in the clear",
+                why="that is not encrypted",
+            )
+        return found
+
+
+def parse_url(text: str) -> WebUrl:
+    """A URL from its text; a fragment is dropped.
+
+    Raises:
+        FetchRefused: it is none, or could be read in two ways; the message says what is wrong.
+    """
+    text = text.strip(" ")
+    _check_characters(text)
+    parts = _PARTS.fullmatch(text)
+    if parts is None:
+        raise _refused(text, "it is not of the form https://host/path")
+    scheme = parts["scheme"].lower()
+    if scheme not in _PORTS:
+        raise _refused(text, f"only http and https are fetched, not {scheme[:20]}")
+    if "@" in parts["authority"]:
+        # Whoever reads the refusal need not read the password.
+        shown = text.replace(parts["authority"], f"…@{parts['authority'].rpartition('@')[2]}", 1)
+        raise _refused(shown, "it holds a user name or password, which are never sent")
+    try:
+        destination = Destination.parse(parts["authority"], default_port=_PORTS[scheme])
+    except ValueError as error:
+        raise _refused(text, str(error)) from None
+    target = quote(parts["target"], safe=_SAFE)
+    target = target if target.startswith("/") else f"/{target}"
+    return WebUrl("https" if scheme == "https" else "http", destination, target)
+
+
+def _check_characters(text: str) -> None:
+    if len(text) > _MAX_LENGTH:
+        raise _refused(text, f"it is longer than {_MAX_LENGTH:,} characters")
+    if any(character < " " or character == "\x7f" for character in text):
+        raise _refused(text, "it holds control characters")
+    if any("\ud800" <= character <= "\udfff" for character in text):
+        raise _refused(text, "it holds what is no character")
+    if "\\" in text:
+        raise _refused(text, "it holds a backslash, which some take for a slash")
+
+
+def _refused(text: str, why: str) -> FetchRefused:
+    shown = text if len(text) <= _SHOWN else text[:_SHOWN] + "…"
+    return FetchRefused(
+        f"{shown!r} is not fetched: {why}",
+        hint="Give a plain URL such as https://example.org/page",
+        why=why,
+    )
