@@ -1,0 +1,31 @@
+"""The data agent: a question in words becomes a notebook that proves its answer.
+
+Above the MCP face, whose tools it calls like any other client; below are the faces that people ask through. The engine
+knows nothing of it. Needs the extra ``agent``; nothing here imports a provider's library before it is spoken to.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from cellwright.agent.asking import DataAgent
+    from cellwright.agent.library import ask
+    from cellwright.agent.questions import Outcome, Question
+
+__all__ = ["DataAgent", "Outcome", "Question", "ask"]
+
+_FROM = {
+    "DataAgent": "cellwright.agent.asking",
+    "Outcome": "cellwright.agent.questions",
+    "Question": "cellwright.agent.questions",
+    "ask": "cellwright.agent.library",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _FROM:
+        raise AttributeError(name)
+    from importlib import import_module  # noqa: PLC0415  # the libraries behind it take a second
+
+    return getattr(import_module(_FROM[name]), name)

@@ -1,0 +1,201 @@
+"""The agent itself: takes a question, has it answered by a pattern, and says what came of it.
+
+Puts a run together and takes it apart: models, conversation, trace and budget before, the outcome after (see
+``closing``). What happens in between is ``running``'s and the pattern's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import replace
+from typing import TypeAlias
+
+import anyio
+
+from cellwright.agent.branches import MAIN, Branch
+from cellwright.agent.budgets import Spending
+from cellwright.agent.closing import closed
+from cellwright.agent.context import notebook_of, session_of
+from cellwright.agent.conversations import Conversation, Conversations
+from cellwright.agent.messages import answered, sound
+from cellwright.agent.models.chain import Chain
+from cellwright.agent.models.connecting import connect_models
+from cellwright.agent.models.wants import Speaker
+from cellwright.agent.patterns import JIT, PATTERNS
+from cellwright.agent.patterns.choosing import Chosen, choose
+from cellwright.agent.prompts import INSTRUCTIONS
+from cellwright.agent.questions import Outcome, Question
+from cellwright.agent.room import make_room
+from cellwright.agent.running import Run
+from cellwright.agent.trace.environment import environment_of
+from cellwright.agent.trace.events import StepEvents
+from cellwright.agent.trace.redaction import Redactor
+from cellwright.agent.trace.spans import StepSpans
+from cellwright.agent.trace.steps import Trace, Watcher
+from cellwright.agent.trace.store import TraceLog
+from cellwright.agent.workshop import Workshop, open_workshop
+from cellwright.engine import Session
+from cellwright.engine.ids import new_agent_run_id
+from cellwright.errors import AgentError, BudgetSpent, CellwrightError
+from cellwright.mcp.face import Face
+
+__all__ = ["TRACES", "Connect", "DataAgent"]
+
+TRACES = "runs"
+"""Where a conversation's traces lie, beside it."""
+
+_KEEPING_S = 5.0
+_CLIENTS_OWN = frozenset({"client", "sampling", "sampling:client"})
+
+Connect: TypeAlias = Callable[[Question], Awaitable[Chain]]
+
+
+class DataAgent:
+    """Answers questions over one engine, any number at a time."""
+
+    def __init__(self, face: Face, *, connect: Connect | None = None) -> None:
+        """``connect`` gives the models of a question; by default those that it names, or that there are keys for."""
+        self._face = face
+        self._engine = face.engine
+        self._connect = connect or self._configured
+        self.conversations = Conversations(self._engine.settings.storage / "conversations")
+        self._workshops: list[Workshop] = []
+
+    async def ask(self, question: Question, watchers: Sequence[Watcher] = ()) -> Outcome:
+        """Answer a question. One that stops half-way has an outcome too, which says why.
+
+        Raises:
+            NoModel: there is no model to ask.
+            UnknownConversation, UnknownSession: what it names is not there.
+            AgentError: it cannot be begun as asked.
+        """
+        _refuse_unknown_pattern(question.pattern)
+        question = replace(question, text=sound(question.text))
+        async with AsyncExitStack() as stack:
+            chain = await stack.enter_async_context(await self._connect(question))
+            redactor = Redactor(chain.secrets)
+            conversation_id = question.conversation_id
+            if conversation_id is None:
+                conversation_id = (await self.conversations.create(redactor.text(question.text))).id
+            work = self.conversations.work_on(conversation_id, clean=redactor.text)
+            conversation = await stack.enter_async_context(work)
+            run_id = question.run_id or new_agent_run_id()
+            log = TraceLog(conversation.directory / TRACES / f"{run_id}.jsonl", redactor)
+            await stack.enter_async_context(log)
+            spans = stack.enter_context(StepSpans(run_id, redactor, conversation_id=conversation_id))
+            trace = Trace(run_id, [log, StepEvents(self._engine, run_id, redactor), spans, *watchers])
+            workshop = await stack.enter_async_context(self._workshop(question, chain, conversation))
+            await conversation.begin_run(run_id, question.text)
+            run = Run(
+                question,
+                workshop=workshop,
+                chain=chain,
+                trace=trace,
+                spending=Spending(question.budget),
+                conversation=conversation,
+            )
+            outcome = await self._answered(run, conversation)
+            session = session_of(self._engine, conversation.history.notebook)
+            await log.note("environment", await environment_of(session, [chain.row]))
+            await log.note("outcome", outcome.facts())
+        return outcome
+
+    @asynccontextmanager
+    async def _workshop(
+        self, question: Question, chain: Chain, conversation: Conversation
+    ) -> AsyncIterator[Workshop]:
+        """A workshop that others see at work."""
+
+        async def note_made(session: Session) -> None:
+            await conversation.worked_with(notebook_of(session), made=True)
+
+        opened = open_workshop(self._face, question, lambda: chain.row, self._make_room, note_made)
+        async with opened as workshop:
+            self._workshops.append(workshop)
+            try:
+                yield workshop
+            finally:
+                self._workshops.remove(workshop)
+
+    async def _make_room(self, count: int) -> None:
+        if len(self._engine.sessions("active")) + count > self._engine.settings.max_sessions:
+            made = {one for brief in await self.conversations.list() for one in brief.made}
+            busy = {one for workshop in self._workshops for one in workshop.sessions}
+            await make_room(self._engine, count, made=made, busy=busy)
+
+    async def _configured(self, question: Question) -> Chain:
+        speakers: dict[str, Speaker] = {}
+        if question.client is not None and _CLIENTS_OWN.intersection(question.models):
+            from cellwright.agent.models import sampling  # noqa: PLC0415  # few ask for it
+
+            speakers["sampling"] = sampling.speaker(question.client)
+        settings = self._engine.settings
+        return await connect_models(question.models, question.environment, settings, speakers=speakers)
+
+    async def _answered(self, run: Run, conversation: Conversation) -> Outcome:
+        history = answered(conversation.history.messages(), INSTRUCTIONS)
+        session = self._session(run.question, conversation)
+        branch = await run.workshop.branch(MAIN, session, history=history)
+        try:
+            chosen = await self._work(run, branch)
+            # Somebody may have deleted it meanwhile: then there is nothing to look at any more.
+            branch.session = session_of(self._engine, run.notebook(branch))
+            outcome = await closed(run, branch, chosen, conversation.id)
+        finally:
+            # Also of a run that is stopped: the next question goes on from there.
+            with anyio.move_on_after(_KEEPING_S, shield=True):
+                await run.keep(branch)
+        said = outcome.answer or outcome.report or ""
+        await conversation.end_run(run.trace.run_id, said, ok=outcome.ok)
+        return outcome
+
+    def _session(self, question: Question, conversation: Conversation) -> Session | None:
+        """The notebook to work in: the one that is named, else the conversation's where it is still there."""
+        if question.session_id is not None:
+            return self._engine.session(question.session_id)
+        return session_of(self._engine, conversation.history.notebook)
+
+    async def _work(self, run: Run, branch: Branch) -> Chosen:
+        """Let the pattern work. What stops it is in the branch's report."""
+        question = run.question
+        chosen = Chosen("react", "nothing was chosen yet")
+        try:
+            with anyio.fail_after(run.spending.seconds_left):
+                async with run.trace.step("question", role="user") as step:
+                    step.note, step.session_id = question.text, branch.session_id
+                if branch.session is not None:
+                    await run.workshop.bring_data(branch.session)
+                chosen = await self._chosen(run, branch)
+                await PATTERNS[chosen.pattern](run, branch, question.text)
+        except* TimeoutError:
+            limit = question.budget.seconds or 0.0
+            run.stop(branch, str(BudgetSpent("seconds", taken=run.spending.seconds, limit=limit)))
+        except* CellwrightError as group:  # also of branches that were tried side by side
+            run.stop(branch, str(_first(group)))
+        return chosen
+
+    async def _chosen(self, run: Run, branch: Branch) -> Chosen:
+        question = run.question
+        async with run.trace.step("choose", role="choose", branch=branch.label) as step:
+            if question.pattern is None or question.pattern == JIT:
+                chosen = await choose(run, branch, question.text, question.data)
+            else:
+                chosen = Chosen(question.pattern, "it was asked for", by="user")
+            run.trace.pattern = chosen.pattern
+            step.pattern, step.note = chosen.pattern, f"{chosen.pattern}: {chosen.why}"
+        return chosen
+
+
+def _refuse_unknown_pattern(pattern: str | None) -> None:
+    if pattern is not None and pattern not in (*PATTERNS, JIT):
+        raise AgentError(
+            f"There is no pattern {pattern!r}", hint=f"Choose from: {', '.join((JIT, *PATTERNS))}"
+        )
+
+
+def _first(group: BaseExceptionGroup[CellwrightError]) -> BaseException:
+    error: BaseException = group
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return error

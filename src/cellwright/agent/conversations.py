@@ -1,0 +1,339 @@
+"""Conversations that last: a directory each, with a log of JSON lines that is only added to, and pictures beside it.
+
+A line is on the disk, whole, before the call that wrote it returns; one that a crash cut short is taken away by the next
+run. What the lines mean stands in ``histories``.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import re
+import shutil
+import time
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import anyio
+from pydantic_ai.messages import ModelMessage
+
+from cellwright.agent.histories import VERSION, History, Line, folded, pack, step_from
+from cellwright.agent.naming import Notebook
+from cellwright.agent.storedlines import LOG, PICTURES, histories, read_history, whole_lines, written
+from cellwright.engine.ids import new_conversation_id
+from cellwright.errors import ConversationBusy, ConversationUnreadable, SaveFailed, UnknownConversation
+from cellwright.settings.places import make_private, write_private
+
+__all__ = ["Brief", "Conversation", "Conversations"]
+
+_MESSAGES = b'{"kind":"messages"'
+_MAX_TITLE = 120
+_id = re.compile(r"c-[0-9a-z]{4,32}")
+
+Clean = Callable[[str], str]
+
+
+@dataclass(frozen=True, slots=True)
+class Brief:
+    """A conversation in a list; ``trouble`` says why one cannot be gone on with."""
+
+    id: str
+    title: str = ""
+    created: float = 0.0
+    updated: float = 0.0
+    notebook: Notebook | None = None
+    model: str | None = None
+    runs: int = 0
+    trouble: str | None = None
+    made: tuple[str, ...] = ()
+    """The sessions that were made for it."""
+
+
+class Conversations:
+    """All conversations of a storage directory. The engine's process is the one that works with them."""
+
+    def __init__(self, directory: Path) -> None:
+        """``directory`` is made where it is missing: ``conversations`` in the storage directory."""
+        self._directory = directory
+
+    async def create(self, title: str) -> History:
+        """Begin a conversation."""
+        return await anyio.to_thread.run_sync(self._create, title)
+
+    async def get(self, conversation_id: str) -> History:
+        """A conversation as it is now, to read; also while a run works with it.
+
+        Raises:
+            UnknownConversation: there is none of that id.
+            ConversationUnreadable: a newer version wrote it, or it is damaged.
+        """
+        return await anyio.to_thread.run_sync(self._get, conversation_id)
+
+    async def list(self) -> Sequence[Brief]:
+        """All of them, the one that was asked last first."""
+        return await anyio.to_thread.run_sync(self._list)
+
+    async def delete(self, conversation_id: str) -> None:
+        """Delete a conversation with its pictures and traces. Its notebooks stay.
+
+        Raises:
+            UnknownConversation: there is none of that id.
+            ConversationBusy: a run works with it.
+        """
+        await anyio.to_thread.run_sync(self._delete, conversation_id)
+
+    @asynccontextmanager
+    async def work_on(
+        self, conversation_id: str, *, clean: Clean | None = None
+    ) -> AsyncIterator[Conversation]:
+        """A conversation, to go on with. ``clean`` takes secrets out of every text that is written.
+
+        Raises:
+            UnknownConversation: there is none of that id.
+            ConversationBusy: another run works with it.
+            ConversationUnreadable: a newer version wrote it, or it is damaged.
+        """
+        conversation = await anyio.to_thread.run_sync(partial(self._open, conversation_id, clean))
+        try:
+            yield conversation
+        finally:
+            conversation.close()
+
+    def directory_of(self, conversation_id: str) -> Path:
+        """Where a conversation lies, and what is kept beside it, such as traces of its runs.
+
+        Raises:
+            UnknownConversation: there is none of that id.
+        """
+        directory = self._directory / conversation_id
+        # The id comes from outside, and must not lead elsewhere.
+        if _id.fullmatch(conversation_id) is None or not (directory / LOG).is_file():
+            raise UnknownConversation(
+                f"There is no conversation {conversation_id!r}",
+                hint="`cellwright conversations` lists those that there are; leave it out to begin one",
+            )
+        return directory
+
+    def _create(self, title: str) -> History:
+        make_private(str(self._directory))
+        now = time.time()
+        while (directory := self._directory / new_conversation_id()).exists():
+            pass
+        make_private(str(directory))
+        short = " ".join(title.split())[:_MAX_TITLE]
+        line = {
+            "kind": "conversation",
+            "version": VERSION,
+            "id": directory.name,
+            "title": short,
+            "created": now,
+        }
+        write_private(str(directory / LOG), written(line))
+        return folded(None, line)
+
+    def _get(self, conversation_id: str) -> History:
+        directory = self.directory_of(conversation_id)
+        content, _ = whole_lines((directory / LOG).read_bytes())
+        return read_history(directory, content.splitlines())
+
+    def _list(self) -> Sequence[Brief]:
+        logs = self._directory.glob(f"c-*/{LOG}")
+        return sorted(map(_brief, logs), key=lambda brief: (brief.updated, brief.id), reverse=True)
+
+    def _delete(self, conversation_id: str) -> None:
+        directory = self.directory_of(conversation_id)
+        descriptor = _locked(directory / LOG)
+        try:
+            # First the log: what is left behind by a crash half-way is then no conversation any more.
+            (directory / LOG).unlink()
+            shutil.rmtree(directory)
+        finally:
+            os.close(descriptor)
+
+    def _open(self, conversation_id: str, clean: Clean | None) -> Conversation:
+        directory = self.directory_of(conversation_id)
+        descriptor = _locked(directory / LOG)
+        try:
+            content, whole = whole_lines((directory / LOG).read_bytes())
+            history = read_history(directory, content.splitlines())
+            os.ftruncate(descriptor, whole)
+        except BaseException:
+            os.close(descriptor)
+            raise
+        return Conversation(directory, descriptor, history, whole, clean)
+
+
+class Conversation:
+    """A conversation that a run works with. Made by ``Conversations``; calls may be made at the same time."""
+
+    def __init__(
+        self, directory: Path, descriptor: int, history: History, size: int, clean: Clean | None
+    ) -> None:
+        self.directory = directory
+        self.history = history
+        """As far as it is written."""
+        self._descriptor = descriptor
+        self._size = size
+        self._clean = clean
+        self._said = history.messages()
+        """The current branch, as whoever said it has it: only texts that are cleaned are stored otherwise."""
+        self._turn = anyio.Lock()
+        self._closed = False
+
+    @property
+    def id(self) -> str:
+        return self.history.id
+
+    async def keep(self, messages: Sequence[ModelMessage], *, why: str = "") -> None:
+        """Make this the history: what is new of it is added.
+
+        Where it does not go on from what is stored, because it was compacted or another way was adopted, a branch of it
+        begins, for the reason ``why``; the one before stays as it was.
+        """
+        async with self._turn:
+            step = step_from(self._said, messages)
+            own = len(self.history.segments[self.history.current].own)
+            over = int(step.grew and own > 0)
+            if step.rewrites(len(self._said)) or (step.grew and not over):
+                await self._branch({"parent": self.history.current, "taken": step.same, "why": why})
+                over = 0
+            await self._say(messages[step.same :], self.history.current, over)
+            self._said = list(messages)
+
+    async def say(self, messages: Sequence[ModelMessage], *, segment: str | None = None) -> None:
+        """Add messages to a branch of the history, the current one by default."""
+        async with self._turn:
+            await self._say(messages, segment or self.history.current)
+            if segment in (None, self.history.current):
+                self._said += messages
+
+    async def branch(self, *, parent: str, taken: int, label: str, why: str = "") -> str:
+        """Begin a branch beside the current one, with the first ``taken`` messages of its parent."""
+        async with self._turn:
+            told = {"parent": parent, "taken": taken, "label": label, "why": why}
+            return await self._branch(told, current=False)
+
+    async def worked_with(self, notebook: Notebook, *, made: bool = False) -> None:
+        """This is the notebook that the conversation is about now; whether it was ``made`` for it."""
+        async with self._turn:
+            if self.history.notebook != notebook:
+                told = {"session_id": notebook.session_id, "name": notebook.name, "path": notebook.path}
+                await self._note("notebook", {**told, "made": True} if made else told)
+
+    async def answered_by(self, model: str) -> None:
+        async with self._turn:
+            if self.history.model != model:
+                await self._note("model", {"model": model})
+
+    async def entitle(self, title: str) -> None:
+        async with self._turn:
+            await self._note("title", {"title": self._cleaned(" ".join(title.split())[:_MAX_TITLE])})
+
+    async def begin_run(self, run_id: str, question: str) -> None:
+        async with self._turn:
+            told = {"run_id": run_id, "question": self._cleaned(question), "at": time.time()}
+            await self._note("run", told)
+
+    async def end_run(self, run_id: str, answer: str, *, ok: bool) -> None:
+        async with self._turn:
+            await self._note("ran", {"run_id": run_id, "answer": self._cleaned(answer), "ok": ok})
+
+    def close(self) -> None:
+        """Let others work with it."""
+        if not self._closed:
+            self._closed = True
+            os.close(self._descriptor)
+
+    def _cleaned(self, text: str) -> str:
+        return self._clean(text) if self._clean is not None else text
+
+    async def _branch(self, told: dict[str, Any], *, current: bool = True) -> str:
+        segment_id = self.history.next_segment_id()
+        await self._note("branch", {"id": segment_id, "label": "main", **told, "current": current})
+        return segment_id
+
+    async def _say(self, messages: Sequence[ModelMessage], segment: str, over: int = 0) -> None:
+        if messages:
+            await anyio.to_thread.run_sync(self._store, list(messages), segment, over)
+
+    async def _note(self, kind: str, told: dict[str, Any]) -> None:
+        await anyio.to_thread.run_sync(self._add, {"kind": kind, **told})
+
+    def _store(self, messages: list[ModelMessage], segment: str, over: int) -> None:
+        packed = pack(messages, self._clean)
+        pictures = self.directory / PICTURES
+        for digest, content in packed.pictures.items():
+            if not (pictures / digest).exists():
+                make_private(str(pictures))
+                write_private(str(pictures / digest), content)
+        line: Line = {"kind": "messages", "segment": segment, "messages": packed.messages}
+        if over:
+            line["over"] = over
+        if packed.places:
+            line["pictures"] = packed.places
+        self._add(line)
+
+    def _add(self, line: Line) -> None:
+        if self._closed:
+            raise ConversationBusy(f"The run that worked with conversation {self.id} is over")
+        content = written(line)
+        try:
+            _write_all(self._descriptor, content)
+            os.fsync(self._descriptor)
+        except OSError as error:
+            # Half a line would make everything behind it unreadable.
+            with suppress(OSError):
+                os.ftruncate(self._descriptor, self._size)
+            raise SaveFailed(
+                f"Conversation {self.id} could not be written: {error.strerror}",
+                hint="Free space on that disk, then ask again",
+            ) from error
+        self._size += len(content)
+        # Read from what was written, so that what is in memory is what a restart finds.
+        [self.history] = histories(self.directory, [content], self.history)
+
+
+def _brief(log: Path) -> Brief:
+    """A conversation without what was said in it."""
+    try:
+        content, _ = whole_lines(log.read_bytes())
+        lines = [line for line in content.splitlines() if not line.startswith(_MESSAGES)]
+        history = read_history(log.parent, lines)
+    except (ConversationUnreadable, OSError) as error:
+        return Brief(log.parent.name, trouble=str(error))
+    return Brief(
+        history.id,
+        history.title,
+        history.created,
+        history.updated,
+        history.notebook,
+        history.model,
+        len(history.runs),
+        made=tuple(sorted(history.made)),
+    )
+
+
+def _locked(log: Path) -> int:
+    """The log, opened to be added to by nobody else."""
+    descriptor = os.open(log, os.O_RDWR | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(descriptor)
+        raise ConversationBusy(
+            f"Another run works with conversation {log.parent.name}",
+            hint="Wait for its end, or ask without it to begin another",
+        ) from None
+    except BaseException:
+        os.close(descriptor)
+        raise
+    return descriptor
+
+
+def _write_all(descriptor: int, content: bytes) -> None:
+    while content:
+        content = content[os.write(descriptor, content) :]

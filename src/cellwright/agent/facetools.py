@@ -1,0 +1,87 @@
+"""The face's tools on one branch, called as any client calls them, in that branch's session.
+
+A call that names no session means the branch's; a notebook is made where there is none yet. Belongs to ``running``.
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any
+
+from mcp.types import CallToolResult, ImageContent, TextContent, Tool
+from pydantic_ai.tools import ToolDefinition
+
+from cellwright.agent.toolbox import ToolReply
+from cellwright.errors import AgentError
+from mcp import Client
+
+__all__ = ["FaceTools"]
+
+_FAILED_STATES = (" | error | ", " | timeout | ", " | died | ", " | interrupted | ")
+_MAKES = frozenset({"notebook_create", "notebook_open", "notebook_import"})
+
+
+class FaceTools:
+    """One connection to the face."""
+
+    def __init__(
+        self,
+        client: Client,
+        tools: Sequence[Tool],
+        *,
+        offered: Sequence[str],
+        session_of: Callable[[], Awaitable[str]],
+        made: Callable[[str], None],
+    ) -> None:
+        """``session_of`` tells the branch's session, and makes one on need; ``made`` hears of a new one."""
+        self._client = client
+        self._takes_session = {
+            tool.name for tool in tools if "session_id" in tool.input_schema.get("properties", {})
+        }
+        self._session_of = session_of
+        self._made = made
+        known = {tool.name: tool for tool in tools}
+        self._definitions = tuple(_definition(known[name]) for name in offered if name in known)
+
+    @property
+    def definitions(self) -> Sequence[ToolDefinition]:
+        return self._definitions
+
+    async def call(self, name: str, arguments: dict[str, Any]) -> ToolReply:
+        result = await self._result(name, arguments)
+        texts = [block.text for block in result.content if isinstance(block, TextContent)]
+        pictures = tuple(
+            base64.b64decode(block.data) for block in result.content if isinstance(block, ImageContent)
+        )
+        text = "\n".join(texts)
+        head = text.split("\n", 1)[0]
+        return ToolReply(
+            text, pictures, failed=bool(result.is_error) or any(state in head for state in _FAILED_STATES)
+        )
+
+    async def data(self, name: str, arguments: dict[str, Any]) -> dict[str, Any]:
+        """A reply of data.
+
+        Raises:
+            AgentError: the tool refused.
+        """
+        result = await self._result(name, arguments)
+        if result.is_error or result.structured_content is None:
+            texts = [block.text for block in result.content if isinstance(block, TextContent)]
+            raise AgentError(f"{name} failed: {' '.join(texts)}")
+        return dict(result.structured_content)
+
+    async def _result(self, name: str, arguments: dict[str, Any]) -> CallToolResult:
+        if name in self._takes_session and name not in _MAKES and not arguments.get("session_id"):
+            arguments = {**arguments, "session_id": await self._session_of()}
+        result = await self._client.call_tool(name, arguments)
+        if name in _MAKES and result.structured_content is not None and not result.is_error:
+            self._made(result.structured_content["session_id"])
+        return result
+
+
+def _definition(tool: Tool) -> ToolDefinition:
+    return ToolDefinition(
+        name=tool.name, description=tool.description or "", parameters_json_schema=dict(tool.input_schema)
+    )

@@ -1,0 +1,166 @@
+"""Speaks to one model through its library: one request, heard while it comes, and whole or not at all.
+
+What is wrong with a request or a reply is said by ``failures``. Trying again, and others, is the business of ``chain``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import replace
+
+from pydantic_ai import direct
+from pydantic_ai.messages import (
+    ModelMessage,
+    ModelRequest,
+    ModelResponse,
+    ModelResponseStreamEvent,
+    PartDeltaEvent,
+    PartStartEvent,
+    TextPart,
+    TextPartDelta,
+    ThinkingPart,
+    ThinkingPartDelta,
+    ToolCallPart,
+    ToolCallPartDelta,
+    UserPromptPart,
+)
+from pydantic_ai.models import Model, ModelRequestParameters
+from pydantic_ai.settings import ModelSettings
+
+from cellwright.agent.models import textactions
+from cellwright.agent.models.failures import failure_of, flaw_of
+from cellwright.agent.models.moving import moved
+from cellwright.agent.models.shapes import parameters_of, schema_in_words
+from cellwright.agent.models.table import ModelRow
+from cellwright.agent.models.wants import Delta, Heard, Want
+from cellwright.errors import ModelFailed
+
+__all__ = ["ModelSpeaker", "outgoing"]
+
+
+class ModelSpeaker:
+    """A model of ``pydantic_ai`` as a speaker. Whoever makes it closes it."""
+
+    def __init__(
+        self,
+        row: ModelRow,
+        model: Model,
+        settings: ModelSettings | None = None,
+        *,
+        secrets: Sequence[str] = (),
+        says_end: bool = True,
+        streams: bool = True,
+        close: Callable[[], Awaitable[None]] | None = None,
+    ) -> None:
+        self.row = row
+        self.model = model
+        self._settings = settings or ModelSettings()
+        self._secrets = tuple(secrets)
+        self._says_end = says_end
+        self._streams = streams
+        self._close = close
+
+    async def say(self, messages: Sequence[ModelMessage], want: Want, heard: Heard) -> ModelResponse:
+        """One request; see ``Speaker``."""
+        told = outgoing(self.row, moved(messages, self.model.system), want)
+        try:
+            response = await self._ask(told, parameters_of(self.row, want), self._chosen(want), heard)
+        except Exception as error:  # noqa: BLE001  # boundary: libraries raise what they like, with keys in it
+            failure: ModelFailed | None = failure_of(self.row, error, self._secrets)
+        else:
+            failure = flaw_of(self.row, response, says_end=self._says_end)
+        # Raised here, so that it does not carry the library's error along.
+        if failure is not None:
+            raise failure
+        return textactions.read(response, want) if self.row.tools == "none" else response
+
+    async def aclose(self) -> None:
+        """Let go of its connections."""
+        if self._close is not None:
+            await self._close()
+
+    def _chosen(self, want: Want) -> ModelSettings:
+        settings = ModelSettings(**self._settings)
+        if self.row.temperature is not None:
+            settings["temperature"] = self.row.temperature
+        if want.max_tokens is not None:
+            settings["max_tokens"] = want.max_tokens
+        if want.tools and self.row.tools == "one":
+            settings["parallel_tool_calls"] = False
+        return settings
+
+    async def _ask(
+        self,
+        messages: list[ModelMessage],
+        parameters: ModelRequestParameters,
+        settings: ModelSettings,
+        heard: Heard,
+    ) -> ModelResponse:
+        if self._streams:
+            try:
+                return await self._streamed(messages, parameters, settings, heard)
+            except NotImplementedError:
+                self._streams = False
+        response = await direct.model_request(
+            self.model,
+            messages,
+            model_settings=settings,
+            model_request_parameters=parameters,
+            instrument=False,
+        )
+        for part in response.parts:
+            _tell(PartStartEvent(index=0, part=part), heard)
+        return response
+
+    async def _streamed(
+        self,
+        messages: list[ModelMessage],
+        parameters: ModelRequestParameters,
+        settings: ModelSettings,
+        heard: Heard,
+    ) -> ModelResponse:
+        async with direct.model_request_stream(
+            self.model,
+            messages,
+            model_settings=settings,
+            model_request_parameters=parameters,
+            instrument=False,
+        ) as stream:
+            async for event in stream:
+                _tell(event, heard)
+            return stream.get()
+
+
+def outgoing(row: ModelRow, messages: Sequence[ModelMessage], want: Want) -> list[ModelMessage]:
+    """The messages as they go to a model of this row; what is added stands at the tail."""
+    if row.tools == "none":
+        return textactions.told(messages, want, pictures=row.pictures)
+    told = list(messages)
+    if want.shape is None or row.output != "prompted":
+        return told
+    words = UserPromptPart(schema_in_words(want.shape))
+    if told and isinstance(told[-1], ModelRequest):
+        last = told[-1]
+        return [*told[:-1], replace(last, parts=[*last.parts, words])]
+    return [*told, ModelRequest(parts=[words])]
+
+
+def _tell(event: ModelResponseStreamEvent, heard: Heard) -> None:
+    piece = _piece(event)
+    if piece is not None and piece.text:
+        heard(piece)
+
+
+def _piece(event: ModelResponseStreamEvent) -> Delta | None:
+    part = event.part if isinstance(event, PartStartEvent) else None
+    delta = event.delta if isinstance(event, PartDeltaEvent) else None
+    match part or delta:
+        case TextPart(content=text) | TextPartDelta(content_delta=text):
+            return Delta("text", text)
+        case ThinkingPart(content=thought) | ThinkingPartDelta(content_delta=thought):
+            return Delta("thinking", thought or "")
+        case ToolCallPart() as call:
+            return Delta("call", f"{call.tool_name} {call.args_as_json_str() if call.args else ''}")
+        case ToolCallPartDelta(args_delta=str() as arguments):
+            return Delta("call", arguments)
+    return None

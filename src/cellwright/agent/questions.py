@@ -1,0 +1,91 @@
+"""A question to the agent and what came of it, as every face asks and shows it. Only data."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from mcp.server.session import ServerSession
+
+from cellwright.agent.budgets import Budget
+from cellwright.agent.models.wants import Usage
+
+__all__ = ["Outcome", "Question", "Server"]
+
+
+@dataclass(frozen=True, slots=True)
+class Server:
+    """An MCP server of the user's: a command, or an address."""
+
+    name: str
+    command: tuple[str, ...] = ()
+    url: str | None = None
+    environment: Mapping[str, str] = field(default_factory=dict, repr=False)
+    directory: Path | None = None
+    """Where a command is started."""
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """What is asked, and how it may be answered."""
+
+    text: str
+    data: tuple[Path, ...] = ()
+    """Files that are put into the notebook's working directory first."""
+    pattern: str | None = None
+    """A row of ``patterns.PATTERNS``; None: chosen by the shape of the task."""
+    models: tuple[str, ...] = ()
+    """Names as ``models.table`` knows them, the first is asked, the others step in; empty: what there are keys for."""
+    budget: Budget = field(default_factory=Budget)
+    conversation_id: str | None = None
+    """Goes on with this conversation; None begins one."""
+    session_id: str | None = None
+    """Works in this notebook; None: the conversation's, or a new one."""
+    directory: Path | None = None
+    """Where the asker works."""
+    environment: Mapping[str, str] = field(default_factory=dict, repr=False)
+    """The asker's, as far as it holds keys and addresses of models. Never written anywhere."""
+    servers: tuple[Server, ...] = ()
+    verify: bool = True
+    run_id: str | None = None
+    """The name of the run, where the asker has to know it before its end; None: one is made."""
+    client: ServerSession | None = field(default=None, repr=False)
+    """The connection that asks, for a model named ``client``."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What came of a question."""
+
+    answer: str
+    """With a mark at every number that no output has."""
+    ok: bool
+    run_id: str
+    conversation_id: str
+    pattern: str
+    why: str = ""
+    """Why this pattern."""
+    session_id: str | None = None
+    notebook: Path | None = None
+    charts: tuple[str, ...] = ()
+    """Resources."""
+    files: tuple[str, ...] = ()
+    """Left in the working directory."""
+    untraced: tuple[str, ...] = ()
+    """Numbers of the answer that no output has."""
+    verified: bool | None = None
+    """None where it was not run from the top."""
+    report: str | None = None
+    """Why it stopped, where it did; what was tried; what to do next."""
+    models: tuple[str, ...] = ()
+    """Those that answered, in order."""
+    usage: Usage = field(default_factory=Usage)
+    steps: int = 0
+    seconds: float = 0.0
+
+    def facts(self) -> dict[str, Any]:
+        """The same as plain data."""
+        told = asdict(self)
+        return {**told, "notebook": str(self.notebook) if self.notebook is not None else None}

@@ -1,0 +1,229 @@
+"""Where branches get what they work with: a connection to the face, tools, a session, the question's data.
+
+Decides nothing: ``running`` asks for it, ``asking`` makes one for each run and ends it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
+from typing import TypeAlias, TypeVar
+
+import anyio
+import anyio.abc
+from pydantic_ai.messages import ModelMessage
+
+from cellwright.agent.belt import FACE_TOOLS
+from cellwright.agent.branches import MAIN, Branch
+from cellwright.agent.desks import OwnTools
+from cellwright.agent.facetools import FaceTools
+from cellwright.agent.models.table import ModelRow
+from cellwright.agent.questions import Question, Server
+from cellwright.agent.servertools import ServerTools, server_tools
+from cellwright.agent.toolbox import Tools
+from cellwright.agent.trace.cellruns import runs_since
+from cellwright.agent.trace.steps import Step
+from cellwright.engine import Engine, Session
+from cellwright.errors import AgentError, CellwrightError
+from cellwright.mcp.face import Face
+from cellwright.mcp.inside import connected
+from cellwright.mcp.knowledge import Knowledge
+from cellwright.tools import Files
+
+__all__ = ["Workshop", "open_workshop"]
+
+T = TypeVar("T")
+Room: TypeAlias = Callable[[int], Awaitable[None]]
+"""Makes room for so many sessions more."""
+NoteMade: TypeAlias = Callable[[Session], Awaitable[None]]
+"""Is told of a session that was made for the conversation."""
+
+_TITLE_WORDS = 6
+_SETTLE_S = 15.0
+_OPEN_S = 30.0
+_MAX_DATA_BYTES = 500 * 1024 * 1024
+
+
+class Workshop:
+    """What the branches of one run work with."""
+
+    def __init__(
+        self,
+        face: Face,
+        question: Question,
+        row_of: Callable[[], ModelRow],
+        tasks: anyio.abc.TaskGroup,
+        servers: Sequence[ServerTools],
+        room: Room,
+        note_made: NoteMade,
+    ) -> None:
+        self.engine: Engine = face.engine
+        self.knowledge: Knowledge = face.knowledge
+        self._face = face
+        self._question = question
+        self._row_of = row_of
+        self._tasks = tasks
+        self._servers = tuple(servers)
+        self._making = anyio.Lock()
+        self.room = room
+        self._note_made = note_made
+        self.made: set[str] = set()
+        """The sessions that were made here."""
+        self._branches: list[Branch] = []
+
+    async def branch(
+        self, label: str, session: Session | None = None, *, history: Sequence[ModelMessage] = ()
+    ) -> Branch:
+        """A branch that is ready to be worked on."""
+        if session is not None and session.state != "active":
+            await self.room(1)
+        branch = Branch(label, list(history), session)
+        face_for = connected(self._face, directory=self._question.directory, begun=branch.begun)
+        client = await held(self._tasks, face_for)
+
+        async def session_id() -> str:
+            return (await self.session_of(branch)).id
+
+        def made(session_id: str) -> None:
+            self.made.add(session_id)
+            branch.session = self.engine.session(session_id)
+
+        face = FaceTools(
+            client,
+            (await client.list_tools()).tools,
+            offered=FACE_TOOLS,
+            session_of=session_id,
+            made=made,
+        )
+        own = OwnTools(self.engine, branch, self._row_of)
+        branch.face, branch.tools = face, Tools([own, face, *self._servers])
+        self._branches.append(branch)
+        return branch
+
+    async def session_of(self, branch: Branch) -> Session:
+        """The branch's session; where it has none, a new notebook with the question's data in its place."""
+        async with self._making:
+            if branch.session is None:
+                await self.room(1)
+                made = await branch.face.data("notebook_create", {"name": _title(self._question.text)})
+                branch.session = self.engine.session(made["session_id"])
+                self.made.add(branch.session.id)
+                # At once: a daemon that is killed in the first cell leaves a conversation that knows its notebook.
+                await self._note_made(branch.session)
+                await self.bring_data(branch.session)
+        return branch.session
+
+    async def bring_data(self, session: Session) -> None:
+        """Put the question's files into a session's working directory.
+
+        Raises:
+            AgentError: one of them cannot be read, or two have one name.
+        """
+        names = [path.name for path in self._question.data]
+        if doubled := {name for name in names if names.count(name) > 1}:
+            raise AgentError(
+                f"Two data files are called {min(doubled)!r}", hint="Rename one: they share a directory"
+            )
+        files = Files(self.engine)
+        for path in self._question.data:
+            try:
+                if path.exists() and not path.is_file():  # a pipe or a device would never end
+                    raise AgentError(f"{path} is no file", hint="Check --data")
+                if path.stat().st_size > _MAX_DATA_BYTES:
+                    raise AgentError(
+                        f"{path} has more than {_MAX_DATA_BYTES >> 20} MB",
+                        hint="Open a notebook beside it in direct mode, and ask with --session",
+                    )
+                content = await anyio.Path(path).read_bytes()
+            except OSError as error:
+                raise AgentError(f"{path} cannot be read: {error.strerror}", hint="Check --data") from None
+            await files.write(path.name, content, session=session)
+
+    async def settle(self) -> None:
+        """Stop what the run is still at, and wait for its end: the next question finds an idle kernel.
+
+        What others run in the same notebook goes on. Branches that nobody took back keep their notebooks, not their
+        kernels.
+        """
+        with anyio.move_on_after(_SETTLE_S, shield=True):
+            for branch in self._branches:
+                session = branch.session
+                if session is None or all(session is not one for one in self.engine.sessions()):
+                    continue
+                with suppress(CellwrightError):
+                    await self._stop(branch, session)
+                    if branch.label != MAIN and session.record.branch_of and session.state == "active":
+                        await session.suspend(reason="The question that it was tried for is over")
+
+    async def _stop(self, branch: Branch, session: Session) -> None:
+        plan = self._face.planner.run_of(session)
+        if plan is not None and plan.id in branch.begun:
+            await plan.cancel()
+        for execution in session.runs.live:
+            if execution.id in branch.begun:
+                with suppress(CellwrightError):
+                    await session.cancel(execution.id)
+                    await execution.wait()
+
+    @property
+    def sessions(self) -> set[str]:
+        """Those that the run works with."""
+        return {branch.session.id for branch in self._branches if branch.session is not None} | self.made
+
+    async def note_runs(self, branch: Branch, step: Step, before: int, *, own: bool = False) -> None:
+        """Put what ran since into a step, and into what the branch can rest on; ``own``: only what it began itself."""
+        if branch.session is not None:
+            ran = await runs_since(self.engine, branch.session, before)
+            step.runs = [one for one in ran if not own or one.execution_id in branch.begun]
+            branch.runs += step.runs
+            step.seconds.kernel = sum(one.seconds for one in step.runs)
+
+
+@asynccontextmanager
+async def open_workshop(
+    face: Face, question: Question, row_of: Callable[[], ModelRow], room: Room, note_made: NoteMade
+) -> AsyncIterator[Workshop]:
+    """A workshop for as long as a run lasts."""
+    failure: Exception | None = None
+    workshop: Workshop | None = None
+    async with anyio.create_task_group() as tasks:
+        try:
+            servers = [await _opened(tasks, server) for server in question.servers]
+            workshop = Workshop(face, question, row_of, tasks, servers, room, note_made)
+            yield workshop
+        except Exception as error:  # noqa: BLE001  # raised below: in here it would become a group
+            failure = error
+        finally:
+            if workshop is not None:
+                await workshop.settle()
+        tasks.cancel_scope.cancel()
+    if failure is not None:
+        raise failure
+
+
+async def _opened(tasks: anyio.abc.TaskGroup, server: Server) -> ServerTools:
+    try:
+        with anyio.fail_after(_OPEN_S):
+            return await held(tasks, server_tools(server))
+    except TimeoutError:
+        raise AgentError(
+            f"The MCP server {server.name!r} did not answer within {_OPEN_S:g} s",
+            hint="Check its command or address",
+        ) from None
+
+
+async def held(tasks: anyio.abc.TaskGroup, opened: AbstractAsyncContextManager[T]) -> T:
+    """What a context manager opens, held by a task of its own: it may be asked for by one task and end with another."""
+
+    async def hold(*, task_status: anyio.abc.TaskStatus[T]) -> None:
+        async with opened as value:
+            task_status.started(value)
+            await anyio.sleep_forever()
+
+    value: T = await tasks.start(hold)
+    return value
+
+
+def _title(question: str) -> str:
+    """A notebook's name after the question."""
+    return " ".join(question.split()[:_TITLE_WORDS])[:80] or "question"

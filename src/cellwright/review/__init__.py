@@ -1,0 +1,30 @@
+"""Review: what makes a notebook slow, measured, and rewritten cells that were tried and found to do the same, faster.
+
+Above are the faces; below is the engine. It knows nothing of plans or verification, and needs no model: one may be
+asked through an ``Adviser``, and what it says is tried like everything else.
+"""
+
+from cellwright.review.hints import HINTS, find_spots
+from cellwright.review.pages import Case, Page
+from cellwright.review.results import Hint, MeasuredCell, Offer, Review, data_of
+from cellwright.review.reviewing import MIN_SECONDS, Adviser, apply_rewrites, review
+from cellwright.review.spots import Kind, Rewrite, Spot
+
+__all__ = [
+    "HINTS",
+    "MIN_SECONDS",
+    "Adviser",
+    "Case",
+    "Hint",
+    "Kind",
+    "MeasuredCell",
+    "Offer",
+    "Page",
+    "Review",
+    "Rewrite",
+    "Spot",
+    "apply_rewrites",
+    "data_of",
+    "find_spots",
+    "review",
+]
