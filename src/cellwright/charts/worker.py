@@ -9,9 +9,7 @@ from __future__ import annotations
 
 import gc
 import os
-import resource
 import sys
-from pathlib import Path
 from typing import BinaryIO
 
 from cellwright.charts.datafiles import read_table
@@ -22,33 +20,20 @@ from cellwright.charts.specguard import check_spec
 from cellwright.charts.specs import chart_spec
 from cellwright.charts.wire import Build, Draw, Drawn, Failed, Request, framed, read_frame
 from cellwright.errors import CellwrightError, ChartRefused
-from cellwright_kernel import landlock, namespaces, seccomp
+from cellwright_kernel.confinement import confine
 from cellwright_kernel.htmltables import html_table
 from cellwright_kernel.tables import Table
 
 __all__ = ["main"]
 
-# Everything that libraries and fonts may lie in; what is not there is left out.
-_READ = (
-    "/usr",
-    "/lib",
-    "/lib64",
-    "/opt",
-    "/etc/fonts",
-    "/etc/ld.so.cache",
-    "/proc/self",
-    "/sys/devices/system/cpu",
-    "/dev/urandom",
-)
 _TOO_LARGE = "There is not enough memory for this chart"
-_HOME_FONTS = ("~/.fonts", "~/.local/share/fonts")
 
 
 def main() -> None:
     limit = int(sys.argv[1])
     replies = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # whatever a library prints is no reply
-    _confine(limit)
+    confine(limit)
     while (request := read_frame(sys.stdin.buffer)) is not None:  # type: ignore[arg-type]  # it is buffered
         _answer(request, replies)
 
@@ -100,22 +85,6 @@ def _read(output: Output, content: bytes) -> Table:
     except ChartRefused as error:
         place = f"{output.path}.dataFile: " if output.path else ""
         raise ChartRefused(*(f"{place}{problem}" for problem in error.problems)) from None
-
-
-def _confine(limit: int) -> None:
-    """Close what can be closed on this machine; an old kernel leaves the checks of ``specguard`` alone."""
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    resource.setrlimit(resource.RLIMIT_DATA, (limit, limit))
-    homes = [str(Path(path).expanduser()) for path in _HOME_FONTS]
-    own = [str(Path(__file__).parents[2]), sys.prefix, sys.base_prefix, *sys.path]
-    rules = [(path, landlock.READ) for path in (*_READ, *homes, *own) if path]
-    rules.append(("/dev/null", landlock.WRITE_FILE))
-    try:
-        namespaces.no_new_privileges()
-        landlock.restrict(rules, tcp=False)
-        seccomp.install(local_network=False)
-    except OSError:
-        return
 
 
 if __name__ == "__main__":

@@ -23,7 +23,9 @@ from cellwright.daemon.hello import encode_hello
 from cellwright.daemon.paths import DaemonPaths
 from cellwright.daemon.starting import connect_or_start
 from cellwright.errors import CellwrightError
+from cellwright.settings.modelkeys import model_environment
 from cellwright.settings.places import find_storage
+from cellwright.unixstreams import UnixStream
 
 if TYPE_CHECKING:
     from mcp.shared.dispatcher import ProgressFnT
@@ -31,7 +33,7 @@ if TYPE_CHECKING:
 
     from mcp import Client
 
-__all__ = ["Caller", "ToolRefused", "call_daemon", "daemon_paths", "open_daemon"]
+__all__ = ["Caller", "Given", "ToolRefused", "call_daemon", "daemon_paths", "open_daemon"]
 
 T = TypeVar("T")
 
@@ -40,6 +42,18 @@ class ToolRefused(CellwrightError):
     """A tool answered with an error."""
 
     code = "tool_refused"
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """What a person gives the connection, beyond what an agent could ask for by a call."""
+
+    files: tuple[str, ...] = ()
+    """Files that may be read, wherever they lie."""
+    servers: tuple[tuple[str, str], ...] = ()
+    """MCP servers: a name, and a command or an address."""
+    models: tuple[str, ...] = ()
+    """Models that may be asked, wherever they are."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,12 +113,21 @@ class Caller:
             typer.echo(text, err=True)
 
 
-def call_daemon(work: Callable[[Caller], Awaitable[T]]) -> T:
+def _of_connection(told: str) -> ToolRefused:
+    if told == "Connection closed":
+        return ToolRefused(
+            "The daemon ended before it answered",
+            hint="Run it again: a new daemon starts and finds every session; `cellwright daemon logs` may tell why",
+        )
+    return ToolRefused(told, hint="See `cellwright daemon logs`")
+
+
+def call_daemon(work: Callable[[Caller], Awaitable[T]], given: Given | None = None) -> T:
     """Do some work with the daemon; what fails is said on stderr and ends the command."""
     from mcp.shared.exceptions import MCPError  # noqa: PLC0415  # see the module's docstring
 
     async def run() -> T:
-        async with _caller() as caller, anyio.create_task_group() as tasks:
+        async with _caller(given or Given()) as caller, anyio.create_task_group() as tasks:
             with anyio.CancelScope() as scope:
                 tasks.start_soon(_cancel_on_interrupt, scope)
                 result = await work(caller)
@@ -120,7 +143,7 @@ def call_daemon(work: Callable[[Caller], Awaitable[T]]) -> T:
         show_error(error)
         code = ExitCode.RUN_FAILED if isinstance(error, ToolRefused) else ExitCode.ENGINE_FAILED
     except* MCPError as group:
-        show_error(ToolRefused(str(_first(group)), hint="See `cellwright daemon logs`"))
+        show_error(_of_connection(str(_first(group))))
         code = ExitCode.ENGINE_FAILED
     except* KeyboardInterrupt:
         code = ExitCode.INTERRUPTED
@@ -145,22 +168,31 @@ async def _cancel_on_interrupt(scope: anyio.CancelScope) -> None:
 
 
 @asynccontextmanager
-async def _caller() -> AsyncIterator[Caller]:
+async def _caller(given: Given) -> AsyncIterator[Caller]:
     from mcp_types.version import LATEST_MODERN_VERSION  # noqa: PLC0415  # as above
 
     from mcp import Client  # noqa: PLC0415  # see the module's docstring
 
-    async with Client(_socket_transport(), mode=LATEST_MODERN_VERSION) as client:
+    async with Client(_socket_transport(given), mode=LATEST_MODERN_VERSION) as client:
         yield Caller(client)
 
 
 @asynccontextmanager
-async def _socket_transport() -> AsyncIterator[Any]:
+async def _socket_transport(given: Given) -> AsyncIterator[Any]:
     from cellwright.mcp.wire import message_streams  # noqa: PLC0415  # see the module's docstring
 
     connection = await anyio.to_thread.run_sync(open_daemon)
-    async with await anyio.abc.UNIXSocketStream.from_socket(connection) as stream:
-        await stream.send(encode_hello("mcp", dialect=None, directory=os.getcwd()))  # noqa: PTH109
+    hello = encode_hello(
+        "mcp",
+        dialect=None,
+        directory=os.getcwd(),  # noqa: PTH109
+        environment=model_environment(),
+        files=given.files,
+        servers=given.servers,
+        models=given.models,
+    )
+    async with UnixStream(connection) as stream:
+        await stream.send(hello)
         async with message_streams(stream, stream) as streams:
             yield streams
 

@@ -7,17 +7,25 @@ from typing import Annotated
 import typer
 
 import cellwright
-from cellwright.cli import executions, plans, returns, verbs
+from cellwright.cli import allocations, executions, filing, plans, returns, verbs
+from cellwright.cli.ask import ask
+from cellwright.cli.calculation import calc
+from cellwright.cli.chat import chat
 from cellwright.cli.creation import new
 from cellwright.cli.daemons import daemon_app, serve
 from cellwright.cli.doctor import doctor
 from cellwright.cli.exchange import export_notebook, import_notebook
+from cellwright.cli.fetching import fetch
 from cellwright.cli.install import install
+from cellwright.cli.lab import lab
 from cellwright.cli.mcp import mcp
 from cellwright.cli.replays import replay
+from cellwright.cli.review import review
 from cellwright.cli.run import run
 from cellwright.cli.surroundings import files_app, packages_app
+from cellwright.cli.traces import conversations_app, trace
 from cellwright.cli.verification import verify
+from cellwright.cli.visuals import visualize
 
 __all__ = ["app"]
 
@@ -30,6 +38,8 @@ app = typer.Typer(
     # Rich's own markup would take "[default: all]" for a style, and show nothing of it.
     rich_markup_mode="markdown",
 )
+app.command()(ask)
+app.command()(chat)
 app.command()(run)
 app.command()(new)
 verbs.add_verbs(app)
@@ -37,13 +47,23 @@ app.command("export")(export_notebook)
 app.command("import")(import_notebook)
 executions.add_verbs(app)
 plans.add_verbs(app)
+app.command()(fetch)
 app.command()(replay)
 app.command()(verify)
+app.command()(review)
+app.command()(visualize)
 returns.add_verbs(app)
+allocations.add_verbs(app)
+filing.add_verbs(files_app)
+# What begins with a dash may be a negative number.
+app.command(context_settings={"ignore_unknown_options": True})(calc)
+app.add_typer(conversations_app)
+app.command()(trace)
 app.add_typer(files_app)
 app.add_typer(packages_app)
 app.add_typer(daemon_app)
 app.command()(serve)
+app.command()(lab)
 app.command()(install)
 app.command()(doctor)
 

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from cellwright.cli.allocations import host_named
 from cellwright.cli.client import Caller, ToolRefused, call_daemon
 from cellwright.cli.exits import ExitCode, show_error
-from cellwright.cli.flags import LimitOption, ModeOption, WorkMode, limit_values
+from cellwright.cli.flags import HostOption, LimitOption, ModeOption, WorkMode, limit_values
 from cellwright.cli.plans import carried_out, conclude
 from cellwright.cli.verbs import AsJson, show_data
 from cellwright.errors import PlanError
@@ -30,6 +31,7 @@ def new(  # noqa: PLR0913, PLR0917  # each is an option of the command
     description: Annotated[str | None, typer.Option(help="More words for its first cell.")] = None,
     mode: ModeOption = None,
     limit: LimitOption = None,
+    host: HostOption = None,
     plan: Annotated[
         Path | None, typer.Option("--plan", metavar="FILE", help="Its plan, from a .plan.md or .toml file.")
     ] = None,
@@ -54,6 +56,7 @@ def new(  # noqa: PLR0913, PLR0917  # each is an option of the command
         "description": description,
         "mode": mode.value if mode is not None else None,
         "limits": limit_values(limit),
+        "host": host_named(host),
     }
     wants_plan = plan is not None or draft or run
     about = call_daemon(lambda caller: _created(caller, created, asked if wants_plan else None))
@@ -122,11 +125,15 @@ def _say_where(about: dict[str, Any]) -> None:
     _note(f"notebook: {about.get('path', '')}")
     _note(
         f"code works in {about['cwd']} ({about['mode']}, tier {about.get('tier', '?')}) with "
-        f"{about.get('interpreter', about['language'])}"
+        f"{about.get('interpreter', about['language'])}{_away(about)}"
     )
     if "plan" in about:
         kind = "a plan drafted by rule; look it over" if about["plan"]["draft"] else "a plan"
         _note(f"{kind}; `cellwright status {about['session_id']}` shows its {about['plan']['total']} TODOs")
+
+
+def _away(about: dict[str, Any]) -> str:
+    return f" on {about['host']}" if about.get("host", "local") != "local" else ""
 
 
 def _unseen(here: Path, home: Path) -> str:

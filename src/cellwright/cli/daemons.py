@@ -103,6 +103,9 @@ def serve(
     host: Annotated[str, typer.Option(help="The address to listen on.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=0, max=65535, help="The port; 0 takes a free one.")] = 8765,
     dialect: Annotated[str | None, typer.Option(help="Also speak the tools of another system.")] = None,
+    toolset: Annotated[
+        str | None, typer.Option(help="Only these sets of tools, separated by commas.")
+    ] = None,
     detach: Annotated[  # noqa: FBT002  # as above
         bool, typer.Option("--detach", help="Return, and listen until the daemon stops.")
     ] = False,  # as above
@@ -127,6 +130,7 @@ def serve(
                 hosts=list(loaded.allowed_hosts),
                 origins=list(loaded.allowed_origins),
                 dialect=dialect,
+                toolset=toolset,
                 detach=detach,
             )
             _announce(answer["url"], str(file) if file else None, host, as_json=as_json)

@@ -27,6 +27,7 @@ from cellwright.kernels import find_project_python
 from cellwright.kernels.deno import find_deno
 from cellwright.sandbox.trials import try_isolation
 from cellwright.settings import Settings, examine_settings, load_settings
+from cellwright.settings.modelkeys import model_environment
 
 __all__ = ["EXTRAS", "Finding", "Verdict", "examine"]
 
@@ -44,6 +45,15 @@ EXTRAS = (
         "notebooks as HTML, PDF, MyST and percent scripts",
     ),
     ("images", ("PIL",), "pictures scaled down before an agent reads them"),
+    ("jupyter", ("httpx2", "pycrdt"), "kernels and shared documents on Jupyter servers"),
+    ("slurm", ("cryptography",), "mutual TLS to allocations, where a site forbids the srun pipe"),
+    ("lab", ("jupyterlab",), "JupyterLab on a session's live kernel"),
+    ("calculator", ("pint",), "units in the calculator"),
+    ("fetch", ("charset_normalizer",), "texts from the web that do not say what they are written in"),
+    ("files", ("duckdb", "python_calamine"), "Parquet and Excel files as digests, large tables quickly"),
+    ("agent", ("keyring", "pydantic_ai"), "the data agent: `cellwright ask`"),
+    ("grok", ("pydantic_ai", "xai_sdk"), "xAI's own protocol for the data agent"),
+    ("local", ("pydantic_ai", "xllamacpp"), "a model on this machine for the data agent"),
 )
 """Each with the modules it brings, and what they are for. TypeScript's is tried by itself."""
 
@@ -74,6 +84,7 @@ def examine() -> Iterator[Finding]:
     yield _typescript()
     yield _kernelspecs()
     yield from _extras()
+    yield _models()
     yield from _machine(settings)
     for name, value in settings:
         if name.startswith(("max_", "cell_", "session_", "host_", "interrupt_", "start_")):
@@ -107,7 +118,8 @@ def _fork_server(settings: Settings) -> Finding:
         async with open_engine(alone, ephemeral=True) as engine:
             begun = time.monotonic()
             path = _notebook_outside_projects(engine.settings.storage)
-            session = await engine.open(path)
+            # Whatever host sessions go to, it is this machine that is tried.
+            session = await engine.open(path, host="local")
             execution = await (await session.execute_code("1 + 1")).wait()
             if not execution.ok:
                 raise CellwrightError(f"1 + 1 ended as {execution.state}: {execution.reason}")
@@ -176,6 +188,15 @@ def _extras() -> Iterator[Finding]:
         detail = f"{purpose}; lacks {', '.join(lacking)}" if 0 < len(lacking) < len(modules) else purpose
         fix = f"pip install 'cellwright[{extra}]'" if lacking else None
         yield Finding(f"extra {extra}", "missing" if lacking else "ok", detail, fix)
+
+
+def _models() -> Finding:
+    """Whose models can be asked, by the variables that hold a key; what a keyring has is not looked at."""
+    named = [name for name in model_environment() if name.endswith("_KEY")]
+    if named:
+        return Finding("models", "ok", f"keys in {', '.join(named)}")
+    fix = "set OPENAI_API_KEY, ANTHROPIC_API_KEY, GEMINI_API_KEY or XAI_API_KEY, or name a --model"
+    return Finding("models", "missing", "no variable holds a key for `cellwright ask`", fix)
 
 
 def _machine(settings: Settings) -> Iterator[Finding]:

@@ -15,8 +15,10 @@ import anyio
 import typer
 
 from cellwright import formats
+from cellwright.cli.allocations import host_named
 from cellwright.cli.client import Caller, call_daemon, daemon_paths
 from cellwright.cli.exits import ExitCode, show_error
+from cellwright.cli.flags import HostOption
 from cellwright.cli.verbs import AsJson, note, show_data
 from cellwright.daemon.starting import connect
 from cellwright.errors import CellwrightError
@@ -154,6 +156,7 @@ def import_notebook(
         ),
     ] = None,
     name: Annotated[str | None, typer.Option(help="What the new notebook is for.")] = None,
+    host: HostOption = None,
     as_json: AsJson = False,  # noqa: FBT002  # as above
 ) -> None:
     """Make a new notebook and session from a file. Nothing is run."""
@@ -166,7 +169,9 @@ def import_notebook(
     title = name or imported.title or (file.name.partition(".")[0] if str(file) != "-" else None)
     content = imported.document.to_bytes().decode()
     data = call_daemon(
-        lambda caller: caller.data("notebook_import", content=content, format="ipynb", name=title)
+        lambda caller: caller.data(
+            "notebook_import", content=content, format="ipynb", name=title, host=host_named(host)
+        )
     )
     show_data(data, data["session_id"], as_json=as_json)
 

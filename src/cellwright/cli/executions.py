@@ -14,13 +14,17 @@ import typer
 from cellwright.cli.client import Caller, call_daemon
 from cellwright.cli.exits import ExitCode
 from cellwright.cli.flags import OnError, OnErrorOption
-from cellwright.cli.verbs import AsJson, SessionArgument
+from cellwright.cli.scripts import DirectoryOption, PackageOption, Script, SessionOrFile, run_once
+from cellwright.cli.verbs import AsJson
+from cellwright.cli.wording import in_verbs
 
 __all__ = ["CANCEL_S", "TURN_MS", "ProgressLine", "add_verbs"]
 
 # A call to the daemon comes back after this long at the latest, so that an interrupt is noticed between calls too.
 TURN_MS = 50_000
 _UNFINISHED = frozenset({"queued", "running"})
+_EXECUTION = "x-"
+_ALL = "all"
 CANCEL_S = 15.0
 _CLEAR = "\r\x1b[K"
 
@@ -32,52 +36,94 @@ def add_verbs(app: typer.Typer) -> None:
     app.command()(cancel)
 
 
-def execute(
-    session: SessionArgument,
-    cell: Annotated[str, typer.Argument(help="A cell's id, or `all`.")] = "all",
+def execute(  # noqa: PLR0913, PLR0917  # each is an option of the command
+    session: SessionOrFile = None,
+    cell: Annotated[str, typer.Argument(help="A cell's id, or `all`.")] = _ALL,
     code: Annotated[
         str | None, typer.Option("--code", help="Run this instead, leaving no cell; `-` reads it from stdin.")
     ] = None,
     language: Annotated[
-        str | None, typer.Option(help="What --code is written in. [default: the notebook's language]")
+        str | None,
+        typer.Option(help="What --code, or the script, is written in. [default: the notebook's; python]"),
     ] = None,
     timeout: Annotated[
-        float | None, typer.Option(min=0.001, help="Seconds a cell may run. [default: cell_timeout_s, 30]")
+        float | None,
+        typer.Option(
+            min=0.001, help="Seconds it may run. [default: cell_timeout_s, 30; with --once run_timeout_s, 60]"
+        ),
     ] = None,
     on_error: OnErrorOption = OnError.KEEP,
     detach: Annotated[bool, typer.Option("--detach", help="Print the execution's id and return.")] = False,  # noqa: FBT002  # typer's way to say a flag
     as_json: AsJson = False,  # noqa: FBT002  # as above
+    once: Annotated[bool, typer.Option("--once", help="Run a script in no session.")] = False,  # noqa: FBT002  # as above
+    package: PackageOption = None,
+    directory: DirectoryOption = None,
 ) -> None:
-    """Run a cell, all cells, or some code. Exits 0 if it ran well, else 1."""
-    if code is not None and on_error is OnError.ROLLBACK:
-        raise typer.BadParameter("code that is in no cell cannot be rolled back", param_hint="--on-error")
-    if code is None and language is not None:
-        raise typer.BadParameter("a cell has its own language; this is for --code", param_hint="--language")
-    source = sys.stdin.read() if code == "-" else code
-    target: dict[str, Any] = (
-        {"cell_id": cell, "on_error": on_error.value}
-        if source is None
-        else {"code": source, "language": language}
-    )
-    tool = "cell_execute" if source is None else "scratch_run"
-    limits: dict[str, Any] = {"response_format": "json"}
+    """Run a cell, all cells, or some code. Exits 0 if it ran well, else 1; with --once as the script does."""
+    if once:
+        _refuse_of_sessions(cell=cell, detach=detach, on_error=on_error)
+        script = Script(session, code, language or "python", package or [], directory, timeout)
+        run_once(script, as_json=as_json)
+        return
+    if session is None:
+        raise typer.BadParameter("name a session, or run a script with --once", param_hint="SESSION_OR_FILE")
+    if package or directory is not None:
+        raise typer.BadParameter("this is for --once", param_hint="--package" if package else "--dir")
+    tool, target = _target(cell, code, language, on_error)
     if timeout is not None:
-        limits["timeout"] = max(1, round(timeout * 1_000))
+        target["timeout"] = max(1, round(timeout * 1_000))
 
     async def run(caller: Caller) -> dict[str, Any]:
         # Whoever interrupts means the cell, so its id is awaited even then.
         with anyio.CancelScope(shield=True):
-            found = await caller.data(tool, session_id=session, **target, **limits, wait=0)
+            found = await caller.data(tool, session_id=session, **target, response_format="json", wait=0)
         return found if detach else await _finished(caller, found)
 
     _report(call_daemon(run), as_json=as_json, detached=detach)
 
 
+def _refuse_of_sessions(*, cell: str, detach: bool, on_error: OnError) -> None:
+    """Refuse with --once what only a session has, rather than leave it out in silence."""
+    if cell != _ALL:
+        raise typer.BadParameter("a script has no cells, and is given no arguments", param_hint="cell")
+    if detach:
+        raise typer.BadParameter("a script that runs once is waited for", param_hint="--detach")
+    if on_error is OnError.ROLLBACK:
+        raise typer.BadParameter("a script that runs once has nothing to go back to", param_hint="--on-error")
+
+
+def _target(
+    cell: str, code: str | None, language: str | None, on_error: OnError
+) -> tuple[str, dict[str, Any]]:
+    """The tool that runs what was named, and what it is told of that."""
+    if code is None:
+        if language is not None:
+            raise typer.BadParameter(
+                "a cell has its own language; this is for --code", param_hint="--language"
+            )
+        return "cell_execute", {"cell_id": cell, "on_error": on_error.value}
+    if on_error is OnError.ROLLBACK:
+        raise typer.BadParameter("code that is in no cell cannot be rolled back", param_hint="--on-error")
+    return "scratch_run", {"code": sys.stdin.read() if code == "-" else code, "language": language}
+
+
 def wait(
-    execution: Annotated[str, typer.Argument(metavar="EXECUTION", help="An execution's id.")],
+    execution: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="EXECUTION_OR_HOST",
+            help="An execution's id, or an allocation's name. [default: the allocation]",
+            show_default=False,
+        ),
+    ] = None,
     as_json: AsJson = False,  # noqa: FBT002  # as above
 ) -> None:
-    """Wait for an execution and show what it put out. Exits 0 if it ran well, else 1."""
+    """Wait for an execution and show what it put out, or for an allocation to be ready. Exits 1 if it ended badly."""
+    if execution is None or not execution.startswith(_EXECUTION):
+        from cellwright.cli.allocations import wait_for_host  # noqa: PLC0415  # it stands on this module
+
+        wait_for_host(execution, as_json=as_json)
+        return
 
     async def run(caller: Caller) -> dict[str, Any]:
         return await _waited(caller, execution)
@@ -110,8 +156,13 @@ async def _finished(caller: Caller, found: dict[str, Any]) -> dict[str, Any]:
                 await caller.text("execution_cancel", execution_id=execution_id)
         raise
     if "cells" not in found:
-        return done[0] if done else found
+        return {**done[0], **_news(found)} if done else found
     return _joined(found, done)
+
+
+def _news(found: dict[str, Any]) -> dict[str, Any]:
+    """What only the first answer tells: that the kernel is a new one."""
+    return {"context": found["context"]} if "context" in found else {}
 
 
 def _joined(found: dict[str, Any], done: list[dict[str, Any]]) -> dict[str, Any]:
@@ -177,6 +228,8 @@ def _report(found: dict[str, Any], *, as_json: bool, detached: bool = False) -> 
     else:
         for run in runs:
             _show(run)
+        for told in _of_the_kernel(found) if "cells" in found else ():
+            typer.echo(f"note: {in_verbs(told)}", err=True)
     failed = not detached and any(run.get("status") != "ok" for run in runs)
     raise typer.Exit(ExitCode.RUN_FAILED if failed else ExitCode.OK)
 
@@ -201,5 +254,11 @@ def _show(run: dict[str, Any]) -> None:
         typer.echo(
             f"error: {run.get('execution_id', 'the cell')} ended as {run.get('status')}{reason}", err=True
         )
-    if run.get("note"):
-        typer.echo(f"note: {run['note']}", err=True)
+    for told in (run.get("note"), *_of_the_kernel(run)):
+        if told:
+            typer.echo(f"note: {in_verbs(told)}", err=True)
+
+
+def _of_the_kernel(run: dict[str, Any]) -> list[str]:
+    """Names that an agent is told of are not for a person, who typed them; that they are gone is."""
+    return [line for line in run.get("context", ()) if line.startswith("The kernel")]

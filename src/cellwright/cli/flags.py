@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import typer
 
 __all__ = [
+    "HostOption",
     "LimitOption",
     "ModeOption",
     "OnError",
@@ -34,6 +35,15 @@ LimitOption = Annotated[
         metavar="NAME=VALUE",
         help="Allow its code less: memory, disk, processes, cpu_s, cpus, cell_s, network=off, read_paths, write_paths; "
         "may be repeated.",
+    ),
+]
+HostOption = Annotated[
+    str | None,
+    typer.Option(
+        "--host",
+        help="Where its kernel lives: local, slurm, an allocation's name, jupyter, jupyter:NAME. "
+        "[default: as `cellwright hosts` says]",
+        show_default=False,
     ),
 ]
 ModeOption = Annotated[

@@ -35,6 +35,9 @@ def install(
     client: Annotated[Client, typer.Argument(help="Which client.")],
     project: Annotated[bool, typer.Option("--project", help="For this directory only.")] = False,  # noqa: FBT002  # typer's way to say a flag
     dialect: Annotated[str | None, typer.Option(help="Also speak the tools of another system.")] = None,
+    toolset: Annotated[
+        str | None, typer.Option(help="Only these sets of tools, separated by commas.")
+    ] = None,
     just_print: Annotated[bool, typer.Option("--print", help="Show it and change nothing.")] = False,  # noqa: FBT002  # as above
     as_json: AsJson = False,  # noqa: FBT002  # as above
 ) -> None:
@@ -44,7 +47,7 @@ def install(
         if project and kind.in_project is None:
             raise NotInstalled(f"{kind.title} has no settings for one directory", hint="Leave --project out")
         path = Path.cwd() / (kind.in_project or "") if project else kind.place(Path.home(), os.environ)
-        launch = Launch(str(_executable()), _arguments(dialect), _environment())
+        launch = Launch(str(_executable()), _arguments(dialect, toolset), _environment())
         if just_print:
             text = kind.merge("", launch)
             typer.echo(json.dumps({"path": str(path), "content": text}) if as_json else text, nl=as_json)
@@ -133,8 +136,9 @@ def _executable() -> Path:
     return Path(found).absolute()
 
 
-def _arguments(dialect: str | None) -> tuple[str, ...]:
-    return ("mcp", "--dialect", dialect) if dialect else ("mcp",)
+def _arguments(dialect: str | None, toolset: str | None) -> tuple[str, ...]:
+    speaks = ("--dialect", dialect) if dialect else ()
+    return ("mcp", *speaks, *(("--toolset", toolset) if toolset else ()))
 
 
 def _environment() -> dict[str, str]:

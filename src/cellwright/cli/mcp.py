@@ -14,6 +14,7 @@ Serve MCP on stdin and stdout, for a client that starts its servers. See `cellwr
 
 Options:
   --dialect NAME    Also speak the tools of another system: jlab, jupyter, monadic or srcbook.
+  --toolset NAMES   Only these tools: notebooks, plans, history, hosts, once, agent, separated by commas.
   --in-process      Run the engine in this process and use no daemon, as in a container.
   --set NAME=VALUE  Change a setting; may be repeated. Counts for the daemon only if this starts it.
   --unsafe-no-sandbox
@@ -27,7 +28,7 @@ _FLAGS = {"--in-process": {}, "--unsafe-no-sandbox": {"CELLWRIGHT_UNSAFE_NO_SAND
 
 def mcp(arguments: list[str]) -> int:
     """Read the arguments and serve; the exit code."""
-    dialect: str | None = None
+    chosen: dict[str, str | None] = {"dialect": None, "toolset": None}
     in_process = False
     waiting = arguments[::-1]
     while waiting:
@@ -39,14 +40,14 @@ def mcp(arguments: list[str]) -> int:
             in_process |= name == "--in-process"
             os.environ |= _FLAGS[name]
             continue
-        if name not in ("--dialect", "--set"):
+        if name not in ("--dialect", "--toolset", "--set"):
             return _refuse(f"there is no option {name}")
         if not given:
             if not waiting:
                 return _refuse(f"{name} needs a value")
             value = waiting.pop()
-        if name == "--dialect":
-            dialect = value
+        if name != "--set":
+            chosen[name.removeprefix("--")] = value
             continue
         setting, equals, text = value.partition("=")
         if not equals:
@@ -55,10 +56,10 @@ def mcp(arguments: list[str]) -> int:
     if in_process:
         from cellwright.daemon.inprocess import serve_stdio  # noqa: PLC0415  # the heavy way
 
-        return serve_stdio(dialect=dialect)
+        return serve_stdio(**chosen)
     from cellwright.daemon.pump import pump  # noqa: PLC0415  # the quick way
 
-    return pump(dialect=dialect)
+    return pump(**chosen)
 
 
 def _refuse(problem: str) -> int:

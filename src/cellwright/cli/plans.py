@@ -13,6 +13,7 @@ import typer
 from anyio.streams.memory import MemoryObjectReceiveStream
 from rich.console import Console
 
+from cellwright.cli.allocations import find_host, hosts_of, show_hosts
 from cellwright.cli.client import Caller, ToolRefused, call_daemon
 from cellwright.cli.executions import CANCEL_S, TURN_MS
 from cellwright.cli.exits import ExitCode
@@ -84,19 +85,28 @@ def skip(
 def status(
     session: Annotated[
         str | None,
-        typer.Argument(metavar="NOTEBOOK_OR_SESSION", help="Whose plan. [default: all]", show_default=False),
+        typer.Argument(
+            metavar="NOTEBOOK_OR_SESSION_OR_HOST",
+            help="Whose plan, or which host. [default: all]",
+            show_default=False,
+        ),
     ] = None,
     as_json: AsJson = False,  # noqa: FBT002  # as above
 ) -> None:
-    """Show how a plan stands: each TODO with its attempts and seconds, and why it stopped. Runs nothing."""
+    """Show how a plan stands: each TODO with its attempts and seconds, and why it stopped; or how a host does. Runs nothing."""
     if session is None:
-        _list_plans(as_json=as_json)
+        _list_all(as_json=as_json)
         return
 
     async def ask(caller: Caller) -> dict[str, Any]:
+        if (host := await find_host(caller, session)) is not None:
+            return host
         return await caller.data("plan_status", session_id=await session_opened(caller, session))
 
     plan = call_daemon(lambda caller: _told(ask(caller)))
+    if not as_json and "host" in plan:
+        show_hosts([plan])
+        return
     if as_json:
         show_data(plan, "", as_json=True)
         return
@@ -110,11 +120,16 @@ def status(
         _say_why(plan)
 
 
-def _list_plans(*, as_json: bool) -> None:
-    data = call_daemon(lambda caller: caller.data("notebook_list", filter="all"))
+def _list_all(*, as_json: bool) -> None:
+    async def ask(caller: Caller) -> tuple[list[dict[str, Any]], dict[str, Any]]:
+        return await hosts_of(caller), await caller.data("notebook_list", filter="all")
+
+    hosts, data = call_daemon(ask)
     planned = [one for one in data["sessions"] if "plan" in one]
     lines = [f"{one['session_id']}  {one['plan']}  {one['path']}" for one in planned]
-    show_data(planned, "\n".join(lines), as_json=as_json)
+    if not as_json:
+        show_hosts(hosts)
+    show_data({"hosts": hosts, "plans": planned}, "\n".join(lines), as_json=as_json)
     if not planned:
         _note("no plans; `cellwright new PROBLEM --plan FILE` makes one")
 

@@ -8,19 +8,19 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 from rich.console import Console, Group, RenderableType
-from rich.live import Live
 from rich.table import Table
 from rich.text import Text
+
+from cellwright.cli.livewindow import LiveWindow
 
 __all__ = ["PlanView", "steps_of", "todo_table"]
 
 _MARKS = {"pending": "·", "running": "▶", "done": "✓", "failed": "✗", "skipped": "↷"}
 _COLOURS = {"pending": "dim", "running": "cyan", "done": "green", "failed": "red", "skipped": "yellow"}
 _DIFF_COLOURS = {"+": "green", "-": "red", "@": "cyan"}
-_REFRESH_HZ = 8
 # What stands around the rows of a table: title, rule, the lines after it.
 _FRAME_LINES = 4
 # Narrower than this, what the marks say already, and then what can be asked later, gives way to the TODOs.
@@ -33,34 +33,21 @@ def steps_of(plan: dict[str, Any]) -> list[dict[str, Any]]:
     return [*plan["todos"], *([plan["validation"]] if "validation" in plan else [])]
 
 
-class PlanView:
+class PlanView(LiveWindow):
     """Shows a plan while it is carried out, on stderr: on a terminal as a table that is redrawn, else in lines."""
 
     def __init__(self, console: Console | None = None) -> None:
-        self._console = console or Console(stderr=True, highlight=False)
+        super().__init__(console)
         self._plan: dict[str, Any] | None = None
         self._begun: dict[int, float] = {}
         self._said: set[tuple[Any, ...]] = set()
-        self._live: Live | None = None
-
-    def __enter__(self) -> Self:
-        if self._console.is_terminal:
-            self._live = Live(
-                console=self._console,
-                get_renderable=self._window,
-                refresh_per_second=_REFRESH_HZ,
-                transient=True,
-            )
-            self._live.start()
-        return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if self._live is not None:
-            self._live.stop()
-            if self._plan is not None:
-                self._console.print(todo_table(self._plan, self._elapsed(), columns=self._console.width))
+        super().__exit__(kind, error, trace)
+        if self._live is not None and self._plan is not None:
+            self._console.print(todo_table(self._plan, self._elapsed(), columns=self._console.width))
 
     def know(self, plan: dict[str, Any]) -> None:
         """What happened before, and is no news."""

@@ -8,9 +8,11 @@ from typing import Annotated, Any
 import anyio
 import typer
 
+from cellwright.cli.allocations import host_named
 from cellwright.cli.client import Caller, call_daemon
 from cellwright.cli.executions import CANCEL_S, TURN_MS, ProgressLine
 from cellwright.cli.exits import ExitCode
+from cellwright.cli.flags import HostOption
 from cellwright.cli.naming import NotebookArgument, session_of
 from cellwright.cli.verbs import AsJson
 
@@ -25,12 +27,14 @@ def replay(
     timeout: Annotated[
         float | None, typer.Option(min=0.001, help="Seconds each step may run. [default: as it had]")
     ] = None,
+    host: HostOption = None,
     as_json: AsJson = False,  # noqa: FBT002  # typer's way to say a flag
 ) -> None:
     """Run again, in a new kernel, what made a session's state. Exits 0 if all came out the same, else 1."""
     asked: dict[str, Any] = {
         "upto": upto,
         "timeout": max(1, round(timeout * 1_000)) if timeout is not None else None,
+        "host": host_named(host),
     }
 
     async def run(caller: Caller) -> dict[str, Any]:

@@ -15,8 +15,9 @@ from rich.console import Console
 from rich.live import Live
 from rich.text import Text
 
+from cellwright.cli.allocations import host_named
 from cellwright.cli.exits import ExitCode, show_error
-from cellwright.cli.flags import LimitOption, OnError, OnErrorOption, UnsafeOption, limit_values
+from cellwright.cli.flags import HostOption, LimitOption, OnError, OnErrorOption, UnsafeOption, limit_values
 from cellwright.errors import CellwrightError, NotebookError
 from cellwright.notebook import inject_parameters, parse_parameter
 from cellwright.sandbox.policy import Narrowing
@@ -45,6 +46,7 @@ class Request:
     unsafe: bool = False
     limits: Narrowing | None = None
     on_error: OnError = OnError.KEEP
+    host: str | None = None
 
 
 def run(  # noqa: PLR0913, PLR0917  # each is an option of the command
@@ -61,6 +63,7 @@ def run(  # noqa: PLR0913, PLR0917  # each is an option of the command
     allow_errors: Annotated[bool, typer.Option("--allow-errors", help="Go on after a failing cell.")] = False,  # noqa: FBT002
     on_error: OnErrorOption = OnError.KEEP,
     limit: LimitOption = None,
+    host: HostOption = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,  # noqa: FBT002
     unsafe: UnsafeOption = False,  # noqa: FBT002
 ) -> None:
@@ -74,7 +77,9 @@ def run(  # noqa: PLR0913, PLR0917  # each is an option of the command
     try:
         parameters = dict(parse_parameter(text) for text in param or [])
         limits = session_narrowing(limit_values(limit))
-        request = Request(notebook, output, timeout, parameters, allow_errors, unsafe, limits, on_error)
+        request = Request(
+            notebook, output, timeout, parameters, allow_errors, unsafe, limits, on_error, host_named(host)
+        )
         report = anyio.run(_run, request)
     except CellwrightError as error:
         show_error(error)
@@ -104,7 +109,9 @@ async def _run(request: Request) -> Report:
     flags: dict[str, Any] = {"unsafe_no_sandbox": True} if request.unsafe else {}
     settings = load_settings(root=source.parent, standby_kernels=1, host_idle_s=5, max_sessions=1, **flags)
     async with open_engine(settings, ephemeral=True) as engine:
-        session = await engine.open(target, cwd=source.parent, mode="direct", limits=request.limits)
+        session = await engine.open(
+            target, cwd=source.parent, mode="direct", limits=request.limits, host=request.host
+        )
         if session.banner is not None:
             typer.echo(session.banner, err=True)
         if request.parameters:

@@ -32,7 +32,9 @@ def add_packages(
     show_data(data, "\n".join(lines), as_json=as_json)
 
 
-files_app = typer.Typer(name="files", help="What a session's code wrote.", no_args_is_help=True)
+files_app = typer.Typer(
+    name="files", help="Files of the data directory and of sessions.", no_args_is_help=True
+)
 Paths = Annotated[list[str] | None, typer.Argument(metavar="PATH", help="Only these. [default: all]")]
 
 

@@ -11,6 +11,7 @@ from typing import Annotated, Any
 import typer
 
 from cellwright.cli.client import Caller, call_daemon
+from cellwright.cli.wording import in_verbs
 
 __all__ = ["AsJson", "SessionArgument", "add_verbs", "note", "session_resource", "show_data"]
 
@@ -19,7 +20,9 @@ SessionArgument = Annotated[
     str, typer.Argument(metavar="SESSION", help="A session's id, or its notebook's name.")
 ]
 _MOST_TOKENS = 200_000
-_SURROUNDINGS = ("session_id", "path", "mode", "cwd", "interpreter", "tier")
+_SURROUNDINGS = ("session_id", "path", "host", "mode", "cwd", "interpreter", "tier")
+# Told where there is something to tell.
+_CIRCUMSTANCES = ("reason", "out_of_reach", "expires_at", "lies_at", "sharing")
 
 
 class CellType(StrEnum):
@@ -83,6 +86,7 @@ def show(
                 "notebook_export", session_id=session, format="json", max_tokens=_MOST_TOKENS
             )
             about = {name: state.get(name) for name in _SURROUNDINGS}
+            about |= {name: state[name] for name in _CIRCUMSTANCES if name in state}
             return {**json.loads(content), "session": about}, ""
         text = await caller.text(
             "notebook_read", session_id=session, cell_id=cell, query=query, max_tokens=_MOST_TOKENS
@@ -95,7 +99,19 @@ def show(
 
 def _surroundings(state: dict[str, Any]) -> str:
     """Where a session's code runs and how well it is confined; not all of it is known before the first kernel."""
-    return "\n".join(f"{name:<11}  {state.get(name) or '-'}" for name in _SURROUNDINGS)
+    lines = [f"{name:<11}  {state.get(name) or '-'}" for name in _SURROUNDINGS]
+    lines += [f"{_words(name):<11}  {_told(name, state[name])}" for name in _CIRCUMSTANCES if name in state]
+    return "\n".join(lines)
+
+
+def _words(name: str) -> str:
+    return {"out_of_reach": "out of reach", "expires_at": "expires at", "lies_at": "lies at"}.get(name, name)
+
+
+def _told(name: str, value: Any) -> str:
+    if name == "expires_at":
+        return f"{datetime.fromtimestamp(value).astimezone():%Y-%m-%d %H:%M:%S}"
+    return in_verbs(str(value))
 
 
 def list_sessions(
@@ -106,7 +122,7 @@ def list_sessions(
     data = call_daemon(lambda caller: caller.data("notebook_list", filter=which.value))
     lines = [
         f"{found['session_id']}  {found['state']:<9}  {found['language']:<10}  {found['cells']:>4} cells  "
-        f"{found['mode']:<7}  tier {found.get('tier', '?'):<4}  {found['path']}"
+        f"{found['mode']:<7}  tier {found.get('tier', '?'):<4}  {found['host']:<13}  {found['path']}"
         for found in data["sessions"]
     ]
     show_data(data["sessions"], "\n".join(lines), as_json=as_json)

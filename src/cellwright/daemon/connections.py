@@ -13,7 +13,7 @@ from typing import Any
 
 import anyio
 import msgspec
-from anyio.abc import ByteReceiveStream, ByteSendStream, SocketStream
+from anyio.abc import ByteReceiveStream, ByteSendStream
 
 from cellwright.daemon.greeter import Arrival
 
@@ -44,7 +44,7 @@ _peek = msgspec.json.Decoder(_Peek).decode
 _ident = msgspec.json.Decoder(str | int).decode
 
 
-async def receive_arrival(stream: SocketStream, arrival: Arrival) -> bool:
+async def receive_arrival(stream: ByteReceiveStream, arrival: Arrival) -> bool:
     """Read until the hello is complete; false if the client left before."""
     while arrival.hello is None:
         try:

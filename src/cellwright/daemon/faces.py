@@ -1,4 +1,4 @@
-"""One face for each dialect in use, made when first asked for."""
+"""One face for each dialect and choice of tools in use, made when first asked for."""
 
 from __future__ import annotations
 
@@ -8,12 +8,14 @@ from typing import TYPE_CHECKING, Self
 import anyio
 import anyio.abc
 
+from cellwright.daemon.agents import Agents
 from cellwright.engine import Engine
 from cellwright.errors import CellwrightError
 
 if TYPE_CHECKING:
     from cellwright.mcp import Face
     from cellwright.plans import Planner
+    from cellwright.tools.web.fetching import Fetcher
     from cellwright.verification import Verifier
 
 __all__ = ["Faces", "UnknownDialect"]
@@ -28,11 +30,13 @@ class Faces:
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
-        self._faces: dict[str | None, Face] = {}
+        self._faces: dict[tuple[str | None, tuple[str, ...]], Face] = {}
         self._planner: Planner | None = None
         self._verifier: Verifier | None = None
+        self._fetcher: Fetcher | None = None
         self._making = anyio.Lock()
         self._tasks = anyio.create_task_group()
+        self._agents = Agents(engine, self._tasks, self.of)
 
     async def __aenter__(self) -> Self:
         await self._tasks.__aenter__()
@@ -47,28 +51,46 @@ class Faces:
         self._tasks.cancel_scope.cancel()
         return await self._tasks.__aexit__(exc_type, exc, traceback)
 
-    async def of(self, dialect: str | None) -> Face:
-        """The face that speaks a dialect.
+    @property
+    def asked(self) -> int:
+        """How many questions the agent is answering."""
+        return self._agents.running
+
+    async def of(self, dialect: str | None, toolset: str | None = None) -> Face:
+        """The face that speaks a dialect, with the tools of these sets.
 
         Raises:
             UnknownDialect: there is no such dialect.
+            UnknownToolset: there is no such set of tools.
         """
         from cellwright.mcp import DIALECTS, Face  # noqa: PLC0415  # the SDK takes a second to import
+        from cellwright.mcp.toolsets import chosen_sets  # noqa: PLC0415  # as above
         from cellwright.plans import Planner  # noqa: PLC0415  # as above
+        from cellwright.tools.web.fetching import Fetcher  # noqa: PLC0415  # as above
         from cellwright.verification import Verifier  # noqa: PLC0415  # as above
 
         if dialect is not None and dialect not in DIALECTS:
             raise UnknownDialect(
                 f"There is no dialect {dialect!r}", hint=f"Choose one of: {', '.join(DIALECTS)}"
             )
+        key = dialect, chosen_sets(toolset)
         async with self._making:
-            if dialect not in self._faces:
+            if key not in self._faces:
                 self._planner = self._planner or Planner(self._engine)
                 self._verifier = self._verifier or Verifier(self._engine)
-                face = Face(self._engine, planner=self._planner, verifier=self._verifier, dialect=dialect)
+                self._fetcher = self._fetcher or Fetcher(self._engine.settings)
+                face = Face(
+                    self._engine,
+                    planner=self._planner,
+                    verifier=self._verifier,
+                    fetcher=self._fetcher,
+                    delegate=self._agents,
+                    dialect=dialect,
+                    toolset=toolset,
+                )
                 await self._tasks.start(_run, face)
-                self._faces[dialect] = face
-        return self._faces[dialect]
+                self._faces[key] = face
+        return self._faces[key]
 
 
 async def _run(face: Face, *, task_status: anyio.abc.TaskStatus[None]) -> None:

@@ -115,7 +115,10 @@ class Greeter:
         elif arrival.wants == "mcp" and not arrival.first_line_seen and b"\n" in arrival.said:
             arrival.first_line_seen = True
             assert arrival.hello is not None  # noqa: S101  # for the type checker: wants is known
-            answer = self._greetings.answer(arrival.said.partition(b"\n")[0], arrival.hello.get("dialect"))
+            hello = arrival.hello
+            # What is said to whoever chose some of the tools was not recorded.
+            known = None if hello.get("toolset") else arrival.said.partition(b"\n")[0]
+            answer = self._greetings.answer(known, hello.get("dialect")) if known is not None else None
             if answer is not None:
                 _send(arrival, answer)
                 arrival.answered = answer["id"]

@@ -12,7 +12,7 @@ import cellwright
 
 __all__ = ["LONGEST_HELLO", "encode_hello", "parse_hello"]
 
-LONGEST_HELLO = 64 * 1024
+LONGEST_HELLO = 256 * 1024
 _KEY = "cellwright"
 
 TYPE_CHECKING = False

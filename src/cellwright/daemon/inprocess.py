@@ -23,10 +23,10 @@ __all__ = ["serve_stdio"]
 _OK, _FAILED, _INTERRUPTED = 0, 3, 130
 
 
-def serve_stdio(*, dialect: str | None) -> int:
+def serve_stdio(*, dialect: str | None, toolset: str | None) -> int:
     """Serve the one client on stdin and stdout until it is done; the exit code."""
     try:
-        anyio.run(_serve, load_settings(), dialect)
+        anyio.run(_serve, load_settings(), dialect, toolset)
     except CellwrightError as error:
         sys.stderr.write(f"error: {error.message}\n" + (f"hint: {error.hint}\n" if error.hint else ""))
         return _FAILED
@@ -35,7 +35,7 @@ def serve_stdio(*, dialect: str | None) -> int:
     return _OK
 
 
-async def _serve(settings: Settings, dialect: str | None) -> None:
+async def _serve(settings: Settings, dialect: str | None, toolset: str | None) -> None:
     # A stray print must not land between messages: they get pipes of their own, and stdout is stderr.
     reading, writing = os.dup(0), os.dup(1)
     null = os.open(os.devnull, os.O_RDONLY)
@@ -46,7 +46,7 @@ async def _serve(settings: Settings, dialect: str | None) -> None:
         open_engine(settings, ephemeral=not settings.persist_sessions) as engine,
         Faces(engine) as faces,
     ):
-        face = await faces.of(dialect)
+        face = await faces.of(dialect, toolset)
         conversation = Conversation()
         heard = Heard(_Stdin(reading), conversation, lambda: is_hung_up(writing))
         await face.serve(heard, Said(_Stdout(writing), conversation))

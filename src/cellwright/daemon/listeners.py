@@ -27,6 +27,7 @@ _GRACE_S = 1
 _END_S = 3.0
 _WAITING_CONNECTIONS = 128
 _MOST_PORTS = 65_535
+_LONGEST_MESSAGE = 64 * 1024
 
 
 class CannotListen(CellwrightError):
@@ -45,6 +46,7 @@ class ListenerWish:
     hosts: tuple[str, ...] = ()
     origins: tuple[str, ...] = ()
     dialect: str | None = None
+    toolset: str | None = None
 
     @classmethod
     def from_hello(cls, hello: dict[str, object]) -> Self:
@@ -53,7 +55,7 @@ class ListenerWish:
         Raises:
             CannotListen: something in it is missing or of the wrong kind.
         """
-        host, port, token, dialect = (hello.get(name) for name in ("host", "port", "token", "dialect"))
+        host, port, token = (hello.get(name) for name in ("host", "port", "token"))
         if not isinstance(host, str) or not isinstance(port, int) or not 0 <= port <= _MOST_PORTS:
             raise CannotListen(f"{host}:{port} is not an address to listen on", hint="Give --host and --port")
         if not isinstance(token, str) or not token:
@@ -62,13 +64,18 @@ class ListenerWish:
             )
         lists = [hello.get(name) or [] for name in ("hosts", "origins")]
         hosts, origins = (tuple(str(one) for one in many) for many in lists if isinstance(many, list))
-        return cls(host, port, token, hosts, origins, dialect if isinstance(dialect, str) else None)
+        dialect, toolset = (
+            said if isinstance(said := hello.get(name), str) else None for name in ("dialect", "toolset")
+        )
+        return cls(host, port, token, hosts, origins, dialect, toolset)
 
 
 class Listener:
     """One open port."""
 
-    def __init__(self, bound: socket.socket, app: ASGIApp) -> None:
+    def __init__(
+        self, bound: socket.socket, app: ASGIApp, *, longest_message: int = _LONGEST_MESSAGE
+    ) -> None:
         import uvicorn  # noqa: PLC0415  # only for who serves
 
         class Server(uvicorn.Server):
@@ -87,7 +94,7 @@ class Listener:
             server_header=False,
             lifespan="on",
             ws="websockets-sansio",
-            ws_max_size=64 * 1024,
+            ws_max_size=longest_message,
             timeout_graceful_shutdown=_GRACE_S,
         )
         self._server = Server(config)
@@ -104,6 +111,15 @@ class Listener:
         hosts = wish.hosts if _is_address(wish.host) else (*wish.hosts, wish.host)
         app = Guard(_application(engine, face), token=wish.token, hosts=hosts, origins=wish.origins)
         return cls(_bind(wish.host, wish.port), app)
+
+    @classmethod
+    def on_loopback(cls, port: int, app: ASGIApp, *, longest_message: int) -> Self:
+        """Bind a port that only this machine reaches, for an application that has its guard.
+
+        Raises:
+            CannotListen: the port is taken.
+        """
+        return cls(_bind("127.0.0.1", port), app, longest_message=longest_message)
 
     async def run(self) -> None:
         """Serve until cancelled; whoever is connected then has a moment."""

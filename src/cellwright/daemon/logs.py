@@ -19,7 +19,7 @@ def keep_log(paths: DaemonPaths) -> None:
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(logging.INFO)
-    for chatty in ("mcp", "uvicorn", "httpx"):
+    for chatty in ("mcp", "uvicorn", "httpx", "httpx2", "google_genai"):
         logging.getLogger(chatty).setLevel(logging.WARNING)
 
 

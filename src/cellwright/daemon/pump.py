@@ -15,6 +15,7 @@ from cellwright.daemon.hello import encode_hello
 from cellwright.daemon.paths import DaemonPaths
 from cellwright.daemon.starting import connect_or_start
 from cellwright.errors import CellwrightError
+from cellwright.settings.modelkeys import model_environment
 from cellwright.settings.places import find_storage
 
 __all__ = ["pump"]
@@ -23,7 +24,7 @@ _CHUNK = 256 * 1024
 _OK, _FAILED, _INTERRUPTED = 0, 3, 130
 
 
-def pump(*, dialect: str | None) -> int:
+def pump(*, dialect: str | None, toolset: str | None) -> int:
     """Serve the client on stdin and stdout until either side is done; the exit code."""
     directory = os.getcwd()  # noqa: PTH109
     try:
@@ -34,8 +35,11 @@ def pump(*, dialect: str | None) -> int:
         if error.hint:
             _say(f"hint: {error.hint}")
         return _FAILED
+    hello = encode_hello(
+        "mcp", dialect=dialect, toolset=toolset, directory=directory, environment=model_environment()
+    )
     try:
-        return _carry(connection, encode_hello("mcp", dialect=dialect, directory=directory))
+        return _carry(connection, hello)
     except KeyboardInterrupt:
         return _INTERRUPTED
 

@@ -24,12 +24,15 @@ import cellwright
 from cellwright.daemon.connections import Conversation, Heard, Said, is_hung_up, receive_arrival
 from cellwright.daemon.faces import Faces
 from cellwright.daemon.greeter import Arrival, Greeter
+from cellwright.daemon.labs import Labs, LabWish
 from cellwright.daemon.listeners import Listener, ListenerWish
 from cellwright.daemon.logs import keep_log
+from cellwright.daemon.luggage import take_brought
 from cellwright.daemon.paths import DaemonPaths
 from cellwright.engine import Engine, open_engine
 from cellwright.errors import CellwrightError
 from cellwright.settings import Settings, load_settings
+from cellwright.unixstreams import UnixStream
 
 __all__ = ["Daemon", "run_daemon"]
 
@@ -75,7 +78,7 @@ async def _engine_and_faces(settings: Settings) -> AsyncIterator[tuple[Engine, F
 
 
 def _import_the_sdk() -> None:
-    import cellwright.mcp  # noqa: F401, PLC0415  # see above
+    import cellwright.mcp.face  # noqa: F401, PLC0415  # see above
 
 
 class Daemon:
@@ -105,10 +108,13 @@ class Daemon:
             tasks = self._tasks
             tasks.start_soon(self._stop_on_signal)
             tasks.start_soon(self._end_when_idle)
+            self._labs = Labs(self._engine, tasks, self._keep_open)
+            await self._labs.reopen()
             for arrival in arrivals:
-                stream = await anyio.abc.UNIXSocketStream.from_socket(arrival.connection)
-                tasks.start_soon(self._receive, stream, arrival)
-            tasks.start_soon(listening.serve, lambda stream: self._receive(stream, None), tasks)
+                tasks.start_soon(self._receive, UnixStream(arrival.connection), arrival)
+            tasks.start_soon(
+                listening.serve, lambda stream: self._receive(UnixStream.over(stream), None), tasks
+            )
             await self._stopped.wait()
             # From here on whoever comes starts another daemon, which waits for this one to be done.
             with suppress(FileNotFoundError):
@@ -119,8 +125,8 @@ class Daemon:
 
     # Connections -------------------------------------------------------------------------------------------------
 
-    async def _receive(self, stream: anyio.abc.SocketStream, arrival: Arrival | None) -> None:
-        arrival = arrival or Arrival(stream.extra_attributes[anyio.abc.SocketAttribute.raw_socket]())
+    async def _receive(self, stream: anyio.abc.ByteStream, arrival: Arrival | None) -> None:
+        arrival = arrival or Arrival(stream.extra(anyio.abc.SocketAttribute.raw_socket))  # noqa: S610  # no Django
         self._clients += 1
         try:
             async with stream:
@@ -134,7 +140,7 @@ class Daemon:
             self._clients -= 1
             self._last_needed = time.monotonic()
 
-    async def _answer(self, stream: anyio.abc.SocketStream, arrival: Arrival) -> None:
+    async def _answer(self, stream: anyio.abc.ByteStream, arrival: Arrival) -> None:
         hello = arrival.hello or {}
         match arrival.wants:
             case "mcp":
@@ -145,13 +151,16 @@ class Daemon:
                 await self._stop(stream, hello)
             case "serve":
                 await self._serve_http(stream, hello)
+            case "lab":
+                await self._serve_lab(stream, hello)
             case other:
                 await _tell(stream, {"error": f"This daemon does not know how to {other!r}"})
 
-    async def _serve_mcp(self, stream: anyio.abc.SocketStream, arrival: Arrival) -> None:
+    async def _serve_mcp(self, stream: anyio.abc.ByteStream, arrival: Arrival) -> None:
         hello = arrival.hello or {}
+        brought = take_brought(hello)
         try:
-            face = await self._faces.of(hello.get("dialect"))
+            face = await self._faces.of(hello.get("dialect"), hello.get("toolset"))
         except CellwrightError as error:
             await _tell(
                 stream, {"jsonrpc": "2.0", "id": None, "error": {"code": -32600, "message": str(error)}}
@@ -161,13 +170,13 @@ class Daemon:
         heard = Heard(stream, conversation, lambda: is_hung_up(arrival.connection), said=arrival.said)
         directory = hello.get("directory")
         place = _place(directory) if directory else None
-        await face.serve(heard, Said(stream, conversation), directory=place)
+        await face.serve(heard, Said(stream, conversation), directory=place, brought=brought)
 
-    async def _serve_http(self, stream: anyio.abc.SocketStream, hello: dict[str, Any]) -> None:
+    async def _serve_http(self, stream: anyio.abc.ByteStream, hello: dict[str, Any]) -> None:
         """Keep a port open for as long as who asked for it stays, or until the end of the daemon."""
         try:
             wish = ListenerWish.from_hello(hello)
-            listener = Listener.open(wish, self._engine, await self._faces.of(wish.dialect))
+            listener = Listener.open(wish, self._engine, await self._faces.of(wish.dialect, wish.toolset))
         except CellwrightError as error:
             await _tell(stream, {"error": error.message, "hint": error.hint})
             return
@@ -183,6 +192,22 @@ class Daemon:
                     await stream.receive()
             tasks.cancel_scope.cancel()
 
+    async def _serve_lab(self, stream: anyio.abc.ByteStream, hello: dict[str, Any]) -> None:
+        """Keep a gateway open for as long as who asked for it stays, or the Lab that it was asked for."""
+        try:
+            wish = LabWish.from_hello(hello)
+            url = await self._labs.open(wish)
+        except CellwrightError as error:
+            await _tell(stream, {"error": error.message, "hint": error.hint})
+            return
+        try:
+            await _tell(stream, {"url": url})
+            with suppress(*_GONE):
+                while True:
+                    await stream.receive()
+        finally:
+            self._tasks.start_soon(self._labs.leave, wish)
+
     async def _keep_open(self, listener: Listener) -> None:
         self._listeners.append(listener)
         _log.info("listening url=%s", listener.url)
@@ -192,7 +217,7 @@ class Daemon:
             self._listeners.remove(listener)
             _log.info("closed url=%s", listener.url)
 
-    async def _stop(self, stream: anyio.abc.SocketStream, hello: dict[str, Any]) -> None:
+    async def _stop(self, stream: anyio.abc.ByteStream, hello: dict[str, Any]) -> None:
         busy = self._busy(but=1)
         if hello.get("if_idle") and busy is not None:
             await _tell(stream, {"stopping": False, "busy": busy})
@@ -229,6 +254,8 @@ class Daemon:
             return f"{self._clients - but} clients"
         if self._listeners:
             return f"listening on {self._listeners[0].url}"
+        if self._faces.asked:
+            return f"{self._faces.asked} questions to the agent"
         active = len(self._engine.sessions("active"))
         return f"{active} active sessions" if active else None
 
@@ -248,5 +275,5 @@ class Daemon:
                 self._stopped.set()
 
 
-async def _tell(stream: anyio.abc.SocketStream, message: dict[str, Any]) -> None:
+async def _tell(stream: anyio.abc.ByteStream, message: dict[str, Any]) -> None:
     await stream.send(json.dumps(message).encode() + b"\n")

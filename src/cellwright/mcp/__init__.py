@@ -3,7 +3,23 @@
 Above is the daemon, which builds one ``Face`` and gives it connections; below is the engine, which decides.
 """
 
-from cellwright.mcp.face import DIALECTS, Face
-from cellwright.mcp.pace import Pace
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from cellwright.mcp.face import DIALECTS, Face
+    from cellwright.mcp.pace import Pace
 
 __all__ = ["DIALECTS", "Face", "Pace"]
+
+_HOMES = {"DIALECTS": "cellwright.mcp.face", "Face": "cellwright.mcp.face", "Pace": "cellwright.mcp.pace"}
+
+
+def __getattr__(name: str) -> Any:
+    """Load a public name on first use: the command line needs the wire, and not the engine behind the face."""
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    import importlib  # noqa: PLC0415  # see above
+
+    return getattr(importlib.import_module(_HOMES[name]), name)

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal, TypeAlias
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, WithJsonSchema
 
 __all__ = [
+    "AS_IN_CREATE",
     "MAX_CONTENT",
     "Arguments",
     "CellId",
@@ -39,10 +40,10 @@ CellId: TypeAlias = Annotated[str, Field(min_length=1, max_length=_MAX_ID)]
 ExecutionId: TypeAlias = Annotated[str, Field(min_length=1, max_length=_MAX_ID)]
 Content: TypeAlias = Annotated[str, Field(max_length=MAX_CONTENT)]
 MaxTokens: TypeAlias = Annotated[int | None, Field(default=None, ge=50, le=200_000)]
-WaitMs: TypeAlias = Annotated[
-    int | None, Field(default=None, ge=0, le=280_000, description="ms; 0 = return at once")
-]
+WaitMs: TypeAlias = Annotated[int | None, Field(default=None, ge=0, le=280_000, description="ms; 0: at once")]
 ResponseFormat: TypeAlias = Literal["text", "json"]
+# A model that reads the tools has read what it is there.
+AS_IN_CREATE = WithJsonSchema({"type": "string", "description": "As in notebook_create"})
 
 
 def complaint(tool: str, schema: dict[str, Any], error: ValidationError) -> str:
@@ -99,7 +100,9 @@ def _plain(about: dict[str, Any]) -> dict[str, Any]:
         rest = {key: value for key, value in about.items() if key != "anyOf"}
         about = {**rest, **(arms[0] if len(arms) == 1 else {"anyOf": arms})}
     kept = {key: value for key, value in about.items() if key not in _NOISE}
-    if kept.get("default", ...) in (None, "", []):
+    # Of several words the first is the one that is meant where none is given.
+    usual = kept.get("enum", [None])[0]
+    if kept.get("default", ...) in (None, "", [], usual):
         del kept["default"]
     if kept.get("additionalProperties") is True:
         del kept["additionalProperties"]

@@ -7,7 +7,7 @@ the model with the next step; anything else is logged here and told without its 
 from __future__ import annotations
 
 import json
-from collections.abc import Awaitable, Callable, Container
+from collections.abc import Awaitable, Callable, Container, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -32,11 +32,14 @@ from cellwright.errors import (
 )
 from cellwright.mcp.arguments import Arguments, complaint, published_schema
 from cellwright.mcp.clients import Client, Clients
+from cellwright.mcp.delegates import Delegate
 from cellwright.mcp.knowledge import Knowledge
 from cellwright.mcp.pace import Pace
 from cellwright.mcp.resolving import find_session
+from cellwright.mcp.wording import in_calls
 from cellwright.plans import Planner
 from cellwright.settings import fenced
+from cellwright.tools.web.fetching import Fetcher
 from cellwright.verification import Verifier
 
 __all__ = [
@@ -67,11 +70,16 @@ class Shared:
     engine: Engine
     planner: Planner
     verifier: Verifier
+    fetcher: Fetcher
     knowledge: Knowledge
     pace: Pace
     default_language: str
     tools: frozenset[str] = frozenset()
     """The names of the tools there are."""
+    data_changed: Callable[[Sequence[str]], None] = lambda _: None
+    """Tells whoever follows them that these files of the data directory are new."""
+    delegate: Delegate | None = None
+    """Who answers questions by itself, where there is one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +113,10 @@ class Call:
             OutsideRoots: it leads out of them.
         """
         return fenced(named, self.engine.settings.roots or (self.root,), base=self.root)
+
+    def data_changed(self, *paths: str) -> None:
+        """Say that the call wrote these files of the data directory."""
+        self.shared.data_changed(paths)
 
     def session(self, session_id: str | None, *, reads: bool = False) -> Session:
         """The session that the caller means; a note says so where it was not named exactly.
@@ -175,7 +187,7 @@ _NEXT_CALLS: dict[type[CellwrightError], str] = {
 
 def told(error: CellwrightError, tools: Container[str] = ()) -> ToolError:
     """An error as a model reads it: what failed, on what, what to do next, with which of these tools."""
-    text = str(error).rstrip(".")
+    text = in_calls(str(error).rstrip("."))
     if (call := _NEXT_CALLS.get(type(error))) is not None and call in tools:
         text += f". Next call: {call}"
     if isinstance(error, StaleEdit):

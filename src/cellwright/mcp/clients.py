@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import warnings
 from collections import OrderedDict
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeAlias, get_args
@@ -20,7 +20,7 @@ from starlette.requests import Request
 
 from mcp import MCPDeprecationWarning
 
-__all__ = ["Client", "Clients", "RequestContext"]
+__all__ = ["NOTHING_BROUGHT", "Brought", "Client", "Clients", "RequestContext"]
 
 RequestContext: TypeAlias = ServerRequestContext["Clients", Request]
 
@@ -29,12 +29,40 @@ _MOST_HTTP_CLIENTS = 1_000
 _LEVELS: tuple[LoggingLevel, ...] = get_args(LoggingLevel)
 
 
+@dataclass(frozen=True, slots=True)
+class Brought:
+    """What the person at the other end gave the connection. No call can: an agent's word is not enough for it.
+
+    It lives in memory, with the connection, and is told to nobody.
+    """
+
+    environment: Mapping[str, str] | None = field(default=None, repr=False)
+    """Keys and addresses of models; None where nothing was said of them."""
+
+    files: frozenset[Path] = field(default=frozenset(), repr=False)
+    """Files that may be read, wherever they lie."""
+
+    servers: tuple[tuple[str, str], ...] = field(default=(), repr=False)
+    """MCP servers: a name, and a command or an address."""
+
+    models: frozenset[str] = field(default=frozenset(), repr=False)
+    """Models by their addresses or files: data and a key would go there."""
+
+
+NOTHING_BROUGHT = Brought()
+
+
 @dataclass(eq=False, slots=True)
 class Client:
     """One client of the face."""
 
     directory: Path | None = None
     """Where it works: its paths begin there, and its notebooks go there. None: the engine's root directory."""
+
+    brought: Brought = field(default=NOTHING_BROUGHT, repr=False)
+
+    begun: set[str] | None = None
+    """Ids of the executions and runs of plans that its calls began, where somebody wants to know."""
 
     sessions: dict[str, None] = field(default_factory=dict)
     """Ids of the sessions it has worked with, the latest last."""
@@ -63,6 +91,10 @@ class Client:
     log_level: LoggingLevel | None = None
     """The weight from which it wants log messages; it gets none before it says so."""
 
+    def began(self, *ids: str) -> None:
+        if self.begun is not None:
+            self.begun.update(ids)
+
     def worked_with(self, session_id: str) -> None:
         self.sessions.pop(session_id, None)
         self.sessions[session_id] = None
@@ -89,8 +121,13 @@ class Client:
 class Clients:
     """The clients of one transport: a connection has one, HTTP has one per protocol session."""
 
-    def __init__(self, directory: Path | None = None) -> None:
-        self._own = Client(directory)
+    def __init__(
+        self,
+        directory: Path | None = None,
+        brought: Brought = NOTHING_BROUGHT,
+        begun: set[str] | None = None,
+    ) -> None:
+        self._own = Client(directory, brought, begun)
         self._by_header: OrderedDict[str, Client] = OrderedDict()
 
     def __iter__(self) -> Iterator[Client]:

@@ -18,7 +18,7 @@ from cellwright.engine import Engine, Event, Missed
 from cellwright.mcp.clients import Client
 from cellwright.mcp.knowledge import Knowledge
 from cellwright.mcp.pace import Pace
-from cellwright.mcp.uris import cell_output_uri, session_uri
+from cellwright.mcp.uris import cell_output_uri, data_uri, session_uri
 
 __all__ = ["Notifier", "changed_resources", "log_entry"]
 
@@ -83,6 +83,12 @@ class Notifier:
                 async for event in events:
                     self._take(event)
                 tasks.cancel_scope.cancel()
+
+    def data_changed(self, paths: Iterable[str]) -> None:
+        """Files of the data directory came or changed."""
+        self._changed |= dict.fromkeys(map(data_uri, paths))
+        self._list_changed = True
+        self._woken.set()
 
     def _take(self, event: Event | Missed) -> None:
         if isinstance(event, Missed):

@@ -19,3 +19,6 @@ class Pace:
 
     notify_s: float = 0.25
     """How long changes of a resource are gathered before its subscribers are told once."""
+
+    stream_s: float = 0.05
+    """How long words of a model are gathered before a client that wants each of them is told."""

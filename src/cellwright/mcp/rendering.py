@@ -138,11 +138,11 @@ def _lines_before(gathered: Sequence[Gathered]) -> list[str]:
         reason = execution.reason
         if reason and execution.record.started_at is None and execution.done:
             if reason in dropped:
-                lines[dropped[reason]] += f", {execution.cell_id}"
+                lines[dropped[reason]] += f", {execution.cell_id or 'scratch'}"
                 lines.append("")
                 continue
             dropped[reason] = len(lines)
-            line = f"{line}\n{reason}: {execution.cell_id}"
+            line = f"{line}\n{reason}: {execution.cell_id or 'scratch'}"
         elif reason:
             line = f"{line}\n{reason}"
         lines.append(line)

@@ -30,6 +30,7 @@ _FILES_WAIT_S = 0.25
 # Where cells of different languages leave what they pass to each other (see ``cellwright_kernel.values``).
 _put = re.compile(r"(?:^|/)\.cellwright/values/(?P<name>\w+)\.(?:json|arrow)$")
 _FILES_IN_TEXT = 5
+_BROUGHT_BACK = "; notebook_replay brings them back, until something new has run well"
 
 
 async def execution_reply(
@@ -124,22 +125,7 @@ def _next_calls(executions: Sequence[Execution]) -> list[str]:
 def _news(call: Call, session: Session, known: Known, executions: Sequence[Execution]) -> list[str]:
     """What this client has not been told of the session yet: a new kernel, new names."""
     client = call.client
-    news: list[str] = []
-    told = client.generations.get(session.id)
-    # What an execution's note says of the kernel is told already.
-    if told is not None and told < session.generation and not any(each.record.note for each in executions):
-        if len(session.record.lineage) > 1:
-            news.append(
-                f"The kernel goes on from an earlier state: generation {told} is now {session.generation}, names are "
-                "those of then"
-            )
-        else:
-            news.append(
-                f"The kernel was replaced: generation {told} is now {session.generation}, earlier names are gone"
-            )
-            client.names.pop(session.id, None)
-    client.generations[session.id] = session.generation
-    news += _type_news(call, session)
+    news = [*_kernel_news(call, session, known, executions), *_type_news(call, session)]
     before = client.names.get(session.id, frozenset())
     names = known.names
     groups = (("imports", names.imports), ("functions", names.functions), ("variables", names.variables))
@@ -153,6 +139,34 @@ def _news(call: Call, session: Session, known: Known, executions: Sequence[Execu
         line = f"context: new {'; '.join(fresh)}"
         news.append(line if len(line) <= _MAX_NEWS else line[:_MAX_NEWS] + "… (session_context has all)")
     return news
+
+
+def _kernel_news(call: Call, session: Session, known: Known, executions: Sequence[Execution]) -> list[str]:
+    """That names are gone which this client, or whoever worked here before it, made."""
+    told = call.client.generations.get(session.id)
+    call.client.generations[session.id] = session.generation
+    # What an execution's note says of the kernel is told already.
+    if any(each.record.note for each in executions):
+        return []
+    if told is None:
+        # Whoever comes anew, as each command of the command line does, knows no generation but misses the names.
+        missing = executions[0].record.number > 1 and _is_empty(session, known)
+        return [f"The kernel is new, earlier names are gone{_BROUGHT_BACK}"] if missing else []
+    if told >= session.generation:
+        return []
+    now = f"generation {told} is now {session.generation}"
+    if len(session.record.lineage) > 1:
+        return [f"The kernel goes on from an earlier state: {now}, names are those of then"]
+    call.client.names.pop(session.id, None)
+    hint = _BROUGHT_BACK if session.record.former else ""
+    return [f"The kernel was replaced: {now}, earlier names are gone{hint}"]
+
+
+def _is_empty(session: Session, known: Known) -> bool:
+    """Whether a kernel took the place of a lost one and has made nothing yet, by a replay neither."""
+    if not session.record.former or len(session.record.lineage) > 1:
+        return False
+    return known.generation < session.generation or not known.names.all()
 
 
 def _type_news(call: Call, session: Session) -> list[str]:

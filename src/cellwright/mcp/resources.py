@@ -1,4 +1,4 @@
-"""What can be read of sessions by address: state, history, context, exports, and every output in full.
+"""What can be read by address: of sessions state, history, context, exports and every output in full, and data files.
 
 Listed one by one, since clients do not look at templates. Reads the engine and changes nothing.
 """
@@ -11,21 +11,32 @@ import json
 from dataclasses import asdict
 from typing import Any, Literal
 
+import anyio
 from mcp.server.lowlevel.helper_types import ReadResourceContents
 from mcp.server.mcpserver.exceptions import ResourceError, ResourceNotFoundError
 from mcp.types import Resource, ResourceTemplate
 
 from cellwright.engine import Engine, Execution, Session
-from cellwright.errors import CellwrightError, UnknownCell, UnknownExecution, UnknownSession
+from cellwright.errors import CellwrightError, NoSuchFile, UnknownCell, UnknownExecution, UnknownSession
 from cellwright.formats import format_named
 from cellwright.mcp.budget import cut_tail
 from cellwright.mcp.cellstates import cell_states
 from cellwright.mcp.context import context_of
+from cellwright.mcp.datafiles import DATA_TEMPLATE, data_listed, data_read
 from cellwright.mcp.knowledge import Knowledge
 from cellwright.mcp.outputs import output_payload, parts_of
 from cellwright.mcp.tools_notebooks import about_session
 from cellwright.mcp.tools_reading import exported
-from cellwright.mcp.uris import Address, cell_output_uri, read_address, session_uri
+from cellwright.mcp.uris import (
+    NETWORK_URI,
+    Address,
+    cell_output_uri,
+    data_path,
+    read_address,
+    session_uri,
+)
+from cellwright.tools.shelf import Shelf
+from cellwright.tools.web.log import FetchLog
 
 __all__ = ["Resources"]
 
@@ -54,9 +65,10 @@ class Resources:
     def __init__(self, engine: Engine, knowledge: Knowledge) -> None:
         self._engine = engine
         self._knowledge = knowledge
+        self._shelf = Shelf(engine.settings)
 
     def templates(self) -> list[ResourceTemplate]:
-        return [
+        of_sessions = [
             ResourceTemplate(
                 uri_template=f"notebook://session/{{session_id}}/{path}",
                 name=path.partition("/")[0],
@@ -65,10 +77,15 @@ class Resources:
             )
             for path, description in _TEMPLATES.items()
         ]
+        return [*of_sessions, DATA_TEMPLATE]
 
-    def listed(self) -> list[Resource]:
-        """What there is now, newest sessions first, within a bound."""
-        found: list[Resource] = []
+    async def listed(self) -> list[Resource]:
+        """What there is now, newest sessions first and then the newest data files, within a bound for each."""
+        return [*self._of_sessions(), *await anyio.to_thread.run_sync(data_listed, self._shelf)]
+
+    def _of_sessions(self) -> list[Resource]:
+        fetched = "Requests of web_fetch for no session, each with its verdict"
+        found = [Resource(uri=NETWORK_URI, name="network", description=fetched, mime_type=_JSON)]
         for session in reversed(self._engine.sessions()):
             found += [
                 Resource(
@@ -90,6 +107,11 @@ class Resources:
         Raises:
             ResourceNotFoundError: it is ours, and there is no such thing.
         """
+        if (path := data_path(uri)) is not None:
+            return await self._data(path)
+        if uri == NETWORK_URI:
+            use = await anyio.to_thread.run_sync(FetchLog(self._engine.settings).read)
+            return _as_json({"dropped": use.dropped, "requests": [asdict(entry) for entry in use.entries]})
         address = read_address(uri)
         if address is None:
             if uri.startswith("notebook://"):
@@ -99,6 +121,14 @@ class Resources:
         try:
             return await self._content(address)
         except (UnknownSession, UnknownCell, UnknownExecution) as error:
+            raise ResourceNotFoundError(str(error)) from error
+        except CellwrightError as error:
+            raise ResourceError(str(error)) from error
+
+    async def _data(self, path: str) -> ReadResourceContents:
+        try:
+            return await anyio.to_thread.run_sync(data_read, self._shelf, path)
+        except NoSuchFile as error:
             raise ResourceNotFoundError(str(error)) from error
         except CellwrightError as error:
             raise ResourceError(str(error)) from error

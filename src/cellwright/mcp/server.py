@@ -35,33 +35,14 @@ from cellwright.mcp.dialects.jupyter import JUPYTER_TOOLS
 from cellwright.mcp.dialects.monadic import MONADIC_TOOLS
 from cellwright.mcp.prompts import prompts
 from cellwright.mcp.resources import Resources
-from cellwright.mcp.tools_branches import BRANCH_TOOLS
-from cellwright.mcp.tools_cells import CELL_TOOLS
-from cellwright.mcp.tools_checkpoints import CHECKPOINT_TOOLS
 from cellwright.mcp.tools_executions import EXECUTION_TOOLS
-from cellwright.mcp.tools_files import FILE_TOOLS
-from cellwright.mcp.tools_notebooks import NOTEBOOK_TOOLS
-from cellwright.mcp.tools_packages import PACKAGE_TOOLS
-from cellwright.mcp.tools_plans import PLAN_TOOLS
-from cellwright.mcp.tools_reading import READING_TOOLS
-from cellwright.mcp.tools_replays import REPLAY_TOOLS
-from cellwright.mcp.tools_verification import VERIFICATION_TOOLS
-from cellwright.mcp.tools_visuals import VISUAL_TOOLS
+from cellwright.mcp.toolsets import chosen_sets, instructions, tools_of
 
 __all__ = ["DIALECTS", "NotebookServer", "build_server"]
 
 DIALECTS = ("srcbook", "jlab", "jupyter", "monadic")
 
 _MOST_FOLLOWED = 1_000
-_INSTRUCTIONS = (
-    "Notebooks with live kernels. notebook_create gives a session_id; cell_add_and_run adds and runs code and returns "
-    "output and images; state lasts between calls. notebook_read shows a notebook within a budget; session_context "
-    "tells what is defined. A long cell returns an execution id: execution_wait goes on waiting. generation rises when "
-    "a kernel is replaced and its variables are gone. checkpoint_create and session_rollback bring a state back, files "
-    "included; on_error='rollback' undoes a cell that fails; session_branch tries several ways apart. For work of several "
-    "steps, plan_create holds TODOs with checks, and plan_run carries them out, mending what fails."
-)
-
 Lifespan = Callable[[MCPServer[Clients]], AbstractAsyncContextManager[Clients]]
 
 
@@ -83,7 +64,7 @@ class NotebookServer(MCPServer[Clients]):
         return ListResourcesResult(resources=await self.list_resources())
 
     async def list_resources(self) -> list[Resource]:
-        return [*await super().list_resources(), *self._notebooks.listed()]
+        return [*await super().list_resources(), *await self._notebooks.listed()]
 
     async def list_resource_templates(self) -> list[ResourceTemplate]:
         return [*await super().list_resource_templates(), *self._notebooks.templates()]
@@ -96,18 +77,19 @@ class NotebookServer(MCPServer[Clients]):
 
 
 def build_server(
-    shared: Shared, bus: SubscriptionBus, lifespan: Lifespan, *, dialect: str | None
+    shared: Shared, bus: SubscriptionBus, lifespan: Lifespan, *, dialect: str | None, toolset: str | None
 ) -> NotebookServer:
     """The server object.
 
     Raises:
-        CellwrightError: there is no such dialect.
+        CellwrightError: there is no such dialect or toolset.
     """
-    definitions = _definitions(dialect)
+    sets = chosen_sets(toolset)
+    definitions = _definitions(dialect, sets)
     shared = replace(shared, tools=frozenset(definition.name for definition in definitions))
     server = NotebookServer(
         Resources(shared.engine, shared.knowledge),
-        instructions=_INSTRUCTIONS,
+        instructions=instructions(sets),
         tools=[as_tool(definition, shared) for definition in definitions],
         lifespan=lifespan,
         subscriptions=bus,
@@ -123,21 +105,8 @@ def build_server(
     return server
 
 
-def _definitions(dialect: str | None) -> tuple[Definition, ...]:
-    own = (
-        *NOTEBOOK_TOOLS,
-        *CELL_TOOLS,
-        *VISUAL_TOOLS,
-        *READING_TOOLS,
-        *EXECUTION_TOOLS,
-        *REPLAY_TOOLS,
-        *PLAN_TOOLS,
-        *CHECKPOINT_TOOLS,
-        *BRANCH_TOOLS,
-        *PACKAGE_TOOLS,
-        *FILE_TOOLS,
-        *VERIFICATION_TOOLS,
-    )
+def _definitions(dialect: str | None, sets: tuple[str, ...]) -> tuple[Definition, ...]:
+    own = tools_of(sets)
     if dialect is None:
         return own
     tables = {"srcbook": own, "jlab": JLAB_TOOLS, "jupyter": JUPYTER_TOOLS, "monadic": MONADIC_TOOLS}

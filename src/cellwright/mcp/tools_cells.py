@@ -112,7 +112,7 @@ async def cell_execute(call: Call, args: ExecuteCell) -> Reply:
             return await session.execute_all(timeout_s=timeout_s, on_error=on_error)
         return [await session.execute(args.cell_id, timeout_s=timeout_s, on_error=on_error)]
 
-    executions = await run_and_wait(call, submit, wait_ms=args.wait)
+    executions = await run_and_wait(call, session.id, submit, wait_ms=args.wait)
     if not executions:
         nothing = {
             "session_id": session.id,
@@ -142,7 +142,7 @@ async def cell_add_and_run(call: Call, args: AddAndRun) -> Reply:
     async def submit() -> Sequence[Execution]:
         return [await session.execute(cell.id, timeout_s=args.timeout_s, on_error=args.on_error)]
 
-    executions = await run_and_wait(call, submit, wait_ms=args.wait)
+    executions = await run_and_wait(call, session.id, submit, wait_ms=args.wait)
     return await _run_reply(call, session, executions, args)
 
 
@@ -159,7 +159,7 @@ async def scratch_run(call: Call, args: RunScratch) -> Reply:
     async def submit() -> Sequence[Execution]:
         return [await session.execute_code(args.code, language=args.language, timeout_s=args.timeout_s)]
 
-    executions = await run_and_wait(call, submit, wait_ms=args.wait)
+    executions = await run_and_wait(call, session.id, submit, wait_ms=args.wait)
     return await _run_reply(call, session, executions, args)
 
 

@@ -29,7 +29,7 @@ async def execution_wait(call: Call, args: WaitForExecution) -> Reply:
     """Wait for an execution and read its outputs so far; also reads one that ended long ago."""
     execution = call.engine.execution(args.execution_id)
     session = call.session(execution.session_id, reads=True)
-    await wait_for(call, [execution], wait_ms=args.wait)
+    await wait_for(call, execution, wait_ms=args.wait)
     return await _told(call, session, execution, args.response_format, args.max_tokens)
 
 

@@ -8,10 +8,12 @@ from pydantic import Field, WithJsonSchema
 
 from cellwright.engine import Session
 from cellwright.engine.environment import runtime_of
+from cellwright.engine.hosting import called_place
 from cellwright.engine.limits import SessionLimits
 from cellwright.errors import NotebookError
-from cellwright.mcp.arguments import Arguments, SessionId
+from cellwright.mcp.arguments import AS_IN_CREATE, Arguments, SessionId
 from cellwright.mcp.calls import CHANGES, DESTROYS, READS, Call, Definition, Reply, data_reply
+from cellwright.mcp.wording import in_calls
 from cellwright.notebook.languages import canonical_language, with_tsconfig
 from cellwright.plans.reports import plan_in
 from cellwright.sandbox.policy import Mode
@@ -30,12 +32,11 @@ ModeArgument: TypeAlias = Annotated[
         description="Where code writes: overlay (default; a layer over the project), private, direct (the folder)",
     ),
 ]
+# One line instead of nine properties: whoever asks for something else is told what there is.
+_LESS = "Less than the operator allows: memory ('256MB'), disk, processes, cpu_s, cpus, cell_s, network='off', read_paths, write_paths"
 LimitsArgument: TypeAlias = Annotated[
-    SessionLimits | None,
-    Field(default=None, description="Less than the operator allows, e.g. memory='256MB'"),
+    SessionLimits | None, WithJsonSchema({"type": "object", "description": _LESS}), Field(default=None)
 ]
-# A model that reads the tools has read what they are there.
-_AS_ABOVE = WithJsonSchema({"type": "string", "description": "As in notebook_create"})
 _AS_ABOVE_OBJECT = WithJsonSchema({"type": "object", "description": "As in notebook_create"})
 
 
@@ -49,6 +50,11 @@ class CreateNotebook(Arguments):
     description: str | None = Field(default=None, max_length=100_000)
     mode: ModeArgument = None
     limits: LimitsArgument = None
+    host: str | None = Field(
+        default=None,
+        max_length=100,
+        description="Where its kernel lives: local, slurm[:NAME], jupyter[:NAME]; host_list has them",
+    )
     tsconfig: dict[str, Any] | None = Field(
         default=None, description="TypeScript compilerOptions to check types by"
     )
@@ -68,6 +74,7 @@ async def notebook_create(call: Call, args: CreateNotebook) -> Reply:
         directory=call.notebooks,
         mode=args.mode or AGENTS_MODE,
         limits=args.limits.narrowing() if args.limits is not None else None,
+        host=args.host,
     )
     call.client.worked_with(session.id)
     if args.tsconfig is not None:
@@ -80,17 +87,24 @@ async def notebook_create(call: Call, args: CreateNotebook) -> Reply:
 
 class OpenNotebook(Arguments):
     path: str = Field(
-        min_length=1, max_length=4_000, description="An .ipynb file, relative to the root directory"
+        min_length=1,
+        max_length=4_000,
+        description="An .ipynb file, relative to the root directory; with a jupyter host, to the server's root",
     )
-    mode: Annotated[Mode | None, _AS_ABOVE] = None
+    mode: Annotated[Mode | None, AS_IN_CREATE] = None
     limits: Annotated[SessionLimits | None, _AS_ABOVE_OBJECT] = None
+    host: Annotated[str | None, AS_IN_CREATE] = None
 
 
 async def notebook_open(call: Call, args: OpenNotebook) -> Reply:
     """Attach to an existing .ipynb file. Nothing is run."""
-    path = call.path(args.path)
     limits = args.limits.narrowing() if args.limits is not None else None
-    session = await call.engine.open(path, mode=args.mode or AGENTS_MODE, limits=limits)
+    mode = args.mode or AGENTS_MODE
+    host = call.engine.hosts.wanted(args.host)
+    if host.kind == "jupyter" and not args.path.startswith(("/", "~")):
+        session = await call.engine.open_there(args.path, host=str(host), mode=mode, limits=limits)
+    else:
+        session = await call.engine.open(call.path(args.path), mode=mode, limits=limits, host=args.host)
     call.client.worked_with(session.id)
     return data_reply(about_session(session), call)
 
@@ -125,8 +139,14 @@ async def notebook_delete(call: Call, args: DeleteNotebook) -> Reply:
     await call.shared.planner.pause(session.id)
     await call.engine.delete(session.id, remove_file=args.remove_file)
     call.client.forget(session.id)
-    kept = {} if args.remove_file else {"kept": str(session.path)}
+    kept = {} if args.remove_file else {"kept": lies_at(session) or str(session.path)}
     return data_reply({"deleted": session.id, **kept}, call)
+
+
+def lies_at(session: Session) -> str | None:
+    """Where a session's notebook lies on a Jupyter server."""
+    there = session.record.there
+    return f"{there[1]} on {f'jupyter:{there[0]}' if there[0] else 'jupyter'}" if there is not None else None
 
 
 def about_session(session: Session) -> dict[str, Any]:
@@ -143,7 +163,12 @@ def about_session(session: Session) -> dict[str, Any]:
         "mode": session.mode,
     }
     told = {
-        "reason": session.reason,
+        "reason": in_calls(session.reason) if session.reason else None,
+        "host": called_place(session.record) if session.state == "active" else session.record.host,
+        "lies_at": lies_at(session),
+        "sharing": session.sharing,
+        "out_of_reach": in_calls(session.host.away) if session.host.away else None,
+        "expires_at": session.record.expires_at,
         "banner": session.banner,
         "interpreter": session.record.python,
         "tier": session.tier,

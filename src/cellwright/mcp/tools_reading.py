@@ -222,6 +222,7 @@ class ImportNotebook(Arguments):
     content: Content
     format: ReadableFormat = "json"
     name: str | None = Field(default=None, min_length=1, max_length=2_000)
+    host: str | None = Field(default=None, max_length=100)
 
 
 async def notebook_import(call: Call, args: ImportNotebook) -> Reply:
@@ -233,7 +234,9 @@ async def notebook_import(call: Call, args: ImportNotebook) -> Reply:
     document = imported.document
     language = notebook_language(document)
     name = args.name or imported.title or "imported notebook"
-    session = await call.engine.create(name, language=language, directory=call.notebooks, mode=AGENTS_MODE)
+    session = await call.engine.create(
+        name, language=language, directory=call.notebooks, mode=AGENTS_MODE, host=args.host
+    )
     call.client.worked_with(session.id)
     await session.apply([DocumentReplaced(document.to_bytes().decode(), {})])
     return data_reply({**about_session(session), "repairs": list(imported.notices)}, call)
@@ -243,7 +246,7 @@ READING_TOOLS = (
     Definition(notebook_read, ReadNotebook, READS),
     Definition(session_context, GetContext, READS),
     Definition(notebook_export, ExportNotebook, CHANGES, asks_for=("session_id",)),
-    Definition(notebook_import, ImportNotebook, CHANGES),
+    Definition(notebook_import, ImportNotebook, CHANGES, keeps_back=("host",)),
     Definition(kernel_inspect, InspectKernel, READS),
     Definition(kernel_complete, CompleteCode, READS),
 )

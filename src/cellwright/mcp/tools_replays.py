@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, TypeAlias
+from typing import Annotated, Any, TypeAlias
 
 import anyio
 from mcp.types import ToolAnnotations
@@ -10,7 +10,7 @@ from pydantic import Field
 
 from cellwright.engine import Redone, Replay, Session
 from cellwright.errors import UnknownExecution
-from cellwright.mcp.arguments import Arguments, MaxTokens, ResponseFormat, SessionId, WaitMs
+from cellwright.mcp.arguments import AS_IN_CREATE, Arguments, MaxTokens, ResponseFormat, SessionId, WaitMs
 from cellwright.mcp.budget import CHARACTERS_PER_TOKEN, cut_middle, share
 from cellwright.mcp.calls import Call, Definition, Reply, data_reply
 from cellwright.mcp.outputs import clean
@@ -38,6 +38,7 @@ class ReplayNotebook(Arguments):
     replay_id: str | None = Field(
         default=None, max_length=_MAX_ID, description="Wait for this one, start none"
     )
+    host: Annotated[str | None, AS_IN_CREATE] = None
     wait: WaitMs = None
     response_format: ResponseFormat = "text"
     max_tokens: MaxTokens = None
@@ -53,7 +54,7 @@ async def notebook_replay(call: Call, args: ReplayNotebook) -> Reply:
         timeout_s = args.timeout / 1_000 if args.timeout is not None else None
         # Shielded: a call that is cancelled while the kernel starts must know what to stop.
         with anyio.CancelScope(shield=True):
-            replay = await session.start_replay(upto=args.upto, timeout_s=timeout_s)
+            replay = await session.start_replay(upto=args.upto, timeout_s=timeout_s, host=args.host)
     await wait_for_replay(call, replay, wait_ms=args.wait)
     if replay.done:
         # The reply says what is there again: no later one need say that the kernel was replaced.

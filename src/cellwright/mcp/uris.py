@@ -1,15 +1,32 @@
-"""The addresses of what can be read of a session, and what an address means. Pure."""
+"""The addresses of what can be read of a session and of the data directory, and what an address means. Pure."""
 
 from __future__ import annotations
 
+import os
 import re
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
-from urllib.parse import quote, unquote
+from urllib.parse import quote, unquote, unquote_to_bytes
 
-__all__ = ["Address", "View", "cell_output_uri", "output_uri", "read_address", "session_uri"]
+__all__ = [
+    "DATA",
+    "NETWORK_URI",
+    "Address",
+    "View",
+    "cell_output_uri",
+    "data_path",
+    "data_uri",
+    "output_uri",
+    "read_address",
+    "session_uri",
+]
+
+DATA = "cellwright://data/"
 
 View: TypeAlias = Literal["state", "history", "context", "network", "export", "cell", "execution"]
+
+NETWORK_URI = "cellwright://network"
+"""What was fetched for no session."""
 
 _address = re.compile(
     r"notebook://session/(?P<session>[^/]+)/(?:(?P<view>state|history|context|network)|export/(?P<format>[a-z.]+)"
@@ -53,3 +70,15 @@ def read_address(uri: str) -> Address | None:
         return Address(session_id, "export", match["format"])
     view: View = "cell" if match["kind"] == "cells" else "execution"
     return Address(session_id, view, unquote(match["id"]), int(match["index"]))
+
+
+def data_uri(path: str) -> str:
+    """A file of the data directory."""
+    return DATA + quote(os.fsencode(path), safe="/")
+
+
+def data_path(uri: str) -> str | None:
+    """The path in the data directory that an address names; none where it is not one of those."""
+    if not uri.startswith(DATA):
+        return None
+    return os.fsdecode(unquote_to_bytes(uri.removeprefix(DATA)))

@@ -6,9 +6,11 @@ cancels stops it; a client that goes away does not.
 
 from __future__ import annotations
 
+import json
 import time
 import warnings
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
 from typing import TypeVar
 
@@ -16,9 +18,10 @@ import anyio
 from mcp.types import LOG_LEVEL_META_KEY
 from starlette.requests import ClientDisconnect
 
-from cellwright.engine import Event, Execution, Replay
+from cellwright.engine import Event, Execution, Replay, Subscription
 from cellwright.errors import CellwrightError
 from cellwright.mcp.calls import Call
+from cellwright.mcp.delegates import DelegatedRun
 from cellwright.mcp.notifying import log_entry
 from cellwright.mcp.rendering import last_line
 from cellwright.plans import PlanRun
@@ -30,6 +33,7 @@ __all__ = [
     "done_with_progress",
     "run_and_wait",
     "wait_for",
+    "wait_for_errand",
     "wait_for_plan",
     "wait_for_replay",
     "wait_for_verification",
@@ -41,55 +45,69 @@ _CANCEL_GRACE_S = 10.0
 
 
 async def run_and_wait(
-    call: Call, submit: Callable[[], Awaitable[Sequence[Execution]]], *, wait_ms: int | None
+    call: Call, session_id: str, submit: Callable[[], Awaitable[Sequence[Execution]]], *, wait_ms: int | None
 ) -> list[Execution]:
     """Queue executions and wait for them; they are returned running where the wait ends first."""
-    # Shielded: a call that is cancelled while its cells are being queued must know which ones to stop.
-    with anyio.CancelScope(shield=True):
-        executions = list(await submit())
-    return await wait_for(call, executions, wait_ms=wait_ms)
-
-
-async def wait_for(call: Call, executions: list[Execution], *, wait_ms: int | None) -> list[Execution]:
-    """Wait for executions, telling progress; stop them if the client cancels its call."""
-
-    async def stop() -> None:
-        for execution in reversed(executions):  # what waits first, so that it does not start
-            if not execution.done:
-                await call.engine.cancel(execution.id)
-
-    session_id = executions[0].session_id if executions else None
-    await _wait(call, session_id, partial(_follow, call, executions), stop, wait_ms=wait_ms)
+    # Listening begins before: what they do while others are being queued belongs to this call too.
+    with _events_to_log(call, session_id) as events:
+        # Shielded: a call that is cancelled while its cells are being queued must know which ones to stop.
+        with anyio.CancelScope(shield=True):
+            executions = list(await submit())
+            call.client.began(*(execution.id for execution in executions))
+        await _wait_for(call, executions, events, wait_ms=wait_ms)
     return executions
+
+
+async def wait_for(call: Call, execution: Execution, *, wait_ms: int | None) -> None:
+    """Wait for an execution, telling progress; stop it if the client cancels its call."""
+    with _events_to_log(call, execution.session_id) as events:
+        await _wait_for(call, [execution], events, wait_ms=wait_ms)
 
 
 async def wait_for_replay(call: Call, replay: Replay, *, wait_ms: int | None) -> None:
     """The same for a replay."""
-    await _wait(
-        call, replay.session_id, partial(_follow_replay, call, replay), replay.cancel, wait_ms=wait_ms
-    )
+    with _events_to_log(call, replay.session_id) as events:
+        await _wait(call, events, partial(_follow_replay, call, replay), replay.cancel, wait_ms=wait_ms)
 
 
 async def wait_for_verification(call: Call, verification: Verification, *, wait_ms: int | None) -> None:
     """The same for a verification."""
     follow = partial(_follow_verification, call, verification)
-    await _wait(call, verification.session_id, follow, verification.cancel, wait_ms=wait_ms)
+    with _events_to_log(call, verification.session_id) as events:
+        await _wait(call, events, follow, verification.cancel, wait_ms=wait_ms)
 
 
 async def wait_for_plan(call: Call, run: PlanRun, *, wait_ms: int | None) -> None:
     """The same for a plan, which a client that cancels its call pauses."""
-    await _wait(call, run.session_id, partial(_follow_plan, call, run), run.cancel, wait_ms=wait_ms)
+    call.client.began(run.id)
+    with _events_to_log(call, run.session_id) as events:
+        await _wait(call, events, partial(_follow_plan, call, run), run.cancel, wait_ms=wait_ms)
+
+
+async def wait_for_errand(
+    call: Call, run: DelegatedRun, *, wait_ms: int | None, stream: bool = False, since: int = 0
+) -> None:
+    """The same for a question that an agent answers; with ``stream`` progress is all that happened, as JSON."""
+    follow = partial(_stream_errand, call, run, since) if stream else partial(_follow_errand, call, run)
+    await _wait(call, None, follow, run.cancel, wait_ms=wait_ms)
 
 
 async def done_with_progress(
-    call: Call, work: Callable[[], Awaitable[T]], *, stop: Callable[[], Awaitable[None]] | None = None
+    call: Call,
+    work: Callable[[], Awaitable[T]],
+    *,
+    stop: Callable[[], Awaitable[None]] | None = None,
+    say: Callable[[], str] = str,
 ) -> T:
-    """Do what has no id to hand back, telling how long it has been; ``stop`` it if the client cancels its call."""
+    """Do what has no id to hand back, telling how long it has been, or what there is to ``say``.
+
+    ``stop`` ends it if the client cancels its call.
+    """
     found: list[T] = []
     failure: CellwrightError | None = None
     try:
         async with anyio.create_task_group() as tasks:
-            tasks.start_soon(_tell_time, call)
+            tasks.start_soon(_tell_time, call, say)
             try:
                 found.append(await work())
             except CellwrightError as error:
@@ -105,17 +123,39 @@ async def done_with_progress(
     return found[0]
 
 
-async def _tell_time(call: Call) -> None:
+async def _tell_time(call: Call, say: Callable[[], str]) -> None:
     began = time.monotonic()
     while True:
         await anyio.sleep(call.shared.pace.progress_s)
         elapsed_s = time.monotonic() - began
-        await call.context.report_progress(round(elapsed_s, 3), message=f"running for {elapsed_s:.0f} s")
+        message = say() or f"running for {elapsed_s:.0f} s"
+        await call.context.report_progress(round(elapsed_s, 3), message=message)
+
+
+@contextmanager
+def _events_to_log(call: Call, session_id: str) -> Iterator[Subscription | None]:
+    """What happens to a session from now on, where the call asks to be told, as the newest protocol has it."""
+    if LOG_LEVEL_META_KEY not in (call.context.request_context.meta or {}):
+        yield None
+        return
+    with call.engine.subscribe(session_id) as events:
+        yield events
+
+
+async def _wait_for(
+    call: Call, executions: list[Execution], events: Subscription | None, *, wait_ms: int | None
+) -> None:
+    async def stop() -> None:
+        for execution in reversed(executions):  # what waits first, so that it does not start
+            if not execution.done:
+                await call.engine.cancel(execution.id)
+
+    await _wait(call, events, partial(_follow, call, executions), stop, wait_ms=wait_ms)
 
 
 async def _wait(
     call: Call,
-    session_id: str | None,
+    events: Subscription | None,
     follow: Callable[[], Awaitable[None]],
     stop: Callable[[], Awaitable[None]],
     *,
@@ -124,11 +164,12 @@ async def _wait(
     wait_s = call.shared.pace.wait_s if wait_ms is None else wait_ms / 1_000
     try:
         async with anyio.create_task_group() as tasks:
-            if session_id is not None and LOG_LEVEL_META_KEY in (call.context.request_context.meta or {}):
-                tasks.start_soon(_forward_log, call, session_id)
+            if events is not None:
+                tasks.start_soon(_forward_log, call, events)
             with anyio.move_on_after(wait_s):
                 await follow()
-            tasks.cancel_scope.cancel()
+            if events is not None:
+                events.close()  # what it holds is told before the call answers: nothing can be after that
     except anyio.get_cancelled_exc_class():
         with anyio.move_on_after(_CANCEL_GRACE_S, shield=True):
             if await _was_cancelled(call):
@@ -182,6 +223,35 @@ async def _follow_plan(call: Call, run: PlanRun) -> None:
             await call.context.report_progress(round(elapsed_s, 3), message=message)
 
 
+async def _follow_errand(call: Call, run: DelegatedRun) -> None:
+    """Tell of every new step, and in a long one now and then that it goes on."""
+    began = told_at = time.monotonic()
+    seen, said = 0, ""
+    while True:
+        await run.changed(seen, call.shared.pace.progress_s)
+        seen = max((entry["number"] for entry in run.told(seen)), default=seen)
+        if run.done:
+            return
+        brief, now = run.brief(), time.monotonic()
+        if brief != said or now - told_at >= call.shared.pace.progress_s:
+            said, told_at = brief, now
+            message = f"{brief}, running for {now - began:.0f} s"
+            await call.context.report_progress(round(now - began, 3), message=message)
+
+
+async def _stream_errand(call: Call, run: DelegatedRun, since: int) -> None:
+    """Tell all that happened after ``since``, a few entries to a message, to the end."""
+    while True:
+        await run.changed(since, call.shared.pace.progress_s)
+        over = run.done
+        if entries := run.told(since):
+            since = entries[-1]["number"]
+            await call.context.report_progress(since, message=json.dumps(entries, ensure_ascii=False))
+            await anyio.sleep(call.shared.pace.stream_s)
+        elif over:
+            return
+
+
 async def _tell_progress(call: Call, executions: list[Execution], place: int, elapsed_s: float) -> None:
     execution = executions[place]
     about = f"{place + 1} of {len(executions)}, " if len(executions) > 1 else ""
@@ -190,16 +260,15 @@ async def _tell_progress(call: Call, executions: list[Execution], place: int, el
     await call.context.report_progress(round(elapsed_s, 3), message=message)
 
 
-async def _forward_log(call: Call, session_id: str) -> None:
-    """Send what happens as log messages on the call's own stream, as the newest protocol has it."""
-    with call.engine.subscribe(session_id) as events:
-        async for event in events:
-            if isinstance(event, Event):
-                level, data = log_entry(event)
-                with warnings.catch_warnings():
-                    warnings.simplefilter("ignore", MCPDeprecationWarning)
-                    sending = call.context.session.send_log_message(level, data, logger="cellwright")
-                await sending
+async def _forward_log(call: Call, events: Subscription) -> None:
+    """Send what happens as log messages on the call's own stream, until it is closed."""
+    async for event in events:
+        if isinstance(event, Event):
+            level, data = log_entry(event)
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", MCPDeprecationWarning)
+                sending = call.context.session.send_log_message(level, data, logger="cellwright")
+            await sending
 
 
 async def _was_cancelled(call: Call) -> bool:

@@ -17,7 +17,7 @@ from mcp.shared.message import SessionMessage
 from mcp.types import PARSE_ERROR, ErrorData, JSONRPCError, JSONRPCMessage, jsonrpc_message_adapter
 from pydantic import ValidationError
 
-__all__ = ["MAX_MESSAGE_BYTES", "message_streams"]
+__all__ = ["MAX_MESSAGE_BYTES", "Incoming", "Outgoing", "message_streams"]
 
 MAX_MESSAGE_BYTES = 64 * 1024 * 1024
 _CHUNK = 256 * 1024

@@ -167,7 +167,7 @@ async def execute_scratch(call: Call, args: Scratch) -> Reply:
         async def submit() -> Sequence[Execution]:
             return [await session.execute_code(args.code, timeout_s=call.shared.pace.wait_s)]
 
-        executions = await run_and_wait(call, submit, wait_ms=None)
+        executions = await run_and_wait(call, session.id, submit, wait_ms=None)
         return await execution_reply(call, session, executions, response_format="text", max_tokens=None)
     finally:
         with anyio.CancelScope(shield=True):

@@ -104,7 +104,7 @@ async def _add(call: Call, session: Session, cells: list[NewCell], *, run: bool,
     async def submit() -> Sequence[Execution]:
         return [await session.execute(cell.id, timeout_s=LONG_MS / 1_000) for cell in code]
 
-    executions = await run_and_wait(call, submit, wait_ms=None)
+    executions = await run_and_wait(call, session.id, submit, wait_ms=None)
     text, images = await rendered(call, executions)
     return Reply("\n".join(filter(None, [before, said, text])), images)
 
@@ -196,7 +196,7 @@ async def execute_and_fix_jupyter_cells(call: Call, args: ExecuteAndFix) -> Repl
     async def submit() -> Sequence[Execution]:
         return await session.execute_all(timeout_s=LONG_MS / 1_000)
 
-    executions = await run_and_wait(call, submit, wait_ms=None)
+    executions = await run_and_wait(call, session.id, submit, wait_ms=None)
     running = next((execution for execution in executions if not execution.done), None)
     failed = next((execution for execution in executions if execution.done and not execution.ok), None)
     if failed is not None and failed.cell_id is not None:

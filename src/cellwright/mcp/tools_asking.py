@@ -1,0 +1,153 @@
+"""The tool that hands a question over to an agent of our own, and waits for it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import anyio
+from mcp.types import ToolAnnotations
+from pydantic import Field
+
+from cellwright.errors import AgentError, CellwrightError, NoAgent
+from cellwright.mcp.arguments import Arguments, ResponseFormat, SessionId, WaitMs
+from cellwright.mcp.askreplies import errand_json, errand_text, pictures
+from cellwright.mcp.calls import Call, Definition, Reply, data_reply
+from cellwright.mcp.delegates import Delegate, DelegatedRun, Errand
+from cellwright.mcp.waiting import wait_for_errand
+
+__all__ = ["ASKING_TOOLS"]
+
+_MAX_ID = 300
+_MAX_NAMES = 2_000
+_MAX_QUESTION = 200_000
+_MOST_FILES = 100
+_KEPT_BACK = ("verify", "about", "cancel", "stream", "since", "response_format")
+
+
+class Ask(Arguments):
+    question: str | None = Field(default=None, max_length=_MAX_QUESTION)
+    data: list[Annotated[str, Field(min_length=1, max_length=4_096)]] = Field(
+        default=[], max_length=_MOST_FILES, description="Files"
+    )
+    pattern: str | None = Field(default=None, max_length=_MAX_ID)
+    model: str | None = Field(default=None, max_length=_MAX_NAMES, description="client: your own")
+    budget: str | None = Field(default=None, max_length=_MAX_ID, description="50k tokens, 0.5 usd, 90 s")
+    session_id: SessionId = None
+    conversation: str | None = Field(default=None, max_length=_MAX_ID, description="Goes on with it")
+    run_id: str | None = Field(default=None, max_length=_MAX_ID, description="Wait for this one, start none")
+    wait: WaitMs = None
+    verify: bool = True
+    about: Literal["conversations", "conversation", "trace", "forget"] | None = None
+    """Not to ask, but to tell of what was asked: a conversation, or with ``run_id`` a trace."""
+    cancel: bool = False
+    stream: bool = False
+    """Whether progress is all that happens, as JSON, after the entry ``since``."""
+    since: int = Field(default=0, ge=0)
+    response_format: ResponseFormat = "text"
+
+
+async def ask(call: Call, args: Ask) -> Reply:
+    """Delegate: Cellwright's own agent answers a question with a notebook that proves it. Past wait (55 s) it returns the
+    run id."""
+    delegate = call.shared.delegate
+    if delegate is None:
+        raise NoAgent("This server has no agent", hint="Ask through `cellwright mcp` or `cellwright ask`")
+    if args.about is not None:
+        return data_reply(await _about(delegate, args), call)
+    try:
+        run = delegate.run(args.run_id) if args.run_id is not None else await _begun(call, delegate, args)
+    except AgentError as error:
+        if args.response_format == "text":
+            raise
+        return data_reply(_failed(error), call)
+    if args.cancel:
+        await run.cancel()
+    else:
+        await wait_for_errand(call, run, wait_ms=args.wait, stream=args.stream, since=args.since)
+    return await _reply(call, run, args)
+
+
+async def _begun(call: Call, delegate: Delegate, args: Ask) -> DelegatedRun:
+    question = (args.question or "").strip()
+    if not question:
+        raise AgentError("There is no question", hint="Call ask(question='…'), or with the run_id of one")
+    session = call.session(args.session_id).id if args.session_id is not None else None
+    brought = call.client.brought
+    errand = Errand(
+        question,
+        data=tuple([await _data_file(call, named) for named in args.data]),
+        pattern=args.pattern,
+        models=_models(call, args.model or ""),
+        budget=args.budget,
+        session_id=session,
+        conversation_id=args.conversation,
+        directory=call.root,
+        environment=brought.environment,
+        servers=brought.servers,
+        verify=args.verify,
+        client=call.context.session,
+    )
+    # Shielded: a call that is cancelled meanwhile must know what to stop.
+    with anyio.CancelScope(shield=True):
+        run = await delegate.begin(errand)
+    return run  # noqa: RET504  # a scope may end early, as far as a type checker knows
+
+
+def _models(call: Call, named: str) -> tuple[str, ...]:
+    """The models that the caller names. Where one is, only a person or the settings say: a key goes there, and the data."""
+    models = tuple(name.strip() for name in named.split(",") if name.strip())
+    settings = call.engine.settings
+    served = {row.url for row in settings.model_rows.values() if row.url is not None}
+    for name in models:
+        elsewhere = name.lower().startswith(("http:", "https:", "local:"))
+        known = name in call.client.brought.models or name in settings.models
+        if elsewhere and not known and name.partition("#")[0] not in served:
+            raise AgentError(
+                f"The model {name} is nobody's choice but the user's",
+                hint="Have it put into `models` of the settings, or asked with `cellwright ask --model`",
+            )
+    return models
+
+
+async def _data_file(call: Call, named: str) -> Path:
+    """A file that the caller names: one that its person gave along, or one of the directories that it may read."""
+    given = await anyio.Path(call.root / named).resolve()
+    path = Path(given) if Path(given) in call.client.brought.files else call.path(named)
+    if not await anyio.Path(path).is_file():
+        raise AgentError(f"There is no file {named}", hint=f"Paths begin at {call.root}")
+    return path
+
+
+async def _about(delegate: Delegate, args: Ask) -> dict[str, Any]:
+    match args.about:
+        case "conversations":
+            return {"conversations": await delegate.conversations()}
+        case "trace":
+            return await delegate.trace(args.run_id or "")
+        case "forget":
+            await delegate.forget(args.conversation or "")
+            return {"forgotten": args.conversation}
+        case _:
+            return await delegate.conversation(args.conversation or "")
+
+
+async def _reply(call: Call, run: DelegatedRun, args: Ask) -> Reply:
+    if run.failure is not None and args.response_format == "text":
+        raise run.failure
+    if run.result is not None and run.result.session_id is not None:
+        call.client.worked_with(run.result.session_id)
+    if args.response_format == "json":
+        failed = _failed(run.failure) if run.failure is not None else {}
+        return data_reply(errand_json(run) | failed, call)
+    return Reply(errand_text(run), await pictures(call, run.result.charts if run.result is not None else ()))
+
+
+def _failed(error: CellwrightError) -> dict[str, Any]:
+    return {"status": "failed", "code": error.code, "message": error.message, "hint": error.hint}
+
+
+# It runs code, asks models elsewhere, and may be told to ask servers that it knows nothing of.
+_ASKS = ToolAnnotations(read_only_hint=False, destructive_hint=False, open_world_hint=True)
+
+ASKING_TOOLS = (Definition(ask, Ask, _ASKS, asks_for=("question",), keeps_back=_KEPT_BACK),)

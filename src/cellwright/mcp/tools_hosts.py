@@ -1,0 +1,117 @@
+"""Tools for the hosts that kernels live on: this machine, allocations of SLURM, Jupyter servers."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import anyio
+from pydantic import Field, WithJsonSchema
+
+from cellwright.engine.attending import (
+    ShapeRequest,
+    find_hosts,
+    meant_host,
+    start_host,
+    stop_host,
+    wait_for_host,
+)
+from cellwright.engine.hosting import HostInfo
+from cellwright.mcp.arguments import Arguments, WaitMs
+from cellwright.mcp.calls import CHANGES, DESTROYS, READS, Call, Definition, Reply, data_reply
+from cellwright.mcp.waiting import done_with_progress
+from cellwright.mcp.wording import in_calls
+
+__all__ = ["HOST_TOOLS"]
+
+HostArgument = Annotated[str | None, Field(default=None, max_length=100)]
+# One line instead of ten properties: a model that asks for something else is told what there is.
+_SHAPE = WithJsonSchema(
+    {
+        "type": "object",
+        "description": "partition, gres, cpus, mem, time, account, qos, constraint, modules",
+    }
+)
+
+
+class ListHosts(Arguments):
+    host: HostArgument = None
+    wait: WaitMs = None
+
+
+async def host_list(call: Call, args: ListHosts) -> Reply:
+    """Hosts with state, load, capacity and tier."""
+    hosts, host = call.engine.hosts, args.host
+    if args.wait:
+        host = meant_host(hosts, host)
+        await _wait(call, host, args.wait)
+    found = await find_hosts(hosts, host)
+    default = str(call.engine.hosts.wanted(None))
+    return data_reply({"default": default, "hosts": [about_host(one) for one in found]}, call)
+
+
+class StartHost(Arguments):
+    host: HostArgument = None
+    shape: Annotated[ShapeRequest | None, _SHAPE] = None
+    wait: WaitMs = None
+
+
+async def host_start(call: Call, args: StartHost) -> Reply:
+    """Have an allocation of SLURM, e.g. slurm:gpu. notebook_create asks for one by itself."""
+    info = await start_host(call.engine, args.host, args.shape or ShapeRequest())
+    if args.wait != 0:
+        await _wait(call, info.name, args.wait)
+        info = (await find_hosts(call.engine.hosts, info.name))[0]
+    return data_reply(about_host(info), call)
+
+
+class StopHost(Arguments):
+    host: str = Field(min_length=1, max_length=100)
+
+
+async def host_stop(call: Call, args: StopHost) -> Reply:
+    """End an allocation and its kernels. Sessions stay."""
+    return data_reply(about_host(await stop_host(call.engine, args.host)), call)
+
+
+async def _wait(call: Call, host: str, wait_ms: int | None) -> None:
+    """Wait until a host is ready or has ended, telling where it stands; no longer than the client does."""
+    wait_s = call.shared.pace.wait_s if wait_ms is None else wait_ms / 1_000
+    told = [""]
+
+    async def wait() -> None:
+        with anyio.move_on_after(wait_s):
+            await wait_for_host(call.engine.hosts, host, told.append)
+
+    await done_with_progress(call, wait, say=lambda: told[-1])
+
+
+def about_host(info: HostInfo) -> dict[str, Any]:
+    """A host for whoever chooses one."""
+    about: dict[str, Any] = {
+        "host": info.called or info.name,
+        "state": info.state,
+        "detail": info.detail or None,
+        "next": in_calls(info.next_step) if info.next_step else None,
+        "kernels": info.kernels,
+        "capacity": info.capacity,
+        "job_id": info.job_id,
+        "expires_at": info.expires_at,
+        "directory": info.directory,
+    }
+    if (resources := info.resources) is not None:
+        about |= {
+            "node": resources.node,
+            "cpus": resources.cpus,
+            "load": round(resources.load, 2),
+            "memory_mb": resources.memory_bytes >> 20,
+            "memory_used_mb": resources.memory_used >> 20,
+            "tier": resources.tier,
+        }
+    return {key: value for key, value in about.items() if value is not None}
+
+
+HOST_TOOLS = (
+    Definition(host_list, ListHosts, READS, keeps_back=("host", "wait")),
+    Definition(host_start, StartHost, CHANGES, keeps_back=("wait",)),
+    Definition(host_stop, StopHost, DESTROYS),
+)

@@ -1,0 +1,94 @@
+"""Which tools a client sees: sets by name, and what each set's instructions say. A dialect has tools of its own."""
+
+from __future__ import annotations
+
+from cellwright.errors import CellwrightError
+from cellwright.mcp.calls import Definition
+from cellwright.mcp.tools_asking import ASKING_TOOLS
+from cellwright.mcp.tools_branches import BRANCH_TOOLS
+from cellwright.mcp.tools_calculator import CALCULATOR_TOOLS
+from cellwright.mcp.tools_cells import CELL_TOOLS
+from cellwright.mcp.tools_checkpoints import CHECKPOINT_TOOLS
+from cellwright.mcp.tools_drawing import DRAWING_TOOLS
+from cellwright.mcp.tools_executions import EXECUTION_TOOLS
+from cellwright.mcp.tools_fetch import FETCH_TOOLS
+from cellwright.mcp.tools_files import FILE_TOOLS
+from cellwright.mcp.tools_filesystem import FILESYSTEM_TOOLS
+from cellwright.mcp.tools_hosts import HOST_TOOLS
+from cellwright.mcp.tools_notebooks import NOTEBOOK_TOOLS
+from cellwright.mcp.tools_packages import PACKAGE_TOOLS
+from cellwright.mcp.tools_plans import PLAN_TOOLS
+from cellwright.mcp.tools_reading import READING_TOOLS
+from cellwright.mcp.tools_replays import REPLAY_TOOLS
+from cellwright.mcp.tools_runs import RUN_TOOLS
+from cellwright.mcp.tools_verification import VERIFICATION_TOOLS
+from cellwright.mcp.tools_visuals import VISUAL_TOOLS
+
+__all__ = ["ALL", "TOOLSETS", "UnknownToolset", "chosen_sets", "instructions", "tools_of"]
+
+ALL = "all"
+TOOLSETS: dict[str, tuple[Definition, ...]] = {
+    "notebooks": (
+        *NOTEBOOK_TOOLS,
+        *CELL_TOOLS,
+        *VISUAL_TOOLS,
+        *READING_TOOLS,
+        *EXECUTION_TOOLS,
+        *PACKAGE_TOOLS,
+        *FILE_TOOLS,
+    ),
+    "plans": PLAN_TOOLS,
+    "history": (*REPLAY_TOOLS, *CHECKPOINT_TOOLS, *BRANCH_TOOLS, *VERIFICATION_TOOLS),
+    "hosts": HOST_TOOLS,
+    "once": (*RUN_TOOLS, *FILESYSTEM_TOOLS, *FETCH_TOOLS, *CALCULATOR_TOOLS, *DRAWING_TOOLS),
+    "agent": ASKING_TOOLS,
+}
+_INSTRUCTIONS = {
+    "notebooks": (
+        "Notebooks with live kernels. notebook_create gives a session_id; cell_add_and_run adds and runs code and "
+        "returns output and images; state lasts between calls. notebook_read shows a notebook within a budget; "
+        "session_context tells what is defined. A long cell returns an execution id: execution_wait goes on waiting. "
+        "generation rises when a kernel is replaced and its variables are gone."
+    ),
+    "history": (
+        "checkpoint_create and session_rollback bring a state back, files included; on_error='rollback' undoes a cell "
+        "that fails; session_branch tries several ways apart."
+    ),
+    "plans": (
+        "For work of several steps, plan_create holds TODOs with checks, and plan_run carries them out, mending what "
+        "fails."
+    ),
+    "once": (
+        "Without a notebook: python_execute and node_execute run a script once, file_system, web_fetch, calculator and "
+        "visualize do one thing. They share a data directory, in which workingDir names a place that lasts."
+    ),
+    "agent": "ask hands a question over to an agent of our own.",
+}
+
+
+class UnknownToolset(CellwrightError):
+    code = "unknown_toolset"
+
+
+def chosen_sets(text: str | None) -> tuple[str, ...]:
+    """The sets that are named, as ``notebooks,plans``; ``all``, or nothing, is every one.
+
+    Raises:
+        UnknownToolset: one of them is none.
+    """
+    names = [name.strip() for name in (text or ALL).split(",")]
+    unknown = [name for name in names if name not in (*TOOLSETS, ALL)]
+    if unknown:
+        raise UnknownToolset(
+            f"There is no toolset {unknown[0]!r}", hint=f"Choose from: {', '.join((*TOOLSETS, ALL))}"
+        )
+    return tuple(name for name in TOOLSETS if ALL in names or name in names)
+
+
+def tools_of(sets: tuple[str, ...]) -> tuple[Definition, ...]:
+    return tuple(definition for name in sets for definition in TOOLSETS[name])
+
+
+def instructions(sets: tuple[str, ...]) -> str:
+    """What a client is told about them before its first call."""
+    return " ".join(said for name, said in _INSTRUCTIONS.items() if name in sets)
