@@ -4,13 +4,56 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from pathlib import Path
 
 import hypothesis
 import pytest
 
 # A neighbour's load must not fail a property: time is measured in benchmarks/, never in a test.
-hypothesis.settings.register_profile("cellwright", deadline=None)
+# Sixty examples, where a test names no number of its own: there are over a hundred properties, and two processors.
+hypothesis.settings.register_profile("cellwright", deadline=None, max_examples=60)
 hypothesis.settings.load_profile("cellwright")
+
+# There may be an `sbatch` on this machine, and the default would be to ask it for nodes.
+os.environ["CELLWRIGHT_RUN_MODE"] = "local"
+
+# Real clusters and real servers, for whoever asks for one.
+pytest_plugins = ["servers.fixtures", "slurm.fixtures"]
+
+# A process takes one file after another: the longest must not be the last, with the other processes done.
+LONGEST_FIRST = (
+    "engine/test_checkpoint_model.py",
+    "plans/test_failures.py",
+    "corpus/test_same_outputs_as_nbclient.py",
+    "lab/test_lab.py",
+    "agent/wires/test_wires.py",
+    "agent/test_asking.py",
+    "project/test_docs.py",
+    "daemon/test_plan_survival.py",
+    "daemon/test_daemon.py",
+    "jupyter/test_hub.py",
+    "charts/test_any_table.py",
+    "cli/test_surroundings.py",
+    "plans/test_drafting.py",
+    "jupyter/test_contract.py",
+    "tools/test_calculator_hostile.py",
+    "engine/test_survival.py",
+    "plans/test_survival.py",
+    "engine/test_model.py",
+    "cli/test_returns.py",
+    "lab/test_command.py",
+    "charts/test_renderer.py",
+    "servers/test_servers.py",
+    "tools/test_runs.py",
+)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Files in the order in which they are taken; within a file the order stays."""
+    places = {name: place for place, name in enumerate(LONGEST_FIRST)}
+    root = Path(__file__).parent
+    items.sort(key=lambda item: places.get(item.path.relative_to(root).as_posix(), len(places)))
+
 
 Require = Callable[[str, bool, str], None]
 

@@ -250,7 +250,7 @@ async def test_leaving_ends_the_process() -> None:
 async def test_the_process_has_neither_network_nor_files_of_anybody(tmp_path: Path, deed: str) -> None:
     secret = tmp_path / "secret"
     secret.write_text("mine")
-    code = f"import socket, subprocess, sys\nfrom cellwright.charts.worker import _confine\n_confine(4 << 30)\n{deed}"
+    code = f"import socket, subprocess, sys\nfrom cellwright_kernel.confinement import confine\nconfine(4 << 30)\n{deed}"
     done = await anyio.run_process([sys.executable, "-c", code, str(secret)], check=False)
     assert done.returncode == 1
     assert b"PermissionError" in done.stderr or b"Operation not supported" in done.stderr

@@ -76,3 +76,25 @@ def test_an_interrupt_stops_the_replay_and_the_next_one_is_whole(shared: Place) 
     done = shared.run("replay", session)
     assert done.returncode == 0, done.stderr
     assert "3 of 3 steps" in done.stderr
+
+
+def test_a_kernel_that_lost_its_names_says_so_until_they_are_there_again(shared: Place) -> None:
+    session = with_code(shared, "lost = 42")["session_id"]
+    assert shared.run("stop", "local").returncode == 0
+    missed = shared.run("exec", session, "--code", "lost")
+    assert missed.returncode == 1
+    assert (
+        "note: The kernel is new, earlier names are gone; `cellwright replay` brings them back"
+        in missed.stderr
+    )
+    assert shared.run("replay", session).returncode == 0
+    found = shared.run("exec", session, "--code", "lost")
+    assert (found.stdout, found.stderr) == ("42\n", "")
+
+
+def test_a_replay_takes_a_session_to_the_host_that_is_named(shared: Place) -> None:
+    session = with_code(shared, "'a'")["session_id"]
+    assert shared.run("replay", session, "--host", "local").returncode == 0
+    refused = shared.run("replay", session, "--host", "jupyter:nowhere")
+    assert refused.returncode == 1
+    assert "nowhere" in refused.stderr

@@ -12,6 +12,7 @@ from pathlib import Path
 import nbformat
 import psutil
 import pytest
+from tests.daemon.conftest import forked_command
 
 COMMAND = [sys.executable, "-c", "from cellwright.cli import main; main()", "run"]
 
@@ -23,8 +24,7 @@ def write(path: Path, *sources: str) -> Path:
 
 
 def run(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
-    command = [*COMMAND, *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, timeout=100, check=False)
+    return forked_command().run(["run", *map(str, arguments)], cwd=Path.cwd(), env=os.environ)
 
 
 def texts(path: Path) -> list[str]:
@@ -40,6 +40,18 @@ def test_a_good_notebook_gets_its_outputs_and_exits_0_with_a_line_a_cell(tmp_pat
     assert texts(path) == ["", "21\n"]
     assert "✓ [1] x = 20" in done.stderr
     assert "✓ [2] print(x + 1)" in done.stderr
+
+
+def test_a_run_that_the_settings_send_to_an_allocation_says_how_it_can_be_here(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CELLWRIGHT_RUN_MODE", "slurm")
+    path = write(tmp_path / "here.ipynb", "print(1)")
+    refused = run(path)
+    assert refused.returncode == 3
+    assert "`--host local`" in refused.stderr
+    assert run(path, "--host", "local").returncode == 0
+    assert texts(path) == ["1\n"]
 
 
 def test_a_failing_cell_ends_the_run_with_1_and_names_the_error(tmp_path: Path) -> None:

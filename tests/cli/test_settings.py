@@ -17,7 +17,7 @@ from cellwright.settings import (
     fenced,
     load_settings,
 )
-from cellwright.settings.places import find_storage
+from cellwright.settings.places import find_storage, write_private
 
 SRCBOOK = {
     "name": "srcbook-notebook",
@@ -200,3 +200,16 @@ def test_flags_are_stronger_than_variables(place: Place) -> None:
     assert place.run("daemon", "start").returncode == 3
     assert place.run("daemon", "start", "--set", "max_sessions=3").returncode == 0
     assert place.run("daemon", "start", "--set", "nothing").returncode == 2
+
+
+def test_a_private_file_is_replaced_whole_and_is_never_anybody_elses_to_read(tmp_path: Path) -> None:
+    path = tmp_path / "record.json"
+    path.write_text("older")
+    path.chmod(0o644)
+    older = path.open()
+    write_private(str(path), b"newer")
+    assert path.read_bytes() == b"newer"
+    assert path.stat().st_mode & 0o777 == 0o600
+    assert older.read() == "older", "who has it open reads it to its end"
+    older.close()
+    assert [one.name for one in tmp_path.iterdir() if one.is_file()] == ["record.json"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import tomllib
 from pathlib import Path
 
@@ -62,8 +63,9 @@ def test_packages_files_and_network_of_a_session(opened: Place) -> None:
 def test_show_tells_where_the_code_runs_and_how_well_it_is_confined(opened: Place) -> None:
     created = json.loads(opened.run("new", "shown", "--json").stdout)
     named = Path(created["path"]).stem  # by its notebook's name, as a person would
-    lines = dict(line.split(maxsplit=1) for line in opened.run("show", named).stdout.splitlines()[:6])
+    lines = dict(line.split(maxsplit=1) for line in opened.run("show", named).stdout.splitlines()[:7])
     assert lines["mode"] == "overlay"
+    assert lines["host"] == "local"
     for name in ("session_id", "path", "cwd", "interpreter", "tier"):
         assert lines[name] == created[name], name
     told = json.loads(opened.run("show", named, "--json").stdout)
@@ -195,4 +197,12 @@ def test_doctor_looks_at_every_extra_and_all_that_it_brings(place: Place) -> Non
     assert looked_at == {name: len(needs) for name, needs in extras.items()}
     findings = json.loads(place.run("doctor", "--json").stdout)
     told = {finding["what"]: finding["verdict"] for finding in findings}
-    assert {told[f"extra {extra}"] for extra, _, _ in EXTRAS} == {"ok"}
+    (every,) = project["optional-dependencies"]["all"]
+    assert {told[f"extra {extra}"] for extra, _, _ in EXTRAS if extra in re.findall(r"\w+", every)} == {"ok"}
+
+
+def test_doctor_tries_this_machine_wherever_sessions_go(place: Place) -> None:
+    place.environment["CELLWRIGHT_RUN_MODE"] = "slurm"
+    findings = json.loads(place.run("doctor", "--json").stdout)
+    (found,) = [finding for finding in findings if finding["what"] == "fork server"]
+    assert found["verdict"] == "ok", found

@@ -37,6 +37,16 @@ def test_a_notebook_from_its_making_to_its_end(shared: Place) -> None:
     assert Path(found["path"]).is_file(), "the notebook stays"
 
 
+def test_every_verb_that_makes_a_session_or_a_kernel_takes_a_host(shared: Place) -> None:
+    session = new(shared)
+    (shared.root / "work" / "own.md").write_text("# Mine\n")
+    for verb in (("new", "elsewhere"), ("import", "own.md"), ("replay", session)):
+        there = shared.run(*verb, "--host", "jupyter:nowhere")
+        assert there.returncode == 1
+        assert "The settings have no Jupyter server 'nowhere'" in there.stderr
+        assert shared.run(*verb, "--host", "local").returncode == 0
+
+
 def test_data_is_json_on_stdout_and_nothing_else(shared: Place) -> None:
     created = json.loads(shared.run("new", "as data", "--json").stdout)
     session = created["session_id"]

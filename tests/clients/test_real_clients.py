@@ -59,7 +59,7 @@ SCRIPT: list[Call | Say] = [
 @pytest.fixture
 def server(tmp_path: Path) -> Iterator[ServerCommand]:
     """``cellwright mcp`` with a storage directory of its own; all that it leaves running is ended with the test."""
-    storage = {"CELLWRIGHT_STORAGE": str(tmp_path / "storage")}
+    storage = {"CELLWRIGHT_STORAGE": str(tmp_path / "storage"), "CELLWRIGHT_RUN_MODE": "local"}
     yield ServerCommand([str(Path(sys.executable).with_name("cellwright")), "mcp"], storage)
     left = [process for process in psutil.process_iter() if _runs_with(process, storage)]
     for process in left:

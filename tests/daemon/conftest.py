@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import atexit
+import functools
 import itertools
 import json
 import os
@@ -17,6 +19,7 @@ from typing import Any
 
 import psutil
 import pytest
+from tests.daemon.forking import ForkedCommand
 from tests.engine.conftest import host_process
 
 from cellwright.daemon.paths import DaemonPaths
@@ -24,6 +27,14 @@ from cellwright.daemon.starting import ask, connect, read_about, stop
 
 COMMAND = [sys.executable, "-c", "from cellwright.cli import main; main()"]
 CLIENT = {"name": "test", "version": "1"}
+
+
+@functools.cache
+def forked_command() -> ForkedCommand:
+    """One for the whole run, started by whoever needs it first."""
+    command = ForkedCommand()
+    atexit.register(command.close)
+    return command
 
 
 @dataclass
@@ -56,16 +67,7 @@ class Place:
         return process
 
     def run(self, *arguments: str, given: str = "") -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            [*COMMAND, *arguments],
-            cwd=self.root / "work",
-            env=self.environment,
-            input=given,
-            capture_output=True,
-            text=True,
-            timeout=100,
-            check=False,
-        )
+        return forked_command().run(arguments, cwd=self.root / "work", env=self.environment, given=given)
 
     def pump(self, *arguments: str) -> Pump:
         return Pump(self.start("mcp", *arguments))
@@ -185,6 +187,8 @@ def place_in(root: Path, **variables: str) -> Iterator[Place]:
         "CELLWRIGHT_STORAGE": str(root / "state"),
         "CELLWRIGHT_STANDBY_KERNELS": "0",
         "CELLWRIGHT_HOST_IDLE_S": "30",
+        # There may be an `sbatch` on this machine, and the default would be to ask it for nodes.
+        "CELLWRIGHT_RUN_MODE": "local",
         **variables,
     }
     place = Place(root, environment)

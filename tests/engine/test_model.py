@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 import json
-import tempfile
-from contextlib import ExitStack
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import nbformat
 import pytest
-from anyio.from_thread import start_blocking_portal
+from anyio.from_thread import BlockingPortal, start_blocking_portal
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    initialize,
+    invariant,
+    precondition,
+    rule,
+    run_state_machine_as_test,
+)
 from tests.engine.conftest import end_host
 
 from cellwright import Engine, Session, Settings, open_engine
@@ -72,16 +78,23 @@ class Model:
 
 
 class EngineAgainstModel(RuleBasedStateMachine):
-    @initialize()
-    def open(self) -> None:
-        self.stack = ExitStack()
-        self.root = Path(self.stack.enter_context(tempfile.TemporaryDirectory()))
-        self.portal = self.stack.enter_context(start_blocking_portal())
+    """Every machine is a session of its own in one storage directory, whose host goes on from one to the next."""
+
+    def __init__(self, portal: BlockingPortal, root: Path) -> None:
+        super().__init__()
+        self.portal, self.root = portal, root
+
+    @initialize(sources=st.lists(SOURCES, min_size=4, max_size=8))
+    def open(self, sources: list[str]) -> None:
         self.model = Model()
         self._open_engine()
         self.session = self.portal.call(self.engine.create, "model")
         self.model.order.append("problem")
         self.model.source["problem"] = self.session.cell("problem").source
+        for source in sources:
+            cell = self.portal.call(self.session.add_cell, source)
+            self.model.order.append(cell.id)
+            self.model.source[cell.id] = source
         self._save()
 
     def _open_engine(self) -> None:
@@ -92,10 +105,10 @@ class EngineAgainstModel(RuleBasedStateMachine):
         self.engine: Engine = self.context.__enter__()
 
     def teardown(self) -> None:
+        if hasattr(self, "session"):
+            self.portal.call(self.engine.delete, self.session.id)
         if hasattr(self, "context"):
             self.context.__exit__(None, None, None)
-            end_host(self.root / "state")
-            self.stack.close()
 
     def _code_cells(self) -> list[str]:
         return [cell_id for cell_id in self.model.order if cell_id != "problem"]
@@ -143,13 +156,14 @@ class EngineAgainstModel(RuleBasedStateMachine):
     @precondition(lambda self: self._code_cells())
     @rule(data=st.data())
     def run(self, data: st.DataObject) -> None:
-        cell_id = data.draw(st.sampled_from(self._code_cells()))
-        execution = self.portal.call(self.session.run, cell_id)
-        state, text = self.model.kernel.run(self.model.source[cell_id])
-        assert (execution.state, execution.text) == (state, text)
-        assert execution.generation == self.model.kernel.generation
-        self.model.shown[cell_id] = text
-        self.model.runs += 1
+        """A few at a time: what one leaves behind is there for the next, and a rule's turn comes seldom."""
+        for cell_id in data.draw(st.lists(st.sampled_from(self._code_cells()), min_size=1, max_size=6)):
+            execution = self.portal.call(self.session.run, cell_id)
+            state, text = self.model.kernel.run(self.model.source[cell_id])
+            assert (execution.state, execution.text) == (state, text)
+            assert execution.generation == self.model.kernel.generation
+            self.model.shown[cell_id] = text
+            self.model.runs += 1
 
     @rule()
     def save(self) -> None:
@@ -259,9 +273,14 @@ class EngineAgainstModel(RuleBasedStateMachine):
         nbformat.validate(json.loads(self.session.path.read_text()))
 
 
-TestEngineAgainstModel = EngineAgainstModel.TestCase
-TestEngineAgainstModel.pytestmark = [pytest.mark.timeout(600)]  # type: ignore[attr-defined]
-TestEngineAgainstModel.settings = settings(
+@pytest.mark.timeout(600)
+def test_an_engine_does_as_its_model(tmp_path: Path) -> None:
+    with start_blocking_portal() as portal:
+        run_state_machine_as_test(partial(EngineAgainstModel, portal, tmp_path), settings=RUNS)
+    end_host(tmp_path / "state")
+
+
+RUNS = settings(
     max_examples=12,
     stateful_step_count=25,
     deadline=None,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import resource
 import signal
 import subprocess
@@ -16,6 +15,8 @@ import psutil
 import pytest
 from tests.conftest import Require
 from tests.engine.conftest import OpenEngine, end_host, host_process, open_at
+from tests.engine.doomed import saves_forever
+from tests.forks import forked
 from tests.sandbox.conftest import let_others_in
 
 from cellwright import Engine, Event
@@ -209,27 +210,6 @@ async def test_sessions_documents_and_history_survive_a_clean_restart(open_here:
         assert len(await engine.history(session.id)) == 2
 
 
-SAVES_FOREVER = """
-import anyio, itertools, sys
-from pathlib import Path
-from cellwright import Settings, open_engine
-
-async def main(root):
-    settings = Settings(root=root, storage=root / "state", standby_kernels=0, save_quiet_s=0, host_idle_s=30)
-    async with open_engine(settings) as engine:
-        session = (engine.sessions() or [await engine.open(root / "kept.ipynb")])[0]
-        first = int(session.cell("counter").source)
-        print("ready", flush=True)
-        for number in itertools.count(first + 1):
-            await session.edit_cell("counter", str(number))
-            print("edited", number, flush=True)
-            await session.save()
-            print("saved", number, flush=True)
-
-anyio.run(main, Path(sys.argv[1]))
-"""
-
-
 @pytest.mark.timeout(400)  # a hundred engines, one after another
 async def test_a_hundred_kills_in_the_middle_of_saving_leave_a_valid_file_and_every_acknowledged_edit(
     open_here: OpenEngine, tmp_path: Path
@@ -242,17 +222,13 @@ async def test_a_hundred_kills_in_the_middle_of_saving_leave_a_valid_file_and_ev
         pass
     told = {"edited": 0, "saved": 0}
     for round_number in range(100):
-        process = subprocess.Popen(
-            [sys.executable, "-c", SAVES_FOREVER, str(tmp_path)], stdout=subprocess.PIPE, text=True
-        )
-        assert process.stdout is not None
-        assert process.stdout.readline() == "ready\n"
-        lines = [process.stdout.readline() for _ in range(1 + round_number % 7)]
-        os.kill(process.pid, signal.SIGKILL)
-        lines += process.stdout  # what it still said before it died is acknowledged too
-        told |= {what: int(number) for what, number in map(str.split, lines)}
-        process.wait()
-        process.stdout.close()
+        with forked(saves_forever, tmp_path) as doomed:
+            assert doomed.out.readline() == "ready\n", doomed.said_wrong()
+            lines = [doomed.out.readline() for _ in range(1 + round_number % 7)]
+            doomed.kill()
+            lines += doomed.out  # what it still said before it died is acknowledged too
+            told |= {what: int(number) for what, number in map(str.split, lines)}
+            assert doomed.end() == -signal.SIGKILL, doomed.said_wrong()
         on_disk = nbformat.reads(path.read_text(), as_version=4)
         nbformat.validate(on_disk)
         assert int(on_disk.cells[0].source) >= told["saved"]

@@ -89,6 +89,7 @@ def test_any_reply_can_be_told(content: Any, metadata: Any) -> None:
 
 def test_a_good_reply_keeps_what_it_says() -> None:
     content = {"status": "error", "execution_count": 2, "ename": "E", "evalue": "v", "traceback": ["t"]}
-    about = {"cellwright": {"dropped_bytes": 5, "dropped_messages": 1, "place": {}}}
+    told = {"dropped_bytes": 5, "dropped_messages": 1, "exit_code": -9}
+    about = {"cellwright": {**told, "place": {}}}
     reply = reply_of(json.dumps(content).encode(), json.dumps(about).encode())
-    assert reply == content | {"cellwright": {"dropped_bytes": 5, "dropped_messages": 1}}
+    assert reply == content | {"cellwright": told}

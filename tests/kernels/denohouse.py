@@ -15,6 +15,7 @@ import anyio
 import anyio.abc
 
 from cellwright.hosts import jobs, protocol
+from cellwright.hosts.footing import Ending
 from cellwright.hosts.kernels import Kernels
 from cellwright.hosts.launchers import Launchers
 from cellwright.hosts.options import HostOptions
@@ -78,7 +79,12 @@ class House:
         self.ends: dict[str, protocol.KernelDied] = {}
         self.launchers = Launchers(tasks, runtime=root / "r", cache=root / "cache")
         self.kernels = Kernels(
-            tasks, self.launchers, runtime=root / "r", options=lambda: self.options, report=self._report
+            tasks,
+            self.launchers,
+            runtime=root / "r",
+            options=lambda: self.options,
+            report=self._report,
+            ending=Ending(),
         )
         self._executions: dict[str, Execution] = {}
         self._numbers = count(1)

@@ -15,6 +15,7 @@ from typing import Any
 
 import anyio
 import anyio.lowlevel
+import msgspec
 import pytest
 
 from cellwright.errors import KernelStartError
@@ -22,6 +23,7 @@ from cellwright.kernels.forkserver import ForkServer
 from cellwright.kernels.interpreters import Interpreter
 from cellwright.kernels.kernel import OutputLimits
 from cellwright.kernels.processes import reap_strangers
+from cellwright.kernels.programs import own_script
 from cellwright_kernel import descendants
 
 pytestmark = pytest.mark.anyio
@@ -61,7 +63,7 @@ async def test_a_launch_takes_the_kernel_that_stands_by_and_another_takes_its_pl
 async def test_a_kernel_that_died_standing_by_is_not_given_out(make_server: Any, launch_on: Any) -> None:
     async with serving(await make_server(standby=1)) as server:
         await standing_by(server, 1)
-        waiting = server._standby[0]
+        waiting = server._standby.waiting[0]
         os.kill(waiting.process.pid, signal.SIGKILL)
         with anyio.fail_after(20):
             await waiting.wait()
@@ -115,7 +117,7 @@ async def test_cancelling_a_fork_server_ends_everything_it_started(make_server: 
     async with serving(await make_server(standby=1)) as server:
         kernel = await launch_on(server)
         await standing_by(server, 1)
-        pids = [server.pid, kernel.process.pid, server._standby[0].process.pid]
+        pids = [server.pid, kernel.process.pid, server._standby.waiting[0].process.pid]
     assert not [pid for pid in pids if Path(f"/proc/{pid}").exists()]
     assert not kernel.directory.exists()
     assert not server._directory.exists()
@@ -173,6 +175,18 @@ async def test_an_interpreter_without_ipykernel_is_a_start_error_with_its_last_w
     async with anyio.create_task_group() as tasks:
         with pytest.raises(KernelStartError, match="no kernels in this house"):
             await tasks.start(server.run)
+
+
+def test_what_is_asked_of_a_fork_server_is_answered_before_it_has_warmed_up(tmp_path: Path) -> None:
+    host_end, server_end = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    with host_end:
+        with server_end:
+            host_end.send(b'{"op": "nonsense", "id": 1}')
+            command = [sys.executable, own_script("__main__.py"), "--channel", str(server_end.fileno())]
+            server = subprocess.Popen(command, cwd=tmp_path, pass_fds=[server_end.fileno()])
+        told = [msgspec.json.decode(host_end.recv(1 << 18))["op"] for _ in range(3)]
+    assert told == ["ready", "refused", "warm"]
+    assert server.wait() == 0
 
 
 async def test_a_directory_too_long_for_sockets_is_told(server: Any, tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from functools import partial
@@ -19,6 +20,8 @@ from tests.engine.conftest import end_host, open_at
 
 from cellwright import Engine
 from cellwright.mcp import Face, Pace
+from cellwright.mcp.clients import NOTHING_BROUGHT, Brought
+from cellwright.unixstreams import UnixStream
 from mcp import Client
 
 Connect = Callable[..., AbstractAsyncContextManager[Client]]
@@ -64,18 +67,24 @@ async def running(face: Face) -> AsyncIterator[Face]:
 
 @asynccontextmanager
 async def connected(
-    face: Face, mode: str = "legacy", *, directory: Path | None = None, **options: Any
+    face: Face,
+    mode: str = "legacy",
+    *,
+    directory: Path | None = None,
+    brought: Brought = NOTHING_BROUGHT,
+    **options: Any,
 ) -> AsyncIterator[Client]:
-    async with Client(Wire(face, directory), mode=mode, **options) as client:
+    async with Client(Wire(face, directory, brought), mode=mode, **options) as client:
         yield client
 
 
 class Wire:
     """A transport for the official client: bytes over a socket pair, as the daemon's socket carries them."""
 
-    def __init__(self, face: Face, directory: Path | None = None) -> None:
+    def __init__(self, face: Face, directory: Path | None = None, brought: Brought = NOTHING_BROUGHT) -> None:
         self._face = face
         self._directory = directory
+        self._brought = brought
         self._open: AbstractAsyncContextManager[TransportStreams] | None = None
 
     async def __aenter__(self) -> TransportStreams:
@@ -93,11 +102,12 @@ class Wire:
 
     @asynccontextmanager
     async def _connect(self) -> AsyncIterator[TransportStreams]:
-        ours, theirs = await socket_pair()
+        ours, theirs = socket_pair()
         to_client, incoming = anyio.create_memory_object_stream[SessionMessage | Exception](0)
         outgoing, from_client = anyio.create_memory_object_stream[SessionMessage](0)
         async with theirs, anyio.create_task_group() as tasks:
-            tasks.start_soon(partial(self._face.serve, theirs, theirs, directory=self._directory))
+            serve = partial(self._face.serve, directory=self._directory, brought=self._brought)
+            tasks.start_soon(serve, theirs, theirs)
             tasks.start_soon(_read, ours, to_client)
             tasks.start_soon(_write, from_client, ours)
             try:
@@ -109,14 +119,9 @@ class Wire:
                     await ours.aclose()
 
 
-async def socket_pair() -> tuple[anyio.abc.SocketStream, anyio.abc.SocketStream]:
-    import socket  # noqa: PLC0415
-
-    pair = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
-    return (
-        await anyio.abc.UNIXSocketStream.from_socket(pair[0]),
-        await anyio.abc.UNIXSocketStream.from_socket(pair[1]),
-    )
+def socket_pair() -> tuple[UnixStream, UnixStream]:
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
+    return UnixStream(ours), UnixStream(theirs)
 
 
 async def _read(stream: ByteReceiveStream, to_client: Any) -> None:

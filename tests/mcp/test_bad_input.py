@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -93,6 +94,18 @@ async def test_a_dead_kernel_is_told_and_the_next_cell_starts_another(client: Cl
     again = await read(client, "scratch_run", session_id=session, code="'back'")
     assert "generation 2" in again
     assert "The kernel was replaced" in again
+
+
+async def test_code_in_no_cell_that_did_not_run_is_told_as_such(client: Client) -> None:
+    created = await ask(client, "notebook_create", name="a problem")
+    session = created["session_id"]
+    dies = "import os, time\nwhile not os.path.exists('go'): time.sleep(0.01)\nos._exit(7)"
+    await read(client, "scratch_run", session_id=session, code=dies, wait=0)
+    queued = await ask(client, "scratch_run", session_id=session, code="1", wait=0, response_format="json")
+    Path(created["cwd"], "go").touch()
+    text = await read(client, "execution_wait", execution_id=queued["execution_id"])
+    assert "Not run: " in text
+    assert text.rstrip().endswith(": scratch")
 
 
 async def test_a_crash_of_our_own_tells_nothing_of_its_insides(

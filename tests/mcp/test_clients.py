@@ -120,7 +120,7 @@ async def test_cells_of_two_clients_on_one_session_run_one_after_the_other(conne
 
 
 async def test_a_line_that_is_no_message_is_answered_and_the_next_is_served(face: Face) -> None:
-    ours, theirs = await socket_pair()
+    ours, theirs = socket_pair()
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(face.serve, theirs, theirs)
         await ours.send(b"this is no JSON\n")

@@ -112,6 +112,8 @@ async def test_every_reply_of_an_unconfined_engine_begins_with_the_banner(tmp_pa
             ("session_branch", {"session_id": session, "checkpoint": "nowhere"}),
             ("branch_compare", {"session_id": session}),
             ("branch_adopt", {"session_id": session}),
+            ("web_fetch", {"url": "https://closed.example"}),
+            ("ask", {"question": "Who is there?"}),
         ):
             result = await client.call_tool(tool, arguments)
             assert result.is_error
@@ -163,6 +165,9 @@ def _good_calls(path: str, cell: str, execution: str) -> list[tuple[str, dict[st
         ("checkpoint_drop", {"checkpoint": "here"}),
         ("kernel_restart", {}),
         ("notebook_replay", {}),
+        ("host_list", {}),
+        ("host_start", {"host": "local"}),
+        ("host_stop", {"host": "local"}),
         ("session_suspend", {}),
         ("session_resume", {}),
         ("package_install", {"packages": ["json"]}),
@@ -179,6 +184,13 @@ def _good_calls(path: str, cell: str, execution: str) -> list[tuple[str, dict[st
         ("plan_fix", {"code": "1"}),
         ("plan_skip", {}),
         ("plan_verify", {}),
+        ("python_execute", {"code": "print(1)"}),
+        ("python_execute", {"code": "print(1)", **as_json}),
+        ("node_execute", {"code": "console.log(1)"}),
+        ("file_system", {"action": "write", "path": "a.csv", "content": "a,b\n1,2\n"}),
+        ("file_system", {"action": "read", "path": "a.csv"}),
+        ("calculator", {"expression": "1 + 1"}),
+        ("visualize", {"file": "a.csv"}),
         ("cell_delete", {"cell_id": cell}),
         ("notebook_import", {"content": "# Words\n", "format": "markdown"}),
     ]

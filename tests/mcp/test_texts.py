@@ -8,11 +8,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from cellwright.cli.wording import in_verbs
 from cellwright.formats.markup import text_of_html
 from cellwright.mcp.budget import cut_middle, share
 from cellwright.mcp.frames import frame_digest
 from cellwright.mcp.outputs import clean, parts_of
 from cellwright.mcp.uris import cell_output_uri, output_uri, read_address, session_uri
+from cellwright.mcp.wording import in_calls
 
 
 @settings(deadline=None)
@@ -149,3 +151,17 @@ def test_every_row_of_a_frame_with_two_levels_of_index_is_digested() -> None:
     assert "shop: text, 2 distinct: a, b" in digest
     assert "n: number, 1 … 40" in digest
     assert "a | 2026 | 2" in digest
+
+
+@pytest.mark.parametrize(
+    ("verbs", "calls"),
+    [
+        ("`cellwright start --name gpu-2` asks for one", "host_start(host='slurm:gpu-2') asks for one"),
+        ("`cellwright start` asks for another", "host_start asks for another"),
+        ("look with `cellwright hosts`", "look with host_list"),
+        ("Wait with `cellwright wait`", "Wait with host_list(wait=60000)"),
+    ],
+)
+def test_agents_read_tools_where_people_read_verbs(verbs: str, calls: str) -> None:
+    assert in_calls(verbs) == calls
+    assert in_verbs(calls) == verbs

@@ -1,13 +1,12 @@
 """Runs a plan in an engine of its own and kills itself, as ``kill -9`` does, after so many changes of the plan.
 
-Started by test_survival: ``python doomed.py ROOT CHANGES`` (0: not at all). Prints the session's id first.
+Forked by test_survival, with the number of changes (0: not at all). Prints the session's id first.
 """
 
 from __future__ import annotations
 
 import os
 import signal
-import sys
 from pathlib import Path
 
 import anyio
@@ -45,6 +44,10 @@ def mend(failure: Failure) -> Proposal | None:
     return Proposal("mend", "it is total", failure.source.replace("misspelt", "total"), certain=True)
 
 
+def main(root: Path, changes: int) -> None:
+    anyio.run(run, root, changes)
+
+
 async def run(root: Path, changes: int) -> None:
     settings = Settings(
         root=root, storage=root / "state", standby_kernels=0, host_idle_s=30, max_sessions=100
@@ -67,7 +70,3 @@ async def die_after(engine: Engine, changes: int) -> None:
                 changes -= 1
                 if changes == 0:
                     os.kill(os.getpid(), signal.SIGKILL)
-
-
-if __name__ == "__main__":
-    anyio.run(run, Path(sys.argv[1]), int(sys.argv[2]))

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
+import signal
 from pathlib import Path
 from typing import Any
 
 import pytest
 from tests.engine.conftest import OpenEngine, host_process
+from tests.forks import forked
 from tests.plans import doomed
 
 from cellwright import Session
@@ -36,15 +36,10 @@ CHANGES = 13
 
 def run_doomed(root: Path, changes: int) -> str:
     """The id of the session whose plan was cut off."""
-    ran = subprocess.run(
-        [sys.executable, doomed.__file__, str(root), str(changes)],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
-    assert ran.returncode == (-9 if changes else 0), ran.stderr
-    return ran.stdout.split()[0]
+    with forked(doomed.main, root, changes) as fork:
+        told = fork.out.read()
+        assert fork.end() == (-signal.SIGKILL if changes else 0), fork.said_wrong()
+    return told.split()[0]
 
 
 def same_in_all_runs(value: Any) -> Any:

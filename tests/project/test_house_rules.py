@@ -22,7 +22,7 @@ VAGUE_NAMES = {"utils", "util", "helpers", "helper", "common", "manager", "misc"
 TODO_WITHOUT_ISSUE = re.compile(r"#\s*(?:TODO|FIXME)\b(?!\(#\d+\))")
 PRIVATE = {
     "the host of a package registry": re.compile(r"\b(?:pypi|pythonhosted|npmjs|debian)\.(?:org|com)\b"),
-    "a path of one machine": re.compile(r"(?<![\w.~-])/(?:root|work|Users|home/(?!user\b))/?\w"),
+    "a path of one machine": re.compile(r"(?<![\w.~-])/(?:(?:root|work|Users)/|home/(?!user\b))\w"),
 }
 
 

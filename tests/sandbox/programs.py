@@ -74,7 +74,11 @@ def require_other_python(user: str, tier: str, require: Require) -> None:
 
 def _program(user: str, tier: str) -> tuple[list[str], dict[str, str], int | None]:
     # Deno lies beside our own interpreter, which is not the one that nobody uses.
-    environment = {"PATH": f"/usr/bin:/bin:{sysconfig.get_path('scripts')}", "LANG": "C.UTF-8"}
+    environment = {
+        "PATH": f"/usr/bin:/bin:{sysconfig.get_path('scripts')}",
+        "LANG": "C.UTF-8",
+        "CELLWRIGHT_RUN_MODE": "local",
+    }
     uid = None if user == "me" else NOBODY
     # Without namespaces root's kernels run as a user who must be able to reach the interpreter.
     if uid is None and not (tier == "C" and os.getuid() == 0):

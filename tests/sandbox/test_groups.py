@@ -270,8 +270,13 @@ def test_controllers_that_were_not_given_are_missed(given_group: Path) -> None:
 
 def test_a_group_ends_everything_in_it_and_goes(groups: Groups) -> None:
     group = groups.make(Policy())
-    with subprocess.Popen(["/bin/sh", "-c", "sleep 600 & sleep 600 & wait"]) as process:
+    # What it starts before it is in the group would stay outside.
+    program = "read go; sleep 600 & sleep 600 & wait"
+    with subprocess.Popen(["/bin/sh", "-c", program], stdin=subprocess.PIPE) as process:
         group.add(process.pid)
+        assert process.stdin is not None
+        process.stdin.write(b"go\n")
+        process.stdin.flush()
         assert process.pid in group.pids
         assert group.remove()
         assert process.wait(10) == -9

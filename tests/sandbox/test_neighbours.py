@@ -23,15 +23,17 @@ pytestmark = [pytest.mark.anyio, pytest.mark.timeout(300)]
 
 MODES: tuple[Mode, ...] = ("private", "overlay", "direct")
 HOG = "import os, time\nfor _ in range(6):\n    if os.fork() == 0:\n        x = b'x' * (180 << 20); time.sleep(60)\ntime.sleep(60)"
+# It is over once the program runs: that closes the pipe's last end that can be written to.
 ORPHAN = """
 import os, signal, time
+begun, begin = os.pipe()
 if os.fork() == 0:
     os.setsid()
     if os.fork() == 0:
         for number in (signal.SIGHUP, signal.SIGTERM, signal.SIGINT): signal.signal(number, signal.SIG_IGN)
         os.execvp('sleep', ['sleep', {marker!r}])
     os._exit(0)
-os.wait()
+os.close(begin); os.read(begun, 1); os.wait()
 """
 LEAVES = """
 import multiprocessing, os, socket, subprocess, sys, tempfile, threading
@@ -40,6 +42,8 @@ kept = [open('file'), socket.socketpair(), tempfile.NamedTemporaryFile(), subpro
 listener = socket.socket(socket.AF_UNIX); listener.bind('own.sock'); listener.listen()
 os.chmod('a/b', 0)
 """
+
+ENDS = ("delete", "restart", "crash", "limit")
 
 # So often the same, one look after another, is settled.
 STEADY_LOOKS = 20
@@ -94,10 +98,10 @@ async def _all_run(sessions: list[Session], code: str) -> None:
         assert (await run.wait()).ok, (run.state, run.reason, run.error)
 
 
-@pytest.mark.parametrize("end", ["delete", "restart", "crash", "limit"])
+@pytest.mark.parametrize("end", ENDS)
 async def test_a_daemon_goes_with_the_kernel_that_started_it(engine: Engine, end: str) -> None:
     session = await engine.create("daemon", mode="private")
-    marker = f"7{os.getpid()}{len(end)}"
+    marker = f"7{os.getpid()}{ENDS.index(end)}"
     assert (await (await session.execute_code(ORPHAN.format(marker=marker))).wait()).ok
     assert _sleepers(marker), "it lives while its kernel does"
     match end:

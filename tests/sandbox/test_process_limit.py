@@ -27,6 +27,8 @@ async def main(root):
         for number in (20, 200):
             code = (
                 "import threading, time\\n"
+                # Memory would not last for so many of the usual stacks, and is not what is looked at.
+                "threading.stack_size(256 << 10)\\n"
                 "stop = threading.Event()\\n"
                 f"for _ in range({number}): threading.Thread(target=stop.wait, daemon=True).start()\\n"
                 f"time.sleep(0 if {number} == 20 else 60)\\n"
@@ -57,7 +59,7 @@ def test_a_busy_user_has_a_sessions_processes_all_the_same_and_no_more(require: 
         environment = {"PATH": "/usr/bin:/bin", "PYTHONPATH": packages, "PYTHONDONTWRITEBYTECODE": "1"}
     done = subprocess.run(
         [program, "-c", BUSY_USER],
-        env=environment | {"HOME": "/nonexistent"},
+        env=environment | {"HOME": "/nonexistent", "CELLWRIGHT_RUN_MODE": "local"},
         user=uid,
         group=uid,
         extra_groups=[] if uid is not None else None,

@@ -140,7 +140,7 @@ async def test_a_killed_engine_leaves_a_rehearsal_that_the_next_one_removes(
         assert rehearsal_id not in engine._sessions
         assert not (tmp_path / "state" / "sessions" / rehearsal_id).exists()
         assert certificate_state(engine.session(session_id).document) == "none"
-        host = await engine._host.call(protocol.Status(), protocol.Attached)
+        host = await engine.hosts.local.call(protocol.Status(), protocol.Attached)
         assert [kernel.kernel_id for kernel in host.kernels] == [f"{session_id}.1"]
 
 

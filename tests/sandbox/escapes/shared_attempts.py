@@ -108,7 +108,7 @@ SHARED = (
     Attempt(
         "take over a process's files by copying memory",
         LIBC
-        + "nr = 310 if os.uname().machine == 'x86_64' else 270\nimport re\nstart = int(re.search(r'(\\w+)-\\w+ rw.*stack', open(f\"/proc/{W['victim']}/maps\").read())[1], 16)\nbuffer = ctypes.create_string_buffer(4096)\nclass V(ctypes.Structure): _fields_ = [('base', ctypes.c_void_p), ('length', ctypes.c_size_t)]\nlocal, remote = V(ctypes.addressof(buffer), 4096), V(start, 4096)\nprint('ESCAPED' if libc.syscall(nr, W['victim'], ctypes.byref(local), 1, ctypes.byref(remote), 1, 0) > 0 else '')",
+        + "nr = 310 if os.uname().machine == 'x86_64' else 270\nimport re\nstart = int(re.search(r'(\\w+)-\\w+ rw.*stack', open(f\"/proc/{W['victim']}/maps\").read())[1], 16)\nbuffer = ctypes.create_string_buffer(4096)\nclass V(ctypes.Structure): _fields_ = [('base', ctypes.c_void_p), ('length', ctypes.c_size_t)]\nlocal, remote = V(ctypes.addressof(buffer), 4096), V(start, 4096)\nprint('ESCAPED' if libc.syscall(nr, W['victim'], ctypes.byref(local), 1, ctypes.byref(remote), 1, ctypes.c_long(0)) > 0 else '')",
         "said",
     ),
     Attempt(

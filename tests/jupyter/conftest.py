@@ -1,0 +1,56 @@
+"""Hosts that keep kernels on real servers."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Iterator
+from pathlib import Path
+
+import anyio
+import pytest
+from tests.engine.conftest import end_host
+from tests.jupyter.desk import Desk, Wire, desk_at
+
+from cellwright.hosts.protocol import JupyterServer
+from servers.server import Server
+
+
+@pytest.fixture
+def storage(tmp_path: Path) -> Iterator[Path]:
+    """The directory of a host, which ends with the test."""
+    yield tmp_path / "state"
+    end_host(tmp_path / "state")
+
+
+@pytest.fixture
+async def desk(storage: Path) -> AsyncIterator[Desk]:
+    async with desk_at(storage) as desk:
+        yield desk
+
+
+@pytest.fixture(params=["jupyter_server", "kernel_gateway"])
+def server(request: pytest.FixtureRequest) -> JupyterServer:
+    """Each kind of server that has kernels of its own."""
+    return address(request.getfixturevalue(request.param))
+
+
+@pytest.fixture
+def plain(jupyter_server: Server) -> JupyterServer:
+    return address(jupyter_server)
+
+
+def address(server: Server, **more: float) -> JupyterServer:
+    return JupyterServer("lab", server.url, server.token, **more)
+
+
+@pytest.fixture
+async def wire_to() -> AsyncIterator[Callable[[int], anyio.abc.Awaitable[Wire]]]:
+    """Lay a wire to a port; it goes with the test."""
+    async with anyio.create_task_group() as tasks:
+
+        async def lay(port: int) -> Wire:
+            wire = Wire(port)
+            await tasks.start(wire.run)
+            return wire
+
+        yield lay
+        tasks.cancel_scope.cancel()

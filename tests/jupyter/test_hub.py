@@ -1,0 +1,53 @@
+"""Kernels on a person's server at a real JupyterHub, which is started when it is needed."""
+
+from __future__ import annotations
+
+import pytest
+from tests.jupyter.desk import Desk
+
+from cellwright.errors import KernelStartError
+from cellwright.hosts.protocol import JupyterServer
+from servers.hub import Hub
+
+pytestmark = pytest.mark.anyio
+
+
+async def test_a_persons_server_is_started_and_opened_by_a_token_of_its_own(
+    desk: Desk, jupyterhub: Hub
+) -> None:
+    await desk.start(JupyterServer("hub", jupyterhub.url, jupyterhub.token))
+    assert (await desk.run("40 + 2")).text == "42"
+    tokens = jupyterhub.server.request("GET", f"/hub/api/users/{jupyterhub.user}/tokens")["api_tokens"]
+    (made,) = [one for one in tokens if one["note"] == "cellwright"]
+    # Whose it is the hub adds by itself.
+    may = [scope for scope in made["scopes"] if not scope.startswith("read:users:")]
+    assert may == [f"access:servers!server={jupyterhub.user}/"]
+    assert made["expires_at"] is not None
+
+
+async def test_a_server_that_the_hub_stopped_is_told_and_started_again_on_the_next_need(
+    desk: Desk, jupyterhub: Hub
+) -> None:
+    server = JupyterServer("hub", jupyterhub.url, jupyterhub.token, unreachable_s=5)
+    await desk.start(server)
+    jupyterhub.server.request("DELETE", f"/hub/api/users/{jupyterhub.user}/server")
+    died = await desk.died()
+    assert died.cause == "culled"
+    assert "hub stopped" in died.message
+    await desk.start(server, "k2")
+    assert (await desk.run("'again'", "k2")).text == "'again'"
+
+
+async def test_a_token_that_opens_one_server_only_reaches_it_by_its_own_address(
+    desk: Desk, jupyterhub: Hub
+) -> None:
+    whole = JupyterServer("hub", jupyterhub.url, jupyterhub.token)
+    await desk.start(whole)
+    narrow = jupyterhub.new_token(f"access:servers!server={jupyterhub.user}/")
+    await desk.start(JupyterServer("own", f"{jupyterhub.url}/user/{jupyterhub.user}/", narrow), "k2")
+    assert (await desk.run("1 + 1", "k2")).text == "2"
+
+
+async def test_a_token_that_the_hub_does_not_know_is_refused_in_words(desk: Desk, jupyterhub: Hub) -> None:
+    with pytest.raises(KernelStartError, match="refuses the token"):
+        await desk.start(JupyterServer("hub", jupyterhub.url, "nobodys"))

@@ -1,0 +1,36 @@
+"""Engines whose sessions have their notebook on a real server."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import Any
+
+import anyio
+import pytest
+from tests.engine.conftest import open_here
+from tests.jupyter.conftest import wire_to
+
+from livedocs.visiting import Relay
+from servers.server import Server
+
+__all__ = ["open_here", "wire_to"]
+
+
+@pytest.fixture
+async def relay_to() -> AsyncIterator[Callable[[int], Awaitable[Relay]]]:
+    """Lay a relay to a port; it goes with the test."""
+    async with anyio.create_task_group() as tasks:
+
+        async def lay(port: int) -> Relay:
+            relay = Relay(port)
+            await tasks.start(relay.run)
+            return relay
+
+        yield lay
+        tasks.cancel_scope.cancel()
+
+
+@pytest.fixture
+def told() -> Callable[[Server], dict[str, Any]]:
+    """The settings that make a server the host ``jupyter``."""
+    return lambda server: {"jupyter_url": server.url, "jupyter_token": server.token}

@@ -1,0 +1,112 @@
+"""Rooms of shared documents on a real server, with two clients in them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import anyio
+import httpx2
+import pytest
+from pycrdt import Doc, create_sync_message
+
+from cellwright.errors import HostCannot, HostUnreachable, NotebookError
+from cellwright.livedocs.addresses import ServerAddress
+from cellwright.livedocs.rooms import Room, find_room
+from cellwright.livedocs.sheets import Sheet
+from livedocs.visiting import address_of, new_notebook, until_says, visitor
+from servers.server import Server
+
+pytestmark = pytest.mark.anyio
+
+
+def write(room: Room, **sources: str) -> None:
+    """Set the text of cells that are there."""
+    sheet = room.notebook.read()
+    cells = tuple(
+        replace(cell, source=sources.get(cell.id.replace("-", "_"), cell.source)) for cell in sheet.cells
+    )
+    room.notebook.become(Sheet(cells, sheet.metadata))
+
+
+async def test_what_one_writes_the_other_reads(collaboration_server: Server) -> None:
+    path = new_notebook(collaboration_server, "x = 1", "y = 2")
+    async with visitor(collaboration_server, path) as ours, visitor(collaboration_server, path) as theirs:
+        assert [cell.source for cell in ours.notebook.read().cells] == ["x = 1", "y = 2"]
+        write(ours, cell_0="x = 10")
+        await until_says(theirs, "x = 10", "y = 2")
+        write(theirs, cell_1="y = 20")
+        await until_says(ours, "x = 10", "y = 20")
+
+
+async def test_what_two_write_into_one_cell_at_once_is_all_there(collaboration_server: Server) -> None:
+    path = new_notebook(collaboration_server, "x = 1\n")
+    async with visitor(collaboration_server, path) as ours, visitor(collaboration_server, path) as theirs:
+        write(ours, cell_0="# first\nx = 1\n")
+        write(theirs, cell_0="x = 1\n# last\n")
+        await until_says(ours, "# first\nx = 1\n# last\n")
+        await until_says(theirs, "# first\nx = 1\n# last\n")
+
+
+async def test_what_is_settled_is_there_for_whoever_comes_next(collaboration_server: Server) -> None:
+    path = new_notebook(collaboration_server, "")
+    async with visitor(collaboration_server, path) as ours:
+        write(ours, cell_0="z" * 100_000)
+        await ours.settled()
+        async with visitor(collaboration_server, path) as theirs:
+            assert theirs.notebook.read().cells[0].source == "z" * 100_000
+
+
+async def test_people_see_each_other_by_name(collaboration_server: Server) -> None:
+    path = new_notebook(collaboration_server, "")
+    async with visitor(collaboration_server, path, "Ada") as ada:
+        async with visitor(collaboration_server, path, "Æsop Øre") as other:
+            # Sooner than both say again by themselves that they are there.
+            with anyio.fail_after(10):
+                while ada.people != ["Æsop Øre"] or other.people != ["Ada"]:
+                    await anyio.lowlevel.checkpoint()
+        with anyio.fail_after(20):
+            while ada.people:
+                await anyio.lowlevel.checkpoint()
+
+
+async def test_a_server_without_shared_documents_has_no_room(jupyter_server: Server) -> None:
+    path = new_notebook(jupyter_server, "")
+    address = address_of(jupyter_server)
+    async with httpx2.AsyncClient(headers=address.headers) as client:
+        assert await find_room(address, client, path) is None
+
+
+async def test_a_notebook_that_is_not_there_is_told(collaboration_server: Server) -> None:
+    address = address_of(collaboration_server)
+    async with httpx2.AsyncClient(headers=address.headers) as client:
+        with pytest.raises(NotebookError, match="lab has no such file"):
+            await find_room(address, client, "nowhere.ipynb")
+
+
+async def test_a_wrong_token_is_told_and_not_shown(collaboration_server: Server) -> None:
+    address = ServerAddress("lab", collaboration_server.url, "wrong-secret")
+    async with httpx2.AsyncClient(headers=address.headers) as client:
+        with pytest.raises(HostCannot) as refused:
+            await find_room(address, client, new_notebook(collaboration_server, ""))
+    assert "wrong-secret" not in f"{refused.value} {address!r}"
+
+
+async def test_the_end_of_a_connection_is_told(collaboration_server: Server) -> None:
+    path = new_notebook(collaboration_server, "")
+
+    async def be_cut() -> None:
+        async with visitor(collaboration_server, path) as room:
+            await room._socket.close()
+            await anyio.sleep_forever()
+
+    with pytest.raises(ExceptionGroup) as ended:
+        await be_cut()
+    assert isinstance(ended.value.exceptions[0], HostUnreachable)
+
+
+async def test_a_question_of_the_servers_is_not_its_answer(collaboration_server: Server) -> None:
+    path = new_notebook(collaboration_server, "")
+    async with visitor(collaboration_server, path) as room:
+        answered = room._answered
+        room._take(create_sync_message(Doc()))
+        assert room._answered == answered

@@ -1,0 +1,26 @@
+"""The contract of hosts, inside an allocation of a real SLURM cluster."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from tests.engine.conftest import end_host
+from tests.hosts.contract import *  # noqa: F403  # the suite
+from tests.hosts.contract import Abode, abode_at
+
+from slurm.cluster import Cluster
+
+pytestmark = [pytest.mark.anyio, pytest.mark.timeout(300)]
+
+
+@pytest.fixture(scope="module")
+def abode(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Abode]:
+    root = tmp_path_factory.mktemp("slurm")
+    with pytest.MonkeyPatch.context() as environment:
+        for name, value in cluster.env.items():
+            environment.setenv(name, value)
+        yield abode_at(root, "slurm", slurm_mem="3000M", slurm_cpus=2, slurm_time="30", slurm_wait_s=60)
+    cluster.restore()
+    for storage in ("state", "other"):
+        end_host(root / storage)

@@ -1,0 +1,60 @@
+"""Nothing that an expression says runs code or explodes; each of these does where the guard is missing."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from tests.forks import forked
+from tests.tools.hostile_expressions import CODE, EXPLOSIONS, Code, Explosion
+from tests.tools.unguarded import calculates_each, calculates_without_bounds, evaluates, within_limits
+
+from cellwright.errors import CalculationError
+from cellwright.tools.calculator import calculate
+
+
+def in_fork(function: Callable[[Any], None], given: Any, *, cpu_s: int) -> subprocess.CompletedProcess[str]:
+    with forked(within_limits, function, given, cpu_s) as fork:
+        told = fork.out.read()
+        return subprocess.CompletedProcess([function.__name__], fork.end(), told, fork.said_wrong())
+
+
+def test_there_are_more_than_forty_of_them() -> None:
+    assert len({case.expression for case in (*CODE, *EXPLOSIONS)}) >= 70
+
+
+@pytest.mark.parametrize("case", CODE, ids=lambda case: case.expression)
+def test_code_is_refused_by_its_character_or_word_and_runs_in_plain_eval(case: Code) -> None:
+    with pytest.raises(CalculationError) as refused:
+        calculate(case.expression)
+    assert case.told in str(refused.value)
+    assert refused.value.hint
+    unguarded = in_fork(evaluates, case.expression, cpu_s=20)
+    assert case.reaches in unguarded.stdout, unguarded.stderr
+
+
+@pytest.mark.parametrize("case", EXPLOSIONS, ids=lambda case: case.name)
+def test_what_explodes_is_refused_by_its_bound_and_explodes_without_it(case: Explosion) -> None:
+    with pytest.raises(CalculationError) as refused:
+        calculate(case.expression)
+    assert case.told in str(refused.value)
+    assert refused.value.hint
+    unguarded = in_fork(calculates_without_bounds, case.expression, cpu_s=1)
+    assert unguarded.stdout == "began\n", unguarded.stdout
+    assert unguarded.returncode != 0
+
+
+def test_all_of_them_are_refused_within_little_time_and_memory() -> None:
+    every = [case.expression for case in (*CODE, *EXPLOSIONS)]
+    # pint's own start is in it; what there is to spend is a fraction of what one explosion takes.
+    done = in_fork(calculates_each, every, cpu_s=20)
+    assert done.stdout == "all refused\n", done.stderr
+
+
+def test_an_expression_leaves_nothing_behind_for_the_next() -> None:
+    assert calculate("km = 5; x = 2; km x").result == "10"
+    with pytest.raises(CalculationError):
+        calculate("x")
+    assert calculate("1 km to m").result == "1000 m"
