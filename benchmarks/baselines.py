@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import anyio
@@ -54,20 +55,21 @@ class PlainKernel:
         await self.manager.shutdown_kernel(now=True)
 
 
-async def start_plain_kernel(name: str = "python3") -> PlainKernel:
+async def start_plain_kernel(name: str = "python3", *, cwd: Path | None = None) -> PlainKernel:
     """Start a kernel cold and wait until it is ready; one that dies on the way is started again."""
     for _ in range(_ATTEMPTS - 1):
         try:
-            return await _start_once(name)
+            return await _start_once(name, cwd)
         except RuntimeError as error:  # seen a few times in a thousand starts, cause unknown
             print(f"   baseline: {error}; starting another", file=sys.stderr, flush=True)
-    return await _start_once(name)
+    return await _start_once(name, cwd)
 
 
-async def _start_once(name: str) -> PlainKernel:
+async def _start_once(name: str, cwd: Path | None) -> PlainKernel:
     manager = AsyncKernelManager(kernel_name=name)
     arguments = _ARGUMENTS if name == "python3" else []
-    await manager.start_kernel(extra_arguments=arguments, stderr=subprocess.DEVNULL)
+    where = {} if cwd is None else {"cwd": str(cwd)}
+    await manager.start_kernel(extra_arguments=arguments, stderr=subprocess.DEVNULL, **where)
     client = manager.client()
     client.start_channels()
     kernel = PlainKernel(manager, client)

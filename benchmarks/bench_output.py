@@ -149,7 +149,7 @@ async def _tick(watch: Watch) -> None:
 async def _ask(watch: Watch, connection: HostConnection) -> None:
     while True:
         begun = time.perf_counter()
-        await connection.call(protocol.Ping(), protocol.Attached)
+        await connection.call(protocol.Ping(), type(None))
         watch.answer_s = max(watch.answer_s, time.perf_counter() - begun)
         await anyio.sleep(TICK_S)
 

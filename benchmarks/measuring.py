@@ -33,6 +33,7 @@ __all__ = [
     "main",
     "milliseconds",
     "quiet",
+    "settled",
     "tree",
     "tree_pss_bytes",
 ]
@@ -163,14 +164,7 @@ def tree_pss_bytes(*pids: int) -> int:
 
 def cpu_s(*pids: int) -> float:
     """Processor time that process trees have used so far, without those below them that have ended."""
-    total = 0.0
-    for process in (process for pid in pids for process in tree(pid)):
-        try:
-            times = process.cpu_times()
-        except psutil.NoSuchProcess:
-            continue
-        total += times.user + times.system
-    return total
+    return _used_s([process for pid in pids for process in tree(pid)])
 
 
 async def quiet(pid: int, *, processes: int = 2) -> None:
@@ -178,11 +172,30 @@ async def quiet(pid: int, *, processes: int = 2) -> None:
 
     A host with its fork server has two, and one more for each kernel that stands by.
     """
+    await settled(lambda: tree(pid), lambda found: len(found) >= processes)
+
+
+async def settled(
+    find: Callable[[], list[psutil.Process]], complete: Callable[[list[psutil.Process]], bool]
+) -> None:
+    """Return when processes have stopped using the processor, and are all there."""
     with anyio.fail_after(_QUIET_DEADLINE_S):
-        before = cpu_s(pid)
+        before = _used_s(find())
         while True:
             await anyio.sleep(_QUIET_SAMPLE_S)
-            now = cpu_s(pid)
-            if now - before < _QUIET_CPU_S and len(tree(pid)) >= processes:
+            found = find()
+            now = _used_s(found)
+            if now - before < _QUIET_CPU_S and complete(found):
                 return
             before = now
+
+
+def _used_s(processes: list[psutil.Process]) -> float:
+    total = 0.0
+    for process in processes:
+        try:
+            times = process.cpu_times()
+        except psutil.NoSuchProcess:
+            continue
+        total += times.user + times.system
+    return total
