@@ -6,6 +6,8 @@ BIN := $(VENV)/bin
 UV := $(BIN)/uv
 ENV_STAMP := $(VENV)/.stamp-dev
 BENCH_STAMP := $(VENV)/.stamp-bench
+SERVERS := $(VENV)/servers
+SERVERS_STAMP := $(VENV)/.stamp-servers
 # `make clean test PYTHON=python3.12` chooses the interpreter; otherwise the newest of these that can make a venv.
 PYTHON ?=
 PYTHONS := $(or $(PYTHON),python3.13 python3.12 python3.11 python3)
@@ -28,14 +30,27 @@ help: ## Print this list
 demo: $(ENV_STAMP) ## Show what Cellwright does, in a minute
 	$(BIN)/python examples/demo.py
 
-# These have the machine, and a process, to themselves: they count processes, fill memory, and become the parent of
-# every orphan, which they end.
-ALONE := tests/clients tests/kernels tests/sandbox
-test: $(ENV_STAMP) ## Run the tests (ARGS="..." goes to pytest)
+# Three files at a time: many tests wait for a kernel or a clock, and two cores have room for a third.
+WORKERS := 3
+# These have a process to themselves: they count processes, fill memory, and become the parent of every orphan, which
+# they end. Each counts its own only, so that two such runs can stand side by side.
+WALLS := tests/sandbox
+ALONE := tests/kernels tests/clients
+# And these another from the beginning, since they mostly wait, and SLURM's own daemons leave orphans that must go on.
+CLUSTER := tests/slurm
+LANES := .cache/lanes
+test: $(ENV_STAMP) $(SERVERS_STAMP) ## Run the tests (ARGS="..." goes to pytest)
 ifeq ($(strip $(ARGS)),)
-	@failed=; \
-	$(BIN)/python -m pytest -n 2 --dist loadfile $(ALONE:%=--ignore=%) || failed=1; \
+	@failed=; mkdir -p $(LANES); \
+	$(BIN)/python -m pytest $(CLUSTER) >$(LANES)/cluster.log 2>&1 & cluster=$$!; \
+	trap "kill $$cluster" INT TERM; \
+	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder \
+	    $(foreach path,$(WALLS) $(ALONE) $(CLUSTER),--ignore=$(path)) || failed=1; \
+	$(BIN)/python -m pytest $(WALLS) >$(LANES)/walls.log 2>&1 & walls=$$!; \
+	trap "kill $$walls $$cluster" INT TERM; \
 	$(BIN)/python -m pytest $(ALONE) || failed=1; \
+	wait $$walls || failed=1; wait $$cluster || failed=1; trap - INT TERM; \
+	cat $(LANES)/walls.log $(LANES)/cluster.log; \
 	[ -z "$$failed" ]
 else
 	$(BIN)/python -m pytest $(ARGS)
@@ -67,6 +82,7 @@ lock: $(UV) ## Resolve pyproject.toml into requirements/ again (UPGRADE=--upgrad
 	$(LOCK) pyproject.toml --all-extras --group build --group test --group lint -o requirements/dev.txt
 	$(LOCK) pyproject.toml --all-extras --group build --group test --group lint --group bench \
 	    -c requirements/dev.txt -o requirements/bench.txt
+	$(LOCK) --group servers -o requirements/servers.txt
 	echo uv | $(LOCK) - -c requirements/dev.txt -o requirements/tools.txt
 
 clean: ## Remove the environment and every cache
@@ -105,4 +121,10 @@ $(ENV_STAMP): requirements/dev.txt pyproject.toml | $(UV)
 $(BENCH_STAMP): requirements/bench.txt $(ENV_STAMP)
 	$(UV) pip sync --quiet --python $(BIN)/python --require-hashes --compile-bytecode requirements/bench.txt
 	$(INSTALL_PROJECT)
+	@touch $@
+
+# Jupyter's own servers, for the tests, in an environment of their own: nothing of it is beside our packages.
+$(SERVERS_STAMP): requirements/servers.txt | $(UV)
+	$(UV) venv --quiet --clear --python $(BIN)/python $(SERVERS)
+	$(UV) pip sync --quiet --python $(SERVERS)/bin/python --require-hashes --compile-bytecode requirements/servers.txt
 	@touch $@
