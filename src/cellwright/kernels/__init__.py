@@ -16,7 +16,7 @@ from cellwright.kernels.interpreters import Interpreter, find_project_python, pr
 from cellwright.kernels.kernel import Kernel, KernelLaunch, Launcher, OutputLimits
 from cellwright.kernels.kernelspecs import KernelspecLauncher
 from cellwright.kernels.messages import Message
-from cellwright.kernels.processes import adopt_orphans, reap_strangers
+from cellwright.kernels.processes import QuickCount, adopt_orphans, reap_strangers
 from cellwright.kernels.programs import HERE, Programs
 from cellwright.kernels.stepmemory import step_memory
 from cellwright.kernels.steps import Steps
@@ -38,6 +38,7 @@ __all__ = [
     "Message",
     "OutputLimits",
     "Programs",
+    "QuickCount",
     "Steps",
     "TypeChecker",
     "adopt_orphans",
