@@ -15,8 +15,9 @@ from cellwright.kernels.freezing import Frozen
 from cellwright.kernels.interpreters import Interpreter, find_project_python, prepare_interpreter
 from cellwright.kernels.kernel import Kernel, KernelLaunch, Launcher, OutputLimits
 from cellwright.kernels.kernelspecs import KernelspecLauncher
+from cellwright.kernels.lives import QuickCount
 from cellwright.kernels.messages import Message
-from cellwright.kernels.processes import QuickCount, adopt_orphans, reap_strangers
+from cellwright.kernels.processes import adopt_orphans, reap_strangers
 from cellwright.kernels.programs import HERE, Programs
 from cellwright.kernels.stepmemory import step_memory
 from cellwright.kernels.steps import Steps

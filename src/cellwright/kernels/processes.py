@@ -11,7 +11,6 @@ import os
 import resource
 import signal
 from collections.abc import Awaitable, Callable, Collection, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
@@ -19,7 +18,7 @@ import anyio
 
 from cellwright.kernels.exits import explain_exit
 from cellwright.kernels.lastwords import LastWords
-from cellwright.kernels.lives import Life
+from cellwright.kernels.lives import Life, QuickCount
 from cellwright.kernels.programs import Enclosure
 from cellwright.sandbox.exits import LimitHit, ended_by_signal
 from cellwright.sandbox.groups import Group
@@ -27,7 +26,6 @@ from cellwright_kernel import descendants
 
 __all__ = [
     "KernelProcess",
-    "QuickCount",
     "Survivors",
     "Tree",
     "adopt_orphans",
@@ -201,16 +199,6 @@ class KernelProcess(Life):
         The system walks all pages of all these processes, for tens of milliseconds each.
         """
         return sum(map(_proportional_bytes, [self.pid, *self.descendants()])) if self._exit is None else 0
-
-
-@dataclass(frozen=True, slots=True)
-class QuickCount:
-    """What the system tells of a process's memory without walking its pages."""
-
-    resident: int
-    """In bytes; what is shared counts in full for each who has it."""
-    faulted: int
-    """Every page that it was ever given, also in the place of one that it shared and wrote to."""
 
 
 class Survivors:
