@@ -9,10 +9,15 @@ from pathlib import Path
 import hypothesis
 import pytest
 
+from cellwright.formats.grammars import leave_out_address_grammars
+
 # A neighbour's load must not fail a property: time is measured in benchmarks/, never in a test.
 # Sixty examples, where a test names no number of its own: there are over a hundred properties, and two processors.
 hypothesis.settings.register_profile("cellwright", deadline=None, max_examples=60)
 hypothesis.settings.load_profile("cellwright")
+
+# Two seconds of every process that collects, for what no test is about.
+leave_out_address_grammars()
 
 # There may be an `sbatch` on this machine, and the default would be to ask it for nodes.
 os.environ["CELLWRIGHT_RUN_MODE"] = "local"

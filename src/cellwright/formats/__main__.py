@@ -13,6 +13,7 @@ import sys
 import msgspec
 
 from cellwright.errors import CellwrightError, MissingExtra
+from cellwright.formats.grammars import leave_out_address_grammars
 from cellwright.formats.orders import Answer, Order, refusal
 from cellwright.notebook import CellAdded, Document
 
@@ -27,6 +28,7 @@ def main() -> None:
     # Whatever a library prints must not get into the answer.
     answers = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
+    leave_out_address_grammars()
     standby_s = int(sys.argv[1])
     if standby_s:
         _warm_up()
