@@ -18,6 +18,7 @@ from cellwright.charts import Config, Output, Picture, Renderer, RendererLimits,
 from cellwright.errors import ChartRefused, DrawingFailed, SpecRefused
 from cellwright_kernel.tables import Column, Table
 from charts.making import SALES, output
+from waiting import until
 
 pytestmark = pytest.mark.anyio
 PNG = b"\x89PNG\r\n\x1a\n"
@@ -222,9 +223,7 @@ async def test_too_many_who_wait_are_refused() -> None:
 async def test_a_process_that_nobody_needs_ends() -> None:
     async with Renderer(RendererLimits(idle_s=0.2)) as renderer:
         await renderer.draw(PLAIN)
-        with anyio.fail_after(30):
-            while renderer.pid is not None:
-                await anyio.lowlevel.checkpoint()
+        await until(lambda: renderer.pid is None, limit_s=30)
         assert (await renderer.draw(PLAIN)).startswith(PNG)
 
 

@@ -7,7 +7,6 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-import anyio
 import pytest
 from tests.engine.conftest import OpenEngine
 
@@ -24,17 +23,11 @@ from livedocs.visiting import (
     write_notebook,
 )
 from servers.server import Server
+from waiting import until
 
 pytestmark = pytest.mark.anyio
 
 Told = Callable[[Server], dict[str, Any]]
-
-
-async def until(holds: Callable[[], bool]) -> None:
-    """Wait for something that no event tells of."""
-    with anyio.fail_after(30):
-        while not holds():
-            await anyio.sleep(0.02)
 
 
 async def until_has(session: Session, *sources: str) -> None:
