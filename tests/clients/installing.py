@@ -28,11 +28,18 @@ class ProgramUnavailableError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """A command line that npm has."""
+    """A command line that npm has, or one file that a page is given."""
 
     package: str
     version: str
-    command: str
+    command: str = ""
+    file: str = ""
+    """Of something that is no command."""
+
+    @property
+    def path(self) -> str:
+        """Where it is below ``node_modules``."""
+        return self.file or f".bin/{self.command}"
 
     @property
     def directory_name(self) -> str:
@@ -96,7 +103,7 @@ def install(program: Program, node: Node, cache: Path = CACHE) -> Installed:
         ProgramUnavailableError: npm failed, or took too long.
     """
     home = cache / program.directory_name
-    command = home / "node_modules" / ".bin" / program.command
+    command = home / "node_modules" / program.path
     # What is there is whole, because it was renamed into place: no lock, no network.
     if not command.exists():
         cache.mkdir(parents=True, exist_ok=True)
@@ -142,7 +149,7 @@ def _npm_install(program: Program, node: Node, directory: Path) -> None:
         raise ProgramUnavailableError(
             f"npm took more than {INSTALL_LIMIT_S} s to install {wanted}"
         ) from error
-    command = directory / "node_modules" / ".bin" / program.command
+    command = directory / "node_modules" / program.path
     if done.returncode != 0 or not command.exists():
         raise ProgramUnavailableError(f"npm could not install {wanted}:\n{done.stdout}{done.stderr}")
 

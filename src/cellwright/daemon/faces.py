@@ -56,6 +56,18 @@ class Faces:
         """How many questions the agent is answering."""
         return self._agents.running
 
+    @property
+    def delegate(self) -> Agents:
+        """The data agent."""
+        return self._agents
+
+    async def plans_and_proofs(self) -> tuple[Planner, Verifier]:
+        """What all faces share, for one that speaks no MCP."""
+        await self.of(None)
+        if self._planner is None or self._verifier is None:
+            raise AssertionError("a face has both")
+        return self._planner, self._verifier
+
     async def of(self, dialect: str | None, toolset: str | None = None) -> Face:
         """The face that speaks a dialect, with the tools of these sets.
 

@@ -1,5 +1,7 @@
 """Who may speak to a TCP listener: the right name, the right page, the right token, checked in this order.
 
+Machines bring the token with every request. People sign in: what they see has a door of its own, behind the same names.
+
 The name (Host) and the page (Origin) keep a web site that the user happens to visit from reaching a listener on
 loopback, also by DNS rebinding; the token keeps everybody else out. Knows nothing of what is behind it.
 """
@@ -14,7 +16,9 @@ from urllib.parse import urlsplit
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-__all__ = ["Gate", "Guard", "Refusal", "refusal"]
+__all__ = ["MACHINES", "Gate", "Guard", "Refusal", "refusal"]
+
+MACHINES = ("/mcp", "/events")
 
 _LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 
@@ -36,14 +40,22 @@ class Gate:
 
 
 class Guard:
-    """An ASGI application in front of another."""
+    """An ASGI application in front of another, or of two: one for machines, and one for people, who sign in there."""
 
     def __init__(
-        self, app: ASGIApp, *, token: str, hosts: tuple[str, ...] = (), origins: tuple[str, ...] = ()
+        self,
+        app: ASGIApp,
+        *,
+        token: str,
+        hosts: tuple[str, ...] = (),
+        origins: tuple[str, ...] = (),
+        people: ASGIApp | None = None,
     ) -> None:
+        """Only what ``app`` serves at ``MACHINES`` is behind the token where there is something for ``people``."""
         if not token:
             raise ValueError("a listener needs a token")
         self._app = app
+        self._people = people
         self._gate = Gate(
             token,
             frozenset(host.lower() for host in hosts),
@@ -54,16 +66,28 @@ class Guard:
         if scope["type"] == "lifespan":
             await self._app(scope, receive, send)
             return
-        server = scope.get("server") or ("", 0)
-        found = refusal(Headers(scope=scope), server, self._gate)
-        if found is None:
-            await self._app(scope, receive, send)
+        server, headers = scope.get("server") or ("", 0), Headers(scope=scope)
+        if self._people is not None and not scope["path"].startswith(MACHINES):
+            app, found = self._people, misdirection(headers, server, self._gate)
         else:
-            await _refuse(scope, send, found)
+            app, found = self._app, refusal(headers, server, self._gate)
+        await (app(scope, receive, send) if found is None else _refuse(scope, send, found))
 
 
 def refusal(headers: Headers, server: tuple[str, int | None], gate: Gate) -> Refusal | None:
-    """Why a request is not let in, or none if it is. ``server`` is the address it came in on."""
+    """Why a machine's request is not let in, or none if it is. ``server`` is the address it came in on."""
+    if (found := misdirection(headers, server, gate)) is not None:
+        return found
+    scheme, _, given = headers.get("authorization", "").partition(" ")
+    right = hmac.compare_digest(given.strip().encode(), gate.token.encode())
+    if scheme.lower() != "bearer" or not right:
+        challenge = ((b"www-authenticate", b'Bearer realm="cellwright"'),)
+        return Refusal(401, "A bearer token is needed: Authorization: Bearer …", challenge)
+    return None
+
+
+def misdirection(headers: Headers, server: tuple[str, int | None], gate: Gate) -> Refusal | None:
+    """Why a request is not for this server, or comes from a page that may not ask it."""
     hosts = headers.getlist("host")
     name = _host_name(hosts[0]) if len(hosts) == 1 else None
     if name is None or not _is_own(name, server[0], gate):
@@ -71,11 +95,6 @@ def refusal(headers: Headers, server: tuple[str, int | None], gate: Gate) -> Ref
     origin = headers.get("origin")
     if origin is not None and not _may_come_from(origin.lower(), hosts[0].lower(), gate):
         return Refusal(403, "This Origin may not use the server; see the setting allowed_origins")
-    scheme, _, given = headers.get("authorization", "").partition(" ")
-    right = hmac.compare_digest(given.strip().encode(), gate.token.encode())
-    if scheme.lower() != "bearer" or not right:
-        challenge = ((b"www-authenticate", b'Bearer realm="cellwright"'),)
-        return Refusal(401, "A bearer token is needed: Authorization: Bearer …", challenge)
     return None
 
 

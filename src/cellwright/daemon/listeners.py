@@ -1,4 +1,7 @@
-"""TCP listeners: Streamable HTTP at ``/mcp`` and the event feed at ``/events``, behind the guard. None has no token."""
+"""TCP listeners: Streamable HTTP at ``/mcp``, the event feed at ``/events`` and the page at ``/``, behind the guard.
+
+None has no token.
+"""
 
 from __future__ import annotations
 
@@ -100,7 +103,7 @@ class Listener:
         self._server = Server(config)
 
     @classmethod
-    def open(cls, wish: ListenerWish, engine: Engine, face: Face) -> Self:
+    def open(cls, wish: ListenerWish, engine: Engine, face: Face, people: ASGIApp) -> Self:
         """Bind the port; ``run`` serves it.
 
         Raises:
@@ -109,7 +112,9 @@ class Listener:
         from cellwright.daemon.guard import Guard  # noqa: PLC0415  # only for who serves
 
         hosts = wish.hosts if _is_address(wish.host) else (*wish.hosts, wish.host)
-        app = Guard(_application(engine, face), token=wish.token, hosts=hosts, origins=wish.origins)
+        app = Guard(
+            _application(engine, face), token=wish.token, hosts=hosts, origins=wish.origins, people=people
+        )
         return cls(_bind(wish.host, wish.port), app)
 
     @classmethod

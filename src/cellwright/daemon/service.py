@@ -28,6 +28,7 @@ from cellwright.daemon.labs import Labs, LabWish
 from cellwright.daemon.listeners import Listener, ListenerWish
 from cellwright.daemon.logs import keep_log
 from cellwright.daemon.luggage import take_brought
+from cellwright.daemon.pages import page_for_people
 from cellwright.daemon.paths import DaemonPaths
 from cellwright.engine import Engine, open_engine
 from cellwright.errors import CellwrightError
@@ -178,7 +179,9 @@ class Daemon:
         """Keep a port open for as long as who asked for it stays, or until the end of the daemon."""
         try:
             wish = ListenerWish.from_hello(hello)
-            listener = Listener.open(wish, self._engine, await self._faces.of(wish.dialect, wish.toolset))
+            people = await page_for_people(wish.token, self._paths, self._engine, self._faces)
+            face = await self._faces.of(wish.dialect, wish.toolset)
+            listener = Listener.open(wish, self._engine, face, people)
         except CellwrightError as error:
             await _tell(stream, {"error": error.message, "hint": error.hint})
             return

@@ -71,6 +71,11 @@ class Archive:
         await self._journal.flush()
         return recovery.read_event_rows(self._journal, "execution = ?", (execution_id,))
 
+    @property
+    def last_event(self) -> int:
+        """The number of the newest event; what is asked for now holds at least what came of it."""
+        return self._journal.last_seq
+
     def events(self, *, since: int, session_id: str | None = None, limit: int = 1_000) -> list[Event]:
         """Past events after number ``since``, oldest first: what a subscriber missed."""
         if session_id is None:

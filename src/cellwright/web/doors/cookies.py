@@ -1,0 +1,51 @@
+"""Texts that only this storage directory's daemon can have written: who is signed in, until when. Pure but for the key.
+
+The key is kept beside the token, so that a page stays signed in while daemons come and go.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import hmac
+import json
+import os
+import secrets
+from pathlib import Path
+from typing import Any
+
+__all__ = ["obtain_key", "sign", "unsign"]
+
+_KEY_BYTES = 32
+
+
+def obtain_key(path: Path) -> bytes:
+    """The key in a file that only its user can read, made where there is none."""
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    try:
+        fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    except FileExistsError:
+        return path.read_bytes()
+    key = secrets.token_bytes(_KEY_BYTES)
+    with open(fd, "wb") as file:  # noqa: PTH123  # a descriptor, opened 0600 from the start
+        file.write(key)
+    return key
+
+
+def sign(about: dict[str, Any], key: bytes) -> str:
+    """Data with a signature, as a cookie can hold it."""
+    body = base64.urlsafe_b64encode(json.dumps(about, separators=(",", ":")).encode()).decode().rstrip("=")
+    return f"{body}.{_signature(body, key)}"
+
+
+def unsign(text: str, key: bytes, now: float) -> dict[str, Any] | None:
+    """The data, where the signature is right and ``until`` has not passed."""
+    body, _, signature = text.partition(".")
+    if not hmac.compare_digest(_signature(body, key).encode(), signature.encode()):
+        return None
+    about: dict[str, Any] = json.loads(base64.urlsafe_b64decode(body + "=" * (-len(body) % 4)))
+    return about if about["until"] > now else None
+
+
+def _signature(body: str, key: bytes) -> str:
+    return hmac.new(key, body.encode(errors="replace"), hashlib.sha256).hexdigest()

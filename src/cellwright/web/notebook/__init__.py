@@ -1,0 +1,9 @@
+"""One session's notebook, live: its cells, what a person may do with them, and the panels beside them."""
+
+from __future__ import annotations
+
+from cellwright.web.notebook import actions, views
+
+__all__ = ["ROUTES"]
+
+ROUTES = [*views.ROUTES, *actions.ROUTES]

@@ -1,0 +1,91 @@
+"""What a notebook's page shows, as far as it changes: follows the session and makes its parts, once for all who look."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterator
+from weakref import WeakValueDictionary
+
+from cellwright.engine import Engine, Missed, Session
+from cellwright.web.live import Change, Parts
+from cellwright.web.notebook.cellviews import cell_view
+from cellwright.web.notebook.touching import CELLS, EVERY_CELL, STATUS, cell_part, outputs_part, touched_by
+from cellwright.web.templates import render
+
+__all__ = ["Following", "follow"]
+
+_PAGE = 1_000
+_followed: WeakValueDictionary[tuple[int, str], Following] = WeakValueDictionary()
+
+
+def follow(engine: Engine, session: Session) -> Following:
+    """What shows this session, shared by all pages that are open on it."""
+    key = id(engine), session.id
+    found = _followed.get(key)
+    if found is None:
+        found = _followed[key] = Following(engine, session)
+    return found
+
+
+class Following:
+    """One session's page."""
+
+    def __init__(self, engine: Engine, session: Session) -> None:
+        self._engine = engine
+        self._session = session
+        self._parts = Parts(self._make)
+
+    async def changes(self, since: int | None) -> AsyncIterator[Change]:
+        # Listening begins before the past is read, so that nothing falls between the two.
+        with self._engine.subscribe(self._session.id) as events:
+            if since is not None:
+                yield self._missed(since)
+            async for event in events:
+                if isinstance(event, Missed):
+                    yield self._missed(event.first_seq - 1)
+                else:
+                    yield Change(event.seq, self._each(touched_by(event)))
+
+    async def render(self, part: str, upto: int) -> str | None:
+        return await self._parts.get(part, upto)
+
+    def _missed(self, since: int) -> Change:
+        """What changed meanwhile: of little each part, of much everything."""
+        past = self._engine.events(since=since, session_id=self._session.id, limit=_PAGE)
+        if len(past) < _PAGE:
+            parts: frozenset[str] = frozenset().union(*(touched_by(event) for event in past))
+            return Change(past[-1].seq if past else since, self._each(parts))
+        return Change(self._engine.last_event, frozenset(self._everything()))
+
+    def _each(self, parts: frozenset[str]) -> frozenset[str]:
+        if EVERY_CELL not in parts:
+            return parts
+        return parts - {EVERY_CELL} | {cell_part(cell.id) for cell in self._session.cells}
+
+    def _everything(self) -> Iterator[str]:
+        yield from (
+            STATUS,
+            CELLS,
+            "@plan",
+            "@variables",
+            "@files",
+            "@history",
+            "@checkpoints",
+            "@branches",
+            "@network",
+        )
+        yield from (cell_part(cell.id) for cell in self._session.cells)
+
+    async def _make(self, part: str) -> str | None:
+        session = self._session
+        if part == STATUS:
+            return render("notebook_status.html", session=session)
+        if part == CELLS:
+            return render("notebook_order.html", cells=session.cells)
+        if part.startswith("@"):
+            return ""
+        for name, template in ((cell_part, "cell.html"), (outputs_part, "cell_outputs.html")):
+            prefix = name("")
+            if part.startswith(prefix):
+                view = cell_view(session, part.removeprefix(prefix))
+                return render(template, session=session, cell=view) if view is not None else None
+        return None

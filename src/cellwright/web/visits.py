@@ -1,0 +1,116 @@
+"""One request of somebody who is signed in: what was asked, by whom, and how to answer it with HTML or with a deed's result."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from functools import wraps
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, JSONResponse, Response
+from starlette.routing import Route
+
+from cellwright.engine import Engine, Session
+from cellwright.errors import CellwrightError, UnknownSession
+from cellwright.web.people import Person, Role, may
+from cellwright.web.templates import render
+
+if TYPE_CHECKING:
+    from cellwright.web.site import Site
+
+__all__ = ["Visit", "deed", "page"]
+
+_log = logging.getLogger(__name__)
+View: TypeAlias = Callable[["Visit"], Awaitable[Response]]
+
+
+@dataclass(frozen=True, slots=True)
+class Visit:
+    """A request that was let in."""
+
+    request: Request
+    site: Site
+    person: Person
+
+    @property
+    def engine(self) -> Engine:
+        return self.site.engine
+
+    def session(self) -> Session:
+        """The session that the address names.
+
+        Raises:
+            UnknownSession: there is none.
+        """
+        return self.engine.session(self.request.path_params["session_id"])
+
+    def html(self, template: str, *, status: int = 200, **values: Any) -> HTMLResponse:
+        """A whole page."""
+        about = {
+            "person": self.person,
+            "csrf": self.site.door.csrf(self.request),
+            "path": self.request.url.path,
+        }
+        return HTMLResponse(render(template, **about, **values), status)
+
+    def fragment(self, template: str, **values: Any) -> HTMLResponse:
+        """A part of a page, for whoever loads it into one."""
+        return HTMLResponse(render(template, person=self.person, **values))
+
+    def done(
+        self, say: str = "", *, parts: Mapping[str, str | None] | None = None, go: str | None = None
+    ) -> JSONResponse:
+        """A deed was done: what to say, parts of the page that changed by it (None: gone), where to go next."""
+        return JSONResponse({"say": say, "parts": parts or {}, "go": go})
+
+    async def form(self) -> dict[str, str]:
+        """The texts that a form sent."""
+        return {name: value for name, value in (await self.request.form()).items() if isinstance(value, str)}
+
+
+def page(path: str, view: View, *, needs: Role = "view") -> Route:
+    """Something to look at."""
+    return Route(path, _let_in(view, needs, _error_page), methods=["GET"])
+
+
+def deed(path: str, act: View, *, needs: Role = "run") -> Route:
+    """Something to do. The door has checked that the page itself sent it."""
+    return Route(path, _let_in(act, needs, _refusal), methods=["POST"])
+
+
+def _let_in(
+    view: View, needs: Role, refuse: Callable[[Visit, CellwrightError, int], Response]
+) -> Callable[[Request], Awaitable[Response]]:
+    @wraps(view)
+    async def answer(request: Request) -> Response:
+        visit = Visit(request, request.app.state.site, request.state.person)
+        if not may(visit.person, needs):
+            return refuse(visit, _NotAllowed(needs, visit.person), 403)
+        try:
+            return await view(visit)
+        except UnknownSession as error:
+            return refuse(visit, error, 404)
+        except CellwrightError as error:
+            return refuse(visit, error, 409)
+
+    return answer
+
+
+class _NotAllowed(CellwrightError):
+    code = "not_allowed"
+
+    def __init__(self, needs: Role, person: Person) -> None:
+        super().__init__(
+            f"{person.name} may {person.role}, and this needs the role {needs}",
+            hint="Whoever runs `cellwright serve` gives roles with `cellwright people add`",
+        )
+
+
+def _error_page(visit: Visit, error: CellwrightError, status: int) -> Response:
+    return visit.html("error.html", status=status, title="Not here", error=error)
+
+
+def _refusal(_visit: Visit, error: CellwrightError, status: int) -> Response:
+    return JSONResponse({"error": error.message, "hint": error.hint}, status)

@@ -1,0 +1,131 @@
+"""A real daemon that serves the page, and a real browser that looks at it, both shared by all tests of a process."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+from playwright.sync_api import Browser, Page, sync_playwright
+from tests.daemon.conftest import Place, Pump, place_in
+
+from clients.installing import Program, obtain
+from conftest import Require
+
+AXE = Program("axe-core", "4.10.3", file="axe-core/axe.min.js")
+
+
+@dataclass
+class Served:
+    """A place whose daemon listens, and how to get in."""
+
+    place: Place
+    url: str
+    token: str
+    agent: Pump
+    """An MCP client, as agents are."""
+
+    def notebook(self, name: str, *cells: str, run: bool = True) -> str:
+        """A session with these code cells, as an agent makes it; its id."""
+        session_id: str = self.agent.call("notebook_create", name=name)["session_id"]
+        for cell in cells:
+            tool = "cell_add_and_run" if run else "cell_add"
+            self.agent.call(tool, session_id=session_id, content=cell)
+        return session_id
+
+
+@dataclass
+class Looker:
+    """A browser's window, signed in, and what it had to say."""
+
+    page: Page
+    url: str
+    messages: list[str] = field(default_factory=list)
+    requests: list[str] = field(default_factory=list)
+
+    def go(self, path: str) -> Page:
+        self.page.goto(self.url + path)
+        return self.page
+
+    def assert_quiet(self) -> None:
+        """Nothing was complained of, and nothing was asked of anybody else."""
+        assert self.messages == []
+        assert [one for one in self.requests if not one.startswith((self.url, "data:", "blob:"))] == []
+
+
+@contextmanager
+def serving(root: Path, **variables: str) -> Iterator[Served]:
+    with place_in(root, **variables) as place:
+        process = place.start("serve", "--port", "0", "--json")
+        assert process.stdout is not None
+        about = json.loads(process.stdout.readline())
+        agent = place.pump()
+        agent.initialize()
+        token = Path(about["token_file"]).read_text().strip()
+        yield Served(place, about["mcp"].removesuffix("/mcp"), token, agent)
+
+
+@pytest.fixture(scope="session")
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    """One daemon for all tests that leave it usable: each makes a notebook of its own."""
+    with serving(tmp_path_factory.mktemp("served")) as served:
+        yield served
+
+
+@pytest.fixture(scope="session")
+def browser(require: Require) -> Iterator[Browser]:
+    program = shutil.which("chromium") or shutil.which("google-chrome")
+    require("Chromium", program is not None, "apt install chromium")
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=program, args=["--no-sandbox"])
+        yield browser
+        browser.close()
+
+
+@contextmanager
+def looking(browser: Browser, served: Served, **options: Any) -> Iterator[Looker]:
+    """A window of its own, signed in with the daemon's token."""
+    context = browser.new_context(**({"viewport": {"width": 1280, "height": 900}} | options))
+    looker = Looker(context.new_page(), served.url)
+    page = looker.page
+    page.on("console", lambda message: looker.messages.append(message.text))
+    page.on("pageerror", lambda failure: looker.messages.append(str(failure)))
+    page.on("request", lambda request: looker.requests.append(request.url))
+    page.goto(served.url + "/enter")
+    page.get_by_label("Token").fill(served.token)
+    page.get_by_role("button", name="Sign in").click()
+    page.wait_for_url(served.url + "/")
+    try:
+        yield looker
+    finally:
+        context.close()
+
+
+@pytest.fixture
+def looker(browser: Browser, served: Served) -> Iterator[Looker]:
+    """Somebody who is signed in; at the end nothing may have been complained of."""
+    with looking(browser, served) as looker:
+        yield looker
+        looker.assert_quiet()
+
+
+@pytest.fixture(scope="session")
+def axe(require: Require) -> str:
+    """The script that looks for what people with a screen reader or a keyboard stumble over."""
+    return obtain(AXE, require).command.read_text()
+
+
+def assert_accessible(page: Page, axe: str) -> None:
+    """No finding of axe on the page as it stands."""
+    # Through the debugger, as the page's own policy lets no foreign script in.
+    found = page.evaluate(f"(() => {{ {axe}; return axe.run(); }})()")
+    told = [
+        f"{one['id']}: {one['help']} {[node['html'][:120] for node in one['nodes'][:3]]}"
+        for one in found["violations"]
+    ]
+    assert told == []
