@@ -85,6 +85,8 @@ def configuration(
             "gateway_retry_interval_max": 3.0,
             "request_timeout": _KERNEL_START_S,
         },
+        # They would be processes of the user's, outside of the sandbox, and are looked for at every start.
+        "LanguageServerManager": {"autodetect": False},
         "LabApp": {
             "extension_manager": "readonly",
             "news_url": None,
