@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 from playwright.sync_api import Page, expect
@@ -92,7 +93,7 @@ def test_hostile_outputs_neither_run_nor_break_the_page(looker: Looker, served: 
     expect(cells.nth(5)).to_contain_text("<img src=x onerror=ran=1>")
     expect(cells.nth(3)).to_contain_text("data is not fetched from addresses")
     expect(cells.nth(3)).to_contain_text("it is no specification")
-    expect(cells.nth(4)).to_contain_text("show all 10,000,000 characters")
+    expect(cells.nth(4)).to_contain_text(re.compile(r"show all [\d,]{7,} characters"))
     assert len(page.content()) < 200_000
     assert page.evaluate("[document.title.endsWith('Cellwright'), window.ran ?? 'nothing ran']") == [
         True,

@@ -35,7 +35,9 @@ def chart_of(source: str) -> Chart | str:
         check_spec(spec)
         about = spec.get("usermeta")
         ours = isinstance(about, Mapping) and isinstance(about.get("cellwright"), Mapping)
-        return Chart(interactive(spec), theme_config("dark") if ours else None, bool(_rows(spec)))
+        # Which version it was written for is not said: the page has one, and complains of the others.
+        drawn = {name: part for name, part in interactive(spec).items() if name != "$schema"}
+        return Chart(drawn, theme_config("dark") if ours else None, bool(_rows(spec)))
     except ChartError as error:
         return error.message
     except (ValueError, TypeError, AttributeError, KeyError, IndexError, RecursionError):

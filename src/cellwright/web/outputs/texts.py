@@ -23,6 +23,8 @@ _HEAD_LINES, _TAIL_LINES = 60, 30
 _HEAD_CHARACTERS, _TAIL_CHARACTERS = 6_000, 3_000
 _PAGE_CHARACTERS = 60_000
 _PAGE_LINES = 1_000
+_LONG_LINE = 1_000
+"""Where lines are longer than this, their number says nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +98,7 @@ def _last(text: str, lines: int, characters: int) -> str:
 
 def _amount(text: str) -> str:
     lines = text.count("\n") + (not text.endswith("\n"))
-    return amount(lines, "line") if lines > 1 else amount(len(text), "character")
+    return amount(len(text), "character") if len(text) > lines * _LONG_LINE else amount(lines, "line")
 
 
 def _html(text: str) -> Markup:
