@@ -146,8 +146,10 @@ async function send(form, button) {
     if (!answer.ok) say([told.error, told.hint].filter(Boolean).join("\n"), true);
     else for (const editor of all("[data-editing]", form)) delete editor.dataset.editing;
     say(told.say);
+    if (answer.ok) form.closest(".menu")?.removeAttribute("open");
     for (const [id, html] of Object.entries(told.parts ?? {})) place(id, html);
-    if (told.go) location.assign(told.go);
+    if (told.go?.startsWith("#")) document.getElementById(told.go.slice(1))?.focus();
+    else if (told.go) location.assign(told.go);
   } catch {
     say("It could not be sent: there is no connection", true);
   } finally {
@@ -204,6 +206,7 @@ document.addEventListener("click", (event) => {
     try { localStorage.setItem("theme", root.dataset.theme); } catch { /* it lasts until the page is left */ }
     for (const chart of all("[data-chart][data-dark]")) draw(chart);
   }
+  for (const menu of all(".menu[open]")) if (!menu.contains(event.target)) menu.open = false;
   const within = event.target.closest("a[data-within]");
   if (within) { event.preventDefault(); turn(within, within.href); }
   const wanted = event.target.closest("[data-edit]");
