@@ -47,9 +47,7 @@ def test_what_is_being_written_outlives_what_the_stream_brings_and_a_clash_shows
     editor = page.get_by_label("Source of cell 2")
     editor.fill("a = 'mine'")
     cell_id = str(cell.get_attribute("id")).removeprefix("cell-")
-    served.agent.call(
-        "cell_edit", session_id=session_id, cell_id=cell_id, content="a = 'theirs'", expected_version=1
-    )
+    served.agent.call("cell_update", session_id=session_id, cell_id=cell_id, content="a = 'theirs'")
     served.agent.call("cell_add", session_id=session_id, content="b = 2")
     expect(page.locator("article.cell.code")).to_have_count(2)
     expect(editor).to_have_value("a = 'mine'")

@@ -64,7 +64,7 @@ def _clash(session: Session, cell_id: str, error: StaleEdit) -> Response:
     diff = Markup(code_html(error.diff, "diff"))  # noqa: S704  # pygments escapes
     told = render("cell_clash.html", session=session, cell=cell, diff=diff)
     message = "Somebody changed this cell meanwhile: yours is not saved yet"
-    return JSONResponse({"error": message, "hint": None, "parts": {f"clash-{cell_id}": told}}, 409)
+    return JSONResponse({"error": message, "hint": None, "parts": {f"clash-{cell_id}": told}})
 
 
 async def _add(visit: Visit) -> Response:

@@ -43,7 +43,8 @@ function place(id, html) {
   const focused = old.contains(document.activeElement) ? document.activeElement : null;
   old.replaceWith(fresh);
   wake(fresh);
-  if (focused && !focused.isConnected) refocus(fresh, focused);
+  // What was carried over lost the focus on its way.
+  if (focused?.isConnected) focused.focus({ preventScroll: true }); else if (focused) refocus(fresh, focused);
 }
 
 /** Carry over what the server does not know. */
@@ -143,10 +144,11 @@ async function send(form, button) {
   try {
     const answer = await ask(button?.formAction && button.hasAttribute("formaction") ? button.formAction : form.action, { method: "POST", body: data });
     const told = await answer.json();
-    if (!answer.ok) say([told.error, told.hint].filter(Boolean).join("\n"), true);
+    const refused = !answer.ok || told.error;
+    if (refused) say([told.error, told.hint].filter(Boolean).join("\n"), true);
     else for (const editor of all("[data-editing]", form)) delete editor.dataset.editing;
     say(told.say);
-    if (answer.ok) form.closest(".menu")?.removeAttribute("open");
+    if (!refused) form.closest(".menu")?.removeAttribute("open");
     for (const [id, html] of Object.entries(told.parts ?? {})) place(id, html);
     if (told.go?.startsWith("#")) document.getElementById(told.go.slice(1))?.focus();
     else if (told.go) location.assign(told.go);
