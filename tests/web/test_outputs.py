@@ -109,7 +109,7 @@ def test_a_table_is_sorted_filtered_and_paged_by_the_keyboard(looker: Looker, se
     page = run_all(looker, served, "Table", FRAME)
     table, rows = page.get_by_role("table"), page.locator("table.data tbody tr")
     expect(rows).to_have_count(20)
-    expect(page.locator(".output.table")).to_contain_text("50 rows by 2 columns")
+    expect(page.locator(".output.rows")).to_contain_text("50 rows by 2 columns")
     page.get_by_role("link", name="size").press("Enter")
     expect(table.get_by_role("columnheader", name="size")).to_have_attribute("aria-sort", "ascending")
     expect(page.get_by_role("link", name="size")).to_be_focused()

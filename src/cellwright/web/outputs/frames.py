@@ -18,8 +18,6 @@ _STYLE = (
     "table{border-collapse:collapse;font-size:.875em}th,td{padding:.25em .7em;text-align:right}"
     "img{max-width:100%;height:auto}pre{margin:0;white-space:pre-wrap}"
 )
-# What asks for the reader's scheme has colours for both; a frame without any takes the page's.
-_EITHER = "@media(prefers-color-scheme:dark){body{color:#e6ebe8;background:#1c2225}a{color:#6fc3a9}}"
 _ROWS = re.compile(r"<(?:tr|p|li|br|h[1-6]|dt|dd|pre|summary|hr)\b", re.IGNORECASE)
 _PICTURES = re.compile(r"<(?:img|svg)\b", re.IGNORECASE)
 _LINE, _PICTURE, _LEAST, _MOST = 28, 240, 64, 480
@@ -28,7 +26,7 @@ _LINE, _PICTURE, _LEAST, _MOST = 28, 240, 64, 480
 def framed(source: str) -> tuple[str, str]:
     """HTML as a whole page, and the policy that it is served with."""
     clean = clean_fragment(source, keep_styles=True, attributes="sheet")
-    styles = [_STYLE, *([] if clean.coloured else [_EITHER]), *clean.styles]
+    styles = [_STYLE, *clean.styles]
     # A carriage return is read as a line's end, and then the digest is another's.
     styles = [css.replace("\r\n", "\n").replace("\r", "\n") for css in styles]
     return _page(clean, styles), _policy(styles)
@@ -42,12 +40,11 @@ def frame_height(source: str) -> int:
 
 def _page(clean: Clean, styles: list[str]) -> str:
     sheets = "".join(f"<style>{css}</style>" for css in styles)
-    scheme = "light" if clean.coloured else "light dark"
     told = ", ".join(sorted(clean.dropped))
     note = f"<p><small>Not shown here: {told}</small></p>" if told else ""
     return (
         '<!doctype html><html lang="en"><head><meta charset="utf-8"><title>Output</title>'
-        f'<meta name="color-scheme" content="{scheme}">{sheets}</head><body>{clean.html}{note}</body></html>'
+        f'<meta name="color-scheme" content="light">{sheets}</head><body>{clean.html}{note}</body></html>'
     )
 
 

@@ -38,13 +38,19 @@ function place(id, html) {
   const made = document.createElement("template");
   made.innerHTML = html;
   const fresh = made.content.firstElementChild;
-  if (fresh === null || old.isEqualNode(fresh)) return;
-  keep(old, fresh);
+  if (fresh === null || old.isEqualNode(fresh) || sameOrder(old, fresh)) return;
   const focused = old.contains(document.activeElement) ? document.activeElement : null;
+  keep(old, fresh);
   old.replaceWith(fresh);
   wake(fresh);
   // What was carried over lost the focus on its way.
   if (focused?.isConnected) focused.focus({ preventScroll: true }); else if (focused) refocus(fresh, focused);
+}
+
+/** Whether a list says only which of its elements are where, and they are there: moving them would load their frames again. */
+function sameOrder(old, fresh) {
+  const order = (list) => [...list.children].map((one) => one.id).join();
+  return fresh.querySelector(":scope > [data-same]") !== null && order(old) === order(fresh);
 }
 
 /** Carry over what the server does not know. */
