@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from cellwright.web import outputs
 from cellwright.web.notebook import actions, views
 
 __all__ = ["ROUTES"]
 
-ROUTES = [*views.ROUTES, *actions.ROUTES]
+ROUTES = [*views.ROUTES, *actions.ROUTES, *outputs.ROUTES]
