@@ -1,6 +1,7 @@
 // What the page does by itself. HTML says what is wanted in attributes:
 //   data-live="URL"       on <main>: parts of the page are sent again from there when they change; data-seq: from where on
 //   data-load="URL"       an element's content is loaded when it is first seen, and again when a data-touched around it is touched
+//   data-into="ID"        what a link or a form of choices names is loaded into the element with that id instead
 //   data-deed             a form is sent without leaving the page; the answer says what to show; data-sure asks first
 //   data-edit             a coloured text gives way to the textarea after it
 //   data-zoom             a picture or chart opens larger
@@ -32,15 +33,28 @@ function place(id, html) {
   const old = document.getElementById(id);
   if (old === null) return;
   if (html === null) { old.remove(); return; }
-  const made = document.createElement("template");
-  made.innerHTML = html;
-  const fresh = made.content.firstElementChild;
+  const fresh = made(html).firstElementChild;
   if (fresh === null || old.isEqualNode(fresh)) return;
   keep(old, fresh);
   const focused = old.contains(document.activeElement) ? document.activeElement : null;
   old.replaceWith(fresh);
   wake(fresh);
   if (focused && !focused.isConnected) refocus(fresh, focused);
+}
+
+function made(html) {
+  const template = document.createElement("template");
+  template.innerHTML = html;
+  return template.content;
+}
+
+/** Put parts where they belong; of a name with an @ the panels are loaded again. */
+function show(parts) {
+  // First what is where, then how it looks.
+  const entries = Object.entries(parts).sort(([one], [other]) => (other === "cells") - (one === "cells"));
+  for (const [id, html] of entries) {
+    if (id.startsWith("@")) touch(id.slice(1)); else place(id, html);
+  }
 }
 
 /** Carry over what the server does not know. */
@@ -80,12 +94,7 @@ function follow(main) {
     stream.onopen = () => { if (lost) say("Connected again"); lost = 0; link.hidden = true; };
     stream.addEventListener("parts", (event) => {
       if (event.lastEventId) seq = event.lastEventId;
-      const parts = Object.entries(JSON.parse(event.data).parts);
-      // First what is where, then how it looks.
-      parts.sort(([one], [other]) => (other === "cells") - (one === "cells"));
-      for (const [id, html] of parts) {
-        if (id.startsWith("@")) touch(id.slice(1)); else place(id, html);
-      }
+      show(JSON.parse(event.data).parts);
     });
     stream.onerror = () => {
       stream.close();
@@ -103,7 +112,8 @@ function follow(main) {
 function touch(name) {
   for (const element of all(`[data-touched~="${CSS.escape(name)}"]`)) {
     for (const content of all("[data-load]", element)) {
-      if (element.open === false) delete content.dataset.loaded; else load(content);
+      if (!content.dataset.loaded) continue;
+      if (content.closest("details:not([open])")) delete content.dataset.loaded; else load(content);
     }
   }
 }
@@ -117,6 +127,23 @@ async function ask(url, options = {}) {
   return answer;
 }
 
+const loaded = new WeakMap();
+
+function fill(element, html) {
+  const fresh = made(html);
+  const focused = element.contains(document.activeElement) ? document.activeElement : null;
+  keep(element, fresh);
+  element.replaceChildren(fresh);
+  wake(element);
+  if (focused && !focused.isConnected) refocus(element, focused);
+}
+
+/** Load something else into an element than before. */
+function lead(element, url) {
+  element.dataset.load = url;
+  load(element);
+}
+
 async function load(element) {
   element.dataset.loaded = "yes";
   element.setAttribute("aria-busy", "true");
@@ -124,7 +151,8 @@ async function load(element) {
     const answer = await ask(element.dataset.load);
     if (!answer.ok) throw new Error(`It could not be loaded (${answer.status})`);
     const html = await answer.text();
-    if (element.innerHTML !== html) { element.innerHTML = html; wake(element); }
+    if (loaded.get(element) !== html) fill(element, html);
+    loaded.set(element, html);
   } catch (error) {
     element.textContent = error.message;
   } finally {
@@ -142,7 +170,7 @@ async function send(form, button) {
     if (!answer.ok) { say([told.error, told.hint].filter(Boolean).join("\n"), true); return; }
     for (const editor of all("[data-editing]", form)) delete editor.dataset.editing;
     say(told.say);
-    for (const [id, html] of Object.entries(told.parts)) place(id, html);
+    show(told.parts);
     if (told.go) location.assign(told.go);
   } catch {
     say("It could not be sent: there is no connection", true);
@@ -165,6 +193,8 @@ document.addEventListener("click", (event) => {
     root.dataset.theme = dark ? "light" : "dark";
     try { localStorage.setItem("theme", root.dataset.theme); } catch { /* it lasts until the page is left */ }
   }
+  const link = event.target.closest("a[data-into]");
+  if (link) { event.preventDefault(); lead(document.getElementById(link.dataset.into), link.href); }
   const zoomed = event.target.closest("[data-zoom]");
   if (zoomed) {
     const dialog = document.getElementById("zoom");
@@ -174,7 +204,12 @@ document.addEventListener("click", (event) => {
 });
 
 document.addEventListener("input", (event) => {
-  if (event.target.matches("textarea[id]")) event.target.dataset.editing = "yes";
+  if (event.target.matches("textarea[id], input[id]")) event.target.dataset.editing = "yes";
+});
+
+document.addEventListener("change", (event) => {
+  const form = event.target.closest("form[data-into]");
+  if (form) lead(document.getElementById(form.dataset.into), `${form.action}?${new URLSearchParams(new FormData(form))}`);
 });
 
 document.addEventListener("keydown", (event) => {
