@@ -32,7 +32,7 @@ def test_a_click_rolls_back_and_variables_cells_and_history_follow(looker: Looke
     timeline.get_by_label("Name of the checkpoint").fill("early")
     timeline.get_by_role("button", name="Take one now").click()
     expect(timeline.get_by_text("early", exact=True)).to_be_visible()
-    served.agent.call("cell_add_and_run", session_id=session_id, content="x = 2; y = [1, 2, 3]")
+    served.run(session_id, "x = 2; y = [1, 2, 3]")
     expect(variables.get_by_role("row", name="y list")).to_contain_text("3")
     expect(timeline).to_contain_text("Since then: cell 3")
 
@@ -57,7 +57,7 @@ def test_a_busy_or_missing_kernel_is_said_and_not_started(looker: Looker, served
     variables = opened(page, "variables")
     expect(variables).to_contain_text("threading")
     cell = served.agent.call("cell_add", session_id=session_id, content="go.wait()")["cell_id"]
-    served.agent.call("cell_run", session_id=session_id, cell_id=cell, mode="background")
+    served.agent.begin("cell_execute", session_id=session_id, cell_id=cell)
     expect(variables).to_contain_text("A cell is running")
     page.get_by_role("button", name="Stop").click()
     expect(variables).to_contain_text("threading")
@@ -84,7 +84,8 @@ def test_a_branch_is_grown_compared_side_by_side_and_adopted(
 
     cells = served.agent.call("notebook_read", session_id=branch_id)["cells"]
     changed = cells[2]["cell_id"]
-    served.agent.call("cell_edit_and_run", session_id=branch_id, cell_id=changed, content="x = 5\nprint('x is', x)")
+    served.agent.call("cell_update", session_id=branch_id, cell_id=changed, content="x = 5\nprint('x is', x)")
+    served.agent.call("cell_execute", session_id=branch_id, cell_id=changed, response_format="json")
     family.get_by_role("link", name="Compare with").click()
     cell = page.get_by_role("region", name="code cell 3, source and outputs differ")
     expect(cell.locator("ins").first).to_have_text("x = 5")
@@ -128,14 +129,16 @@ def test_files_are_previewed_and_downloaded_whatever_they_are_called(looker: Loo
     expect(table.nth(1)).to_contain_text("apple25")
 
     # What is open stays open when a cell writes another file.
-    served.agent.call("cell_add_and_run", session_id=session_id, content="open('later.txt', 'w').write('late')")
+    served.run(session_id, "open('later.txt', 'w').write('late')")
     expect(files.get_by_text("later.txt", exact=True)).to_be_visible()
     expect(table.nth(1)).to_contain_text("apple25")
     expect(page).to_have_title(re.compile("Cellwright"))
 
 
 def test_no_address_of_a_file_leads_out_of_its_place(looker: Looker, served: Served) -> None:
-    session_id = served.notebook("Inside", "import os; os.symlink('/etc/passwd', 'link.txt'); open('own.svg', 'w').write('<svg/>')")
+    session_id = served.notebook(
+        "Inside", "import os; os.symlink('/etc/passwd', 'link.txt'); open('own.svg', 'w').write('<svg/>')"
+    )
     base = f"{looker.url}/sessions/{session_id}/files/content"
     for path in ("../../etc/passwd", "/etc/passwd", "link.txt", "deep/../../x", "%2e%2e/x", "\0"):
         answer = looker.page.request.get(base, params={"path": path})
@@ -146,7 +149,9 @@ def test_no_address_of_a_file_leads_out_of_its_place(looker: Looker, served: Ser
         assert answer.headers["content-security-policy"] == "sandbox; default-src 'none'"
         assert answer.headers["x-content-type-options"] == "nosniff"
         assert answer.body() == b"<svg/>"
-    listed = looker.page.request.get(f"{looker.url}/sessions/{session_id}/panels/files", params={"path": "../"})
+    listed = looker.page.request.get(
+        f"{looker.url}/sessions/{session_id}/panels/files", params={"path": "../"}
+    )
     assert "cannot be used" in listed.text()
 
 
@@ -170,7 +175,9 @@ def test_history_is_filtered_and_shows_what_ran_and_what_came_of_it(looker: Look
 def test_the_environment_and_the_network_are_told_and_all_panels_are_accessible(
     looker: Looker, served: Served, axe: str
 ) -> None:
-    session_id = served.notebook("Surroundings", "import json\ndef double(x):\n    'Twice.'\n    return x * 2")
+    session_id = served.notebook(
+        "Surroundings", "import json\ndef double(x):\n    'Twice.'\n    return x * 2"
+    )
     served.agent.call("checkpoint_create", session_id=session_id, name="here")
     page = looker.go(f"/sessions/{session_id}")
     for name in ("variables", "files", "checkpoints", "branches", "history"):
