@@ -41,7 +41,7 @@ class Served:
         """A code cell more, run unless it is not to be; its id."""
         cell_id: str = self.agent.call("cell_add", session_id=session_id, content=content)["cell_id"]
         if run:
-            self.tell("cell_run", session_id=session_id, cell_id=cell_id)
+            self.tell("cell_execute", session_id=session_id, cell_id=cell_id)
         return cell_id
 
     def tell(self, tool: str, **arguments: Any) -> str:

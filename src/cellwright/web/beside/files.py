@@ -55,7 +55,7 @@ class _Asked:
 
     @property
     def about(self) -> dict[str, Any]:
-        return {"path": self.path, "name": self.name, "of": self.of}
+        return {"path": self.path, "name": self.name, "of": self.of, "key": _key(self.of, self.path)}
 
 
 async def files(visit: Visit) -> dict[str, Any]:
@@ -69,7 +69,7 @@ def file_rows(found: list[FileInfo], of: str) -> list[FileRow]:
     """Directories first, then by name."""
     rows = [
         FileRow(
-            key=hashlib.sha256(f"{of}:{one.path}".encode()).hexdigest()[:16],
+            key=_key(of, one.path),
             name=one.path.rpartition("/")[2],
             path=one.path,
             type=one.type,
@@ -79,6 +79,10 @@ def file_rows(found: list[FileInfo], of: str) -> list[FileRow]:
         for one in found
     ]
     return sorted(rows, key=lambda row: (row.type != "directory", row.name.lower()))
+
+
+def _key(of: str, path: str) -> str:
+    return hashlib.sha256(f"{of}:{path}".encode(errors="replace")).hexdigest()[:16]
 
 
 async def _preview(visit: Visit) -> Response:

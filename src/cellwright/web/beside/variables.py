@@ -3,34 +3,33 @@
 from __future__ import annotations
 
 from typing import Any
+from weakref import WeakKeyDictionary
 
-from cellwright.engine import Session, Variable
+from cellwright.engine import Inspection, Session, Variable
 from cellwright.errors import KernelBusy
 from cellwright.web.visits import Visit
 
 __all__ = ["extent", "variables"]
 
 
+_BUSY = "A cell is running: this is what there was before it."
+_BUSY_FIRST = "A cell is running: what the kernel holds is shown when it is done."
+_GONE = "There is no kernel, so nothing is held in memory. Running a cell starts one."
+_known: WeakKeyDictionary[Session, Inspection] = WeakKeyDictionary()
+"""What each held when it could last be asked: pages come back to it while a cell runs."""
+
+
 async def variables(visit: Visit) -> dict[str, Any]:
     """The names that there are, or why they are not known."""
     session = visit.session()
-    why = _why_not(session)
-    if why is None:
-        try:
-            return {"held": await session.inspect(), "why": None, "extent": extent}
-        except KernelBusy:  # it began meanwhile
-            why = _BUSY
-    return {"held": None, "why": why, "extent": extent}
-
-
-_BUSY = "A cell is running: what the kernel holds is shown when it is done."
-
-
-def _why_not(session: Session) -> str | None:
-    # Asking would start a kernel, and looking must not.
-    if session.state != "active":
-        return "There is no kernel, so nothing is held in memory. Running a cell starts one."
-    return _BUSY if session.runs.live else None
+    if session.state != "active":  # asking would start a kernel, and looking must not
+        return {"held": None, "why": _GONE, "extent": extent}
+    try:
+        held = _known[session] = await session.inspect()
+    except KernelBusy:
+        held = _known.get(session)
+        return {"held": held, "why": _BUSY if held is not None else _BUSY_FIRST, "extent": extent}
+    return {"held": held, "why": None, "extent": extent}
 
 
 def extent(variable: Variable) -> str:

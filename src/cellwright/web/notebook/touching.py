@@ -16,7 +16,7 @@ CELLS = "cells"
 EVERY_CELL = "*"
 
 _PANELS: dict[str, tuple[str, ...]] = {
-    "notebook.cell.executing": ("@history",),
+    "notebook.cell.executing": ("@variables", "@history"),
     "notebook.cell.completed": ("@variables", "@files", "@history", "@checkpoints"),
     "notebook.cell.files": ("@files",),
     "notebook.types.checked": (),

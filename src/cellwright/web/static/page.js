@@ -71,7 +71,7 @@ function keep(old, fresh) {
     const after = fresh.querySelector(`details#${CSS.escape(before.id)}`);
     if (after) after.open = before.open;
   }
-  for (const before of all("[data-load][data-loaded]", old)) {
+  for (const before of all("[data-load][data-loaded][id]", old)) {
     const after = fresh.querySelector(`#${CSS.escape(before.id)}`);
     if (after && after.dataset.load === before.dataset.load) after.replaceWith(before);
   }
