@@ -108,8 +108,8 @@ def test_what_ran_in_a_session_is_told_with_its_changes_and_its_events(
 ) -> None:
     session_id = served.notebook("Debugged")
     cell_id = served.add(session_id, "print('before')")
-    served.tell("cell_edit", session_id=session_id, cell_id=cell_id, content="print('after')")
-    served.tell("cell_run", session_id=session_id, cell_id=cell_id)
+    served.tell("cell_update", session_id=session_id, cell_id=cell_id, content="print('after')")
+    served.tell("cell_execute", session_id=session_id, cell_id=cell_id)
     page = looker.go(f"/sessions/{session_id}/debug")
     newest = page.locator("details.step").first
     newest.locator("summary").first.click()
