@@ -13,9 +13,9 @@ PIXEL = "89504e470d0a1a0a0000000d49484452000000010000000108060000001f15c48900000
 
 
 def opened(page: Page, name: str) -> Locator:
-    """A panel, opened as a person does."""
+    """A panel, opened as a person does who has no mouse."""
     panel = page.locator(f"#panel-{name}")
-    panel.locator("summary").first.click()
+    panel.locator("summary").first.press("Enter")
     return panel
 
 
@@ -181,7 +181,10 @@ def test_the_environment_and_the_network_are_told_and_all_panels_are_accessible(
     page = looker.go(f"/sessions/{session_id}")
     for name in ("variables", "files", "checkpoints", "branches", "history"):
         opened(page, name)
-    expect(opened(page, "network")).to_contain_text("The network is closed")
+    network = opened(page, "network")
+    expect(network).to_contain_text("The network is closed")
+    served.tell("web_fetch", session_id=session_id, url="http://127.0.0.1:9/<b>")
+    expect(network.get_by_role("row", name="127.0.0.1:9")).to_contain_text("refused")
     environment = opened(page, "environment")
     expect(environment).to_contain_text("max_session_memory")
     environment.get_by_text("Packages", exact=True).click()

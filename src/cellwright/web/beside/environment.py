@@ -18,6 +18,7 @@ from cellwright.errors import KernelError
 from cellwright.sandbox.packages import installed_in
 from cellwright.sandbox.policy import SETTINGS, Policy, told_value
 from cellwright.settings import Settings
+from cellwright.web.beside.looking import inspected
 from cellwright.web.visits import Visit, page
 
 __all__ = ["ROUTES", "Limit", "environment", "limits_of"]
@@ -84,7 +85,7 @@ async def _loaded(session: Session) -> tuple[Module, ...] | None:
     if session.state != "active" or session.runs.live:
         return None
     try:
-        return (await session.inspect()).modules
+        return (await inspected(session)).modules
     except KernelError:  # it began to run something, or is of a language that cannot tell
         return None
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from typing import Any
-from weakref import WeakKeyDictionary
 
-from cellwright.engine import Inspection, Session, Variable
+from cellwright.engine import Variable
 from cellwright.errors import KernelBusy
+from cellwright.web.beside.looking import inspected, last_inspected
 from cellwright.web.visits import Visit
 
 __all__ = ["extent", "variables"]
@@ -15,8 +15,6 @@ __all__ = ["extent", "variables"]
 _BUSY = "A cell is running: this is what there was before it."
 _BUSY_FIRST = "A cell is running: what the kernel holds is shown when it is done."
 _GONE = "There is no kernel, so nothing is held in memory. Running a cell starts one."
-_known: WeakKeyDictionary[Session, Inspection] = WeakKeyDictionary()
-"""What each held when it could last be asked: pages come back to it while a cell runs."""
 
 
 async def variables(visit: Visit) -> dict[str, Any]:
@@ -25,10 +23,10 @@ async def variables(visit: Visit) -> dict[str, Any]:
     if session.state != "active":  # asking would start a kernel, and looking must not
         return {"held": None, "why": _GONE, "extent": extent}
     try:
-        held = _known[session] = await session.inspect()
+        held = await inspected(session)
     except KernelBusy:
-        held = _known.get(session)
-        return {"held": held, "why": _BUSY if held is not None else _BUSY_FIRST, "extent": extent}
+        before = last_inspected(session)
+        return {"held": before, "why": _BUSY if before is not None else _BUSY_FIRST, "extent": extent}
     return {"held": held, "why": None, "extent": extent}
 
 

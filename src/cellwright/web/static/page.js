@@ -1,7 +1,7 @@
 // What the page does by itself. HTML says what is wanted in attributes:
 //   data-live="URL"       on <main>: parts of the page are sent again from there when they change; data-seq: from where on
 //   data-load="URL"       an element's content is loaded when it is first seen, and again when a data-touched around it is touched
-//   data-into="ID"        what a link or a form of choices names is loaded into the element with that id instead
+//   data-within           a link or a form changes what the data-load around it has loaded, instead of leaving the page
 //   data-deed             a form is sent without leaving the page; the answer says what to show; data-sure asks first
 //   data-edit             a coloured text gives way to the textarea after it
 //   data-zoom             a picture or chart opens larger
@@ -138,17 +138,20 @@ function fill(element, html) {
   if (focused && !focused.isConnected) refocus(element, focused);
 }
 
-/** Load something else into an element than before. */
-function lead(element, url) {
-  element.dataset.load = url;
+/** Show something else of what an element has loaded. */
+function turn(inside, url) {
+  const element = inside.closest("[data-load]");
+  element.dataset.at = url;
   load(element);
 }
 
 async function load(element) {
   element.dataset.loaded = "yes";
+  // One at a time: of two answers the later one need not be the newer.
+  if (element.hasAttribute("aria-busy")) { element.dataset.again = "yes"; return; }
   element.setAttribute("aria-busy", "true");
   try {
-    const answer = await ask(element.dataset.load);
+    const answer = await ask(element.dataset.at ?? element.dataset.load);
     if (!answer.ok) throw new Error(`It could not be loaded (${answer.status})`);
     const html = await answer.text();
     if (loaded.get(element) !== html) fill(element, html);
@@ -157,6 +160,7 @@ async function load(element) {
     element.textContent = error.message;
   } finally {
     element.removeAttribute("aria-busy");
+    if (element.dataset.again) { delete element.dataset.again; load(element); }
   }
 }
 
@@ -182,9 +186,10 @@ async function send(form, button) {
 // What a person does --------------------------------------------------------------------------------------------------
 
 document.addEventListener("submit", (event) => {
-  if (!event.target.matches("[data-deed]")) return;
+  if (!event.target.matches("[data-deed], [data-within]")) return;
   event.preventDefault();
-  send(event.target, event.submitter);
+  if (event.target.matches("[data-deed]")) send(event.target, event.submitter);
+  else turn(event.target, `${event.target.action}?${new URLSearchParams(new FormData(event.target))}`);
 });
 
 document.addEventListener("click", (event) => {
@@ -193,8 +198,8 @@ document.addEventListener("click", (event) => {
     root.dataset.theme = dark ? "light" : "dark";
     try { localStorage.setItem("theme", root.dataset.theme); } catch { /* it lasts until the page is left */ }
   }
-  const link = event.target.closest("a[data-into]");
-  if (link) { event.preventDefault(); lead(document.getElementById(link.dataset.into), link.href); }
+  const within = event.target.closest("a[data-within]");
+  if (within) { event.preventDefault(); turn(within, within.href); }
   const zoomed = event.target.closest("[data-zoom]");
   if (zoomed) {
     const dialog = document.getElementById("zoom");
@@ -208,8 +213,7 @@ document.addEventListener("input", (event) => {
 });
 
 document.addEventListener("change", (event) => {
-  const form = event.target.closest("form[data-into]");
-  if (form) lead(document.getElementById(form.dataset.into), `${form.action}?${new URLSearchParams(new FormData(form))}`);
+  if (event.target.matches("form[data-within] select")) event.target.form.requestSubmit();
 });
 
 document.addEventListener("keydown", (event) => {
