@@ -35,6 +35,8 @@ EventKind: TypeAlias = Literal[
     "notebook.session.rolled_back",
     "notebook.session.branched",
     "notebook.session.adopted",
+    "notebook.session.taken",
+    "notebook.session.given_back",
     "notebook.error",
 ]
 

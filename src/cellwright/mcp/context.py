@@ -13,6 +13,7 @@ from cellwright.engine import Inspection, Session
 from cellwright.errors import CellwrightError
 from cellwright.mcp.budget import CHARACTERS_PER_TOKEN
 from cellwright.mcp.cellstates import cell_states
+from cellwright.mcp.handovers import hold_data
 from cellwright.mcp.knowledge import Knowledge, Known
 from cellwright.plans.reports import plan_in
 
@@ -47,6 +48,8 @@ async def context_of(
         }
     if (plan := plan_in(session.document.metadata)) is not None:
         about["plan"] = plan
+    if (hold := session.record.hold) is not None:
+        about["held"] = hold_data(hold)
     if session.checkpoints:
         about["checkpoints"] = [kept.name or kept.id for kept in reversed(session.checkpoints)]
     if session.reason:
