@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import warnings
 from typing import Any
 
 import anyio
@@ -13,7 +14,8 @@ from tests.mcp.conftest import Connect
 from cellwright import Engine
 from cellwright.engine.records import Handback, Meanwhile
 from cellwright.mcp.handovers import handback_note
-from mcp import Client
+from cellwright.notebook.comments import Comment, with_comment
+from mcp import Client, MCPDeprecationWarning
 
 pytestmark = pytest.mark.anyio
 
@@ -104,7 +106,9 @@ async def test_clients_are_told_at_once_and_each_hears_once_what_a_person_did(
             arrived.set()
 
     async with connect(logging_callback=hear) as client, connect() as other, connect() as third:
-        await client.set_logging_level("info")
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", MCPDeprecationWarning)
+            await client.set_logging_level("info")
         session_id = await made(client, "news")
         await call(other, "cell_add", session_id=session_id, content="x = 1")
         session = engine.session(session_id)
@@ -143,6 +147,21 @@ async def test_a_session_has_the_name_of_the_program_that_works_on_it(
     async with connect() as client:
         session_id = await made(client, "named")
         assert engine.session(session_id).record.client == "mcp"
+
+
+async def test_agents_read_what_people_remark_on_cells(connect: Connect, engine: Engine) -> None:
+    async with connect() as client:
+        session_id = await made(client, "remarks")
+        session = engine.session(session_id)
+        cell = await session.add_cell("mean = 1")
+        await session.apply([with_comment(cell, Comment("ann", 1.0, "Median, please"))])
+        await session.run(cell.id)
+        outlined = (await call(client, "notebook_read", session_id=session_id))[1]
+        assert "(1 comment)" in outlined
+        read = (await call(client, "notebook_read", session_id=session_id, cell_id=cell.id))[1]
+        assert "comment by ann:\nMedian, please" in read
+        told = json.loads((await call(client, "session_context", session_id=session_id))[1])
+        assert told["comments"] == [f"{cell.id}, ann: Median, please"]
 
 
 def test_a_long_list_of_changed_cells_is_cut() -> None:
