@@ -26,6 +26,7 @@ EventKind: TypeAlias = Literal[
     "notebook.plan.changed",
     "notebook.replay.progress",
     "notebook.replay.completed",
+    "notebook.verification.progress",
     "notebook.verification.completed",
     "notebook.agent.step",
     "notebook.network.request",

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
 
 from markupsafe import Markup
 
@@ -12,6 +11,7 @@ from cellwright.engine import Session
 from cellwright.formats.codehtml import code_html
 from cellwright.mcp.cellstates import cell_states
 from cellwright.notebook import Cell
+from cellwright.notebook.comments import Comment, comments_of
 from cellwright.web.notebook.outputviews import outputs_html
 
 __all__ = ["CellView", "cell_view", "cell_views"]
@@ -36,7 +36,7 @@ class CellView:
     execution_id: str | None
     """Of the run that goes on or waits."""
     outputs: Markup
-    comments: tuple[dict[str, Any], ...] = ()
+    comments: tuple[Comment, ...] = ()
 
 
 def cell_views(session: Session) -> list[CellView]:
@@ -74,4 +74,5 @@ def _views(session: Session, cells: tuple[Cell, ...], only: str | None = None) -
             seconds=None if running is not None else held.get("seconds"),
             execution_id=running.id if running is not None else None,
             outputs=outputs_html(session.id, cell),
+            comments=comments_of(cell),
         )

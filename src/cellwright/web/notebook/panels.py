@@ -9,6 +9,7 @@ from typing import Any
 from starlette.responses import Response
 from starlette.routing import Route
 
+from cellwright.web.notebook.plans import plan_values
 from cellwright.web.visits import Visit, page
 
 __all__ = ["PANELS", "Panel", "panel_routes"]
@@ -28,7 +29,10 @@ async def _history(visit: Visit) -> dict[str, Any]:
     return {"runs": list(reversed(history))[:200]}
 
 
-PANELS: tuple[Panel, ...] = (Panel("history", "History", _history),)
+PANELS: tuple[Panel, ...] = (
+    Panel("plan", "Plan", plan_values),
+    Panel("history", "History", _history),
+)
 
 
 def panel_routes() -> list[Route]:

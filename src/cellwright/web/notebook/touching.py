@@ -23,6 +23,7 @@ _PANELS: dict[str, tuple[str, ...]] = {
     "notebook.state.changed": ("@variables", "@files", "@checkpoints", "@branches", "@plan"),
     "notebook.host.changed": (),
     "notebook.plan.changed": ("@plan",),
+    "notebook.verification.progress": ("@plan",),
     "notebook.verification.completed": ("@plan",),
     "notebook.network.request": ("@network",),
     "notebook.checkpoint.created": ("@checkpoints",),

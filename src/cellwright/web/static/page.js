@@ -1,6 +1,7 @@
 // What the page does by itself. HTML says what is wanted in attributes:
 //   data-live="URL"       on <main>: parts of the page are sent again from there when they change; data-seq: from where on
 //   data-load="URL"       an element's content is loaded when it is first seen, and again when a data-touched around it is touched
+//   data-again            what was loaded is loaded again every ten seconds, while somebody looks
 //   data-deed             a form is sent without leaving the page; the answer says what to show; data-sure asks first
 //   data-edit             a coloured text gives way to the textarea after it
 //   data-zoom             a picture or chart opens larger
@@ -205,6 +206,12 @@ function wake(within) {
 setInterval(() => {
   for (const clock of all("[data-since]")) clock.textContent = `${Math.max(0, Date.now() / 1000 - clock.dataset.since).toFixed(0)} s`;
 }, 1000);
+
+setInterval(() => {
+  // Without a connection what was loaded last is better than nothing.
+  if (document.hidden || !document.getElementById("link").hidden) return;
+  for (const content of all("[data-again][data-loaded]")) load(content);
+}, 10000);
 
 wake(document);
 const main = document.querySelector("main[data-live]");
