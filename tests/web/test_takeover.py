@@ -17,13 +17,6 @@ FAILS = [
 ]
 
 
-def refusal(served: Served, tool: str, **arguments: Any) -> str:
-    """What an agent reads whose call is refused."""
-    reply = served.agent.answer(served.agent.begin(tool, **arguments))["result"]
-    assert reply.get("isError"), reply
-    return str(reply["content"][0]["text"])
-
-
 def test_a_person_takes_a_session_over_and_gives_it_back(looker: Looker, served: Served, axe: str) -> None:
     session_id = served.notebook("Taken over", "x = 1")
     page = looker.go(f"/sessions/{session_id}")
@@ -31,7 +24,7 @@ def test_a_person_takes_a_session_over_and_gives_it_back(looker: Looker, served:
     page.get_by_role("button", name="Take the session over").click()
     expect(page.locator("#status")).to_contain_text("owner has this session since")
     assert_accessible(page, axe)
-    told = refusal(served, "cell_add", session_id=session_id, content="y = 2")
+    told = served.tell("cell_add", session_id=session_id, content="y = 2")
     assert "owner took this session over" in told
     page.get_by_role("button", name="Add a cell").click()
     expect(page.locator("article.cell.code")).to_have_count(2)
@@ -97,7 +90,7 @@ def test_a_failing_step_is_mended_on_the_page_and_the_notebook_verified(
         panel.get_by_label("Code of step 2").fill("total = sum(numbers)")
         panel.get_by_role("button", name="Go on with this code").click()
         expect(panel.locator(".state.succeeded")).to_be_visible()
-        expect(panel.locator(".diff")).to_contain_text("+total = sum(numbers)")
+        expect(panel.locator(".diff")).to_contain_text("+ total = sum(numbers)")
         panel.get_by_role("button", name="Verify").click()
         expect(panel.locator(".state.valid")).to_be_visible(timeout=30_000)
         assert_accessible(page, axe)

@@ -14,11 +14,21 @@ from cellwright.plans.checks import told
 from cellwright.plans.model import VALIDATION_ID, Attempt, Plan, Todo
 from cellwright.plans.reports import notes, summary_text
 from cellwright.verification import certificate_state
+from cellwright.web.diffs import DiffLine, Sign
 from cellwright.web.visits import Visit, deed
 
 __all__ = ["ROUTES", "StepView", "plan_values", "step_views"]
 
 _MAX_REASON = 2_000
+
+
+@dataclass(frozen=True, slots=True)
+class AttemptView:
+    """One attempt at a TODO, for its template."""
+
+    number: int
+    attempt: Attempt
+    changed: list[DiffLine]
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,8 +38,8 @@ class StepView:
     number: int
     todo: Todo
     checks: tuple[str, ...]
-    attempts: tuple[tuple[int, Attempt], ...]
-    """Those that are kept, the newest first, each with its number."""
+    attempts: tuple[AttemptView, ...]
+    """Those that are kept, the newest first."""
     is_current: bool
     source: str
     """What its cell has now, or what it was given."""
@@ -71,15 +81,25 @@ def step_views(plan: Plan, sources: dict[str, str]) -> list[StepView]:
 
 
 def _step(plan: Plan, todo: Todo, source: str) -> StepView:
-    tried = enumerate((*todo.earlier, *todo.attempts), todo.forgotten + 1)
+    kept = enumerate((*todo.earlier, *todo.attempts), todo.forgotten + 1)
+    tried = [AttemptView(number, attempt, _changed(attempt.diff or "")) for number, attempt in kept]
     return StepView(
         number=plan.number(todo.id),
         todo=todo,
         checks=tuple(told(check) for check in todo.checks),
-        attempts=tuple(reversed(list(tried))),
+        attempts=tuple(reversed(tried)),
         is_current=plan.current is not None and plan.current.id == todo.id,
         source=source,
     )
+
+
+def _changed(diff: str) -> list[DiffLine]:
+    """The lines of a difference as a plan keeps it."""
+    signs: dict[str, Sign] = {"+": "+", "-": "-", " ": " "}
+    return [
+        DiffLine(signs[line[0]], line[1:]) if line[:1] in signs else DiffLine("…", line)
+        for line in diff.splitlines()
+    ]
 
 
 async def _run(visit: Visit) -> Response:
