@@ -10,7 +10,6 @@ from starlette.responses import Response
 from cellwright.engine import Session
 from cellwright.errors import PlanError
 from cellwright.mcp.tools_verification import verification_text
-from cellwright.plans.checks import told
 from cellwright.plans.model import VALIDATION_ID, Attempt, Plan, Todo
 from cellwright.plans.reports import notes, summary_text
 from cellwright.verification import certificate_state
@@ -37,7 +36,6 @@ class StepView:
 
     number: int
     todo: Todo
-    checks: tuple[str, ...]
     attempts: tuple[AttemptView, ...]
     """Those that are kept, the newest first."""
     is_current: bool
@@ -86,7 +84,6 @@ def _step(plan: Plan, todo: Todo, source: str) -> StepView:
     return StepView(
         number=plan.number(todo.id),
         todo=todo,
-        checks=tuple(told(check) for check in todo.checks),
         attempts=tuple(reversed(tried)),
         is_current=plan.current is not None and plan.current.id == todo.id,
         source=source,
