@@ -14,8 +14,10 @@ from starlette.routing import Route
 
 from cellwright.engine import Session
 from cellwright.errors import CellwrightError
+from cellwright.plans.reports import plan_in
 from cellwright.web.beside import branches, checkpoints, comparison, environment, files, history, network
 from cellwright.web.beside.variables import variables
+from cellwright.web.notebook.plans import plan_values
 from cellwright.web.visits import Visit, page
 
 __all__ = ["PANELS", "Panel", "panel_routes"]
@@ -34,7 +36,12 @@ class Panel:
     """Whether somebody who comes to the page wants to see it at once."""
 
 
+def _has_plan(session: Session) -> bool:
+    return plan_in(session.document.metadata) is not None
+
+
 PANELS: tuple[Panel, ...] = (
+    Panel("plan", "Plan", plan_values, is_open=_has_plan),
     Panel("variables", "Variables", variables),
     Panel("files", "Files", files.files, files.ROUTES),
     Panel("checkpoints", "Checkpoints", checkpoints.checkpoints, checkpoints.ROUTES),

@@ -30,6 +30,7 @@ _PANELS: dict[str, tuple[str, ...]] = {
     ),
     "notebook.host.changed": ("@environment",),
     "notebook.plan.changed": ("@plan",),
+    "notebook.verification.progress": ("@plan",),
     "notebook.verification.completed": ("@plan",),
     "notebook.network.request": ("@network",),
     "notebook.checkpoint.created": ("@checkpoints",),

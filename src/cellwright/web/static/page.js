@@ -2,6 +2,7 @@
 //   data-live="URL"       on <main>: parts of the page are sent again from there when they change; data-seq: from where on
 //   data-load="URL"       an element's content is loaded when it is first seen, and again when a data-touched around it is touched
 //   data-within           a link or a form changes what the data-load around it has loaded, instead of leaving the page
+//   data-again            what was loaded is loaded again every ten seconds, while somebody looks
 //   data-deed             a form is sent without leaving the page; the answer says what to show; data-sure asks first
 //   data-edit             opens the .editor that it is in or belongs to; data-leave saves and closes it, data-discard closes it
 //   data-row              arrow keys go to the element before or after, Enter opens its editor
@@ -150,7 +151,7 @@ function turn(inside, url) {
 async function load(element) {
   element.dataset.loaded = "yes";
   // One at a time: of two answers the later one need not be the newer.
-  if (element.hasAttribute("aria-busy")) { element.dataset.again = "yes"; return; }
+  if (element.hasAttribute("aria-busy")) { element.dataset.behind = "yes"; return; }
   element.setAttribute("aria-busy", "true");
   try {
     const answer = await ask(element.dataset.at ?? element.dataset.load);
@@ -162,7 +163,7 @@ async function load(element) {
     element.textContent = error.message;
   } finally {
     element.removeAttribute("aria-busy");
-    if (element.dataset.again) { delete element.dataset.again; load(element); }
+    if (element.dataset.behind) { delete element.dataset.behind; load(element); }
   }
 }
 
@@ -305,6 +306,12 @@ function count(within) {
 }
 
 setInterval(() => count(document), 1000);
+
+setInterval(() => {
+  // Without a connection what was loaded last is better than nothing.
+  if (document.hidden || !document.getElementById("link").hidden) return;
+  for (const content of all("[data-again][data-loaded]")) load(content);
+}, 10000);
 
 wake(document);
 const main = document.querySelector("main[data-live]");
