@@ -76,7 +76,7 @@ function follow(main) {
   let seq = main.dataset.seq, stream = null, lost = 0;
   const link = document.getElementById("link");
   const connect = () => {
-    stream = new EventSource(`${main.dataset.live}?since=${seq}`);
+    stream = new EventSource(`${main.dataset.live}?since=${seq}&${main.dataset.query || ""}`);
     stream.onopen = () => { if (lost) say("Connected again"); lost = 0; link.hidden = true; };
     stream.addEventListener("parts", (event) => {
       if (event.lastEventId) seq = event.lastEventId;
