@@ -13,7 +13,7 @@ from starlette.responses import HTMLResponse, JSONResponse, Response
 from starlette.routing import Route
 
 from cellwright.engine import Engine, Session
-from cellwright.errors import CellwrightError, UnknownSession
+from cellwright.errors import CellwrightError, UnknownConversation, UnknownRun, UnknownSession
 from cellwright.web.people import Person, Role, may
 from cellwright.web.templates import render
 
@@ -101,7 +101,7 @@ def _let_in(
             return refuse(visit, _NotAllowed(needs, visit.person), 403)
         try:
             return await view(visit)
-        except UnknownSession as error:
+        except (UnknownSession, UnknownConversation, UnknownRun) as error:
             return refuse(visit, error, 404)
         except CellwrightError as error:
             return refuse(visit, error, 409)
