@@ -99,13 +99,14 @@ function follow(main) {
       if (event.lastEventId) seq = event.lastEventId;
       show(JSON.parse(event.data).parts);
     });
-    stream.onerror = () => {
-      stream.close();
-      lost += 1;
-      link.textContent = "Connection lost: trying again";
-      link.hidden = false;
-      setTimeout(connect, Math.min(500 * 2 ** Math.min(lost - 1, 4), 5000));
-    };
+    stream.onerror = () => { stream.close(); retry(); };
+  };
+  const retry = () => {
+    lost += 1;
+    link.textContent = "Connection lost: trying again" + (lost > 5 ? ". If it stays so, run cellwright ui" : "");
+    link.hidden = false;
+    // Asked before, since a stream cannot tell that somebody is no longer signed in.
+    setTimeout(() => ask("/here").then(connect, retry), Math.min(500 * 2 ** Math.min(lost - 1, 4), 5000));
   };
   connect();
   addEventListener("pagehide", () => stream.close());
@@ -126,7 +127,7 @@ function touch(name) {
 async function ask(url, options = {}) {
   const csrf = document.querySelector("meta[name=csrf]").content;
   const answer = await fetch(url, { ...options, headers: { "x-cellwright-page": csrf } });
-  if (answer.redirected && new URL(answer.url).pathname === "/enter") location.assign("/enter");
+  if (answer.redirected && new URL(answer.url).pathname === "/enter") location.assign(`/enter?next=${encodeURIComponent(location.pathname + location.search)}`);
   return answer;
 }
 
