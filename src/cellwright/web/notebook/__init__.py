@@ -3,8 +3,15 @@
 from __future__ import annotations
 
 from cellwright.web import outputs
-from cellwright.web.notebook import actions, views
+from cellwright.web.notebook import actions, comments, handovers, plans, views
 
 __all__ = ["ROUTES"]
 
-ROUTES = [*views.ROUTES, *actions.ROUTES, *outputs.ROUTES]
+ROUTES = [
+    *views.ROUTES,
+    *actions.ROUTES,
+    *handovers.ROUTES,
+    *comments.ROUTES,
+    *plans.ROUTES,
+    *outputs.ROUTES,
+]

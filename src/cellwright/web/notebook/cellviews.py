@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
 from urllib.parse import quote
 
 from markupsafe import Markup
@@ -16,6 +15,7 @@ from cellwright.formats.prosehtml import ProseWriter
 from cellwright.mcp.cellstates import cell_states
 from cellwright.notebook import Cell
 from cellwright.notebook.cells import CellRecord
+from cellwright.notebook.comments import Comment, comments_of
 from cellwright.web.outputs import Outputs
 
 __all__ = ["CellView", "cell_view", "cell_views"]
@@ -47,7 +47,7 @@ class CellView:
     execution_id: str | None
     """Of the run that goes on or waits."""
     outputs: Markup
-    comments: tuple[dict[str, Any], ...] = ()
+    comments: tuple[Comment, ...] = ()
 
     @property
     def lines(self) -> int:
@@ -98,6 +98,7 @@ def _view(
         seconds=None if live is not None else held.get("seconds"),
         execution_id=live.id if live is not None else None,
         outputs=_OUTPUTS.html(at, cell.outputs, growing=live is not None),
+        comments=comments_of(cell),
     )
 
 

@@ -1,8 +1,9 @@
 // What the page does by itself. HTML says what is wanted in attributes:
 //   data-live="URL"       on <main>: parts of the page are sent again from there when they change; data-seq: from where on
 //   data-load="URL"       an element's content is loaded when it is first seen, and again when a data-touched around it is touched
-//   data-deed             a form is sent without leaving the page; the answer says what to show; data-sure asks first
 //   data-within           a link or a form changes what the data-load around it has loaded, instead of leaving the page
+//   data-again            what was loaded is loaded again every ten seconds, while somebody looks
+//   data-deed             a form is sent without leaving the page; the answer says what to show; data-sure asks first
 //   data-edit             opens the .editor that it is in or belongs to; data-leave saves and closes it, data-discard closes it
 //   data-row              arrow keys go to the element before or after, Enter opens its editor
 //   data-zoom             a picture opens larger, or the one in the element with this id
@@ -35,9 +36,7 @@ function place(id, html) {
   const old = document.getElementById(id);
   if (old === null) return;
   if (html === null) { old.remove(); return; }
-  const made = document.createElement("template");
-  made.innerHTML = html;
-  const fresh = made.content.firstElementChild;
+  const fresh = made(html).firstElementChild;
   if (fresh === null || old.isEqualNode(fresh) || sameOrder(old, fresh)) return;
   const focused = old.contains(document.activeElement) ? document.activeElement : null;
   keep(old, fresh);
@@ -51,6 +50,21 @@ function place(id, html) {
 function sameOrder(old, fresh) {
   const order = (list) => [...list.children].map((one) => one.id).join();
   return fresh.querySelector(":scope > [data-same]") !== null && order(old) === order(fresh);
+}
+
+function made(html) {
+  const template = document.createElement("template");
+  template.innerHTML = html;
+  return template.content;
+}
+
+/** Put parts where they belong; of a name with an @ the panels are loaded again. */
+function show(parts) {
+  // First what is where, then how it looks.
+  const entries = Object.entries(parts).sort(([one], [other]) => (other === "cells") - (one === "cells"));
+  for (const [id, html] of entries) {
+    if (id.startsWith("@")) touch(id.slice(1)); else place(id, html);
+  }
 }
 
 /** Carry over what the server does not know. */
@@ -67,7 +81,7 @@ function keep(old, fresh) {
     const after = fresh.querySelector(`details#${CSS.escape(before.id)}`);
     if (after) after.open = before.open;
   }
-  for (const before of all("[data-load][data-loaded]", old)) {
+  for (const before of all("[data-load][data-loaded][id]", old)) {
     const after = fresh.querySelector(`#${CSS.escape(before.id)}`);
     if (after && after.dataset.load === before.dataset.load) after.replaceWith(before);
   }
@@ -90,20 +104,16 @@ function follow(main) {
     stream.onopen = () => { if (lost) say("Connected again"); lost = 0; link.hidden = true; };
     stream.addEventListener("parts", (event) => {
       if (event.lastEventId) seq = event.lastEventId;
-      const parts = Object.entries(JSON.parse(event.data).parts);
-      // First what is where, then how it looks.
-      parts.sort(([one], [other]) => (other === "cells") - (one === "cells"));
-      for (const [id, html] of parts) {
-        if (id.startsWith("@")) touch(id.slice(1)); else place(id, html);
-      }
+      show(JSON.parse(event.data).parts);
     });
-    stream.onerror = () => {
-      stream.close();
-      lost += 1;
-      link.textContent = "Connection lost: trying again";
-      link.hidden = false;
-      setTimeout(connect, Math.min(500 * 2 ** Math.min(lost - 1, 4), 5000));
-    };
+    stream.onerror = () => { stream.close(); retry(); };
+  };
+  const retry = () => {
+    lost += 1;
+    link.textContent = "Connection lost: trying again" + (lost > 5 ? ". If it stays so, run cellwright ui" : "");
+    link.hidden = false;
+    // Asked before, since a stream cannot tell that somebody is no longer signed in.
+    setTimeout(() => ask("/here").then(connect, retry), Math.min(500 * 2 ** Math.min(lost - 1, 4), 5000));
   };
   connect();
   addEventListener("pagehide", () => stream.close());
@@ -113,7 +123,8 @@ function follow(main) {
 function touch(name) {
   for (const element of all(`[data-touched~="${CSS.escape(name)}"]`)) {
     for (const content of all("[data-load]", element)) {
-      if (element.open === false) delete content.dataset.loaded; else load(content);
+      if (!content.dataset.loaded) continue;
+      if (content.closest("details:not([open])")) delete content.dataset.loaded; else load(content);
     }
   }
 }
@@ -123,23 +134,44 @@ function touch(name) {
 async function ask(url, options = {}) {
   const csrf = document.querySelector("meta[name=csrf]").content;
   const answer = await fetch(url, { ...options, headers: { "x-cellwright-page": csrf } });
-  if (answer.redirected && new URL(answer.url).pathname === "/enter") location.assign("/enter");
+  if (answer.redirected && new URL(answer.url).pathname === "/enter") location.assign(`/enter?next=${encodeURIComponent(location.pathname + location.search)}`);
   return answer;
+}
+
+const loaded = new WeakMap();
+
+function fill(element, html) {
+  const fresh = made(html);
+  const focused = element.contains(document.activeElement) ? document.activeElement : null;
+  keep(element, fresh);
+  element.replaceChildren(fresh);
+  wake(element);
+  if (focused && !focused.isConnected) refocus(element, focused);
+}
+
+/** Show something else of what an element has loaded. */
+function turn(inside, url) {
+  const element = inside.closest("[data-load]");
+  element.dataset.at = url;
+  load(element);
 }
 
 async function load(element) {
   element.dataset.loaded = "yes";
+  // One at a time: of two answers the later one need not be the newer.
+  if (element.hasAttribute("aria-busy")) { element.dataset.behind = "yes"; return; }
   element.setAttribute("aria-busy", "true");
   try {
     const answer = await ask(element.dataset.at ?? element.dataset.load);
     if (!answer.ok) throw new Error(`It could not be loaded (${answer.status})`);
-    const html = await answer.text(), focused = document.activeElement;
-    if (element.innerHTML !== html) { element.innerHTML = html; wake(element); }
-    if (!focused.isConnected) refocus(element, focused);
+    const html = await answer.text();
+    if (loaded.get(element) !== html) fill(element, html);
+    loaded.set(element, html);
   } catch (error) {
     element.textContent = error.message;
   } finally {
     element.removeAttribute("aria-busy");
+    if (element.dataset.behind) { delete element.dataset.behind; load(element); }
   }
 }
 
@@ -155,7 +187,7 @@ async function send(form, button) {
     else for (const editor of all("[data-editing]", form)) delete editor.dataset.editing;
     say(told.say);
     if (!refused) form.closest(".menu")?.removeAttribute("open");
-    for (const [id, html] of Object.entries(told.parts ?? {})) place(id, html);
+    show(told.parts ?? {});
     if (told.go?.startsWith("#")) document.getElementById(told.go.slice(1))?.focus();
     else if (told.go) location.assign(told.go);
   } catch {
@@ -163,13 +195,6 @@ async function send(form, button) {
   } finally {
     if (button) button.disabled = false;
   }
-}
-
-/** Show something else of what an element has loaded. */
-function turn(inside, url) {
-  const element = inside.closest("[data-load]");
-  element.dataset.at = url;
-  load(element);
 }
 
 // Charts --------------------------------------------------------------------------------------------------------------
@@ -230,7 +255,11 @@ document.addEventListener("click", (event) => {
 });
 
 document.addEventListener("input", (event) => {
-  if (event.target.matches("textarea[id]")) (event.target.closest(".editor") ?? event.target).dataset.editing = "yes";
+  if (event.target.matches("textarea[id], input[id]")) (event.target.closest(".editor") ?? event.target).dataset.editing = "yes";
+});
+
+document.addEventListener("change", (event) => {
+  if (event.target.matches("form[data-within] select")) event.target.form.requestSubmit();
 });
 
 function edit(inside) {
@@ -286,6 +315,12 @@ function count(within) {
 }
 
 setInterval(() => count(document), 1000);
+
+setInterval(() => {
+  // Without a connection what was loaded last is better than nothing.
+  if (document.hidden || !document.getElementById("link").hidden) return;
+  for (const content of all("[data-again][data-loaded]")) load(content);
+}, 10000);
 
 wake(document);
 const main = document.querySelector("main[data-live]");
