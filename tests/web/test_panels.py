@@ -19,10 +19,6 @@ def opened(page: Page, name: str) -> Locator:
     return panel
 
 
-def cell_with(page: Page, source: str) -> Locator:
-    return page.locator("article.cell").filter(has=page.locator("textarea", has_text=source))
-
-
 def test_a_click_rolls_back_and_variables_cells_and_history_follow(looker: Looker, served: Served) -> None:
     session_id = served.notebook("Rolling", "x = 1")
     page = looker.go(f"/sessions/{session_id}")
@@ -59,7 +55,7 @@ def test_a_busy_or_missing_kernel_is_said_and_not_started(looker: Looker, served
     cell = served.add(session_id, "go.wait()", run=False)
     served.agent.begin("cell_execute", session_id=session_id, cell_id=cell)
     expect(variables).to_contain_text("A cell is running")
-    page.get_by_role("button", name="Stop").click()
+    page.get_by_role("button", name="Stop", exact=True).click()
     expect(variables).to_contain_text("threading")
     looker.go("/")
     page.locator(f"#session-{session_id}").get_by_role("button", name="Suspend").click()
@@ -166,6 +162,7 @@ def test_history_is_filtered_and_shows_what_ran_and_what_came_of_it(looker: Look
     runs.get_by_text("1 / 0").first.click()
     expect(runs.get_by_role("region", name="Output 1")).to_contain_text("ZeroDivisionError")
     history.get_by_label("State").select_option("")
+    expect(runs).to_have_count(3)
     history.get_by_label("Cell").select_option("2")
     expect(runs).to_have_count(1)
     expect(runs).to_contain_text("print('first')")
