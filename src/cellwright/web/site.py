@@ -9,7 +9,7 @@ from starlette.applications import Starlette
 from starlette.routing import BaseRoute
 
 from cellwright.engine import Engine
-from cellwright.web import assets, debug, notebook, sessions
+from cellwright.web import assets, debug, notebook, sessions, verified
 from cellwright.web.doors.door import Door
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Site", "application"]
 
-_VIEWS = (sessions, notebook, debug)
+_VIEWS = (sessions, notebook, debug, verified)
 
 
 @dataclass(frozen=True, slots=True)

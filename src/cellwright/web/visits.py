@@ -105,8 +105,18 @@ def _let_in(
             return refuse(visit, error, 404)
         except CellwrightError as error:
             return refuse(visit, error, 409)
+        except Exception:  # noqa: BLE001  # boundary: a defect met by one page must be told, and must not end the others
+            _log.exception("page_failed path=%s", request.url.path)
+            return refuse(visit, _Defect(), 500)
 
     return answer
+
+
+class _Defect(CellwrightError):
+    code = "page_failed"
+
+    def __init__(self) -> None:
+        super().__init__("This failed inside Cellwright", hint="Look at `cellwright daemon logs`")
 
 
 class _NotAllowed(CellwrightError):

@@ -26,7 +26,7 @@ __all__ = ["Door"]
 
 COOKIE = "cellwright"
 _DAYS = 30
-_OPEN = ("/enter", "/assets/")
+_OPEN = ("/enter", "/assets/", "/verified/")
 _POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self';"
     " frame-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'self'"

@@ -63,7 +63,8 @@ def touched_by(event: Event) -> frozenset[str]:
     else:
         parts.add(STATUS)
     if event.kind in _ALL or _moves_cells(event):
-        parts.add(CELLS)
+        # A cell says its place, so that those below one that came or went are other ones too.
+        parts |= {CELLS, EVERY_CELL}
     if event.kind in _ALL or (event.kind == "notebook.state.changed" and "change" not in event.data):
         parts.add(EVERY_CELL)
     return frozenset(parts)
