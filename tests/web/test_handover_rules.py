@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, cast
 from urllib.parse import urlencode
 
 import pytest
+from anyio.from_thread import BlockingPortal, start_blocking_portal
 from starlette.applications import Starlette
 from starlette.types import Message
 from tests.engine.conftest import end_host, open_at
@@ -21,8 +24,6 @@ from cellwright.web import notebook, sessions
 from cellwright.web.notebook.plans import step_views
 from cellwright.web.people import Person, Role
 
-pytestmark = pytest.mark.anyio
-
 ANN, BOB, OWNER, GUEST = (
     Person("ann", "run"),
     Person("bob", "run"),
@@ -31,11 +32,25 @@ ANN, BOB, OWNER, GUEST = (
 )
 
 
+@dataclass
+class House:
+    """An engine in a thread of its own: the browsers of other tests have this one's loop."""
+
+    engine: Engine
+    portal: BlockingPortal
+
+    def post(self, person: Person, path: str, **form: str) -> tuple[int, dict[str, Any]]:
+        return self.portal.call(partial(post, self.engine, person, path, **form))
+
+
 @pytest.fixture(scope="module")
-async def engine(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Engine]:
+def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
     root: Path = tmp_path_factory.mktemp("rules")
-    async with open_at(root, max_sessions=20) as engine:
-        yield engine
+    with (
+        start_blocking_portal() as portal,
+        portal.wrap_async_context_manager(open_at(root, max_sessions=20)) as engine,
+    ):
+        yield House(engine, portal)
     end_host(root / "state")
 
 
@@ -71,12 +86,12 @@ async def post(engine: Engine, person: Person, path: str, **form: str) -> tuple[
     return cast(int, sent[0]["status"]), json.loads(body)
 
 
-async def test_while_one_person_has_a_session_others_may_only_look(engine: Engine) -> None:
-    session = await engine.create("one at a time")
-    cell = await session.add_cell("1")
+def test_while_one_person_has_a_session_others_may_only_look(house: House) -> None:
+    session = house.portal.call(house.engine.create, "one at a time")
+    cell = house.portal.call(session.add_cell, "1")
     at = f"/sessions/{session.id}"
-    assert (await post(engine, GUEST, f"{at}/take"))[0] == 403, "who may only look takes nothing over"
-    assert (await post(engine, ANN, f"{at}/take"))[0] == 200
+    assert house.post(GUEST, f"{at}/take")[0] == 403, "who may only look takes nothing over"
+    assert house.post(ANN, f"{at}/take")[0] == 200
     refused = [
         (f"{at}/cells", {}),
         (f"{at}/cells/{cell.id}/comments", {"text": "mine"}),
@@ -85,20 +100,20 @@ async def test_while_one_person_has_a_session_others_may_only_look(engine: Engin
         (f"{at}/take", {}),
     ]
     for path, form in refused:
-        status, told = await post(engine, BOB, path, **form)
+        status, told = house.post(BOB, path, **form)
         assert (status, "ann took this session over" in told["error"]) == (409, True), path
-    assert (await post(engine, OWNER, f"{at}/suspend"))[0] == 409, "an owner has to take it over first"
-    assert (await post(engine, ANN, f"{at}/cells/{cell.id}/comments", text="mine"))[0] == 200
-    assert (await post(engine, OWNER, f"{at}/take"))[0] == 200
+    assert house.post(OWNER, f"{at}/suspend")[0] == 409, "an owner has to take it over first"
+    assert house.post(ANN, f"{at}/cells/{cell.id}/comments", text="mine")[0] == 200
+    assert house.post(OWNER, f"{at}/take")[0] == 200
     assert session.held_by == "owner"
-    assert (await post(engine, ANN, f"{at}/cells"))[0] == 409
-    assert (await post(engine, OWNER, f"{at}/give-back", note="done"))[0] == 200
-    assert (await post(engine, BOB, f"{at}/cells"))[0] == 200
+    assert house.post(ANN, f"{at}/cells")[0] == 409
+    assert house.post(OWNER, f"{at}/give-back", note="done")[0] == 200
+    assert house.post(BOB, f"{at}/cells")[0] == 200
 
 
 @pytest.mark.parametrize(("role", "status"), [("view", 403), ("run", 403), ("own", 200)])
-async def test_only_an_owner_stops_a_host(engine: Engine, role: Role, status: int) -> None:
-    assert (await post(engine, Person("x", role), "/hosts/stop", host="local"))[0] == status
+def test_only_an_owner_stops_a_host(house: House, role: Role, status: int) -> None:
+    assert house.post(Person("x", role), "/hosts/stop", host="local")[0] == status
 
 
 def test_attempts_are_shown_newest_first_by_their_true_numbers() -> None:
