@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 
 import pytest
 from playwright.sync_api import Browser, Page, expect
@@ -13,7 +14,8 @@ from tests.agent.wires.servers import Call, Fault, Recorded, Reply, Server, Text
 from web.conftest import Looker, Served, assert_accessible, looking, serving
 
 NARROW = 360
-NULL = "keyring.backends.null.Keyring"
+QUICK = {"PYTHON_KEYRING_BACKEND": "keyring.backends.null.Keyring", "CELLWRIGHT_MODEL_RETRIES": "0"}
+KEYS = ("OPENAI_API_KEY", "OPENAI_BASE_URL")
 SUM = "import csv\nrows = list(csv.DictReader(open('sales.csv')))\nprint(sum(int(row['units']) for row in rows))"
 TABLE = "import pandas as pd\nsales = pd.read_csv('sales.csv')\nsales"
 
@@ -33,9 +35,8 @@ class Chatting:
 @pytest.fixture(scope="module")
 def chatting(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Chatting]:
     with serve() as provider:
-        keys = {name: provider.environment[name] for name in ("OPENAI_API_KEY", "OPENAI_BASE_URL")}
-        variables = {"PYTHON_KEYRING_BACKEND": NULL, "CELLWRIGHT_MODEL_RETRIES": "0", **keys}
-        with serving(tmp_path_factory.mktemp("chatting"), **variables) as served:
+        keys = {name: provider.environment[name] for name in KEYS}
+        with serving(tmp_path_factory.mktemp("chatting"), **QUICK, **keys) as served:
             (served.place.root / "work" / "sales.csv").write_text("region,units\nnorth,3\nsouth,4\n")
             yield Chatting(served, provider)
 
@@ -227,6 +228,32 @@ def test_without_a_key_the_page_says_what_to_do(looker: Looker, axe: str) -> Non
     ask(page, "Is anybody there?")
     expect(page.locator("#says")).to_contain_text("No model is set up")
     overlook_refusals(looker)
+
+
+def test_a_daemon_that_dies_in_the_middle_leaves_a_conversation_that_shows_what_there_is(
+    browser: Browser, tmp_path: Path
+) -> None:
+    held = Gate(reply(Text("Nobody hears this.")))
+    with serve([reply(Call("cell_add_and_run", {"content": "print(6 * 7)"})), held]) as provider:
+        keys = {name: provider.environment[name] for name in KEYS}
+        with serving(tmp_path, **QUICK, **keys) as served, looking(browser, served) as looker:
+            ask(looker.go("/chat"), "What is 6 * 7?")
+            expect(looker.page.locator(".printed")).to_have_text("42")
+            served.place.daemon().kill()
+            expect(looker.page.locator("#link")).to_contain_text("Connection lost")
+        held.open()
+        with serving(tmp_path, **QUICK, **keys) as served, looking(browser, served) as looker:
+            page = looker.go("/chat")
+            page.get_by_role("link", name="What is 6 * 7?").click()
+            turn = page.locator(".turn")
+            expect(turn.locator(".state.interrupted")).to_have_text("not finished")
+            expect(turn.locator(".facts")).to_contain_text("1 request")
+            turn.get_by_text("Steps", exact=True).click()
+            expect(turn.locator(".printed")).to_have_text("42")
+            provider.add(reply(Text("It is 42.")))
+            turn.get_by_role("button", name="Ask again").click()
+            expect(page.locator(".turn").last.locator(".said")).to_contain_text("It is 42")
+            looker.assert_quiet()
 
 
 def overlook_refusals(window: Looker) -> None:

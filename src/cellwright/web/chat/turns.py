@@ -28,6 +28,8 @@ class Progress:
     doing: str
     total: Mapping[str, Any]
     limits: Mapping[str, float | None]
+    session_id: str | None
+    """The notebook that it works in, once there is one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,4 +98,15 @@ def _ended(
 
 def _progress(run: DelegatedRun) -> Progress:
     entries = run.told(0)
-    return Progress(step_views(entries), words_of(entries), run.brief(), total_of(entries), run.limits)
+    return Progress(
+        steps=step_views(entries),
+        words=words_of(entries),
+        doing=run.brief(),
+        total=total_of(entries),
+        limits=run.limits,
+        session_id=next((one["session_id"] for one in reversed(entries) if _names_the_notebook(one)), None),
+    )
+
+
+def _names_the_notebook(entry: Mapping[str, Any]) -> bool:
+    return bool(entry.get("session_id")) and entry.get("branch", "main") == "main"
