@@ -149,7 +149,7 @@ def _npm_install(program: Program, node: Node, directory: Path) -> None:
         raise ProgramUnavailableError(
             f"npm took more than {INSTALL_LIMIT_S} s to install {wanted}"
         ) from error
-    command = directory / "node_modules" / ".bin" / program.command
+    command = directory / "node_modules" / program.path
     if done.returncode != 0 or not command.exists():
         raise ProgramUnavailableError(f"npm could not install {wanted}:\n{done.stdout}{done.stderr}")
 
