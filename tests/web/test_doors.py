@@ -15,7 +15,7 @@ from playwright.sync_api import Browser, Page, expect
 from tests.daemon.conftest import Place, place, place_in
 
 from cellwright.daemon.starting import read_about
-from web.conftest import Looker, Served, assert_accessible, looking, serving
+from web.conftest import Served, assert_accessible, looking, serving
 
 __all__ = ["place"]
 

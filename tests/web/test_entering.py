@@ -112,7 +112,9 @@ def test_what_nobody_signed_says_nothing(text: str) -> None:
 
 
 @given(st.dictionaries(st.text(), st.integers() | st.text()), st.binary(min_size=1))
-def test_what_was_signed_is_read_with_the_same_key_until_its_time(about: dict[str, int | str], key: bytes) -> None:
+def test_what_was_signed_is_read_with_the_same_key_until_its_time(
+    about: dict[str, int | str], key: bytes
+) -> None:
     text = sign({**about, "until": 10}, key)
     assert unsign(text, key, 9) == {**about, "until": 10}
     assert unsign(text, key, 10) is None
