@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -9,10 +10,18 @@ from pathlib import Path
 import hypothesis
 import pytest
 
+from cellwright.formats.grammars import leave_out_address_grammars
+
 # A neighbour's load must not fail a property: time is measured in benchmarks/, never in a test.
 # Sixty examples, where a test names no number of its own: there are over a hundred properties, and two processors.
 hypothesis.settings.register_profile("cellwright", deadline=None, max_examples=60)
 hypothesis.settings.load_profile("cellwright")
+
+# Collecting makes a million objects that live to the end: looking through them for garbage is in vain, now and later.
+gc.disable()
+
+# Two seconds of every process that collects, for what no test is about.
+leave_out_address_grammars()
 
 # There may be an `sbatch` on this machine, and the default would be to ask it for nodes.
 os.environ["CELLWRIGHT_RUN_MODE"] = "local"
@@ -53,6 +62,16 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     places = {name: place for place, name in enumerate(LONGEST_FIRST)}
     root = Path(__file__).parent
     items.sort(key=lambda item: places.get(item.path.relative_to(root).as_posix(), len(places)))
+
+
+def pytest_collection_finish() -> None:
+    gc.freeze()
+    gc.enable()
+
+
+def pytest_unconfigure() -> None:
+    # Libraries complain of what is still there at the end.
+    gc.unfreeze()
 
 
 Require = Callable[[str, bool, str], None]

@@ -190,7 +190,7 @@ class ForkServer:
             next(self._warming)
             return
         self._warming = None
-        gc.unfreeze()
+        # Only what came since the last freeze can be of the throwaway shell; the rest would be looked through in vain.
         gc.collect()
         gc.freeze()
         self.tell({"op": "warm"})

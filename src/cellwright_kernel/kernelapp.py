@@ -35,7 +35,7 @@ from cellwright_kernel.terminations import termination
 if TYPE_CHECKING:
     from cellwright_kernel.forkserver import Job
 
-__all__ = ["KernelApp", "build_app", "ipc_connection", "run_kernel"]
+__all__ = ["KernelApp", "build_app", "run_kernel"]
 
 READY = b"R"
 CHANNEL_PORTS = {"shell_port": 1, "iopub_port": 2, "stdin_port": 3, "control_port": 4, "hb_port": 5}
@@ -133,11 +133,6 @@ def connection_at(prefix: str, key: str) -> dict[str, Any]:
         "signature_scheme": "hmac-sha256",
         **CHANNEL_PORTS,
     }
-
-
-def ipc_connection(prefix: str) -> dict[str, Any]:
-    """A connection file's content for unix sockets at ``prefix-1`` to ``prefix-5``; signed by a random key."""
-    return connection_at(prefix, os.urandom(32).hex())
 
 
 class GivenHeartbeat(Heartbeat):

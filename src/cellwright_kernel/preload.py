@@ -13,12 +13,11 @@ import atexit
 import contextlib
 import importlib
 import io
-import json
 import os
 import shutil
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +26,15 @@ __all__ = ["preload", "warming"]
 INLINE_BACKEND = "module://matplotlib_inline.backend_inline"
 THREAD_VARIABLES = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS", "NUMEXPR_NUM_THREADS")
 MAX_REASON = 500
+
+# What ipykernel imports only in a kernel that starts; another release of it may want more, and then starts slower.
+KERNEL_MODULES = (
+    "IPython.core.completerlib",
+    "IPython.core.debugger",
+    "IPython.extensions.storemagic",
+    "tornado.platform.asyncio",
+    "tornado.queues",
+)
 
 # The first error costs a cold kernel 130 ms: pygments, stack_data and the formatters load lazily.
 WARM_CELLS = (
@@ -44,18 +52,27 @@ def preload(modules: list[str]) -> dict[str, str]:
     # pyplot chooses its backend when it is imported: without this, figures of preloaded pyplot would vanish.
     os.environ.setdefault("MPLBACKEND", INLINE_BACKEND)
     with _one_thread_each():
-        from cellwright_kernel import kernelapp  # noqa: F401, PLC0415  # brings ipykernel with it
-
+        _import_without_debugger()
         return _import_all(modules)
 
 
 def warming() -> Iterator[None]:
     """Import and run, a step at a time, what a kernel would otherwise do itself; a fork between steps is sound."""
     with _one_thread_each():
-        _import_quietly(_modules_of_a_running_kernel())
+        _import_all(KERNEL_MODULES)
     yield
     _warm_ipython()
     yield
+
+
+def _import_without_debugger() -> None:
+    """Import ipykernel so that it finds no debugpy: it would load that into every kernel, where nobody can attach."""
+    sys.modules["debugpy"] = None  # type: ignore[assignment]  # how an import is refused
+    try:
+        importlib.import_module("ipykernel.debugger")
+    finally:
+        del sys.modules["debugpy"]  # user code may have it
+    from cellwright_kernel import kernelapp  # noqa: F401, PLC0415  # all that a kernel is
 
 
 @contextlib.contextmanager
@@ -73,7 +90,7 @@ def _one_thread_each() -> Iterator[None]:
                 os.environ[name] = value
 
 
-def _import_all(modules: list[str]) -> dict[str, str]:
+def _import_all(modules: Sequence[str]) -> dict[str, str]:
     failures: dict[str, str] = {}
     for name in modules:
         try:
@@ -83,47 +100,9 @@ def _import_all(modules: list[str]) -> dict[str, str]:
     return failures
 
 
-def _import_quietly(modules: list[str]) -> None:
-    """Import what a kernel turned out to need; what cannot be had here will be imported by the kernel itself."""
-    for name in modules:
-        with contextlib.suppress(Exception):
-            importlib.import_module(name)
-
-
-def _modules_of_a_running_kernel() -> list[str]:
-    """Start a kernel in a throwaway fork and return the modules it loaded on the way."""
-    directory = _throwaway()
-    read, write = os.pipe()
-    pid = os.fork()
-    if pid == 0:
-        os.close(read)
-        try:
-            _report_modules(Path(directory), write)
-        finally:
-            os._exit(0)
-    os.close(write)
-    with open(read, "rb") as pipe:  # noqa: PTH123  # a descriptor, not a path
-        report = pipe.read()
-    os.waitpid(pid, 0)
-    shutil.rmtree(directory, ignore_errors=True)
-    return list(json.loads(report)) if report else []
-
-
 def _throwaway() -> str:
     """A directory below our own, which goes with it should we be ended before we remove it."""
     return tempfile.mkdtemp(prefix="warm-", dir=Path.cwd())
-
-
-def _report_modules(directory: Path, write: int) -> None:
-    from cellwright_kernel import kernelapp  # noqa: PLC0415  # loads ipykernel: only where it is wanted
-
-    before = set(sys.modules)
-    connection_file = directory / "c.json"
-    connection_file.write_text(json.dumps(kernelapp.ipc_connection(str(directory / "s"))))
-    profile = str(directory / "profile")
-    app = kernelapp.build_app(str(connection_file), profile=profile, max_bytes=1 << 20, max_messages=1000)
-    app.initialize([])
-    os.write(write, json.dumps(sorted(set(sys.modules) - before)).encode())
 
 
 def _warm_ipython() -> None:

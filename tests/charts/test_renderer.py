@@ -18,6 +18,7 @@ from cellwright.charts import Config, Output, Picture, Renderer, RendererLimits,
 from cellwright.errors import ChartRefused, DrawingFailed, SpecRefused
 from cellwright_kernel.tables import Column, Table
 from charts.making import SALES, output
+from waiting import until
 
 pytestmark = pytest.mark.anyio
 PNG = b"\x89PNG\r\n\x1a\n"
@@ -38,8 +39,12 @@ def width(png: bytes) -> int:
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
-async def test_an_output_becomes_a_picture_a_spec_and_a_digest(renderer: Renderer, theme: ThemeName) -> None:
-    picture = await renderer.chart(output(x_column="month", y_columns=("revenue",)), SALES, theme=theme)
+async def test_an_output_becomes_a_picture_a_spec_and_a_digest(
+    shared_renderer: Renderer, theme: ThemeName
+) -> None:
+    picture = await shared_renderer.chart(
+        output(x_column="month", y_columns=("revenue",)), SALES, theme=theme
+    )
     assert picture.png is not None
     assert picture.png.startswith(PNG)
     assert picture.spec is not None
@@ -47,14 +52,14 @@ async def test_an_output_becomes_a_picture_a_spec_and_a_digest(renderer: Rendere
     assert "highest 15 (Mar)" in picture.digest
 
 
-async def test_a_table_of_a_kernel_is_drawn_as_a_file_is(renderer: Renderer) -> None:
+async def test_a_table_of_a_kernel_is_drawn_as_a_file_is(shared_renderer: Renderer) -> None:
     table = Table((Column("a", "text"), Column("b", "number")), (("x", 1), ("y", 2)), 2)
-    picture = await renderer.chart(Output("v", "auto"), table)
+    picture = await shared_renderer.chart(Output("v", "auto"), table)
     assert (picture.type, picture.png is not None) == ("bar_chart", True)
 
 
-async def test_a_table_is_html_for_people_and_a_digest_for_agents(renderer: Renderer) -> None:
-    picture = await renderer.chart(output("table", columns=("month",)), SALES)
+async def test_a_table_is_html_for_people_and_a_digest_for_agents(shared_renderer: Renderer) -> None:
+    picture = await shared_renderer.chart(output("table", columns=("month",)), SALES)
     assert (picture.type, picture.png, picture.spec) == ("table", None, None)
     assert picture.html is not None
     assert "Jan" in picture.html
@@ -62,14 +67,14 @@ async def test_a_table_is_html_for_people_and_a_digest_for_agents(renderer: Rend
     assert "month" in picture.digest
 
 
-async def test_a_picture_is_no_wider_than_asked(renderer: Renderer) -> None:
-    wide = await renderer.draw({**PLAIN, "width": 800}, scale=2)
-    narrow = await renderer.draw({**PLAIN, "width": 800}, scale=2, max_width=500)
+async def test_a_picture_is_no_wider_than_asked(shared_renderer: Renderer) -> None:
+    wide = await shared_renderer.draw({**PLAIN, "width": 800}, scale=2)
+    narrow = await shared_renderer.draw({**PLAIN, "width": 800}, scale=2, max_width=500)
     assert width(wide) > 1_600
     assert 490 <= width(narrow) <= 500
 
 
-async def test_specs_of_others_are_drawn_in_both_languages(renderer: Renderer) -> None:
+async def test_specs_of_others_are_drawn_in_both_languages(shared_renderer: Renderer) -> None:
     vega = {
         "$schema": "https://vega.github.io/schema/vega/v5.json",
         "width": 50,
@@ -77,7 +82,7 @@ async def test_specs_of_others_are_drawn_in_both_languages(renderer: Renderer) -
         "marks": [{"type": "rect"}],
     }
     for spec in (PLAIN, vega, {**PLAIN, "$schema": "https://vega.github.io/schema/vega-lite/v5.json"}):
-        assert (await renderer.draw(spec)).startswith(PNG)
+        assert (await shared_renderer.draw(spec)).startswith(PNG)
 
 
 @pytest.mark.parametrize(
@@ -98,42 +103,42 @@ async def test_specs_of_others_are_drawn_in_both_languages(renderer: Renderer) -
     ],
 )
 async def test_what_a_spec_may_not_ask_for_is_refused_by_its_path(
-    renderer: Renderer, spec: dict[str, Any], told: str
+    shared_renderer: Renderer, spec: dict[str, Any], told: str
 ) -> None:
     with pytest.raises(SpecRefused) as refused:
-        await renderer.draw(spec)
+        await shared_renderer.draw(spec)
     assert told in refused.value.message
 
 
-async def test_data_may_be_called_anything(renderer: Renderer) -> None:
+async def test_data_may_be_called_anything(shared_renderer: Renderer) -> None:
     rows = [{"url": "https://example.com", "type": "image"}]
-    assert await renderer.draw({**PLAIN, "data": {"values": rows}})
-    assert await renderer.draw({**PLAIN, "data": {"name": "d"}, "datasets": {"d": rows}})
+    assert await shared_renderer.draw({**PLAIN, "data": {"values": rows}})
+    assert await shared_renderer.draw({**PLAIN, "data": {"name": "d"}, "datasets": {"d": rows}})
 
 
-async def test_letters_that_end_the_library_are_left_out(renderer: Renderer) -> None:
+async def test_letters_that_end_the_library_are_left_out(shared_renderer: Renderer) -> None:
     rows = [{"a\x07": "x\x00\x1b\ufffe", "b": 1}]
     encoding = {"x": {"field": "a\x07", "type": "nominal"}, "y": {"field": "b", "type": "quantitative"}}
-    await renderer.draw(PLAIN)
-    first = renderer.pid
-    assert await renderer.draw(
+    await shared_renderer.draw(PLAIN)
+    first = shared_renderer.pid
+    assert await shared_renderer.draw(
         {"data": {"values": rows}, "mark": "bar", "encoding": encoding, "title": "\x08"}
     )
-    assert renderer.pid == first
+    assert shared_renderer.pid == first
 
 
-async def test_every_problem_of_an_output_comes_with_the_refusal(renderer: Renderer) -> None:
+async def test_every_problem_of_an_output_comes_with_the_refusal(shared_renderer: Renderer) -> None:
     with pytest.raises(ChartRefused) as refused:
-        await renderer.chart(output(x_column="a", y_columns=("b",)), SALES)
+        await shared_renderer.chart(output(x_column="a", y_columns=("b",)), SALES)
     assert [problem.split(":")[0] for problem in refused.value.problems] == [
         "outputs[0].config.xColumn",
         "outputs[0].config.yColumn",
     ]
 
 
-async def test_a_file_that_cannot_be_read_is_told_with_its_field(renderer: Renderer) -> None:
+async def test_a_file_that_cannot_be_read_is_told_with_its_field(shared_renderer: Renderer) -> None:
     with pytest.raises(ChartRefused, match=r"^outputs\[0\].dataFile: sales.csv: line 2 has 1 fields"):
-        await renderer.chart(output(), b"a,b\n1\n")
+        await shared_renderer.chart(output(), b"a,b\n1\n")
 
 
 async def test_one_process_draws_everything(renderer: Renderer) -> None:
@@ -222,9 +227,7 @@ async def test_too_many_who_wait_are_refused() -> None:
 async def test_a_process_that_nobody_needs_ends() -> None:
     async with Renderer(RendererLimits(idle_s=0.2)) as renderer:
         await renderer.draw(PLAIN)
-        with anyio.fail_after(30):
-            while renderer.pid is not None:
-                await anyio.lowlevel.checkpoint()
+        await until(lambda: renderer.pid is None, limit_s=30)
         assert (await renderer.draw(PLAIN)).startswith(PNG)
 
 
@@ -256,15 +259,15 @@ async def test_the_process_has_neither_network_nor_files_of_anybody(tmp_path: Pa
     assert b"PermissionError" in done.stderr or b"Operation not supported" in done.stderr
 
 
-async def test_letters_without_a_font_are_told(renderer: Renderer) -> None:
+async def test_letters_without_a_font_are_told(shared_renderer: Renderer) -> None:
     """Few machines have a font for Adlam; one that has draws it, and has nothing to tell."""
-    picture = await renderer.chart(output(), "name,value\n\U0001e900\U0001e901,1\nplain,2\n".encode())
+    picture = await shared_renderer.chart(output(), "name,value\n\U0001e900\U0001e901,1\nplain,2\n".encode())
     assert any("no font for" in notice for notice in picture.notices) == ("no font for" in picture.digest)
-    plain = await renderer.chart(output(), SALES)
+    plain = await shared_renderer.chart(output(), SALES)
     assert not plain.notices
 
 
-async def test_a_page_that_listens_hears_nothing_from_a_chart(renderer: Renderer) -> None:
+async def test_a_page_that_listens_hears_nothing_from_a_chart(shared_renderer: Renderer) -> None:
     with socket.socket() as listening:
         listening.bind(("127.0.0.1", 0))
         listening.listen()
@@ -287,7 +290,7 @@ async def test_a_page_that_listens_hears_nothing_from_a_chart(renderer: Renderer
                 }
             ],
         }
-        await renderer.draw(spec)
+        await shared_renderer.draw(spec)
         with pytest.raises(BlockingIOError):
             listening.accept()
 

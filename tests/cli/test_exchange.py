@@ -64,12 +64,12 @@ def test_what_a_format_cannot_hold_is_said_beside_the_data(place: Place) -> None
     ],
 )
 def test_what_cannot_be_done_is_said_with_the_line(
-    place: Place, arguments: tuple[str, ...], code: int, complaint: str
+    shared: Place, arguments: tuple[str, ...], code: int, complaint: str
 ) -> None:
-    work = place.root / "work"
+    work = shared.root / "work"
     _notebook(work / "in.ipynb")
     (work / "broken.src.md").write_text(SRCBOOK + "text\n\n###### a.ts\n\nno code\n")
-    done = place.run(*arguments)
+    done = shared.run(*arguments)
     assert done.returncode == code
     assert complaint in done.stderr
     assert done.stdout == ""

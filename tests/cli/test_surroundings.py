@@ -5,31 +5,32 @@ from __future__ import annotations
 import json
 import re
 import tomllib
+from collections.abc import Iterator
 from pathlib import Path
 
 import nbformat
 import pytest
-from tests.daemon.conftest import Place
+from tests.daemon.conftest import Place, place_in
 from tests.sandbox.test_packages import make_wheel
 
 from cellwright.cli.examination import EXTRAS
 from cellwright.sandbox.tiers import LOSSES, UNSAFE_BANNER
 
 
-@pytest.fixture
-def opened(place: Place, tmp_path: Path) -> Place:
+@pytest.fixture(scope="module")
+def opened(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
     """A place in a project, whose code may reach a network where nobody is and install one package."""
-    wheels = tmp_path / "wheels"
-    wheels.mkdir()
+    wheels = tmp_path_factory.mktemp("wheels")
     make_wheel(wheels, "small-tool", "1.0")
-    (place.root / "work" / "pyproject.toml").touch()
-    place.environment |= {
+    variables = {
         "UV_FIND_LINKS": str(wheels),
         "UV_OFFLINE": "1",
         "CELLWRIGHT_APPROVED_PACKAGES": '["small-tool"]',
         "CELLWRIGHT_NETWORK": "allow",
     }
-    return place
+    with place_in(tmp_path_factory.mktemp("opened"), **variables) as place:
+        (place.root / "work" / "pyproject.toml").touch()
+        yield place
 
 
 def test_packages_files_and_network_of_a_session(opened: Place) -> None:
@@ -95,9 +96,9 @@ def test_an_unconfined_daemon_is_warned_of_on_stderr_and_data_stay_data(place: P
     assert UNSAFE_BANNER in place.run("show", "s-none").stderr
 
 
-def test_a_notebook_that_is_exported_by_its_name_holds_no_note(place: Place) -> None:
-    created = json.loads(place.run("new", "by name", "--json").stdout)
-    done = place.run("export", Path(created["path"]).stem)
+def test_a_notebook_that_is_exported_by_its_name_holds_no_note(opened: Place) -> None:
+    created = json.loads(opened.run("new", "by name", "--json").stdout)
+    done = opened.run("export", Path(created["path"]).stem)
     assert created["session_id"] in done.stderr, "the note"
     nbformat.validate(nbformat.reads(done.stdout, as_version=4))
 

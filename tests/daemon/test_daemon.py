@@ -22,6 +22,11 @@ from cellwright.daemon.starting import ask, connect, connect_or_start, read_abou
 WAITS_FOR_A_FILE = (
     "import pathlib, time\nwhile not pathlib.Path({gate!r}).exists(): time.sleep(0.01)\nprint('passed')"
 )
+NEWEST = {
+    greetings.VERSION_KEY: "2026-07-28",
+    "io.modelcontextprotocol/clientInfo": CLIENT,
+    "io.modelcontextprotocol/clientCapabilities": {},
+}
 
 
 def mode(path: str | Path) -> int:
@@ -48,37 +53,36 @@ def test_many_pumps_at_once_start_one_daemon(place: Place) -> None:
     assert place.status()["clients"] == 6
 
 
-def test_the_socket_and_everything_beside_it_is_for_this_user_alone(place: Place) -> None:
-    place.pump().initialize()
-    about = read_about(place.paths)
+def test_the_socket_and_everything_beside_it_is_for_this_user_alone(shared: Place) -> None:
+    about = read_about(shared.paths)
     assert mode(about["socket"]) == 0o600
     assert mode(Path(about["socket"]).parent) == 0o700
-    assert mode(place.paths.log) == 0o600
-    assert mode(place.paths.about) == 0o600
+    assert mode(shared.paths.log) == 0o600
+    assert mode(shared.paths.about) == 0o600
     assert len(about["socket"]) <= 107
 
 
-@pytest.mark.parametrize("version", ["2024-11-05", "2025-11-25", "2099-01-01"])
-def test_a_client_that_comes_early_is_greeted_as_the_server_itself_greets(place: Place, version: str) -> None:
-    early, late = place.pump(), place.pump()
-    greeted = early.initialize(version)
+def test_a_client_that_comes_early_is_greeted_as_the_server_itself_greets(place: Place) -> None:
+    versions = ["2024-11-05", "2025-11-25", "2099-01-01"]
+    pumps = [place.pump() for _ in versions]
+    newest = place.pump()
+    # All ask before anybody listens for an answer: the daemon has just begun to start.
+    asked = [
+        pump.ask("initialize", protocolVersion=version, capabilities={}, clientInfo=CLIENT)
+        for pump, version in zip(pumps, versions, strict=True)
+    ]
+    asked_newest = newest.ask("server/discover", _meta=NEWEST)
+    greeted = [pump.answer(ident)["result"] for pump, ident in zip(pumps, asked, strict=True)]
+    discovered = newest.answer(asked_newest)
     place.ready()
-    assert late.initialize(version) == greeted
-    # The server saw the handshake too, and its own answer to it is not told twice.
-    assert early.answer(early.ask("ping")) == {"jsonrpc": "2.0", "id": 2, "result": {}}
-
-
-def test_the_newest_protocol_is_greeted_early_too(place: Place) -> None:
-    early, late = place.pump(), place.pump()
-    meta = {
-        greetings.VERSION_KEY: "2026-07-28",
-        "io.modelcontextprotocol/clientInfo": CLIENT,
-        "io.modelcontextprotocol/clientCapabilities": {},
-    }
-    discovered = early.answer(early.ask("server/discover", _meta=meta))
-    place.ready()
-    assert late.answer(late.ask("server/discover", _meta=meta)) == discovered
-    assert "tools" in early.answer(early.ask("tools/list", _meta=meta))["result"]
+    assert [place.pump().initialize(version) for version in versions] == greeted
+    late = place.pump()
+    assert late.answer(late.ask("server/discover", _meta=NEWEST)) == discovered
+    assert "tools" in newest.answer(newest.ask("tools/list", _meta=NEWEST))["result"]
+    for early in pumps:
+        early.send({"method": "notifications/initialized"})
+        # The server saw the handshake too, and its own answer to it is not told twice.
+        assert early.answer(early.ask("ping")) == {"jsonrpc": "2.0", "id": 2, "result": {}}
 
 
 @pytest.mark.anyio
@@ -110,8 +114,8 @@ def test_a_killed_daemon_is_told_and_the_next_one_still_has_the_sessions(place: 
     assert (found["result"], found["generation"]) == ("42", 1), "the kernel went on without a daemon"
 
 
-def test_a_client_killed_in_the_middle_of_a_cell_finds_it_finished_when_it_comes_back(place: Place) -> None:
-    doomed = place.pump()
+def test_a_client_killed_in_the_middle_of_a_cell_finds_it_finished_when_it_comes_back(shared: Place) -> None:
+    doomed = shared.pump()
     doomed.initialize()
     created = doomed.call("notebook_create", name="outlives its client")
     session = created["session_id"]
@@ -121,21 +125,21 @@ def test_a_client_killed_in_the_middle_of_a_cell_finds_it_finished_when_it_comes
         "cell_id"
     ]
     doomed.begin("cell_execute", session_id=session, cell_id=cell, timeout=60_000)
-    watcher = place.pump()
+    watcher = shared.pump()
     watcher.initialize()
     while not (running := watcher.call("execution_list", session_id=session)["executions"]):
         pass
     doomed.process.send_signal(signal.SIGKILL)
     doomed.process.wait(10)
     gate.touch()
-    back = place.pump()
+    back = shared.pump()
     back.initialize()
     found = back.call("execution_wait", execution_id=running[0]["execution_id"], response_format="json")
     assert (found["status"], found["stdout"]) == ("ok", "passed\n")
 
 
-def test_two_clients_on_two_sessions_do_not_mix(place: Place) -> None:
-    pumps = [place.pump(), place.pump()]
+def test_two_clients_on_two_sessions_do_not_mix(shared: Place) -> None:
+    pumps = [shared.pump(), shared.pump()]
     for pump in pumps:
         pump.initialize()
     sessions = [pump.call("notebook_create", name="own")["session_id"] for pump in pumps]
@@ -148,12 +152,12 @@ def test_two_clients_on_two_sessions_do_not_mix(place: Place) -> None:
         assert (found["session_id"], found["result"]) == (sessions[number], str(number))
 
 
-def test_cancelling_a_call_interrupts_its_cell(place: Place) -> None:
-    pump = place.pump()
+def test_cancelling_a_call_interrupts_its_cell(shared: Place) -> None:
+    pump = shared.pump()
     pump.initialize()
     session = pump.call("notebook_create", name="stops")["session_id"]
     sleeping = pump.begin("scratch_run", session_id=session, code="import time; time.sleep(60)")
-    watcher = place.pump()
+    watcher = shared.pump()
     watcher.initialize()
     while not (runs := watcher.call("execution_list", session_id=session)["executions"]):
         pass
@@ -272,12 +276,12 @@ def test_a_signal_ends_the_daemon_cleanly_with_everything_saved(place: Place, nu
     assert not Path(place.paths.about).exists()
 
 
-def test_an_interrupted_pump_ends_at_once_and_leaves_the_daemon(place: Place) -> None:
-    pump = place.pump()
+def test_an_interrupted_pump_ends_at_once_and_leaves_the_daemon(shared: Place) -> None:
+    pump = shared.pump()
     pump.initialize()
     pump.process.send_signal(signal.SIGINT)
     assert pump.process.wait(20) == 130
-    assert place.ready()["state"] == "ready"
+    assert shared.status()["state"] == "ready"
 
 
 def test_start_status_logs_and_stop_say_what_they_did(place: Place) -> None:
@@ -326,25 +330,23 @@ def test_in_process_needs_no_daemon_and_keeps_stray_prints_off_the_wire(place: P
     assert Path(created["path"]).is_file()
 
 
-def test_in_process_and_a_daemon_do_not_share_a_storage_directory(place: Place) -> None:
-    place.pump().initialize()
-    place.ready()
-    pump = place.pump("--in-process")
+def test_in_process_and_a_daemon_do_not_share_a_storage_directory(shared: Place) -> None:
+    pump = shared.pump("--in-process")
     assert pump.process.wait(30) == 3
     assert "has" in pump.errors()
 
 
-def test_an_unknown_dialect_is_refused_with_the_known_ones(place: Place) -> None:
-    pump = place.pump("--dialect", "klingon")
+def test_an_unknown_dialect_is_refused_with_the_known_ones(shared: Place) -> None:
+    pump = shared.pump("--dialect", "klingon")
     pump.ask("tools/list")
     refused = pump.read()
     assert "jlab" in refused["error"]["message"]
     assert pump.process.wait(30) == 3
 
 
-def test_bad_arguments_of_the_pump_are_bad_usage(place: Place) -> None:
+def test_bad_arguments_of_the_pump_are_bad_usage(shared: Place) -> None:
     for arguments in (["--nonsense"], ["--dialect"], ["--set", "novalue"]):
-        done = place.run("mcp", *arguments)
+        done = shared.run("mcp", *arguments)
         assert done.returncode == 2
         assert done.stderr.startswith("error: ")
         assert done.stdout == ""
@@ -384,8 +386,8 @@ def test_the_log_is_kept_to_a_size_and_what_is_printed_follows_it(place: Place) 
     assert psutil.pid_exists(place.daemon().pid)
 
 
-def test_a_pump_whose_client_stops_reading_does_not_stop_the_daemon(place: Place) -> None:
-    deaf, hearing = place.pump(), place.pump()
+def test_a_pump_whose_client_stops_reading_does_not_stop_the_daemon(shared: Place) -> None:
+    deaf, hearing = shared.pump(), shared.pump()
     hearing.initialize()
     deaf.initialize()
     for _ in range(200):
@@ -393,10 +395,8 @@ def test_a_pump_whose_client_stops_reading_does_not_stop_the_daemon(place: Place
     assert "tools" in hearing.answer(hearing.ask("tools/list"))["result"]
 
 
-def test_a_client_may_speak_mcp_on_the_socket_without_a_hello(place: Place) -> None:
-    place.pump().initialize()
-    place.ready()
-    connection = connect(place.paths)
+def test_a_client_may_speak_mcp_on_the_socket_without_a_hello(shared: Place) -> None:
+    connection = connect(shared.paths)
     assert connection is not None
     with connection, connection.makefile("rwb") as wire:
         wire.write(b'{"jsonrpc":"2.0","id":1,"method":"ping"}\n')

@@ -34,10 +34,15 @@ async def own_engine(open_here: OpenEngine) -> AsyncIterator[Engine]:
 
 
 @pytest.fixture(scope="module")
-async def engine(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Engine]:
-    """One engine for all tests of a module that leave it usable."""
+async def engine(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> AsyncIterator[Engine]:
+    """One engine for all tests of a module that leave it usable.
+
+    A module's ``PRELOAD`` is imported once for all its kernels: what most of them would import, each for itself.
+    """
     root = tmp_path_factory.mktemp("engine")
-    async with open_at(root, max_sessions=100) as engine:
+    async with open_at(root, max_sessions=100, preload=getattr(request.module, "PRELOAD", ())) as engine:
         yield engine
     end_host(root / "state")
 

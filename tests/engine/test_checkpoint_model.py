@@ -234,7 +234,7 @@ def test_sessions_go_back_and_forth_as_a_model_does(mode: Any, tmp_path: Path) -
 
 
 RUNS = settings(
-    max_examples=8,
+    max_examples=7,
     stateful_step_count=100,
     deadline=None,
     suppress_health_check=list(HealthCheck),

@@ -125,6 +125,19 @@ async def test_a_narrowed_tree_is_watched_by_its_own_limit(engine: Engine) -> No
     assert "limit of 100 MB" in (over.reason or "")
 
 
+async def test_what_code_writes_anew_while_checkpoints_keep_what_was_there_counts(engine: Engine) -> None:
+    session = await narrow(engine, memory_bytes=400 * MB)
+    assert (await run(session, f"pages = bytearray(b'x') * {200 * MB}")).ok
+    for _ in range(2):
+        await session.checkpoint()
+    # No process gets more than it had: they only no longer share it.
+    code = "import time\npages[::4096] = bytes(len(pages) // 4096)\ntime.sleep(60)"
+    with anyio.fail_after(60):
+        over = await run(session, code)
+    assert over.state == "died"
+    assert "limit of 400 MB" in (over.reason or "")
+
+
 async def test_narrowed_processes_processor_time_and_disk_are_what_the_kernel_keeps(engine: Engine) -> None:
     session = await narrow(engine, processes=40, cpu_seconds=60, disk_bytes=5 * MB)
     found = await run(

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import anyio
 import anyio.lowlevel
 import pytest
@@ -75,3 +78,13 @@ async def test_a_cancelled_export_leaves_no_process() -> None:
             await anyio.lowlevel.checkpoint()
         tasks.cancel_scope.cancel()
     assert spare.returncode is not None
+
+
+def test_a_process_for_pages_builds_no_grammars_of_addresses() -> None:
+    """They would take two seconds, wherever JupyterLab has brought the package."""
+    standing_by = [sys.executable, "-X", "importtime", "-m", "cellwright.formats", "1"]
+    imported = subprocess.run(
+        standing_by, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=True
+    ).stderr
+    assert "| nbformat" in imported.replace("  ", "")
+    assert "lark" not in imported

@@ -12,14 +12,13 @@ from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from pathlib import Path
 
-import anyio
-import anyio.lowlevel
 import pytest
 
 from cellwright import Engine, Settings, open_engine
 from cellwright.engine import Execution, Session
 from cellwright.errors import HostCannot
 from cellwright.mcp.outputs import clean
+from waiting import until
 
 LINES = 60
 UNICODE = "Grüße, 世界 🚀 שלום"
@@ -109,9 +108,7 @@ async def test_an_interrupted_cell_keeps_the_state(session: Session) -> None:
     await run(session, "x = 42")
     cell = await session.add_cell("import time\nprint('going', flush=True)\nwhile True: time.sleep(0.01)")
     execution = await session.execute(cell.id, timeout_s=120)
-    with anyio.fail_after(60):
-        while "going" not in shown(execution):
-            await anyio.lowlevel.checkpoint()
+    await until(lambda: "going" in shown(execution))
     await session.interrupt()
     await execution.wait()
     assert execution.state == "interrupted"
@@ -264,9 +261,7 @@ async def test_an_engine_that_comes_back_finds_the_running_cell_and_every_line(a
         session = await engine.create("Comes back", host=abode.host, mode="direct", directory=gate.parent)
         cell = await session.add_cell(LOOP.format(gate=str(gate)))
         execution = await session.execute(cell.id, timeout_s=300)
-        with anyio.fail_after(60):
-            while "line 19" not in shown(execution):
-                await anyio.lowlevel.checkpoint()
+        await until(lambda: "line 19" in shown(execution))
     gate.touch()
     async with abode.open("other") as engine:
         session, execution = engine.session(session.id), engine.execution(execution.id)

@@ -21,10 +21,20 @@ def storage(tmp_path: Path) -> Iterator[Path]:
     end_host(tmp_path / "state")
 
 
+@pytest.fixture(scope="module")
+def shared_storage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """The directory of a host for all tests of a module."""
+    storage = tmp_path_factory.mktemp("shared") / "state"
+    yield storage
+    end_host(storage)
+
+
 @pytest.fixture
-async def desk(storage: Path) -> AsyncIterator[Desk]:
-    async with desk_at(storage) as desk:
+async def desk(shared_storage: Path) -> AsyncIterator[Desk]:
+    """A place of a test's own at the module's host."""
+    async with desk_at(shared_storage) as desk:
         yield desk
+        await desk.clear()
 
 
 @pytest.fixture(params=["jupyter_server", "kernel_gateway"])

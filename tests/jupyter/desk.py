@@ -6,8 +6,9 @@ No engine: what is tried here is what the host does by itself. And a wire betwee
 from __future__ import annotations
 
 import json
+import secrets
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ import anyio.abc
 
 from cellwright import Settings
 from cellwright.engine.limits import host_options
+from cellwright.errors import CellwrightError
 from cellwright.hosts import HostPaths, protocol
 from cellwright.hosts.connection import HostConnection
 from cellwright.hosts.local import connect_or_start
@@ -27,12 +29,14 @@ LIMIT_S = 60
 
 @dataclass
 class Desk:
-    """One engine's place at a host."""
+    """One engine's place at a host. What it calls its kernels is told from what others there call theirs."""
 
     connection: HostConnection
+    name: str = field(default_factory=lambda: secrets.token_hex(4))
     events: list[protocol.Event] = field(default_factory=list)
     _heard: anyio.Event = field(default_factory=anyio.Event)
     _count: int = 0
+    _kernels: list[str] = field(default_factory=list)
 
     def hear(self, events: list[protocol.Event]) -> None:
         self.events += events
@@ -40,15 +44,16 @@ class Desk:
         self._heard = anyio.Event()
 
     async def start(self, server: JupyterServer, kernel_id: str = "k", **wanted: Any) -> protocol.KernelReady:
-        request = protocol.StartKernel(kernel_id, JupyterKernel(server, **wanted), "/", {})
+        self._kernels.append(kernel_id)
+        request = protocol.StartKernel(self._full(kernel_id), JupyterKernel(server, **wanted), "/", {})
         return await self.connection.call(request, protocol.KernelReady)
 
     async def begin(self, code: str, kernel_id: str = "k", *, timeout_s: float = LIMIT_S, **run: Any) -> str:
         """Queue code; returns the id of its execution."""
         self._count += 1
-        execution_id = f"{kernel_id}-{self._count}"
+        execution_id = f"{self._full(kernel_id)}-{self._count}"
         runs = (protocol.Run(execution_id, code, timeout_s, **run),)
-        await self.connection.call(protocol.Execute(kernel_id, runs), type(None))
+        await self.connection.call(protocol.Execute(self._full(kernel_id), runs), type(None))
         return execution_id
 
     async def run(self, code: str, kernel_id: str = "k", **run: Any) -> Ran:
@@ -66,7 +71,9 @@ class Desk:
     async def died(self, kernel_id: str = "k") -> protocol.KernelDied:
         """How a kernel ended, once it has."""
         event = await self.wait_for(
-            lambda event: isinstance(event.body, protocol.KernelDied) and event.kernel_id == kernel_id
+            lambda event: (
+                isinstance(event.body, protocol.KernelDied) and event.kernel_id == self._full(kernel_id)
+            )
         )
         assert isinstance(event.body, protocol.KernelDied)
         return event.body
@@ -76,7 +83,14 @@ class Desk:
         await self.wait_for(lambda _: text in text_of(self.outputs(execution_id)))
 
     async def stop(self, kernel_id: str = "k") -> None:
-        await self.connection.call(protocol.StopKernel(kernel_id), type(None))
+        await self.connection.call(protocol.StopKernel(self._full(kernel_id)), type(None))
+
+    async def clear(self) -> None:
+        """End what was started here and has not ended."""
+        for kernel_id in self._kernels:
+            # Gone already, or its server cannot be asked.
+            with suppress(CellwrightError):
+                await self.stop(kernel_id)
 
     async def wait_for(self, matches: Callable[[protocol.Event], bool]) -> protocol.Event:
         with anyio.fail_after(LIMIT_S):
@@ -86,6 +100,9 @@ class Desk:
                     if matches(event):
                         return event
                 await heard.wait()
+
+    def _full(self, kernel_id: str) -> str:
+        return f"{self.name}-{kernel_id}"
 
     def outputs(self, execution_id: str) -> list[dict[str, Any]]:
         return [

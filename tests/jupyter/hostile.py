@@ -18,6 +18,7 @@ from starlette.routing import Route, WebSocketRoute
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from cellwright.hosts.protocol import JupyterServer
+from waiting import until
 
 INFO = {"status": "ok", "language_info": {"name": "python", "version": "3"}, "banner": ""}
 SPECS = {"default": "python3", "kernelspecs": {"python3": {"spec": {"language": "python"}}}}
@@ -106,9 +107,7 @@ async def hostile_server() -> AsyncIterator[Hostile]:
     server = Server(config)
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(server.serve)
-        with anyio.fail_after(30):
-            while not server.started:
-                await anyio.lowlevel.checkpoint()
+        await until(lambda: server.started, limit_s=30)
         hostile.port = server.servers[0].sockets[0].getsockname()[1]
         try:
             yield hostile

@@ -50,16 +50,16 @@ async def hostile() -> AsyncIterator[Hostile]:
     ids=lambda frame: repr(frame)[:60],
 )
 async def test_whatever_a_server_says_the_host_goes_on(
-    desk: Desk, hostile: Hostile, storage: Path, frame: str | bytes
+    desk: Desk, hostile: Hostile, shared_storage: Path, frame: str | bytes
 ) -> None:
-    before = host_process(storage)
+    before = host_process(shared_storage)
     await desk.start(hostile.address)
     hostile.frames = [frame]
     await desk.run("1", timeout_s=2)
     await _tried(desk, hostile, "later")
     hostile.frames = []
     await desk.connection.call(protocol.Status(), protocol.Attached)
-    assert host_process(storage) == before
+    assert host_process(shared_storage) == before
     await desk.start(hostile.address, "another")
     assert (await desk.run("1", "another")).state == "ok"
 

@@ -235,7 +235,7 @@ async def test_a_killed_hosts_kernel_is_attached_to_again_with_its_state(
 
 
 async def test_a_wrong_token_is_refused_in_words_and_written_nowhere(
-    storage: Path, desk: Desk, jupyter_server: Server
+    shared_storage: Path, desk: Desk, jupyter_server: Server
 ) -> None:
     secret = "very-secret-token-of-nobody"  # noqa: S105  # it opens nothing
     with pytest.raises(KernelStartError, match="refuses the token") as refused:
@@ -244,7 +244,7 @@ async def test_a_wrong_token_is_refused_in_words_and_written_nowhere(
     right = address(jupyter_server)
     await desk.start(right)
     await desk.run("1 / 0")
-    written = [path for path in storage.rglob("*") if path.is_file()]
+    written = [path for path in shared_storage.rglob("*") if path.is_file()]
     assert written
     for path in written:
         content = path.read_bytes()

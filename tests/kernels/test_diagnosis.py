@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -23,19 +24,27 @@ async def ask(kernel: Any) -> Diagnosis | None:
     return diagnosis_of(await kernel.client.request(DIAGNOSE_REQUEST, {}, timeout_s=20))
 
 
+async def failed(kernel: Any, run_cell: Any, *cells: str) -> Diagnosis:
+    """Run cells, of which the last must fail, and ask."""
+    for cell in cells:
+        ran = await run_cell(kernel, cell)
+    assert ran.reply["status"] == "error"
+    found = await ask(kernel)
+    assert found is not None
+    return found
+
+
 @pytest.fixture
 def fail(kernel: Any, run_cell: Any) -> Fail:
-    """Run cells, of which the last must fail, and ask."""
+    return partial(failed, kernel, run_cell)
 
-    async def run(*cells: str) -> Diagnosis:
-        for cell in cells:
-            ran = await run_cell(kernel, cell)
-        assert ran.reply["status"] == "error"
-        found = await ask(kernel)
-        assert found is not None
-        return found
 
-    return run
+@pytest.fixture(scope="module")
+async def looked_at(server: ForkServer, launch_on: Any) -> AsyncIterator[Any]:
+    """A kernel for tests that make all they look at: the libraries are imported into it once."""
+    kernel = await launch_on(server)
+    yield kernel
+    await kernel.stop(grace_s=0)
 
 
 def marked(cell: str, span: Span | None) -> str | None:
@@ -272,9 +281,9 @@ array = np.zeros((3, 4))
     ],
 )
 async def test_the_subject_is_what_the_failing_expression_was_applied_to(
-    fail: Fail, cell: str, expected: dict[str, Any] | None
+    looked_at: Any, run_cell: Any, cell: str, expected: dict[str, Any] | None
 ) -> None:
-    subject = (await fail(PREPARED, cell)).subject
+    subject = (await failed(looked_at, run_cell, PREPARED, cell)).subject
     if expected is None:
         assert subject is None
     else:

@@ -189,6 +189,34 @@ def test_what_is_asked_of_a_fork_server_is_answered_before_it_has_warmed_up(tmp_
     assert server.wait() == 0
 
 
+STARTED_IN_PLACE = """
+import json, os, sys
+from pathlib import Path
+from cellwright_kernel import preload
+preload.preload([])
+list(preload.warming())
+before = set(sys.modules)
+from cellwright_kernel import kernelapp
+Path("c.json").write_text(json.dumps(kernelapp.connection_at(sys.argv[1], "key")))
+kernelapp.build_app("c.json", profile="p", max_bytes=1_000, max_messages=10).initialize([])
+Path("imported").write_text(" ".join(set(sys.modules) - before))
+os._exit(0)
+"""
+
+
+def test_a_kernel_has_nothing_left_to_import_when_it_starts(short_path: Path) -> None:
+    directory = short_path / "place"
+    directory.mkdir()
+    subprocess.run([sys.executable, "-c", STARTED_IN_PLACE, "s"], cwd=directory, check=True)
+    assert (directory / "imported").read_text() == ""
+
+
+async def test_a_kernel_carries_no_debugger_but_code_may_import_one(kernel: Any, run_cell: Any) -> None:
+    carried = "import sys; [name for name in sys.modules if 'debugpy' in name or 'pydevd' in name]"
+    assert (await run_cell(kernel, carried)).result == "[]"
+    assert (await run_cell(kernel, "import debugpy; debugpy.__name__")).result == "'debugpy'"
+
+
 async def test_a_directory_too_long_for_sockets_is_told(server: Any, tmp_path: Path) -> None:
     with pytest.raises(KernelStartError, match="may have 107"):
         await server._fork(tmp_path / ("x" * 100), "fork")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -95,10 +96,15 @@ def test_tokens_are_nobody_elses(spot: Place) -> None:
             _get(_api(told, "/api/kernelspecs").partition("?")[0])
 
 
-def test_page_of_a_cell_finds_no_way_out_of_the_sandbox(spot: Place) -> None:
-    """What a cell shows runs as the person in Lab's page, so Lab has neither terminals nor installs anything."""
+def test_page_of_a_cell_finds_no_way_out_of_the_sandbox(spot: Place, tmp_path: Path) -> None:
+    """What a cell shows runs as the person in Lab's page, so Lab neither installs nor starts anything."""
     session, _ = notebook(agent(spot), "1")
-    with started(spot, session) as (_, told):
+    language_server = tmp_path / "texlab"
+    language_server.write_text("#!/bin/sh\n")
+    language_server.chmod(0o755)
+    path = f"{tmp_path}{os.pathsep}{spot.environment['PATH']}"
+    with started(Place(spot.root, spot.environment | {"PATH": path}, spot.started), session) as (_, told):
+        assert _get(_api(told, "/lsp/status"))["sessions"] == {}
         with pytest.raises(HTTPError, match="404"):
             _get(_api(told, "/api/terminals"))
         request = urllib.request.Request(  # noqa: S310  # our own, on loopback

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import signal
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -41,6 +42,19 @@ def pump(spot: Place) -> Pump:
 @pytest.fixture
 def shared(spot: Place, pump: Pump, chromium: Browser) -> Iterator[tuple[Window, str]]:
     """A notebook that is open in Lab, and its file."""
+    with _opened(spot, pump, chromium) as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def lab(spot: Place, chromium: Browser) -> Iterator[Window]:
+    """The same for all tests that leave the cells as they are."""
+    with _opened(spot, agent(spot), chromium) as (found, _):
+        yield found
+
+
+@contextmanager
+def _opened(spot: Place, pump: Pump, chromium: Browser) -> Iterator[tuple[Window, str]]:
     session, path = notebook(pump, *SOURCES)
     with started(spot, session) as (_, told), window(chromium, session, told["url"]) as opened:
         yield opened, path
@@ -59,10 +73,7 @@ def _state(spot: Place, session: str) -> list[dict[str, Any]]:
     return cells
 
 
-def test_person_runs_a_cell_on_what_the_agent_set(
-    shared: tuple[Window, str], pump: Pump, tmp_path: Path
-) -> None:
-    lab, _ = shared
+def test_person_runs_a_cell_on_what_the_agent_set(lab: Window, pump: Pump, tmp_path: Path) -> None:
     said(pump, "scratch_run", session_id=lab.session, code="answer = 41")
     lab.run(1)
     lab.shows(1, "sum 42")
@@ -72,8 +83,7 @@ def test_person_runs_a_cell_on_what_the_agent_set(
     assert (tmp_path / "lab.png").stat().st_size > 10_000
 
 
-def test_person_sees_that_the_agent_is_at_work(shared: tuple[Window, str], pump: Pump) -> None:
-    lab, _ = shared
+def test_person_sees_that_the_agent_is_at_work(lab: Window, pump: Pump) -> None:
     ident = pump.begin("scratch_run", session_id=lab.session, code="import time; time.sleep(600)")
     lab.is_in_state("Busy")
     lab.choose("Kernel", "Interrupt Kernel")
@@ -81,8 +91,7 @@ def test_person_sees_that_the_agent_is_at_work(shared: tuple[Window, str], pump:
     lab.is_in_state("Idle")
 
 
-def test_person_interrupts_and_restarts(shared: tuple[Window, str], pump: Pump) -> None:
-    lab, _ = shared
+def test_person_interrupts_and_restarts(lab: Window, pump: Pump) -> None:
     said(pump, "scratch_run", session_id=lab.session, code="answer = 1")
     lab.run(3)
     lab.shows(3, "begun")

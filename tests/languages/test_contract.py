@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-import anyio
-import anyio.lowlevel
 import pytest
 from tests.conftest import Require
 from tests.languages.speech import LANGUAGES, R_KERNELSPEC, UNICODE, Speech
@@ -14,6 +12,7 @@ from tests.languages.speech import LANGUAGES, R_KERNELSPEC, UNICODE, Speech
 from cellwright import Engine
 from cellwright.engine import Execution, Session
 from cellwright.mcp.outputs import clean
+from waiting import until
 
 pytestmark = [pytest.mark.anyio, pytest.mark.timeout(300)]
 
@@ -81,9 +80,10 @@ async def test_an_interrupted_cell_leaves_the_state_as_it_was(session: Session, 
     await run(session, speech.remember)
     cell = await session.add_cell(speech.announce_and_loop)
     execution = await session.execute(cell.id, timeout_s=120)
-    with anyio.fail_after(GOING_DEADLINE_S):
-        while execution.state == "queued" or (speech.language != "sql" and "going" not in shown(execution)):
-            await anyio.lowlevel.checkpoint()
+    await until(
+        lambda: execution.state != "queued" and (speech.language == "sql" or "going" in shown(execution)),
+        limit_s=GOING_DEADLINE_S,
+    )
     await session.interrupt()
     await execution.wait()
     recalled = await run(session, speech.recall)

@@ -8,7 +8,6 @@ import signal
 from pathlib import Path
 
 import anyio
-import anyio.lowlevel
 import psutil
 import pytest
 from tests.engine.conftest import OpenEngine, host_process
@@ -17,6 +16,7 @@ from cellwright import Engine
 from cellwright.engine import Execution, Session
 from cellwright.notebook.languages import cell_metadata
 from cellwright.sandbox.policy import Mode
+from waiting import until
 
 pytestmark = [pytest.mark.anyio, pytest.mark.timeout(180)]
 
@@ -44,9 +44,7 @@ def shown(execution: Execution) -> str:
 
 async def going(execution: Execution) -> None:
     """Wait until an endless cell is at it."""
-    with anyio.fail_after(GOING_DEADLINE_S):
-        while "going" not in shown(execution):
-            await anyio.lowlevel.checkpoint()
+    await until(lambda: "going" in shown(execution), limit_s=GOING_DEADLINE_S)
 
 
 @pytest.mark.parametrize("mode", ["overlay", "private", "direct"])

@@ -8,7 +8,6 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
-import anyio
 import pytest
 from playwright.async_api import Browser, Page, async_playwright, expect
 from tests.engine.conftest import OpenEngine
@@ -17,6 +16,7 @@ from cellwright import Session
 from conftest import Require
 from livedocs.visiting import new_notebook
 from servers.server import Server
+from waiting import until
 
 pytestmark = pytest.mark.anyio
 SLOW_MS = 60_000
@@ -96,6 +96,4 @@ async def test_a_person_and_the_agent_work_in_one_notebook(
 
 
 async def _until_has(session: Session, cell_id: str, source: str) -> None:
-    with anyio.fail_after(SLOW_MS / 1000):
-        while session.cell(cell_id).source != source:
-            await anyio.sleep(0.02)
+    await until(lambda: session.cell(cell_id).source == source, limit_s=SLOW_MS / 1000)

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from dataclasses import replace
 from typing import Any
 
-import anyio
 import pytest
-from tests.engine.conftest import OpenEngine
+from tests.engine.conftest import OpenEngine, end_host, open_at
 
 from cellwright import Engine, Session
 from cellwright.errors import HostUnreachable, NotebookError
@@ -24,17 +23,23 @@ from livedocs.visiting import (
     write_notebook,
 )
 from servers.server import Server
+from waiting import until
 
 pytestmark = pytest.mark.anyio
 
 Told = Callable[[Server], dict[str, Any]]
 
 
-async def until(holds: Callable[[], bool]) -> None:
-    """Wait for something that no event tells of."""
-    with anyio.fail_after(30):
-        while not holds():
-            await anyio.sleep(0.02)
+@pytest.fixture(scope="module")
+async def engine(
+    tmp_path_factory: pytest.TempPathFactory, collaboration_server: Server
+) -> AsyncIterator[Engine]:
+    """One engine with sessions on that server, for all tests that need no other."""
+    root = tmp_path_factory.mktemp("engine")
+    settings = {"jupyter_url": collaboration_server.url, "jupyter_token": collaboration_server.token}
+    async with open_at(root, max_sessions=100, **settings) as engine:
+        yield engine
+    end_host(root / "state")
 
 
 async def until_has(session: Session, *sources: str) -> None:
@@ -52,10 +57,10 @@ def rewrite(room: Room, cell_id: str, source: str) -> None:
 
 
 async def test_what_the_agent_does_appears_and_what_a_person_does_reaches_it(
-    open_here: OpenEngine, collaboration_server: Server, told: Told
+    engine: Engine, collaboration_server: Server
 ) -> None:
     path = new_notebook(collaboration_server, "x = 1")
-    async with open_here(**told(collaboration_server)) as engine, visitor(collaboration_server, path) as ada:
+    async with visitor(collaboration_server, path) as ada:
         session = await engine.open_there(path, host="jupyter")
         await until_live(session)
         cell = await session.add_cell("y = 2")
@@ -76,11 +81,9 @@ async def test_what_the_agent_does_appears_and_what_a_person_does_reaches_it(
         assert kinds >= {"source_changed", "cell_added", "cell_deleted"}
 
 
-async def test_output_appears_while_a_cell_runs(
-    open_here: OpenEngine, collaboration_server: Server, told: Told
-) -> None:
+async def test_output_appears_while_a_cell_runs(engine: Engine, collaboration_server: Server) -> None:
     path = new_notebook(collaboration_server, "")
-    async with open_here(**told(collaboration_server)) as engine, visitor(collaboration_server, path) as ada:
+    async with visitor(collaboration_server, path) as ada:
         session = await engine.open_there(path, host="jupyter")
         cell = await session.add_cell(
             "import pathlib, time\nprint('first')\n"
@@ -97,11 +100,9 @@ async def test_output_appears_while_a_cell_runs(
         assert ada.notebook.read().by_id[cell.id].execution_count == 1
 
 
-async def test_both_edit_one_cell_and_nothing_is_lost(
-    open_here: OpenEngine, collaboration_server: Server, told: Told
-) -> None:
+async def test_both_edit_one_cell_and_nothing_is_lost(engine: Engine, collaboration_server: Server) -> None:
     path = new_notebook(collaboration_server, "x = 1\n")
-    async with open_here(**told(collaboration_server)) as engine, visitor(collaboration_server, path) as ada:
+    async with visitor(collaboration_server, path) as ada:
         session = await engine.open_there(path, host="jupyter")
         await until_live(session)
         rewrite(ada, "cell-0", "x = 1\n# Ada's\n")
@@ -182,29 +183,27 @@ async def test_a_restarted_server_is_caught_up_with(
 
 
 async def test_a_file_that_is_changed_behind_the_server_reaches_the_agent(
-    open_here: OpenEngine, collaboration_server: Server, told: Told
+    engine: Engine, collaboration_server: Server
 ) -> None:
     path = new_notebook(collaboration_server, "x = 1")
-    async with open_here(**told(collaboration_server)) as engine:
-        session = await engine.open_there(path, host="jupyter")
-        await until_live(session)
-        write_notebook(
-            collaboration_server, path, [code_cell("cell-0", "x = 2"), code_cell("other", "from_git = 1")]
-        )
-        await until_has(session, "x = 2", "from_git = 1")
+    session = await engine.open_there(path, host="jupyter")
+    await until_live(session)
+    write_notebook(
+        collaboration_server, path, [code_cell("cell-0", "x = 2"), code_cell("other", "from_git = 1")]
+    )
+    await until_has(session, "x = 2", "from_git = 1")
 
 
 async def test_a_notebook_that_is_moved_there_is_followed(
-    open_here: OpenEngine, collaboration_server: Server, told: Told
+    engine: Engine, collaboration_server: Server
 ) -> None:
     path = new_notebook(collaboration_server, "x = 1")
-    async with open_here(**told(collaboration_server)) as engine:
-        session = await engine.open_there(path, host="jupyter")
-        await until_live(session)
-        collaboration_server.request("PATCH", f"/api/contents/{path}", {"path": f"moved-{path}"})
-        await until(lambda: session.record.there == ("", f"moved-{path}"))
-        await session.edit_cell("cell-0", "x = 3")
-        await until(lambda: sources_on(collaboration_server, f"moved-{path}") == ["x = 3"])
+    session = await engine.open_there(path, host="jupyter")
+    await until_live(session)
+    collaboration_server.request("PATCH", f"/api/contents/{path}", {"path": f"moved-{path}"})
+    await until(lambda: session.record.there == ("", f"moved-{path}"))
+    await session.edit_cell("cell-0", "x = 3")
+    await until(lambda: sources_on(collaboration_server, f"moved-{path}") == ["x = 3"])
 
 
 async def test_what_people_did_while_no_engine_ran_is_not_undone(
@@ -249,10 +248,10 @@ async def test_what_never_reached_the_server_does_so_with_the_next_engine(
 
 
 async def test_a_session_that_ends_leaves_nothing_behind_that_the_server_lacks(
-    open_here: OpenEngine, collaboration_server: Server, told: Told
+    engine: Engine, collaboration_server: Server
 ) -> None:
     path = new_notebook(collaboration_server, "x = 1")
-    async with open_here(**told(collaboration_server)) as engine, visitor(collaboration_server, path) as ada:
+    async with visitor(collaboration_server, path) as ada:
         session = await engine.open_there(path, host="jupyter")
         await until_live(session)
         for number in range(2, 9):
@@ -261,19 +260,16 @@ async def test_a_session_that_ends_leaves_nothing_behind_that_the_server_lacks(
         await until_says(ada, "x = 8")
 
 
-async def test_a_new_notebook_is_made_on_the_server(
-    open_here: OpenEngine, collaboration_server: Server, told: Told
-) -> None:
-    async with open_here(**told(collaboration_server)) as engine:
-        session = await engine.create("Sales by month", host="jupyter")
-        assert session.record.there is not None
-        path = session.record.there[1]
-        assert path.endswith("_sales_by_month.ipynb")
-        assert sources_on(collaboration_server, path) == ["# Sales by month"]
-        cell = await session.add_cell("1 + 1")
-        await session.run(cell.id)
-        await engine.delete(session.id)
-        assert not session.path.exists()
+async def test_a_new_notebook_is_made_on_the_server(engine: Engine, collaboration_server: Server) -> None:
+    session = await engine.create("Sales by month", host="jupyter")
+    assert session.record.there is not None
+    path = session.record.there[1]
+    assert path.endswith("_sales_by_month.ipynb")
+    assert sources_on(collaboration_server, path) == ["# Sales by month"]
+    cell = await session.add_cell("1 + 1")
+    await session.run(cell.id)
+    await engine.delete(session.id)
+    assert not session.path.exists()
     # A server writes what its rooms hold when it finds the time.
     await until(lambda: sources_on(collaboration_server, path) == ["# Sales by month", "1 + 1"])
 
@@ -297,26 +293,22 @@ async def test_a_session_is_not_deleted_while_its_server_lacks_what_was_done(
         await engine.delete(session.id)
 
 
-async def test_removing_a_notebook_removes_it_there(
-    open_here: OpenEngine, collaboration_server: Server, told: Told
-) -> None:
-    async with open_here(**told(collaboration_server)) as engine:
-        session = await engine.create("Gone soon", host="jupyter")
-        assert session.record.there is not None
-        await engine.delete(session.id, remove_file=True)
-        assert not (collaboration_server.root / session.record.there[1]).exists()
+async def test_removing_a_notebook_removes_it_there(engine: Engine, collaboration_server: Server) -> None:
+    session = await engine.create("Gone soon", host="jupyter")
+    assert session.record.there is not None
+    await engine.delete(session.id, remove_file=True)
+    assert not (collaboration_server.root / session.record.there[1]).exists()
 
 
 async def test_people_who_open_the_notebook_find_the_agents_kernel(
-    open_here: OpenEngine, collaboration_server: Server, told: Told
+    engine: Engine, collaboration_server: Server
 ) -> None:
-    async with open_here(**told(collaboration_server)) as engine:
-        session = await engine.create("Together", host="jupyter")
-        sessions = collaboration_server.request("GET", "/api/sessions")
-        assert session.record.there is not None
-        assert [one["kernel"]["id"] for one in sessions if one["path"] == session.record.there[1]] == [
-            (session.record.remote or ("",))[0]
-        ]
+    session = await engine.create("Together", host="jupyter")
+    sessions = collaboration_server.request("GET", "/api/sessions")
+    assert session.record.there is not None
+    assert [one["kernel"]["id"] for one in sessions if one["path"] == session.record.there[1]] == [
+        (session.record.remote or ("",))[0]
+    ]
 
 
 async def test_a_gateway_without_files_leaves_the_notebook_here(
@@ -329,14 +321,11 @@ async def test_a_gateway_without_files_leaves_the_notebook_here(
         assert session.path.is_relative_to(engine.settings.root / "notebooks")
 
 
-async def test_a_path_that_is_none_on_a_server_is_refused(
-    open_here: OpenEngine, collaboration_server: Server, told: Told
-) -> None:
-    async with open_here(**told(collaboration_server)) as engine:
-        with pytest.raises(NotebookError, match="is no path on a server"):
-            await engine.open_there("../secret.ipynb", host="jupyter")
-        with pytest.raises(NotebookError, match="has no such file"):
-            await engine.open_there("nowhere.ipynb", host="jupyter")
+async def test_a_path_that_is_none_on_a_server_is_refused(engine: Engine) -> None:
+    with pytest.raises(NotebookError, match="is no path on a server"):
+        await engine.open_there("../secret.ipynb", host="jupyter")
+    with pytest.raises(NotebookError, match="has no such file"):
+        await engine.open_there("nowhere.ipynb", host="jupyter")
 
 
 async def test_without_shared_documents_both_sides_changes_are_merged_when_saved(

@@ -15,6 +15,7 @@ from cellwright.livedocs.rooms import Room, find_room
 from cellwright.livedocs.sheets import Sheet
 from livedocs.visiting import address_of, new_notebook, until_says, visitor
 from servers.server import Server
+from waiting import until
 
 pytestmark = pytest.mark.anyio
 
@@ -61,12 +62,8 @@ async def test_people_see_each_other_by_name(collaboration_server: Server) -> No
     async with visitor(collaboration_server, path, "Ada") as ada:
         async with visitor(collaboration_server, path, "Æsop Øre") as other:
             # Sooner than both say again by themselves that they are there.
-            with anyio.fail_after(10):
-                while ada.people != ["Æsop Øre"] or other.people != ["Ada"]:
-                    await anyio.lowlevel.checkpoint()
-        with anyio.fail_after(20):
-            while ada.people:
-                await anyio.lowlevel.checkpoint()
+            await until(lambda: (ada.people, other.people) == (["Æsop Øre"], ["Ada"]), limit_s=10)
+        await until(lambda: not ada.people, limit_s=20)
 
 
 async def test_a_server_without_shared_documents_has_no_room(jupyter_server: Server) -> None:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import io
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import matplotlib as mpl
 import numpy as np
@@ -17,6 +18,7 @@ from matplotlib.figure import Figure  # after the backend is chosen
 from PIL import Image
 
 
+@functools.cache
 def bars(values: Sequence[float] = (1, 5, 3), *, title: str = "Sales", dpi: int = 100) -> bytes:
     figure = Figure(dpi=dpi)
     axes = figure.subplots()
@@ -26,6 +28,7 @@ def bars(values: Sequence[float] = (1, 5, 3), *, title: str = "Sales", dpi: int 
     return drawn(figure)
 
 
+@functools.cache
 def curve(shift: float = 0.0, *, antialiased: bool = True) -> bytes:
     figure = Figure()
     axes = figure.subplots()
@@ -51,31 +54,31 @@ def saved_again(data: bytes, form: str) -> bytes:
 @pytest.mark.parametrize(
     ("then", "now"),
     [
-        (bars(), saved_again(bars(), "PNG")),
-        (bars(), saved_again(bars(), "JPEG")),
-        (curve(), curve(antialiased=False)),
-        (curve(), curve(0.002)),
+        (bars, lambda: saved_again(bars(), "PNG")),
+        (bars, lambda: saved_again(bars(), "JPEG")),
+        (curve, lambda: curve(antialiased=False)),
+        (curve, lambda: curve(0.002)),
     ],
     ids=["other metadata", "other format", "other smoothing", "less than a pixel"],
 )
-def test_what_looks_the_same_is_the_same(then: bytes, now: bytes) -> None:
-    assert then != now
-    assert same_look(then, now) is None
+def test_what_looks_the_same_is_the_same(then: Callable[[], bytes], now: Callable[[], bytes]) -> None:
+    assert then() != now()
+    assert same_look(then(), now()) is None
 
 
 @pytest.mark.parametrize(
     ("then", "now"),
     [
-        (bars(), bars((1, 5.2, 3))),
-        (bars(), bars((1, 5))),
-        (bars(), bars(title="Sales 2")),
-        (bars(title="n = 3"), bars(title="n = 8")),
-        (curve(), curve(0.05)),
+        (bars, lambda: bars((1, 5.2, 3))),
+        (bars, lambda: bars((1, 5))),
+        (bars, lambda: bars(title="Sales 2")),
+        (lambda: bars(title="n = 3"), lambda: bars(title="n = 8")),
+        (curve, lambda: curve(0.05)),
     ],
     ids=["a higher bar", "a bar less", "a word more", "another digit", "a curve aside"],
 )
-def test_what_shows_something_else_is_noticed(then: bytes, now: bytes) -> None:
-    assert "shows something else" in (same_look(then, now) or "")
+def test_what_shows_something_else_is_noticed(then: Callable[[], bytes], now: Callable[[], bytes]) -> None:
+    assert "shows something else" in (same_look(then(), now()) or "")
 
 
 def test_another_size_is_another_picture() -> None:

@@ -17,6 +17,7 @@ from cellwright.plans.datafiles import chosen_file, described
 from cellwright.plans.drafting import HEAD_BYTES, data_files, draft
 from cellwright.plans.outlines import checked_outline
 
+PRELOAD = ("pandas", "matplotlib.pyplot")
 SEED = "analyze CSV data and create visualizations"
 SEVEN = [
     "Import required libraries",

@@ -17,6 +17,7 @@ from servers.server import (
     MARK,
     PACE_S,
     PYTHON,
+    QUICK,
     READY_LIMIT_S,
     Recipe,
     Server,
@@ -116,7 +117,7 @@ def start_hub(home: Path, proxy: Installed) -> Hub:
         "SimpleLocalProcessSpawner.home_dir_template": str(home / "people" / "{username}"),
         "Spawner.args": ["--allow-root"],
         # A hub gives people's servers little of its own environment.
-        "Spawner.environment": {MARK: str(home)},
+        "Spawner.environment": {MARK: str(home), "PYTHONPATH": str(QUICK)},
         "Spawner.cmd": [str(PYTHON), "-m", "jupyterhub.singleuser"],
     }
     configuration.write_text("".join(f"c.{name} = {value!r}\n" for name, value in options.items()))

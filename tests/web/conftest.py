@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -34,9 +34,20 @@ class Served:
         """A session with these code cells, as an agent makes it; its id."""
         session_id: str = self.agent.call("notebook_create", name=name)["session_id"]
         for cell in cells:
-            tool = "cell_add_and_run" if run else "cell_add"
-            self.agent.call(tool, session_id=session_id, content=cell)
+            self.add(session_id, cell, run=run)
         return session_id
+
+    def add(self, session_id: str, content: str, *, run: bool = True) -> str:
+        """A code cell more, run unless it is not to be; its id."""
+        cell_id: str = self.agent.call("cell_add", session_id=session_id, content=content)["cell_id"]
+        if run:
+            self.tell("cell_execute", session_id=session_id, cell_id=cell_id)
+        return cell_id
+
+    def tell(self, tool: str, **arguments: Any) -> str:
+        """Call a tool as the agent; what it answers in words, be it an error."""
+        content = self.agent.answer(self.agent.begin(tool, **arguments))["result"]["content"]
+        return "\n".join(piece.get("text", "") for piece in content)
 
 
 @dataclass
@@ -112,6 +123,19 @@ def looker(browser: Browser, served: Served) -> Iterator[Looker]:
     with looking(browser, served) as looker:
         yield looker
         looker.assert_quiet()
+
+
+@pytest.fixture
+def looking_at(browser: Browser, served: Served) -> Callable[..., AbstractContextManager[Looker]]:
+    """Windows of other kinds than ``looker``'s, quiet at their end too."""
+
+    @contextmanager
+    def open_window(**options: Any) -> Iterator[Looker]:
+        with looking(browser, served, **options) as looker:
+            yield looker
+            looker.assert_quiet()
+
+    return open_window
 
 
 @pytest.fixture(scope="session")

@@ -6,6 +6,7 @@ from what is known in advance (``greeter``).
 
 from __future__ import annotations
 
+import atexit
 import fcntl
 import gc
 import json
@@ -45,6 +46,8 @@ def main() -> int:
     greeter.wait_for_first(_FIRST_GREETING_S)
     # Thousands of classes are about to be made, and none of them is garbage.
     gc.disable()
+    # Nor is it worth a look when the process ends, and all of it with it.
+    atexit.register(gc.freeze)
     try:
         from cellwright.daemon.service import run_daemon  # noqa: PLC0415  # the heavy part, after listening
 

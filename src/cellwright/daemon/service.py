@@ -32,6 +32,7 @@ from cellwright.daemon.openports import OpenPorts
 from cellwright.daemon.paths import DaemonPaths
 from cellwright.engine import Engine, open_engine
 from cellwright.errors import CellwrightError
+from cellwright.formats.grammars import leave_out_address_grammars
 from cellwright.settings import Settings, load_settings
 from cellwright.unixstreams import UnixStream
 
@@ -45,6 +46,7 @@ _IDLE_CHECKS_PER_PERIOD = 4
 def run_daemon(paths: DaemonPaths, directory: str, listener: socket.socket, greeter: Greeter) -> None:
     """Serve until told to stop, or until idle for as long as the settings say."""
     keep_log(paths)
+    leave_out_address_grammars()
     try:
         settings = load_settings(_place(directory), storage=Path(paths.storage))
         anyio.run(_run, paths, settings, listener, greeter)

@@ -5,6 +5,8 @@ Its argument is for how many seconds it may stand by for the order; with 0 it is
 
 from __future__ import annotations
 
+import atexit
+import gc
 import os
 import resource
 import select
@@ -13,6 +15,7 @@ import sys
 import msgspec
 
 from cellwright.errors import CellwrightError, MissingExtra
+from cellwright.formats.grammars import leave_out_address_grammars
 from cellwright.formats.orders import Answer, Order, refusal
 from cellwright.notebook import CellAdded, Document
 
@@ -27,6 +30,9 @@ def main() -> None:
     # Whatever a library prints must not get into the answer.
     answers = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
+    leave_out_address_grammars()
+    # All there is goes with the process: looking for garbage first would take a fifth of a small page.
+    atexit.register(gc.freeze)
     standby_s = int(sys.argv[1])
     if standby_s:
         _warm_up()

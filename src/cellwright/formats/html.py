@@ -22,6 +22,7 @@ from cellwright.formats.codehtml import code_html
 from cellwright.formats.exhibithtml import ExhibitWriter
 from cellwright.formats.exhibits import attached_pictures, exhibits_of, sound
 from cellwright.formats.model import Writing, Written
+from cellwright.formats.proofs import proof_of
 from cellwright.formats.prosehtml import Heading, ProseWriter
 from cellwright.formats.standing import cell_standing, notebook_notes
 from cellwright.notebook import Cell, Document
@@ -61,6 +62,7 @@ def to_html(document: Document, *, name: str, include_outputs: bool = True) -> P
         "name": sound(name),
         "titled": bool(title),
         "notes": notebook_notes(document),
+        "proof": proof_of(document),
         "language": writer.language,
         "contents": _contents(headings),
         **_drawing(writer.exhibits),

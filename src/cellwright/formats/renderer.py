@@ -19,7 +19,6 @@ from anyio.abc import ByteReceiveStream, Process
 from cellwright.errors import NotebookError
 from cellwright.formats.model import Exported
 from cellwright.formats.orders import Answer, Order
-from cellwright.formats.registry import format_named
 from cellwright.notebook import Document
 
 __all__ = ["LIMIT_S", "MEMORY_BYTES", "PAGES", "PageMaker", "RenderFailed", "render"]
@@ -87,6 +86,8 @@ class PageMaker:
             self._spare = await _start(self._standby_s)
         if answer.error is not None:
             raise RenderFailed(answer.error, hint=answer.hint)
+        from cellwright.formats.registry import format_named  # noqa: PLC0415  # loads every format: not for whoever makes none
+
         form = format_named(format)
         return Exported(answer.content, form.mime, form.suffixes[0], answer.notices)
 

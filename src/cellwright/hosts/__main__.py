@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import atexit
 import fcntl
+import gc
 import json
 import logging
 import os
@@ -33,6 +35,8 @@ def main() -> int:
     if paths.log.stat().st_size > _LOG_BYTES:
         os.truncate(paths.log, 0)
     _raise_file_limit()
+    # All there is goes with the process: looking for garbage first is in vain.
+    atexit.register(gc.freeze)
     anyio.run(_serve, paths)
     return 0
 

@@ -11,13 +11,15 @@ import stat
 import time
 from dataclasses import dataclass
 
-from cellwright.kernels import Kernel
+from cellwright.kernels import Kernel, QuickCount
 from cellwright.sandbox.exits import LimitHit, over_disk, over_files, over_memory, over_processes
 from cellwright.sandbox.places import Place
 from cellwright.sandbox.policy import Policy
 from cellwright_kernel import descendants
 
-__all__ = ["Usage", "Watch"]
+__all__ = ["Usage", "Watch", "most_grown"]
+
+Counts = dict[tuple[int, int], QuickCount]
 
 # The processes that stay beside a kernel.
 _OWN_TASKS = 4
@@ -63,6 +65,9 @@ class Watch:
         begun = self._written()
         self._clearing = begun if self._is_over(begun) else None
         self._next_look = 0.0
+        self._counts: Counts = {}
+        self._memory_then = 0
+        """What an exact count found, when the quick ones were these."""
 
     def look(self) -> LimitHit | None:
         """The limit that the kernel is over, if it is. Blocking."""
@@ -71,12 +76,17 @@ class Watch:
     def _memory(self) -> LimitHit | None:
         limit = self._policy.memory_bytes
         process = self._kernel.process
-        if process.in_group:  # which keeps the limit itself
+        if limit is None or process.in_group:  # which keeps the limit itself
             return None
+        counts = process.quick_counts()
         # The quick count has shared pages in it more than once, and can only be too high.
-        if limit is None or process.resident_bytes() <= limit:
+        if sum(count.resident for count in counts.values()) <= limit:
             return None
-        used = process.memory_bytes()
+        # Checkpoints share nearly all they have: the exact count is far below, and too dear to be taken at each look.
+        if self._counts and self._memory_then + most_grown(self._counts, counts) <= limit:
+            return None
+        self._counts, self._memory_then = counts, process.memory_bytes()
+        used = self._memory_then
         return over_memory(self._policy, used) if used > limit else None
 
     def _tasks(self) -> LimitHit | None:
@@ -125,6 +135,16 @@ class Watch:
                 for descriptor in descriptors:
                     _note_deleted(descriptor, held)
         return sum(size for (device, _), size in held.items() if device in devices)
+
+
+def most_grown(before: Counts, now: Counts) -> int:
+    """By how many bytes the memory of all processes together can have grown at most."""
+    grown = 0
+    for which, count in now.items():
+        earlier = before.get(which)
+        was = earlier.resident + earlier.faulted if earlier is not None else 0
+        grown += max(0, count.resident + count.faulted - was)
+    return grown
 
 
 def _note_deleted(descriptor: os.DirEntry[str], held: dict[tuple[int, int], int]) -> None:

@@ -15,6 +15,7 @@ from cellwright.kernels.freezing import Frozen
 from cellwright.kernels.interpreters import Interpreter, find_project_python, prepare_interpreter
 from cellwright.kernels.kernel import Kernel, KernelLaunch, Launcher, OutputLimits
 from cellwright.kernels.kernelspecs import KernelspecLauncher
+from cellwright.kernels.lives import QuickCount
 from cellwright.kernels.messages import Message
 from cellwright.kernels.processes import adopt_orphans, reap_strangers
 from cellwright.kernels.programs import HERE, Programs
@@ -38,6 +39,7 @@ __all__ = [
     "Message",
     "OutputLimits",
     "Programs",
+    "QuickCount",
     "Steps",
     "TypeChecker",
     "adopt_orphans",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from dataclasses import dataclass
 
 import anyio
 
@@ -11,7 +12,17 @@ from cellwright.kernels.exits import Exit
 from cellwright.sandbox.exits import LimitHit
 from cellwright.sandbox.policy import Policy
 
-__all__ = ["Life"]
+__all__ = ["Life", "QuickCount"]
+
+
+@dataclass(frozen=True, slots=True)
+class QuickCount:
+    """What the system tells of a process's memory without walking its pages."""
+
+    resident: int
+    """In bytes; what is shared counts in full for each who has it."""
+    faulted: int
+    """Every page that it was ever given, also in the place of one that it shared and wrote to."""
 
 
 class Life(ABC):
@@ -71,9 +82,9 @@ class Life(ABC):
         """The processes below the kernel, of this machine."""
         return []
 
-    def resident_bytes(self) -> int:
-        """Memory of this machine that it takes, quickly: shared pages count in full for each process."""
-        return 0
+    def quick_counts(self) -> dict[tuple[int, int], QuickCount]:
+        """Memory of this machine that it takes, by process and when that began."""
+        return {}
 
     def memory_bytes(self) -> int:
         """Memory of this machine that it takes; pages shared with siblings count in part."""

@@ -27,6 +27,10 @@ _KERNEL_START_S = 600
 
 
 _ENCLOSURE = Path(__file__).with_name("enclosure.py")
+_START = (
+    "import sys; sys.modules['rfc3987_syntax'] = None; from jupyterlab.labapp import main; sys.exit(main())"
+)
+"""Without grammars for addresses in any script, which nothing in Lab checks: half of what its start would cost."""
 _NEWS = "@jupyterlab/apputils-extension:announcements"
 """Asks whether it may fetch news."""
 
@@ -44,7 +48,7 @@ def find_program() -> list[str]:
         NoLab: there is none.
     """
     if importlib.util.find_spec("jupyterlab") is not None:
-        return [sys.executable, "-m", "jupyterlab"]
+        return [sys.executable, "-c", _START]
     found = shutil.which("jupyter-lab")
     if found is None:
         raise NoLab("JupyterLab is not installed", hint="Run `pip install 'cellwright[lab]'`")
@@ -81,6 +85,8 @@ def configuration(
             "gateway_retry_interval_max": 3.0,
             "request_timeout": _KERNEL_START_S,
         },
+        # They would be processes of the user's, outside of the sandbox, and are looked for at every start.
+        "LanguageServerManager": {"autodetect": False},
         "LabApp": {
             "extension_manager": "readonly",
             "news_url": None,

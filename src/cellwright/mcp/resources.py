@@ -16,9 +16,9 @@ from mcp.server.lowlevel.helper_types import ReadResourceContents
 from mcp.server.mcpserver.exceptions import ResourceError, ResourceNotFoundError
 from mcp.types import Resource, ResourceTemplate
 
+from cellwright import formats
 from cellwright.engine import Engine, Execution, Session
 from cellwright.errors import CellwrightError, NoSuchFile, UnknownCell, UnknownExecution, UnknownSession
-from cellwright.formats import format_named
 from cellwright.mcp.budget import cut_tail
 from cellwright.mcp.cellstates import cell_states
 from cellwright.mcp.context import context_of
@@ -140,7 +140,7 @@ class Resources:
                 return _as_json(await self._view(session, view))
             case "export":
                 found = await exported(session, address.item, self._engine.pages)
-                binary = format_named(address.item).binary
+                binary = formats.format_named(address.item).binary
                 return ReadResourceContents(found.content if binary else found.content.decode(), found.mime)
             case "cell":
                 return _output(session.cell(address.item).outputs, address.index)

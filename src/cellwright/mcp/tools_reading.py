@@ -8,9 +8,10 @@ from typing import Literal, TypeAlias
 import anyio
 from pydantic import Field
 
+from cellwright import formats
 from cellwright.engine import Session
 from cellwright.errors import KernelError, NotebookError
-from cellwright.formats import Exported, export, format_named, read
+from cellwright.formats.model import Exported
 from cellwright.formats.renderer import PAGES, PageMaker
 from cellwright.mcp.arguments import Arguments, Content, MaxTokens, SessionId
 from cellwright.mcp.budget import CHARACTERS_PER_TOKEN
@@ -172,7 +173,7 @@ async def notebook_export(call: Call, args: ExportNotebook) -> Reply:
 async def _replied(call: Call, session: Session, args: ExportNotebook) -> Reply:
     """The export itself where it is text that fits, else where to get it."""
     uri = session_uri(session.id, f"export/{args.format}")
-    if format_named(args.format).binary:
+    if formats.format_named(args.format).binary:
         return Reply(
             f"session {session.id}: {args.format} is not text. Give a path to write it to a file, or read {uri}"
         )
@@ -199,7 +200,7 @@ async def exported(
     if form in PAGES:
         return await pages.render(document, name=name, format=form, include_outputs=outputs)
     return await anyio.to_thread.run_sync(
-        lambda: export(document, name=name, format=form, include_outputs=outputs, files_at=files_at)
+        lambda: formats.export(document, name=name, format=form, include_outputs=outputs, files_at=files_at)
     )
 
 
@@ -229,7 +230,7 @@ async def notebook_import(call: Call, args: ImportNotebook) -> Reply:
     """Make a notebook and session from text in one of these formats. Nothing is run."""
     content, max_cells = args.content.encode("utf-8", "surrogatepass"), call.engine.settings.max_cells
     imported = await anyio.to_thread.run_sync(
-        lambda: read(content, name="The imported notebook", format=args.format, max_cells=max_cells)
+        lambda: formats.read(content, name="The imported notebook", format=args.format, max_cells=max_cells)
     )
     document = imported.document
     language = notebook_language(document)
@@ -237,7 +238,7 @@ async def notebook_import(call: Call, args: ImportNotebook) -> Reply:
     session = await call.engine.create(
         name, language=language, directory=call.notebooks, mode=AGENTS_MODE, host=args.host
     )
-    call.client.worked_with(session.id)
+    call.works_with(session)
     await session.apply([DocumentReplaced(document.to_bytes().decode(), {})])
     return data_reply({**about_session(session), "repairs": list(imported.notices)}, call)
 

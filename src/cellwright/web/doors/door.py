@@ -27,7 +27,7 @@ from cellwright.web.templates import render
 
 __all__ = ["Door"]
 
-_OPEN = "/assets/"
+_OPEN = ("/assets/", "/verified/")
 _ENTRANCE = "/enter"
 _LENGTH_DIGITS = 4
 _STALE_LINK = "This link was used already, or is older than two minutes. `cellwright ui` makes another."

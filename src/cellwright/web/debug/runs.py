@@ -1,0 +1,164 @@
+"""Runs of the data agent: a list of them, one as a whole, and each of its steps."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import AsyncIterator
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlencode
+
+from starlette.responses import Response
+
+from cellwright.errors import UnknownRun
+from cellwright.web.debug.tracesteps import Choice, attempts_in, chosen, messages_of, span_of
+from cellwright.web.debug.waterfall import WIDTH, waterfall
+from cellwright.web.live import Change, LiveResponse
+from cellwright.web.templates import render
+from cellwright.web.visits import Visit, page
+
+if TYPE_CHECKING:
+    from cellwright.mcp.delegates import Delegate, DelegatedRun
+
+__all__ = ["ROUTES"]
+
+_PART = "run"
+_WAIT_S = 15.0
+_MOST_CONVERSATIONS = 200
+
+
+async def _runs(visit: Visit) -> Response:
+    delegate = visit.site.delegate
+    found: list[dict[str, Any]] = []
+    for brief in (await delegate.conversations())[:_MOST_CONVERSATIONS]:
+        if brief.get("trouble"):
+            continue
+        conversation = await delegate.conversation(brief["id"])
+        found += [
+            {**run, "conversation_id": brief["id"], "title": brief["title"]} for run in conversation["runs"]
+        ]
+    found.sort(key=lambda run: run["began"], reverse=True)
+    return visit.html("runs.html", title="Runs", runs=found)
+
+
+async def _run(visit: Visit) -> Response:
+    run_id = visit.request.path_params["run_id"]
+    trace = await visit.site.delegate.trace(run_id)
+    choice = _choice(visit)
+    values = _values(trace, choice)
+    return visit.html(
+        "run.html", title=f"Run {run_id}", query=_query(choice), going_on=_going_on(visit), **values
+    )
+
+
+def _values(trace: dict[str, Any], choice: Choice) -> dict[str, Any]:
+    steps = trace["steps"]
+    now = time.time()
+    wanted = chosen(steps, choice)
+    return {
+        "trace": trace,
+        "choice": choice,
+        "steps": wanted,
+        "bars": waterfall(span_of(step, now) for step in wanted),
+        "width": WIDTH,
+        "cells": attempts_in(wanted),
+        "kinds": sorted({step["kind"] for step in steps}),
+        "roles": sorted({step["role"] for step in steps if step.get("role")}),
+        "branches": sorted({step["branch"] for step in steps if step.get("branch")}),
+        "sessions": sorted({step["session_id"] for step in steps if step.get("session_id")}),
+    }
+
+
+def _choice(visit: Visit) -> Choice:
+    asked = visit.request.query_params
+    texts = {name: asked.get(name, "")[:500] for name in ("kind", "role", "branch", "search")}
+    return Choice(**texts, failed=asked.get("failed") == "yes")
+
+
+def _query(choice: Choice) -> str:
+    """The choice as a part of an address."""
+    said = {name: getattr(choice, name) for name in ("kind", "role", "branch", "search")}
+    return urlencode(
+        {name: value for name, value in said.items() if value} | ({"failed": "yes"} if choice.failed else {})
+    )
+
+
+def _going_on(visit: Visit) -> bool:
+    try:
+        return not visit.site.delegate.run(visit.request.path_params["run_id"]).done
+    except UnknownRun:
+        return False
+
+
+async def _step(visit: Visit) -> Response:
+    run_id, number = visit.request.path_params["run_id"], visit.request.path_params["number"]
+    trace = await visit.site.delegate.trace(run_id)
+    step = next((one for one in trace["steps"] if one["number"] == number), None)
+    if step is None:
+        raise UnknownRun(f"Run {run_id} has no step {number}", hint="Load the run again")
+    attempts = [
+        (cell, attempt)
+        for cell, tries in attempts_in(trace["steps"]).items()
+        for attempt in tries
+        if attempt.step == number
+    ]
+    return visit.fragment(
+        "run_step.html",
+        step=step,
+        prompt=list(messages_of(step.get("prompt") or ())),
+        reply=list(messages_of([step["reply"]] if step.get("reply") else ())),
+        arguments=json.dumps(step.get("arguments"), ensure_ascii=False, indent=2)
+        if step.get("arguments")
+        else "",
+        attempts=attempts,
+    )
+
+
+async def _export(visit: Visit) -> Response:
+    run_id = visit.request.path_params["run_id"]
+    trace = await visit.site.delegate.trace(run_id)
+    body = json.dumps(trace, ensure_ascii=False, indent=1).encode(errors="replace")
+    headers = {"content-disposition": f'attachment; filename="{run_id}.json"'}
+    return Response(body, media_type="application/json", headers=headers)
+
+
+class _Source:
+    """A run that goes on, as one part."""
+
+    def __init__(self, delegate: Delegate, run: DelegatedRun, choice: Choice) -> None:
+        self._delegate = delegate
+        self._run = run
+        self._choice = choice
+
+    async def changes(self, since: int | None) -> AsyncIterator[Change]:
+        last = since or 0
+        while True:
+            over = self._run.done
+            told = self._run.told(last)
+            # Words that come one by one change nothing here.
+            if any(entry["event"] != "heard" for entry in told) or over:
+                yield Change(told[-1]["number"] if told else last, frozenset({_PART}))
+            if over:
+                return
+            last = told[-1]["number"] if told else last
+            await self._run.changed(last, _WAIT_S)
+
+    async def render(self, part: str, upto: int) -> str | None:
+        del part, upto  # there is one, and it is made from the log as it is
+        values = _values(await self._delegate.trace(self._run.id), self._choice)
+        return render("run_content.html", query=_query(self._choice), going_on=not self._run.done, **values)
+
+
+async def _live(visit: Visit) -> Response:
+    delegate = visit.site.delegate
+    run = delegate.run(visit.request.path_params["run_id"])
+    return LiveResponse(visit.request, _Source(delegate, run, _choice(visit)))
+
+
+ROUTES = [
+    page("/runs", _runs),
+    page("/runs/{run_id}", _run),
+    page("/runs/{run_id}/live", _live),
+    page("/runs/{run_id}/steps/{number:int}", _step),
+    page("/runs/{run_id}/trace.json", _export),
+]
