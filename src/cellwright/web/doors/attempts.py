@@ -6,7 +6,6 @@ that nobody is kept out for long by whoever shares an address with them. Wrong t
 
 from __future__ import annotations
 
-import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -14,6 +13,7 @@ from dataclasses import dataclass
 __all__ = ["EVERYWHERE", "HERE", "Attempts", "Patience", "Tally"]
 
 _MOST_ADDRESSES = 1_000
+_MOST_DOUBLINGS = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,8 +45,8 @@ class Tally:
 
     def wait_s(self, now: float, patience: Patience) -> float:
         """How long until the next token is looked at."""
-        beyond = math.floor(self.count) - patience.free
-        return max(0.0, self.at + min(2.0**beyond, 60.0) - now) if beyond >= 0 else 0.0
+        beyond = round(self.count) - patience.free
+        return max(0.0, self.at + 2.0 ** min(beyond, _MOST_DOUBLINGS) - now) if beyond >= 0 else 0.0
 
 
 class Attempts:

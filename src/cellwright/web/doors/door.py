@@ -125,12 +125,9 @@ class Door:
         ahead = own_path(request.query_params.get("next", "/"))
         code = request.query_params.get("code")
         # Asking what a link would lead to does not use it up.
-        if (
-            code
-            and request.method == "GET"
-            and "sec-purpose" not in request.headers
-            and self.codes.redeem(code)
-        ):
+        if request.method == "HEAD" or "sec-purpose" in request.headers:
+            code = None
+        if code and self.codes.redeem(code):
             return self._signed_in(request, self.identities.owner, _onward(ahead))
         if self._person(request) is not None:
             return RedirectResponse(ahead, 303)
