@@ -88,8 +88,9 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
         yield served
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def browser(require: Require) -> Iterator[Browser]:
+    """For one file: while it is there its driver's loop runs in this thread, and the next file may want one of its own."""
     program = shutil.which("chromium") or shutil.which("google-chrome")
     require("Chromium", program is not None, "apt install chromium")
     with sync_playwright() as playwright:
