@@ -207,9 +207,7 @@ def test_hostile_words_of_a_model_neither_run_nor_break_the_page(
     turn.get_by_text("Steps", exact=True).click()
     expect(turn.locator(".steps .printed")).to_contain_text("<script>")
     turn.locator(".steps").get_by_text("Code", exact=True).click()
-    assert "pwned" not in page.evaluate("document.title").removeprefix(
-        "What of <script>document.title = 'pwned'"
-    )
+    assert page.title() != "pwned"
     assert page.locator("#main").count() == page.locator("#says").count() == 1
     assert page.locator("main script, main form[action='/leave'], main img").count() == 0
     assert_accessible(page, axe)
