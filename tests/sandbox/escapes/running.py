@@ -74,6 +74,10 @@ def _settings(base: Path, options: dict[str, Any]) -> Settings:
         "standby_kernels": 1,
         "host_idle_s": 5,
         "max_memory_fraction": 1.0,
+        # Low limits: what goes beyond them costs the less.
+        "max_session_memory": 256 << 20,
+        "max_session_disk": 40 << 20,
+        "max_session_files": 2_000,
         "read_paths": [base / "environment"],
         "unsafe_no_sandbox": options["tier"] == "none",
         "sandbox_namespaces": options["tier"] != "C",
