@@ -71,7 +71,7 @@ async def session(engine: Engine, abode: Abode) -> AsyncIterator[Session]:
 
 @pytest.fixture
 async def own_session(engine: Engine, abode: Abode) -> AsyncIterator[Session]:
-    """One whose cells are a test's own: they all run when it is replayed."""
+    """One whose cells and kernel are a test's own: all of its cells run when it is replayed."""
     async with _session_at(engine, abode) as session:
         yield session
 
@@ -179,10 +179,10 @@ async def test_a_kernel_that_ends_is_told_and_the_next_cell_has_a_new_one(sessio
     assert session.generation > generation
 
 
-async def test_a_restarted_kernel_is_empty(session: Session) -> None:
-    await run(session, "x = 42")
-    await session.restart()
-    assert "False" in shown(await run(session, "'x' in globals()"))
+async def test_a_restarted_kernel_is_empty(own_session: Session) -> None:
+    await run(own_session, "x = 42")
+    await own_session.restart()
+    assert "False" in shown(await run(own_session, "'x' in globals()"))
 
 
 async def test_a_suspended_session_brings_its_state_back_by_replay(own_session: Session) -> None:
