@@ -178,15 +178,17 @@ async function load(element) {
 async function send(form, button) {
   if (form.dataset.sure && !confirm(form.dataset.sure)) return;
   const data = new URLSearchParams(new FormData(form, button));
+  // Until the answer is there the stream may have put another form in this one's place, with the same editors in it.
+  const edited = all("[data-editing]", form);
   if (button) button.disabled = true;
   try {
     const answer = await ask(button?.formAction && button.hasAttribute("formaction") ? button.formAction : form.action, { method: "POST", body: data });
     const told = await answer.json();
     const refused = !answer.ok || told.error;
     if (refused) say([told.error, told.hint].filter(Boolean).join("\n"), true);
-    else for (const editor of all("[data-editing]", form)) delete editor.dataset.editing;
+    else for (const editor of edited) delete editor.dataset.editing;
     say(told.say);
-    if (!refused) form.closest(".menu")?.removeAttribute("open");
+    if (!refused) document.getElementById(form.closest(".menu")?.id)?.removeAttribute("open");
     show(told.parts ?? {});
     if (told.go?.startsWith("#")) document.getElementById(told.go.slice(1))?.focus();
     else if (told.go) location.assign(told.go);
