@@ -89,6 +89,7 @@ def test_cells_are_added_moved_and_deleted_and_say_their_place(looker: Looker, s
     code.nth(1).get_by_role("button", name="Above").click()
     texts = page.locator("article.cell.markdown")
     expect(texts).to_have_count(2)
+    expect(texts.nth(1)).to_be_focused()
     page.keyboard.press("Enter")
     page.keyboard.type("## Heading\n\nwith $x^2$")
     page.keyboard.press("Escape")
