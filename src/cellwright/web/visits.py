@@ -75,9 +75,20 @@ def page(path: str, view: View, *, needs: Role = "view") -> Route:
     return Route(path, _let_in(view, needs, _error_page), methods=["GET"])
 
 
-def deed(path: str, act: View, *, needs: Role = "run") -> Route:
-    """Something to do. The door has checked that the page itself sent it."""
-    return Route(path, _let_in(act, needs, _refusal), methods=["POST"])
+def deed(path: str, act: View, *, needs: Role = "run", while_held: bool = False) -> Route:
+    """Something to do. The door has checked that the page itself sent it.
+
+    While one person has a session, another may only look, unless this may be done ``while_held``.
+    """
+
+    async def alone(visit: Visit) -> Response:
+        if not while_held and "session_id" in visit.request.path_params:
+            session = visit.session()
+            if session.held_by != visit.person.name:
+                session.refuse_if_taken()
+        return await act(visit)
+
+    return Route(path, _let_in(alone, needs, _refusal), methods=["POST"])
 
 
 def _let_in(

@@ -28,6 +28,8 @@ class Attempt:
     """Works without a sandbox only for root."""
     tiers: str = "BC"
     """Where it must fail; what a tier does not promise is left out here and stands in the documentation."""
+    greedy: bool = False
+    """Takes so much that it would spoil what is tried beside it."""
 
 
 LIBC = "import ctypes, os; libc = ctypes.CDLL(None, use_errno=True)\n"
@@ -224,15 +226,18 @@ PROCESSES = (
         "start very many processes",
         "import os, time\nfor _ in range(300):\n    if os.fork() == 0:\n        time.sleep(20); os._exit(0)",
         "crowd",
+        greedy=True,
     ),
     Attempt(
         "start very many threads",
         "import threading, time\nfor _ in range(400):\n    threading.Thread(target=time.sleep, args=(20,), daemon=True).start()\ntime.sleep(W['patience'])\nprint('ESCAPED')",
         "said",
+        greedy=True,
     ),
     Attempt(
         "open very many files",
         "fs = [open('/dev/null') for _ in range(3000)]\nprint('ESCAPED')",
         "said",
+        greedy=True,
     ),
 )

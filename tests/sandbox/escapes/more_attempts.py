@@ -116,65 +116,81 @@ KERNEL = (
 )
 
 RESOURCES = (
-    Attempt("use memory in one process", "x = b'x' * (1200 << 20)\nprint('ESCAPED', len(x))\ndel x", "said"),
+    Attempt(
+        "use memory in one process",
+        "x = b'x' * (600 << 20)\nprint('ESCAPED', len(x))\ndel x",
+        "said",
+        greedy=True,
+    ),
     Attempt(
         "use memory in many processes",
-        "import os, time\nfor _ in range(7):\n    if os.fork() == 0:\n        x = b'x' * (180 << 20); time.sleep(W['patience']); os._exit(0)\ntime.sleep(W['patience'])\nprint('ESCAPED')",
+        "import os, time\nfor _ in range(7):\n    if os.fork() == 0:\n        x = b'x' * (90 << 20); time.sleep(W['patience']); os._exit(0)\ntime.sleep(W['patience'])\nprint('ESCAPED')",
         "said",
+        greedy=True,
     ),
     Attempt(
         "use memory in processes that hide it",
         LIBC
-        + "import time\nfor _ in range(7):\n    if os.fork() == 0:\n        libc.prctl(4, 0, 0, 0, 0); x = b'x' * (180 << 20); time.sleep(W['patience']); os._exit(0)\ntime.sleep(W['patience'])\nprint('ESCAPED')",
+        + "import time\nfor _ in range(7):\n    if os.fork() == 0:\n        libc.prctl(4, 0, 0, 0, 0); x = b'x' * (90 << 20); time.sleep(W['patience']); os._exit(0)\ntime.sleep(W['patience'])\nprint('ESCAPED')",
         "said",
+        greedy=True,
     ),
     Attempt(
         "use memory in a memory file",
         LIBC
-        + "fd = os.memfd_create('x')\nfor _ in range(80): os.write(fd, b'x' * (10 << 20))\nprint('ESCAPED')\nos.close(fd)",
+        + "fd = os.memfd_create('x')\nfor _ in range(40): os.write(fd, b'x' * (10 << 20))\nprint('ESCAPED')\nos.close(fd)",
         "said",
+        greedy=True,
     ),
     Attempt(
         "use shared memory",
-        "import mmap, time\nm = mmap.mmap(-1, 900 << 20)\nfor i in range(0, len(m), 1 << 20): m[i:i + (1 << 20)] = b'x' * (1 << 20)\ntime.sleep(W['patience'])\nprint('ESCAPED')\nm.close()",
+        "import mmap, time\nm = mmap.mmap(-1, 450 << 20)\nfor i in range(0, len(m), 1 << 20): m[i:i + (1 << 20)] = b'x' * (1 << 20)\ntime.sleep(W['patience'])\nprint('ESCAPED')\nm.close()",
         "said",
+        greedy=True,
     ),
     Attempt(
         "use System V shared memory",
         LIBC
         + "r = libc.shmget(0, 900 << 20, 0o1600)\nprint('ESCAPED' if r >= 0 else '')\nlibc.shmctl(r, 0, None)",
         "said",
+        greedy=True,
     ),
     Attempt(
         "fill /dev/shm",
-        "import os\nname = f'/dev/shm/cw-fill-{os.getpid()}'\nwith open(name, 'wb') as f:\n    for _ in range(40): f.write(b'x' * (10 << 20))\nprint('ESCAPED')\nos.unlink(name)",
+        "import os\nname = f'/dev/shm/cw-fill-{os.getpid()}'\nwith open(name, 'wb') as f:\n    for _ in range(12): f.write(b'x' * (10 << 20))\nprint('ESCAPED')\nos.unlink(name)",
         "said",
+        greedy=True,
     ),
     Attempt(
         "fill the temporary directory",
-        "import os, tempfile, time\nd = tempfile.mkdtemp()\ntry:\n    for i in range(8): open(f'{d}/{i}', 'wb').write(b'x' * (50 << 20))\n    time.sleep(W['patience'])\n    print('ESCAPED')\nfinally:\n    import shutil; shutil.rmtree(d)",
+        "import os, tempfile, time\nd = tempfile.mkdtemp()\ntry:\n    for i in range(4): open(f'{d}/{i}', 'wb').write(b'x' * (25 << 20))\n    time.sleep(W['patience'])\n    print('ESCAPED')\nfinally:\n    import shutil; shutil.rmtree(d)",
         "said",
+        greedy=True,
     ),
     Attempt(
         "fill the disk with one file",
-        "import os, time\nwith open('fill', 'wb') as f:\n    for _ in range(50): f.write(b'x' * (10 << 20))\ntime.sleep(W['patience'])\nprint('ESCAPED')",
+        "import os, time\nwith open('fill', 'wb') as f:\n    for _ in range(8): f.write(b'x' * (10 << 20))\ntime.sleep(W['patience'])\nprint('ESCAPED')",
         "said",
+        greedy=True,
     ),
     Attempt(
         "fill the disk with many files",
-        "import time\nfor i in range(10): open(f'fill{i}', 'wb').write(b'x' * (50 << 20))\ntime.sleep(W['patience'])\nprint('ESCAPED')",
+        "import time\nfor i in range(4): open(f'fill{i}', 'wb').write(b'x' * (30 << 20))\ntime.sleep(W['patience'])\nprint('ESCAPED')",
         "said",
+        greedy=True,
     ),
     Attempt(
         "reserve the disk",
         LIBC
-        + "r = 0\nfor i in range(8):\n    r = min(r, libc.fallocate(os.open(f'fill{i}', os.O_CREAT | os.O_RDWR, 0o600), 0, ctypes.c_long(0), ctypes.c_long(90 << 20)))\nprint('ESCAPED' if r >= 0 else '')",
+        + "r = 0\nfor i in range(8):\n    r = min(r, libc.fallocate(os.open(f'fill{i}', os.O_CREAT | os.O_RDWR, 0o600), 0, ctypes.c_long(0), ctypes.c_long(30 << 20)))\nprint('ESCAPED' if r >= 0 else '')",
         "said",
+        greedy=True,
     ),
     Attempt(
         "use up the inodes",
-        "import os, time\nos.mkdir('fill-many')\nfor i in range(30_000): os.close(os.open(f'fill-many/{i}', os.O_CREAT, 0o600))\ntime.sleep(W['patience'])\nprint('ESCAPED')",
+        "import os, time\nos.mkdir('fill-many')\nfor i in range(3_000): os.close(os.open(f'fill-many/{i}', os.O_CREAT, 0o600))\ntime.sleep(W['patience'])\nprint('ESCAPED')",
         "said",
+        greedy=True,
     ),
 )
 

@@ -1,4 +1,4 @@
-"""Runs the whole table in one session and prints what came of it, as JSON: ``running.py OPTIONS_JSON``.
+"""Runs tables of attempts, each in a session, and prints what came of them, as JSON: ``running.py OPTIONS_JSON``.
 
 A program of its own, so that it can run as another user than the tests do.
 """
@@ -10,6 +10,7 @@ import os
 import sys
 import tempfile
 import time
+from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -19,13 +20,17 @@ import psutil
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
 from cellwright import Engine, Settings, open_engine
-from cellwright.engine import Session
+from cellwright.engine import Execution, Session
+from sandbox.escapes.attempts import Attempt
 from sandbox.escapes.deno_attempts import DENO
 from sandbox.escapes.more_attempts import ATTEMPTS
+from sandbox.escapes.together import cell_of, outputs_in
 from sandbox.escapes.world import World
 
 CELL_TIMEOUT_S = 40
 PATIENCE_S = 8
+SAID = ("token", "said")
+"""What an attempt itself shows to have succeeded; all else is seen of the world."""
 
 
 async def main(options: dict[str, Any]) -> dict[str, Any]:
@@ -42,21 +47,20 @@ async def main(options: dict[str, Any]) -> dict[str, Any]:
             "CW_SECRET": world.token,
             "XDG_RUNTIME_DIR": str(base / "run"),
         }
-        if options["launcher"] == "beside":
+        if "beside" in options.get("tables", ()):
             os.environ["PATH"] += f":{Path(options['deno']).parent}"
         _install_kernelspecs(base, options)
         async with open_engine(_settings(base, options)) as engine:
             try:  # whatever fails, neither the victim nor the host stays
-                session = await _session(engine, base, options)
                 if options.get("codes"):
+                    session = await _session(engine, base, options["tier"], options["launcher"])
                     return await _run_codes(session, options["codes"])
                 world.facts |= await _other_session(engine, world)
-                for attempt in DENO if options["launcher"] == "deno" else ATTEMPTS:
-                    if options["only"] and attempt.name not in options["only"]:
-                        continue
-                    results[attempt.name] = await _try(session, world, attempt, options)
-                    await _recover(session, attempt)
-                results["tier"], results["mode"] = session.tier, session.mode
+                for launcher, names in options["tables"].items():
+                    session = await _session(engine, base, options["tier"], launcher)
+                    table = Table(session, world, launcher, confined=options["tier"] != "none")
+                    results[launcher] = await table.run(names)
+                    await engine.delete(session.id)
             finally:
                 world.close()
                 await engine.close(stop_host=True)
@@ -70,6 +74,10 @@ def _settings(base: Path, options: dict[str, Any]) -> Settings:
         "standby_kernels": 1,
         "host_idle_s": 5,
         "max_memory_fraction": 1.0,
+        # Low limits: what goes beyond them costs the less.
+        "max_session_memory": 256 << 20,
+        "max_session_disk": 40 << 20,
+        "max_session_files": 2_000,
         "read_paths": [base / "environment"],
         "unsafe_no_sandbox": options["tier"] == "none",
         "sandbox_namespaces": options["tier"] != "C",
@@ -97,19 +105,19 @@ def _install_kernelspecs(base: Path, options: dict[str, Any]) -> None:
     os.environ["JUPYTER_PATH"] = str(base / "jupyter")
 
 
-async def _session(engine: Engine, base: Path, options: dict[str, Any]) -> Session:
+async def _session(engine: Engine, base: Path, tier: str, launcher: str) -> Session:
     metadata: dict[str, Any] = {}
-    if options["launcher"] == "beside":
+    if launcher == "beside":
         # Its own language is one, what is tried another: those cells run on a kernel in the place of the first.
         metadata = {"kernelspec": {"name": "deno", "language": "typescript", "display_name": "x"}}
-    elif options["launcher"] != "fork":
-        language = "typescript" if options["launcher"] == "deno" else "python-spawned"
-        name = f"cw-{options['launcher']}"
+    elif launcher != "fork":
+        language = "typescript" if launcher == "deno" else "python-spawned"
+        name = f"cw-{launcher}"
         metadata = {"kernelspec": {"name": name, "language": language, "display_name": "x"}}
     notebook = {"cells": [], "metadata": metadata, "nbformat": 4, "nbformat_minor": 5}
-    path = base / "project" / "n.ipynb"
+    path = base / "project" / f"{launcher}.ipynb"
     path.write_text(json.dumps(notebook))
-    return await engine.open(path, mode="private" if options["tier"] == "C" else "direct")
+    return await engine.open(path, mode="private" if tier == "C" else "direct")
 
 
 async def _run_codes(session: Session, codes: dict[str, str]) -> dict[str, Any]:
@@ -145,34 +153,88 @@ def _unix_addresses(process: psutil.Process) -> list[str]:
         return []
 
 
-async def _try(session: Session, world: World, attempt: Any, options: dict[str, Any]) -> dict[str, Any]:
-    world.reset()
-    begun = time.monotonic()
-    told = f"var W = {json.dumps(world.facts)};" if options["launcher"] == "deno" else f"W = {world.facts!r}"
-    code = f"{told}\n{attempt.code}"
-    language = "python" if options["launcher"] == "beside" else None
-    execution = await (await session.execute_code(code, language=language, timeout_s=CELL_TIMEOUT_S)).wait()
-    output = execution.text
-    if execution.error is not None:
-        output += f"\n{execution.error['ename']}: {execution.error['evalue']}"
-    escaped = world.escaped(attempt, output, os.getpid()) or _host_crowd(world, attempt, output)
-    return {
-        "escaped": escaped,
-        "state": execution.state,
-        "output": output[-300:],
-        "reason": execution.reason,
-        "seconds": time.monotonic() - begun,
-    }
+@dataclass(frozen=True)
+class Table:
+    """Attempts in one session: those that leave the others alone in one cell, all others in a cell for each."""
+
+    session: Session
+    world: World
+    launcher: str
+    _: KW_ONLY
+    confined: bool
+
+    async def run(self, names: list[str]) -> dict[str, Any]:
+        attempts = [one for one in (DENO if self.launcher == "deno" else ATTEMPTS) if one.name in names]
+        together = [one for one in attempts if self._fits_in(one)]
+        results = await self._try_together(together)
+        doubted = [one.name for one in together if one.name not in results]
+        for attempt in attempts:
+            if attempt.name not in results:
+                results[attempt.name] = await self._try(attempt)
+                await _recover(self.session, attempt)
+        if self.confined and not any(results[name]["escaped"] for name in doubted):
+            # Together they did what none of them did by itself.
+            results |= {name: results[name] | {"escaped": True} for name in doubted}
+        return results | {"tier": self.session.tier, "mode": self.session.mode}
+
+    def _fits_in(self, attempt: Attempt) -> bool:
+        """Whether it can be told from one cell for many whether it succeeded."""
+        if self.launcher == "deno" or attempt.greedy:
+            return False
+        # Where nothing confines them all succeed, and the world does not show which ones.
+        return attempt.seen in SAID or (self.confined and attempt.seen != "reached")
+
+    async def _try_together(self, attempts: list[Attempt]) -> dict[str, Any]:
+        """The verdicts that are certain: without the others, which are then found one by one."""
+        self.world.reset()
+        execution = await self._execute(cell_of(attempts, self.world.facts))
+        outputs = outputs_in(execution.text) if execution.ok else {}
+        touched = self.confined and self.world.touched()
+        results = {
+            one.name: {
+                "escaped": one.seen in SAID and self.world.escaped(one, said, 0),
+                "output": said[-300:],
+            }
+            for one in attempts
+            if (said := outputs.get(one.name)) is not None and (one.seen in SAID or not touched)
+        }
+        if self.confined:
+            return results
+        # One may have been in the way of another, such as a mount over what it looks for.
+        return {name: result for name, result in results.items() if result["escaped"]}
+
+    async def _execute(self, code: str) -> Execution:
+        language = "python" if self.launcher == "beside" else None
+        execution = await self.session.execute_code(code, language=language, timeout_s=CELL_TIMEOUT_S)
+        return await execution.wait()
+
+    async def _try(self, attempt: Attempt) -> dict[str, Any]:
+        self.world.reset()
+        begun = time.monotonic()
+        facts = self.world.facts
+        told = f"var W = {json.dumps(facts)};" if self.launcher == "deno" else f"W = {facts!r}"
+        execution = await self._execute(f"{told}\n{attempt.code}")
+        output = execution.text
+        if execution.error is not None:
+            output += f"\n{execution.error['ename']}: {execution.error['evalue']}"
+        escaped = self.world.escaped(attempt, output, os.getpid()) or _host_crowd(self.world, attempt, output)
+        return {
+            "escaped": escaped,
+            "state": execution.state,
+            "output": output[-300:],
+            "reason": execution.reason,
+            "seconds": time.monotonic() - begun,
+        }
 
 
-def _host_crowd(world: World, attempt: Any, output: str) -> bool:
+def _host_crowd(world: World, attempt: Attempt, output: str) -> bool:
     if attempt.seen != "crowd":
         return False
     current = json.loads((world.base / "storage" / "host" / "current.json").read_text())
     return world.escaped(attempt, output, current["pid"])
 
 
-async def _recover(session: Session, attempt: Any) -> None:
+async def _recover(session: Session, attempt: Attempt) -> None:
     """A kernel that is left in a bad way would spoil the next attempt."""
     if attempt.seen in ("crowd", "reached") or "very many" in attempt.name or "memory" in attempt.name:
         await session.restart()

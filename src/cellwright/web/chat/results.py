@@ -11,7 +11,7 @@ from markupsafe import Markup
 from cellwright.engine import Engine, Session
 from cellwright.errors import UnknownSession
 from cellwright.notebook import Cell
-from cellwright.web.notebook.outputviews import outputs_html
+from cellwright.web.notebook.cellviews import cell_view
 
 __all__ = ["Exhibit", "Results", "results_of"]
 
@@ -69,9 +69,9 @@ def _session(engine: Engine, trace: Mapping[str, Any]) -> Session | None:
 
 def _exhibits(session: Session, trace: Mapping[str, Any]) -> Iterator[Exhibit]:
     ran = {run["cell_id"] for step in trace["steps"] for run in step["runs"]}
-    for place, cell in enumerate(session.cells, 1):
-        if cell.id in ran and _is_shown(cell):
-            yield Exhibit(cell.id, place, outputs_html(session.id, cell))
+    for cell in session.cells:
+        if cell.id in ran and _is_shown(cell) and (view := cell_view(session, cell.id)) is not None:
+            yield Exhibit(cell.id, view.place, view.outputs)
 
 
 def _is_shown(cell: Cell) -> bool:
