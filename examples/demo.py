@@ -1,11 +1,14 @@
 """Shows the main job in a few seconds: a plan with three mistakes is carried out, mended in view, and proves itself.
 
 Leaves one folder in ``notebooks/``: a notebook that opens in JupyterLab and VS Code, the data it read, and what it made.
+Ends with a link to the page that shows it, served by the daemon, which ends by itself when nobody needs it any more.
 """
 
 from __future__ import annotations
 
 import shutil
+import subprocess
+import sys
 import tempfile
 from pathlib import Path
 
@@ -20,7 +23,8 @@ from cellwright.verification import Verification, verify
 HERE = Path(__file__).parent
 
 
-async def main() -> None:
+async def main() -> Path:
+    """Do it all; the notebook's file."""
     folder = new_folder()
     outline = read_plan(HERE / "sales.plan.md").outline
     settings = Settings(preload=("pandas", "matplotlib.pyplot"))
@@ -42,6 +46,14 @@ async def main() -> None:
         say(f"The notebook: {session.path.relative_to(Path.cwd())}")
         if not verification.verified:
             raise SystemExit(1)
+        return session.path
+
+
+def show_page(notebook: Path) -> None:
+    """Print a link to the notebook's page, which signs in whoever opens it first."""
+    command = "from cellwright.cli import main; main()"
+    say("Its page, for two minutes (`cellwright ui` makes another link):")
+    subprocess.run([sys.executable, "-c", command, "ui", "--no-open", str(notebook)], check=True)
 
 
 def new_folder() -> Path:
@@ -104,7 +116,7 @@ def show_verification(verification: Verification) -> None:
 
 
 def say(text: str) -> None:
-    print(f"\n{text}")
+    print(f"\n{text}", flush=True)
 
 
-anyio.run(main)
+show_page(anyio.run(main))

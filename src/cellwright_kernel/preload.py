@@ -46,6 +46,10 @@ WARM_CELLS = (
     "import asyncio\nawait asyncio.sleep(0)",
 )
 
+# An error's traceback shows the library's code, and to show a line of a file the whole file is parsed: half a second
+# in pandas, for the most common of all errors there. What was parsed is kept.
+WARM_ERRORS = {"pandas": "import pandas\npandas.DataFrame({'a': [1]})['b']"}
+
 
 def preload(modules: list[str]) -> dict[str, str]:
     """Import what a kernel cannot do without; returns the modules that could not be imported, each with the reason."""
@@ -117,7 +121,8 @@ def _warm_ipython() -> None:
     config.ProfileDir.location = directory
     with _interpreter_restored(), _silenced():
         shell: Any = InteractiveShell.instance(config=config, ipython_dir=directory)
-        for cell in WARM_CELLS:
+        errors = [cell for module, cell in WARM_ERRORS.items() if module in sys.modules]
+        for cell in (*WARM_CELLS, *errors):
             shell.run_cell(cell)
         with provisionalcompleter():
             list(shell.Completer.completions("sys.pa", 6))

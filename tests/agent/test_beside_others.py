@@ -10,6 +10,7 @@ import pytest
 from agent.scripting import Call, Onlooker, Script, cut_off, run
 from cellwright import Engine
 from cellwright.agent.patterns.shapes import Ideas
+from cellwright.agent.trace.steps import Step
 
 pytestmark = pytest.mark.anyio
 
@@ -111,3 +112,21 @@ async def test_branches_that_nobody_takes_back_keep_no_kernel(ask: Any, engine: 
     assert len(branches) == 2
     assert [one.state for one in branches] == ["suspended", "suspended"]
     assert not any(one.runs.live for one in engine.sessions())
+
+
+async def test_a_person_who_takes_the_session_over_ends_the_run_with_a_plain_sentence(
+    ask: Any, engine: Engine
+) -> None:
+    session = await engine.create("shared with a person")
+
+    class Ann(Onlooker):
+        async def ended(self, step: Step) -> None:
+            if step.kind == "call":
+                await session.take_over("ann")
+
+    script = Script({"main/act": [run("x = 1"), run("x = 2"), *(run("x = 3") for _ in range(20))]})
+    outcome = await ask("Go on for ever", script, session_id=session.id, watchers=[Ann()])
+    assert not outcome.ok
+    assert "ann took this session over" in outcome.report
+    assert [cell.source for cell in session.cells if cell.runs] == ["x = 1"]
+    assert len(script.asked) == 2, "it does not try again and again"

@@ -92,7 +92,7 @@ def test_a_listener_is_on_loopback_and_its_token_is_for_this_user_alone(http_pla
     assert len(http_place.token) >= 40
 
 
-@pytest.mark.parametrize("path", ["/mcp", "/events", "/", "/nothing/here"])
+@pytest.mark.parametrize("path", ["/mcp", "/events", "/mcp/nothing", "/events/nothing"])
 def test_without_the_token_nothing_answers(http_place: Served, path: str) -> None:
     assert http_place.status_of(path) == 401
     assert http_place.status_of(path, token="x" * 43) == 401
@@ -100,6 +100,17 @@ def test_without_the_token_nothing_answers(http_place: Served, path: str) -> Non
     assert http_place.status_of(f"{path}?token={http_place.token}") == 401
     with http_place.ask(path) as response:
         assert response.headers["WWW-Authenticate"].startswith("Bearer")
+
+
+@pytest.mark.parametrize("path", ["/", "/nothing/here", "/live", "/sessions/s-1"])
+def test_what_is_for_people_leads_to_signing_in_whatever_token_a_machine_brings(
+    http_place: Served, path: str
+) -> None:
+    for token in (None, http_place.token):
+        with http_place.ask(path, token=token) as response:
+            assert response.status == 303
+            assert response.headers["Location"].startswith("/enter")
+        assert http_place.status_of(path, token=token, method="POST") == 401
 
 
 @pytest.mark.parametrize(
@@ -264,8 +275,8 @@ def test_a_given_token_counts_and_is_written_nowhere(tmp_path: Path) -> None:
     token = "given-by-the-operator-0123456789"  # noqa: S105  # not one of anything real
     with place_in(tmp_path, CELLWRIGHT_TOKEN=token) as place:
         with served(place) as listener:
-            assert listener.status_of("/nothing", token=token) == 404
-            assert listener.status_of("/nothing", token=token[:-1]) == 401
+            assert listener.status_of("/mcp/nothing", token=token) == 404
+            assert listener.status_of("/mcp/nothing", token=token[:-1]) == 401
         for path in place.storage.rglob("*"):
             if path.is_file():
                 assert token.encode() not in path.read_bytes(), f"{path} holds the token"
@@ -313,9 +324,10 @@ def test_listening_for_other_machines_is_warned_of(place: Place) -> None:
     with served(place, "--host", "0.0.0.0") as listener:  # noqa: S104  # what this is about
         port = listener.address.rpartition(":")[2]
         listener.address = f"127.0.0.1:{port}"
-        assert listener.status_of("/nothing", token=listener.token) == 404
+        assert listener.status_of("/mcp/nothing", token=listener.token) == 404
         assert (
-            listener.status_of("/nothing", token=listener.token, Host=f"{os.uname().nodename}:{port}") == 421
+            listener.status_of("/mcp/nothing", token=listener.token, Host=f"{os.uname().nodename}:{port}")
+            == 421
         )
     assert listener.process.stderr is not None
     assert "can be reached from other machines" in listener.process.stderr.read().decode()

@@ -109,6 +109,13 @@ async def test_run_all_stops_at_the_first_failure_and_drops_the_rest(engine: Eng
     assert [execution.state for execution in allowed] == ["ok", "error", "ok", "ok"]
 
 
+async def test_running_from_a_cell_on_leaves_out_what_is_above(engine: Engine) -> None:
+    session = await engine.create("onward")
+    cells = [await session.add_cell(source) for source in ("boom", "a = 1", "a + 1")]
+    executions = [await one.wait() for one in await session.execute_all(since=cells[1].id)]
+    assert [(one.cell_id, one.state) for one in executions] == [(cell.id, "ok") for cell in cells[1:]]
+
+
 async def test_run_all_leaves_out_empty_and_skipped_cells_and_allows_wanted_failures(engine: Engine) -> None:
     session = await engine.create("tags")
     await session.add_cell("  \n")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import AsyncIterator, Callable
-from contextlib import AbstractAsyncContextManager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -62,8 +62,22 @@ async def engine(abode: Abode) -> AsyncIterator[Engine]:
         yield engine
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 async def session(engine: Engine, abode: Abode) -> AsyncIterator[Session]:
+    """One for all tests that leave it usable: with a kernel, whatever its cells may be by then."""
+    async with _session_at(engine, abode) as session:
+        yield session
+
+
+@pytest.fixture
+async def own_session(engine: Engine, abode: Abode) -> AsyncIterator[Session]:
+    """One whose cells and kernel are a test's own: all of its cells run when it is replayed."""
+    async with _session_at(engine, abode) as session:
+        yield session
+
+
+@asynccontextmanager
+async def _session_at(engine: Engine, abode: Abode) -> AsyncIterator[Session]:
     session = await engine.create("Contract", host=abode.host, mode="direct", directory=abode.root / "work")
     yield session
     await engine.delete(session.id, remove_file=True)
@@ -165,28 +179,28 @@ async def test_a_kernel_that_ends_is_told_and_the_next_cell_has_a_new_one(sessio
     assert session.generation > generation
 
 
-async def test_a_restarted_kernel_is_empty(session: Session) -> None:
-    await run(session, "x = 42")
-    await session.restart()
-    assert "False" in shown(await run(session, "'x' in globals()"))
+async def test_a_restarted_kernel_is_empty(own_session: Session) -> None:
+    await run(own_session, "x = 42")
+    await own_session.restart()
+    assert "False" in shown(await run(own_session, "'x' in globals()"))
 
 
-async def test_a_suspended_session_brings_its_state_back_by_replay(session: Session) -> None:
-    await run(session, "x = 41")
-    await run(session, "x += 1")
-    await session.suspend()
-    assert session.state == "suspended"
-    replay = await session.replay()
+async def test_a_suspended_session_brings_its_state_back_by_replay(own_session: Session) -> None:
+    await run(own_session, "x = 41")
+    await run(own_session, "x += 1")
+    await own_session.suspend()
+    assert own_session.state == "suspended"
+    replay = await own_session.replay()
     assert replay.state == "completed"
-    assert "42" in shown(await run(session, "x"))
+    assert "42" in shown(await run(own_session, "x"))
 
 
-async def test_state_is_taken_along_to_another_host(session: Session) -> None:
-    await run(session, "x = 42")
-    replay = await (await session.start_replay(host="local")).wait()
+async def test_state_is_taken_along_to_another_host(own_session: Session) -> None:
+    await run(own_session, "x = 42")
+    replay = await (await own_session.start_replay(host="local")).wait()
     assert replay.state == "completed"
-    assert session.record.host == "local"
-    assert "42" in shown(await run(session, "x"))
+    assert own_session.record.host == "local"
+    assert "42" in shown(await run(own_session, "x"))
 
 
 async def test_a_checkpoint_brings_the_state_back_or_is_refused_with_the_reason(

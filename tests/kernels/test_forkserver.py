@@ -211,6 +211,30 @@ def test_a_kernel_has_nothing_left_to_import_when_it_starts(short_path: Path) ->
     assert (directory / "imported").read_text() == ""
 
 
+FIRST_COLUMN_ERROR = """
+import sys
+from cellwright_kernel import preload
+preload.preload(["pandas"])
+list(preload.warming())
+import pandas
+from IPython.core.ultratb import AutoFormattedTB
+parsed = []
+sys.addaudithook(lambda event, given: parsed.append(str(given[1])) if event == "compile" else None)
+try:
+    pandas.DataFrame({"a": [1]})["other"]
+except KeyError:
+    AutoFormattedTB(mode="Context").structured_traceback(*sys.exc_info())
+print(*[name for name in parsed if "pandas" in name])
+"""
+
+
+def test_the_first_error_in_preloaded_pandas_parses_none_of_its_files(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", FIRST_COLUMN_ERROR], cwd=tmp_path, check=True, capture_output=True, text=True
+    )
+    assert done.stdout.split() == []
+
+
 async def test_a_kernel_carries_no_debugger_but_code_may_import_one(kernel: Any, run_cell: Any) -> None:
     carried = "import sys; [name for name in sys.modules if 'debugpy' in name or 'pydevd' in name]"
     assert (await run_cell(kernel, carried)).result == "[]"

@@ -57,3 +57,23 @@ async def test_a_plan_that_is_stopped_while_its_state_is_made_again_makes_no_mor
         await running.cancel()
     assert (running.plan.phase, running.plan.notices) == ("paused", ())
     assert statuses(running.plan) == ["done", "done", "pending"]
+
+
+async def test_a_plan_whose_session_is_taken_over_ends_its_step_and_goes_no_further(engine: Engine) -> None:
+    waits = "import os, time\nwhile not os.path.exists('go'): time.sleep(0.01)"
+    planner, session = await planned(engine, outline(waits, "b = 1"))
+    with engine.subscribe(session.id) as events, anyio.fail_after(WITHIN_S):
+        running = await planner.start(session)
+        async for event in events:
+            if isinstance(event, Event) and event.kind == "notebook.cell.executing":
+                break
+        await session.take_over("ann")
+        (session.cwd / "go").touch()
+        await running.wait()
+    assert (running.plan.phase, statuses(running.plan)) == ("paused", ["done", "pending"])
+    assert running.plan.todos[1].earlier[-1].note == "ann took the session over"
+    assert len(running.executions) == 1
+    with anyio.fail_after(WITHIN_S):
+        # Whoever has it may go on with it.
+        done = await run(planner, session)
+    assert statuses(done) == ["done", "done"]

@@ -7,13 +7,16 @@ from __future__ import annotations
 
 import os
 import re
-import subprocess
-import sys
 from dataclasses import dataclass
 from pathlib import Path
+from urllib.request import urlopen
 
 import pytest
+from tests.forks import forked
+from tests.project import scripts
 
+from cellwright.daemon.paths import DaemonPaths
+from cellwright.daemon.starting import stop
 from cellwright.settings.modelkeys import MODEL_VARIABLES
 
 ROOT = Path(__file__).parents[2]
@@ -22,7 +25,7 @@ EVERY_PAGE = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").rglob("*.md"))
 BLOCK = re.compile(r"^```python[ \t]*\n(?P<code>.*?)^```[ \t]*$", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"\[[^\]]*\]\((?!\w+:|#)(?P<target>[^)\s#]+)[^)]*\)")
 FENCED = re.compile(r"^```.*?^```[ \t]*$", re.MULTILINE | re.DOTALL)
-EXAMPLE_LIMIT_S = 110
+SIGN_IN = re.compile(r"^http://127\.0\.0\.1:\d+/enter\?code=\S+$", re.MULTILINE)
 
 
 @dataclass(frozen=True)
@@ -61,19 +64,21 @@ def test_example_runs(example: Example, tmp_path: Path) -> None:
         **kept,
         "CELLWRIGHT_STORAGE": str(tmp_path / "state"),
         "CELLWRIGHT_HOST_IDLE_S": "1",
+        # Each example has a host of its own, which no second session comes to.
+        "CELLWRIGHT_STANDBY_KERNELS": "0",
         "PYTHON_KEYRING_BACKEND": "keyring.backends.null.Keyring",
     }
-    done = subprocess.run(
-        [sys.executable, str(script)],
-        cwd=work,
-        env=environment,
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=EXAMPLE_LIMIT_S,
-        check=False,
-    )
-    assert done.returncode == 0, f"{example.name} ended with {done.returncode}\n{done.stdout}\n{done.stderr}"
+    try:
+        with forked(scripts.run, script, work, environment) as fork:
+            said = fork.out.read()
+            assert fork.end() == 0, f"{example.name} failed\n{said}\n{fork.said_wrong()}"
+        for link in SIGN_IN.findall(said):
+            with urlopen(link) as answer:  # noqa: S310  # this machine's own
+                assert "/sessions/" in answer.read().decode()
+                assert "set-cookie" in answer.headers
+        assert example.script is None or SIGN_IN.search(said), "it ends with a link to the page"
+    finally:
+        stop(DaemonPaths(str(tmp_path / "state")), kernels=True)
 
 
 @pytest.mark.parametrize("page", EVERY_PAGE, ids=lambda page: str(page.relative_to(ROOT)))

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -88,8 +88,9 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
         yield served
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def browser(require: Require) -> Iterator[Browser]:
+    """For one file: while it is there its driver's loop runs in this thread, and the next file may want one of its own."""
     program = shutil.which("chromium") or shutil.which("google-chrome")
     require("Chromium", program is not None, "apt install chromium")
     with sync_playwright() as playwright:
@@ -123,6 +124,19 @@ def looker(browser: Browser, served: Served) -> Iterator[Looker]:
     with looking(browser, served) as looker:
         yield looker
         looker.assert_quiet()
+
+
+@pytest.fixture
+def looking_at(browser: Browser, served: Served) -> Callable[..., AbstractContextManager[Looker]]:
+    """Windows of other kinds than ``looker``'s, quiet at their end too."""
+
+    @contextmanager
+    def open_window(**options: Any) -> Iterator[Looker]:
+        with looking(browser, served, **options) as looker:
+            yield looker
+            looker.assert_quiet()
+
+    return open_window
 
 
 @pytest.fixture(scope="session")

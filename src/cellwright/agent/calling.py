@@ -55,11 +55,22 @@ async def call_tool(run: Run, branch: Branch, call: ToolCallPart) -> ToolReply:
             reply = ToolReply(f"The arguments of {call.tool_name} are no JSON object: {error}", failed=True)
         else:
             reply = await _called(run, branch, call.tool_name, step.arguments)
+            _give_way(branch, reply)
         if branch.session is not before.session:
             before = Before(branch.session)
         reply = await _settled(run, branch, call.tool_name, reply, before)
         await _note(run, branch, step, reply, before)
     return reply
+
+
+def _give_way(branch: Branch, reply: ToolReply) -> None:
+    """End the run where a call failed in a session that a person has: each further one would be refused as well.
+
+    Raises:
+        SessionTaken: a person has taken it over.
+    """
+    if reply.failed and branch.session is not None:
+        branch.session.refuse_if_taken()
 
 
 async def _called(run: Run, branch: Branch, name: str, arguments: dict[str, Any]) -> ToolReply:

@@ -54,7 +54,7 @@ async def closed(run: Run, branch: Branch, chosen: Chosen, conversation_id: str)
 async def _verified(run: Run, branch: Branch) -> bool | None:
     """Whether the notebook puts out the same in a clean kernel; None where it has no code, or that was not found out."""
     session = branch.session
-    if session is None or not any(cell.runs for cell in session.cells):
+    if session is None or session.held_by is not None or not any(cell.runs for cell in session.cells):
         return None
     async with run.trace.step("verify", role="engine", branch=branch.label) as step:
         step.session_id, verified = session.id, None

@@ -99,6 +99,7 @@ class Run:
 
     async def branch(self, branch: Branch, count: int) -> list[Branch]:
         session = await self.workshop.session_of(branch)
+        session.refuse_if_taken()
         async with self.trace.step("branch", role="engine", branch=branch.label) as step:
             step.session_id = session.id
             await self.workshop.room(count)
@@ -131,6 +132,8 @@ class Run:
     async def adopt(
         self, branch: Branch, winner: Branch, *, why: str = "", also: Sequence[Branch] = ()
     ) -> Branch:
+        if branch.session is not None:
+            branch.session.refuse_if_taken()
         borne_out = [found for one in (winner, *also) for found in await self.evidence(one)]
         async with self.trace.step("adopt", role="engine", branch=winner.label) as step:
             step.note = why

@@ -17,6 +17,7 @@ import anyio
 import anyio.abc
 import typer
 
+import cellwright
 from cellwright.cli.exits import ExitCode, show_error
 from cellwright.cli.wording import in_verbs
 from cellwright.daemon.hello import encode_hello
@@ -169,11 +170,13 @@ async def _cancel_on_interrupt(scope: anyio.CancelScope) -> None:
 
 @asynccontextmanager
 async def _caller(given: Given) -> AsyncIterator[Caller]:
+    from mcp.types import Implementation  # noqa: PLC0415  # as above
     from mcp_types.version import LATEST_MODERN_VERSION  # noqa: PLC0415  # as above
 
     from mcp import Client  # noqa: PLC0415  # see the module's docstring
 
-    async with Client(_socket_transport(given), mode=LATEST_MODERN_VERSION) as client:
+    about = Implementation(name="cellwright", version=cellwright.__version__)
+    async with Client(_socket_transport(given), mode=LATEST_MODERN_VERSION, client_info=about) as client:
         yield Caller(client)
 
 

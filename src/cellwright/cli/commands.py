@@ -12,18 +12,21 @@ from cellwright.cli.ask import ask
 from cellwright.cli.calculation import calc
 from cellwright.cli.chat import chat
 from cellwright.cli.creation import new
-from cellwright.cli.daemons import daemon_app, serve
+from cellwright.cli.daemons import daemon_app
 from cellwright.cli.doctor import doctor
 from cellwright.cli.exchange import export_notebook, import_notebook
 from cellwright.cli.fetching import fetch
 from cellwright.cli.install import install
 from cellwright.cli.lab import lab
 from cellwright.cli.mcp import mcp
+from cellwright.cli.people import people_app
 from cellwright.cli.replays import replay
 from cellwright.cli.review import review
 from cellwright.cli.run import run
+from cellwright.cli.serve import serve
 from cellwright.cli.surroundings import files_app, packages_app
 from cellwright.cli.traces import conversations_app, trace
+from cellwright.cli.ui import ui
 from cellwright.cli.verification import verify
 from cellwright.cli.visuals import visualize
 
@@ -63,6 +66,8 @@ app.add_typer(files_app)
 app.add_typer(packages_app)
 app.add_typer(daemon_app)
 app.command()(serve)
+app.command()(ui)
+app.add_typer(people_app)
 app.command()(lab)
 app.command()(install)
 app.command()(doctor)

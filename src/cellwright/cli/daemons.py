@@ -1,26 +1,23 @@
-"""``cellwright daemon …`` and ``cellwright serve``: the daemon's life and its TCP listeners."""
+"""``cellwright daemon …``: the daemon's life. Its TCP listeners are in ``serve``."""
 
 from __future__ import annotations
 
-import ipaddress
 import json
-import signal
 import time
-from typing import Annotated, Any, NoReturn
+from typing import Annotated, Any
 
 import typer
 
 from cellwright.cli.client import daemon_paths, open_daemon
-from cellwright.cli.exits import ExitCode, show_error
+from cellwright.cli.exits import ExitCode, fail
 from cellwright.cli.flags import SetOption, UnsafeOption, apply_settings
 from cellwright.cli.verbs import AsJson
 from cellwright.daemon.logs import read_log
 from cellwright.daemon.starting import ask, connect, stop
-from cellwright.daemon.tokens import obtain_token
 from cellwright.errors import CellwrightError
 from cellwright.settings import load_settings
 
-__all__ = ["daemon_app", "serve"]
+__all__ = ["daemon_app", "refuse_if_confined"]
 
 _START_S = 30.0
 _START_CHECK_S = 0.05
@@ -45,11 +42,11 @@ def start(
         apply_settings(settings, unsafe=unsafe)
         load_settings()  # says here, not in a log, what is wrong with them
         if unsafe:
-            _refuse_if_confined()
+            refuse_if_confined()
         with open_daemon() as connection:
             status = ask(connection, "status")
     except CellwrightError as error:
-        _fail(error)
+        fail(error)
     _show(status, f"running as process {status['pid']}", as_json=as_json)
 
 
@@ -63,7 +60,7 @@ def stop_daemon(
     try:
         answer = stop(daemon_paths(), kernels=kernels, if_idle=if_idle)
     except CellwrightError as error:
-        _fail(error)
+        fail(error)
     if answer is None:
         _show({"stopped": False, "running": False}, "no daemon was running", as_json=as_json)
         return
@@ -84,7 +81,7 @@ def status(as_json: AsJson = False) -> None:  # noqa: FBT002  # as above
         with connection:
             found = ask(connection, "status")
     except CellwrightError as error:
-        _fail(error)
+        fail(error)
     _show(found, _described(found), as_json=as_json)
 
 
@@ -99,48 +96,7 @@ def logs(
     _show({"path": paths.log, "lines": found}, "\n".join(found), as_json=as_json)
 
 
-def serve(
-    host: Annotated[str, typer.Option(help="The address to listen on.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option(min=0, max=65535, help="The port; 0 takes a free one.")] = 8765,
-    dialect: Annotated[str | None, typer.Option(help="Also speak the tools of another system.")] = None,
-    toolset: Annotated[
-        str | None, typer.Option(help="Only these sets of tools, separated by commas.")
-    ] = None,
-    detach: Annotated[  # noqa: FBT002  # as above
-        bool, typer.Option("--detach", help="Return, and listen until the daemon stops.")
-    ] = False,  # as above
-    settings: SetOption = None,
-    unsafe: UnsafeOption = False,  # noqa: FBT002  # as above
-    as_json: AsJson = False,  # noqa: FBT002  # as above
-) -> None:
-    """Open a TCP port of the daemon: MCP at /mcp, events at /events. Ends with Ctrl-C."""
-    try:
-        apply_settings(settings, unsafe=unsafe)
-        loaded = load_settings()
-        if unsafe:
-            _refuse_if_confined()
-        token, file = obtain_token(loaded, daemon_paths())
-        with open_daemon() as connection:
-            answer = ask(
-                connection,
-                "serve",
-                host=host,
-                port=port,
-                token=token,
-                hosts=list(loaded.allowed_hosts),
-                origins=list(loaded.allowed_origins),
-                dialect=dialect,
-                toolset=toolset,
-                detach=detach,
-            )
-            _announce(answer["url"], str(file) if file else None, host, as_json=as_json)
-            if not detach:
-                _stay(connection)
-    except CellwrightError as error:
-        _fail(error)
-
-
-def _refuse_if_confined() -> None:
+def refuse_if_confined() -> None:
     """Raise where a daemon runs that confines code: a flag would change nothing about it."""
     found: dict[str, Any] = {"state": "starting"}
     until = time.monotonic() + _START_S
@@ -156,43 +112,6 @@ def _refuse_if_confined() -> None:
             "The daemon runs already, and it confines code: --unsafe-no-sandbox would change nothing",
             hint="Run `cellwright daemon stop --kernels` first",
         )
-
-
-def _announce(url: str, token_file: str | None, host: str, *, as_json: bool) -> None:
-    if not _is_loopback(host):
-        typer.echo(
-            f"warning: {host} can be reached from other machines, and neither the token nor what is said is encrypted"
-            "\nhint: Put a proxy with TLS in front, or reach a loopback listener through ssh -L",
-            err=True,
-        )
-    token = {"token_file": token_file} if token_file else {"token": "as given"}
-    data = {"mcp": f"{url}/mcp", "events": f"{url}/events", **token}
-    text = f"{url}/mcp\n{url}/events"
-    _show(data, text, as_json=as_json)
-    typer.echo(f"token: {token_file or 'as given in CELLWRIGHT_TOKEN'}", err=True)
-
-
-def _stay(connection: Any) -> None:
-    """Hold the connection, and with it the listener, until the daemon ends or somebody ends us."""
-    for number in (signal.SIGTERM, signal.SIGINT):  # also where a shell started us with interrupts ignored
-        signal.signal(number, signal.default_int_handler)
-    connection.settimeout(None)
-    try:
-        while connection.recv(4096):
-            pass
-    except KeyboardInterrupt:
-        raise typer.Exit(ExitCode.OK) from None
-    except OSError:
-        pass
-    typer.echo("error: The daemon ended\nhint: See `cellwright daemon logs`", err=True)
-    raise typer.Exit(ExitCode.ENGINE_FAILED)
-
-
-def _is_loopback(host: str) -> bool:
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
 
 
 def _described(found: dict[str, Any]) -> str:
@@ -214,8 +133,3 @@ def _described(found: dict[str, Any]) -> str:
 
 def _show(data: dict[str, Any], text: str, *, as_json: bool) -> None:
     typer.echo(json.dumps(data, ensure_ascii=False) if as_json else text)
-
-
-def _fail(error: CellwrightError) -> NoReturn:
-    show_error(error)
-    raise typer.Exit(ExitCode.ENGINE_FAILED)

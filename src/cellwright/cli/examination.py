@@ -48,6 +48,11 @@ EXTRAS = (
     ("jupyter", ("httpx2", "pycrdt"), "kernels and shared documents on Jupyter servers"),
     ("slurm", ("cryptography",), "mutual TLS to allocations, where a site forbids the srun pipe"),
     ("lab", ("jupyterlab",), "JupyterLab on a session's live kernel"),
+    (
+        "web",
+        ("jinja2", "latex2mathml", "mistune", "pygments", "python_multipart"),
+        "the page: `cellwright ui`",
+    ),
     ("calculator", ("pint",), "units in the calculator"),
     ("fetch", ("charset_normalizer",), "texts from the web that do not say what they are written in"),
     ("files", ("duckdb", "python_calamine"), "Parquet and Excel files as digests, large tables quickly"),

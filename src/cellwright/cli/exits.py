@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from enum import IntEnum
+from typing import NoReturn
 
 import typer
 
 from cellwright.errors import CellwrightError
 
-__all__ = ["ExitCode", "show_error"]
+__all__ = ["ExitCode", "fail", "show_error"]
 
 
 class ExitCode(IntEnum):
@@ -26,3 +27,9 @@ def show_error(error: CellwrightError) -> None:
     typer.echo(f"error: {error.message}", err=True)
     if error.hint:
         typer.echo(f"hint: {error.hint}", err=True)
+
+
+def fail(error: CellwrightError, code: ExitCode = ExitCode.ENGINE_FAILED) -> NoReturn:
+    """Say what failed, and end the command."""
+    show_error(error)
+    raise typer.Exit(code)

@@ -8,7 +8,6 @@ import select
 import signal
 import socket
 import subprocess
-import webbrowser
 from contextlib import suppress
 from pathlib import Path
 from types import FrameType
@@ -16,12 +15,13 @@ from typing import Annotated, NoReturn
 
 import typer
 
+from cellwright.cli.browsing import open_browser
 from cellwright.cli.client import Caller, call_daemon, daemon_paths, open_daemon
-from cellwright.cli.exits import ExitCode, show_error
+from cellwright.cli.exits import fail, show_error
 from cellwright.cli.labprocess import end_lab, lab_lock, start_lab
-from cellwright.cli.naming import NotebookArgument, session_opened
+from cellwright.cli.naming import NotebookArgument, session_id_of
 from cellwright.cli.verbs import AsJson, note, show_data
-from cellwright.daemon.starting import ask, connect
+from cellwright.daemon.starting import ask, connect, was_killed
 from cellwright.errors import CellwrightError
 from cellwright.lab.program import find_program
 from cellwright.lab.records import LabRecord, lab_home, read_lab
@@ -60,16 +60,15 @@ def lab(
         if process is not None and not detach:
             _stay(storage, running, process, connection)
     except CellwrightError as error:
-        _fail(error)
+        fail(error)
 
 
 async def _found(caller: Caller, named: str) -> tuple[str, Path]:
     """A session's id and its notebook's file."""
-    session = await session_opened(caller, named)
-    listed = await caller.data("execution_list", session_id=session, limit=1)
+    session = await session_id_of(caller, named)
     sessions = await caller.data("notebook_list", filter="all")
     paths = {one["session_id"]: one["path"] for one in sessions["sessions"]}
-    return listed["session_id"], Path(paths[listed["session_id"]])
+    return session, Path(paths[session])
 
 
 def _stop(storage: Path, session_id: str, *, as_json: bool) -> None:
@@ -85,17 +84,8 @@ def _announce(storage: Path, record: LabRecord, *, as_json: bool, browser: bool)
     """Tell the person, and nobody else: whoever has the address has the session."""
     data = {"session_id": record.session, "url": record.link, "pid": record.pid}
     show_data(data, record.link, as_json=as_json)
-    if browser and not webbrowser.open(_door(storage, record).as_uri()):
-        note("no browser was found: open the address above")
-
-
-def _door(storage: Path, record: LabRecord) -> Path:
-    """A page that leads to Lab: a browser's command line can be read by others, and this file cannot."""
-    page = lab_home(storage, record.session) / "open.html"
-    fd = os.open(page, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
-    with open(fd, "w", encoding="utf-8") as file:  # noqa: PTH123  # a descriptor, opened 0600 from the start
-        file.write(f'<!doctype html><meta http-equiv="refresh" content="0; url={record.link}">')
-    return page
+    if browser:
+        open_browser(record.link, lab_home(storage, record.session) / "open.html")
 
 
 def _stay(
@@ -146,8 +136,7 @@ def _watch(pidfd: int, line: socket.socket | None, record: LabRecord) -> socket.
 def _line_again(record: LabRecord) -> socket.socket | None:
     """A line to the next daemon. One that was killed is started again; one that was stopped was meant to be."""
     paths = daemon_paths()
-    was_killed = Path(paths.about).exists()
-    line = open_daemon() if was_killed else connect(paths)
+    line = open_daemon() if was_killed(paths) else connect(paths)
     if line is None:
         return None
     try:
@@ -157,8 +146,3 @@ def _line_again(record: LabRecord) -> socket.socket | None:
         show_error(error)
         return None
     return line
-
-
-def _fail(error: CellwrightError) -> NoReturn:
-    show_error(error)
-    raise typer.Exit(ExitCode.ENGINE_FAILED)

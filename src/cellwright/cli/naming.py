@@ -10,7 +10,7 @@ import typer
 
 from cellwright.cli.client import Caller, ToolRefused
 
-__all__ = ["NotebookArgument", "session_of", "session_opened"]
+__all__ = ["NotebookArgument", "session_id_of", "session_of", "session_opened"]
 
 NotebookArgument = Annotated[
     str,
@@ -50,6 +50,17 @@ async def session_opened(caller: Caller, named: str) -> str:
         return session
     opened = await caller.data("notebook_open", path=str(path))
     return str(opened["session_id"])
+
+
+async def session_id_of(caller: Caller, named: str) -> str:
+    """The id of a session, for what knows no names; a file that no session has is opened.
+
+    Raises:
+        ToolRefused: there is no such session, or it cannot be opened.
+    """
+    opened = await session_opened(caller, named)
+    listed = await caller.data("execution_list", session_id=opened, limit=1)
+    return str(listed["session_id"])
 
 
 async def _resolved(named: str) -> Path:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 from collections import deque
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import anyio
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from cellwright.agent.questions import Outcome
     from cellwright.agent.trace.steps import CellRun, Step
 
-__all__ = ["AgentRun", "Feed"]
+__all__ = ["AgentRun", "Bell", "Feed"]
 
 _log = logging.getLogger(__name__)
 _MOST_ENTRIES = 4_000
@@ -160,11 +160,43 @@ def _short(value: Any) -> Any:
     return cut_middle(value, _LONGEST) if isinstance(value, str) else value
 
 
+class Bell:
+    """A watcher of every run that wakes whoever waits for one to begin or to end. Numbers tell what somebody has heard."""
+
+    def __init__(self) -> None:
+        self._rung = 1
+        self._next = anyio.Event()
+
+    def ring(self) -> None:
+        self._rung += 1
+        self._next.set()
+        self._next = anyio.Event()
+
+    async def heard_after(self, since: int) -> int:
+        if since == self._rung:
+            await self._next.wait()
+        return self._rung
+
+    def began(self, step: Step) -> None:
+        """With its first step a run is in its conversation, for whoever looks."""
+        if step.kind == "question":
+            self.ring()
+
+    def heard(self, step: Step, delta: Delta) -> None:
+        """Told by the run's own feed."""
+
+    async def ended(self, step: Step) -> None:
+        """Told by the run's own feed."""
+
+
 class AgentRun:
     """One question on its way. ``run`` is called once, in a task of its own."""
 
-    def __init__(self, run_id: str, conversation_id: str | None) -> None:
+    def __init__(
+        self, run_id: str, conversation_id: str | None, limits: Mapping[str, float | None] | None = None
+    ) -> None:
         self.id = run_id
+        self.limits = limits or {}
         self.feed = Feed()
         self.result: Outcome | None = None
         self.failure: CellwrightError | None = None

@@ -6,7 +6,8 @@ Translates errands into questions and holds the runs that they become; what an a
 from __future__ import annotations
 
 import shlex
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
@@ -14,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 import anyio
 import anyio.abc
 
-from cellwright.daemon.agentruns import AgentRun
+from cellwright.daemon.agentruns import AgentRun, Bell
 from cellwright.engine import Engine
 from cellwright.engine.ids import new_agent_run_id
 from cellwright.errors import AgentError, NoAgent, UnknownRun
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from cellwright.daemon.agentrecords import Records
     from cellwright.mcp import Face
     from cellwright.mcp.delegates import Errand
+    from cellwright.settings import Settings
 
 __all__ = ["Agents", "Asked"]
 
@@ -58,11 +60,29 @@ class Agents:
         self._agent: Asked | None = None
         self._making = anyio.Lock()
         self._runs: dict[str, AgentRun] = {}
+        self._bell = Bell()
 
     @property
     def running(self) -> int:
         """How many questions are being answered."""
-        return sum(not run.done for run in self._runs.values())
+        return len(self.live())
+
+    def live(self) -> list[AgentRun]:
+        """The runs that go on."""
+        return [run for run in self._runs.values() if not run.done]
+
+    async def stirred(self, since: int) -> int:
+        """Wait until runs have begun or ended after this number was told, and tell the next."""
+        return await self._bell.heard_after(since)
+
+    async def models(self) -> list[str]:
+        """The models that somebody may choose from who has no keys but the daemon's own.
+
+        Raises:
+            NoAgent: the extra is not installed.
+        """
+        reachable = await self._imported(_reachable)
+        return await reachable(model_environment(), self._engine.settings)
 
     async def begin(self, errand: Errand) -> AgentRun:
         """Begin to answer a question.
@@ -73,17 +93,19 @@ class Agents:
             AgentError: a server is not named as it must be.
         """
         agent = await self._made()
-        run = AgentRun(new_agent_run_id(), errand.conversation_id)
-        question = _question(errand, run.id)
+        question = _question(errand, new_agent_run_id())
+        run = AgentRun(str(question.run_id), errand.conversation_id, asdict(question.budget))
         self._runs[run.id] = run
         self._clear()
-        self._tasks.start_soon(self._carry_out, run, partial(agent.ask, question, [run.feed]))
+        self._tasks.start_soon(self._carry_out, run, partial(agent.ask, question, [run.feed, self._bell]))
         return run
 
     async def _carry_out(self, run: AgentRun, answered: Callable[[], Awaitable[Outcome]]) -> None:
-        await run.run(answered, self._conversation_of)
+        await run.run(answered, self.conversation_of)
+        self._bell.ring()
 
-    async def _conversation_of(self, run_id: str) -> str | None:
+    async def conversation_of(self, run_id: str) -> str | None:
+        """The conversation that a run belongs to."""
         return await (await self._records()).conversation_of(run_id)
 
     def run(self, run_id: str) -> AgentRun:
@@ -160,6 +182,12 @@ def _read_records(storage: Path) -> Records:
     from cellwright.daemon.agentrecords import Records  # noqa: PLC0415  # see the module's docstring
 
     return Records(storage)
+
+
+def _reachable() -> Callable[[Mapping[str, str], Settings], Awaitable[list[str]]]:
+    from cellwright.agent.models.reaching import reachable  # noqa: PLC0415  # see the module's docstring
+
+    return reachable
 
 
 def _make(face: Face) -> Asked:

@@ -123,6 +123,8 @@ async def _refuse(scope: Scope, send: Send, found: Refusal) -> None:
     headers = [
         (b"content-type", b"application/json"),
         (b"content-length", str(len(body)).encode()),
+        (b"x-content-type-options", b"nosniff"),
+        (b"cache-control", b"no-store"),
         *found.headers,
     ]
     kind = "http.response"

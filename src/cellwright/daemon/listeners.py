@@ -77,8 +77,14 @@ class Listener:
     """One open port."""
 
     def __init__(
-        self, bound: socket.socket, app: ASGIApp, *, longest_message: int = _LONGEST_MESSAGE
+        self,
+        bound: socket.socket,
+        app: ASGIApp,
+        *,
+        longest_message: int = _LONGEST_MESSAGE,
+        lasting: bool = True,
     ) -> None:
+        """One that is not ``lasting`` is needed only while somebody is connected."""
         import uvicorn  # noqa: PLC0415  # only for who serves
 
         class Server(uvicorn.Server):
@@ -88,6 +94,7 @@ class Listener:
                 yield
 
         self._bound = bound
+        self._lasting = lasting
         host, port = bound.getsockname()[:2]
         self.url = f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
         config = uvicorn.Config(
@@ -102,8 +109,19 @@ class Listener:
         )
         self._server = Server(config)
 
+    @property
+    def port(self) -> int:
+        return int(self._bound.getsockname()[1])
+
+    @property
+    def needed(self) -> bool:
+        """Whether the daemon must go on for it."""
+        return self._lasting or bool(self._server.server_state.connections)
+
     @classmethod
-    def open(cls, wish: ListenerWish, engine: Engine, face: Face, people: ASGIApp) -> Self:
+    def open(
+        cls, wish: ListenerWish, engine: Engine, face: Face, people: ASGIApp, *, lasting: bool = True
+    ) -> Self:
         """Bind the port; ``run`` serves it.
 
         Raises:
@@ -115,7 +133,7 @@ class Listener:
         app = Guard(
             _application(engine, face), token=wish.token, hosts=hosts, origins=wish.origins, people=people
         )
-        return cls(_bind(wish.host, wish.port), app)
+        return cls(_bind(wish.host, wish.port), app, lasting=lasting)
 
     @classmethod
     def on_loopback(cls, port: int, app: ASGIApp, *, longest_message: int) -> Self:

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import anyio
 from starlette.responses import PlainTextResponse
 
 from cellwright.daemon.faces import Faces
-from cellwright.daemon.paths import DaemonPaths
 from cellwright.engine import Engine
+from cellwright.web.doors.attempts import Attempts
+from cellwright.web.doors.codes import Codes
+from cellwright.web.doors.cookies import obtain_key
+from cellwright.web.doors.identities import Identities
+from cellwright.web.doors.members import Members
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp
@@ -18,16 +22,24 @@ if TYPE_CHECKING:
     from cellwright.plans import Planner
     from cellwright.verification import Verifier
 
-__all__ = ["page_for_people"]
+__all__ = ["Entry", "page_for_people"]
 
 INSTALL = "pip install 'cellwright[web]'"
 
 
-async def page_for_people(token: str, paths: DaemonPaths, engine: Engine, faces: Faces) -> ASGIApp:
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """How people come in, at every listener of one daemon."""
+
+    codes: Codes = field(default_factory=Codes)
+    attempts: Attempts = field(default_factory=Attempts)
+
+
+async def page_for_people(token: str, entry: Entry, engine: Engine, faces: Faces) -> ASGIApp:
     """What a browser finds at ``/``."""
     planner, verifier = await faces.plans_and_proofs()
     try:
-        return await anyio.to_thread.run_sync(_made, token, paths, engine, faces, planner, verifier)
+        return await anyio.to_thread.run_sync(_made, token, entry, engine, faces, planner, verifier)
     except ModuleNotFoundError as error:
         if (error.name or "").startswith("cellwright"):
             raise
@@ -37,11 +49,12 @@ async def page_for_people(token: str, paths: DaemonPaths, engine: Engine, faces:
 
 
 def _made(
-    token: str, paths: DaemonPaths, engine: Engine, faces: Faces, planner: Planner, verifier: Verifier
+    token: str, entry: Entry, engine: Engine, faces: Faces, planner: Planner, verifier: Verifier
 ) -> ASGIApp:
-    from cellwright.web import Site, application  # noqa: PLC0415  # only for who serves
-    from cellwright.web.doors.cookies import obtain_key  # noqa: PLC0415  # as above
-    from cellwright.web.doors.door import Door  # noqa: PLC0415  # as above
+    from cellwright.web.doors.door import Door  # noqa: PLC0415  # only for who serves
+    from cellwright.web.site import Site, application  # noqa: PLC0415  # as above
 
-    door = Door(token, obtain_key(Path(paths.storage) / "page.key"))
+    storage = engine.settings.storage
+    identities = Identities(token, obtain_key(storage / "page.key"), Members(storage))
+    door = Door(identities, entry.codes, entry.attempts)
     return application(Site(engine, planner, verifier, faces.delegate, door))

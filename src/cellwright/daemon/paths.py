@@ -22,6 +22,8 @@ class DaemonPaths:
         self.log = f"{self.home}/daemon.log"
         self.older_log = f"{self.home}/daemon.log.1"
         self.token = f"{self.home}/token"
+        self.listeners = f"{self.home}/listeners.json"
+        """The detached listeners of a daemon that did not end by itself."""
         self.runtime = runtime_base()
         # Not in the host's own directory beside it: a host clears that when it starts.
         self.socket = f"{self.runtime}/{socket_name(storage)}.daemon"

@@ -25,10 +25,10 @@ from cellwright.daemon.connections import Conversation, Heard, Said, is_hung_up,
 from cellwright.daemon.faces import Faces
 from cellwright.daemon.greeter import Arrival, Greeter
 from cellwright.daemon.labs import Labs, LabWish
-from cellwright.daemon.listeners import Listener, ListenerWish
+from cellwright.daemon.listeners import Listener
 from cellwright.daemon.logs import keep_log
 from cellwright.daemon.luggage import take_brought
-from cellwright.daemon.pages import page_for_people
+from cellwright.daemon.openports import OpenPorts
 from cellwright.daemon.paths import DaemonPaths
 from cellwright.engine import Engine, open_engine
 from cellwright.errors import CellwrightError
@@ -112,7 +112,9 @@ class Daemon:
             tasks.start_soon(self._stop_on_signal)
             tasks.start_soon(self._end_when_idle)
             self._labs = Labs(self._engine, tasks, self._keep_open)
+            self._ports = OpenPorts(self._paths, self._engine, self._faces, tasks, self._keep_open)
             await self._labs.reopen()
+            await self._ports.reopen()
             for arrival in arrivals:
                 tasks.start_soon(self._receive, UnixStream(arrival.connection), arrival)
             tasks.start_soon(
@@ -134,7 +136,7 @@ class Daemon:
         try:
             async with stream:
                 if await receive_arrival(stream, arrival):
-                    await self._answer(stream, arrival)
+                    await self._answer_or_refuse(stream, arrival)
         except _GONE:
             pass
         except Exception:  # noqa: BLE001  # boundary: a defect met by one client must not end everybody's daemon
@@ -142,6 +144,12 @@ class Daemon:
         finally:
             self._clients -= 1
             self._last_needed = time.monotonic()
+
+    async def _answer_or_refuse(self, stream: anyio.abc.ByteStream, arrival: Arrival) -> None:
+        try:
+            await self._answer(stream, arrival)
+        except CellwrightError as error:
+            await _tell(stream, {"error": error.message, "hint": error.hint})
 
     async def _answer(self, stream: anyio.abc.ByteStream, arrival: Arrival) -> None:
         hello = arrival.hello or {}
@@ -154,6 +162,8 @@ class Daemon:
                 await self._stop(stream, hello)
             case "serve":
                 await self._serve_http(stream, hello)
+            case "page":
+                await _tell(stream, await self._ports.page(hello))
             case "lab":
                 await self._serve_lab(stream, hello)
             case other:
@@ -177,39 +187,18 @@ class Daemon:
 
     async def _serve_http(self, stream: anyio.abc.ByteStream, hello: dict[str, Any]) -> None:
         """Keep a port open for as long as who asked for it stays, or until the end of the daemon."""
-        try:
-            wish = ListenerWish.from_hello(hello)
-            people = await page_for_people(wish.token, self._paths, self._engine, self._faces)
-            face = await self._faces.of(wish.dialect, wish.toolset)
-            listener = Listener.open(wish, self._engine, face, people)
-        except CellwrightError as error:
-            await _tell(stream, {"error": error.message, "hint": error.hint})
-            return
         if hello.get("detach"):
-            self._tasks.start_soon(self._keep_open, listener)
-            await _tell(stream, {"url": listener.url})
+            await _tell(stream, {"url": await self._ports.detach(hello)})
             return
-        async with anyio.create_task_group() as tasks:
-            tasks.start_soon(self._keep_open, listener)
-            await _tell(stream, {"url": listener.url})
-            with suppress(*_GONE):
-                while True:
-                    await stream.receive()
-            tasks.cancel_scope.cancel()
+        async with self._ports.opened(hello) as url:
+            await _tell_and_stay(stream, {"url": url})
 
     async def _serve_lab(self, stream: anyio.abc.ByteStream, hello: dict[str, Any]) -> None:
         """Keep a gateway open for as long as who asked for it stays, or the Lab that it was asked for."""
+        wish = LabWish.from_hello(hello)
+        url = await self._labs.open(wish)
         try:
-            wish = LabWish.from_hello(hello)
-            url = await self._labs.open(wish)
-        except CellwrightError as error:
-            await _tell(stream, {"error": error.message, "hint": error.hint})
-            return
-        try:
-            await _tell(stream, {"url": url})
-            with suppress(*_GONE):
-                while True:
-                    await stream.receive()
+            await _tell_and_stay(stream, {"url": url})
         finally:
             self._tasks.start_soon(self._labs.leave, wish)
 
@@ -257,8 +246,9 @@ class Daemon:
         """Why it cannot end now without anybody noticing; ``but`` so many clients that do not count."""
         if self._clients > but:
             return f"{self._clients - but} clients"
-        if self._listeners:
-            return f"listening on {self._listeners[0].url}"
+        needed = next((listener for listener in self._listeners if listener.needed), None)
+        if needed is not None:
+            return f"listening on {needed.url}"
         if self._faces.asked:
             return f"{self._faces.asked} questions to the agent"
         active = len(self._engine.sessions("active"))
@@ -278,6 +268,14 @@ class Daemon:
         with anyio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
             async for _ in signals:
                 self._stopped.set()
+
+
+async def _tell_and_stay(stream: anyio.abc.ByteStream, message: dict[str, Any]) -> None:
+    """Answer, and wait until whoever asked has gone."""
+    with suppress(*_GONE):
+        await _tell(stream, message)
+        while True:
+            await stream.receive()
 
 
 async def _tell(stream: anyio.abc.ByteStream, message: dict[str, Any]) -> None:

@@ -20,7 +20,7 @@ from cellwright.daemon.paths import DaemonPaths
 from cellwright.errors import CellwrightError
 from cellwright.settings.places import make_private
 
-__all__ = ["DaemonUnavailable", "ask", "connect", "connect_or_start", "read_about", "stop"]
+__all__ = ["DaemonUnavailable", "ask", "connect", "connect_or_start", "read_about", "stop", "was_killed"]
 
 _ANSWER_S = 30.0
 _END_S = 60.0
@@ -127,6 +127,11 @@ def read_about(paths: DaemonPaths) -> dict[str, Any]:
     except (OSError, ValueError):
         return {}
     return about
+
+
+def was_killed(paths: DaemonPaths) -> bool:
+    """Whether the daemon that is gone did not end by itself: one that does takes its socket away first."""
+    return os.path.lexists(read_about(paths).get("socket", paths.socket))
 
 
 class _start_lock:  # noqa: N801  # reads as a function; contextlib costs the byte pump more than this does

@@ -10,7 +10,7 @@ from cellwright.daemon.paths import DaemonPaths
 from cellwright.errors import CellwrightError
 from cellwright.settings import Settings
 
-__all__ = ["TokenRefused", "obtain_token"]
+__all__ = ["TokenRefused", "obtain_token", "read_token"]
 
 _SHORTEST = 16
 
@@ -34,14 +34,19 @@ def obtain_token(settings: Settings, paths: DaemonPaths) -> tuple[str, Path | No
     try:
         fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
     except FileExistsError:
-        return _read(path), path
+        return read_token(path), path
     token = secrets.token_urlsafe(32)
     with open(fd, "w", encoding="ascii") as file:  # noqa: PTH123  # a descriptor, opened 0600 from the start
         file.write(token + "\n")
     return token, path
 
 
-def _read(path: Path) -> str:
+def read_token(path: Path) -> str:
+    """The token in a file.
+
+    Raises:
+        TokenRefused: it is too short, or others can read its file.
+    """
     status = path.stat()
     if status.st_uid != os.getuid() or status.st_mode & 0o077:
         raise TokenRefused(

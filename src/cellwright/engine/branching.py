@@ -168,6 +168,8 @@ class Branches:
             former=(),
             checkpoints=(),
             left_by=None,
+            hold=None,
+            handback=None,
             branch_of=origin.id,
             branched_from=kept.id if kept is not None else None,
             seen_at=str(origin.cwd) if before.mode == "private" else None,

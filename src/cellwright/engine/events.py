@@ -26,6 +26,7 @@ EventKind: TypeAlias = Literal[
     "notebook.plan.changed",
     "notebook.replay.progress",
     "notebook.replay.completed",
+    "notebook.verification.progress",
     "notebook.verification.completed",
     "notebook.agent.step",
     "notebook.network.request",
@@ -35,6 +36,8 @@ EventKind: TypeAlias = Literal[
     "notebook.session.rolled_back",
     "notebook.session.branched",
     "notebook.session.adopted",
+    "notebook.session.taken",
+    "notebook.session.given_back",
     "notebook.error",
 ]
 

@@ -195,6 +195,14 @@ class Hosts:
             found += [await self._allocation_info(self.fleet, one) for one in allocations]
         return found + [await self._server_info(name) for name in jupyter_servers(self._settings)]
 
+    async def kernel_memory(self) -> dict[str, int]:
+        """How much memory each kernel has, by its id, on hosts that can be asked now."""
+        found: dict[str, int] = {}
+        for link in list(self._links.values()):
+            if (status := await self._status(link)) is not None:
+                found |= {one.kernel_id: one.memory_bytes for one in status.kernels}
+        return found
+
     async def _server_info(self, which: str | None) -> HostInfo:
         from cellwright.kernels.jupyter.health import look_at  # noqa: PLC0415  # an extra
 

@@ -13,10 +13,10 @@ from msgspec import to_builtins
 from msgspec.structs import replace
 
 from cellwright.engine.elsewhere import is_elsewhere
+from cellwright.engine.holding import Holding
 from cellwright.engine.limits import explained
 from cellwright.engine.lineages import Lineage, before
 from cellwright.engine.records import Batch, CheckpointRecord, ExecutionRecord, put_execution, put_session
-from cellwright.engine.workplaces import Workplace
 from cellwright.hosts import protocol
 
 __all__ = ["Listener"]
@@ -25,7 +25,7 @@ FOUND_AGAIN = "Go on: the next call finds it again, with its state"
 LEFT = "Go on: the next call goes on from its last checkpoint"
 
 
-class Listener(Workplace):
+class Listener(Holding):
     """A notebook in its place, of which the host tells."""
 
     def take(self, batch: Batch, event: protocol.Event) -> None:

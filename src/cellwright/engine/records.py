@@ -26,6 +26,9 @@ __all__ = [
     "Batch",
     "CheckpointRecord",
     "ExecutionRecord",
+    "Handback",
+    "Hold",
+    "Meanwhile",
     "OnError",
     "Recorder",
     "SessionRecord",
@@ -69,6 +72,38 @@ class CheckpointRecord(msgspec.Struct, frozen=True):
     """What will not come back with it, in words."""
     files: int = 0
     files_left_out: tuple[str, ...] = ()
+
+
+class Hold(msgspec.Struct, frozen=True):
+    """A person who has taken a session over."""
+
+    by: str
+    at: float
+    seq: int
+    """The number of the event that told it: what came after it, a person did."""
+
+
+class Meanwhile(msgspec.Struct, frozen=True):
+    """What became of a session's cells, by their ids, while a person had it."""
+
+    added: tuple[str, ...] = ()
+    edited: tuple[str, ...] = ()
+    deleted: tuple[str, ...] = ()
+    ran: tuple[str, ...] = ()
+
+    def told(self) -> dict[str, list[str]]:
+        """The same as data, without what did not happen."""
+        return {what: list(cells) for what, cells in msgspec.structs.asdict(self).items() if cells}
+
+
+class Handback(msgspec.Struct, frozen=True):
+    """The last time that a person gave a session back."""
+
+    by: str
+    note: str
+    seq: int
+    """The number of the event that told it."""
+    meanwhile: Meanwhile = Meanwhile()
 
 
 class SessionRecord(msgspec.Struct, frozen=True):
@@ -134,6 +169,11 @@ class SessionRecord(msgspec.Struct, frozen=True):
     """The session whose notebook it runs from the top; it goes once that is done (see ``rehearsals``)."""
     once: bool = False
     """Whether it is there for one run only, and goes once that is done (see ``oneshots``)."""
+    hold: Hold | None = None
+    """The person who has it, where one took it over (see ``holding``)."""
+    handback: Handback | None = None
+    client: str | None = None
+    """The program that worked on it last, by the name that it gives itself."""
 
     @property
     def state(self) -> SessionState:

@@ -100,14 +100,20 @@ class Session(Returning):
         return (await self._submit([wanted], timeout_s=timeout_s))[0]
 
     async def execute_all(
-        self, *, timeout_s: float | None = None, allow_errors: bool = False, on_error: OnError = "keep"
+        self,
+        *,
+        since: str | None = None,
+        timeout_s: float | None = None,
+        allow_errors: bool = False,
+        on_error: OnError = "keep",
     ) -> list[Execution]:
-        """Queue every code cell in order, leaving out empty ones and those tagged ``skip-execution``.
+        """Queue every code cell in order, or from the cell ``since`` on, leaving out empty ones and those tagged ``skip-execution``.
 
         With ``on_error="rollback"`` the cell that fails leaves no trace, and the rest is dropped. A cell whose failure
         is allowed is not rolled back.
         """
         await self.refresh()
+        first = self.keeper.document.index(since) if since is not None else 0
         wanted = [
             _Wanted(cell.source, cell.id, language=self._own_language(cell), allow_error=True)
             if allow_errors or cell.may_raise
@@ -118,7 +124,7 @@ class Session(Returning):
                 on_error=on_error,
                 checkpoint=on_error == "rollback",
             )
-            for cell in self.keeper.document.cells
+            for cell in self.keeper.document.cells[first:]
             if cell.runs
         ]
         return await self._submit(wanted, timeout_s=timeout_s) if wanted else []

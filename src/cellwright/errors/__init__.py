@@ -13,6 +13,7 @@
     ├── SessionError             a session cannot do what was asked
     │   ├── UnknownSession
     │   ├── UnknownExecution
+    │   ├── SessionTaken         a person took it over, and has not given it back
     │   └── TooManySessions
     ├── KernelError              a kernel cannot be had or does not answer
     │   ├── KernelStartError
@@ -162,6 +163,7 @@ __all__ = [
     "SandboxError",
     "SaveFailed",
     "SessionError",
+    "SessionTaken",
     "ShapeRefused",
     "SlurmFailed",
     "SpecRefused",
@@ -233,6 +235,19 @@ class UnknownSession(SessionError):
 
 class UnknownExecution(SessionError):
     code = "unknown_execution"
+
+
+class SessionTaken(SessionError):
+    """A person has the session; ``by`` is who."""
+
+    code = "session_taken"
+
+    def __init__(self, by: str, session_id: str) -> None:
+        super().__init__(
+            f"{by} took this session over ({session_id})",
+            hint="Reading works. Do not work around it: wait until it is given back, or ask them",
+        )
+        self.by = by
 
 
 class TooManySessions(SessionError):

@@ -11,6 +11,7 @@ from html import escape
 from cellwright.charts.embedding import placeholder
 from cellwright.charts.specguard import check_spec
 from cellwright.errors import ChartError
+from cellwright.formats.ansihtml import ansi_html
 from cellwright.formats.codehtml import code_html
 from cellwright.formats.exhibits import (
     PICTURES,
@@ -67,9 +68,9 @@ class ExhibitWriter:
     def _text(self, text: str) -> str:
         head, left_out, tail = cut_text(text, characters=_TEXT_CHARACTERS, lines=_TEXT_LINES)
         if not left_out:
-            return _coloured(text)
+            return ansi_html(text)
         self._note(left_out.strip("… ").removesuffix(" here"))
-        return f'{_coloured(head)}\n<span class="absent">{escape(left_out)}</span>\n{_coloured(tail)}'
+        return f'{ansi_html(head)}\n<span class="absent">{escape(left_out)}</span>\n{ansi_html(tail)}'
 
     def _chart(self, exhibit: Exhibit) -> str | None:
         """A chart that the page's script draws, with its picture in its place until then, and where there is none."""
@@ -153,15 +154,6 @@ def _boxed(clean: Clean) -> str:
         f'<div class="markup{light}" tabindex="0"><div class="shut">'
         f'<template shadowrootmode="open">{styles}{clean.html}</template></div></div>'
     )
-
-
-def _coloured(text: str) -> str:
-    """Terminal text with its colours as classes."""
-    if "\x1b" not in text:
-        return escape(text, quote=False)
-    from nbconvert.filters.ansi import ansi2html  # noqa: PLC0415  # an extra
-
-    return str(ansi2html(text))  # type: ignore[no-untyped-call]  # nbconvert has no types
 
 
 def _indented(text: str) -> str:

@@ -48,7 +48,7 @@ class Proof:
 def proof_of(document: Document) -> Proof | None:
     """The certificate that a notebook carries, if it is one."""
     held = own_section(document.metadata).get("certificate")
-    if not isinstance(held, Mapping) or not isinstance(held.get("cells"), list):
+    if not isinstance(held, Mapping) or not isinstance(held.get("cells"), list | tuple):
         return None
     places = {cell.id: str(place) for place, cell in enumerate(document.cells, 1)}
     seconds = held.get("seconds")
@@ -93,7 +93,7 @@ def _pairs(held: Any) -> tuple[tuple[str, str], ...]:
 
 
 def _list(held: Any) -> Sequence[Any]:
-    return held if isinstance(held, list) else ()
+    return held if isinstance(held, list | tuple) else ()
 
 
 def _text(value: Any) -> str:

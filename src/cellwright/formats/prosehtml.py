@@ -9,7 +9,7 @@ from html import escape
 
 from cellwright.formats.mathml import formula_html
 from cellwright.formats.prose import Token, parse_prose, text_of
-from cellwright.formats.safehtml import clean_fragment, safe_link
+from cellwright.formats.safehtml import StyleAttributes, clean_fragment, safe_link
 
 __all__ = ["Heading", "ProseWriter", "slug_of"]
 
@@ -36,21 +36,25 @@ class ProseWriter:
     headings: list[Heading] = field(default_factory=list)
     notices: list[str] = field(default_factory=list)
     anchors: set[str] = field(default_factory=set)
+    prefix: str = ""
+    """What begins the name of every place, where others are in the same page."""
+    styles: StyleAttributes = "inline"
+    """What becomes of the styles of raw HTML."""
     _notes: int = 0
 
     def html(self, source: str, pictures: Mapping[str, str]) -> str:
-        """A text as HTML; ``pictures`` are data links by the name that an attachment has."""
+        """A text as HTML; ``pictures`` are links by the name that an attachment has."""
         self._notes += 1
-        walk = _Walk(self, pictures, f"note-{self._notes}-")
+        walk = _Walk(self, pictures, f"{self.prefix}note-{self._notes}-")
         written = walk.blocks(parse_prose(source.replace("\ufdd0", "").replace("\ufdd1", "")))
-        clean = clean_fragment(written)
+        clean = clean_fragment(written, attributes=self.styles)
         if unshown := clean.dropped - {"img"}:
             self.notices.append(f"A text cell's {', '.join(sorted(unshown))} is not shown")
         return walk.released(clean.html)
 
     def anchor(self, text: str) -> str:
         """A place's name that nothing else in the page has."""
-        base = slug_of(text)
+        base = self.prefix + slug_of(text)
         anchor, number = base, 1
         while anchor in self.anchors:
             number += 1
@@ -106,7 +110,7 @@ class _Walk:
         anchor = self._writer.anchor(text)
         self._writer.headings.append(Heading(level, text, anchor))
         # Cleaned apart, so that what is held back is whole: a tag left open inside ends with the heading.
-        inside = self.released(clean_fragment(self._inside(token)).html)
+        inside = self.released(clean_fragment(self._inside(token), attributes=self._writer.styles).html)
         return self._hold(
             f'<h{level} id="{escape(anchor)}" dir="auto">{inside}'
             f'<a class="anchor" href="#{escape(anchor)}" aria-label="Link to this section">#</a></h{level}>\n'
@@ -146,11 +150,13 @@ class _Walk:
     def image(self, token: Token) -> str:
         url, words = str(token["attrs"].get("url", "")), text_of(token.get("children") or ())
         held = self._pictures.get(url.removeprefix("attachment:")) if url.startswith("attachment:") else None
-        if held is None and not url.startswith("data:"):
+        if held is not None:
+            return self._hold(f'<img alt="{escape(words)}" src="{escape(held)}">')
+        if not url.startswith("data:"):
             self._writer.notices.append(
                 f"The picture {url[:120]} is not part of the notebook, and not of the page"
             )
-        return f'<img alt="{escape(words)}" src="{escape(held or url)}">'
+        return f'<img alt="{escape(words)}" src="{escape(url)}">'
 
     def table(self, token: Token) -> str:
         return f'<div class="wide" tabindex="0"><table>{self._inside(token)}</table></div>\n'
@@ -161,7 +167,7 @@ class _Walk:
     def table_cell(self, token: Token) -> str:
         attributes = token.get("attrs") or {}
         tag = "th" if attributes.get("head") else "td"
-        align = f' style="text-align: {attributes["align"]}"' if attributes.get("align") else ""
+        align = f' class="align-{attributes["align"]}"' if attributes.get("align") else ""
         return f"<{tag}{align}>{self._inside(token)}</{tag}>"
 
     def footnote_ref(self, token: Token) -> str:

@@ -12,12 +12,16 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from html import escape
+from typing import Literal, TypeAlias
 from urllib.parse import urlsplit
 
 from cellwright.formats.exhibits import svg_text
 from cellwright.formats.markup import VOID, Element, Node, elements, parse_html, text_in
 
-__all__ = ["Clean", "clean_fragment", "safe_link"]
+__all__ = ["Clean", "StyleAttributes", "clean_fragment", "safe_link"]
+
+StyleAttributes: TypeAlias = Literal["inline", "sheet", "none"]
+"""Where an element's own style goes: it stays; into a style sheet, for pages whose policy forbids it to; nowhere."""
 
 _ALLOWED = frozenset({
     "a", "abbr", "b", "bdi", "bdo", "blockquote", "br", "caption", "center", "cite", "code", "col", "colgroup", "dd",
@@ -91,7 +95,9 @@ class Clean:
     """Whether there is anything to see."""
 
 
-def clean_fragment(source: str, *, keep_styles: bool = False) -> Clean:
+def clean_fragment(
+    source: str, *, keep_styles: bool = False, attributes: StyleAttributes = "inline"
+) -> Clean:
     """A fragment as it may stand in a page: balanced, without scripts, and without anything to be fetched."""
     pictures: list[str] = []
 
@@ -109,10 +115,16 @@ def clean_fragment(source: str, *, keep_styles: bool = False) -> Clean:
         clean.styles = [css for css in sheets if not _PANDAS.fullmatch(css) and not _LOADING.search(css)]
         # Who asks for the reader's scheme has colours for both.
         clean.coloured = any(_COLOURED.search(css) and _SCHEME not in css for css in clean.styles)
-    writer = _Writer(clean, pictures, ids=bool(clean.styles))
+    writer = _Writer(clean, pictures, attributes, ids=bool(clean.styles))
     clean.html = "".join(writer.nodes(root.children))
+    clean.styles += [f"{_place(number)}{{{style}}}" for style, number in writer.sheet.items()]
     clean.visible = bool(text_in(root)) or "<img" in clean.html or "<input" in clean.html
     return clean
+
+
+def _place(number: int) -> str:
+    """What selects the elements that had a style of their own, and outdoes every style sheet as that would have."""
+    return f'[data-style="{number}"]:not(#\\_):not(#\\_)'
 
 
 def safe_link(url: str) -> str | None:
@@ -127,9 +139,11 @@ def safe_link(url: str) -> str | None:
 class _Writer:
     """Writes nodes as HTML. Ids are kept only where they are shut in."""
 
-    def __init__(self, clean: Clean, pictures: list[str], *, ids: bool) -> None:
+    def __init__(self, clean: Clean, pictures: list[str], attributes: StyleAttributes, *, ids: bool) -> None:
         self._clean = clean
         self._pictures = pictures
+        self._styles = attributes
+        self.sheet: dict[str, int] = {}
         self._ids = ids
 
     def nodes(self, nodes: Iterable[Node]) -> Iterable[str]:
@@ -162,7 +176,7 @@ class _Writer:
         if self._ids:
             kept |= {name: value for name, value in node.attributes.items() if name in {"id", "for"}}
         if style := self._style(node.attributes.get("style", "")):
-            kept["style"] = style
+            kept |= self._placed(style)
         if node.tag == "input":
             kept |= {
                 name: value for name, value in node.attributes.items() if name in {"type", "checked", "name"}
@@ -172,6 +186,13 @@ class _Writer:
         if kept.get("tabindex", "0") != "0":
             del kept["tabindex"]
         return "".join(f' {name}="{escape(_MARKS.sub("", value))}"' for name, value in kept.items())
+
+    def _placed(self, style: str) -> dict[str, str]:
+        if self._styles == "inline":
+            return {"style": style}
+        if self._styles == "none" or "{" in style or "}" in style:
+            return {}
+        return {"data-style": str(self.sheet.setdefault(style, len(self.sheet)))}
 
     def _style(self, style: str) -> str:
         kept: list[str] = []

@@ -75,7 +75,7 @@ def cell_standing(cell: Cell, language: str) -> CellStanding:
 
 
 def _certificate(held: Any, document: Document) -> Note | None:
-    if not isinstance(held, Mapping) or not isinstance(held.get("cells"), list):
+    if not isinstance(held, Mapping) or not isinstance(held.get("cells"), list | tuple):
         return None
     when = str(held.get("at", ""))[:16].replace("T", " ")
     then = [

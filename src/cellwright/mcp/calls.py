@@ -24,6 +24,7 @@ from cellwright.engine import Engine, Session
 from cellwright.errors import (
     CellwrightError,
     KernelBusy,
+    SessionTaken,
     StaleEdit,
     TooManyCells,
     TooManySessions,
@@ -33,6 +34,7 @@ from cellwright.errors import (
 from cellwright.mcp.arguments import Arguments, complaint, published_schema
 from cellwright.mcp.clients import Client, Clients
 from cellwright.mcp.delegates import Delegate
+from cellwright.mcp.handovers import handback_note
 from cellwright.mcp.knowledge import Knowledge
 from cellwright.mcp.pace import Pace
 from cellwright.mcp.resolving import find_session
@@ -55,6 +57,7 @@ __all__ = [
     "told",
 ]
 
+_MAX_CLIENT = 60
 # Whether a call may be repeated says nothing where it changes nothing.
 READS = ToolAnnotations(read_only_hint=True, open_world_hint=False)
 CHANGES = ToolAnnotations(read_only_hint=False, destructive_hint=False, open_world_hint=False)
@@ -91,6 +94,8 @@ class Call:
     context: Context[Clients, Any]
     notes: list[str] = field(default_factory=list)
     """Sentences that the reply begins with."""
+    changes: bool = True
+    """Whether the tool may change or run something."""
 
     @property
     def engine(self) -> Engine:
@@ -125,13 +130,25 @@ class Call:
 
         Raises:
             UnknownSession: no session, or more than one, could be meant.
+            SessionTaken: the call would change it, and a person has taken it over.
         """
         found = find_session(self.engine.sessions(), session_id, own=list(self.client.sessions), reads=reads)
         if found.note is not None:
             self.notes.append(found.note)
+        if not reads and self.changes:
+            found.session.refuse_if_taken()
+        if (news := self.client.news_of(found.session.id, found.session.record.handback)) is not None:
+            self.notes.append(handback_note(news))
         if not reads:
-            self.client.worked_with(found.session.id)
+            self.works_with(found.session)
         return found.session
+
+    def works_with(self, session: Session) -> None:
+        """A session is the client's own from now on, and known as what it works on."""
+        self.client.worked_with(session.id)
+        about = self.context.request_context.session.client_params
+        if about is not None and self.changes:
+            session.worked_on_by(about.client_info.name[:_MAX_CLIENT])
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,17 +199,18 @@ _NEXT_CALLS: dict[type[CellwrightError], str] = {
     TooManySessions: "notebook_list",
     TooManyCells: "notebook_create",
     KernelBusy: "execution_wait",
+    SessionTaken: "notebook_read",
 }
 
 
-def told(error: CellwrightError, tools: Container[str] = ()) -> ToolError:
+def told(error: CellwrightError, tools: Container[str] = (), notes: Sequence[str] = ()) -> ToolError:
     """An error as a model reads it: what failed, on what, what to do next, with which of these tools."""
     text = in_calls(str(error).rstrip("."))
     if (call := _NEXT_CALLS.get(type(error))) is not None and call in tools:
         text += f". Next call: {call}"
     if isinstance(error, StaleEdit):
         text += f"\n{error.diff}"
-    return ToolError(text)
+    return ToolError("\n".join([text, *(f"note: {note}" for note in notes)]))
 
 
 def as_tool(definition: Definition, shared: Shared) -> Tool:
@@ -242,11 +260,16 @@ class _FaceTool(Tool):
         except ValidationError as error:
             raise ToolError(complaint(self.name, self.parameters, error)) from error
         clients: Clients = context.request_context.lifespan_context
-        call = Call(self.shared, clients.of(context.request_context), context)
+        call = Call(
+            self.shared,
+            clients.of(context.request_context),
+            context,
+            changes=not self.definition.hints.read_only_hint,
+        )
         try:
             reply = await self.definition.run(call, checked)
         except CellwrightError as error:
-            raise told(error, self.shared.tools) from error
+            raise told(error, self.shared.tools, call.notes) from error
         except (MCPError, ToolError):
             raise
         except Exception as error:  # boundary: the SDK logs it; nothing of it reaches the client

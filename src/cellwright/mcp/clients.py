@@ -18,6 +18,7 @@ from mcp.server.session import ServerSession
 from mcp.types import LoggingLevel
 from starlette.requests import Request
 
+from cellwright.engine.records import Handback
 from mcp import MCPDeprecationWarning
 
 __all__ = ["NOTHING_BROUGHT", "Brought", "Client", "Clients", "RequestContext"]
@@ -79,6 +80,9 @@ class Client:
     types: dict[str, tuple[str, ...]] = field(default_factory=dict)
     """What it was told of each session's last check of types."""
 
+    handbacks: dict[str, int] = field(default_factory=dict)
+    """The number of the handback of each session that it was told of, or that was before it came."""
+
     aliases: dict[str, str] = field(default_factory=dict)
     """Session ids by the names it gave them, in dialects where a client names notebooks."""
 
@@ -95,6 +99,13 @@ class Client:
         if self.begun is not None:
             self.begun.update(ids)
 
+    def news_of(self, session_id: str, handback: Handback | None) -> Handback | None:
+        """That a session it worked on was given back, where it was not told so yet; from now on it was."""
+        if handback is None or self.handbacks.get(session_id) == handback.seq:
+            return None
+        self.handbacks[session_id] = handback.seq
+        return handback if session_id in self.sessions else None
+
     def worked_with(self, session_id: str) -> None:
         self.sessions.pop(session_id, None)
         self.sessions[session_id] = None
@@ -104,6 +115,7 @@ class Client:
         self.generations.pop(session_id, None)
         self.names.pop(session_id, None)
         self.plans.pop(session_id, None)
+        self.handbacks.pop(session_id, None)
 
     async def log(self, level: LoggingLevel, data: Any) -> None:
         """Send a log message, if the client asked for messages of this weight."""

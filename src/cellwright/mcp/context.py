@@ -7,18 +7,24 @@ from the kernel where it is alive and idle, else from what ran in it last (see `
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from typing import Any
 
 from cellwright.engine import Inspection, Session
 from cellwright.errors import CellwrightError
-from cellwright.mcp.budget import CHARACTERS_PER_TOKEN
+from cellwright.mcp.budget import CHARACTERS_PER_TOKEN, cut_tail
 from cellwright.mcp.cellstates import cell_states
+from cellwright.mcp.handovers import hold_data
 from cellwright.mcp.knowledge import Knowledge, Known
+from cellwright.mcp.outputs import clean
+from cellwright.notebook import Cell
+from cellwright.notebook.comments import comments_of
 from cellwright.plans.reports import plan_in
 
 __all__ = ["DEFAULT_CONTEXT_TOKENS", "context_of", "fit_lists", "inspected"]
 
 DEFAULT_CONTEXT_TOKENS = 1_500
+_REMARK = 300
 
 
 async def context_of(
@@ -37,6 +43,8 @@ async def context_of(
         **await _names(session, known),
         "cells": [f"{cell.id}: {states[cell.id]}" for cell in cells],
     }
+    if remarks := _remarks(cells):
+        about["comments"] = remarks
     if known.failure is not None:
         failure = known.failure
         about["last_error"] = {
@@ -47,11 +55,19 @@ async def context_of(
         }
     if (plan := plan_in(session.document.metadata)) is not None:
         about["plan"] = plan
+    if (hold := session.record.hold) is not None:
+        about["held"] = hold_data(hold)
     if session.checkpoints:
         about["checkpoints"] = [kept.name or kept.id for kept in reversed(session.checkpoints)]
     if session.reason:
         about["reason"] = session.reason
     return fit_lists(about, max_tokens or DEFAULT_CONTEXT_TOKENS)
+
+
+def _remarks(cells: Sequence[Cell]) -> list[str]:
+    """What people said of cells, the newest first."""
+    found = [(one.at, f"{cell.id}, {one.by}: {one.text}") for cell in cells for one in comments_of(cell)]
+    return [cut_tail(clean(text), _REMARK) for _, text in sorted(found, reverse=True)]
 
 
 async def _names(session: Session, known: Known) -> dict[str, Any]:

@@ -5,7 +5,7 @@ The agent is above this room and is never imported here: the daemon hands one in
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
@@ -112,6 +112,10 @@ class DelegatedRun(Protocol):
 
     @property
     def conversation_id(self) -> str | None: ...
+    @property
+    def limits(self) -> Mapping[str, float | None]:
+        """What it may take at most: ``tokens``, ``money``, ``seconds``, ``steps``; None is without limit."""
+        ...
 
     def brief(self) -> str:
         """What it does now, in a few words."""
@@ -148,6 +152,26 @@ class Delegate(Protocol):
         Raises:
             UnknownRun: there is none of that id.
         """
+        ...
+
+    def live(self) -> Sequence[DelegatedRun]:
+        """The runs that go on."""
+        ...
+
+    async def stirred(self, since: int) -> int:
+        """Wait until runs have begun or ended after this number was told, and tell the next; 0 tells one at once."""
+        ...
+
+    async def models(self) -> list[str]:
+        """The models that somebody may choose from who has no keys but the daemon's own.
+
+        Raises:
+            NoAgent: its libraries are not installed.
+        """
+        ...
+
+    async def conversation_of(self, run_id: str) -> str | None:
+        """The conversation that a run belongs to."""
         ...
 
     async def conversations(self) -> list[dict[str, Any]]:

@@ -13,8 +13,10 @@ from pathlib import Path
 import anyio
 from mcp.client._transport import TransportStreams
 from mcp.shared.message import SessionMessage
+from mcp.types import Implementation
 from mcp_types.version import LATEST_MODERN_VERSION
 
+import cellwright
 from cellwright.mcp.face import Face
 from mcp import Client
 
@@ -26,7 +28,9 @@ async def connected(
     face: Face, *, directory: Path | None = None, begun: set[str] | None = None
 ) -> AsyncIterator[Client]:
     """A client of the face, which works in this directory. ``begun`` is given the ids of what its calls began."""
-    async with Client(_streams(face, directory, begun), mode=LATEST_MODERN_VERSION) as client:
+    about = Implementation(name="cellwright agent", version=cellwright.__version__)
+    streams = _streams(face, directory, begun)
+    async with Client(streams, mode=LATEST_MODERN_VERSION, client_info=about) as client:
         yield client
 
 

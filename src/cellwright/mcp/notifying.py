@@ -47,6 +47,7 @@ _TOLD = (
     "checkpoint",
     "branch",
     "note",
+    "by",
 )
 _MOST_OUTPUTS = 100
 _SENDING_S = 2.0
@@ -170,6 +171,7 @@ def _changes_the_list(event: Event) -> bool:
 
 _LEVELS: dict[str, LoggingLevel] = {
     "notebook.error": "error",
+    "notebook.session.taken": "warning",
     "notebook.cell.output": "debug",
     "notebook.state.changed": "debug",
 }

@@ -6,9 +6,10 @@ import re
 from collections.abc import Mapping, Sequence
 
 from cellwright.mcp.budget import CHARACTERS_PER_TOKEN, cut_middle, cut_tail, share
-from cellwright.mcp.outputs import parts_of, size
+from cellwright.mcp.outputs import clean, parts_of, size
 from cellwright.mcp.uris import cell_output_uri
 from cellwright.notebook import Cell
+from cellwright.notebook.comments import comments_of
 
 __all__ = ["find_text", "outline", "section"]
 
@@ -26,7 +27,7 @@ def outline(cells: Sequence[Cell], states: Mapping[str, str], *, max_tokens: int
 def _outlined(place: int, cell: Cell, state: str) -> str:
     lines = cell.source.count("\n") + 1
     more = f" (+{lines - 1} lines)" if lines > 1 else ""
-    shown = _shown_outputs(cell)
+    shown = _shown_outputs(cell) + _remarked(cell)
     return f"{place} {cell.id} [{_about(cell, state)}] v{cell.version}: {cut_tail(_begins(cell), _LINE)}{more}{shown}"
 
 
@@ -37,6 +38,11 @@ def _about(cell: Cell, state: str) -> str:
 
 def _begins(cell: Cell) -> str:
     return next((line for line in cell.source.splitlines() if line.strip()), "(empty)")
+
+
+def _remarked(cell: Cell) -> str:
+    count = len(comments_of(cell))
+    return f" ({count} comment{'s' if count > 1 else ''})" if count else ""
 
 
 def _shown_outputs(cell: Cell) -> str:
@@ -66,6 +72,7 @@ def section(
     texts: list[tuple[str, str, str]] = []
     for head, cell in zip(heads, chosen, strict=True):
         texts.append((head, cell.source, ""))
+        texts += [(f"comment by {clean(one.by)}:", clean(one.text), "") for one in comments_of(cell)]
         if outputs:
             texts += [
                 (

@@ -73,6 +73,9 @@ async def branch_adopt(call: Call, args: AdoptBranch) -> Reply:
     """Give a branch's cells, files and kernel to the session it came from. Its other branches end."""
     branch = call.session(args.session_id)
     origin = branch.record.branch_of
+    for session in call.engine.sessions():
+        if session.id == origin:
+            session.refuse_if_taken()
     for one in (branch.id, origin) if origin is not None else ():
         await call.shared.planner.pause(one)
     adopted = await call.engine.adopt(branch.id)

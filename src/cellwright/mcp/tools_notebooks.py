@@ -13,6 +13,7 @@ from cellwright.engine.limits import SessionLimits
 from cellwright.errors import NotebookError
 from cellwright.mcp.arguments import AS_IN_CREATE, Arguments, SessionId
 from cellwright.mcp.calls import CHANGES, DESTROYS, READS, Call, Definition, Reply, data_reply
+from cellwright.mcp.handovers import hold_data
 from cellwright.mcp.wording import in_calls
 from cellwright.notebook.languages import canonical_language, with_tsconfig
 from cellwright.plans.reports import plan_in
@@ -76,7 +77,7 @@ async def notebook_create(call: Call, args: CreateNotebook) -> Reply:
         limits=args.limits.narrowing() if args.limits is not None else None,
         host=args.host,
     )
-    call.client.worked_with(session.id)
+    call.works_with(session)
     if args.tsconfig is not None:
         await session.apply([with_tsconfig(session.document, args.tsconfig)])
     if args.description:
@@ -105,7 +106,7 @@ async def notebook_open(call: Call, args: OpenNotebook) -> Reply:
         session = await call.engine.open_there(args.path, host=str(host), mode=mode, limits=limits)
     else:
         session = await call.engine.open(call.path(args.path), mode=mode, limits=limits, host=args.host)
-    call.client.worked_with(session.id)
+    call.works_with(session)
     return data_reply(about_session(session), call)
 
 
@@ -178,6 +179,7 @@ def about_session(session: Session) -> dict[str, Any]:
         "branch_of": session.record.branch_of,
         "adopted_by": session.record.adopted_by,
         "plan": plan_in(session.document.metadata),
+        "held": hold_data(session.record.hold) if session.record.hold is not None else None,
     }
     return about | {name: value for name, value in told.items() if value}
 

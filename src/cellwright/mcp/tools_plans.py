@@ -63,7 +63,7 @@ def _outline(args: CreatePlan, language: str) -> Outline:
 
 async def _new_notebook(call: Call, problem: str, language: str) -> Session:
     session = await call.engine.create(problem, language=language, directory=call.notebooks, mode=AGENTS_MODE)
-    call.client.worked_with(session.id)
+    call.works_with(session)
     return session
 
 

@@ -238,7 +238,7 @@ async def notebook_import(call: Call, args: ImportNotebook) -> Reply:
     session = await call.engine.create(
         name, language=language, directory=call.notebooks, mode=AGENTS_MODE, host=args.host
     )
-    call.client.worked_with(session.id)
+    call.works_with(session)
     await session.apply([DocumentReplaced(document.to_bytes().decode(), {})])
     return data_reply({**about_session(session), "repairs": list(imported.notices)}, call)
 

@@ -74,6 +74,8 @@ class PlanRun:
         self._session = session
         self._begins = begins
         self._menders = menders
+        self._hold = session.record.hold
+        """Who had the session when this began: whoever takes it over later stops it between two steps."""
         self._stopping = anyio.Event()
         self._trial = Trial(engine, session, self._stopping)
         self._ended = anyio.Event()
@@ -144,6 +146,9 @@ class PlanRun:
         for effect in effects:
             if self._stopping.is_set():
                 return event
+            # Whether a step that was run has done what it should is still found out.
+            if (by := self._taken_by()) is not None and not isinstance(effect, CheckResults):
+                return events.Interrupted(f"{by} took the session over")
             match effect:
                 case RunCell():
                     event = await self._run_cell(effect)
@@ -154,6 +159,11 @@ class PlanRun:
                 case WriteCell():
                     pass  # kept with the plan
         return event
+
+    def _taken_by(self) -> str | None:
+        """The person who took the session over since this began, unless it was given back."""
+        hold = self._session.record.hold
+        return hold.by if hold is not None and hold != self._hold else None
 
     async def _pause(self, why: str) -> None:
         paused = advance(self.plan, events.Interrupted(why))

@@ -167,12 +167,17 @@ class Verification:
             async with aclosing(again):
                 async for checked in again:
                     self.checked.append(checked)
+                    self._tell_progress()
             if self.checked and not self.checked[-1].goes_on:
                 self.reason = _why_stopped(self.checked[-1])
             if session.state == "active":
                 sources = "\n".join(f"import {name}" for name in _modules(self.cells))
                 surroundings = await session.inputs(sources, packages=True)
             return surroundings, session.tier
+
+    def _tell_progress(self) -> None:
+        about = {"verification_id": self.id, "done": len(self.checked), "total": len(self.cells)}
+        self._engine.session(self.session_id).tell("notebook.verification.progress", about)
 
     async def _write(self, surroundings: Inputs, tier: str | None) -> None:
         """Put the certificate into the notebook, and beside each cell what it was seen to read."""

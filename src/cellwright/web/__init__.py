@@ -1,11 +1,5 @@
 """The page that people look at: sessions, live notebooks, chat, traces and verified notebooks, served by the daemon.
 
 Translates requests into calls of the engine, the planner and the agent, and what they know into HTML. Decides nothing
-about sessions; holds no state but who is signed in.
+about sessions; holds no state but who is signed in. ``site`` puts it together.
 """
-
-from __future__ import annotations
-
-from cellwright.web.site import Site, application
-
-__all__ = ["Site", "application"]

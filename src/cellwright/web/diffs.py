@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-__all__ = ["DiffLine", "diff_lines"]
+__all__ = ["DiffLine", "Sign", "diff_lines"]
 
 Sign: TypeAlias = Literal["+", "-", " ", "…"]
 _LONGEST = 2_000

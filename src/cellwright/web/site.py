@@ -9,7 +9,7 @@ from starlette.applications import Starlette
 from starlette.routing import BaseRoute
 
 from cellwright.engine import Engine
-from cellwright.web import assets, debug, notebook, sessions, verified
+from cellwright.web import assets, chat, debug, notebook, sessions, verified
 from cellwright.web.doors.door import Door
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Site", "application"]
 
-_VIEWS = (sessions, notebook, debug, verified)
+_VIEWS = (sessions, notebook, chat, debug, verified)
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,8 +9,9 @@ from typing import Any
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
+from cellwright.notebook.languages import LANGUAGES
 from cellwright.web.assets import asset_url
-from cellwright.web.wording import age, amount, bytes_text, seconds_text
+from cellwright.web.wording import age, amount, bytes_text, moment, seconds_text
 
 __all__ = ["render"]
 
@@ -32,6 +33,6 @@ def _environment() -> Environment:
         lstrip_blocks=True,
         auto_reload=False,
     )
-    made.globals.update(asset=asset_url, now=time.time)
-    made.filters.update(age=age, amount=amount, bytes=bytes_text, seconds=seconds_text)
+    made.globals.update(asset=asset_url, now=time.time, languages=[language.name for language in LANGUAGES])
+    made.filters.update(age=age, amount=amount, bytes=bytes_text, moment=moment, seconds=seconds_text)
     return made

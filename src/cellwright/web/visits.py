@@ -13,7 +13,7 @@ from starlette.responses import HTMLResponse, JSONResponse, Response
 from starlette.routing import Route
 
 from cellwright.engine import Engine, Session
-from cellwright.errors import CellwrightError, UnknownSession
+from cellwright.errors import CellwrightError, UnknownConversation, UnknownRun, UnknownSession
 from cellwright.web.people import Person, Role, may
 from cellwright.web.templates import render
 
@@ -75,9 +75,20 @@ def page(path: str, view: View, *, needs: Role = "view") -> Route:
     return Route(path, _let_in(view, needs, _error_page), methods=["GET"])
 
 
-def deed(path: str, act: View, *, needs: Role = "run") -> Route:
-    """Something to do. The door has checked that the page itself sent it."""
-    return Route(path, _let_in(act, needs, _refusal), methods=["POST"])
+def deed(path: str, act: View, *, needs: Role = "run", while_held: bool = False) -> Route:
+    """Something to do. The door has checked that the page itself sent it.
+
+    While one person has a session, another may only look, unless this may be done ``while_held``.
+    """
+
+    async def alone(visit: Visit) -> Response:
+        if not while_held and "session_id" in visit.request.path_params:
+            session = visit.session()
+            if session.held_by != visit.person.name:
+                session.refuse_if_taken()
+        return await act(visit)
+
+    return Route(path, _let_in(alone, needs, _refusal), methods=["POST"])
 
 
 def _let_in(
@@ -90,7 +101,7 @@ def _let_in(
             return refuse(visit, _NotAllowed(needs, visit.person), 403)
         try:
             return await view(visit)
-        except UnknownSession as error:
+        except (UnknownSession, UnknownConversation, UnknownRun) as error:
             return refuse(visit, error, 404)
         except CellwrightError as error:
             return refuse(visit, error, 409)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 
-__all__ = ["age", "amount", "bytes_text", "seconds_text"]
+__all__ = ["age", "amount", "bytes_text", "moment", "seconds_text"]
 
 _MINUTE, _HOUR, _DAY = 60, 3600, 86_400
 _KILO = 1024
@@ -17,6 +17,12 @@ def age(since: float, now: float | None = None) -> str:
         if passed >= size:
             return f"{passed / size:.0f} {unit}"
     return f"{passed:.0f} s"
+
+
+def moment(at: float, now: float | None = None) -> str:
+    """A time of day by this machine's clock, with its date where that is not today's."""
+    then, today = time.localtime(at), time.localtime(now)
+    return time.strftime("%H:%M:%S" if then[:3] == today[:3] else "%Y-%m-%d %H:%M", then)
 
 
 def seconds_text(seconds: float | None) -> str:

@@ -53,8 +53,9 @@ async def use_notebook(call: Call, args: UseNotebook) -> Reply:
     if args.mode == "create":
         await anyio.to_thread.run_sync(_create, path)
     session = await call.engine.open(path, mode=AGENTS_MODE)
-    await session.resume()
-    call.client.worked_with(session.id)
+    if session.held_by is None:  # a person's session is looked at, no more
+        await session.resume()
+    call.works_with(session)
     call.client.aliases[args.notebook_name] = session.id
     return Reply(
         f"Successfully activated notebook '{args.notebook_name}' ({args.notebook_path}).\n{_outline(session)}"
@@ -349,7 +350,7 @@ def _active(call: Call) -> Session:
     latest = next(reversed(call.client.sessions), None)
     if latest is None:
         raise UnknownSession("No notebook is activated", hint="Call use_notebook first")
-    return call.engine.session(latest)
+    return call.session(latest)
 
 
 def _named(call: Call, name: str) -> Session:

@@ -95,8 +95,7 @@ class Files:
             NoSuchFile: there is none.
             FileUnreadable: it is not what it should be, or too much to be looked at.
         """
-        ground = await self._ground(session)
-        descriptor, size = await _in_thread(partial(_descriptor, ground, path))
+        descriptor, size = await self.open(path, session=session)
         name = path.rstrip("/").rpartition("/")[2]
         try:
             answer = await read_digest(
@@ -113,6 +112,11 @@ class Files:
         finally:
             os.close(descriptor)
         return Reading(path, size, answer.form, answer.text, answer.next_offset, answer.total, picture)
+
+    async def open(self, path: str, *, session: Session | None = None) -> tuple[int, int]:
+        """A plain file of any size to read from, by its descriptor, which is the caller's to close; and its size."""
+        ground = await self._ground(session)
+        return await _in_thread(partial(_descriptor, ground, path))
 
     async def read_bytes(self, path: str, *, session: Session | None = None) -> bytes:
         """A file's whole content, up to 100 MB."""

@@ -9,10 +9,11 @@ import base64
 import hashlib
 import hmac
 import json
-import os
 import secrets
 from pathlib import Path
 from typing import Any
+
+from cellwright.settings.places import write_private
 
 __all__ = ["obtain_key", "sign", "unsign"]
 
@@ -20,15 +21,12 @@ _KEY_BYTES = 32
 
 
 def obtain_key(path: Path) -> bytes:
-    """The key in a file that only its user can read, made where there is none."""
+    """The key in a file that only its user can read, made where there is none that is whole."""
+    if path.is_file() and len(key := path.read_bytes()) == _KEY_BYTES:
+        return key
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    try:
-        fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-    except FileExistsError:
-        return path.read_bytes()
     key = secrets.token_bytes(_KEY_BYTES)
-    with open(fd, "wb") as file:  # noqa: PTH123  # a descriptor, opened 0600 from the start
-        file.write(key)
+    write_private(str(path), key)
     return key
 
 
@@ -41,10 +39,10 @@ def sign(about: dict[str, Any], key: bytes) -> str:
 def unsign(text: str, key: bytes, now: float) -> dict[str, Any] | None:
     """The data, where the signature is right and ``until`` has not passed."""
     body, _, signature = text.partition(".")
-    if not hmac.compare_digest(_signature(body, key).encode(), signature.encode()):
+    if not hmac.compare_digest(_signature(body, key).encode(), signature.encode(errors="replace")):
         return None
     about: dict[str, Any] = json.loads(base64.urlsafe_b64decode(body + "=" * (-len(body) % 4)))
-    return about if about["until"] > now else None
+    return about if about.get("until", 0) > now else None
 
 
 def _signature(body: str, key: bytes) -> str:

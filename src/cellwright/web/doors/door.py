@@ -8,25 +8,29 @@ from __future__ import annotations
 
 import hashlib
 import hmac
-import time
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from starlette.datastructures import MutableHeaders
 from starlette.requests import Request
-from starlette.responses import JSONResponse, RedirectResponse, Response
+from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from cellwright.web.doors.cookies import sign, unsign
+from cellwright.web.doors.attempts import Attempts
+from cellwright.web.doors.codes import Codes
+from cellwright.web.doors.identities import LASTS_S, Identities
+from cellwright.web.doors.paths import asked_path, own_path, sign_in_path
 from cellwright.web.people import Person
 from cellwright.web.templates import render
 
 __all__ = ["Door"]
 
-COOKIE = "cellwright"
-_DAYS = 30
-_OPEN = ("/enter", "/assets/", "/verified/")
+_OPEN = ("/assets/", "/verified/")
+_ENTRANCE = "/enter"
+_LENGTH_DIGITS = 4
+_STALE_LINK = "This link was used already, or is older than two minutes. `cellwright ui` makes another."
 _POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self';"
     " frame-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'self'"
@@ -45,65 +49,156 @@ _ALWAYS = {
 class Door:
     """Signs people in and lets them pass."""
 
-    token: str = field(repr=False)
-    key: bytes = field(repr=False)
+    identities: Identities
+    codes: Codes = field(repr=False)
+    attempts: Attempts = field(repr=False)
 
     @property
     def routes(self) -> Sequence[Route]:
-        return [Route("/enter", self._enter, methods=["GET", "POST"])]
+        return [
+            Route(_ENTRANCE, self._entrance, methods=["GET"]),
+            Route(_ENTRANCE, self._enter, methods=["POST"]),
+            Route("/leave", self._leave, methods=["POST"]),
+            Route("/here", _here, methods=["GET"]),
+        ]
 
     def csrf(self, request: Request) -> str:
         """What the page must send along with every deed: another site cannot know it."""
-        return _csrf(request.cookies.get(COOKIE, ""), self.key)
+        cookie = request.cookies.get(_cookie_name(request), "")
+        signed = b"page " + cookie.encode(errors="replace")
+        return hmac.new(self.identities.key, signed, hashlib.sha256).hexdigest()
 
     def guard(self, app: ASGIApp) -> ASGIApp:
         async def passing(scope: Scope, receive: Receive, send: Send) -> None:
             if scope["type"] != "http":
-                await app(scope, receive, send)
+                await send({"type": "websocket.close"})
                 return
-            request = Request(scope)
+            request, telling = Request(scope), _with_policy(send)
             refused = self._refusal(request)
-            await (refused or app)(scope, receive, _with_policy(send))
+            if refused is not None:
+                await refused(scope, receive, telling)
+                return
+            try:
+                await app(scope, receive, self._while_welcome(request, telling))
+            except* _NoLongerWelcome:
+                await telling({"type": "http.response.body", "body": b"", "more_body": False})
 
         return passing
 
+    # Who passes --------------------------------------------------------------------------------------------------
+
     def _refusal(self, request: Request) -> Response | None:
-        if request.url.path.startswith(_OPEN):
+        path, changes = request.url.path, request.method not in ("GET", "HEAD")
+        if changes and request.headers.get("sec-fetch-site", "same-origin") not in ("same-origin", "none"):
+            return _said("This was sent by a page of another site", 403)
+        if path == _ENTRANCE or path.startswith(_OPEN):
             return None
         person = self._person(request)
         if person is None:
-            return RedirectResponse("/enter", 303) if request.method == "GET" else _said("Sign in first", 401)
+            return _said("Sign in first", 401) if changes else _to_the_entrance(request)
         request.state.person = person
-        if request.method != "GET" and not self._is_own(request):
+        if changes and not self._is_own(request):
             return _said("This was not sent by the page itself: load it again", 403)
         return None
 
     def _person(self, request: Request) -> Person | None:
-        about = unsign(request.cookies.get(COOKIE, ""), self.key, time.time())
-        return Person(about["name"], about["role"]) if about is not None else None
+        return self.identities.with_cookie(request.cookies.get(_cookie_name(request), ""))
 
     def _is_own(self, request: Request) -> bool:
         given = request.headers.get("x-cellwright-page", "")
         return hmac.compare_digest(given.encode(), self.csrf(request).encode())
 
-    async def _enter(self, request: Request) -> Response:
-        if request.method == "GET":
-            return Response(render("enter.html", wrong=False), media_type="text/html")
-        given = str((await request.form()).get("token", ""))
-        if not hmac.compare_digest(given.strip().encode(), self.token.encode()):
-            return Response(render("enter.html", wrong=True), 401, media_type="text/html")
-        return self._signed_in(Person("owner", "own"))
+    def _while_welcome(self, request: Request, send: Send) -> Send:
+        """An answer that goes on and on ends when somebody is shown out, or may do something else than before."""
+        person = getattr(request.state, "person", None)
 
-    def _signed_in(self, person: Person) -> Response:
-        until = time.time() + _DAYS * 86_400
-        answer = RedirectResponse("/", 303)
-        signed = sign({"name": person.name, "role": person.role, "until": until}, self.key)
-        answer.set_cookie(COOKIE, signed, max_age=_DAYS * 86_400, httponly=True, samesite="strict")
+        async def sending(message: Message) -> None:
+            if message.get("more_body") and person is not None and self._person(request) != person:
+                raise _NoLongerWelcome
+            await send(message)
+
+        return sending
+
+    # Coming and going --------------------------------------------------------------------------------------------
+
+    async def _entrance(self, request: Request) -> Response:
+        ahead = own_path(request.query_params.get("next", "/"))
+        code = request.query_params.get("code")
+        # Asking what a link would lead to does not use it up.
+        if request.method == "HEAD" or "sec-purpose" in request.headers:
+            code = None
+        if code and self.codes.redeem(code):
+            return self._signed_in(request, self.identities.owner, _onward(ahead))
+        if self._person(request) is not None:
+            return RedirectResponse(ahead, 303)
+        return _form(ahead, _STALE_LINK if code else None, 410 if code else 200)
+
+    async def _enter(self, request: Request) -> Response:
+        # Somebody who is not signed in has nothing long to say.
+        length = request.headers.get("content-length", "")
+        if not length.isdecimal() or len(length) > _LENGTH_DIGITS:
+            return _said("This is no token", 413)
+        given = await request.form()
+        token, ahead = str(given.get("token", "")).strip(), own_path(str(given.get("next", "/")))
+        address = request.client.host if request.client is not None else ""
+        # From here to the count nothing is waited for: many tokens at once are looked at one by one.
+        if wait_s := math.ceil(self.attempts.wait_s(address)):
+            seconds = "1 second" if wait_s == 1 else f"{wait_s} seconds"
+            answer = _form(ahead, f"Too many wrong tokens. Try again in {seconds}.", 429)
+            answer.headers["retry-after"] = str(wait_s)
+            return answer
+        person = self.identities.with_token(token)
+        if person is None:
+            self.attempts.wrong(address)
+            return _form(ahead, "This token is not the right one.", 401)
+        return self._signed_in(request, person, RedirectResponse(ahead, 303))
+
+    async def _leave(self, request: Request) -> Response:
+        answer = JSONResponse({"say": "", "parts": {}, "go": _ENTRANCE})
+        answer.delete_cookie(_cookie_name(request), httponly=True, samesite="strict")
+        return answer
+
+    def _signed_in(self, request: Request, person: Person, answer: Response) -> Response:
+        answer.set_cookie(
+            _cookie_name(request),
+            self.identities.cookie(person),
+            max_age=LASTS_S,
+            httponly=True,
+            samesite="strict",
+            # A proxy on this machine says so where it speaks https for us; nobody else is believed.
+            secure=request.url.scheme == "https",
+        )
         return answer
 
 
-def _csrf(cookie: str, key: bytes) -> str:
-    return hmac.new(key, b"page " + cookie.encode(errors="replace"), hashlib.sha256).hexdigest()
+class _NoLongerWelcome(Exception):  # ends an answer, and is no error
+    """Somebody was shown out while they were being answered."""
+
+
+async def _here(_request: Request) -> Response:
+    """Says that somebody is signed in, to a page that lost its connection."""
+    return Response(status_code=204)
+
+
+def _cookie_name(request: Request) -> str:
+    """With the port: browsers send a machine's cookies to all of its ports."""
+    return f"cellwright-{request.url.port}" if request.url.port else "cellwright"
+
+
+def _to_the_entrance(request: Request) -> Response:
+    """A link on another site comes without the cookie, since that is for this site only: the page asks once more itself."""
+    asked = asked_path(request)
+    if request.headers.get("sec-fetch-site") == "cross-site" and own_path(asked) == asked:
+        return _onward(asked)
+    return RedirectResponse(sign_in_path(asked), 303)
+
+
+def _onward(ahead: str) -> Response:
+    return HTMLResponse(render("onward.html", ahead=ahead))
+
+
+def _form(ahead: str, problem: str | None, status: int) -> Response:
+    return HTMLResponse(render("enter.html", ahead=ahead, problem=problem), status)
 
 
 def _said(message: str, status: int) -> Response:

@@ -2,8 +2,16 @@
 
 from __future__ import annotations
 
-from cellwright.web.notebook import actions, views
+from cellwright.web import outputs
+from cellwright.web.notebook import actions, comments, handovers, plans, views
 
 __all__ = ["ROUTES"]
 
-ROUTES = [*views.ROUTES, *actions.ROUTES]
+ROUTES = [
+    *views.ROUTES,
+    *actions.ROUTES,
+    *handovers.ROUTES,
+    *comments.ROUTES,
+    *plans.ROUTES,
+    *outputs.ROUTES,
+]

@@ -2,8 +2,17 @@
 
 from __future__ import annotations
 
-from starlette.responses import Response
+from markupsafe import Markup
+from starlette.responses import JSONResponse, Response
 
+from cellwright.engine import Session
+from cellwright.errors import StaleEdit
+from cellwright.formats.codehtml import code_html
+from cellwright.notebook.languages import canonical_language, cell_metadata
+from cellwright.web.notebook.cellviews import cell_view
+from cellwright.web.notebook.following import follow
+from cellwright.web.notebook.touching import CELLS, cell_part
+from cellwright.web.templates import render
 from cellwright.web.visits import Visit, deed
 
 __all__ = ["ROUTES"]
@@ -12,25 +21,96 @@ __all__ = ["ROUTES"]
 async def _run(visit: Visit) -> Response:
     """Run a cell, with the text that the editor has where it was changed."""
     session, cell_id = visit.session(), visit.request.path_params["cell_id"]
-    form = await visit.form()
-    if "source" in form and form["source"] != session.cell(cell_id).source:
-        await session.edit_cell(cell_id, form["source"], expected_version=int(form["version"]))
+    if (clash := await _take_in(visit, session, cell_id)) is not None:
+        return clash
     await session.execute(cell_id)
-    return visit.done()
+    return await _shown(visit, session, cell_id)
 
 
 async def _edit(visit: Visit) -> Response:
-    session, form = visit.session(), await visit.form()
-    await session.edit_cell(
-        visit.request.path_params["cell_id"], form["source"], expected_version=int(form["version"])
-    )
-    return visit.done("Saved")
+    session, cell_id = visit.session(), visit.request.path_params["cell_id"]
+    if (clash := await _take_in(visit, session, cell_id)) is not None:
+        return clash
+    return await _shown(visit, session, cell_id, say="Saved")
+
+
+async def _again(visit: Visit) -> Response:
+    """The cell as it is: what was written into its editor is left."""
+    return await _shown(visit, visit.session(), visit.request.path_params["cell_id"])
+
+
+async def _take_in(visit: Visit, session: Session, cell_id: str) -> Response | None:
+    """Make the editor's text the cell's; where somebody else was faster, show both."""
+    form = await visit.form()
+    source, version = form.get("source"), form.get("version", "")
+    if source is None or _same(source, session.cell(cell_id).source):
+        return None
+    try:
+        await session.edit_cell(
+            cell_id, source, expected_version=int(version) if version.isdecimal() else None
+        )
+    except StaleEdit as error:
+        return _clash(session, cell_id, error)
+    return None
+
+
+def _same(one: str, other: str) -> bool:
+    """Whether two sources say the same: an editor knows one kind of line ends."""
+    return one.replace("\r\n", "\n") == other.replace("\r\n", "\n")
+
+
+def _clash(session: Session, cell_id: str, error: StaleEdit) -> Response:
+    cell = session.cell(cell_id)
+    diff = Markup(code_html(error.diff, "diff"))  # noqa: S704  # pygments escapes
+    told = render("cell_clash.html", session=session, cell=cell, diff=diff)
+    message = "Somebody changed this cell meanwhile: yours is not saved yet"
+    return JSONResponse({"error": message, "hint": None, "parts": {f"clash-{cell_id}": told}})
 
 
 async def _add(visit: Visit) -> Response:
+    """Add a cell: at the end, or beside another."""
     session, form = visit.session(), await visit.form()
-    await session.add_cell("", kind="markdown" if form.get("kind") == "markdown" else "code")
-    return visit.done()
+    beside, where = form.get("beside"), form.get("where")
+    position = session.document.index(beside) + (where != "above") if beside else None
+    kind = form.get("kind", "code")
+    language = canonical_language(kind) if kind not in {"code", "markdown"} else None
+    metadata = cell_metadata(language=language) if language not in {None, session.language} else None
+    cell = await session.add_cell(
+        "", kind="markdown" if kind == "markdown" else "code", position=position, metadata=metadata
+    )
+    return await _shown(visit, session, cell.id, go=f"#{cell_part(cell.id)}")
+
+
+async def _delete(visit: Visit) -> Response:
+    session, cell_id = visit.session(), visit.request.path_params["cell_id"]
+    form = await visit.form()
+    await session.delete_cell(cell_id, expected_version=int(form["version"]))
+    return visit.done("Deleted; what it defined stays in the kernel", parts={cell_part(cell_id): None})
+
+
+async def _move(visit: Visit) -> Response:
+    session, cell_id = visit.session(), visit.request.path_params["cell_id"]
+    step = -1 if (await visit.form()).get("where") == "up" else 1
+    here = session.document.index(cell_id)
+    await session.move_cell(cell_id, min(max(here + step, 0), len(session.document) - 1))
+    return await _shown(visit, session, cell_id, go=f"#{cell_part(cell_id)}")
+
+
+async def _run_all(visit: Visit) -> Response:
+    """Run every cell in order, or from one on; the first failure drops the rest."""
+    session, since = visit.session(), (await visit.form()).get("since")
+    queued = await session.execute_all(since=since)
+    return visit.done(f"{len(queued)} cells wait to run" if queued else "No cell has anything to run")
+
+
+async def _stop_cell(visit: Visit) -> Response:
+    """Stop a cell that runs, or drop one that waits."""
+    session, cell_id = visit.session(), visit.request.path_params["cell_id"]
+    view = cell_view(session, cell_id)
+    if view is None or view.execution_id is None:
+        return visit.done("It has ended already")
+    await visit.engine.cancel(view.execution_id)
+    return visit.done("Stopping")
 
 
 async def _stop(visit: Visit) -> Response:
@@ -38,9 +118,25 @@ async def _stop(visit: Visit) -> Response:
     return visit.done("Stopping")
 
 
+async def _shown(
+    visit: Visit, session: Session, cell_id: str, *, say: str = "", go: str | None = None
+) -> Response:
+    """What was done, with the cell as it is now: nobody waits for the stream to see their own deed."""
+    following, upto = follow(visit.engine, session), visit.engine.last_event
+    parts = [CELLS] if go is not None else []
+    found = {part: await following.render(part, upto) for part in [*parts, cell_part(cell_id)]}
+    return visit.done(say, parts=found, go=go)
+
+
+_CELL = "/sessions/{session_id}/cells/{cell_id}"
 ROUTES = [
-    deed("/sessions/{session_id}/cells/{cell_id}/run", _run),
-    deed("/sessions/{session_id}/cells/{cell_id}/edit", _edit),
+    deed(f"{_CELL}/run", _run),
+    deed(f"{_CELL}/edit", _edit),
+    deed(f"{_CELL}/again", _again, needs="view"),
+    deed(f"{_CELL}/delete", _delete),
+    deed(f"{_CELL}/move", _move),
+    deed(f"{_CELL}/stop", _stop_cell),
     deed("/sessions/{session_id}/cells", _add),
+    deed("/sessions/{session_id}/run", _run_all),
     deed("/sessions/{session_id}/stop", _stop),
 ]

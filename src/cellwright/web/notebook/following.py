@@ -8,6 +8,7 @@ from weakref import WeakValueDictionary
 from cellwright.engine import Engine, Missed, Session
 from cellwright.web.live import Change, Parts
 from cellwright.web.notebook.cellviews import cell_view
+from cellwright.web.notebook.panels import PANELS
 from cellwright.web.notebook.touching import CELLS, EVERY_CELL, STATUS, cell_part, outputs_part, touched_by
 from cellwright.web.templates import render
 
@@ -62,17 +63,8 @@ class Following:
         return parts - {EVERY_CELL} | {cell_part(cell.id) for cell in self._session.cells}
 
     def _everything(self) -> Iterator[str]:
-        yield from (
-            STATUS,
-            CELLS,
-            "@plan",
-            "@variables",
-            "@files",
-            "@history",
-            "@checkpoints",
-            "@branches",
-            "@network",
-        )
+        yield from (STATUS, CELLS)
+        yield from (f"@{panel.name}" for panel in PANELS)
         yield from (cell_part(cell.id) for cell in self._session.cells)
 
     async def _make(self, part: str) -> str | None:

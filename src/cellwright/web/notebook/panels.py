@@ -1,14 +1,23 @@
-"""The panels beside a notebook. Each is loaded when somebody opens it, and again when an event touches it."""
+"""The panels beside a notebook. Each is loaded when somebody opens it, and again when an event touches it.
+
+What each shows is in a module of its own (``web.beside``), and how in its template.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from starlette.responses import Response
 from starlette.routing import Route
 
+from cellwright.engine import Session
+from cellwright.errors import CellwrightError
+from cellwright.plans.reports import plan_in
+from cellwright.web.beside import branches, checkpoints, comparison, environment, files, history, network
+from cellwright.web.beside.variables import variables
+from cellwright.web.notebook.plans import plan_values
 from cellwright.web.visits import Visit, page
 
 __all__ = ["PANELS", "Panel", "panel_routes"]
@@ -21,24 +30,41 @@ class Panel:
     name: str
     title: str
     values: Callable[[Visit], Awaitable[dict[str, Any]]]
+    routes: Sequence[Route] = ()
+    """What else there is to look at or to do in it."""
+    is_open: Callable[[Session], bool] = lambda _session: False
+    """Whether somebody who comes to the page wants to see it at once."""
 
 
-async def _history(visit: Visit) -> dict[str, Any]:
-    history = await visit.engine.history(visit.session().id, outputs=False)
-    return {"runs": list(reversed(history))[:200]}
+def _has_plan(session: Session) -> bool:
+    return plan_in(session.document.metadata) is not None
 
 
-PANELS: tuple[Panel, ...] = (Panel("history", "History", _history),)
+PANELS: tuple[Panel, ...] = (
+    Panel("plan", "Plan", plan_values, is_open=_has_plan),
+    Panel("variables", "Variables", variables),
+    Panel("files", "Files", files.files, files.ROUTES),
+    Panel("checkpoints", "Checkpoints", checkpoints.checkpoints, checkpoints.ROUTES),
+    Panel("branches", "Branches", branches.branches, (*branches.ROUTES, *comparison.ROUTES)),
+    Panel("history", "History", history.history, history.ROUTES),
+    Panel("network", "Network", network.network),
+    Panel("environment", "Environment", environment.environment, environment.ROUTES),
+)
 
 
 def panel_routes() -> list[Route]:
-    """An address for each."""
-    return [page(f"/sessions/{{session_id}}/panels/{panel.name}", _view(panel)) for panel in PANELS]
+    """An address for each, and what belongs to it."""
+    own = [page(f"/sessions/{{session_id}}/panels/{panel.name}", _view(panel)) for panel in PANELS]
+    return [*own, *(route for panel in PANELS for route in panel.routes)]
 
 
 def _view(panel: Panel) -> Callable[[Visit], Awaitable[Response]]:
     async def view(visit: Visit) -> Response:
-        values = await panel.values(visit)
-        return visit.fragment(f"panel_{panel.name}.html", session=visit.session(), **values)
+        session = visit.session()
+        try:
+            values = await panel.values(visit)
+        except CellwrightError as error:  # it stands in the panel, not on a page of its own
+            return visit.fragment("panel_problem.html", error=error)
+        return visit.fragment(f"panel_{panel.name}.html", session=session, **values)
 
     return view

@@ -16,13 +16,21 @@ CELLS = "cells"
 EVERY_CELL = "*"
 
 _PANELS: dict[str, tuple[str, ...]] = {
-    "notebook.cell.executing": ("@history",),
+    "notebook.cell.executing": ("@variables", "@history"),
     "notebook.cell.completed": ("@variables", "@files", "@history", "@checkpoints"),
     "notebook.cell.files": ("@files",),
     "notebook.types.checked": (),
-    "notebook.state.changed": ("@variables", "@files", "@checkpoints", "@branches", "@plan"),
-    "notebook.host.changed": (),
+    "notebook.state.changed": (
+        "@variables",
+        "@files",
+        "@checkpoints",
+        "@branches",
+        "@environment",
+        "@plan",
+    ),
+    "notebook.host.changed": ("@environment",),
     "notebook.plan.changed": ("@plan",),
+    "notebook.verification.progress": ("@plan",),
     "notebook.verification.completed": ("@plan",),
     "notebook.network.request": ("@network",),
     "notebook.checkpoint.created": ("@checkpoints",),
@@ -30,7 +38,14 @@ _PANELS: dict[str, tuple[str, ...]] = {
     "notebook.cell.undone": ("@variables", "@files", "@history"),
     "notebook.session.rolled_back": ("@variables", "@files", "@history", "@checkpoints"),
     "notebook.session.branched": ("@branches",),
-    "notebook.session.adopted": ("@variables", "@files", "@history", "@checkpoints", "@branches"),
+    "notebook.session.adopted": (
+        "@variables",
+        "@files",
+        "@history",
+        "@checkpoints",
+        "@branches",
+        "@environment",
+    ),
 }
 # After these any cell may stand differently than before: its kernel or its state is another.
 _ALL = frozenset(
@@ -41,6 +56,9 @@ _ALL = frozenset(
     }
 )
 
+# An edit of the notebook leaves the kernel and its files as they are; these say which cell something was of.
+_OF_EDITS = ("@plan",)
+_NAMING_CELLS = ("@history", "@checkpoints")
 _WITHIN_A_CELL = frozenset({"source_changed", "outputs_set", "cell_metadata_set", "notebook_metadata_set"})
 
 
@@ -54,7 +72,7 @@ def outputs_part(cell_id: str) -> str:
 
 def touched_by(event: Event) -> frozenset[str]:
     """The parts that are no longer what they were."""
-    parts = set(_PANELS.get(event.kind, ()))
+    parts = set(_OF_EDITS if "change" in event.data else _PANELS.get(event.kind, ()))
     if event.kind == "notebook.cell.output" and event.cell_id is not None:
         parts.add(outputs_part(event.cell_id))
     elif event.cell_id is not None:
@@ -62,7 +80,8 @@ def touched_by(event: Event) -> frozenset[str]:
     else:
         parts.add(STATUS)
     if event.kind in _ALL or _moves_cells(event):
-        parts.add(CELLS)
+        # A cell says its place, so that those below one that came or went are other ones too.
+        parts |= {CELLS, EVERY_CELL, *_NAMING_CELLS}
     if event.kind in _ALL or (event.kind == "notebook.state.changed" and "change" not in event.data):
         parts.add(EVERY_CELL)
     return frozenset(parts)

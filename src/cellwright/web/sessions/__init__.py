@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
-from cellwright.web.sessions.views import ROUTES
+from cellwright.web.sessions import hosts, views
 
 __all__ = ["ROUTES"]
+
+ROUTES = [*views.ROUTES, *hosts.ROUTES]

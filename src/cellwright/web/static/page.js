@@ -1,9 +1,13 @@
 // What the page does by itself. HTML says what is wanted in attributes:
 //   data-live="URL"       on <main>: parts of the page are sent again from there when they change; data-seq: from where on
 //   data-load="URL"       an element's content is loaded when it is first seen, and again when a data-touched around it is touched
+//   data-within           a link or a form changes what the data-load around it has loaded, instead of leaving the page
+//   data-again            what was loaded is loaded again every ten seconds, while somebody looks
 //   data-deed             a form is sent without leaving the page; the answer says what to show; data-sure asks first
-//   data-edit             a coloured text gives way to the textarea after it
-//   data-zoom             a picture or chart opens larger
+//   data-edit             opens the .editor that it is in or belongs to; data-leave saves and closes it, data-discard closes it
+//   data-row              arrow keys go to the element before or after, Enter opens its editor
+//   data-zoom             a picture opens larger, or the one in the element with this id
+//   data-chart            is drawn from the specification in it; data-save="png" or "svg" saves it
 //   data-key="x"          a key presses this button or follows this link
 //   data-since="seconds"  shows how long ago that was, counting
 //   data-theme-switch     light or dark
@@ -32,15 +36,35 @@ function place(id, html) {
   const old = document.getElementById(id);
   if (old === null) return;
   if (html === null) { old.remove(); return; }
-  const made = document.createElement("template");
-  made.innerHTML = html;
-  const fresh = made.content.firstElementChild;
-  if (fresh === null || old.isEqualNode(fresh)) return;
-  keep(old, fresh);
+  const fresh = made(html).firstElementChild;
+  if (fresh === null || old.isEqualNode(fresh) || sameOrder(old, fresh)) return;
   const focused = old.contains(document.activeElement) ? document.activeElement : null;
+  keep(old, fresh);
   old.replaceWith(fresh);
   wake(fresh);
-  if (focused && !focused.isConnected) refocus(fresh, focused);
+  // What was carried over lost the focus on its way.
+  if (focused?.isConnected) focused.focus({ preventScroll: true }); else if (focused) refocus(fresh, focused);
+}
+
+/** Whether a list says only which of its elements are where, and they are there: moving them would load their frames again. */
+function sameOrder(old, fresh) {
+  const order = (list) => [...list.children].map((one) => one.id).join();
+  return fresh.querySelector(":scope > [data-same]") !== null && order(old) === order(fresh);
+}
+
+function made(html) {
+  const template = document.createElement("template");
+  template.innerHTML = html;
+  return template.content;
+}
+
+/** Put parts where they belong; of a name with an @ the panels are loaded again. */
+function show(parts) {
+  // First what is where, then how it looks.
+  const entries = Object.entries(parts).sort(([one], [other]) => (other === "cells") - (one === "cells"));
+  for (const [id, html] of entries) {
+    if (id.startsWith("@")) touch(id.slice(1)); else place(id, html);
+  }
 }
 
 /** Carry over what the server does not know. */
@@ -57,7 +81,7 @@ function keep(old, fresh) {
     const after = fresh.querySelector(`details#${CSS.escape(before.id)}`);
     if (after) after.open = before.open;
   }
-  for (const before of all("[data-load][data-loaded]", old)) {
+  for (const before of all("[data-load][data-loaded][id]", old)) {
     const after = fresh.querySelector(`#${CSS.escape(before.id)}`);
     if (after && after.dataset.load === before.dataset.load) after.replaceWith(before);
   }
@@ -67,7 +91,7 @@ function refocus(fresh, focused) {
   const name = focused.getAttribute("aria-label");
   const same = focused.id ? document.getElementById(focused.id)
     : name && fresh.querySelector(`[aria-label="${CSS.escape(name)}"]`);
-  (same || fresh).focus({ preventScroll: true });
+  (same?.offsetParent ? same : fresh).focus({ preventScroll: true });
 }
 
 // Live ----------------------------------------------------------------------------------------------------------------
@@ -80,20 +104,16 @@ function follow(main) {
     stream.onopen = () => { if (lost) say("Connected again"); lost = 0; link.hidden = true; };
     stream.addEventListener("parts", (event) => {
       if (event.lastEventId) seq = event.lastEventId;
-      const parts = Object.entries(JSON.parse(event.data).parts);
-      // First what is where, then how it looks.
-      parts.sort(([one], [other]) => (other === "cells") - (one === "cells"));
-      for (const [id, html] of parts) {
-        if (id.startsWith("@")) touch(id.slice(1)); else place(id, html);
-      }
+      show(JSON.parse(event.data).parts);
     });
-    stream.onerror = () => {
-      stream.close();
-      lost += 1;
-      link.textContent = "Connection lost: trying again";
-      link.hidden = false;
-      setTimeout(connect, Math.min(500 * 2 ** Math.min(lost - 1, 4), 5000));
-    };
+    stream.onerror = () => { stream.close(); retry(); };
+  };
+  const retry = () => {
+    lost += 1;
+    link.textContent = "Connection lost: trying again" + (lost > 5 ? ". If it stays so, run cellwright ui" : "");
+    link.hidden = false;
+    // Asked before, since a stream cannot tell that somebody is no longer signed in.
+    setTimeout(() => ask("/here").then(connect, retry), Math.min(500 * 2 ** Math.min(lost - 1, 4), 5000));
   };
   connect();
   addEventListener("pagehide", () => stream.close());
@@ -103,7 +123,8 @@ function follow(main) {
 function touch(name) {
   for (const element of all(`[data-touched~="${CSS.escape(name)}"]`)) {
     for (const content of all("[data-load]", element)) {
-      if (element.open === false) delete content.dataset.loaded; else load(content);
+      if (!content.dataset.loaded) continue;
+      if (content.closest("details:not([open])")) delete content.dataset.loaded; else load(content);
     }
   }
 }
@@ -113,22 +134,44 @@ function touch(name) {
 async function ask(url, options = {}) {
   const csrf = document.querySelector("meta[name=csrf]").content;
   const answer = await fetch(url, { ...options, headers: { "x-cellwright-page": csrf } });
-  if (answer.redirected && new URL(answer.url).pathname === "/enter") location.assign("/enter");
+  if (answer.redirected && new URL(answer.url).pathname === "/enter") location.assign(`/enter?next=${encodeURIComponent(location.pathname + location.search)}`);
   return answer;
+}
+
+const loaded = new WeakMap();
+
+function fill(element, html) {
+  const fresh = made(html);
+  const focused = element.contains(document.activeElement) ? document.activeElement : null;
+  keep(element, fresh);
+  element.replaceChildren(fresh);
+  wake(element);
+  if (focused && !focused.isConnected) refocus(element, focused);
+}
+
+/** Show something else of what an element has loaded. */
+function turn(inside, url) {
+  const element = inside.closest("[data-load]");
+  element.dataset.at = url;
+  load(element);
 }
 
 async function load(element) {
   element.dataset.loaded = "yes";
+  // One at a time: of two answers the later one need not be the newer.
+  if (element.hasAttribute("aria-busy")) { element.dataset.behind = "yes"; return; }
   element.setAttribute("aria-busy", "true");
   try {
-    const answer = await ask(element.dataset.load);
+    const answer = await ask(element.dataset.at ?? element.dataset.load);
     if (!answer.ok) throw new Error(`It could not be loaded (${answer.status})`);
     const html = await answer.text();
-    if (element.innerHTML !== html) { element.innerHTML = html; wake(element); }
+    if (loaded.get(element) !== html) fill(element, html);
+    loaded.set(element, html);
   } catch (error) {
     element.textContent = error.message;
   } finally {
     element.removeAttribute("aria-busy");
+    if (element.dataset.behind) { delete element.dataset.behind; load(element); }
   }
 }
 
@@ -139,11 +182,14 @@ async function send(form, button) {
   try {
     const answer = await ask(button?.formAction && button.hasAttribute("formaction") ? button.formAction : form.action, { method: "POST", body: data });
     const told = await answer.json();
-    if (!answer.ok) { say([told.error, told.hint].filter(Boolean).join("\n"), true); return; }
-    for (const editor of all("[data-editing]", form)) delete editor.dataset.editing;
+    const refused = !answer.ok || told.error;
+    if (refused) say([told.error, told.hint].filter(Boolean).join("\n"), true);
+    else for (const editor of all("[data-editing]", form)) delete editor.dataset.editing;
     say(told.say);
-    for (const [id, html] of Object.entries(told.parts)) place(id, html);
-    if (told.go) location.assign(told.go);
+    if (!refused) form.closest(".menu")?.removeAttribute("open");
+    show(told.parts ?? {});
+    if (told.go?.startsWith("#")) document.getElementById(told.go.slice(1))?.focus();
+    else if (told.go) location.assign(told.go);
   } catch {
     say("It could not be sent: there is no connection", true);
   } finally {
@@ -151,37 +197,97 @@ async function send(form, button) {
   }
 }
 
+// Charts --------------------------------------------------------------------------------------------------------------
+
+let drawer = null;
+const isDark = () => getComputedStyle(root).colorScheme === "dark";
+
+async function draw(chart) {
+  chart.dataset.drawn = "no";
+  drawer ??= new Promise((done, failed) => {
+    document.head.append(Object.assign(document.createElement("script"), { src: document.body.dataset.vega, onload: done, onerror: failed }));
+  });
+  try {
+    await drawer;
+    const spec = JSON.parse(chart.querySelector("script").textContent);
+    if (isDark() && chart.dataset.dark) spec.config = JSON.parse(chart.dataset.dark);
+    // What the policy of the page forbids, Vega is told not to do: style sheets of its own, compiled expressions, fetching.
+    const loader = { load: () => Promise.reject(new Error("Nothing is fetched")), sanitize: () => Promise.reject(new Error("Nothing is linked")) };
+    const options = { actions: false, renderer: "svg", ast: true, defaultStyle: false, loader, tooltip: { disableDefaultStyle: true } };
+    chart.view = (await vegaEmbed(chart.querySelector("[data-stage]"), spec, options)).view;
+    chart.dataset.drawn = "yes";
+  } catch { /* its picture stays */ }
+}
+
+async function save(chart, kind) {
+  const href = await chart.view.toImageURL(kind, 2);
+  Object.assign(document.createElement("a"), { href, download: `chart.${kind}` }).click();
+}
+
 // What a person does --------------------------------------------------------------------------------------------------
 
 document.addEventListener("submit", (event) => {
-  if (!event.target.matches("[data-deed]")) return;
+  if (!event.target.matches("[data-deed], [data-within]")) return;
   event.preventDefault();
-  send(event.target, event.submitter);
+  if (event.target.matches("[data-deed]")) send(event.target, event.submitter);
+  else turn(event.target, `${event.target.action}?${new URLSearchParams(new FormData(event.target))}`);
 });
 
 document.addEventListener("click", (event) => {
   if (event.target.closest("[data-theme-switch]")) {
-    const dark = getComputedStyle(root).colorScheme === "dark";
-    root.dataset.theme = dark ? "light" : "dark";
+    root.dataset.theme = isDark() ? "light" : "dark";
     try { localStorage.setItem("theme", root.dataset.theme); } catch { /* it lasts until the page is left */ }
+    for (const chart of all("[data-chart][data-dark]")) draw(chart);
   }
+  for (const menu of all(".menu[open]")) if (!menu.contains(event.target)) menu.open = false;
+  const within = event.target.closest("a[data-within]");
+  if (within) { event.preventDefault(); turn(within, within.href); }
+  const wanted = event.target.closest("[data-edit]");
+  if (wanted && !event.target.closest("a, summary") && getSelection().isCollapsed) edit(wanted);
+  const saved = event.target.closest("[data-save]");
+  if (saved) save(saved.closest("[data-chart]"), saved.dataset.save);
   const zoomed = event.target.closest("[data-zoom]");
   if (zoomed) {
     const dialog = document.getElementById("zoom");
-    dialog.querySelector("div").replaceChildren(zoomed.querySelector("img, svg, canvas").cloneNode(true));
-    dialog.showModal();
+    const shown = (document.getElementById(zoomed.dataset.zoom) ?? zoomed).querySelector("img, svg");
+    if (shown) { dialog.querySelector("div").replaceChildren(shown.cloneNode(true)); dialog.showModal(); }
   }
 });
 
 document.addEventListener("input", (event) => {
-  if (event.target.matches("textarea[id]")) event.target.dataset.editing = "yes";
+  if (event.target.matches("textarea[id], input[id]")) (event.target.closest(".editor") ?? event.target).dataset.editing = "yes";
 });
 
+document.addEventListener("change", (event) => {
+  if (event.target.matches("form[data-within] select")) event.target.form.requestSubmit();
+});
+
+function edit(inside) {
+  if (document.body.dataset.role === "view") return;
+  const editor = inside.closest("[data-row]").querySelector(".editor");
+  editor.dataset.editing = "yes";
+  editor.querySelector("textarea").focus();
+}
+
+/** Keys that mean something where they are pressed; whether this was one. */
+function pressed(event, target) {
+  const editor = target.closest(".editor[data-editing]"), row = target.matches("[data-row]") ? target : null;
+  if (editor && event.key === "Escape") {
+    const changed = target.value !== target.defaultValue;
+    target.form.requestSubmit(editor.querySelector(changed ? "[data-leave]" : "[data-discard]"));
+    editor.closest("[data-row]").focus();
+  } else if (event.key === "Enter" && (event.shiftKey || event.ctrlKey) && target.matches("form[data-deed] textarea")) {
+    target.form.requestSubmit();
+    if (event.shiftKey) target.closest("[data-row]")?.nextElementSibling?.focus();
+  } else if (row && event.key === "Enter") edit(row);
+  else if (row && event.key === "ArrowDown") row.nextElementSibling?.focus();
+  else if (row && event.key === "ArrowUp") row.previousElementSibling?.focus();
+  else return false;
+  return true;
+}
+
 document.addEventListener("keydown", (event) => {
-  if (event.key === "Enter" && (event.shiftKey || event.ctrlKey) && event.target.matches("form[data-deed] textarea")) {
-    event.preventDefault();
-    event.target.form.requestSubmit();
-  }
+  if (pressed(event, event.target)) { event.preventDefault(); return; }
   if (event.ctrlKey || event.metaKey || event.altKey || event.target.matches("input, textarea, select")) return;
   const wanted = all(`[data-key="${CSS.escape(event.key)}"]`).find((one) => one.offsetParent !== null);
   if (wanted) { event.preventDefault(); wanted.click(); }
@@ -200,11 +306,21 @@ const seen = new IntersectionObserver((entries) => {
 /** Bring new elements to life. */
 function wake(within) {
   for (const element of all("[data-load]:not([data-loaded])", within)) seen.observe(element);
+  for (const chart of all("[data-chart]:not([data-drawn])", within)) draw(chart);
+  count(within);
 }
 
+function count(within) {
+  for (const clock of all("[data-since]", within)) clock.textContent = `${Math.max(0, Date.now() / 1000 - clock.dataset.since).toFixed(0)} s`;
+}
+
+setInterval(() => count(document), 1000);
+
 setInterval(() => {
-  for (const clock of all("[data-since]")) clock.textContent = `${Math.max(0, Date.now() / 1000 - clock.dataset.since).toFixed(0)} s`;
-}, 1000);
+  // Without a connection what was loaded last is better than nothing.
+  if (document.hidden || !document.getElementById("link").hidden) return;
+  for (const content of all("[data-again][data-loaded]")) load(content);
+}, 10000);
 
 wake(document);
 const main = document.querySelector("main[data-live]");

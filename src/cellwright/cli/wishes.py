@@ -1,0 +1,33 @@
+"""What the daemon is asked for by whoever wants a TCP port: where, and who may come in."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from cellwright.cli.client import daemon_paths
+from cellwright.daemon.tokens import obtain_token
+from cellwright.settings import load_settings
+
+__all__ = ["DEFAULT_PORT", "LOOPBACK", "listener_wish"]
+
+LOOPBACK = "127.0.0.1"
+DEFAULT_PORT = 8765
+
+
+def listener_wish(host: str, port: int, **details: Any) -> dict[str, Any]:
+    """A wish as the settings say.
+
+    Raises:
+        CellwrightError: the settings or the token are refused.
+    """
+    loaded = load_settings()
+    token, file = obtain_token(loaded, daemon_paths())
+    return {
+        "host": host,
+        "port": port,
+        "token": token,
+        "token_file": str(file) if file is not None else None,
+        "hosts": list(loaded.allowed_hosts),
+        "origins": list(loaded.allowed_origins),
+        **details,
+    }

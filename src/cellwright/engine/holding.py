@@ -1,0 +1,100 @@
+"""Who has a session: a person who took it over from whoever worked on it, until it is given back.
+
+It refuses nobody by itself: a person works through the very same calls. Faces for agents ask before they change anything.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from msgspec.structs import replace
+
+from cellwright.engine import recovery
+from cellwright.engine.events import Event
+from cellwright.engine.records import Batch, Handback, Hold, Meanwhile, put_session
+from cellwright.engine.workplaces import Workplace
+from cellwright.errors import SessionTaken
+
+__all__ = ["Holding", "changed_meanwhile"]
+
+_TELLING = "kind IN ('notebook.state.changed', 'notebook.cell.executing')"
+_EDITS = {"cell_added": "added", "source_changed": "edited", "cell_deleted": "deleted"}
+
+
+class Holding(Workplace):
+    """A notebook that somebody may have taken over."""
+
+    @property
+    def held_by(self) -> str | None:
+        """The person who took it over and has not given it back."""
+        return self.record.hold.by if self.record.hold is not None else None
+
+    def refuse_if_taken(self) -> None:
+        """For whoever works on it without being the one who has it.
+
+        Raises:
+            SessionTaken: a person has taken it over.
+        """
+        if (hold := self.record.hold) is not None:
+            raise SessionTaken(hold.by, self.id)
+
+    async def take_over(self, by: str) -> None:
+        """Let a person have it alone, also instead of another one. What runs goes on."""
+        before = self.record.hold
+        if before is not None and before.by == by:
+            return
+        recorder, batch = self._services.recorder, Batch()
+        data = {"by": by, "instead_of": before.by} if before is not None else {"by": by}
+        event = recorder.note(batch, "notebook.session.taken", self.record, data)
+        # What an earlier person did since is news for the agents too, once it is given back.
+        seq = before.seq if before is not None else event.seq
+        self.record = replace(self.record, hold=Hold(by, event.time, seq))
+        batch.statements.append(put_session(self.record))
+        await recorder.commit(batch)
+
+    async def give_back(self, by: str, note: str = "") -> Handback | None:
+        """Let agents go on, and tell them what was done meanwhile and what the person says; None where nobody had it."""
+        hold, recorder = self.record.hold, self._services.recorder
+        if hold is None:
+            return None
+        await recorder.journal.flush()
+        past = recovery.read_event_rows(
+            recorder.journal, f"session = ? AND seq > ? AND {_TELLING}", (self.id, hold.seq)
+        )
+        meanwhile, batch = changed_meanwhile(past), Batch()
+        data = {"by": by, "note": note, **meanwhile.told()}
+        event = recorder.note(batch, "notebook.session.given_back", self.record, data)
+        handback = Handback(by, note, event.seq, meanwhile)
+        self.record = replace(self.record, hold=None, handback=handback)
+        batch.statements.append(put_session(self.record))
+        await recorder.commit(batch)
+        return handback
+
+    def worked_on_by(self, client: str) -> None:
+        """Keep the name of the program that works on it now. Waits for nobody."""
+        if self.record.client == client:
+            return
+        self.record = replace(self.record, client=client)
+        self._services.recorder.commit(Batch(statements=[put_session(self.record)]))
+
+
+def changed_meanwhile(events: Iterable[Event]) -> Meanwhile:
+    """Which cells came, changed, went and ran, each once, in the order in which that first happened. Pure."""
+    found: dict[str, dict[str, None]] = {"added": {}, "edited": {}, "deleted": {}, "ran": {}}
+    for event in events:
+        if event.cell_id is None:
+            continue
+        if event.kind == "notebook.cell.executing":
+            if event.data.get("state") == "queued":
+                found["ran"][event.cell_id] = None
+            continue
+        change = event.data.get("change")
+        if isinstance(change, dict) and (what := _EDITS.get(str(change.get("change")))) is not None:
+            found[what][event.cell_id] = None
+    added, deleted = set(found["added"]), set(found["deleted"])
+    return Meanwhile(
+        added=tuple(one for one in found["added"] if one not in deleted),
+        edited=tuple(one for one in found["edited"] if one not in added | deleted),
+        deleted=tuple(one for one in found["deleted"] if one not in added),
+        ran=tuple(one for one in found["ran"] if one not in deleted),
+    )

@@ -1,0 +1,126 @@
+"""Files of the session's directory and of the data directory: listed, looked into, downloaded. Changes none.
+
+Which paths lead where, and that none leads out, is ``tools.files``'s to say.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from typing import Any
+
+from starlette.responses import Response
+
+from cellwright.engine import Session
+from cellwright.errors import SandboxError
+from cellwright.tools.files.desk import FileInfo, Files, Reading
+from cellwright.web.beside.filebytes import FileBytes
+from cellwright.web.visits import Visit, page
+
+__all__ = ["ROUTES", "FileRow", "file_rows", "files"]
+
+_MOST_CHARACTERS = 20_000
+
+
+@dataclass(frozen=True, slots=True)
+class FileRow:
+    """What the list says of a file."""
+
+    key: str
+    """Names it in the page, where a path itself cannot."""
+    name: str
+    path: str
+    type: str
+    size: int
+    modified: float
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """Which file an address means: below the session's directory, or with ``of=data`` below the shared one."""
+
+    path: str
+    of: str
+    session: Session | None
+
+    @classmethod
+    def by(cls, visit: Visit) -> _Asked:
+        asked, session = visit.request.query_params, visit.session()
+        of = "data" if asked.get("of") == "data" else "session"
+        return cls(asked.get("path", ""), of, session if of == "session" else None)
+
+    @property
+    def name(self) -> str:
+        return self.path.rstrip("/").rpartition("/")[2]
+
+    @property
+    def about(self) -> dict[str, Any]:
+        return {"path": self.path, "name": self.name, "of": self.of, "key": _key(self.of, self.path)}
+
+
+async def files(visit: Visit) -> dict[str, Any]:
+    """A directory's content; of the panel itself both beginnings."""
+    asked = _Asked.by(visit)
+    found, complete = await Files(visit.engine).list(asked.path, session=asked.session)
+    return {**asked.about, "rows": file_rows(found, asked.of), "complete": complete}
+
+
+def file_rows(found: list[FileInfo], of: str) -> list[FileRow]:
+    """Directories first, then by name."""
+    rows = [
+        FileRow(
+            key=_key(of, one.path),
+            name=one.path.rpartition("/")[2],
+            path=one.path,
+            type=one.type,
+            size=one.size,
+            modified=one.modified,
+        )
+        for one in found
+    ]
+    return sorted(rows, key=lambda row: (row.type != "directory", row.name.lower()))
+
+
+def _key(of: str, path: str) -> str:
+    return hashlib.sha256(f"{of}:{path}".encode(errors="replace")).hexdigest()[:16]
+
+
+async def _preview(visit: Visit) -> Response:
+    asked, offset = _Asked.by(visit), _offset(visit)
+    try:
+        reading, problem = await _read(visit, asked, offset), None
+    except SandboxError as error:
+        reading, problem = None, error
+    values = {
+        **asked.about,
+        "reading": reading,
+        "problem": problem,
+        "offset": offset,
+        "session": visit.session(),
+    }
+    values["is_svg"] = asked.name.lower().endswith(".svg")
+    if "alone" in visit.request.query_params:
+        return visit.html("file_alone.html", title=asked.name, alone=True, **values)
+    return visit.fragment("file_preview.html", alone=False, **values)
+
+
+async def _read(visit: Visit, asked: _Asked, offset: int) -> Reading:
+    desk = Files(visit.engine)
+    return await desk.read(asked.path, session=asked.session, offset=offset, max_characters=_MOST_CHARACTERS)
+
+
+def _offset(visit: Visit) -> int:
+    said = visit.request.query_params.get("offset", "")
+    return int(said) if said.isdecimal() and len(said) < 12 else 0  # noqa: PLR2004  # more rows than any file has
+
+
+async def _content(visit: Visit) -> Response:
+    asked = _Asked.by(visit)
+    descriptor, size = await Files(visit.engine).open(asked.path, session=asked.session)
+    return FileBytes(descriptor, size, asked.name, shown="show" in visit.request.query_params)
+
+
+ROUTES = (
+    page("/sessions/{session_id}/files/preview", _preview),
+    page("/sessions/{session_id}/files/content", _content),
+)

@@ -1,0 +1,100 @@
+"""Every execution of a session, the newest first: how it ended, what ran, which cell it was and what became of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from markupsafe import Markup
+from starlette.responses import Response
+
+from cellwright.engine import Execution
+from cellwright.engine.records import ExecutionRecord
+from cellwright.errors import UnknownExecution
+from cellwright.formats.codehtml import code_html
+from cellwright.web.beside.numbers import places_of
+from cellwright.web.beside.showing import shown_outputs
+from cellwright.web.visits import Visit, page
+
+__all__ = ["ROUTES", "STATES", "HistoryPage", "history", "history_page", "remarks_on"]
+
+STATES = ("ok", "error", "timeout", "interrupted", "died", "running", "queued")
+_PAGE = 30
+_LINE = 80
+
+
+@dataclass(frozen=True, slots=True)
+class HistoryPage:
+    """Some executions, and the number before which the next older ones are; None where these are the oldest."""
+
+    runs: list[Execution]
+    older: int | None
+
+
+async def history(visit: Visit) -> dict[str, Any]:
+    """A page of the executions that were asked for."""
+    session, asked = visit.session(), visit.request.query_params
+    cell_id, state = asked.get("cell") or None, asked.get("state") or None
+    found = await visit.engine.history(session.id, cell_id=cell_id, outputs=False)
+    said = asked.get("before", "")
+    before = int(said) if said.isdecimal() and len(said) < 12 else None  # noqa: PLR2004  # more than anything ran
+    # Those that go on are known better by the session than by the journal.
+    known = [session.runs.find(one.id) or one for one in found]
+    shown = history_page(known, state=state, before=before)
+    return {
+        "runs": shown.runs,
+        "older": shown.older,
+        "is_first": before is None,
+        "cell": cell_id or "",
+        "state": state or "",
+        "states": STATES,
+        "places": places_of(session.cells),
+        "first_line": _first_line,
+        "remarks": remarks_on,
+        "code": lambda record: Markup(code_html(record.source, record.language or session.language)),  # noqa: S704  # pygments escapes
+    }
+
+
+def history_page(found: Iterable[Execution], *, state: str | None, before: int | None) -> HistoryPage:
+    """The newest first, of one state where one is named, below a number where one is given."""
+    wanted = [
+        one
+        for one in found
+        if (state is None or one.state == state) and (before is None or one.record.number < before)
+    ]
+    wanted.reverse()
+    is_more = len(wanted) > _PAGE
+    runs = wanted[:_PAGE]
+    return HistoryPage(runs, runs[-1].record.number if is_more else None)
+
+
+def remarks_on(record: ExecutionRecord) -> list[str]:
+    """What else is to be said of a run, in few words."""
+    told = (
+        f"attempt {record.attempt}" if record.attempt > 1 else None,
+        "rolled back: it failed and left no trace" if record.rolled_back else None,
+        "undone" if record.undone and not record.rolled_back else None,
+        "run again" if record.replays is not None else None,
+        f"by {record.asker.client}" if record.asker is not None else None,
+        f"no checkpoint: {record.no_checkpoint}" if record.no_checkpoint is not None else None,
+        record.reason,
+        record.note,
+    )
+    return [words for words in told if words]
+
+
+def _first_line(source: str) -> str:
+    line = next((line.strip() for line in source.splitlines() if line.strip()), "")
+    return line if len(line) <= _LINE else f"{line[: _LINE - 1]}…"
+
+
+async def _outputs(visit: Visit) -> Response:
+    session, execution_id = visit.session(), visit.request.path_params["execution_id"]
+    execution = visit.engine.execution(execution_id)
+    if execution.session_id != session.id:
+        raise UnknownExecution(f"Session {session.id} has no execution {execution_id!r}")
+    return visit.fragment("outputs_shown.html", outputs=shown_outputs(execution.outputs))
+
+
+ROUTES = (page("/sessions/{session_id}/executions/{execution_id}/outputs", _outputs),)

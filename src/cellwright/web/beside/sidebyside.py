@@ -1,0 +1,143 @@
+"""Two notebooks beside each other: which cells belong together, and how their sources and outputs differ, line by line. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from difflib import SequenceMatcher
+from itertools import zip_longest
+from typing import Literal, TypeAlias
+
+from cellwright.notebook import Cell
+from cellwright.notebook.comparison import compare_outputs
+from cellwright.notebook.lineup import merge_order
+from cellwright.web.beside.showing import Shown, shown_outputs
+
+__all__ = ["Line", "Pair", "Row", "line_rows", "paired"]
+
+RowKind: TypeAlias = Literal["same", "changed", "gap"]
+
+_CONTEXT = 3
+# More lines than anybody compares by eye; finding their differences takes time by the square.
+_MOST_LINES = 2_000
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One line of one side, by its number."""
+
+    number: int
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A line of either side that stand beside each other; a gap says how many were left out."""
+
+    kind: RowKind
+    left: Line | None = None
+    right: Line | None = None
+    hidden: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """A cell of either side, or of one where the other has none."""
+
+    left_place: int | None
+    right_place: int | None
+    kind: str
+    source: list[Row]
+    outputs: list[Row]
+    differences: tuple[str, ...]
+    """How the outputs differ, in words; what no two runs have in common does not count."""
+    left_pictures: list[Shown]
+    right_pictures: list[Shown]
+    is_changed: bool
+    """Whether its source differs, or one side has no such cell."""
+
+    @property
+    def is_same(self) -> bool:
+        return not self.is_changed and not self.differences
+
+    @property
+    def verdict(self) -> str:
+        if self.left_place is None or self.right_place is None:
+            return "only right" if self.left_place is None else "only left"
+        told = ["source" if self.is_changed else "", "outputs" if self.differences else ""]
+        return " and ".join(filter(None, told)) + (" differ" if self.differences else " differs")
+
+
+def paired(left: Sequence[Cell], right: Sequence[Cell]) -> list[Pair]:
+    """Cells of one id beside each other, in the right one's order; what only the left has stands where it was."""
+    ours = {cell.id: (place, cell) for place, cell in enumerate(left, 1)}
+    theirs = {cell.id: (place, cell) for place, cell in enumerate(right, 1)}
+    order = merge_order((), list(theirs), list(ours), {*ours, *theirs})
+    return [_pair(ours.get(cell_id), theirs.get(cell_id)) for cell_id in order]
+
+
+def _pair(left: tuple[int, Cell] | None, right: tuple[int, Cell] | None) -> Pair:
+    before, now = left[1] if left is not None else None, right[1] if right is not None else None
+    one, other = before.source if before is not None else "", now.source if now is not None else ""
+    found = compare_outputs(before.outputs if before else (), now.outputs if now else ())
+    here, there = _shown(before), _shown(now)
+    # Of a cell that one side does not have, all is different.
+    is_changed = before is None or now is None or one != other
+    differences = tuple(f"{each.output}: {each.why}" for each in found.differences)
+    return Pair(
+        left_place=left[0] if left is not None else None,
+        right_place=right[0] if right is not None else None,
+        kind=(now or before or _never()).kind,
+        source=line_rows(one, other),
+        outputs=line_rows(_text(here), _text(there)) if differences else [],
+        differences=differences,
+        left_pictures=[each for each in here if each.picture],
+        right_pictures=[each for each in there if each.picture],
+        is_changed=is_changed,
+    )
+
+
+def _never() -> Cell:
+    raise AssertionError("A pair has a cell on one side at least")
+
+
+def _shown(cell: Cell | None) -> list[Shown]:
+    return shown_outputs(cell.outputs) if cell is not None else []
+
+
+def _text(outputs: Sequence[Shown]) -> str:
+    return "\n".join(each.text.rstrip("\n") for each in outputs if each.picture is None)
+
+
+def line_rows(left: str, right: str) -> list[Row]:
+    """Lines beside each other; long stretches that are the same are left out but for their ends."""
+    one, other = left.splitlines()[:_MOST_LINES], right.splitlines()[:_MOST_LINES]
+    rows: list[Row] = []
+    blocks = SequenceMatcher(None, one, other, autojunk=False).get_opcodes()
+    for number, (tag, start, end, there, there_end) in enumerate(blocks):
+        made = list(_rows(tag, _lines(one, start, end), _lines(other, there, there_end)))
+        if tag == "equal":
+            made = _folded(made, is_first=number == 0, is_last=number == len(blocks) - 1)
+        rows += made
+    return rows
+
+
+def _rows(tag: str, left: list[Line], right: list[Line]) -> Iterator[Row]:
+    kind: RowKind = "same" if tag == "equal" else "changed"
+    for one, other in zip_longest(left, right):
+        yield Row(kind, one, other)
+
+
+def _lines(texts: Sequence[str], start: int, end: int) -> list[Line]:
+    return [Line(number + 1, texts[number]) for number in range(start, end)]
+
+
+def _folded(rows: list[Row], *, is_first: bool, is_last: bool) -> list[Row]:
+    head = 0 if is_first else _CONTEXT
+    tail = 0 if is_last else _CONTEXT
+    if is_first and is_last:
+        return rows
+    hidden = len(rows) - head - tail
+    if hidden <= 1:
+        return rows
+    return [*rows[:head], Row("gap", hidden=hidden), *rows[len(rows) - tail :]]

@@ -1,0 +1,64 @@
+"""Who somebody is: by the token that they bring, and by the cookie that they were given for it.
+
+A cookie names somebody and says nothing about what they may do: that is looked up with every request, so that whoever is
+removed is out at once.
+"""
+
+from __future__ import annotations
+
+import hmac
+import time
+from dataclasses import dataclass, field
+
+from cellwright.web.doors.cookies import sign, unsign
+from cellwright.web.doors.members import Members
+from cellwright.web.people import OWNER, Person
+
+__all__ = ["LASTS_S", "Identities"]
+
+LASTS_S = 30 * 86_400
+
+
+@dataclass(frozen=True, slots=True)
+class Identities:
+    """Everybody who may come in at one listener."""
+
+    token: str = field(repr=False)
+    """The listener's own, which is its owner's."""
+    key: bytes = field(repr=False)
+    members: Members
+
+    def with_token(self, token: str) -> Person | None:
+        """Whose token that is."""
+        is_owner = hmac.compare_digest(token.encode(errors="replace"), self.token.encode())
+        member = self.members.with_token(token)
+        if is_owner:
+            return self.owner
+        return Person(member.name, member.role) if member is not None else None
+
+    def with_cookie(self, cookie: str) -> Person | None:
+        """Whose cookie that is, as they are now."""
+        about = unsign(cookie, self.key, time.time()) or {}
+        name = about.get("name")
+        if not isinstance(name, str) or about.get("stamp") != self._stamp(name):
+            return None
+        if name == OWNER:
+            return self.owner
+        member = self.members.named(name)
+        return Person(name, member.role) if member is not None else None
+
+    def cookie(self, person: Person) -> str:
+        """What somebody brings from now on in place of the token."""
+        until = time.time() + LASTS_S
+        return sign({"name": person.name, "stamp": self._stamp(person.name), "until": until}, self.key)
+
+    @property
+    def owner(self) -> Person:
+        return Person(OWNER, "own")
+
+    def _stamp(self, name: str) -> str | None:
+        """What a cookie says besides a name: it is another for whoever comes after a removal, or brings a new token."""
+        if name == OWNER:
+            return hmac.new(self.key, b"owner " + self.token.encode(), "sha256").hexdigest()[:16]
+        member = self.members.named(name)
+        return member.stamp if member is not None else None

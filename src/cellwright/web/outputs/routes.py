@@ -1,0 +1,161 @@
+"""Addresses of single outputs: pictures, frames, pages of texts and tables, charts, and all of them as files."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+from urllib.parse import quote
+
+import anyio
+from starlette.responses import PlainTextResponse, Response
+
+from cellwright.errors import UnknownCell
+from cellwright.formats.exhibits import MAX_PICTURE_BYTES, PICTURES, SVG, VEGA, picture_bytes, svg_text
+from cellwright.formats.markup import MAX_CHARACTERS
+from cellwright.web.outputs.charts import chart_csv, chart_of
+from cellwright.web.outputs.choosing import choose, content, forms_of, text_content
+from cellwright.web.outputs.frames import SEALED, framed
+from cellwright.web.outputs.tables import asked_by, csv_text, table_of, table_page
+from cellwright.web.outputs.texts import text_page
+from cellwright.web.visits import Visit, page
+
+__all__ = ["ROUTES"]
+
+_OUTPUT = "/sessions/{session_id}/cells/{cell_id}/outputs/{number:int}"
+_SEALED = {"content-security-policy": SEALED}
+
+
+def _output(visit: Visit) -> Mapping[str, Any]:
+    """The output that the address names.
+
+    Raises:
+        UnknownCell: there is none.
+    """
+    cell = visit.session().cell(visit.request.path_params["cell_id"])
+    number: int = visit.request.path_params["number"]
+    if number >= len(cell.outputs):
+        raise UnknownCell(
+            f"Cell {cell.id!r} has no output {number}", hint="It ran again: load the page again"
+        )
+    return cell.outputs[number]
+
+
+def _at(visit: Visit) -> str:
+    return visit.request.url.path.rpartition("/")[0]
+
+
+async def _picture(visit: Visit) -> Response:
+    output = _output(visit)
+    chosen, forms = choose(output), forms_of(output)
+    mimes = [chosen.mime] if chosen is not None and chosen.form == "picture" else [*PICTURES, SVG]
+    for mime in mimes:
+        if (data := _bytes(mime, content(forms.get(mime)))) is not None:
+            return Response(data, media_type=mime, headers=_SEALED)
+    return _absent()
+
+
+def _bytes(mime: str, held: str) -> bytes | None:
+    if mime == SVG:
+        svg = svg_text(held)
+        return svg.encode(errors="replace") if svg is not None else None
+    return picture_bytes(mime, held) if held and len(held) <= 2 * MAX_PICTURE_BYTES else None
+
+
+async def _attachment(visit: Visit) -> Response:
+    cell_id, name = visit.request.path_params["cell_id"], visit.request.path_params["name"]
+    record = next((one for one in visit.session().document.records if one.id == cell_id), None)
+    attachments = record.fields.get("attachments") if record is not None else None
+    bundle = attachments.get(name) if isinstance(attachments, Mapping) else None
+    for mime in PICTURES:
+        held = content(bundle.get(mime)) if isinstance(bundle, Mapping) else ""
+        if (data := _bytes(mime, held)) is not None:
+            return Response(data, media_type=mime, headers=_SEALED)
+    return _absent()
+
+
+async def _frame(visit: Visit) -> Response:
+    html = content(forms_of(_output(visit)).get("text/html"))
+    if not html or len(html) > MAX_CHARACTERS:
+        return _absent()
+    made, policy = await anyio.to_thread.run_sync(framed, html)
+    return Response(
+        made.encode(errors="replace"),
+        media_type="text/html; charset=utf-8",
+        headers={"content-security-policy": policy},
+    )
+
+
+async def _html_file(visit: Visit) -> Response:
+    return _file(visit, content(forms_of(_output(visit)).get("text/html")), "html")
+
+
+async def _text(visit: Visit) -> Response:
+    said = visit.request.query_params.get("page", "1")
+    number = int(said) if said.isdecimal() and len(said) < 9 else 1  # noqa: PLR2004  # what is a page's number
+    text = text_content(_output(visit))
+    shown = await anyio.to_thread.run_sync(text_page, text, number)
+    return visit.fragment("output_text_page.html", shown=shown, at=_at(visit))
+
+
+async def _text_file(visit: Visit) -> Response:
+    return _file(visit, text_content(_output(visit)), "txt")
+
+
+async def _table(visit: Visit) -> Response:
+    html = content(forms_of(_output(visit)).get("text/html"))
+    table = await anyio.to_thread.run_sync(table_of, html)
+    shown = table_page(table, asked_by(visit.request.query_params))
+    return visit.fragment("output_table.html", shown=shown, at=_at(visit), **_named(visit))
+
+
+async def _table_file(visit: Visit) -> Response:
+    table = table_of(content(forms_of(_output(visit)).get("text/html")))
+    return _file(visit, csv_text(table.heads, table.rows), "csv")
+
+
+async def _chart(visit: Visit) -> Response:
+    forms = forms_of(_output(visit))
+    chart = chart_of(_spec(forms))
+    still = any(_bytes(mime, content(forms.get(mime))) is not None for mime in (*PICTURES, SVG))
+    plain = content(forms.get("text/plain"))
+    return visit.fragment(
+        "output_chart.html", chart=chart, still=still, plain=plain, at=_at(visit), **_named(visit)
+    )
+
+
+async def _chart_file(visit: Visit) -> Response:
+    source = _spec(forms_of(_output(visit)))
+    return _file(visit, chart_csv(source), "csv") if not isinstance(chart_of(source), str) else _absent()
+
+
+def _spec(forms: Mapping[str, Any]) -> str:
+    return next((content(held) for mime, held in forms.items() if VEGA.fullmatch(mime)), "")
+
+
+def _named(visit: Visit) -> dict[str, Any]:
+    return {"cell_id": visit.request.path_params["cell_id"], "n": visit.request.path_params["number"]}
+
+
+def _file(visit: Visit, text: str, suffix: str) -> Response:
+    """A download: it is saved, never shown, whatever it is."""
+    name = quote(f"{visit.session().name}-{visit.request.path_params['cell_id']}.{suffix}")
+    headers = _SEALED | {"content-disposition": f"attachment; filename*=UTF-8''{name}"}
+    return Response(text.encode(errors="replace"), media_type="application/octet-stream", headers=headers)
+
+
+def _absent() -> Response:
+    return PlainTextResponse("There is no such output", 404)
+
+
+ROUTES = [
+    page(_OUTPUT, _picture),
+    page(f"{_OUTPUT}/frame", _frame),
+    page(f"{_OUTPUT}/html", _html_file),
+    page(f"{_OUTPUT}/text", _text),
+    page(f"{_OUTPUT}/all", _text_file),
+    page(f"{_OUTPUT}/table", _table),
+    page(f"{_OUTPUT}/rows", _table_file),
+    page(f"{_OUTPUT}/chart", _chart),
+    page(f"{_OUTPUT}/data", _chart_file),
+    page("/sessions/{session_id}/cells/{cell_id}/attachments/{name}", _attachment),
+]

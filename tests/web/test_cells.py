@@ -1,0 +1,100 @@
+"""Cells as a person works with them: by mouse and by keyboard, alone and beside others who change the same notebook."""
+
+from __future__ import annotations
+
+import re
+
+from playwright.sync_api import Page, expect
+
+from web.conftest import Looker, Served
+
+
+def open_book(looker: Looker, served: Served, name: str, *cells: str) -> tuple[Page, str]:
+    session_id = served.notebook(name, *cells, run=False)
+    page = looker.go(f"/sessions/{session_id}")
+    expect(page.locator("article.cell.code")).to_have_count(len(cells))
+    return page, session_id
+
+
+def test_a_cell_is_written_run_and_read_by_the_keyboard_alone(looker: Looker, served: Served) -> None:
+    page, _ = open_book(looker, served, "Keyboard", "x = 20")
+    page.keyboard.press("a")
+    new = page.locator("article.cell.code").nth(1)
+    expect(new).to_be_focused()
+    page.keyboard.press("Enter")
+    expect(page.get_by_label("Source of cell 3")).to_be_focused()
+    page.keyboard.type("x + 22")
+    page.get_by_label("Source of cell 3").press("Escape")
+    expect(new.locator("pre.code")).to_have_text("x + 22")
+    expect(new.locator(".state")).to_have_text("not run")
+    expect(new).to_be_focused()
+    page.keyboard.press("ArrowUp")
+    page.keyboard.press("Enter")
+    page.keyboard.press("Shift+Enter")
+    expect(new).to_be_focused()
+    page.keyboard.press("Enter")
+    page.keyboard.press("Control+Enter")
+    expect(new.locator(".outputs")).to_have_text("42")
+    expect(new.locator(".state")).to_have_text("ok")
+
+
+def test_what_is_being_written_outlives_what_the_stream_brings_and_a_clash_shows_both(
+    looker: Looker, served: Served
+) -> None:
+    page, session_id = open_book(looker, served, "Clash", "a = 1")
+    cell = page.locator("article.cell.code")
+    cell.locator("pre.code").click()
+    editor = page.get_by_label("Source of cell 2")
+    editor.fill("a = 'mine'")
+    cell_id = str(cell.get_attribute("id")).removeprefix("cell-")
+    served.agent.call("cell_update", session_id=session_id, cell_id=cell_id, content="a = 'theirs'")
+    served.agent.call("cell_add", session_id=session_id, content="b = 2")
+    expect(page.locator("article.cell.code")).to_have_count(2)
+    expect(editor).to_have_value("a = 'mine'")
+    cell.first.get_by_role("button", name="Save").click()
+    expect(cell.first.get_by_role("alert")).to_contain_text("a = 'theirs'")
+    expect(editor).to_have_value("a = 'mine'")
+    cell.first.get_by_role("button", name="Keep mine").click()
+    expect(cell.first.locator("pre.code").first).to_have_text("a = 'mine'")
+    expect(editor).to_be_hidden()
+
+
+def test_a_running_cell_counts_its_seconds_streams_and_is_stopped(looker: Looker, served: Served) -> None:
+    loop = "import itertools, time\nfor n in itertools.count():\n    print('line', n)\n    time.sleep(.001)"
+    page, _ = open_book(looker, served, "Running", loop, "after = 1")
+    page.get_by_role("button", name="Run all").click()
+    first, second = page.locator("article.cell.code").nth(0), page.locator("article.cell.code").nth(1)
+    expect(first.locator(".state")).to_have_text("running")
+    expect(second.locator(".state")).to_have_text("queued")
+    expect(first).to_contain_text("earlier: show all")
+    # Only the end is sent, whatever there is.
+    assert len(first.locator(".outputs").inner_text().splitlines()) < 250
+    page.reload()
+    expect(first.locator(".clock")).to_have_text(re.compile(r"\d+ s"))
+    first.get_by_role("button", name="Stop cell 2").click()
+    expect(first.locator(".state")).to_have_text("interrupted")
+    expect(second.locator(".state")).to_have_text("not run")
+
+
+def test_cells_are_added_moved_and_deleted_and_say_their_place(looker: Looker, served: Served) -> None:
+    page, _ = open_book(looker, served, "Places", "first = 1", "second = 2")
+    page.on("dialog", lambda dialog: dialog.accept())
+    code = page.locator("article.cell.code")
+    page.get_by_label("More for cell 3").click()
+    code.nth(1).get_by_role("button", name="Move up").click()
+    expect(code.nth(0).locator("pre.code")).to_have_text("second = 2")
+    expect(code.nth(1).locator(".place")).to_have_text("3")
+    page.get_by_label("More for cell 3").click()
+    code.nth(1).get_by_label("What the new cell is").select_option("text")
+    code.nth(1).get_by_role("button", name="Above").click()
+    texts = page.locator("article.cell.markdown")
+    expect(texts).to_have_count(2)
+    page.keyboard.press("Enter")
+    page.keyboard.type("## Heading\n\nwith $x^2$")
+    page.keyboard.press("Escape")
+    expect(texts.nth(1).get_by_role("heading", name="Heading")).to_be_visible()
+    expect(texts.nth(1).locator("math")).to_be_visible()
+    page.get_by_label("More for cell 2").click()
+    code.nth(0).get_by_role("button", name="Delete").click()
+    expect(code).to_have_count(1)
+    expect(code.locator(".place")).to_have_text("3")
