@@ -93,7 +93,11 @@ def test_a_view_is_accessible_quiet_and_within_its_window(
 def test_the_first_page_is_light(browser: Browser, served: Served) -> None:
     with looking(browser, served) as looker:
         answers: list[Response] = []
-        looker.page.on("response", lambda answer: answers.append(answer))
+
+        def hear(answer: Response) -> None:
+            answers.append(answer)
+
+        looker.page.on("response", hear)
         page = looker.go("/")
         expect(page.locator("#sessions")).to_be_visible()
         whole = [answer for answer in answers if "event-stream" not in answer.headers.get("content-type", "")]
