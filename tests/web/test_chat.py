@@ -202,7 +202,7 @@ def test_hostile_words_of_a_model_neither_run_nor_break_the_page(
     page = window.go("/chat")
     ask(page, f"What of {evil}?")
     turn = page.locator("article.turn")
-    expect(turn.locator(".said td.to-right")).to_have_text("y")
+    expect(turn.locator(".said td.align-right")).to_have_text("y")
     expect(turn.locator(".files a")).to_have_text(named)
     turn.get_by_text("Steps", exact=True).click()
     expect(turn.locator(".steps .printed")).to_contain_text("<script>")
