@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from cellwright.web.chat.steps import entry_of, step_views, total_of, words_of
+from cellwright.web.chat.steps import StepView, entry_of, step_views, total_of, words_of
 from cellwright.web.prose import prose_html
 
 
@@ -13,23 +13,27 @@ def entry(step: int, kind: str, event: str = "ended", **facts: Any) -> dict[str,
     return {"event": event, "step": step, "kind": kind, "branch": "main", **ended, **facts}
 
 
+def views(entries: list[dict[str, Any]], *, goes_on: bool = True) -> list[StepView]:
+    return step_views(entries, goes_on=goes_on)
+
+
 def test_a_step_that_goes_on_is_told_once_and_then_with_its_end() -> None:
     began = entry(1, "call", "began", tool="cell_add_and_run")
-    [running] = step_views([began])
+    [running] = views([began])
     assert (running.sentence, running.state, running.seconds) == ("Ran a new cell", "running", None)
-    [ended] = step_views([began, entry(1, "call", tool="cell_add_and_run", failed=True)])
+    [ended] = views([began, entry(1, "call", tool="cell_add_and_run", failed=True)])
     assert (ended.state, ended.seconds) == ("failed", 1.0)
 
 
 def test_branches_are_counted() -> None:
-    views = step_views([entry(0, "branch"), *(entry(n, "request", branch=f"main.{n}") for n in (1, 2))])
-    assert [view.branch for view in views] == ["", "branch 1 of 2", "branch 2 of 2"]
+    found = views([entry(0, "branch"), *(entry(n, "request", branch=f"main.{n}") for n in (1, 2))])
+    assert [view.branch for view in found] == ["", "branch 1 of 2", "branch 2 of 2"]
 
 
 def test_a_cell_that_did_the_same_twice_is_shown_once() -> None:
     run = {"code": "1/0", "state": "error", "stdout": "", "stderr": "ZeroDivisionError"}
     other = {**run, "code": "1/1"}
-    [view] = step_views([entry(1, "call", runs=[run, run, other])])
+    [view] = views([entry(1, "call", runs=[run, run, other])])
     assert [run.code.striptags() for run in view.runs] == ["1/0", "1/1"]
 
 
@@ -39,8 +43,8 @@ def test_what_a_model_said_last_is_not_told_twice() -> None:
         entry(2, "request", text="It is 7."),
         entry(3, "answer"),
     ]
-    assert [view.said for view in step_views(steps)] == ["Let me see.", ""]
-    assert [view.said for view in step_views(steps[:2])] == ["Let me see.", "It is 7."]
+    assert [view.said for view in views(steps)] == ["Let me see.", ""]
+    assert [view.said for view in views(steps[:2])] == ["Let me see.", "It is 7."]
 
 
 def test_words_that_come_are_told_until_the_step_ends_or_begins_anew() -> None:
@@ -65,10 +69,12 @@ def test_a_step_of_a_trace_reads_as_one_of_the_feed() -> None:
         "reply": reply,
         "took": 2.0,
     }
-    [view] = step_views([entry_of(step)])
+    [view] = views([entry_of(step)])
     assert (view.number, view.state, view.said, view.seconds) == (4, "failed", "Hi", 2.0)
-    [goes_on] = step_views([entry_of({**step, "state": "open"})])
+    [goes_on] = views([entry_of({**step, "state": "open"})])
     assert goes_on.state == "running"
+    [left] = views([entry_of({**step, "state": "open"})], goes_on=False)
+    assert left.state == "unfinished"
 
 
 def test_prose_fits_into_a_page_whatever_its_author_wants() -> None:

@@ -64,6 +64,10 @@ def test_a_growing_text_shows_its_last_lines_and_a_whole_one_both_ends() -> None
     assert whole.left_out == "9,910 lines"
 
 
+def test_a_growing_text_that_is_short_is_shown_as_a_whole_one_is() -> None:
+    assert ending("line 0\nline 1\n") == folded("line 0\nline 1\n")
+
+
 def test_ten_megabytes_in_one_line_are_a_screenful() -> None:
     whole = folded("<b>" + "x" * 10_000_000)
     assert len(whole.head) + len(whole.tail) < 10_000

@@ -23,7 +23,7 @@ Counts = dict[tuple[int, int], QuickCount]
 
 # The processes that stay beside a kernel.
 _OWN_TASKS = 4
-# Looking at a directory may take no more than this part of the time.
+# Looking at a directory may take no more than this part of a processor's time.
 _SHARE = 10
 _BLOCK = 512
 # So many times over its quota, a session is not even let to clear up any more.
@@ -98,11 +98,14 @@ class Watch:
         return over_processes(self._policy, count) if count > limit + _OWN_TASKS else None
 
     def _disk(self) -> LimitHit | None:
-        begun = time.monotonic()
+        begun, worked = time.monotonic(), time.thread_time()
         if begun < self._next_look:
             return None
         now = self._written()
-        self._next_look = time.monotonic() + _SHARE * (time.monotonic() - begun)
+        # Its own work, not the clock's: a busy machine, which a session can make, would put off the next look. A slow
+        # disk is left alone for as long as it took.
+        ended = time.monotonic()
+        self._next_look = ended + max(_SHARE * (time.thread_time() - worked), ended - begun)
         if not self._is_over(now):
             self._clearing = None
         elif not self._is_clearing(now):

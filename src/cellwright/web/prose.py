@@ -1,7 +1,7 @@
 """Markdown of a model as a part of the page. Pure.
 
 What it may hold was decided by ``formats``; here it is made to fit in: its headings below those of the page, its names
-of places apart from everybody else's, and classes instead of styles, which the page's policy has no room for.
+of places apart from everybody else's, and no styles, which the page's policy has no room for.
 """
 
 from __future__ import annotations
@@ -19,23 +19,15 @@ __all__ = ["coloured", "prose_html"]
 # The writer escapes what stands in texts and attributes, so that a tag is found by its marks.
 _HEADING = re.compile(r"<h[1-6]\b|</h[1-6]>")
 _ANCHOR = re.compile(r'<a class="anchor" [^>]*>#</a>')
-_ATTRIBUTES = r'(<\w+(?: [\w-]+="[^"]*")*)'
-_STYLE = re.compile(rf'{_ATTRIBUTES} style="([^"]*)"')
-_ID = re.compile(rf'{_ATTRIBUTES} id="([^"]*)"')
-_LINK = re.compile(rf'{_ATTRIBUTES} href="#([^"]*)"')
 _SCROLLED = re.compile(r'<div class="wide" tabindex="0">')
-_TO_THE = re.compile(r"text-align:\s*(left|right|center)")
 
 
 @functools.lru_cache(maxsize=256)
 def prose_html(text: str, place: str) -> Markup:
     """A text as HTML; ``place`` is a name that nothing else on the page has."""
-    html = ProseWriter(code_html).html(text, {})
+    html = ProseWriter(code_html, prefix=f"{place}-", styles="none").html(text, {})
     html = _HEADING.sub(lambda tag: "</h3>" if tag[0].startswith("</") else "<h3", html)
     html = _ANCHOR.sub("", html)
-    html = _STYLE.sub(_as_class, html)
-    html = _ID.sub(rf'\1 id="{place}-\2"', html)
-    html = _LINK.sub(rf'\1 href="#{place}-\2"', html)
     html = _SCROLLED.sub('<div class="wide" tabindex="0" role="region" aria-label="Table">', html)
     return Markup(html)  # noqa: S704  # written by ``formats``, which lets nothing through
 
@@ -44,8 +36,3 @@ def prose_html(text: str, place: str) -> Markup:
 def coloured(code: str, language: str = "python") -> Markup:
     """Code as HTML. Kept, as a page that is live shows the same again and again."""
     return Markup(code_html(code, language))  # noqa: S704  # pygments escapes
-
-
-def _as_class(found: re.Match[str]) -> str:
-    side = _TO_THE.search(found[2])
-    return f'{found[1]} class="to-{side[1]}"' if side is not None else found[1]

@@ -171,7 +171,7 @@ class Table:
         for attempt in attempts:
             if attempt.name not in results:
                 results[attempt.name] = await self._try(attempt)
-                await _recover(self.session, attempt)
+                await _recover(self.session, attempt, results[attempt.name]["state"])
         if self.confined and not any(results[name]["escaped"] for name in doubted):
             # Together they did what none of them did by itself.
             results |= {name: results[name] | {"escaped": True} for name in doubted}
@@ -234,9 +234,11 @@ def _host_crowd(world: World, attempt: Attempt, output: str) -> bool:
     return world.escaped(attempt, output, current["pid"])
 
 
-async def _recover(session: Session, attempt: Attempt) -> None:
-    """A kernel that is left in a bad way would spoil the next attempt."""
-    if attempt.seen in ("crowd", "reached") or "very many" in attempt.name or "memory" in attempt.name:
+async def _recover(session: Session, attempt: Attempt, state: str) -> None:
+    """A kernel that is left in a bad way would spoil the next attempt; one that died is followed by a new one anyway."""
+    keeps = attempt.seen in ("crowd", "reached") or "very many" in attempt.name
+    # What went well has given its memory back.
+    if state != "died" and (keeps or ("memory" in attempt.name and state != "ok")):
         await session.restart()
 
 

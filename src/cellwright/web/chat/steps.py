@@ -72,7 +72,8 @@ class StepView:
     sentence: str
     branch: str
     """Empty on the main branch."""
-    state: Literal["running", "ok", "failed"]
+    state: Literal["running", "unfinished", "ok", "failed"]
+    """``unfinished``: it has no end, and nobody is at it any more."""
     seconds: float | None
     note: str
     said: str
@@ -93,7 +94,7 @@ def entry_of(step: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def step_views(entries: Sequence[Entry]) -> list[StepView]:
+def step_views(entries: Sequence[Entry], *, goes_on: bool) -> list[StepView]:
     """What happened, in order. What a model said last is left out where it is the answer."""
     steps: dict[int, dict[str, Any]] = {}
     for entry in entries:
@@ -104,7 +105,7 @@ def step_views(entries: Sequence[Entry]) -> list[StepView]:
     answered = requests and any(step["kind"] == "answer" for step in steps.values())
     last = requests[-1]["step"] if answered else None
     return [
-        _view(step, labels, says=step["step"] != last)
+        _view(step, labels, goes_on=goes_on, says=step["step"] != last)
         for step in steps.values()
         if step["kind"] not in _UNTOLD
     ]
@@ -128,19 +129,25 @@ def total_of(entries: Sequence[Entry]) -> Mapping[str, Any]:
     return next((entry["total"] for entry in reversed(entries) if "total" in entry), nothing)
 
 
-def _view(step: Entry, labels: set[str], *, says: bool) -> StepView:
+def _view(step: Entry, labels: set[str], *, goes_on: bool, says: bool) -> StepView:
     ended = step["event"] == "ended"
     note = step.get("note") or step.get("error") or ""
     return StepView(
         number=step["step"],
         sentence=_sentence(step),
         branch=_branch(step.get("branch") or "main", labels),
-        state="running" if not ended else "failed" if step["failed"] else "ok",
+        state=_state(step, goes_on=goes_on),
         seconds=step["took"] if ended else None,
         note=cut_middle(note, _LONGEST),
         said=cut_middle(step.get("text") or "", _LONGEST) if says else "",
         runs=tuple(_codes(step.get("runs") or ())),
     )
+
+
+def _state(step: Entry, *, goes_on: bool) -> Literal["running", "unfinished", "ok", "failed"]:
+    if step["event"] != "ended":
+        return "running" if goes_on else "unfinished"
+    return "failed" if step["failed"] else "ok"
 
 
 def _sentence(step: Entry) -> str:

@@ -99,7 +99,7 @@ def _ended(
 def _progress(run: DelegatedRun) -> Progress:
     entries = run.told(0)
     return Progress(
-        steps=step_views(entries),
+        steps=step_views(entries, goes_on=True),
         words=words_of(entries),
         doing=run.brief(),
         total=total_of(entries),

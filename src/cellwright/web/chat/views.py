@@ -73,7 +73,7 @@ async def _results(visit: Visit) -> Response:
 
 async def _steps(visit: Visit) -> Response:
     trace = await visit.site.delegate.trace(visit.request.path_params["run_id"])
-    steps = step_views([entry_of(step) for step in trace["steps"]])
+    steps = step_views([entry_of(step) for step in trace["steps"]], goes_on=False)
     return visit.fragment("chat_steps.html", run_id=trace["run_id"], steps=steps)
 
 

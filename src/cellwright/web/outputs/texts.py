@@ -52,7 +52,9 @@ def ending(text: str) -> Shown:
     """The end of a text that still grows."""
     tail = _last(text, _LIVE_LINES, _LIVE_CHARACTERS)
     earlier = text[: len(text) - len(tail)]
-    return Shown(Markup(), _amount(earlier) if earlier else "", _html(tail), _amount(text))
+    if not earlier:
+        return Shown(_html(text), "", Markup(), "")
+    return Shown(Markup(), _amount(earlier), _html(tail), _amount(text))
 
 
 def folded(text: str) -> Shown:
