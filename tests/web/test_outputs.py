@@ -167,6 +167,8 @@ def test_outputs_of_every_kind_are_accessible_in_both_kinds_of_light(
         "import sys\nprint('\\x1b[32mgreen\\x1b[0m')\nprint('oh', file=sys.stderr)\n1/0",
     )
     page = run_all(looker, served, "Everything", *cells, ends="error")
+    # What is below the screen is loaded when somebody comes there.
+    page.locator(".output.drawing").scroll_into_view_if_needed()
     expect(page.locator("figure[data-drawn=yes]")).to_be_visible(timeout=60_000)
     expect(page.locator("math").first).to_be_visible()
     assert_accessible(page, axe)
