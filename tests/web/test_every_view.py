@@ -102,7 +102,7 @@ def test_the_first_page_is_light(browser: Browser, served: Served) -> None:
         expect(page.locator("#sessions")).to_be_visible()
         whole = [answer for answer in answers if "event-stream" not in answer.headers.get("content-type", "")]
         assert len(answers) < MOST_REQUESTS
-        assert sum(len(answer.body()) for answer in whole) < MOST_BYTES
+        assert sum(int(answer.headers["content-length"]) for answer in whole) < MOST_BYTES
 
 
 def test_the_script_can_be_read_in_one_sitting() -> None:

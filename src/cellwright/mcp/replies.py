@@ -86,7 +86,7 @@ def _files_text(executions: Sequence[Execution]) -> list[str]:
     if not found:
         return []
     put = {one["path"]: match["name"] for one in found["files"] if (match := _put.search(one["path"]))}
-    lines = [f"values put: {', '.join(dict.fromkeys(put.values()))}"] if put else []
+    lines = [f"values put: {', '.join(sorted(set(put.values())))}"] if put else []
     named = [
         f"{quoted_path(one['path'])} {one['type'] if one['type'] != 'file' else size(one['size'])}"
         for one in found["files"]
