@@ -58,7 +58,9 @@ def test_a_session_that_an_agent_makes_appears_while_the_page_is_open(looker: Lo
     expect(row).to_contain_text("apples_and_pears")
     expect(row).to_contain_text("idle")
     expect(row.locator("td.number")).to_contain_text("MB")
-    expect(looker.page.locator("#hosts")).to_contain_text("this machine")
+    hosts = looker.page.locator("#hosts")
+    hosts.scroll_into_view_if_needed()
+    expect(hosts).to_contain_text("this machine")
 
 
 def test_an_owner_finds_suspends_resumes_and_deletes_a_session(looker: Looker, served: Served) -> None:
@@ -83,5 +85,6 @@ def test_an_owner_finds_suspends_resumes_and_deletes_a_session(looker: Looker, s
 def test_the_page_is_accessible(looker: Looker, served: Served, axe: str) -> None:
     session_id = served.notebook("Accessible")
     expect(looker.page.locator(f"#session-{session_id}")).to_be_visible()
+    looker.page.locator("#hosts").scroll_into_view_if_needed()
     expect(looker.page.locator("#hosts table")).to_be_visible()
     assert_accessible(looker.page, axe)

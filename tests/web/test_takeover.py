@@ -80,7 +80,6 @@ def test_a_failing_step_is_mended_on_the_page_and_the_notebook_verified(
     session_id = served.agent.call("plan_create", problem="Totals", todos=FAILS)["session_id"]
     with looking_at(color_scheme=scheme) as looker:
         page = looker.go(f"/sessions/{session_id}")
-        page.locator("#panel-plan > summary").click()
         panel = page.locator("#panel-plan")
         panel.get_by_role("button", name="Run the plan").click()
         expect(panel.locator(".report")).to_contain_text("nombres_de_hier")
@@ -100,7 +99,6 @@ def test_a_failing_step_is_mended_on_the_page_and_the_notebook_verified(
 def test_a_step_is_skipped_with_a_reason(looker: Looker, served: Served) -> None:
     session_id = served.agent.call("plan_create", problem="Skipping", todos=FAILS[1:])["session_id"]
     page = looker.go(f"/sessions/{session_id}")
-    page.locator("#panel-plan > summary").click()
     panel = page.locator("#panel-plan")
     panel.get_by_role("button", name="Run the plan").click()
     panel.get_by_label("Why step 1 is skipped").fill("Nobody has yesterday's numbers")
@@ -116,7 +114,6 @@ def test_nothing_of_it_is_too_wide_for_a_phone(served: Served, axe: str, looking
             page = looker.go(path)
             if path != "/":
                 page.get_by_text("Take over", exact=True).click()
-                page.locator("#panel-plan > summary").click()
                 expect(page.locator("#panel-plan .report")).to_be_visible()
             assert page.evaluate("document.documentElement.scrollWidth") <= 360, path
             assert_accessible(page, axe)
