@@ -29,6 +29,8 @@ from sandbox.escapes.world import World
 
 CELL_TIMEOUT_S = 40
 PATIENCE_S = 8
+LOW_LIMITS = {"max_session_memory": 256 << 20, "max_session_disk": 40 << 20, "max_session_files": 2_000}
+"""For attempts: what goes beyond them costs the less. What people use needs the usual ones."""
 SAID = ("token", "said")
 """What an attempt itself shows to have succeeded; all else is seen of the world."""
 
@@ -74,10 +76,7 @@ def _settings(base: Path, options: dict[str, Any]) -> Settings:
         "standby_kernels": 1,
         "host_idle_s": 5,
         "max_memory_fraction": 1.0,
-        # Low limits: what goes beyond them costs the less.
-        "max_session_memory": 256 << 20,
-        "max_session_disk": 40 << 20,
-        "max_session_files": 2_000,
+        **(LOW_LIMITS if "tables" in options else {}),
         "read_paths": [base / "environment"],
         "unsafe_no_sandbox": options["tier"] == "none",
         "sandbox_namespaces": options["tier"] != "C",
