@@ -53,6 +53,8 @@ class Host:
         self._options: protocol.HostOptions | None = None
         self._engine: Attachment | None = None
         self._last_needed = time.monotonic()
+        self._was_short = False
+        """Whether memory was short at the last look."""
         self._stopped = anyio.Event()
         self._serving = anyio.Event()
 
@@ -288,9 +290,15 @@ class Host:
         busy = [runner for runner in self._kernels if runner.busy and runner.kernel.remote is None]
         if not busy or any(runner.stopping for runner in busy):
             return
-        if self._footing.memory_fraction() > self._required_options().max_memory_fraction:
-            largest = max(busy, key=lambda runner: runner.status().memory_bytes)
-            largest.happened(jobs.MemoryShort())
+        if self._footing.memory_fraction() <= self._required_options().max_memory_fraction:
+            self._was_short = False
+            return
+        sizes = {runner: runner.status().memory_bytes for runner in busy}
+        # One that has none is just ending, and the system has not taken back all that it had: another must not pay for
+        # that. The next look tells whether there is still too little.
+        if self._was_short or all(sizes.values()):
+            max(busy, key=sizes.__getitem__).happened(jobs.MemoryShort())
+        self._was_short = True
 
     async def _end_when_idle(self) -> None:
         while True:
