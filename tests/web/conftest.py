@@ -11,11 +11,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, Page, sync_playwright
+from playwright.sync_api import Browser, Page, expect, sync_playwright
 from tests.daemon.conftest import Place, Pump, place_in
 
 from clients.installing import Program, obtain
 from conftest import Require
+
+# A neighbour's load must not fail a test: what is expected comes, or never does.
+expect.set_options(timeout=60_000)
 
 AXE = Program("axe-core", "4.10.3", file="axe-core/axe.min.js")
 
