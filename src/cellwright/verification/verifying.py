@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Mapping, Sequence
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from datetime import datetime
 from typing import Literal, TypeAlias
 
@@ -20,7 +20,7 @@ from cellwright.engine import Engine, Inputs, Session
 from cellwright.engine.ids import new_verification_id
 from cellwright.engine.inputs import recorded_inputs, with_inputs
 from cellwright.engine.records import ExecutionRecord
-from cellwright.errors import CellwrightError
+from cellwright.errors import CellwrightError, UnknownSession
 from cellwright.notebook import Cell, CellMetadataSet, Change, NotebookMetadataSet
 from cellwright.notebook.pynames import names_of
 from cellwright.verification.certificates import Certificate, with_certificate
@@ -156,6 +156,9 @@ class Verification:
         finally:
             self._over = time.monotonic()
             self._ended.set()
+        # Once more, since it has ended only now: who looked when the certificate came saw it going on.
+        with suppress(UnknownSession):
+            self._tell_progress()
 
     async def _rehearse(self) -> tuple[Inputs, str | None]:
         recorded = {path for cell in self.cells for path in recorded_inputs(cell.metadata)}
@@ -176,7 +179,12 @@ class Verification:
             return surroundings, session.tier
 
     def _tell_progress(self) -> None:
-        about = {"verification_id": self.id, "done": len(self.checked), "total": len(self.cells)}
+        about = {
+            "verification_id": self.id,
+            "done": len(self.checked),
+            "total": len(self.cells),
+            "state": self.state,
+        }
         self._engine.session(self.session_id).tell("notebook.verification.progress", about)
 
     async def _write(self, surroundings: Inputs, tier: str | None) -> None:
