@@ -5,9 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from playwright.sync_api import Browser, expect
 
-from cellwright.web.verified.shares import Shares
+from cellwright.web.downloads import attachment
+from cellwright.web.verified.shares import Shares, SharesUnreadable
 from web.conftest import Looker, Served, assert_accessible
 
 DAY_S = 86_400
@@ -101,3 +104,17 @@ def test_taking_back_one_link_leaves_the_others(tmp_path: Path) -> None:
     shares.take_back("s-1", (shares.find(first, now=1) or pytest.fail("it is there")).id, now=1)
     assert shares.find(first, now=1) is None
     assert shares.find(second, now=1) is not None
+
+
+def test_a_damaged_file_of_links_says_what_to_do(tmp_path: Path) -> None:
+    (tmp_path / "shares.json").write_text("{")
+    with pytest.raises(SharesUnreadable, match="share again"):
+        Shares(tmp_path).find("any", now=0)
+
+
+@given(st.text())
+def test_a_download_may_have_any_name(name: str) -> None:
+    (value,) = attachment(name.encode(errors="replace").decode()).values()
+    assert value.isascii()
+    assert '"' not in value
+    assert "\n" not in value

@@ -5,13 +5,13 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass
 from functools import partial
-from urllib.parse import quote
 
 import anyio
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from cellwright.tools.files.kinds import kind_of_file
+from cellwright.web.downloads import attachment
 
 __all__ = ["FileBytes", "picture_type"]
 
@@ -47,7 +47,7 @@ class FileBytes(Response):
         picture = picture_type(name, os.pread(descriptor, _HEAD, 0)) if shown else None
         headers = dict(_KEPT_APART)
         if picture is None:
-            headers["content-disposition"] = f"attachment; filename*=UTF-8''{quote(name, safe='')}"
+            headers |= attachment(name)
         super().__init__(media_type=picture or "application/octet-stream", headers=headers)
         # How much there will be is not promised: code may write to it meanwhile.
         del self.headers["content-length"]

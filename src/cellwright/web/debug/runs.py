@@ -13,6 +13,7 @@ from starlette.responses import Response
 from cellwright.errors import UnknownRun
 from cellwright.web.debug.tracesteps import Choice, attempts_in, chosen, messages_of, span_of
 from cellwright.web.debug.waterfall import WIDTH, waterfall
+from cellwright.web.downloads import attachment
 from cellwright.web.live import Change, LiveResponse
 from cellwright.web.templates import render
 from cellwright.web.visits import Visit, page
@@ -118,8 +119,7 @@ async def _export(visit: Visit) -> Response:
     run_id = visit.request.path_params["run_id"]
     trace = await visit.site.delegate.trace(run_id)
     body = json.dumps(trace, ensure_ascii=False, indent=1).encode(errors="replace")
-    headers = {"content-disposition": f'attachment; filename="{run_id}.json"'}
-    return Response(body, media_type="application/json", headers=headers)
+    return Response(body, media_type="application/json", headers=attachment(f"{run_id}.json"))
 
 
 class _Source:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
-from urllib.parse import quote
 
 import anyio
 from starlette.responses import PlainTextResponse, Response
@@ -12,6 +11,7 @@ from starlette.responses import PlainTextResponse, Response
 from cellwright.errors import UnknownCell
 from cellwright.formats.exhibits import MAX_PICTURE_BYTES, PICTURES, SVG, VEGA, picture_bytes, svg_text
 from cellwright.formats.markup import MAX_CHARACTERS
+from cellwright.web.downloads import attachment
 from cellwright.web.outputs.charts import chart_csv, chart_of
 from cellwright.web.outputs.choosing import choose, content, forms_of, text_content
 from cellwright.web.outputs.frames import SEALED, framed
@@ -138,8 +138,7 @@ def _named(visit: Visit) -> dict[str, Any]:
 
 def _file(visit: Visit, text: str, suffix: str) -> Response:
     """A download: it is saved, never shown, whatever it is."""
-    name = quote(f"{visit.session().name}-{visit.request.path_params['cell_id']}.{suffix}")
-    headers = _SEALED | {"content-disposition": f"attachment; filename*=UTF-8''{name}"}
+    headers = _SEALED | attachment(f"{visit.session().name}-{visit.request.path_params['cell_id']}.{suffix}")
     return Response(text.encode(errors="replace"), media_type="application/octet-stream", headers=headers)
 
 

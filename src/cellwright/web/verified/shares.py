@@ -6,20 +6,26 @@ A link is known by its hash only: whoever reads the file cannot use it.
 from __future__ import annotations
 
 import hashlib
-import json
 import secrets
-from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from cellwright.notebook import write_atomically
+import msgspec
 
-__all__ = ["Share", "Shares"]
+from cellwright.errors import CellwrightError
+from cellwright.settings.places import write_private
+
+__all__ = ["Share", "Shares", "SharesUnreadable"]
 
 _DAY_S = 86_400
 
 
-@dataclass(frozen=True, slots=True)
-class Share:
+class SharesUnreadable(CellwrightError):
+    """The file that has the links is damaged."""
+
+    code = "shares_unreadable"
+
+
+class Share(msgspec.Struct, frozen=True):
     """A link that was given."""
 
     id: str
@@ -27,6 +33,9 @@ class Share:
     session_id: str
     by: str
     until: float
+
+
+_decode = msgspec.json.Decoder(dict[str, Share]).decode
 
 
 class Shares:
@@ -60,15 +69,17 @@ class Shares:
 
     def _read(self, now: float) -> dict[str, Share]:
         try:
-            held = json.loads(self._path.read_bytes())
+            shares = _decode(self._path.read_bytes())
         except FileNotFoundError:
             return {}
-        shares = {key: Share(**value) for key, value in held.items()}
+        except (OSError, msgspec.MsgspecError) as error:
+            raise SharesUnreadable(
+                f"{self._path} cannot be read: {error}", hint="Mend it, or remove it and share again"
+            ) from error
         return {key: share for key, share in shares.items() if share.until > now}
 
     def _write(self, shares: dict[str, Share]) -> None:
-        self._path.touch(mode=0o600)
-        write_atomically(self._path, json.dumps({key: asdict(one) for key, one in shares.items()}).encode())
+        write_private(str(self._path), msgspec.json.encode(shares))
 
 
 def _hash(token: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from typing import Any
 
@@ -13,12 +14,14 @@ from cellwright.engine import Engine, Session
 from cellwright.errors import CellwrightError, UnknownSession
 from cellwright.formats.proofs import proof_of
 from cellwright.verification import certificate_state
+from cellwright.web.downloads import attachment
 from cellwright.web.templates import render
-from cellwright.web.verified.shares import Shares
+from cellwright.web.verified.shares import Shares, SharesUnreadable
 from cellwright.web.visits import Visit, deed, page
 
 __all__ = ["ROUTES"]
 
+_log = logging.getLogger(__name__)
 _DAYS = 30
 # The file brings a policy of its own, for whoever opens it from a disk; here it may also run nothing at all.
 _SHUT_IN = {"content-security-policy": "sandbox; frame-ancestors 'self'"}
@@ -66,7 +69,7 @@ async def _page_of(engine: Engine, session: Session, request: Request) -> Respon
     made = await engine.pages.render(session.document.copy(), name=session.name, format="html")
     headers = dict(_SHUT_IN)
     if request.query_params.get("download") == "yes":
-        headers["content-disposition"] = f'attachment; filename="{session.name}.html"'
+        headers |= attachment(f"{session.name}.html")
     return Response(made.content, media_type="text/html; charset=utf-8", headers=headers)
 
 
@@ -112,10 +115,11 @@ async def _shared_file(request: Request) -> Response:
 
 def _shared_session(request: Request) -> Session | None:
     engine: Engine = request.app.state.site.engine
-    share = Shares(engine.settings.storage).find(request.path_params["token"], now=time.time())
     try:
+        share = Shares(engine.settings.storage).find(request.path_params["token"], now=time.time())
         return engine.session(share.session_id) if share is not None else None
-    except UnknownSession:
+    except (SharesUnreadable, UnknownSession) as error:
+        _log.warning("shared_link_refused %s", error)
         return None
 
 
