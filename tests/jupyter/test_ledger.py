@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from itertools import combinations
+
 import msgspec
+import pytest
 
 from cellwright.kernels.jupyter.ledger import Ledger
 from cellwright.kernels.jupyter.wire import Heard
@@ -42,6 +45,32 @@ def test_a_reply_that_comes_after_the_idle_it_was_sent_before_is_not_missing() -
     ledger.heard(heard(5, "stream", "e", text="b"))
     assert kinds(ledger.heard(heard(7, "status", "e", execution_state="idle"))) == ["status"]
     assert kinds(ledger.heard(heard(6, "execute_reply", "e", status="ok"))) == ["execute_reply"]
+
+
+PUBLISHED = [
+    heard(5, "stream", "e", text="b"),
+    heard(7, "status", "e", execution_state="idle"),
+    heard(8, "status", "p", execution_state="busy"),
+    heard(10, "status", "p", execution_state="idle"),
+]
+REPLIES = [heard(6, "execute_reply", "e", status="ok"), heard(9, "kernel_info_reply", "p", status="ok")]
+
+
+@pytest.mark.parametrize("places", list(combinations(range(6), len(REPLIES))))
+def test_nothing_is_missing_in_whatever_order_the_channels_are_heard(places: tuple[int, ...]) -> None:
+    ledger = Ledger()
+    ledger.sent("e")
+    ledger.heard(heard(3, "execute_input", "e", code="a"))
+    ledger.heard(heard(4, "stream", "e", text="a"))
+    ledger.cut()
+    ledger.reconnected("p", after_s=1)
+    published, replies = iter(PUBLISHED), iter(REPLIES)
+    told = [
+        message
+        for place in range(6)
+        for message in ledger.heard(next(replies if place in places else published))
+    ]
+    assert sorted(kinds(told)) == ["execute_reply", "status", "stream"]
 
 
 def test_a_late_reply_does_not_hide_output_that_is_missing() -> None:

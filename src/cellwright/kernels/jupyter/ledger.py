@@ -49,7 +49,23 @@ class _Count:
     last: int
     """The highest that was seen before."""
     highest: int = -1
-    seen: int = 0
+    """Of those published, which come in order."""
+    published: int = 0
+    replies: list[int] = field(default_factory=list)
+    """On other channels, which may be ahead: a probe's is often heard before the end of what ran."""
+
+    def saw(self, number: int, channel: str) -> None:
+        if channel == "iopub":
+            self.highest = max(self.highest, number)
+            self.published += 1
+        else:
+            self.replies.append(number)
+
+    @property
+    def missing(self) -> int:
+        """How many have not been seen up to the last published one."""
+        replies = sum(number <= self.highest for number in self.replies)
+        return self.highest - self.last - self.published - replies
 
 
 @dataclass(slots=True)
@@ -132,8 +148,7 @@ class Ledger:
             if execution.limited_at is not None and number > execution.limited_at:
                 execution.seen += 1
         if self._cut is not None and source == self._cut.source and number > self._cut.last:
-            self._cut.highest = max(self._cut.highest, number)
-            self._cut.seen += 1
+            self._cut.saw(number, heard.message.channel)
 
     def _told_of_cut(self, execution_id: str, execution: _Execution) -> list[Message]:
         """A line about what an execution may miss, if it may."""
@@ -155,7 +170,7 @@ class Ledger:
             return ""
         if cut.last < 0 or cut.highest < 0:
             return "what the server kept of that time is here, and whether that is all cannot be told"
-        missing = cut.highest - cut.last - cut.seen - to_come
+        missing = cut.missing - to_come
         return f"up to {missing} messages of that time may be missing" if missing > 0 else ""
 
     def _answered(self, message: Message) -> list[Message]:
