@@ -28,6 +28,7 @@ __all__ = ["Picture", "Renderer", "RendererLimits"]
 
 _LENGTH_BYTES = 4
 _END_GRACE_S = 5
+_OWN_END_S = 2
 # How V8 ends when it can have no more memory.
 _OUT_OF_MEMORY = (signal.SIGABRT, signal.SIGTRAP, signal.SIGILL, signal.SIGSEGV)
 _ENVIRONMENT = (
@@ -189,7 +190,7 @@ class Renderer:
             anyio.ClosedResourceError,
             anyio.IncompleteRead,
         ):
-            code = await self._end()
+            code = await self._end(by_itself=True)
             raise _Ended(code) from None
         finally:
             # Cut off in the middle, its next words would be an answer to somebody else's question.
@@ -210,12 +211,18 @@ class Renderer:
             )
         return self._process
 
-    async def _end(self) -> int | None:
-        """End the process, if there is one, and return its code."""
+    async def _end(self, *, by_itself: bool = False) -> int | None:
+        """End the process, if there is one, and return its code.
+
+        One that ends ``by_itself`` is waited for first: a signal sent at that moment takes the code from whoever waits.
+        """
         process, self._process = self._process, None
         if process is None:
             return None
         with anyio.move_on_after(_END_GRACE_S, shield=True):
+            if by_itself:
+                with anyio.move_on_after(_OWN_END_S):
+                    await process.wait()
             if process.returncode is None:
                 process.kill()
             code = await process.wait()
