@@ -12,9 +12,19 @@ import os
 import signal
 from collections.abc import Callable, Collection
 
-__all__ = ["become_subreaper", "children_of", "kill_tree", "threads_of", "threads_of_user", "tree_of"]
+__all__ = [
+    "become_subreaper",
+    "children_of",
+    "is_ending",
+    "kill_tree",
+    "threads_of",
+    "threads_of_user",
+    "tree_of",
+]
 
 PR_SET_CHILD_SUBREAPER = 36
+# Of a process's flags in /proc/PID/stat.
+PF_EXITING = 4
 MOST_LOOKS = 20
 
 
@@ -55,6 +65,18 @@ def threads_of(pid: int) -> int:
         return os.stat(f"/proc/{pid}/task").st_nlink - 2  # noqa: PTH116  # as above
     except OSError:
         return 0
+
+
+def is_ending(pid: int) -> bool:
+    """Whether a process is on its way out: none of its memory is shown any more, and not all of it is given back."""
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as file:  # noqa: PTH123  # as above
+            state, _, _, _, _, _, flags = file.read().rpartition(b")")[2].split()[:7]
+    except (OSError, ValueError):
+        return False
+    # Only the last of its threads to go takes the memory with it.
+    is_over = state == b"Z" and threads_of(pid) <= 1
+    return bool(int(flags) & PF_EXITING) and not is_over
 
 
 def threads_of_user(uid: int) -> int:

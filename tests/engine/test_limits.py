@@ -78,6 +78,34 @@ async def test_a_running_cell_is_stopped_above_the_memory_limit(open_here: OpenE
         assert "max_memory_fraction" in (stopped.reason or "")
 
 
+# A process that ends for ever: its first thread is over, and another goes on.
+NEVER_GONE = """
+import ctypes, platform, subprocess, sys, time
+number = 60 if platform.machine() == "x86_64" else 93
+code = f"import ctypes, threading, time; threading.Thread(target=time.sleep, args=[60]).start(); print(1, flush=True); ctypes.CDLL(None).syscall({number}, 0)"
+subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE).stdout.readline()
+print("begun", flush=True)
+time.sleep(60)
+"""
+
+
+async def test_a_process_that_never_ends_its_ending_does_not_keep_its_cell_from_being_stopped(
+    open_here: OpenEngine,
+) -> None:
+    async with open_here() as engine:
+        session = await engine.create("memory")
+        execution = await session.execute_code(NEVER_GONE, timeout_s=60)
+        with engine.subscribe(session.id) as events, anyio.fail_after(30):
+            async for event in events:
+                if "begun" in str(getattr(event, "data", "")):
+                    break
+    async with open_here(max_memory_fraction=1e-6) as engine:
+        with anyio.fail_after(40):
+            stopped = await engine.execution(execution.id).wait()
+        assert stopped.state == "interrupted", (stopped.text, stopped.reason)
+        assert "max_memory_fraction" in (stopped.reason or "")
+
+
 async def test_an_idle_session_is_suspended_and_says_why(open_here: OpenEngine) -> None:
     async with open_here(session_idle_s=0.2) as engine:
         session = await engine.create("idle")

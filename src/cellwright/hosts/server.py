@@ -31,6 +31,7 @@ __all__ = ["Host"]
 
 _log = logging.getLogger(__name__)
 _WATCH_S = 0.25
+_ENDING_LOOKS = 20
 _LIMITS_WATCH_S = 0.1
 _IDLE_LOOKS = 20
 _IDLE_CHECK_SHARE = 4
@@ -53,8 +54,8 @@ class Host:
         self._options: protocol.HostOptions | None = None
         self._engine: Attachment | None = None
         self._last_needed = time.monotonic()
-        self._was_short = False
-        """Whether memory was short at the last look."""
+        self._short_looks = 0
+        """How many looks in a row found too little memory."""
         self._stopped = anyio.Event()
         self._serving = anyio.Event()
 
@@ -290,15 +291,22 @@ class Host:
         busy = [runner for runner in self._kernels if runner.busy and runner.kernel.remote is None]
         if not busy or any(runner.stopping for runner in busy):
             return
-        if self._footing.memory_fraction() <= self._required_options().max_memory_fraction:
-            self._was_short = False
+        if not self._is_memory_short():
+            self._short_looks = 0
             return
+        self._short_looks += 1
         sizes = {runner: runner.status().memory_bytes for runner in busy}
-        # One that has none is just ending, and the system has not taken back all that it had: another must not pay for
-        # that. The next look tells whether there is still too little.
-        if self._was_short or all(sizes.values()):
+        # What a process had that ends just now is in use still and nobody's: another must not pay for that. Code can
+        # have a process end for ever, so it is waited for only so long.
+        ending = any(kernel.process.is_ending for runner in busy for kernel in runner.kernels)
+        if ending and self._short_looks <= _ENDING_LOOKS:
+            return
+        # Looked at again, since somebody may have ended before the sizes were taken.
+        if self._is_memory_short():
             max(busy, key=sizes.__getitem__).happened(jobs.MemoryShort())
-        self._was_short = True
+
+    def _is_memory_short(self) -> bool:
+        return self._footing.memory_fraction() > self._required_options().max_memory_fraction
 
     async def _end_when_idle(self) -> None:
         while True:

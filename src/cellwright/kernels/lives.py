@@ -82,6 +82,11 @@ class Life(ABC):
         """The processes below the kernel, of this machine."""
         return []
 
+    @property
+    def is_ending(self) -> bool:
+        """Whether it ends just now and holds memory that is counted nowhere: not where it is another machine's."""
+        return False
+
     def quick_counts(self) -> dict[tuple[int, int], QuickCount]:
         """Memory of this machine that it takes, by process and when that began."""
         return {}

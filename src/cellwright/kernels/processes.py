@@ -189,6 +189,11 @@ class KernelProcess(Life):
         below = self._tree.pids() if self._tree is not None else descendants.tree_of(self.pid)
         return [pid for pid in below if pid != self.pid]
 
+    @property
+    def is_ending(self) -> bool:
+        """Whether the kernel, or something below it, ends just now and has memory that is counted nowhere."""
+        return self._exit is None and any(map(descendants.is_ending, [self.pid, *self.descendants()]))
+
     def quick_counts(self) -> dict[tuple[int, int], QuickCount]:
         """Memory of the kernel and everything below it, by process and when that began."""
         return dict(map(_quick_count, [self.pid, *self.descendants()])) if self._exit is None else {}
