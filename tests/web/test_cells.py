@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Page, Route, expect
 
 from web.conftest import Looker, Served
 
@@ -56,6 +56,28 @@ def test_what_is_being_written_outlives_what_the_stream_brings_and_a_clash_shows
     expect(editor).to_have_value("a = 'mine'")
     cell.first.get_by_role("button", name="Keep mine").click()
     expect(cell.first.locator("pre.code").first).to_have_text("a = 'mine'")
+    expect(editor).to_be_hidden()
+
+
+def test_letters_typed_while_a_save_is_under_way_stay_and_are_saved_next(
+    looker: Looker, served: Served
+) -> None:
+    page, _ = open_book(looker, served, "Typing on", "a = 1")
+    cell = page.locator("article.cell.code")
+    cell.locator("pre.code").click()
+    editor = page.get_by_label("Source of cell 2")
+    editor.fill("a = 2")
+    held: list[Route] = []
+    page.route("**/edit", lambda route: held.append(route))  # a method of a list cannot be marked as theirs are
+    with page.expect_request("**/edit"):
+        cell.get_by_role("button", name="Save").click()
+    editor.press_sequentially(" + 40")
+    held[0].continue_()
+    expect(page.locator("#says")).to_contain_text("Saved")
+    expect(editor).to_have_value("a = 2 + 40")
+    page.unroute("**/edit")
+    cell.get_by_role("button", name="Save").click()
+    expect(cell.locator("pre.code")).to_have_text("a = 2 + 40")
     expect(editor).to_be_hidden()
 
 

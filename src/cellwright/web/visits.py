@@ -60,10 +60,18 @@ class Visit:
         return HTMLResponse(render(template, person=self.person, **values))
 
     def done(
-        self, say: str = "", *, parts: Mapping[str, str | None] | None = None, go: str | None = None
+        self,
+        say: str = "",
+        *,
+        parts: Mapping[str, str | None] | None = None,
+        upto: int | None = None,
+        go: str | None = None,
     ) -> JSONResponse:
-        """A deed was done: what to say, parts of the page that changed by it (None: gone), where to go next."""
-        return JSONResponse({"say": say, "parts": parts or {}, "go": go})
+        """A deed was done: what to say, parts of the page that changed by it (None: gone), where to go next.
+
+        ``upto`` is the event up to which the stream would tell the same; without it the parts are this answer's alone.
+        """
+        return JSONResponse({"say": say, "parts": parts or {}, "upto": upto, "go": go})
 
     async def form(self) -> dict[str, str]:
         """The texts that a form sent."""

@@ -125,7 +125,7 @@ async def _shown(
     following, upto = follow(visit.engine, session), visit.engine.last_event
     parts = [CELLS] if go is not None else []
     found = {part: await following.render(part, upto) for part in [*parts, cell_part(cell_id)]}
-    return visit.done(say, parts=found, go=go)
+    return visit.done(say, parts=found, upto=upto, go=go)
 
 
 _CELL = "/sessions/{session_id}/cells/{cell_id}"

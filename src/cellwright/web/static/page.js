@@ -31,13 +31,19 @@ function say(text, problem = false) {
 
 // Parts of the page ---------------------------------------------------------------------------------------------------
 
+/** Of an editor that somebody writes in: what would stand in its place. */
+const fresher = new WeakMap();
+
 /** Put a part in the place of the element with its id. What a person has open, edits or looks at stays as it was. */
 function place(id, html) {
   const old = document.getElementById(id);
   if (old === null) return;
   if (html === null) { old.remove(); return; }
   const fresh = made(html).firstElementChild;
-  if (fresh === null || old.isEqualNode(fresh) || sameOrder(old, fresh)) return;
+  if (fresh !== null && !old.isEqualNode(fresh) && !sameOrder(old, fresh)) swap(old, fresh);
+}
+
+function swap(old, fresh) {
   const focused = old.contains(document.activeElement) ? document.activeElement : null;
   keep(old, fresh);
   old.replaceWith(fresh);
@@ -75,7 +81,7 @@ function keep(old, fresh) {
   }
   for (const before of all("[data-editing]", old)) {
     const after = fresh.querySelector(`#${CSS.escape(before.id)}`);
-    if (after) after.replaceWith(before);
+    if (after) { after.replaceWith(before); fresher.set(before, after); }
   }
   for (const before of all("details[id]", old)) {
     const after = fresh.querySelector(`details#${CSS.escape(before.id)}`);
@@ -96,14 +102,18 @@ function refocus(fresh, focused) {
 
 // Live ----------------------------------------------------------------------------------------------------------------
 
+/** The last event that the stream has told of. */
+let heard = 0;
+
 function follow(main) {
-  let seq = main.dataset.seq, stream = null, lost = 0;
+  let stream = null, lost = 0;
+  heard = Number(main.dataset.seq);
   const link = document.getElementById("link");
   const connect = () => {
-    stream = new EventSource(`${main.dataset.live}?since=${seq}&${main.dataset.query || ""}`);
+    stream = new EventSource(`${main.dataset.live}?since=${heard}&${main.dataset.query || ""}`);
     stream.onopen = () => { if (lost) say("Connected again"); lost = 0; link.hidden = true; };
     stream.addEventListener("parts", (event) => {
-      if (event.lastEventId) seq = event.lastEventId;
+      if (event.lastEventId) heard = Number(event.lastEventId);
       show(JSON.parse(event.data).parts);
     });
     stream.onerror = () => { stream.close(); retry(); };
@@ -175,21 +185,36 @@ async function load(element) {
   }
 }
 
+const written = (editor) => (editor.matches(".editor") ? editor.querySelector("textarea") : editor);
+
+/** What was sent is saved, and shown as it is now. Letters typed since then stay, and are a change of what was saved. */
+function settle(editor, sent) {
+  const now = fresher.get(editor), text = written(editor);
+  if (text.value !== sent) {
+    const version = now?.querySelector("[name=version]");
+    if (version) editor.querySelector("[name=version]").value = version.value;
+    return;
+  }
+  delete editor.dataset.editing;
+  if (now) swap(editor, now); else text.value = text.defaultValue;
+}
+
 async function send(form, button) {
   if (form.dataset.sure && !confirm(form.dataset.sure)) return;
   const data = new URLSearchParams(new FormData(form, button));
   // Until the answer is there the stream may have put another form in this one's place, with the same editors in it.
-  const edited = all("[data-editing]", form);
+  const edited = all("[data-editing]", form).map((editor) => [editor, written(editor).value]);
   if (button) button.disabled = true;
   try {
     const answer = await ask(button?.formAction && button.hasAttribute("formaction") ? button.formAction : form.action, { method: "POST", body: data });
     const told = await answer.json();
     const refused = !answer.ok || told.error;
     if (refused) say([told.error, told.hint].filter(Boolean).join("\n"), true);
-    else for (const editor of edited) delete editor.dataset.editing;
     say(told.say);
     if (!refused) document.getElementById(form.closest(".menu")?.id)?.removeAttribute("open");
-    show(told.parts ?? {});
+    // An answer may come later than what the stream has told since.
+    if (told.upto == null || told.upto >= heard) show(told.parts ?? {});
+    if (!refused) for (const [editor, sent] of edited) settle(editor, sent);
     if (told.go?.startsWith("#")) document.getElementById(told.go.slice(1))?.focus();
     else if (told.go) location.assign(told.go);
   } catch {
