@@ -3,7 +3,8 @@
 //   data-load="URL"       an element's content is loaded when it is first seen, and again when a data-touched around it is touched
 //   data-within           a link or a form changes what the data-load around it has loaded, instead of leaving the page
 //   data-again            what was loaded is loaded again every ten seconds, while somebody looks
-//   data-deed             a form is sent without leaving the page; the answer says what to show; data-sure asks first
+//   data-deed             a form is sent without leaving the page; the answer says what to show; data-sure asks first;
+//                         data-once sends no second one before it; the data-closes around it is closed after it
 //   data-edit             opens the .editor that it is in or belongs to; data-leave saves and closes it, data-discard closes it
 //   data-row              arrow keys go to the element before or after, Enter opens its editor
 //   data-zoom             a picture opens larger, or the one in the element with this id
@@ -48,8 +49,7 @@ function swap(old, fresh) {
   keep(old, fresh);
   old.replaceWith(fresh);
   wake(fresh);
-  // What was carried over lost the focus on its way.
-  if (focused?.isConnected) focused.focus({ preventScroll: true }); else if (focused) refocus(fresh, focused);
+  refocus(fresh, focused);
 }
 
 /** Whether a list says only which of its elements are where, and they are there: moving them would load their frames again. */
@@ -94,10 +94,13 @@ function keep(old, fresh) {
 }
 
 function refocus(fresh, focused) {
+  if (focused === null) return;
+  // What was carried over lost the focus on its way.
+  if (focused.isConnected) { focused.focus({ preventScroll: true }); return; }
   const name = focused.getAttribute("aria-label");
   const same = focused.id ? document.getElementById(focused.id)
     : name && fresh.querySelector(`[aria-label="${CSS.escape(name)}"]`);
-  (same?.offsetParent ? same : fresh).focus({ preventScroll: true });
+  (same?.offsetParent ? same : fresh.closest("[tabindex]") ?? fresh).focus({ preventScroll: true });
 }
 
 // Live ----------------------------------------------------------------------------------------------------------------
@@ -111,7 +114,12 @@ function follow(main) {
   const link = document.getElementById("link");
   const connect = () => {
     stream = new EventSource(`${main.dataset.live}?since=${heard}&${main.dataset.query || ""}`);
-    stream.onopen = () => { if (lost) say("Connected again"); lost = 0; link.hidden = true; };
+    stream.onopen = () => {
+      if (lost) say("Connected again");
+      lost = 0;
+      link.hidden = true;
+      all("[data-failed]").forEach(load);
+    };
     stream.addEventListener("parts", (event) => {
       if (event.lastEventId) heard = Number(event.lastEventId);
       show(JSON.parse(event.data).parts);
@@ -122,8 +130,14 @@ function follow(main) {
     lost += 1;
     link.textContent = "Connection lost: trying again" + (lost > 5 ? ". If it stays so, run cellwright ui" : "");
     link.hidden = false;
-    // Asked before, since a stream cannot tell that somebody is no longer signed in.
-    setTimeout(() => ask("/here").then(connect, retry), Math.min(500 * 2 ** Math.min(lost - 1, 4), 5000));
+    setTimeout(() => look().then(connect, retry), Math.min(500 * 2 ** Math.min(lost - 1, 4), 5000));
+  };
+  // Asked before, since a stream cannot tell that somebody is no longer signed in, or that what they look at is gone.
+  const look = async () => {
+    await ask("/here");
+    if (lost < 3 || (await ask(location.href, { method: "HEAD" })).status !== 404) return;
+    link.textContent = "This is no longer here";
+    await new Promise(() => {});
   };
   connect();
   addEventListener("pagehide", () => stream.close());
@@ -156,7 +170,7 @@ function fill(element, html) {
   keep(element, fresh);
   element.replaceChildren(fresh);
   wake(element);
-  if (focused && !focused.isConnected) refocus(element, focused);
+  refocus(element, focused);
 }
 
 /** Show something else of what an element has loaded. */
@@ -177,8 +191,11 @@ async function load(element) {
     const html = await answer.text();
     if (loaded.get(element) !== html) fill(element, html);
     loaded.set(element, html);
+    delete element.dataset.failed;
   } catch (error) {
-    element.textContent = error.message;
+    loaded.delete(element);
+    element.dataset.failed = "yes";
+    if (element.querySelector("[data-editing]")) say(error.message, true); else element.textContent = error.message;
   } finally {
     element.removeAttribute("aria-busy");
     if (element.dataset.behind) { delete element.dataset.behind; load(element); }
@@ -193,6 +210,7 @@ function settle(editor, sent) {
   if (text.value !== sent) {
     const version = now?.querySelector("[name=version]");
     if (version) editor.querySelector("[name=version]").value = version.value;
+    text.defaultValue = sent;
     return;
   }
   delete editor.dataset.editing;
@@ -200,18 +218,19 @@ function settle(editor, sent) {
 }
 
 async function send(form, button) {
-  if (form.dataset.sure && !confirm(form.dataset.sure)) return;
+  if (form.dataset.sending || (form.dataset.sure && !confirm(form.dataset.sure))) return;
   const data = new URLSearchParams(new FormData(form, button));
   // Until the answer is there the stream may have put another form in this one's place, with the same editors in it.
   const edited = all("[data-editing]", form).map((editor) => [editor, written(editor).value]);
   if (button) button.disabled = true;
+  if (form.hasAttribute("data-once")) form.dataset.sending = "yes";
   try {
     const answer = await ask(button?.formAction && button.hasAttribute("formaction") ? button.formAction : form.action, { method: "POST", body: data });
     const told = await answer.json();
     const refused = !answer.ok || told.error;
     if (refused) say([told.error, told.hint].filter(Boolean).join("\n"), true);
     say(told.say);
-    if (!refused) document.getElementById(form.closest(".menu")?.id)?.removeAttribute("open");
+    if (!refused) document.getElementById(form.closest(".menu, [data-closes]")?.id)?.removeAttribute("open");
     // An answer may come later than what the stream has told since.
     if (told.upto == null || told.upto >= heard) show(told.parts ?? {});
     if (!refused) for (const [editor, sent] of edited) settle(editor, sent);
@@ -221,6 +240,7 @@ async function send(form, button) {
     say("It could not be sent: there is no connection", true);
   } finally {
     if (button) button.disabled = false;
+    delete form.dataset.sending;
   }
 }
 
@@ -235,7 +255,7 @@ async function draw(chart) {
     document.head.append(Object.assign(document.createElement("script"), { src: document.body.dataset.vega, onload: done, onerror: failed }));
   });
   try {
-    await drawer;
+    await drawer.catch((error) => { drawer = null; throw error; });
     const spec = JSON.parse(chart.querySelector("script").textContent);
     if (isDark() && chart.dataset.dark) spec.config = JSON.parse(chart.dataset.dark);
     // What the policy of the page forbids, Vega is told not to do: style sheets of its own, compiled expressions, fetching.
