@@ -6,12 +6,11 @@ notebook whatever its metadata holds.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
-from cellwright.notebook import Cell, Document
+from cellwright.notebook import Cell, Document, source_hash
 from cellwright.notebook.languages import canonical_language, own_section
 
 __all__ = ["CellStanding", "Note", "cell_standing", "notebook_notes"]
@@ -81,11 +80,7 @@ def _certificate(held: Any, document: Document) -> Note | None:
     then = [
         (one.get("cell_id"), one.get("source_sha256")) for one in held["cells"] if isinstance(one, Mapping)
     ]
-    now = [
-        (cell.id, hashlib.sha256(cell.source.encode(errors="surrogatepass")).hexdigest())
-        for cell in document.cells
-        if cell.runs
-    ]
+    now = [(cell.id, source_hash(cell.source)) for cell in document.cells if cell.runs]
     if then != now:
         return Note("plain", f"Changed since it was verified on {when}")
     if held.get("verified") is True:

@@ -1,8 +1,9 @@
-"""How a cell stands: never run, waiting, running, or how its last run ended and whether its kernel still has that."""
+"""How a cell stands: never run, waiting, running, or how its last run ended and whether that still holds."""
 
 from __future__ import annotations
 
 from cellwright.engine import Session
+from cellwright.engine.runs import was_edited
 from cellwright.notebook import Cell
 
 __all__ = ["cell_states"]
@@ -22,7 +23,7 @@ def _settled(cell: Cell, held: set[int]) -> str:
     ours = cell.metadata.get("cellwright")
     if not isinstance(ours, dict) or "state" not in ours:
         return "not run here" if cell.outputs else "not run"
-    if ours.get("stale"):
+    if ours.get("stale") or was_edited(cell):
         return f"stale ({ours['state']})"
     then = ours.get("generation")
     return str(ours["state"]) if then in held else f"{ours['state']} (generation {then})"

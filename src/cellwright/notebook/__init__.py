@@ -5,7 +5,7 @@ Pure and synchronous. Knows nothing of kernels, sessions or settings, which stan
 
 from __future__ import annotations
 
-from cellwright.notebook.cells import Cell, CellKind
+from cellwright.notebook.cells import Cell, CellKind, source_hash
 from cellwright.notebook.changes import (
     CellAdded,
     CellDeleted,
@@ -74,6 +74,7 @@ __all__ = [
     "read_notebook",
     "remove_leftovers",
     "slug",
+    "source_hash",
     "updated_outputs",
     "write_atomically",
 ]

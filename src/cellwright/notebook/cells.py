@@ -7,6 +7,7 @@ document's business (see document).
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -14,13 +15,18 @@ from typing import Any, Literal, TypeAlias, cast
 
 from cellwright.notebook.jsontext import Members, encode, format_value, scan_object
 
-__all__ = ["Cell", "CellKind", "CellRecord", "join_lines"]
+__all__ = ["Cell", "CellKind", "CellRecord", "join_lines", "source_hash"]
 
 CellKind: TypeAlias = Literal["code", "markdown", "raw"]
 
 _CELL_DEPTH = 2
 _MEMBER_DEPTH = 3
 _SPLIT_MIMES = frozenset({"application/javascript", "image/svg+xml"})
+
+
+def source_hash(source: str) -> str:
+    """What a source is known by where it is not at hand."""
+    return hashlib.sha256(source.encode(errors="surrogatepass")).hexdigest()
 
 
 @dataclass(frozen=True, slots=True)

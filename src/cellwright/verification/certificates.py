@@ -5,13 +5,12 @@ It holds for the sources it names, in their order, and for nothing else: any edi
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping
 from typing import Any, Literal, TypeAlias
 
 import msgspec
 
-from cellwright.notebook import Document
+from cellwright.notebook import Document, source_hash
 
 __all__ = [
     "Certificate",
@@ -20,7 +19,6 @@ __all__ = [
     "CertifiedFinding",
     "certificate_of",
     "certificate_state",
-    "source_hash",
     "with_certificate",
 ]
 
@@ -73,11 +71,6 @@ class Certificate(msgspec.Struct, frozen=True):
     tier: str | None = None
     """How the run was confined."""
     version: int = 1
-
-
-def source_hash(source: str) -> str:
-    """What a certificate knows a source by."""
-    return hashlib.sha256(source.encode(errors="surrogatepass")).hexdigest()
 
 
 def certificate_of(document: Document) -> Certificate | None:

@@ -10,8 +10,8 @@ import cellwright
 from cellwright.engine import Inputs
 from cellwright.engine.inputs import UNKNOWN, recorded_inputs
 from cellwright.engine.records import ExecutionRecord
-from cellwright.notebook import Cell
-from cellwright.verification.certificates import Certificate, CertifiedCell, CertifiedFinding, source_hash
+from cellwright.notebook import Cell, source_hash
+from cellwright.verification.certificates import Certificate, CertifiedCell, CertifiedFinding
 from cellwright.verification.findings import Finding
 from cellwright.verification.randomness import random_sources
 from cellwright.verification.rehearsing import CheckedCell
