@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
@@ -9,7 +10,7 @@ from functools import wraps
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from starlette.requests import Request
-from starlette.responses import HTMLResponse, JSONResponse, Response
+from starlette.responses import HTMLResponse, Response
 from starlette.routing import Route
 
 from cellwright.engine import Engine, Session
@@ -20,7 +21,7 @@ from cellwright.web.templates import render
 if TYPE_CHECKING:
     from cellwright.web.site import Site
 
-__all__ = ["Visit", "deed", "page"]
+__all__ = ["Visit", "answer", "deed", "page"]
 
 _log = logging.getLogger(__name__)
 View: TypeAlias = Callable[["Visit"], Awaitable[Response]]
@@ -46,6 +47,15 @@ class Visit:
         """
         return self.engine.session(self.request.path_params["session_id"])
 
+    def refuse_if_anothers(self, session: Session) -> None:
+        """Let nobody change a session that another person has.
+
+        Raises:
+            SessionTaken: another has it.
+        """
+        if session.held_by != self.person.name:
+            session.refuse_if_taken()
+
     def html(self, template: str, *, status: int = 200, **values: Any) -> HTMLResponse:
         """A whole page."""
         about = {
@@ -53,11 +63,11 @@ class Visit:
             "csrf": self.site.door.csrf(self.request),
             "path": self.request.url.path,
         }
-        return HTMLResponse(render(template, **about, **values), status)
+        return HTMLResponse(_bytes(render(template, **about, **values)), status)
 
     def fragment(self, template: str, **values: Any) -> HTMLResponse:
         """A part of a page, for whoever loads it into one."""
-        return HTMLResponse(render(template, person=self.person, **values))
+        return HTMLResponse(_bytes(render(template, person=self.person, **values)))
 
     def done(
         self,
@@ -66,16 +76,26 @@ class Visit:
         parts: Mapping[str, str | None] | None = None,
         upto: int | None = None,
         go: str | None = None,
-    ) -> JSONResponse:
+    ) -> Response:
         """A deed was done: what to say, parts of the page that changed by it (None: gone), where to go next.
 
         ``upto`` is the event up to which the stream would tell the same; without it the parts are this answer's alone.
         """
-        return JSONResponse({"say": say, "parts": parts or {}, "upto": upto, "go": go})
+        return answer({"say": say, "parts": parts or {}, "upto": upto, "go": go})
 
     async def form(self) -> dict[str, str]:
         """The texts that a form sent."""
         return {name: value for name, value in (await self.request.form()).items() if isinstance(value, str)}
+
+
+def answer(told: Mapping[str, Any], status: int = 200) -> Response:
+    """What the page's script reads; in letters that every text can be written with."""
+    return Response(json.dumps(told), status, media_type="application/json")
+
+
+def _bytes(html: str) -> bytes:
+    """A notebook may hold half a character, which no encoding has."""
+    return html.encode(errors="replace")
 
 
 def page(path: str, view: View, *, needs: Role = "view") -> Route:
@@ -91,9 +111,7 @@ def deed(path: str, act: View, *, needs: Role = "run", while_held: bool = False)
 
     async def alone(visit: Visit) -> Response:
         if not while_held and "session_id" in visit.request.path_params:
-            session = visit.session()
-            if session.held_by != visit.person.name:
-                session.refuse_if_taken()
+            visit.refuse_if_anothers(visit.session())
         return await act(visit)
 
     return Route(path, _let_in(alone, needs, _refusal), methods=["POST"])
@@ -103,7 +121,7 @@ def _let_in(
     view: View, needs: Role, refuse: Callable[[Visit, CellwrightError, int], Response]
 ) -> Callable[[Request], Awaitable[Response]]:
     @wraps(view)
-    async def answer(request: Request) -> Response:
+    async def answering(request: Request) -> Response:
         visit = Visit(request, request.app.state.site, request.state.person)
         if not may(visit.person, needs):
             return refuse(visit, _NotAllowed(needs, visit.person), 403)
@@ -117,7 +135,7 @@ def _let_in(
             _log.exception("page_failed path=%s", request.url.path)
             return refuse(visit, _Defect(), 500)
 
-    return answer
+    return answering
 
 
 class _Defect(CellwrightError):
@@ -142,4 +160,4 @@ def _error_page(visit: Visit, error: CellwrightError, status: int) -> Response:
 
 
 def _refusal(_visit: Visit, error: CellwrightError, status: int) -> Response:
-    return JSONResponse({"error": error.message, "hint": error.hint}, status)
+    return answer({"error": error.message, "hint": error.hint}, status)

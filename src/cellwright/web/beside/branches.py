@@ -65,8 +65,12 @@ async def _grow(visit: Visit) -> Response:
 async def _adopt(visit: Visit) -> Response:
     """Take a branch back. The others are suspended, not ended: that is for an owner to say, of each."""
     branch = _branch(visit)
-    for one in (branch.id, branch.record.branch_of):
-        await visit.site.planner.pause(one or "")
+    origin = branch.record.branch_of
+    for one in visit.engine.sessions():
+        if origin in (one.id, one.record.branch_of):
+            visit.refuse_if_anothers(one)
+    for one_id in (branch.id, origin):
+        await visit.site.planner.pause(one_id or "")
     adopted = await visit.engine.adopt(branch.id, keep_others=True)
     return visit.done(
         f"{adopted.session.name} goes on with the cells, files and kernel of {branch.id}",
@@ -76,6 +80,7 @@ async def _adopt(visit: Visit) -> Response:
 
 async def _delete(visit: Visit) -> Response:
     session, branch = visit.session(), _branch(visit)
+    visit.refuse_if_anothers(branch)
     await visit.site.planner.pause(branch.id)
     await visit.engine.delete(branch.id)
     told = f"{branch.name} ({branch.id}) is deleted; its notebook file stays"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from markupsafe import Markup
-from starlette.responses import JSONResponse, Response
+from starlette.responses import Response
 
 from cellwright.engine import Session
 from cellwright.errors import StaleEdit
@@ -13,7 +13,7 @@ from cellwright.web.notebook.cellviews import cell_view
 from cellwright.web.notebook.following import follow
 from cellwright.web.notebook.touching import CELLS, cell_part
 from cellwright.web.templates import render
-from cellwright.web.visits import Visit, deed
+from cellwright.web.visits import Visit, answer, deed
 
 __all__ = ["ROUTES"]
 
@@ -64,7 +64,7 @@ def _clash(session: Session, cell_id: str, error: StaleEdit) -> Response:
     diff = Markup(code_html(error.diff, "diff"))  # noqa: S704  # pygments escapes
     told = render("cell_clash.html", session=session, cell=cell, diff=diff)
     message = "Somebody changed this cell meanwhile: yours is not saved yet"
-    return JSONResponse({"error": message, "hint": None, "parts": {f"clash-{cell_id}": told}})
+    return answer({"error": message, "hint": None, "parts": {f"clash-{cell_id}": told}})
 
 
 async def _add(visit: Visit) -> Response:
@@ -132,7 +132,7 @@ _CELL = "/sessions/{session_id}/cells/{cell_id}"
 ROUTES = [
     deed(f"{_CELL}/run", _run),
     deed(f"{_CELL}/edit", _edit),
-    deed(f"{_CELL}/again", _again, needs="view"),
+    deed(f"{_CELL}/again", _again, needs="view", while_held=True),
     deed(f"{_CELL}/delete", _delete),
     deed(f"{_CELL}/move", _move),
     deed(f"{_CELL}/stop", _stop_cell),

@@ -99,6 +99,7 @@ async def _resume(visit: Visit) -> Response:
 
 async def _delete(visit: Visit) -> Response:
     session = visit.session()
+    await visit.site.planner.pause(session.id)
     await visit.engine.delete(session.id)
     return visit.done(f"{session.name} is deleted; its notebook file stays", go="/")
 
