@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 
 from playwright.sync_api import Page, Route, expect
@@ -68,7 +69,11 @@ def test_letters_typed_while_a_save_is_under_way_stay_and_are_saved_next(
     editor = page.get_by_label("Source of cell 2")
     editor.fill("a = 2")
     held: list[Route] = []
-    page.route("**/edit", lambda route: held.append(route))  # a method of a list cannot be marked as theirs are
+
+    def hold(route: Route) -> None:
+        held.append(route)
+
+    page.route("**/edit", hold)
     with page.expect_request("**/edit"):
         cell.get_by_role("button", name="Save").click()
     editor.press_sequentially(" + 40")
@@ -121,3 +126,70 @@ def test_cells_are_added_moved_and_deleted_and_say_their_place(looker: Looker, s
     code.nth(0).get_by_role("button", name="Delete").click()
     expect(code).to_have_count(1)
     expect(code.locator(".place")).to_have_text("3")
+
+
+def test_a_cell_edited_since_it_ran_is_stale_until_it_runs_again(looker: Looker, served: Served) -> None:
+    session_id = served.notebook("Edited", "x = 1\nx")
+    page = looker.go(f"/sessions/{session_id}")
+    cell = page.locator("article.cell.code")
+    expect(cell.locator(".state")).to_have_text("ok")
+    cell_id = str(cell.get_attribute("id")).removeprefix("cell-")
+    served.agent.call("cell_update", session_id=session_id, cell_id=cell_id, content="x = 2\nx")
+    expect(cell.locator(".state")).to_have_text("stale (ok)")
+    cell.get_by_role("button", name="Run cell 2").click()
+    expect(cell.locator(".outputs")).to_have_text("2")
+    expect(cell.locator(".state")).to_have_text("ok")
+
+
+def test_a_source_with_half_a_character_is_shown_and_run(looker: Looker, served: Served) -> None:
+    cell = {"id": "c1", "cell_type": "code", "source": "a = '\ud800'", "metadata": {}, "outputs": []}
+    book = {"nbformat": 4, "nbformat_minor": 5, "metadata": {}, "cells": [{**cell, "execution_count": None}]}
+    file = served.place.root / "work" / "half.ipynb"
+    file.write_text(json.dumps(book))
+    session_id = served.agent.call("notebook_open", path=str(file))["session_id"]
+    page = looker.go(f"/sessions/{session_id}")
+    shown = page.locator("article.cell.code")
+    expect(shown.locator("pre.code")).to_contain_text("a = '")
+    shown.get_by_role("button", name="Run cell 1").click()
+    expect(shown.locator(".state")).to_have_text(re.compile("ok|error"))
+
+
+def test_what_is_written_in_a_panel_keeps_the_keyboard_when_the_panel_is_loaded_again(
+    looker: Looker, served: Served
+) -> None:
+    page, session_id = open_book(looker, served, "Panel", "a = 1")
+    page.get_by_text("Checkpoints", exact=True).click()
+    name = page.get_by_label("Name of the checkpoint")
+    name.click()
+    page.keyboard.type("be")
+    served.agent.call("checkpoint_create", session_id=session_id, name="other")
+    expect(page.locator("ol.checkpoints")).to_contain_text("other")
+    page.keyboard.type("fore a")
+    expect(name).to_have_value("before a")
+    expect(page.locator("article.cell.code")).to_have_count(1)
+
+
+def test_a_comment_that_comes_in_leaves_the_one_being_written(looker: Looker, served: Served) -> None:
+    page, _ = open_book(looker, served, "Comments", "a = 1")
+    cell_id = str(page.locator("article.cell.code").get_attribute("id")).removeprefix("cell-")
+    box = page.locator(f"#comment-{cell_id}")
+    box.locator("summary").click()
+    box.locator("textarea").click()
+    page.keyboard.type("I am ")
+    with looker.page.context.expect_page() as opened:
+        page.evaluate("() => window.open(location.href)")
+    other = opened.value
+    other.locator(f"#comment-{cell_id} summary").click()
+    other.locator(f"#comment-{cell_id} textarea").fill("Seen")
+    other.get_by_role("button", name="Add the comment").first.click()
+    expect(page.locator(".comment")).to_contain_text("Seen")
+    expect(other.locator(f"#comment-{cell_id} textarea")).to_be_hidden()
+    page.bring_to_front()
+    page.keyboard.type("a writer")
+    expect(box.locator("textarea")).to_have_value("I am a writer")
+
+
+def test_a_page_says_that_its_session_was_deleted(looker: Looker, served: Served) -> None:
+    page, session_id = open_book(looker, served, "Deleted", "a = 1")
+    served.agent.call("notebook_delete", session_id=session_id)
+    expect(page.locator("#status")).to_contain_text("deleted")

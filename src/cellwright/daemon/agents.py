@@ -140,6 +140,7 @@ class Agents:
             UnknownConversation: there is none of that id.
         """
         await (await self._records()).forget(conversation_id)
+        self._bell.ring()
 
     async def trace(self, run_id: str) -> dict[str, Any]:
         """All that is known of a run, also of one that goes on.

@@ -55,7 +55,7 @@ class Talk:
             heard = await self._delegate.stirred(heard)
             conversation = await self._as_of(heard)
             if conversation is None:
-                yield Change(since or 0, frozenset({HEAD}))
+                yield Change((since or 0) + 1, frozenset({HEAD}))
                 return
             run = live_run(conversation, self._delegate)
             number = number_of(conversation, run)

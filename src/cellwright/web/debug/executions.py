@@ -7,6 +7,7 @@ import time
 from dataclasses import asdict, dataclass
 from typing import Any
 
+import anyio.to_thread
 from starlette.responses import Response
 
 from cellwright.engine import Execution
@@ -34,12 +35,13 @@ class Ran:
 
 async def _executions(visit: Visit) -> Response:
     session = visit.session()
-    history = (await visit.engine.history(session.id))[-_MOST:]
+    history = await visit.engine.history(session.id, after=max(session.runs.count - _MOST, 0))
+    ran = await anyio.to_thread.run_sync(_ran, history)
     return visit.html(
         "session_debug.html",
         title=f"{session.name}: what ran",
         session=session,
-        ran=list(reversed(_ran(history))),
+        ran=ran[::-1],
         bars=waterfall(_span(one) for one in history),
         width=WIDTH,
         most=_MOST,
@@ -61,8 +63,14 @@ def _ran(history: list[Execution]) -> list[Ran]:
             for one in exhibits
             if one.kind not in {"stderr", "error"}
         )
-        found.append(Ran(execution, told[:_LONGEST], errors[:_LONGEST], tuple(changed)))
+        found.append(Ran(execution, _cut(told), _cut(errors), tuple(changed)))
     return found
+
+
+def _cut(text: str) -> str:
+    if len(text) <= _LONGEST:
+        return text
+    return f"{text[:_LONGEST]}\n[{len(text) - _LONGEST:,} more characters: the notebook's page has all]"
 
 
 def _span(execution: Execution) -> Span:

@@ -10,7 +10,7 @@ from urllib.parse import urlencode
 
 from starlette.responses import Response
 
-from cellwright.errors import UnknownRun
+from cellwright.errors import CellwrightError, UnknownRun
 from cellwright.web.debug.tracesteps import Choice, attempts_in, chosen, messages_of, span_of
 from cellwright.web.debug.waterfall import WIDTH, waterfall
 from cellwright.web.downloads import attachment
@@ -31,12 +31,17 @@ _MOST_CONVERSATIONS = 200
 async def _runs(visit: Visit) -> Response:
     delegate = visit.site.delegate
     found: list[dict[str, Any]] = []
+    live = {run.id for run in delegate.live()}
     for brief in (await delegate.conversations())[:_MOST_CONVERSATIONS]:
         if brief.get("trouble"):
             continue
-        conversation = await delegate.conversation(brief["id"])
+        try:
+            conversation = await delegate.conversation(brief["id"])
+        except CellwrightError:  # it was deleted meanwhile, or cannot be read: the others are there
+            continue
         found += [
-            {**run, "conversation_id": brief["id"], "title": brief["title"]} for run in conversation["runs"]
+            {**run, "conversation_id": brief["id"], "going_on": run["run_id"] in live}
+            for run in conversation["runs"]
         ]
     found.sort(key=lambda run: run["began"], reverse=True)
     return visit.html("runs.html", title="Runs", runs=found)
@@ -123,15 +128,19 @@ async def _export(visit: Visit) -> Response:
 
 
 class _Source:
-    """A run that goes on, as one part."""
+    """A run as one part, while it goes on."""
 
-    def __init__(self, delegate: Delegate, run: DelegatedRun, choice: Choice) -> None:
+    def __init__(self, delegate: Delegate, run_id: str, run: DelegatedRun | None, choice: Choice) -> None:
         self._delegate = delegate
+        self._id = run_id
         self._run = run
         self._choice = choice
 
     async def changes(self, since: int | None) -> AsyncIterator[Change]:
         last = since or 0
+        if self._run is None:  # the daemon that it went on in is gone, and it with that
+            yield Change(last + 1, frozenset({_PART}))
+            return
         while True:
             over = self._run.done
             told = self._run.told(last)
@@ -145,14 +154,19 @@ class _Source:
 
     async def render(self, part: str, upto: int) -> str | None:
         del part, upto  # there is one, and it is made from the log as it is
-        values = _values(await self._delegate.trace(self._run.id), self._choice)
-        return render("run_content.html", query=_query(self._choice), going_on=not self._run.done, **values)
+        values = _values(await self._delegate.trace(self._id), self._choice)
+        going_on = self._run is not None and not self._run.done
+        return render("run_content.html", query=_query(self._choice), going_on=going_on, **values)
 
 
 async def _live(visit: Visit) -> Response:
-    delegate = visit.site.delegate
-    run = delegate.run(visit.request.path_params["run_id"])
-    return LiveResponse(visit.request, _Source(delegate, run, _choice(visit)))
+    delegate, run_id = visit.site.delegate, visit.request.path_params["run_id"]
+    try:
+        run = delegate.run(run_id)
+    except UnknownRun:
+        await delegate.trace(run_id)  # one that never was is not found
+        run = None
+    return LiveResponse(visit.request, _Source(delegate, run_id, run, _choice(visit)))
 
 
 ROUTES = [

@@ -70,7 +70,8 @@ class Following:
     async def _make(self, part: str) -> str | None:
         session = self._session
         if part == STATUS:
-            return render("notebook_status.html", session=session)
+            is_there = any(one is session for one in self._engine.sessions())
+            return render("notebook_status.html" if is_there else "notebook_gone.html", session=session)
         if part == CELLS:
             return render("notebook_order.html", cells=session.cells)
         if part.startswith("@"):

@@ -369,6 +369,14 @@ setInterval(() => {
   for (const content of all("[data-again][data-loaded]")) load(content);
 }, 10000);
 
+/** An address may name something that is folded away. */
+function unfold() {
+  const named = document.getElementById(location.hash.slice(1));
+  if (named?.matches("details")) named.open = true;
+}
+
+addEventListener("hashchange", unfold);
+unfold();
 wake(document);
 const main = document.querySelector("main[data-live]");
 if (main) follow(main);
