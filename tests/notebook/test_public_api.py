@@ -47,6 +47,7 @@ def test_public_api_changes_only_on_purpose() -> None:
             "read_notebook",
             "remove_leftovers",
             "slug",
+            "source_hash",
             "updated_outputs",
             "write_atomically",
         ]
