@@ -118,3 +118,25 @@ def test_what_ran_in_a_session_is_told_with_its_changes_and_its_events(
     page.get_by_text("As they were told").click()
     expect(page.locator("#events")).to_contain_text("notebook.cell.completed")
     assert_accessible(page, axe)
+
+
+def test_what_ran_in_a_session_is_searched_linked_to_and_exported(looker: Looker, served: Served) -> None:
+    session_id = served.notebook("Searched", "print('needle')", "1 / 0")
+    page = looker.go(f"/sessions/{session_id}/debug")
+    steps = page.locator("details.step[id]")
+    expect(steps).to_have_count(2)
+    page.get_by_label("Text").fill("NEEDLE")
+    page.get_by_role("button", name="Show").click()
+    expect(steps).to_have_count(1)
+    page.get_by_role("link", name="All executions").click()
+    page.get_by_label("Not ok").check()
+    page.get_by_role("button", name="Show").click()
+    expect(steps).to_have_count(1)
+    expect(steps.locator(".state")).to_have_text("error")
+    looker.go(f"/sessions/{session_id}/debug#{steps.get_attribute('id')}")
+    expect(steps.first.get_by_text("ZeroDivisionError").first).to_be_visible()
+    with page.expect_download() as started:
+        page.get_by_role("link", name="Export as JSON").click()
+    told = json.loads(started.value.path().read_text())
+    assert [one["state"] for one in told] == ["ok", "error"]
+    assert told[0]["outputs"][0]["text"] == "needle\n"

@@ -8,12 +8,14 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 import anyio.to_thread
+import msgspec
 from starlette.responses import Response
 
 from cellwright.engine import Execution
 from cellwright.formats.exhibits import bare_text, exhibits_of
 from cellwright.web.debug.waterfall import WIDTH, Span, waterfall
 from cellwright.web.diffs import DiffLine, diff_lines
+from cellwright.web.downloads import attachment
 from cellwright.web.visits import Visit, page
 
 __all__ = ["ROUTES"]
@@ -33,19 +35,58 @@ class Ran:
     changed: tuple[DiffLine, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """Which executions are wanted; what is empty does not narrow."""
+
+    cell: str = ""
+    search: str = ""
+    failed: bool = False
+
+    @property
+    def narrows(self) -> bool:
+        return self != Choice()
+
+    def fits(self, ran: Ran) -> bool:
+        run = ran.execution
+        texts = (run.id, run.record.source, ran.stdout, ran.stderr, run.reason or "")
+        return (
+            self.cell in ("", run.cell_id)
+            and not (self.failed and run.state == "ok")
+            and any(self.search.casefold() in text.casefold() for text in texts)
+        )
+
+
 async def _executions(visit: Visit) -> Response:
     session = visit.session()
-    history = await visit.engine.history(session.id, after=max(session.runs.count - _MOST, 0))
-    ran = await anyio.to_thread.run_sync(_ran, history)
+    history = await _newest(visit)
+    asked = visit.request.query_params
+    choice = Choice(asked.get("cell", "")[:500], asked.get("search", "")[:500], asked.get("failed") == "yes")
+    wanted = [one for one in await anyio.to_thread.run_sync(_ran, history) if choice.fits(one)]
     return visit.html(
         "session_debug.html",
         title=f"{session.name}: what ran",
         session=session,
-        ran=ran[::-1],
-        bars=waterfall(_span(one) for one in history),
+        ran=wanted[::-1],
+        cells=sorted({one.cell_id for one in history if one.cell_id is not None}),
+        choice=choice,
+        bars=waterfall(_span(one.execution) for one in wanted),
         width=WIDTH,
         most=_MOST,
     )
+
+
+async def _newest(visit: Visit) -> list[Execution]:
+    session = visit.session()
+    return await visit.engine.history(session.id, after=max(session.runs.count - _MOST, 0))
+
+
+async def _export(visit: Visit) -> Response:
+    """The same as data, with all that was put out."""
+    told = [msgspec.to_builtins(one.record) | {"outputs": one.outputs} for one in await _newest(visit)]
+    body = json.dumps(told, indent=1)
+    name = f"{visit.session().name} executions.json"
+    return Response(body, media_type="application/json", headers=attachment(name))
 
 
 def _ran(history: list[Execution]) -> list[Ran]:
@@ -103,5 +144,6 @@ async def _events(visit: Visit) -> Response:
 
 ROUTES = [
     page("/sessions/{session_id}/debug", _executions),
+    page("/sessions/{session_id}/executions.json", _export),
     page("/sessions/{session_id}/events", _events),
 ]
