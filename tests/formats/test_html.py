@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cellwright.formats.html import Page, to_html
-from cellwright.notebook import Document
+from cellwright.notebook import Document, ran_mark
 from formats.pagebooks import PNG, code, display, error, notebook, result, stream, text
 
 VOID = {"br", "col", "hr", "img", "input", "wbr", "meta", "link"}
@@ -383,6 +383,13 @@ def test_a_page_says_how_its_notebook_stands() -> None:
     ).text
     for words in ("Plan stopped: 1 of 2 steps done", "failed", "2.5 s", "outputs are of an earlier state"):
         assert words in page
+
+
+@pytest.mark.parametrize(("ran", "is_told"), [("x = 1", False), ("x = 2", True), (None, False)])
+def test_a_page_says_of_a_cell_that_it_was_edited_since_it_ran(ran: str | None, is_told: bool) -> None:
+    noted = {} if ran is None else {"ran": ran_mark(ran)}
+    page = page_of(code("x = 1", cellwright={"state": "ok", **noted})).text
+    assert ("edited since it ran" in page) == is_told
 
 
 @pytest.mark.parametrize(

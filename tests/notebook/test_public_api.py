@@ -44,6 +44,7 @@ def test_public_api_changes_only_on_purpose() -> None:
             "merge",
             "move_cell",
             "parse_parameter",
+            "ran_mark",
             "read_notebook",
             "remove_leftovers",
             "slug",

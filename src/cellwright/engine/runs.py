@@ -6,7 +6,7 @@ Live and in recovery the same functions fold the same events, so that a restart 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -24,20 +24,16 @@ from cellwright.engine.records import (
 )
 from cellwright.hosts.protocol import Finished
 from cellwright.notebook import (
-    Cell,
     CellMetadataSet,
     DisplayUpdate,
     Document,
     OutputsSet,
     encode_change,
-    source_hash,
+    ran_mark,
     updated_outputs,
 )
 
-__all__ = ["Runs", "cell_completed", "cell_started", "was_edited"]
-
-# Of the source that ran, to see whether it is still the cell's: not against anybody who wants two to be alike.
-RAN_DIGITS = 16
+__all__ = ["Runs", "cell_completed", "cell_started"]
 
 
 def cell_started(document: Document, cell_id: str | None) -> None:
@@ -61,16 +57,9 @@ def cell_completed(document: Document, record: ExecutionRecord, outputs: list[di
         "seconds": round(record.seconds or 0.0, 3),
         "attempt": record.attempt,
         "generation": record.generation,
-        "ran": source_hash(record.source)[:RAN_DIGITS],
+        "ran": ran_mark(record.source),
     }
     document.apply(CellMetadataSet(cell_id, {**metadata, "cellwright": ours}))
-
-
-def was_edited(cell: Cell) -> bool:
-    """Whether a cell's source is another than the one whose outputs it shows; not where nobody noted that."""
-    ours = cell.metadata.get("cellwright")
-    ran = ours.get("ran") if isinstance(ours, Mapping) else None
-    return ran is not None and ran != source_hash(cell.source)[:RAN_DIGITS]
 
 
 class Runs:

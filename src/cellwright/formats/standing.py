@@ -65,6 +65,8 @@ def cell_standing(cell: Cell, language: str) -> CellStanding:
         notes.append(Note("bad", _ENDS_BADLY[state]))
     if ours.get("stale") is True:
         notes.append(Note("bad", "outputs are of an earlier state"))
+    elif cell.was_edited:
+        notes.append(Note("bad", "edited since it ran"))
     seconds = ours.get("seconds")
     if isinstance(seconds, int | float) and not isinstance(seconds, bool) and seconds >= 1:
         notes.append(Note("plain", f"{seconds:.1f} s"))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from cellwright.engine import Session
-from cellwright.engine.runs import was_edited
 from cellwright.notebook import Cell
 
 __all__ = ["cell_states"]
@@ -23,7 +22,7 @@ def _settled(cell: Cell, held: set[int]) -> str:
     ours = cell.metadata.get("cellwright")
     if not isinstance(ours, dict) or "state" not in ours:
         return "not run here" if cell.outputs else "not run"
-    if ours.get("stale") or was_edited(cell):
+    if ours.get("stale") or cell.was_edited:
         return f"stale ({ours['state']})"
     then = ours.get("generation")
     return str(ours["state"]) if then in held else f"{ours['state']} (generation {then})"

@@ -5,7 +5,7 @@ Pure and synchronous. Knows nothing of kernels, sessions or settings, which stan
 
 from __future__ import annotations
 
-from cellwright.notebook.cells import Cell, CellKind, source_hash
+from cellwright.notebook.cells import Cell, CellKind, ran_mark, source_hash
 from cellwright.notebook.changes import (
     CellAdded,
     CellDeleted,
@@ -71,6 +71,7 @@ __all__ = [
     "merge",
     "move_cell",
     "parse_parameter",
+    "ran_mark",
     "read_notebook",
     "remove_leftovers",
     "slug",

@@ -15,7 +15,7 @@ from typing import Any, Literal, TypeAlias, cast
 
 from cellwright.notebook.jsontext import Members, encode, format_value, scan_object
 
-__all__ = ["Cell", "CellKind", "CellRecord", "join_lines", "source_hash"]
+__all__ = ["Cell", "CellKind", "CellRecord", "join_lines", "ran_mark", "source_hash"]
 
 CellKind: TypeAlias = Literal["code", "markdown", "raw"]
 
@@ -27,6 +27,11 @@ _SPLIT_MIMES = frozenset({"application/javascript", "image/svg+xml"})
 def source_hash(source: str) -> str:
     """What a source is known by where it is not at hand."""
     return hashlib.sha256(source.encode(errors="surrogatepass")).hexdigest()
+
+
+def ran_mark(source: str) -> str:
+    """What a cell's metadata keep of the source that ran: enough to see an edit, not to withstand a forger."""
+    return source_hash(source)[:16]
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +54,13 @@ class Cell:
         """Jupyter's tags."""
         tags = self.metadata.get("tags")
         return tuple(tags) if isinstance(tags, list) else ()
+
+    @property
+    def was_edited(self) -> bool:
+        """Whether its source is another than the one that ran last; not where nobody noted that."""
+        ours = self.metadata.get("cellwright")
+        ran = ours.get("ran") if isinstance(ours, Mapping) else None
+        return ran is not None and ran != ran_mark(self.source)
 
     @property
     def may_raise(self) -> bool:
