@@ -386,7 +386,7 @@ def test_a_page_says_how_its_notebook_stands() -> None:
 
 
 @pytest.mark.parametrize(("ran", "is_told"), [("x = 1", False), ("x = 2", True), (None, False)])
-def test_a_page_says_of_a_cell_that_it_was_edited_since_it_ran(ran: str | None, is_told: bool) -> None:
+def test_a_page_says_of_a_cell_that_it_was_edited_since_it_ran(ran: str | None, *, is_told: bool) -> None:
     noted = {} if ran is None else {"ran": ran_mark(ran)}
     page = page_of(code("x = 1", cellwright={"state": "ok", **noted})).text
     assert ("edited since it ran" in page) == is_told
