@@ -6,6 +6,7 @@ The library's side of ``web_fetch``. How an address becomes an answer is ``visit
 
 from __future__ import annotations
 
+import logging
 import ssl
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -44,6 +45,8 @@ SavedIn: TypeAlias = Literal["", "data", "session"]
 
 FETCHED = "fetched"
 """Where in the data directory what was fetched lies, if nobody says otherwise."""
+
+_log = logging.getLogger(__name__)
 
 _AT_ONCE = 4
 """Fetches that go on at once; each may hold its whole body in memory."""
@@ -133,8 +136,8 @@ class Fetcher:
             FileRefused: the path leads elsewhere.
         """
         relative(path or "")
-        until = anyio.current_time() + self._settings.fetch_timeout_s
         async with self._room:
+            until = anyio.current_time() + self._settings.fetch_timeout_s
             visitor = Visitor(self._client(session), self._pace, self._cache, self._settings.fetch_user_agent)
             visit = await visitor.visit(url, accept=_ACCEPT[type], until=until, refresh=refresh)
             read_as, notes = _read_as(type, visit)
@@ -193,8 +196,11 @@ class Fetcher:
     def _told(self, session: Session | None, entry: NetworkEntry) -> None:
         if session is not None:
             session.note_fetch(entry)
-        else:
+            return
+        try:
             self.log.add(entry)
+        except OSError as error:  # a full disk does not undo what was fetched
+            _log.warning("request_not_logged host=%s verdict=%s %s", entry.host, entry.verdict, error)
 
 
 async def fetch(
