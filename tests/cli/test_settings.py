@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from tests.daemon.conftest import Place
 
+from cellwright.cli.browsing import open_browser
 from cellwright.settings import (
     OutsideRoots,
     Settings,
@@ -213,3 +214,17 @@ def test_a_private_file_is_replaced_whole_and_is_never_anybody_elses_to_read(tmp
     assert older.read() == "older", "who has it open reads it to its end"
     older.close()
     assert [one.name for one in tmp_path.iterdir() if one.is_file()] == ["record.json"]
+
+
+def test_private_file_that_cannot_be_replaced_leaves_nothing_beside_it(tmp_path: Path) -> None:
+    (tmp_path / "there").mkdir()
+    with pytest.raises(IsADirectoryError):
+        write_private(str(tmp_path / "there"), b"new")
+    assert not [one.name for one in tmp_path.iterdir() if one.is_file()]
+
+
+def test_link_is_told_where_no_browser_can_be_opened(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    open_browser("http://127.0.0.1/", tmp_path / "gone" / "open.html")
+    assert "open the address above" in capsys.readouterr().err

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import ast
 import json
 from collections.abc import AsyncIterator, Iterator
-from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.engine.conftest import end_host, open_at
@@ -12,6 +13,7 @@ from tests.mcp.conftest import ask, connected, new_session, read, refused
 from tests.tools.webserver import Reply, WebServer, serving
 
 from cellwright import Engine
+from cellwright.agent.facetools import FaceTools
 from cellwright.mcp import Face
 from mcp import Client
 
@@ -106,13 +108,58 @@ async def test_session_without_a_network_has_none_here_either(agent: Client, web
     assert "network is closed" in said
 
 
-async def test_session_over_a_project_has_its_file_in_the_data_directory(
+async def test_session_over_a_project_finds_its_file_in_its_own_directory(
     agent: Client, web: WebServer, fetching: Engine
 ) -> None:
-    session = fetching.session(await new_session(agent, "over"))
+    folder = fetching.settings.root / "over"
+    session = await fetching.create("over", mode="overlay", directory=folder)
+    fetch = {"url": web.url("/may.csv"), "type": "file", "session_id": session.id}
+    assert "Saved to may.csv" in await read(agent, "web_fetch", **fetch)
+    assert "Saved to may-2.csv" in await read(agent, "web_fetch", **fetch)
+    ran = await read(agent, "scratch_run", session_id=session.id, code="print(open('may-2.csv').read())")
+    assert "1,2" in ran
+    if session.mode == "overlay":  # where it can be mounted
+        assert not list(folder.glob("*.csv"))
+        assert "others run" in await refused(agent, "web_fetch", path=".git/hooks/pre-commit", **fetch)
+
+
+async def test_file_for_a_session_that_is_busy_over_a_project_is_not_lost(
+    agent: Client, web: WebServer, fetching: Engine
+) -> None:
+    session = await fetching.create("busy", mode="overlay", directory=fetching.settings.root / "busy")
+    execution = await session.execute_code("while True: pass")
     said = await read(agent, "web_fetch", url=web.url("/may.csv"), type="file", session_id=session.id)
     if session.mode == "overlay":
+        assert "runs a cell" in said
         assert "Saved to fetched/may.csv" in said
-        assert (Path(fetching.settings.storage) / "data" / "fetched" / "may.csv").exists()
-    else:
-        assert "Saved to may.csv" in said
+    await session.interrupt()
+    await execution.wait()
+
+
+async def test_call_that_reads_on_works_as_it_is_given(agent: Client, web: WebServer) -> None:
+    created = await ask(agent, "notebook_create", name="reads on", mode="private")
+    fetch = {"url": web.url("/long"), "session_id": created["session_id"], "max_tokens": 500}
+    kept = await read(agent, "web_fetch", **fetch)
+    assert "line 1999" in await read(agent, "file_system", **read_on(kept))
+    put = await read(agent, "web_fetch", path="page.md", **fetch)
+    assert "line 1999" in await read(agent, "file_system", **read_on(put))
+
+
+async def test_data_agent_reads_on_where_a_long_page_was_kept(agent: Client, web: WebServer) -> None:
+    session_id = await new_session(agent, "agent")
+
+    async def session_of() -> str:
+        return session_id
+
+    tools = (await agent.list_tools()).tools
+    face = FaceTools(agent, tools, offered=(), session_of=session_of, made=lambda _: None)
+    fetched = await face.call("web_fetch", {"url": web.url("/long"), "max_tokens": 500})
+    assert "line 1999" in (await face.call("file_system", read_on(fetched.text))).text
+
+
+def read_on(said: str) -> dict[str, Any]:
+    """The arguments of the call that a reply ends with, asking for the end of it."""
+    call = ast.parse(said.rpartition("read on: ")[2].removesuffix("]"), mode="eval").body
+    assert isinstance(call, ast.Call)
+    given = {one.arg: ast.literal_eval(one.value) for one in call.keywords if one.arg is not None}
+    return {**given, "offset": 3_900, "max_tokens": 4_000}

@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 from cellwright.errors import FileUnreadable
 from cellwright.tools.files.orders import Answer
 from cellwright.tools.files.reading import ReadLimits, read_digest
-from cellwright.tools.outlines import written_out
+from cellwright.tools.outlines import outline, written_out
 
 BOOK, SHEET = "workbook", "worksheet"
 pytestmark = [pytest.mark.anyio, pytest.mark.timeout(120)]
@@ -327,4 +327,15 @@ def test_json_is_written_out_with_a_line_for_each_record() -> None:
         '  {"n": 2}',
         " ]",
         "}",
+    ]
+
+
+def test_outline_of_a_list_has_every_key_of_its_records() -> None:
+    value = [{"n": None, "name": "a"}, {"n": 2}, {"n": 3, "tags": ["x"]}]
+    assert outline(value).splitlines() == [
+        "$: array, 3 \u00d7 object",
+        "  []: object, 3 keys",
+        "    n: number 2",
+        '    name: text "a"',
+        "    tags: array, 1 \u00d7 text",
     ]

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import gzip
 import ipaddress
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import anyio
 import pytest
 from tests.tools.hostile_world import certified
 from tests.tools.webserver import Asked, Reply, WebServer, serving
@@ -261,6 +263,42 @@ async def test_turn_that_would_be_too_late_is_refused(web: WebServer, fetcher_of
     with pytest.raises(FetchRefused, match="asked too often") as raised:
         await fetcher.fetch(web.url("/"), type="text")
     assert raised.value.setting == "fetch_interval_s"
+    last = fetcher.log.read().entries[-1]
+    assert (last.verdict, last.setting, last.host) == ("refused", "fetch_interval_s", "127.0.0.1")
+
+
+async def test_time_begins_when_there_is_room_for_a_fetch(web: WebServer, fetcher_of: Made) -> None:
+    fetcher, released = fetcher_of(fetch_timeout_s=2), threading.Event()
+
+    def held(_: Asked) -> Reply:
+        released.wait()
+        return Reply()
+
+    async def too_long() -> None:
+        with pytest.raises(FetchFailed, match="fetch_timeout_s"):
+            await fetcher.fetch(web.url("/held"))
+
+    async def in_time() -> None:
+        assert (await fetcher.fetch(web.url("/"))).text == "hi"
+
+    web.routes |= {"/held": held, "/": Reply("hi", headers=HTML)}
+    try:
+        async with anyio.create_task_group() as fetches:
+            for one in (too_long, too_long, too_long, too_long, in_time):
+                fetches.start_soon(one)
+    finally:
+        released.set()
+
+
+async def test_disk_that_takes_neither_cache_nor_log_does_not_undo_a_fetch(
+    web: WebServer, fetcher: Fetcher, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    (tmp_path / "state").mkdir()
+    (tmp_path / "state" / "fetch").write_text("where their directory should be")
+    web.routes["/"] = Reply("hi", headers={**HTML, "Cache-Control": "max-age=600"})
+    assert (await fetcher.fetch(web.url("/"))).text == "hi"
+    assert "answer_not_kept host=127.0.0.1" in caplog.text
+    assert "request_not_logged host=127.0.0.1 verdict=allowed" in caplog.text
 
 
 async def test_every_request_is_in_the_log_and_outlives_its_fetcher(web: WebServer, fetcher_of: Made) -> None:

@@ -214,3 +214,9 @@ def test_a_file_of_people_that_cannot_be_read_lets_nobody_in_but_the_owner(tmp_p
     assert who.with_token("the owner's own token") is not None
     with pytest.raises(PeopleError):
         add_member(tmp_path, "Bob", "view")
+
+
+def test_somebody_who_cannot_be_written_down_is_told_as_such(tmp_path: Path) -> None:
+    (tmp_path / "full").write_text("where the directory should be")
+    with pytest.raises(PeopleError, match=r"people.json cannot be written.*Nothing was changed"):
+        add_member(tmp_path / "full", "Ada", "view")

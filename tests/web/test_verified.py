@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from playwright.sync_api import Browser, expect
 
 from cellwright.web.downloads import attachment
-from cellwright.web.verified.shares import Shares, SharesUnreadable
+from cellwright.web.verified.shares import Shares, SharesUnreadable, SharesUnwritable
 from web.conftest import Looker, Served, assert_accessible
 
 DAY_S = 86_400
@@ -110,6 +110,11 @@ def test_a_damaged_file_of_links_says_what_to_do(tmp_path: Path) -> None:
     (tmp_path / "shares.json").write_text("{")
     with pytest.raises(SharesUnreadable, match="share again"):
         Shares(tmp_path).find("any", now=0)
+
+
+def test_link_that_cannot_be_written_down_is_not_given(tmp_path: Path) -> None:
+    with pytest.raises(SharesUnwritable, match=r"shares.json cannot be written.*No link was changed"):
+        Shares(tmp_path / "gone").give("s-1", by="owner", days=30, now=0)
 
 
 @given(st.text())

@@ -14,6 +14,7 @@ from pydantic_ai.tools import ToolDefinition
 
 from cellwright.agent.toolbox import ToolReply
 from cellwright.errors import AgentError
+from cellwright.tools.web.fetching import FETCHED
 from mcp import Client
 
 __all__ = ["FaceTools"]
@@ -73,12 +74,23 @@ class FaceTools:
         return dict(result.structured_content)
 
     async def _result(self, name: str, arguments: dict[str, Any]) -> CallToolResult:
-        if name in self._takes_session and name not in _MAKES and not arguments.get("session_id"):
+        if (
+            name in self._takes_session
+            and not _is_shared(name, arguments)
+            and not arguments.get("session_id")
+        ):
             arguments = {**arguments, "session_id": await self._session_of()}
         result = await self._client.call_tool(name, arguments)
         if name in _MAKES and result.structured_content is not None and not result.is_error:
             self._made(result.structured_content["session_id"])
         return result
+
+
+def _is_shared(name: str, arguments: dict[str, Any]) -> bool:
+    """Whether a call is no session's: it makes one, or reads on in a long page, which the data directory keeps."""
+    if name == "file_system" and arguments.get("action") == "read":
+        return str(arguments.get("path", "")).startswith(f"{FETCHED}/")
+    return name in _MAKES
 
 
 def _definition(tool: Tool) -> ToolDefinition:

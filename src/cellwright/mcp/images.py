@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING
 
 from mcp.types import ImageContent
 
+from cellwright.notebook.pictures import PICTURE_FORMATS
+
 if TYPE_CHECKING:
     from PIL import Image
 
@@ -47,7 +49,7 @@ def _scaled(raw: bytes, mime: str, max_pixels: int) -> ImageContent | None:
     from PIL import Image  # noqa: PLC0415  # an extra; and 40 ms that a daemon without pictures does not need
 
     try:
-        with Image.open(io.BytesIO(raw)) as image:
+        with Image.open(io.BytesIO(raw), formats=PICTURE_FORMATS) as image:
             if image.width * image.height > _MAX_AREA:
                 return None
             fits = max(image.size) <= max_pixels and mime in {"image/png", "image/jpeg"}

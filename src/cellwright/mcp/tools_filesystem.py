@@ -7,6 +7,7 @@ import json
 from dataclasses import asdict
 from typing import Annotated, Any, Literal, TypeAlias
 
+import anyio
 from mcp.types import ToolAnnotations
 from pydantic import Field
 
@@ -74,7 +75,7 @@ async def _read(files: Files, args: FileSystem, session: Session | None) -> Repl
         about = asdict(reading)
         del about["picture"]
         return Reply(_json(about))
-    picture = _picture(reading)
+    picture = await anyio.to_thread.run_sync(_picture, reading)
     return Reply(_text(reading), (picture,) if picture is not None else ())
 
 

@@ -14,8 +14,10 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from PIL import Image
 
-__all__ = ["same_bytes", "same_look"]
+__all__ = ["PICTURE_FORMATS", "same_bytes", "same_look"]
 
+PICTURE_FORMATS = ("PNG", "JPEG", "GIF", "WEBP", "BMP")
+"""All that is ever decoded, whatever a picture is called: Pillow hands PostScript to ``gs``, outside of every box."""
 _MAX_AREA = 50_000_000
 _BLUR = 0.8
 _LEAST_CONTRAST = 48
@@ -52,7 +54,7 @@ def _opened(data: bytes) -> Image.Image | None:
     from PIL import Image  # noqa: PLC0415  # an extra, and slow to import
 
     try:
-        with Image.open(io.BytesIO(data)) as image:
+        with Image.open(io.BytesIO(data), formats=PICTURE_FORMATS) as image:
             if image.width * image.height > _MAX_AREA or getattr(image, "n_frames", 1) > 1:
                 return None
             seen = image.convert("RGBA")

@@ -186,7 +186,7 @@ class Settings(JupyterSettings, ModelsSettings, RunSettings, SlurmSettings):
     """What one request may send out, in bytes or as ``"50MB"``."""
 
     fetch_timeout_s: Seconds = 50
-    """How long one fetch may take, redirects and waiting for its turn included."""
+    """How long one fetch may take, redirects and waiting for its turn with a host included; not while others are fetched."""
 
     fetch_interval_s: float = Field(default=0.5, ge=0, le=3600)
     """Seconds between requests to one host, after the first four."""

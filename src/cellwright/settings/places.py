@@ -93,11 +93,15 @@ def write_private(path: str, content: bytes) -> None:
     # Another machine may write the same file on a file system that both share.
     fresh = f"{path}.{os.urandom(4).hex()}"
     fd = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-    with open(fd, "wb") as file:  # noqa: PTH123  # a descriptor, opened 0600 from the start
-        file.write(content)
-        file.flush()
-        os.fsync(fd)
-    os.replace(fresh, path)  # noqa: PTH105
+    try:
+        with open(fd, "wb") as file:  # noqa: PTH123  # a descriptor, opened 0600 from the start
+            file.write(content)
+            file.flush()
+            os.fsync(fd)
+        os.replace(fresh, path)  # noqa: PTH105
+    except BaseException:
+        os.unlink(fresh)  # noqa: PTH108
+        raise
     folder = os.open(os.path.dirname(path), os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)  # noqa: PTH120
     try:
         os.fsync(folder)

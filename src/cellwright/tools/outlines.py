@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from cellwright.errors import FileUnreadable
@@ -101,11 +101,22 @@ def _describe(name: str, value: Any, depth: int, lines: list[str]) -> None:
     elif isinstance(value, list):
         kinds = dict.fromkeys(_kind(entry) for entry in value[:_LOOKED_AT])
         lines.append(f"{pad}{name}: array, {len(value):,} \u00d7 {' | '.join(kinds) or 'nothing'}")
-        nested = next((entry for entry in value if isinstance(entry, Mapping | list)), None)
-        if nested is not None and depth < MAX_DEPTH:
-            _describe("[0]", nested, depth + 1, lines)
+        nested = _nested(value[:_LOOKED_AT])
+        if nested and depth < MAX_DEPTH:
+            _describe("[]", nested, depth + 1, lines)
     else:
         lines.append(f"{pad}{name}: {_kind(value)} {_cut(json.dumps(value, ensure_ascii=False))}")
+
+
+def _nested(entries: Sequence[Any]) -> dict[str, Any] | list[Any]:
+    """What a list holds: of objects every key, each with the first value that says something; else its first list."""
+    merged: dict[str, Any] = {}
+    for record in entries:
+        if isinstance(record, Mapping):
+            merged |= {key: value for key, value in record.items() if merged.get(key) is None}
+    if merged:
+        return merged
+    return next((entry for entry in entries if isinstance(entry, list)), [])
 
 
 def _kind(value: Any) -> str:

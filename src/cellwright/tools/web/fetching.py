@@ -6,6 +6,7 @@ The library's side of ``web_fetch``. How an address becomes an answer is ``visit
 
 from __future__ import annotations
 
+import logging
 import ssl
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -17,14 +18,15 @@ import anyio
 
 from cellwright.engine import Engine, Session
 from cellwright.engine.elsewhere import refuse_elsewhere
-from cellwright.errors import FetchFailed, FileTooLarge
+from cellwright.errors import FetchFailed, FileTooLarge, HostCannot, KernelBusy
 from cellwright.sandbox.doors import Opening
 from cellwright.sandbox.files import Workdir
 from cellwright.sandbox.netlog import NetworkEntry
 from cellwright.sandbox.relay import EgressLimits
 from cellwright.sandbox.routes import Resolver, system_resolver
 from cellwright.settings import Settings
-from cellwright.tools.files.grounds import check_room, ground_of_place
+from cellwright.tools.files.grounds import Ground, check_room, ground_of_place
+from cellwright.tools.files.overlaid import change_inside
 from cellwright.tools.shelf import Shelf, relative
 from cellwright.tools.web.cache import WebCache
 from cellwright.tools.web.client import WebClient
@@ -35,12 +37,16 @@ from cellwright.tools.web.reader import read_body
 from cellwright.tools.web.reading import Kind
 from cellwright.tools.web.visits import Visit, Visitor
 
-__all__ = ["FETCHED", "FetchType", "Fetched", "Fetcher", "fetch"]
+__all__ = ["FETCHED", "FetchType", "Fetched", "Fetcher", "SavedIn", "fetch"]
 
 FetchType: TypeAlias = Literal["html", "json", "text", "file"]
 
+SavedIn: TypeAlias = Literal["", "data", "session"]
+
 FETCHED = "fetched"
 """Where in the data directory what was fetched lies, if nobody says otherwise."""
+
+_log = logging.getLogger(__name__)
 
 _AT_ONCE = 4
 """Fetches that go on at once; each may hold its whole body in memory."""
@@ -74,7 +80,9 @@ class Fetched:
     outline: str = ""
     """The structure of JSON."""
     saved: str | None = None
-    """The file it lies in, relative to the data directory or to the session's."""
+    """The file it lies in."""
+    saved_in: SavedIn = ""
+    """Which directory ``saved`` begins at: the data directory, or the session's."""
     redirects: tuple[str, ...] = ()
     """The addresses that led on to this one."""
     cached: Literal["", "fresh", "revalidated"] = ""
@@ -128,8 +136,8 @@ class Fetcher:
             FileRefused: the path leads elsewhere.
         """
         relative(path or "")
-        until = anyio.current_time() + self._settings.fetch_timeout_s
         async with self._room:
+            until = anyio.current_time() + self._settings.fetch_timeout_s
             visitor = Visitor(self._client(session), self._pace, self._cache, self._settings.fetch_user_agent)
             visit = await visitor.visit(url, accept=_ACCEPT[type], until=until, refresh=refresh)
             read_as, notes = _read_as(type, visit)
@@ -149,8 +157,8 @@ class Fetcher:
 
     async def _as_file(self, fetched: Fetched, visit: Visit, place: _Place) -> Fetched:
         name = file_name(visit.url, visit.answer.headers)
-        saved, note = await _saved(place, place.put, name, visit.answer.body)
-        return replace(fetched, saved=saved, notes=(*fetched.notes, *note))
+        saved = await place.put(name, visit.answer.body)
+        return _with(fetched, saved)
 
     async def _as_text(
         self, fetched: Fetched, visit: Visit, place: _Place, kind: Kind, save_beyond: int | None
@@ -163,24 +171,22 @@ class Fetcher:
             notes.append(f"{reading.hidden} passages that the page hides from people were left out")
         if reading.cut:
             notes.append("the page is too long to be read to its end")
-        saved = None
+        saved = _Saved()
         if place.path is not None or (save_beyond is not None and len(reading.text) > save_beyond):
             # JSON as the host wrote it: a number that was read and written again may be another.
             whole = visit.answer.body.decode(reading.charset, "replace") if kind == "json" else reading.text
             content = whole.removeprefix("\ufeff").encode()
             name = page_name(visit.url, content, _SUFFIXES[kind])
-            put = place.put if place.path is not None else place.keep
-            saved, note = await _saved(place, put, name, content)
-            notes += note
-        return replace(
+            saved = await (place.put if place.path is not None else place.keep)(name, content)
+        read = replace(
             fetched,
             text=reading.text,
             title=reading.title,
             charset=reading.charset,
             outline=reading.outline,
-            saved=saved,
             notes=tuple(notes),
         )
+        return _with(read, saved)
 
     def _client(self, session: Session | None) -> WebClient:
         opening = _opening(self._settings, session)
@@ -190,8 +196,11 @@ class Fetcher:
     def _told(self, session: Session | None, entry: NetworkEntry) -> None:
         if session is not None:
             session.note_fetch(entry)
-        else:
+            return
+        try:
             self.log.add(entry)
+        except OSError as error:  # a full disk does not undo what was fetched
+            _log.warning("request_not_logged host=%s verdict=%s %s", entry.host, entry.verdict, error)
 
 
 async def fetch(
@@ -206,8 +215,21 @@ async def fetch(
 
 
 @dataclass(frozen=True, slots=True)
+class _Saved:
+    """Where a file was put, and what there is to know about it."""
+
+    path: str | None = None
+    within: SavedIn = ""
+    notes: tuple[str, ...] = ()
+
+
+def _with(fetched: Fetched, saved: _Saved) -> Fetched:
+    return replace(fetched, saved=saved.path, saved_in=saved.within, notes=(*fetched.notes, *saved.notes))
+
+
+@dataclass(frozen=True, slots=True)
 class _Place:
-    """Where a file goes. Blocking."""
+    """Where a file goes."""
 
     settings: Settings
     shelf: Shelf
@@ -215,34 +237,65 @@ class _Place:
     working_dir: str
     path: str | None
 
-    def put(self, name: str, content: bytes) -> tuple[str | None, tuple[str, ...]]:
-        """Write a file under a name that is free, and tell its path and what there is to know about it."""
+    async def put(self, name: str, content: bytes) -> _Saved:
+        """Write a file under a name that is free; what a session was given is not what its next cell leaves."""
         session = self.session
-        if session is not None and session.mode != "overlay":
-            refuse_elsewhere(session.record, "files")
-            ground = ground_of_place(session.place)
-            wanted = relative(self.path or name)
-            ground.check(wanted, writes=True)
-            Path(session.place.written_cwd).mkdir(parents=True, exist_ok=True)
-            with ground.roots[0].open() as workdir:
-                return _written(workdir, wanted, content, self._room), ()
+        if session is None:
+            return await anyio.to_thread.run_sync(self._on_shelf, name, content)
+        try:
+            saved = await self._for_session(session, name, content)
+        except (FileTooLarge, HostCannot, KernelBusy) as error:
+            if session.mode != "overlay":
+                raise
+            # It is here now: the session can be given it later, and without another request.
+            shelved = await anyio.to_thread.run_sync(self._on_shelf, name, content)
+            note = (
+                f"the file lies in the data directory, which the session's code does not see: {error.message}"
+            )
+            return replace(shelved, notes=(note,))
+        await session.take_as_given()
+        return saved
+
+    async def keep(self, name: str, content: bytes) -> _Saved:
+        """Write what was too long to be shown; the same content has the same name. It can be read without that."""
+        try:
+            return await anyio.to_thread.run_sync(self._kept, f"{FETCHED}/{name}", content)
+        except FileTooLarge as error:
+            return _Saved(notes=(f"not saved: {error.message}",))
+
+    async def _for_session(self, session: Session, name: str, content: bytes) -> _Saved:
+        refuse_elsewhere(session.record, "files")
+        if session.mode == "overlay":
+            # Where nothing can be mounted it is another mode, which only a kernel finds out.
+            await session.resume()
+        ground = ground_of_place(session.place)
+        wanted = relative(self.path or name)
+        ground.check(wanted, writes=True)
+        if not ground.is_layered:
+            return await anyio.to_thread.run_sync(self._in_directory, session, ground, wanted, content)
+        free = await anyio.to_thread.run_sync(_free, wanted, lambda one: ground.entry(one) is not None)
+        await change_inside(session, "write", free, content)
+        return _Saved(free, "session")
+
+    # Blocking --------------------------------------------------------------------------------------------------------
+
+    def _in_directory(self, session: Session, ground: Ground, wanted: str, content: bytes) -> _Saved:
+        Path(session.place.written_cwd).mkdir(parents=True, exist_ok=True)
+        with ground.roots[0].open() as workdir:
+            return _Saved(_written(workdir, wanted, content, self._room), "session")
+
+    def _on_shelf(self, name: str, content: bytes) -> _Saved:
         within = relative(self.working_dir)
         wanted = relative(self.path) if self.path else name if within else f"{FETCHED}/{name}"
         with self.shelf.open(within or ".") as workdir:
             saved = _written(workdir, wanted, content, self._room)
-        note = "the session works over a project: the file lies in the data directory"
-        return f"{within}/{saved}" if within else saved, (note,) if session is not None else ()
+        return _Saved(f"{within}/{saved}" if within else saved, "data")
 
-    def keep(self, name: str, content: bytes) -> tuple[str | None, tuple[str, ...]]:
-        """Write what was too long to be shown; the same content has the same name. It can be read without that."""
-        wanted = f"{FETCHED}/{name}"
-        try:
-            with self.shelf.open() as workdir:
-                check_room(workdir, wanted, len(content), self.settings.max_session_disk)
-                workdir.write(wanted, content, parents=True)
-        except FileTooLarge as error:
-            return None, (f"not saved: {error.message}",)
-        return wanted, ()
+    def _kept(self, wanted: str, content: bytes) -> _Saved:
+        with self.shelf.open() as workdir:
+            check_room(workdir, wanted, len(content), self.settings.max_session_disk)
+            workdir.write(wanted, content, parents=True)
+        return _Saved(wanted, "data")
 
     @property
     def _room(self) -> int:
@@ -251,26 +304,18 @@ class _Place:
 
 
 def _written(workdir: Workdir, wanted: str, content: bytes, room: int) -> str:
+    name = _free(wanted, workdir.exists)
+    check_room(workdir, name, len(content), room)
+    workdir.write(name, content, parents=True)
+    return name
+
+
+def _free(wanted: str, is_taken: Callable[[str], bool]) -> str:
     for number in range(1, _MOST_NUMBERED):
         name = numbered(wanted, number)
-        if not workdir.exists(name):
-            check_room(workdir, name, len(content), room)
-            workdir.write(name, content, parents=True)
+        if not is_taken(name):
             return name
     raise FetchFailed(f"There are {_MOST_NUMBERED} files called {wanted} already", hint="Give another `path`")
-
-
-async def _saved(
-    place: _Place,
-    put: Callable[[str, bytes], tuple[str | None, tuple[str, ...]]],
-    name: str,
-    content: bytes,
-) -> tuple[str | None, tuple[str, ...]]:
-    """Write it there; what a session was given is not what its next cell leaves."""
-    found = await anyio.to_thread.run_sync(put, name, content)
-    if place.session is not None:
-        await place.session.take_as_given()
-    return found
 
 
 def _opening(settings: Settings, session: Session | None) -> Opening:

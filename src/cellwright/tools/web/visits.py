@@ -6,6 +6,7 @@ Each hop is judged as if somebody had asked for it; nothing is carried from one 
 
 from __future__ import annotations
 
+import logging
 import time
 from dataclasses import dataclass, replace
 from functools import partial
@@ -26,6 +27,8 @@ from cellwright.tools.web.pace import HostPace
 from cellwright.tools.web.urls import WebUrl, parse_url
 
 __all__ = ["MAX_REDIRECTS", "Visit", "Visitor"]
+
+_log = logging.getLogger(__name__)
 
 MAX_REDIRECTS = 10
 
@@ -131,7 +134,10 @@ class Visitor:
     async def _keep(self, url: WebUrl, answer: Answer, accept: str) -> None:
         if self.cache is not None:
             keep = partial(self.cache.keep, str(url), answer, time.time(), accept=accept)
-            await anyio.to_thread.run_sync(keep)
+            try:
+                await anyio.to_thread.run_sync(keep)
+            except OSError as error:  # the answer is good without it
+                _log.warning("answer_not_kept host=%s %s", url.destination.host, error)
 
     async def _asked(
         self, url: WebUrl, accept: str, kept: Kept | None, until: float, *, turn: bool
@@ -141,7 +147,7 @@ class Visitor:
         headers |= kept.conditions if kept is not None else {}
         for again in (False, True):
             if turn:
-                await self.pace.turn(url.destination.host, until=until)
+                await self._turn(url.destination, until)
             try:
                 answer = await self.client.get(url, headers, until=until)
             except Cut as cut:
@@ -152,6 +158,13 @@ class Visitor:
                 break
             await anyio.sleep(wait_s)
         return answer
+
+    async def _turn(self, destination: Destination, until: float) -> None:
+        try:
+            await self.pace.turn(destination.host, until=until)
+        except FetchRefused as error:
+            self.client.note(replace(_noted("refused", error.why, destination), setting=error.setting))
+            raise
 
 
 def _check_status(url: WebUrl, answer: Answer) -> None:

@@ -152,12 +152,18 @@ class Members:
 @contextmanager
 def _changing(storage: Path) -> Iterator[dict[str, Member]]:
     """Everybody, to be changed; what is there at the end is kept."""
-    storage.mkdir(mode=0o700, parents=True, exist_ok=True)
-    with (storage / "people.lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        members = read_members(storage)
-        yield members
-        write_private(str(_file(storage)), msgspec.json.encode(list(members.values())))
+    try:
+        storage.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with (storage / "people.lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            members = read_members(storage)
+            yield members
+            write_private(str(_file(storage)), msgspec.json.encode(list(members.values())))
+    except OSError as error:
+        raise PeopleError(
+            f"{_file(storage)} cannot be written: {error}",
+            hint="Nothing was changed: make room for it, and try again",
+        ) from error
 
 
 def _known(members: dict[str, Member], name: str) -> Member:

@@ -14,7 +14,7 @@ import msgspec
 from cellwright.errors import CellwrightError
 from cellwright.settings.places import write_private
 
-__all__ = ["Share", "Shares", "SharesUnreadable"]
+__all__ = ["Share", "Shares", "SharesUnreadable", "SharesUnwritable"]
 
 _DAY_S = 86_400
 
@@ -23,6 +23,12 @@ class SharesUnreadable(CellwrightError):
     """The file that has the links is damaged."""
 
     code = "shares_unreadable"
+
+
+class SharesUnwritable(CellwrightError):
+    """The file that has the links takes no other."""
+
+    code = "shares_unwritable"
 
 
 class Share(msgspec.Struct, frozen=True):
@@ -79,7 +85,13 @@ class Shares:
         return {key: share for key, share in shares.items() if share.until > now}
 
     def _write(self, shares: dict[str, Share]) -> None:
-        write_private(str(self._path), msgspec.json.encode(shares))
+        try:
+            write_private(str(self._path), msgspec.json.encode(shares))
+        except OSError as error:
+            raise SharesUnwritable(
+                f"{self._path} cannot be written: {error}",
+                hint="No link was changed: make room for it, and try again",
+            ) from error
 
 
 def _hash(token: str) -> str:
