@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import shutil
 from pathlib import Path
 
+import anyio
 import pytest
 
 from cellwright.errors import HostUnreachable, SlurmFailed
@@ -185,6 +187,34 @@ def test_what_waiting_mends_is_told_from_what_it_does_not() -> None:
     assert hint_for("something new") is None
 
 
+NO_SOURCE = "sbatch: fatal: Could not establish a configuration source"
+NOBODY = "sbatch: error: resolve_ctls_from_dns_srv: res_nsearch error: Unknown host"
+LOOKUP = "sbatch: error: fetch_config: DNS SRV lookup failed"
+
+
+@pytest.mark.parametrize(
+    ("said", "configured"),
+    [
+        ((NOBODY, LOOKUP, NO_SOURCE), False),
+        ((NOBODY.replace("Unknown host", "Host name lookup failure"), LOOKUP, NO_SOURCE), True),
+        (("sbatch: error: Unable to contact slurm controller (connect failure)", NO_SOURCE), True),
+        (("sbatch: fatal: Unable to process configuration file",), True),
+    ],
+)
+async def test_only_a_client_that_nobody_configures_is_without_a_cluster(
+    tmp_path: Path,
+    said: tuple[str, ...],
+    configured: bool,  # noqa: FBT001  # a column
+) -> None:
+    lines = "\n".join(said)
+    commands = fake(tmp_path, "sbatch", f"cat >&2 <<'END'\n{lines}\nEND\nexit 1")
+    assert await commands.is_configured() is configured
+
+
+async def test_client_that_hangs_counts_as_configured(tmp_path: Path) -> None:
+    assert await fake(tmp_path, "sbatch", "exec sleep 1000").is_configured()
+
+
 # The real ones -------------------------------------------------------------------------------------------------------
 
 
@@ -196,6 +226,24 @@ async def test_refusal_of_the_real_sbatch_comes_with_the_next_step(
     with pytest.raises(SlurmFailed, match=r"sbatch ended with code 1.*Invalid partition.*`sinfo`") as failure:
         await commands.submit(["--partition=absent"], script)
     assert failure.value.refused
+
+
+async def test_real_client_is_configured_where_it_has_a_configuration(
+    commands: SlurmCommands, tmp_path: Path
+) -> None:
+    assert await commands.is_configured()
+    elsewhere = SlurmCommands({"PATH": os.environ["PATH"], "SLURM_CONF": str(tmp_path / "slurm.conf")}, 0)
+    assert await elsewhere.is_configured(), "a configuration that cannot be read is one"
+
+
+async def test_real_client_that_finds_no_configuration_is_recognised() -> None:
+    if (sbatch := shutil.which("sbatch")) is None:
+        pytest.skip("SLURM is not installed")
+    bare = {"PATH": os.environ["PATH"]}
+    asked = await anyio.run_process([sbatch, "--version"], check=False, env=bare)
+    if b"Unknown host" not in asked.stderr:
+        pytest.skip("SLURM is configured, or DNS does not answer")
+    assert not await SlurmCommands(bare, os.getuid()).is_configured()
 
 
 async def test_job_that_slurm_never_had_is_not_there(commands: SlurmCommands) -> None:

@@ -135,6 +135,10 @@ class Allocations:
         since = duration(now - allocation.seen_at)
         return Told(f"{told.text} as of {since} ago; SLURM does not answer: {self.trouble}", told.hint)
 
+    async def has_cluster(self) -> bool:
+        """Whether SLURM is configured here, as it was for whoever has an allocation."""
+        return bool(self.all() or self._unreadable) or await self._commands.is_configured()
+
     async def load(self) -> None:
         """Read what an earlier process wrote down."""
         found, self._unreadable = await anyio.to_thread.run_sync(self._shelf.read)
