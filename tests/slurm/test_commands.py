@@ -31,6 +31,9 @@ pytestmark = [pytest.mark.anyio, pytest.mark.timeout(180)]
 
 MARK = "CELLWRIGHT_TEST_COMMAND"
 S = "\x1f"
+NO_SOURCE = "sbatch: fatal: Could not establish a configuration source"
+NOBODY = "sbatch: error: resolve_ctls_from_dns_srv: res_nsearch error: Unknown host"
+LOOKUP = "sbatch: error: fetch_config: DNS SRV lookup failed"
 
 
 @pytest.fixture
@@ -166,6 +169,30 @@ async def test_failing_command_tells_its_name_exit_and_last_line(tmp_path: Path)
     assert failure.value.refused
 
 
+@pytest.mark.parametrize(
+    "said",
+    [
+        "echo 'Batch job submission failed: Zero Bytes were transmitted or received' >&2; exit 1",
+        "echo 'Batch job submission failed: Connection reset by peer' >&2; exit 1",
+        "echo 'Batch job submission failed: Message receive failure' >&2; exit 1",
+        "echo 'Batch job submission failed: Resource temporarily unavailable' >&2; exit 1",
+        "echo 'Controller is in standby mode, try a different controller' >&2; exit 1",
+        "kill -9 $$",
+    ],
+)
+async def test_answer_that_was_lost_is_no_refusal(tmp_path: Path, said: str) -> None:
+    with pytest.raises(SlurmFailed) as failure:
+        await fake(tmp_path, "sbatch", said).submit([], tmp_path / "job.sh")
+    assert not failure.value.refused
+    assert "Try again" in (failure.value.hint or "")
+
+
+@pytest.mark.parametrize("said", ["Zero Bytes were transmitted or received", NO_SOURCE, "something new"])
+async def test_job_is_unknown_only_where_slurm_says_that_of_it(tmp_path: Path, said: str) -> None:
+    with pytest.raises(SlurmFailed, match=said):
+        await fake(tmp_path, "scontrol", f"echo '{said}' >&2; exit 1").past(7)
+
+
 async def test_missing_command_says_where_it_would_be(tmp_path: Path) -> None:
     with pytest.raises(SlurmFailed, match=r"squeue cannot be run.*login node"):
         await SlurmCommands({"PATH": str(tmp_path)}, os.getuid()).jobs()
@@ -185,11 +212,6 @@ def test_what_waiting_mends_is_told_from_what_it_does_not() -> None:
     assert "controller" in (hint_for("slurm_load_jobs error: Unable to contact slurm controller") or "")
     assert "sinfo" in (hint_for("sbatch: error: invalid partition specified: nope") or "")
     assert hint_for("something new") is None
-
-
-NO_SOURCE = "sbatch: fatal: Could not establish a configuration source"
-NOBODY = "sbatch: error: resolve_ctls_from_dns_srv: res_nsearch error: Unknown host"
-LOOKUP = "sbatch: error: fetch_config: DNS SRV lookup failed"
 
 
 @pytest.mark.parametrize(

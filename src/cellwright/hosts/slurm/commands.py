@@ -48,6 +48,20 @@ _OF_A_JOB: Final = (
 _PREFIXES_OF_A_JOB: Final = ("LC_", "LMOD_")
 # Reading its own configuration takes a command milliseconds, and who waits for this is an engine that starts.
 _CONFIGURED_S: Final = 5.0
+# Said where the question or the answer was lost on the way: whether SLURM did what it was asked is then not known.
+_LOST: Final = (
+    *("unable to contact", "timed out", "auth", "zero bytes", "connection", "temporarily", "standby"),
+    *(
+        "send failure",
+        "receive failure",
+        "shutdown failure",
+        "message length",
+        "header lengths",
+        "broken pipe",
+    ),
+    *("unreachable", "no route to host"),
+)
+_AWAY: Final = "SLURM's controller is busy or away; what runs goes on. Try again in a minute"
 _FIELD: Final = re.compile(r"(?:^|\s)(\w+)=(.*?)(?=\s+[\w/:]+=|\s*$)", re.DOTALL)
 _HINTS: Final = (
     ("invalid partition", "`sinfo` lists the partitions; name one with --partition or slurm_partition"),
@@ -69,7 +83,7 @@ _HINTS: Final = (
             "then `cellwright daemon stop`, so that the next daemon has it"
         ),
     ),
-    ("timed out", "SLURM's controller is busy or away; what runs goes on. Try again in a minute"),
+    ("timed out", _AWAY),
 )
 
 
@@ -139,7 +153,8 @@ class SlurmCommands:
         try:
             return parse_show(await self._run(["scontrol", "--oneliner", "show", "job", str(job_id)]))
         except SlurmFailed as error:
-            if error.refused:
+            # No other refusal says anything of this job.
+            if "invalid job id" in error.message.lower():
                 return None
             raise
 
@@ -255,8 +270,10 @@ def _is_unconfigured(said: str) -> bool:
 def _failure(name: str, code: int, stderr: str) -> SlurmFailed:
     lines = [line.strip() for line in stderr.splitlines() if line.strip()]
     last = lines[-1] if lines else "it said nothing"
-    away = "unable to contact" in last.lower() or "timed out" in last.lower() or "auth" in last.lower()
-    return SlurmFailed(f"{name} ended with code {code}: {last}", refused=not away, hint=hint_for(stderr))
+    # One that a signal ended says nothing of what it had sent before.
+    lost = code < 0 or any(words in last.lower() for words in _LOST)
+    hint = hint_for(stderr) or (_AWAY if lost else None)
+    return SlurmFailed(f"{name} ended with code {code}: {last}", refused=not lost, hint=hint)
 
 
 def _command_environment(environment: Mapping[str, str]) -> dict[str, str]:
