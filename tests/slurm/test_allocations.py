@@ -285,6 +285,16 @@ async def test_job_that_was_taken_while_the_answer_was_lost_is_found(make: Make,
     assert (await reach(allocations, "default", Running)).job_id is not None
 
 
+async def test_stop_of_one_whose_number_is_not_known_yet_says_that_nothing_was_ended(
+    make: Make, tmp_path: Path
+) -> None:
+    allocations = make(env=lose_the_answer(tmp_path, instead=":"))
+    with pytest.raises(SlurmFailed, match="Zero Bytes"):
+        await allocations.start("default", SMALL)
+    with pytest.raises(SlurmFailed, match="nothing was ended.*again in a minute"):
+        await allocations.stop("default")
+
+
 async def test_job_that_slurm_forgot_ended_for_a_reason_nobody_knows(make: Make) -> None:
     started = await make("exit 0").start("default", SMALL)
     record = Path(started.directory) / "allocation.json"
