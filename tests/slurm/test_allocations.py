@@ -291,7 +291,7 @@ async def test_stop_of_one_whose_number_is_not_known_yet_says_that_nothing_was_e
     allocations = make(env=lose_the_answer(tmp_path, instead=":"))
     with pytest.raises(SlurmFailed, match="Zero Bytes"):
         await allocations.start("default", SMALL)
-    with pytest.raises(SlurmFailed, match="nothing was ended.*again in a minute"):
+    with pytest.raises(SlurmFailed, match=r"nothing was ended.*again in a minute"):
         await allocations.stop("default")
 
 
