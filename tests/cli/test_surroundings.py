@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import tomllib
 from collections.abc import Iterator
@@ -207,3 +208,18 @@ def test_doctor_tries_this_machine_wherever_sessions_go(place: Place) -> None:
     findings = json.loads(place.run("doctor", "--json").stdout)
     (found,) = [finding for finding in findings if finding["what"] == "fork server"]
     assert found["verdict"] == "ok", found
+
+
+def test_doctor_says_that_slurm_is_installed_and_not_configured(place: Place) -> None:
+    sbatch = place.root / "commands" / "sbatch"
+    sbatch.parent.mkdir()
+    said = (
+        "res_nsearch error: Unknown host, DNS SRV lookup failed, Could not establish a configuration source"
+    )
+    sbatch.write_text(f"#!/bin/sh\necho '{said}' >&2\nexit 1\n")
+    sbatch.chmod(0o755)
+    place.environment["PATH"] = f"{sbatch.parent}:{os.environ['PATH']}"
+    findings = json.loads(place.run("doctor", "--json").stdout)
+    (found,) = [finding for finding in findings if finding["what"] == "slurm"]
+    assert found["verdict"] == "missing", found
+    assert "not configured" in found["detail"]

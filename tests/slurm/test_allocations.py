@@ -267,6 +267,34 @@ async def test_job_whose_number_was_never_written_down_is_adopted(make: Make, da
     assert json.loads(record.read_bytes())["job_id"] == started.job_id
 
 
+def lose_the_answer(directory: Path, instead: str = "") -> dict[str, str]:
+    """An environment in which sbatch does what it is asked, or ``instead``, and its answer is lost."""
+    lossy = directory / "bin" / "sbatch"
+    lossy.parent.mkdir()
+    said = "sbatch: error: Batch job submission failed: Zero Bytes were transmitted or received"
+    did = instead or f'{shutil.which("sbatch")} "$@"'
+    lossy.write_text(f"#!/bin/sh\n{did} > /dev/null\necho '{said}' >&2\nexit 1\n")
+    lossy.chmod(0o755)
+    return {"PATH": f"{lossy.parent}:{os.environ['PATH']}"}
+
+
+async def test_job_that_was_taken_while_the_answer_was_lost_is_found(make: Make, tmp_path: Path) -> None:
+    allocations = make(env=lose_the_answer(tmp_path))
+    with pytest.raises(SlurmFailed, match="Zero Bytes"):
+        await allocations.start("default", SMALL)
+    assert (await reach(allocations, "default", Running)).job_id is not None
+
+
+async def test_stop_of_one_whose_number_is_not_known_yet_says_that_nothing_was_ended(
+    make: Make, tmp_path: Path
+) -> None:
+    allocations = make(env=lose_the_answer(tmp_path, instead=":"))
+    with pytest.raises(SlurmFailed, match="Zero Bytes"):
+        await allocations.start("default", SMALL)
+    with pytest.raises(SlurmFailed, match=r"nothing was ended.*again in a minute"):
+        await allocations.stop("default")
+
+
 async def test_job_that_slurm_forgot_ended_for_a_reason_nobody_knows(make: Make) -> None:
     started = await make("exit 0").start("default", SMALL)
     record = Path(started.directory) / "allocation.json"

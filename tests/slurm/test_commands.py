@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import shutil
 from pathlib import Path
 
+import anyio
 import pytest
 
 from cellwright.errors import HostUnreachable, SlurmFailed
@@ -29,6 +31,9 @@ pytestmark = [pytest.mark.anyio, pytest.mark.timeout(180)]
 
 MARK = "CELLWRIGHT_TEST_COMMAND"
 S = "\x1f"
+NO_SOURCE = "sbatch: fatal: Could not establish a configuration source"
+NOBODY = "sbatch: error: resolve_ctls_from_dns_srv: res_nsearch error: Unknown host"
+LOOKUP = "sbatch: error: fetch_config: DNS SRV lookup failed"
 
 
 @pytest.fixture
@@ -164,6 +169,30 @@ async def test_failing_command_tells_its_name_exit_and_last_line(tmp_path: Path)
     assert failure.value.refused
 
 
+@pytest.mark.parametrize(
+    "said",
+    [
+        "echo 'Batch job submission failed: Zero Bytes were transmitted or received' >&2; exit 1",
+        "echo 'Batch job submission failed: Connection reset by peer' >&2; exit 1",
+        "echo 'Batch job submission failed: Message receive failure' >&2; exit 1",
+        "echo 'Batch job submission failed: Resource temporarily unavailable' >&2; exit 1",
+        "echo 'Controller is in standby mode, try a different controller' >&2; exit 1",
+        "kill -9 $$",
+    ],
+)
+async def test_answer_that_was_lost_is_no_refusal(tmp_path: Path, said: str) -> None:
+    with pytest.raises(SlurmFailed) as failure:
+        await fake(tmp_path, "sbatch", said).submit([], tmp_path / "job.sh")
+    assert not failure.value.refused
+    assert "Try again" in (failure.value.hint or "")
+
+
+@pytest.mark.parametrize("said", ["Zero Bytes were transmitted or received", NO_SOURCE, "something new"])
+async def test_job_is_unknown_only_where_slurm_says_that_of_it(tmp_path: Path, said: str) -> None:
+    with pytest.raises(SlurmFailed, match=said):
+        await fake(tmp_path, "scontrol", f"echo '{said}' >&2; exit 1").past(7)
+
+
 async def test_missing_command_says_where_it_would_be(tmp_path: Path) -> None:
     with pytest.raises(SlurmFailed, match=r"squeue cannot be run.*login node"):
         await SlurmCommands({"PATH": str(tmp_path)}, os.getuid()).jobs()
@@ -185,6 +214,29 @@ def test_what_waiting_mends_is_told_from_what_it_does_not() -> None:
     assert hint_for("something new") is None
 
 
+@pytest.mark.parametrize(
+    ("said", "configured"),
+    [
+        ((NOBODY, LOOKUP, NO_SOURCE), False),
+        ((NOBODY.replace("Unknown host", "Host name lookup failure"), LOOKUP, NO_SOURCE), True),
+        (("sbatch: error: Unable to contact slurm controller (connect failure)", NO_SOURCE), True),
+        (("sbatch: fatal: Unable to process configuration file",), True),
+    ],
+)
+async def test_only_a_client_that_nobody_configures_is_without_a_cluster(
+    tmp_path: Path,
+    said: tuple[str, ...],
+    configured: bool,  # noqa: FBT001  # a column
+) -> None:
+    lines = "\n".join(said)
+    commands = fake(tmp_path, "sbatch", f"cat >&2 <<'END'\n{lines}\nEND\nexit 1")
+    assert await commands.is_configured() is configured
+
+
+async def test_client_that_hangs_counts_as_configured(tmp_path: Path) -> None:
+    assert await fake(tmp_path, "sbatch", "exec sleep 1000").is_configured()
+
+
 # The real ones -------------------------------------------------------------------------------------------------------
 
 
@@ -196,6 +248,24 @@ async def test_refusal_of_the_real_sbatch_comes_with_the_next_step(
     with pytest.raises(SlurmFailed, match=r"sbatch ended with code 1.*Invalid partition.*`sinfo`") as failure:
         await commands.submit(["--partition=absent"], script)
     assert failure.value.refused
+
+
+async def test_real_client_is_configured_where_it_has_a_configuration(
+    commands: SlurmCommands, tmp_path: Path
+) -> None:
+    assert await commands.is_configured()
+    elsewhere = SlurmCommands({"PATH": os.environ["PATH"], "SLURM_CONF": str(tmp_path / "slurm.conf")}, 0)
+    assert await elsewhere.is_configured(), "a configuration that cannot be read is one"
+
+
+async def test_real_client_that_finds_no_configuration_is_recognised() -> None:
+    if (sbatch := shutil.which("sbatch")) is None:
+        pytest.skip("SLURM is not installed")
+    bare = {"PATH": os.environ["PATH"]}
+    asked = await anyio.run_process([sbatch, "--version"], check=False, env=bare)
+    if b"Unknown host" not in asked.stderr:
+        pytest.skip("SLURM is configured, or DNS does not answer")
+    assert not await SlurmCommands(bare, os.getuid()).is_configured()
 
 
 async def test_job_that_slurm_never_had_is_not_there(commands: SlurmCommands) -> None:

@@ -12,7 +12,7 @@ from tests.engine.conftest import OpenEngine, host_process, open_here
 
 from cellwright.engine.hosting import called_place
 from cellwright.engine.records import Batch, SessionRecord, put_session
-from cellwright.errors import HostCannot, HostUnreachable
+from cellwright.errors import HostCannot, HostUnreachable, SlurmFailed
 from cellwright.hosts.slurm.allocations import AllocationOptions, Allocations
 from cellwright.hosts.slurm.commands import SlurmCommands
 from cellwright.hosts.slurm.fleet import SlurmFleet, lasts
@@ -119,14 +119,19 @@ async def test_without_slurm_at_hand_its_sessions_are_out_of_reach_and_others_wo
         assert (await (await engine.session(session.id).execute_code("1 + 1")).wait()).ok
 
 
+def put_sbatch(directory: Path, script: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have an ``sbatch`` that does this, whatever it is asked."""
+    commands = directory / "commands"
+    commands.mkdir()
+    (commands / "sbatch").write_text(f"#!/bin/sh\n{script}\n")
+    (commands / "sbatch").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{commands}:{os.environ['PATH']}")
+
+
 async def test_on_a_login_node_nothing_runs_until_a_session_asks_for_this_machine(
     open_here: OpenEngine, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    commands = tmp_path / "commands"
-    commands.mkdir()
-    (commands / "sbatch").write_text("#!/bin/sh\nexit 1\n")
-    (commands / "sbatch").chmod(0o755)
-    monkeypatch.setenv("PATH", f"{commands}:{os.environ['PATH']}")
+    put_sbatch(tmp_path, "exit 1", monkeypatch)
     async with open_here(run_mode="auto") as engine:
         assert str(engine.hosts.wanted(None)) == "slurm"
         assert host_process(tmp_path / "state") is None
@@ -135,3 +140,36 @@ async def test_on_a_login_node_nothing_runs_until_a_session_asks_for_this_machin
         assert session.state == "active"
     async with open_here(run_mode="auto") as engine:
         assert (await (await engine.session(session.id).execute_code("1 + 1")).wait()).ok
+
+
+UNCONFIGURED = """cat >&2 <<'END'
+sbatch: error: resolve_ctls_from_dns_srv: res_nsearch error: Unknown host
+sbatch: error: fetch_config: DNS SRV lookup failed
+sbatch: error: _establish_config_source: failed to fetch config
+sbatch: fatal: Could not establish a configuration source
+END
+exit 1"""
+
+
+async def test_where_slurm_is_installed_and_not_configured_sessions_run_here_and_hosts_say_why(
+    open_here: OpenEngine, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    put_sbatch(tmp_path, UNCONFIGURED, monkeypatch)
+    async with open_here(run_mode="auto") as engine:
+        session = await engine.create("Here", directory=tmp_path)
+        assert (await (await session.execute_code("1 + 1")).wait()).ok
+        (here,) = await engine.hosts.list()
+        assert "SLURM is installed here and not configured" in here.detail
+        with pytest.raises(SlurmFailed, match="configuration source"):
+            await engine.create("There", host="slurm", directory=tmp_path)
+
+
+async def test_who_has_an_allocation_has_slurm_whatever_its_client_says(
+    open_here: OpenEngine, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    put_sbatch(tmp_path, UNCONFIGURED, monkeypatch)
+    shelf = Shelf(tmp_path / "state" / "allocations")
+    key, directory = shelf.reserve("a")
+    shelf.write(allocation(Pending("Priority"), directory, key=key, job_id=7))
+    async with open_here(run_mode="auto") as engine:
+        assert str(engine.hosts.wanted(None)) == "slurm"

@@ -131,6 +131,11 @@ async def test_idle_allocation_stays_by_default_and_goes_where_that_is_set(lend:
     assert not lent.way.paths.current.exists()
 
 
+async def test_idle_allocation_that_nobody_ever_came_to_goes_where_that_is_set(lend: Lender) -> None:
+    lent = await lend(expected=expectation(options(idle_s=0.4), ENVIRONMENT))
+    assert "its program ended" in await lent.ended()
+
+
 async def test_idle_allocation_without_a_setting_is_still_there(lend: Lender) -> None:
     lent = await lend()
     async with lent.attached() as host:

@@ -8,6 +8,7 @@ times that the guide states.
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -131,6 +132,16 @@ async def ends_and_goes_on(scene: Scene, why: str, *, within_s: float = ENDED_S)
     assert again.text.splitlines() == ALL
 
 
+def put_lossy_sbatch(commands: Path, lossy: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have an ``sbatch`` whose answers are lost while the file ``lossy`` is there; what it is asked is done."""
+    commands.mkdir()
+    lost = "sbatch: error: Batch job submission failed: Socket timed out on send/recv operation"
+    script = f'said=$({shutil.which("sbatch")} "$@") || exit\n[ -e {lossy} ] && echo "{lost}" >&2 && exit 1\necho "$said"\n'
+    (commands / "sbatch").write_text(f"#!/bin/sh\n{script}")
+    (commands / "sbatch").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{commands}:{os.environ['PATH']}")
+
+
 async def finishes(scene: Scene) -> None:
     scene.go_on()
     with anyio.fail_after(60):
@@ -163,8 +174,15 @@ async def test_an_allocation_at_its_time_limit_is_warned_of_told_and_left(
         await ends_and_goes_on(scene, "time limit", within_s=120)
 
 
-async def test_a_session_moves_before_the_time_limit_where_that_is_set(mended: Cluster, root: Path) -> None:
+@pytest.mark.parametrize("answer", ["heard", "lost"])
+async def test_a_session_moves_before_the_time_limit_where_that_is_set(
+    mended: Cluster, root: Path, monkeypatch: pytest.MonkeyPatch, answer: str
+) -> None:
+    lossy = root / "lossy"
+    put_lossy_sbatch(root / "commands", lossy, monkeypatch)
     async with playing(mended, root, slurm_time="1:00", slurm_warn_s=45, slurm_on_expiry="move") as scene:
+        if answer == "lost":
+            lossy.touch()
         first = scene.session.record.on
         await finishes(scene)
         await scene.until(lambda: scene.session.record.on != first and scene.session.last_replay, 120)

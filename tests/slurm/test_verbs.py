@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import shutil
 import signal
 from collections.abc import Iterator
 from pathlib import Path
@@ -187,6 +189,29 @@ def test_next_daemon_finds_it(login: Place) -> None:
     login.daemon().kill()
     found = told(login, "wait")
     assert (found["job_id"], found["state"]) == (first["job_id"], "ready")
+
+
+def test_stop_of_all_names_one_that_it_cannot_end_yet_and_ends_the_others(
+    cluster: Cluster, tmp_path: Path
+) -> None:
+    sbatch, lossy = tmp_path / "commands" / "sbatch", tmp_path / "lossy"
+    sbatch.parent.mkdir()
+    lost = "sbatch: error: Batch job submission failed: Zero Bytes were transmitted or received"
+    script = f'[ -e {lossy} ] && echo "{lost}" >&2 && exit 1\nexec {shutil.which("sbatch")} "$@"\n'
+    sbatch.write_text(f"#!/bin/sh\n{script}")
+    sbatch.chmod(0o755)
+    path = f"{sbatch.parent}:{os.environ['PATH']}"
+    variables = {"CELLWRIGHT_RUN_MODE": "slurm", "CELLWRIGHT_SLURM_MEM": "500", **cluster.env, "PATH": path}
+    with place_in(tmp_path, **variables) as place:
+        lossy.touch()
+        assert "Zero Bytes" in place.run("start", "--name", "lost").stderr
+        lossy.unlink()
+        assert place.run("start", "--name", "taken").returncode == 0
+        stopped = place.run("stop", "--all")
+        assert stopped.returncode != 0
+        assert "nothing was ended" in stopped.stderr
+        hosts = {one["host"]: one["state"] for one in told(place, "hosts")["hosts"]}
+        assert hosts.get("slurm:taken", "ended") in ("ending", "ended")
 
 
 def test_program_that_fails_is_told_with_where_to_look(cluster: Cluster, tmp_path: Path) -> None:

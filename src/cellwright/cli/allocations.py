@@ -99,7 +99,10 @@ def stop(
 
     async def run(caller: Caller) -> list[dict[str, Any]]:
         listed = await caller.data("host_list")
-        wanted = [one["host"] for one in listed["hosts"] if "job_id" in one] if everything else [name]
+        every = [one for one in listed["hosts"] if one["host"].startswith("slurm:")]
+        # One without a number cannot be ended yet, and its refusal must not spare the others.
+        every.sort(key=lambda one: "job_id" not in one)
+        wanted = [one["host"] for one in every] if everything else [name]
         named = [host_named(one) or listed["default"] for one in wanted]
         return [await caller.data("host_stop", host=one) for one in named]
 

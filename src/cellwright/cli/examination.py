@@ -23,6 +23,7 @@ from jupyter_client.kernelspec import KernelSpecManager
 from cellwright.engine import open_engine
 from cellwright.errors import CellwrightError
 from cellwright.hosts.memory import memory_fraction
+from cellwright.hosts.slurm.commands import UNCONFIGURED, SlurmCommands
 from cellwright.kernels import find_project_python
 from cellwright.kernels.deno import find_deno
 from cellwright.sandbox.trials import try_isolation
@@ -86,6 +87,7 @@ def examine() -> Iterator[Finding]:
     yield _fork_server(settings)
     yield _isolation(settings)
     yield _storage(settings.storage)
+    yield from _slurm(settings)
     yield _typescript()
     yield _kernelspecs()
     yield from _extras()
@@ -169,6 +171,17 @@ def _storage(storage: Path) -> Finding:
         return Finding("storage", "failed", f"{storage} cannot be written", fix)
     free = shutil.disk_usage(existing).free
     return Finding("storage", "ok", f"{storage}, {free / 1e9:.1f} GB free")
+
+
+def _slurm(settings: Settings) -> Iterator[Finding]:
+    """Where the client is, whether there is a cluster behind it."""
+    if (sbatch := shutil.which("sbatch")) is None:
+        return
+    if anyio.run(SlurmCommands(os.environ, os.getuid(), settings.slurm_command_timeout_s).is_configured):
+        yield Finding("slurm", "ok", f"sbatch at {sbatch}")
+    else:
+        detail = f"{UNCONFIGURED}: {sbatch} finds no configuration"
+        yield Finding("slurm", "missing", detail, "set SLURM_CONF, to have allocations")
 
 
 def _typescript() -> Finding:

@@ -8,6 +8,8 @@ import sys
 from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 
+from msgspec.structs import replace
+
 from cellwright.hosts import HostWay
 from cellwright.hosts.slurm.allocations import AllocationOptions, Allocations
 from cellwright.hosts.slurm.commands import SlurmCommands
@@ -35,6 +37,7 @@ def slurm_fleet(
     commands = SlurmCommands(
         environment, os.getuid(), settings.slurm_command_timeout_s, settings.pass_environment
     )
+    found_within_s = settings.slurm_poll_s + settings.slurm_command_timeout_s
     options = AllocationOptions(
         python,
         template=settings.slurm_template,
@@ -42,7 +45,7 @@ def slurm_fleet(
         warn_s=settings.slurm_warn_s,
         poll_s=settings.slurm_poll_s,
         tls=settings.slurm_connection == "tls",
-        expected=expected,
+        expected=replace(expected, found_within_s=found_within_s),
     )
 
     def way(allocations: Allocations, key: str) -> HostWay:

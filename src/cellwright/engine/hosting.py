@@ -15,11 +15,12 @@ import anyio.abc
 from cellwright.engine.elsewhere import server_and_kernel
 from cellwright.engine.hostlink import HostLink
 from cellwright.engine.jupyterservers import jupyter_server, jupyter_servers
-from cellwright.engine.placing import LOCAL, HostKind, HostName, parse_host, wanted_host
+from cellwright.engine.placing import LOCAL, HostKind, HostName, parse_host, relies_on_slurm, wanted_host
 from cellwright.engine.records import SessionRecord
 from cellwright.errors import HostCannot, HostError, HostPending, UnknownHost
 from cellwright.hosts import HostWay, LocalWay, NoWay, protocol
 from cellwright.hosts.answers import Resources
+from cellwright.hosts.slurm.commands import UNCONFIGURED
 from cellwright.hosts.slurm.fleet import PREFIX, SlurmFleet, host_name
 from cellwright.hosts.slurm.shelves import Allocation
 from cellwright.hosts.slurm.states import Ended, Ending, Pending, Running, Submitting
@@ -90,6 +91,7 @@ class Hosts:
         ``kernels`` counts those on a host.
         """
         self.fleet = fleet
+        self._has_slurm = fleet is not None
         self._settings = settings
         self._link = link
         self.kernels_on = kernels
@@ -104,6 +106,8 @@ class Hosts:
             self.local.begin(tasks)
             if self.fleet is not None:
                 await tasks.start(self.fleet.run)
+                if relies_on_slurm(self._settings):
+                    self._has_slurm = await self.fleet.allocations.has_cluster()
             task_status.started()
             await anyio.sleep_forever()
 
@@ -113,7 +117,7 @@ class Hosts:
         Raises:
             UnknownHost: there is none of that name.
         """
-        name = wanted_host(asked, self._settings, has_slurm=self.fleet is not None)
+        name = wanted_host(asked, self._settings, has_slurm=self._has_slurm)
         if name.kind == "jupyter":
             jupyter_server(self._settings, server_and_kernel(name.which)[0])
         return name
@@ -170,7 +174,7 @@ class Hosts:
         if any(link_name(record) == LOCAL and (record.kernel_id or record.left_by) for record in records):
             return True
         try:
-            default = wanted_host(None, self._settings, has_slurm=self.fleet is not None)
+            default = wanted_host(None, self._settings, has_slurm=self._has_slurm)
         except UnknownHost:  # whoever relies on it is told then
             return True
         return default.kind != "slurm"
@@ -222,11 +226,14 @@ class Hosts:
 
     async def _local_info(self) -> HostInfo:
         status = await self._status(self.local)
+        detail = "this machine" if status is not None else "starts when a kernel is needed"
+        if self.fleet is not None and not self._has_slurm:
+            detail += f"; {UNCONFIGURED}"
         return HostInfo(
             LOCAL,
             "local",
             "ready" if status is not None else "idle",
-            "this machine" if status is not None else "starts when a kernel is needed",
+            detail,
             kernels=self.kernels_on(LOCAL),
             capacity=self._settings.max_sessions,
             resources=status.resources if status is not None else None,

@@ -13,7 +13,7 @@ import anyio
 
 from cellwright.engine.replaying import Replay
 from cellwright.engine.runs import Runs
-from cellwright.errors import CellwrightError, HostPending, KernelBusy
+from cellwright.errors import CellwrightError, HostPending, HostUnreachable, KernelBusy, SlurmFailed
 
 __all__ = ["leave_in_time"]
 
@@ -45,9 +45,15 @@ async def leave_in_time(session: _Movable, ends_at: float) -> None:
             if not session.runs.live:
                 await session.start_replay()
                 return
-        except (HostPending, KernelBusy):
-            pass
         except CellwrightError as error:
-            _log.warning("session_not_moved session=%s %s", session.id, error)
-            return
+            if not _passes(error):
+                _log.warning("session_not_moved session=%s %s", session.id, error)
+                return
         await anyio.sleep(_AGAIN_S)
+
+
+def _passes(error: CellwrightError) -> bool:
+    """Whether the same may go well in a moment."""
+    if isinstance(error, SlurmFailed):
+        return not error.refused
+    return isinstance(error, HostPending | HostUnreachable | KernelBusy)

@@ -1,6 +1,6 @@
 """Which host a session goes to: one rule. Pure; what hosts there are is ``hosting``'s.
 
-What the call asks for, else the setting ``host``, else what ``run_mode`` says: ``slurm`` where SLURM is installed.
+What the call asks for, else the setting ``host``, else what ``run_mode`` says: ``slurm`` where SLURM is configured.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Literal, TypeAlias, cast, get_args
 from cellwright.errors import UnknownHost
 from cellwright.settings import Settings
 
-__all__ = ["LOCAL", "HostKind", "HostName", "parse_host", "run_mode", "wanted_host"]
+__all__ = ["LOCAL", "HostKind", "HostName", "parse_host", "relies_on_slurm", "run_mode", "wanted_host"]
 
 HostKind: TypeAlias = Literal["local", "slurm", "jupyter"]
 LOCAL: Literal["local"] = "local"
@@ -44,10 +44,15 @@ def parse_host(name: str) -> HostName:
 
 
 def run_mode(settings: Settings, *, has_slurm: bool) -> HostKind:
-    """Where sessions go that say nothing: as configured, else to SLURM where that is installed."""
+    """Where sessions go that say nothing: as configured, else to SLURM where that is configured."""
     if settings.run_mode != "auto":
         return settings.run_mode
     return "slurm" if has_slurm else "local"
+
+
+def relies_on_slurm(settings: Settings) -> bool:
+    """Whether it matters to sessions that say nothing if SLURM is configured."""
+    return not settings.host and settings.run_mode == "auto"
 
 
 def wanted_host(asked: str | None, settings: Settings, *, has_slurm: bool) -> HostName:

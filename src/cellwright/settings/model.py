@@ -57,7 +57,7 @@ class Settings(JupyterSettings, ModelsSettings, RunSettings, SlurmSettings):
     """The host of a session that names none, such as ``slurm:gpu``; what ``run_mode`` says by default."""
 
     run_mode: Literal["auto", "slurm", "local", "jupyter"] = "auto"
-    """Where sessions run that name no host; ``auto`` is ``slurm`` where ``sbatch`` is installed, else ``local``."""
+    """Where sessions run that name no host; ``auto`` is ``slurm`` where SLURM is configured, else ``local``."""
 
     preload: tuple[str, ...] = ()
     """Modules that the fork server imports once for all Python kernels, for instance ``["numpy", "pandas"]``."""

@@ -135,6 +135,10 @@ class Allocations:
         since = duration(now - allocation.seen_at)
         return Told(f"{told.text} as of {since} ago; SLURM does not answer: {self.trouble}", told.hint)
 
+    async def has_cluster(self) -> bool:
+        """Whether SLURM is configured here, as it was for whoever has an allocation."""
+        return bool(self.all() or self._unreadable) or await self._commands.is_configured()
+
     async def load(self) -> None:
         """Read what an earlier process wrote down."""
         found, self._unreadable = await anyio.to_thread.run_sync(self._shelf.read)
@@ -175,16 +179,22 @@ class Allocations:
 
         Raises:
             UnknownHost: there is none of that name.
-            SlurmFailed: SLURM did not take it.
+            SlurmFailed: SLURM did not take it, or has not told the job's number, without which nothing can be ended.
         """
         allocation = self.find(wanted)
         if allocation.job_id is None and allocation.alive:
             await self.look()
             allocation = self._known[allocation.key]
-        if allocation.job_id is not None and allocation.alive:
-            await self._commands.cancel(allocation.job_id)
-            self.doubt(allocation.key)
-            await self.look()
+        if not allocation.alive:
+            return allocation
+        if allocation.job_id is None:
+            raise SlurmFailed(
+                f"Whether SLURM took allocation {allocation.name} is not known yet, and so nothing was ended",
+                hint="Stop it again in a minute: its job may still turn up, and would run",
+            )
+        await self._commands.cancel(allocation.job_id)
+        self.doubt(allocation.key)
+        await self.look()
         return self._known[allocation.key]
 
     async def forget(self, key: str) -> None:

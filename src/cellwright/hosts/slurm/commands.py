@@ -18,8 +18,17 @@ import anyio
 from cellwright.errors import SlurmFailed
 from cellwright.hosts.slurm.states import Ended, JobRow, Waiting, state_of
 
-__all__ = ["SlurmCommands", "hint_for", "job_environment", "parse_jobs", "parse_show", "parse_waiting"]
+__all__ = [
+    "UNCONFIGURED",
+    "SlurmCommands",
+    "hint_for",
+    "job_environment",
+    "parse_jobs",
+    "parse_show",
+    "parse_waiting",
+]
 
+UNCONFIGURED: Final = "SLURM is installed here and not configured"
 # No name, reason or path has it.
 _SEPARATOR: Final = "\x1f"
 _COLUMNS: Final = (
@@ -37,6 +46,22 @@ _OF_A_JOB: Final = (
     *("SBATCH_RESERVATION", "SBATCH_TIMELIMIT"),
 )
 _PREFIXES_OF_A_JOB: Final = ("LC_", "LMOD_")
+# Reading its own configuration takes a command milliseconds, and who waits for this is an engine that starts.
+_CONFIGURED_S: Final = 5.0
+# Said where the question or the answer was lost on the way: whether SLURM did what it was asked is then not known.
+_LOST: Final = (
+    *("unable to contact", "timed out", "auth", "zero bytes", "connection", "temporarily", "standby"),
+    *(
+        "send failure",
+        "receive failure",
+        "shutdown failure",
+        "message length",
+        "header lengths",
+        "broken pipe",
+    ),
+    *("unreachable", "no route to host"),
+)
+_AWAY: Final = "SLURM's controller is busy or away; what runs goes on. Try again in a minute"
 _FIELD: Final = re.compile(r"(?:^|\s)(\w+)=(.*?)(?=\s+[\w/:]+=|\s*$)", re.DOTALL)
 _HINTS: Final = (
     ("invalid partition", "`sinfo` lists the partitions; name one with --partition or slurm_partition"),
@@ -54,11 +79,11 @@ _HINTS: Final = (
     (
         "configuration source",
         (
-            "SLURM is installed here and not configured: set SLURM_CONF, or CELLWRIGHT_RUN_MODE=local to do without; "
+            f"{UNCONFIGURED}: set SLURM_CONF, or CELLWRIGHT_RUN_MODE=local to do without; "
             "then `cellwright daemon stop`, so that the next daemon has it"
         ),
     ),
-    ("timed out", "SLURM's controller is busy or away; what runs goes on. Try again in a minute"),
+    ("timed out", _AWAY),
 )
 
 
@@ -72,6 +97,15 @@ class SlurmCommands:
     timeout_s: float = 20
     pass_environment: tuple[str, ...] = ()
     """Variables that jobs get, beyond the harmless ones."""
+
+    async def is_configured(self) -> bool:
+        """Whether there is a cluster behind the commands; in doubt there is, or its outage had code run on a login node."""
+        within_s = min(self.timeout_s, _CONFIGURED_S)
+        try:
+            done = await self._done(["sbatch", "--version"], _command_environment(self.environment), within_s)
+        except SlurmFailed:
+            return True
+        return done.returncode == 0 or not _is_unconfigured(done.stderr.decode(errors="replace"))
 
     async def submit(self, arguments: Sequence[str], script: Path) -> int:
         """Give a batch script to SLURM; the job's number."""
@@ -119,7 +153,8 @@ class SlurmCommands:
         try:
             return parse_show(await self._run(["scontrol", "--oneliner", "show", "job", str(job_id)]))
         except SlurmFailed as error:
-            if error.refused:
+            # No other refusal says anything of this job.
+            if "invalid job id" in error.message.lower():
                 return None
             raise
 
@@ -130,15 +165,24 @@ class SlurmCommands:
     async def _run(self, command: Sequence[str], environment: Mapping[str, str] | None = None) -> str:
         if environment is None:
             environment = _command_environment(self.environment)
+        done = await self._done(command, environment, self.timeout_s)
+        if done.returncode != 0:
+            raise _failure(command[0], done.returncode, done.stderr.decode(errors="replace"))
+        return done.stdout.decode(errors="replace")
+
+    @staticmethod
+    async def _done(
+        command: Sequence[str], environment: Mapping[str, str], within_s: float
+    ) -> subprocess.CompletedProcess[bytes]:
         name = command[0]
         try:
-            with anyio.fail_after(self.timeout_s):
-                done = await anyio.run_process(
+            with anyio.fail_after(within_s):
+                return await anyio.run_process(
                     command, stdin=subprocess.DEVNULL, check=False, env=environment, cwd="/"
                 )
         except TimeoutError:
             raise SlurmFailed(
-                f"{name} did not answer within {self.timeout_s:g} s",
+                f"{name} did not answer within {within_s:g} s",
                 hint="SLURM's controller is busy or away; what runs goes on. slurm_command_timeout_s is the limit",
             ) from None
         except OSError as error:
@@ -146,9 +190,6 @@ class SlurmCommands:
                 f"{name} cannot be run: {error.strerror}",
                 hint="Work on a login node of the cluster, or say run_mode=local",
             ) from error
-        if done.returncode != 0:
-            raise _failure(name, done.returncode, done.stderr.decode(errors="replace"))
-        return done.stdout.decode(errors="replace")
 
 
 def job_environment(environment: Mapping[str, str], passed: Sequence[str] = ()) -> dict[str, str]:
@@ -215,11 +256,24 @@ def hint_for(said: str) -> str | None:
     return next((hint for words, hint in _HINTS if words in text), None)
 
 
+def _is_unconfigured(said: str) -> bool:
+    """Whether a command found no configuration, and nobody who would have one.
+
+    Where a controller gives it out, DNS names that controller: only where DNS answers that there is none is it certain
+    that this is no controller, or DNS, that is away.
+    """
+    text = said.lower()
+    nobody = "unknown host" in text or "no address associated with name" in text
+    return "configuration source" in text and "dns srv" in text and nobody
+
+
 def _failure(name: str, code: int, stderr: str) -> SlurmFailed:
     lines = [line.strip() for line in stderr.splitlines() if line.strip()]
     last = lines[-1] if lines else "it said nothing"
-    away = "unable to contact" in last.lower() or "timed out" in last.lower() or "auth" in last.lower()
-    return SlurmFailed(f"{name} ended with code {code}: {last}", refused=not away, hint=hint_for(stderr))
+    # One that a signal ended says nothing of what it had sent before.
+    lost = code < 0 or any(words in last.lower() for words in _LOST)
+    hint = hint_for(stderr) or (_AWAY if lost else None)
+    return SlurmFailed(f"{name} ended with code {code}: {last}", refused=not lost, hint=hint)
 
 
 def _command_environment(environment: Mapping[str, str]) -> dict[str, str]:

@@ -1,7 +1,7 @@
 """What the engine that asks for an allocation will want of its host, written down for the host to begin with.
 
-So the first kernel's step is started while the login side is still on its way. It changes nothing else: what an engine
-says when it attaches is what counts.
+So the first kernel's step is started while the login side is still on its way, and an allocation that nobody comes to is
+given back in time. It changes nothing else: what an engine says when it attaches is what counts.
 """
 
 from __future__ import annotations
@@ -23,6 +23,8 @@ class Expectation(msgspec.Struct, frozen=True):
 
     options: HostOptions
     environment: dict[str, str]
+    found_within_s: float = 0
+    """How long whoever waits for the host may take to see that it is there."""
 
 
 def expectation(options: HostOptions, environment: Mapping[str, str]) -> Expectation:

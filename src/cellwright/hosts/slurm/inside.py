@@ -21,6 +21,7 @@ import time
 import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import anyio
@@ -33,7 +34,7 @@ from cellwright.hosts.local import is_held, make_private, runtime_base
 from cellwright.hosts.options import HostOptions
 from cellwright.hosts.server import Host
 from cellwright.hosts.slurm import jobmemory, tls
-from cellwright.hosts.slurm.expectations import read_expectation
+from cellwright.hosts.slurm.expectations import Expectation, read_expectation
 from cellwright.hosts.slurm.fencing import Claim, Fence
 from cellwright.hosts.slurm.places import About, AllocationPaths, write_about
 from cellwright.kernels import Steps
@@ -120,10 +121,10 @@ def _sweep(base: Path) -> None:
 
 
 async def _serve(paths: AllocationPaths, job: Job, claim: Claim, runtime: Path) -> None:
-    limit = jobmemory.job_limit()
+    limit, expected = jobmemory.job_limit(), await anyio.to_thread.run_sync(read_expectation, paths.expected)
     steps = Steps(runtime, memory=limit, processors=job.processors, start_timeout_s=_STEP_START_S)
     footing = Footing(
-        idle_s=_idle,
+        idle_s=partial(_idle, expected),
         memory_fraction=jobmemory.memory_fraction,
         steps=steps,
         ending=Ending(doubtful=True),
@@ -142,19 +143,14 @@ async def _serve(paths: AllocationPaths, job: Job, claim: Claim, runtime: Path) 
         tasks.start_soon(_obey, host, job, ends_at)
         tasks.start_soon(_keep_to_fence, host, Fence(paths.storage), claim)
         write_about(paths.current, about)
-        tasks.start_soon(_begin, host, paths)
+        if expected is not None:
+            # What will be wanted is started while whoever wants it is on the way.
+            tasks.start_soon(host.expect, expected.environment, expected.options)
         _log.info("listening job=%s node=%s incarnation=%s", job.job_id, job.node, claim.incarnation)
         await host.serve(listener)
         tasks.cancel_scope.cancel()
     if Fence(paths.storage).latest() == claim:
         paths.current.unlink(missing_ok=True)
-
-
-async def _begin(host: Host, paths: AllocationPaths) -> None:
-    """Start what will be wanted while whoever wants it is on the way."""
-    expected = await anyio.to_thread.run_sync(read_expectation, paths.expected)
-    if expected is not None:
-        await host.expect(expected.environment, expected.options)
 
 
 async def _listen(
@@ -181,8 +177,13 @@ async def _listen(
     return MultiListener([local, secured]), told
 
 
-def _idle(options: HostOptions | None) -> float | None:
-    return options.allocation_idle_s if options is not None else None
+def _idle(expected: Expectation | None, options: HostOptions | None) -> float | None:
+    """How long nobody may need the host: what an engine said, or who asked for the allocation where none ever came."""
+    if options is not None:
+        return options.allocation_idle_s
+    if expected is None or expected.options.allocation_idle_s is None:
+        return None
+    return max(expected.options.allocation_idle_s, expected.found_within_s)
 
 
 async def _obey(host: Host, job: Job, ends_at: float | None) -> None:
