@@ -85,6 +85,7 @@ EXPLOSIONS = [
     Explosion("a factorial", "(10^8)!", "digits; at most 12,000"),
     Explosion("a factorial of a factorial", "(25!)!", "digits; at most 12,000"),
     Explosion("a binomial", "binomial(10^9, 5*10^8)", "digits; at most 12,000"),
+    Explosion("a binomial of a long number", "binomial(10^4000, 10000)", "digits; at most 12,000"),
     Explosion("permutations", "permutations(10^8, 10^7)", "digits; at most 12,000"),
     Explosion("a Fibonacci number", "fibonacci(10^10)", "digits; at most 12,000"),
     Explosion("a long range", "1..10^10", "10,000,000,000 items; at most 10,000"),
