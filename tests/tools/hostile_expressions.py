@@ -98,9 +98,27 @@ EXPLOSIONS = [
         "2,000,000 steps of work",
     ),
     Explosion(
-        "lists of lists", "[[[0 for a in 1..9999] for b in 1..9999] for c in 1..9999]", "steps of work"
+        "lists of lists",
+        "[[[0 for a in 1..9999] for b in 1..9999] for c in 1..9999]",
+        "more than 100,000 items",
     ),
     Explosion("a list of a list of a list", _laughs(12), "more than 100,000 items"),
+    Explosion(
+        "copies of a list",
+        "L = 1..9000; count([-L for i in 1..10000])",
+        "more than 100,000 items",
+    ),
+    Explosion(
+        "a list that is negated and thrown away",
+        "L = 1..9000; sum(count(-L) for i in 1..10000)",
+        "steps of work",
+    ),
+    Explosion(
+        "a list of decimals that is multiplied and thrown away",
+        "L = pi (1..9000); sum(count(pi L) for i in 1..10000)",
+        "steps of work",
+    ),
+    Explosion("ranges of ranges", "sum(count(1..10000) for i in 1..10000)", "steps of work"),
     Explosion("a harmonic sum", "sum(1/k for k in 1..10^6)", "1,000,000 items"),
     Explosion("a sum of fractions that grow", "sum(1/(k^40 + 1) for k in 1..9999)", "steps of work"),
     Explosion("a matrix", "det([[1/(r + c) for c in 1..300] for r in 1..300])", "at most 40 by 40"),

@@ -35,8 +35,9 @@ class Arithmetic:
         )
 
     def decimal(self, number: Real) -> Decimal:
-        """A real number to the precision of approximate ones."""
+        """A real number to the precision of approximate ones, paid for with what it is about to be used in."""
         if isinstance(number, Decimal):
+            self.meter.spend(3)
             return number
         self.meter.step(number)
         return self.context.divide(Decimal(number.numerator), Decimal(number.denominator))
@@ -61,12 +62,11 @@ class Arithmetic:
         return self.plus(left, right)
 
     def subtract(self, left: Number, right: Number) -> Number:
-        return self.add(left, self.negate(right))
+        return self.add(left, _opposite(right))
 
     def negate(self, number: Number) -> Number:
-        if isinstance(number, Complex):
-            return Complex(minus(number.real), minus(number.imaginary))
-        return minus(number)
+        self.meter.step(*(part for part in parts(number) if isinstance(part, Fraction)))
+        return _opposite(number)
 
     def multiply(self, left: Number, right: Number) -> Number:
         if isinstance(left, Complex) or isinstance(right, Complex):
@@ -126,9 +126,8 @@ class Arithmetic:
         if isinstance(left, Fraction) and isinstance(right, Fraction):
             self.meter.step(left, right)
             return _bounded(left * right)
-        if left == 0 or right == 0:
-            return ZERO
-        return self.context.multiply(self.decimal(left), self.decimal(right))
+        a, b = self.decimal(left), self.decimal(right)
+        return self.context.multiply(a, b) if a and b else ZERO
 
     def over(self, left: Real, right: Real) -> Real:
         if right == 0:
@@ -161,6 +160,12 @@ def _growth(base: Fraction | Complex) -> float:
 def parts(number: Number) -> tuple[Real, Real]:
     """The real and the imaginary part."""
     return (number.real, number.imaginary) if isinstance(number, Complex) else (number, ZERO)
+
+
+def _opposite(number: Number) -> Number:
+    if isinstance(number, Complex):
+        return Complex(minus(number.real), minus(number.imaginary))
+    return minus(number)
 
 
 def minus(number: Real) -> Real:

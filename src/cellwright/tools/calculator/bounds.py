@@ -64,8 +64,12 @@ class Meter:
 
     def step(self, *numbers: Fraction) -> None:
         """Pay for one operation on exact numbers, which grows with the square of their lengths."""
-        limbs = sum(_bits(number) for number in numbers) // _LIMB
+        limbs = _limbs(numbers)
         self.spend(6 + limbs * limbs // 16)
+
+    def write(self, count: int, *longest: Fraction) -> None:
+        """Pay for so many new numbers, which take time and memory even where nothing is calculated."""
+        self.spend(count * (1 + _limbs(longest)))
 
 
 def digits_of(bits: float) -> int:
@@ -81,5 +85,6 @@ def too_many_digits(what: str, bits: float) -> CalculationTooLarge:
     )
 
 
-def _bits(number: Fraction) -> int:
-    return number.numerator.bit_length() + number.denominator.bit_length()
+def _limbs(numbers: tuple[Fraction, ...]) -> int:
+    bits = sum(number.numerator.bit_length() + number.denominator.bit_length() for number in numbers)
+    return bits // _LIMB
