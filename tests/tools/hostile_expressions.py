@@ -118,7 +118,14 @@ EXPLOSIONS = [
         "L = pi (1..9000); sum(count(pi L) for i in 1..10000)",
         "steps of work",
     ),
-    Explosion("ranges of ranges", "sum(count(1..10000) for i in 1..10000)", "steps of work"),
+    Explosion(
+        "logarithms of a long number",
+        "x = 3^25000; sum(sum(log(x, 3) for k in 1..10000) for j in 1..12)",
+        "steps of work",
+    ),
+    Explosion(
+        "exponentials of a decimal", "sum(sum(exp(pi) for k in 1..10000) for j in 1..12)", "steps of work"
+    ),
     Explosion("a harmonic sum", "sum(1/k for k in 1..10^6)", "1,000,000 items"),
     Explosion("a sum of fractions that grow", "sum(1/(k^40 + 1) for k in 1..9999)", "steps of work"),
     Explosion("a matrix", "det([[1/(r + c) for c in 1..300] for r in 1..300])", "at most 40 by 40"),

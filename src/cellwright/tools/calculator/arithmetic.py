@@ -89,7 +89,7 @@ class Arithmetic:
     def whole_power(self, base: Number, exponent: int) -> Number:
         """A power with a whole exponent, exact where the base is."""
         if isinstance(base, Decimal):
-            return self.context.power(base, Decimal(exponent))
+            return self.raised(base, Fraction(exponent))
         if exponent < 0:
             return self.divide(ONE, self.whole_power(base, -exponent))
         if isinstance(base, Fraction):
@@ -137,17 +137,25 @@ class Arithmetic:
             return _bounded(left / right)
         return self.context.divide(self.decimal(left), self.decimal(right))
 
+    def raised(self, base: Real, exponent: Real) -> Real:
+        """A power that is approximate, of a number that has one."""
+        self.meter.approximate()
+        return self.context.power(self.decimal(base), self.decimal(exponent))
+
     def _exact_power(self, base: Fraction, exponent: int) -> Fraction:
-        self._bound_power(base, exponent)
-        bits = (base.numerator.bit_length() + base.denominator.bit_length()) * exponent
+        bits = int(self._bound_power(base, exponent))
         self.meter.spend(2 + (bits // 64) ** 2 // 16)
         return base**exponent
 
-    def _bound_power(self, base: Fraction | Complex, exponent: int) -> None:
+    def _bound_power(self, base: Fraction | Complex, exponent: int) -> float:
+        """How many bits the longest part of a power has, about."""
         growth = _growth(base)
-        # One and minus one stay as short as they are. A whole number is compared, as it may be no float.
-        if growth > 0 and exponent > MAX_BITS / growth:
+        if growth == 0:
+            return 0  # One and minus one stay as short as they are.
+        # A whole number is compared, as it may be no float.
+        if exponent > MAX_BITS / growth:
             raise too_many_digits("The power", growth * min(exponent, 10**30))
+        return growth * exponent
 
 
 def _growth(base: Fraction | Complex) -> float:

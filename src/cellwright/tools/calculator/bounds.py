@@ -41,6 +41,7 @@ MAX_WORK = 2_000_000
 _BITS_PER_DIGIT = 3.3219280948873626
 _MOST_COUNTED = 10**18
 _LIMB = 64
+_APPROXIMATION = 100
 
 
 class Meter:
@@ -66,6 +67,10 @@ class Meter:
         """Pay for one operation on exact numbers, which grows with the square of their lengths."""
         limbs = _limbs(numbers)
         self.spend(6 + limbs * limbs // 16)
+
+    def approximate(self) -> None:
+        """Pay for an exponential, a logarithm or a power of decimals."""
+        self.spend(_APPROXIMATION)
 
     def write(self, count: int, *longest: Fraction) -> None:
         """Pay for so many new numbers, which take time and memory even where nothing is calculated."""
