@@ -225,7 +225,7 @@ class _Place:
             ground.check(wanted, writes=True)
             Path(session.place.written_cwd).mkdir(parents=True, exist_ok=True)
             with ground.roots[0].open() as workdir:
-                return _written(workdir, wanted, content, self._room), ()
+                return _written(workdir, wanted, content, self._room, whole=session.mode == "private"), ()
         within = relative(self.working_dir)
         wanted = relative(self.path) if self.path else name if within else f"{FETCHED}/{name}"
         with self.shelf.open(within or ".") as workdir:
@@ -238,7 +238,7 @@ class _Place:
         wanted = f"{FETCHED}/{name}"
         try:
             with self.shelf.open() as workdir:
-                check_room(workdir, wanted, len(content), self.settings.max_session_disk)
+                check_room(workdir, wanted, len(content), self.shelf.room)
                 workdir.write(wanted, content, parents=True)
         except FileTooLarge as error:
             return None, (f"not saved: {error.message}",)
@@ -250,11 +250,11 @@ class _Place:
         return policy.disk_bytes if policy is not None else self.settings.max_session_disk
 
 
-def _written(workdir: Workdir, wanted: str, content: bytes, room: int) -> str:
+def _written(workdir: Workdir, wanted: str, content: bytes, room: int, *, whole: bool = False) -> str:
     for number in range(1, _MOST_NUMBERED):
         name = numbered(wanted, number)
         if not workdir.exists(name):
-            check_room(workdir, name, len(content), room)
+            check_room(workdir, name, len(content), room, whole=whole)
             workdir.write(name, content, parents=True)
             return name
     raise FetchFailed(f"There are {_MOST_NUMBERED} files called {wanted} already", hint="Give another `path`")
