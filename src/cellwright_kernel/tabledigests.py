@@ -18,7 +18,7 @@ from cellwright_kernel.framing import sampled_rows
 from cellwright_kernel.scalars import kind_of, kind_of_type, plain, present, without_midnight
 from cellwright_kernel.tables import ColumnKind, Table, Value
 
-__all__ = ["frame_digest", "table_digest", "value_text"]
+__all__ = ["MAX_NAME", "frame_digest", "table_digest", "value_text"]
 
 MAX_CHARACTERS = 1_200
 MAX_COLUMNS = 40

@@ -68,6 +68,15 @@ async def test_long_output_is_cut_and_kept_beside_the_files(client: Client, engi
     assert whole == "".join(f"{n}\n" for n in range(20000))
 
 
+async def test_long_output_replaces_no_file_of_the_script(client: Client, engine: Engine) -> None:
+    code = "open('stdout.txt', 'w').write('mine'); print('x' * 100_000)"
+    result = await client.call_tool("python_execute", {"code": code})
+    assert isinstance(result.content[0], TextContent)
+    path = engine.settings.storage / "data" / result.content[0].text.partition("all of it: ")[2].split()[0]
+    assert path.read_text() == "x" * 100_000 + "\n"
+    assert (path.parent / "stdout.txt").read_text() == "mine"
+
+
 async def test_progress_says_the_last_line(client: Client) -> None:
     told: list[str] = []
     heard = anyio.Event()

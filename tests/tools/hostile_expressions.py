@@ -85,6 +85,7 @@ EXPLOSIONS = [
     Explosion("a factorial", "(10^8)!", "digits; at most 12,000"),
     Explosion("a factorial of a factorial", "(25!)!", "digits; at most 12,000"),
     Explosion("a binomial", "binomial(10^9, 5*10^8)", "digits; at most 12,000"),
+    Explosion("a binomial of a long number", "binomial(10^4000, 10000)", "digits; at most 12,000"),
     Explosion("permutations", "permutations(10^8, 10^7)", "digits; at most 12,000"),
     Explosion("a Fibonacci number", "fibonacci(10^10)", "digits; at most 12,000"),
     Explosion("a long range", "1..10^10", "10,000,000,000 items; at most 10,000"),
@@ -97,9 +98,34 @@ EXPLOSIONS = [
         "2,000,000 steps of work",
     ),
     Explosion(
-        "lists of lists", "[[[0 for a in 1..9999] for b in 1..9999] for c in 1..9999]", "steps of work"
+        "lists of lists",
+        "[[[0 for a in 1..9999] for b in 1..9999] for c in 1..9999]",
+        "more than 100,000 items",
     ),
     Explosion("a list of a list of a list", _laughs(12), "more than 100,000 items"),
+    Explosion(
+        "copies of a list",
+        "L = 1..9000; count([-L for i in 1..10000])",
+        "more than 100,000 items",
+    ),
+    Explosion(
+        "a list that is negated and thrown away",
+        "L = 1..9000; sum(count(-L) for i in 1..10000)",
+        "steps of work",
+    ),
+    Explosion(
+        "a list of decimals that is multiplied and thrown away",
+        "L = pi (1..9000); sum(count(pi L) for i in 1..10000)",
+        "steps of work",
+    ),
+    Explosion(
+        "logarithms of a long number",
+        "x = 3^25000; sum(sum(log(x, 3) for k in 1..10000) for j in 1..12)",
+        "steps of work",
+    ),
+    Explosion(
+        "exponentials of a decimal", "sum(sum(exp(pi) for k in 1..10000) for j in 1..12)", "steps of work"
+    ),
     Explosion("a harmonic sum", "sum(1/k for k in 1..10^6)", "1,000,000 items"),
     Explosion("a sum of fractions that grow", "sum(1/(k^40 + 1) for k in 1..9999)", "steps of work"),
     Explosion("a matrix", "det([[1/(r + c) for c in 1..300] for r in 1..300])", "at most 40 by 40"),

@@ -37,3 +37,16 @@ def test_fibonacci_beyond_every_float_is_refused_by_its_digits(huge: str) -> Non
 def test_counts_beyond_every_float_are_refused_with_a_reason(expression: str) -> None:
     with pytest.raises(CellwrightError):
         calculate(expression)
+
+
+@pytest.mark.parametrize(("base", "told"), [("1", "1"), ("(-1)", "1"), ("0", "0")])
+def test_power_that_stays_short_has_any_exponent(base: str, told: str) -> None:
+    assert calculate(f"{base}^1000000").result == calculate(f"{base}^(10^11000)").result == told
+
+
+@pytest.mark.parametrize(
+    "body", ["count(1..10000)", "sum(pi^e for k in 1..10000)", "sum(sinh(pi) for k in 1..10000)"]
+)
+def test_what_calculates_no_fraction_is_work_all_the_same(body: str) -> None:
+    with pytest.raises(CellwrightError, match="steps of work"):
+        calculate(f"sum({body} for i in 1..10000)")

@@ -265,7 +265,9 @@ async def test_a_database_is_told_by_its_tables(tmp_path: Path) -> None:
     assert "table people: CREATE TABLE people (name TEXT)" in (await digest(tmp_path / "d.sqlite")).text
 
 
-@pytest.mark.parametrize("name", ["a.csv", "a.json", "a.jsonl", "a.txt", "wide.csv", "object.json"])
+@pytest.mark.parametrize(
+    "name", ["a.csv", "a.json", "a.jsonl", "a.txt", "wide.csv", "name.csv", "object.json"]
+)
 async def test_no_answer_is_much_longer_than_asked_for(tmp_path: Path, name: str) -> None:
     rows = [{f"column {number}": "word " * 30 for number in range(60)} for _ in range(200)]
     held = {
@@ -274,12 +276,22 @@ async def test_no_answer_is_much_longer_than_asked_for(tmp_path: Path, name: str
         "a.jsonl": "\n".join(map(json.dumps, rows)),
         "a.txt": "y" * 1_000_000,
         "wide.csv": ",".join(f"c{i}" for i in range(1_000)) + "\n" + ",".join("1" * 1_000) + "\n",
+        "name.csv": "n" * 100_000 + ",b\n1,2\n",
         "object.json": json.dumps({str(i): ["z" * 1_000] for i in range(1_000)}),
     }[name]
     (tmp_path / name).write_text(held)
     found = await digest(tmp_path / name, limit=1_000, max_characters=2_000)
     assert len(found.text) < 5_000
     assert found.total
+
+
+async def test_a_long_line_of_json_is_cut_and_the_next_page_goes_on_behind_it(tmp_path: Path) -> None:
+    (tmp_path / "long.json").write_text(json.dumps({"a": "x" * 3_000_000, "b": 1}))
+    found = await digest(tmp_path / "long.json", offset=1, max_characters=2_000)
+    assert len(found.text) < 5_000
+    assert "2,998,009 more characters" in found.text
+    assert found.next_offset == 2
+    assert '"b": 1' in (await digest(tmp_path / "long.json", offset=2)).text
 
 
 @pytest.mark.parametrize("missing", ["duckdb", "python_calamine"])

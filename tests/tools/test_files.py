@@ -7,9 +7,11 @@ import signal
 import subprocess
 import sys
 from collections.abc import AsyncIterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+import anyio
 import pytest
 from tests.engine.conftest import end_host, open_at
 
@@ -108,6 +110,24 @@ async def test_a_directory_holds_no_more_than_the_setting_says(files: Files, dat
     assert not (data / "full" / "b").exists()
     await files.write("full/a", b"x" * 2_000_000)  # in its own place
     await files.write("other/b", b"x" * 700_000)
+    with pytest.raises(FileTooLarge, match="max_session_disk"):
+        await files.write("./full/b", b"x" * 700_000)
+
+
+async def test_all_of_a_private_session_counts_against_its_room(engine: Engine, files: Files) -> None:
+    session = await engine.create("room", mode="private")
+    await files.write("one/a", b"x" * 1_500_000, session=session)
+    with pytest.raises(FileTooLarge, match="max_session_disk"):
+        await files.write("two/b", b"x" * 700_000, session=session)
+    await engine.delete(session.id)
+
+
+async def test_appending_from_several_sides_loses_nothing(files: Files) -> None:
+    async with anyio.create_task_group() as writers:
+        for number in range(40):
+            writers.start_soon(partial(files.write, "together.txt", f"{number}\n", append=True))
+    lines = (await files.read_bytes("together.txt")).decode().split()
+    assert sorted(map(int, lines)) == list(range(40))
 
 
 async def test_a_reader_never_sees_half_of_a_file(files: Files, data: Path) -> None:

@@ -204,6 +204,12 @@ async def test_a_manifest_is_drawn(engine: Engine) -> None:
     assert result.manifest["outputs"][0]["dataFile"] == "sales.csv"
 
 
+async def test_a_manifest_is_found_behind_more_files_than_are_listed(engine: Engine) -> None:
+    result = await run_script(engine, f"{MANIFEST}\nfor n in range(60): open(f'a{{n}}', 'w').close()")
+    assert result.more_files
+    assert result.manifest is not None
+
+
 async def test_what_is_wrong_with_a_manifest_is_told(engine: Engine) -> None:
     result = await run_script(engine, "open('visualization_manifest.json', 'w').write('{')")
     assert result.success

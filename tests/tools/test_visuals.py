@@ -9,7 +9,7 @@ import anyio
 import pytest
 
 from cellwright import Engine
-from cellwright.errors import ChartRefused, FileRefused, NoSuchFile
+from cellwright.errors import ChartRefused, FileRefused, FileTooLarge, NoSuchFile
 from cellwright.tools.shelf import Shelf
 from cellwright.tools.visuals import visualize
 
@@ -100,6 +100,14 @@ async def test_a_file_from_elsewhere_is_copied_to_the_working_directory(
     assert (shelf / "report" / "sales.csv").read_text() == CSV
     assert made.shown[0].picture.png is None
     assert "<table" in (made.shown[0].picture.html or "")
+
+
+async def test_what_is_kept_takes_no_more_room_than_there_is(engine: Engine, shelf: Path, here: str) -> None:
+    with (shelf / "large").open("wb") as large:
+        large.truncate(engine.settings.max_session_disk)
+    with pytest.raises(FileTooLarge, match="max_session_disk"):
+        await visualize(engine, [{"a": 1, "b": 2}], working_dir=here)
+    assert [path.name for path in shelf.iterdir()] == ["large"]
 
 
 async def test_a_file_of_a_session_is_drawn_and_copied(engine: Engine, shelf: Path, here: str) -> None:

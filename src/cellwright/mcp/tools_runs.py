@@ -6,6 +6,7 @@ import base64
 import json
 import warnings
 from functools import partial
+from itertools import count
 from typing import Annotated, Any, Literal
 
 import anyio
@@ -21,6 +22,7 @@ from cellwright.mcp.waiting import done_with_progress
 from cellwright.sandbox.listing import quoted_path
 from cellwright.tools.runs import RunResult, run_script
 from cellwright.tools.shelf import RUNS, Shelf
+from cellwright.tools.web.names import numbered
 from mcp import MCPDeprecationWarning
 
 __all__ = ["RUN_TOOLS"]
@@ -163,17 +165,20 @@ async def _bounded(call: Call, result: RunResult, max_tokens: int) -> dict[str, 
     for (name, text), room in zip(texts.items(), rooms, strict=True):
         rest = ""
         if len(text) > room:
-            rest = f"{RUNS}/{result.id}/{name}.txt"
-            await anyio.to_thread.run_sync(
-                _write, Shelf(call.engine.settings), result.id, f"{name}.txt", text
-            )
+            shelf, directory = Shelf(call.engine.settings), f"{RUNS}/{result.id}"
+            written = await anyio.to_thread.run_sync(_write, shelf, directory, f"{name}.txt", text)
+            rest = f"{directory}/{written}"
         told[name] = cut_middle(text, room, rest=rest)
     return told
 
 
-def _write(shelf: Shelf, run_id: str, name: str, text: str) -> None:
-    with shelf.open(f"{RUNS}/{run_id}") as directory:
-        directory.write(name, text.encode("utf-8", "replace"))
+def _write(shelf: Shelf, directory: str, wanted: str, text: str) -> str:
+    """Write a text under a name that none of the script's own files has, and tell the name."""
+    names = (numbered(wanted, number) for number in count(1))
+    with shelf.open(directory) as workdir:
+        name = next(name for name in names if not workdir.exists(name))
+        workdir.write(name, text.encode("utf-8", "replace"))
+    return name
 
 
 def _result_text(result: RunResult, texts: dict[str, str]) -> str:

@@ -41,6 +41,8 @@ class Kept:
     more: int = 0
     not_kept: tuple[str, ...] = ()
     """Names that are no plain files, or could not be copied, with the reason."""
+    paths: frozenset[str] = frozenset()
+    """Of all files in the run's directory, those beyond ``files`` too."""
 
 
 class RunDirectory:
@@ -103,7 +105,8 @@ class RunDirectory:
         if not self.lasts:
             clear_old_runs(self._shelf, self._settings, keep=self.name)
         files = tuple(self._told(entry) for entry in kept)
-        return Kept(files[:MOST_LISTED], max(len(files) - MOST_LISTED, 0), tuple(not_kept))
+        paths = frozenset(entry.path for entry in kept)
+        return Kept(files[:MOST_LISTED], max(len(files) - MOST_LISTED, 0), tuple(not_kept), paths)
 
     def _room(self, changes: Changes) -> int:
         """How many bytes may come beside what stays as it was."""

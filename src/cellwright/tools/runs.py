@@ -203,8 +203,7 @@ async def _result(
         engine.settings, execution, code, lasts=place.lasts
     )
     charts = _visualizations(execution.outputs)
-    found = any(file.filename == FILENAME for file in kept.files)
-    manifest = await anyio.to_thread.run_sync(_manifest, written) if found else None
+    manifest = await anyio.to_thread.run_sync(_manifest, written) if FILENAME in kept.paths else None
     stdout, stderr = (_stream(execution, name) for name in ("stdout", "stderr"))
     return RunResult(
         id=place.run_id,

@@ -24,6 +24,7 @@ from cellwright.engine.charting import MAX_DATA_BYTES, read_left
 from cellwright.engine.visualizing import checked_entry, entry_for
 from cellwright.errors import CellwrightError, ChartRefused, NoSuchFile, SandboxError
 from cellwright.sandbox.files import Workdir
+from cellwright.tools.files.grounds import check_room
 from cellwright.tools.shelf import Shelf, relative
 
 __all__ = ["Shown", "Visualization", "visualize"]
@@ -91,6 +92,7 @@ async def visualize(
     Raises:
         ChartRefused: it cannot be drawn as asked; the message names the field, and the columns there are.
         NoSuchFile: there is no such file.
+        FileTooLarge: the directory would hold more than ``max_session_disk``.
         DrawingFailed: it took too long, or too much memory.
     """
     _check_one_is_given(data, file, manifest)
@@ -174,9 +176,16 @@ def _keep(
         entry["dataFile"] = below or _free_name(workdir, outputs, entry["id"], source.suffix)
         written = _written(merged_outputs(outputs, [entry]))
         if below is None:
-            workdir.write(entry["dataFile"], source.content)
-        workdir.write(FILENAME, written)
+            _put(shelf, directory, entry["dataFile"], source.content)
+        _put(shelf, directory, FILENAME, written)
     return entry
+
+
+def _put(shelf: Shelf, directory: str, name: str, content: bytes) -> None:
+    path = _joined(directory, name)
+    with shelf.open() as workdir:
+        check_room(workdir, path, len(content), shelf.room)
+        workdir.write(path, content)
 
 
 def _id_of_its_own(workdir: Workdir, outputs: Sequence[Any], wanted: str, content: bytes) -> str:
@@ -253,7 +262,7 @@ async def _whole(
 def _keep_all(shelf: Shelf, directory: str, entries: Sequence[dict[str, Any]]) -> None:
     with _MERGING, shelf.open(directory or ".") as workdir:
         outputs = _outputs_of(_manifest_in(workdir))
-        workdir.write(FILENAME, _written(merged_outputs(outputs, entries)))
+        _put(shelf, directory, FILENAME, _written(merged_outputs(outputs, entries)))
 
 
 def merged_outputs(outputs: Sequence[Any], entries: Sequence[dict[str, Any]]) -> list[Any]:

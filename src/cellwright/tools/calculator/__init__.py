@@ -57,6 +57,10 @@ def calculate(expression: str, *, now: datetime | None = None) -> Answer:
         raise CalculationTooLarge(
             "The result is beyond 10^±999,999", hint="Calculate with its logarithm"
         ) from error
+    except RecursionError:
+        raise CalculationTooLarge(
+            "The expression has lists too deep within each other", hint="Calculate it in parts"
+        ) from None
     except (DecimalException, ZeroDivisionError) as error:
         raise CalculationError("The expression has no value", hint="Look for 0/0 and its like") from error
 

@@ -35,8 +35,9 @@ class Arithmetic:
         )
 
     def decimal(self, number: Real) -> Decimal:
-        """A real number to the precision of approximate ones."""
+        """A real number to the precision of approximate ones, paid for with what it is about to be used in."""
         if isinstance(number, Decimal):
+            self.meter.spend(3)
             return number
         self.meter.step(number)
         return self.context.divide(Decimal(number.numerator), Decimal(number.denominator))
@@ -61,12 +62,11 @@ class Arithmetic:
         return self.plus(left, right)
 
     def subtract(self, left: Number, right: Number) -> Number:
-        return self.add(left, self.negate(right))
+        return self.add(left, _opposite(right))
 
     def negate(self, number: Number) -> Number:
-        if isinstance(number, Complex):
-            return Complex(minus(number.real), minus(number.imaginary))
-        return minus(number)
+        self.meter.step(*(part for part in parts(number) if isinstance(part, Fraction)))
+        return _opposite(number)
 
     def multiply(self, left: Number, right: Number) -> Number:
         if isinstance(left, Complex) or isinstance(right, Complex):
@@ -89,7 +89,7 @@ class Arithmetic:
     def whole_power(self, base: Number, exponent: int) -> Number:
         """A power with a whole exponent, exact where the base is."""
         if isinstance(base, Decimal):
-            return self.context.power(base, Decimal(exponent))
+            return self.raised(base, Fraction(exponent))
         if exponent < 0:
             return self.divide(ONE, self.whole_power(base, -exponent))
         if isinstance(base, Fraction):
@@ -126,9 +126,8 @@ class Arithmetic:
         if isinstance(left, Fraction) and isinstance(right, Fraction):
             self.meter.step(left, right)
             return _bounded(left * right)
-        if left == 0 or right == 0:
-            return ZERO
-        return self.context.multiply(self.decimal(left), self.decimal(right))
+        a, b = self.decimal(left), self.decimal(right)
+        return self.context.multiply(a, b) if a and b else ZERO
 
     def over(self, left: Real, right: Real) -> Real:
         if right == 0:
@@ -138,17 +137,25 @@ class Arithmetic:
             return _bounded(left / right)
         return self.context.divide(self.decimal(left), self.decimal(right))
 
+    def raised(self, base: Real, exponent: Real) -> Real:
+        """A power that is approximate, of a number that has one."""
+        self.meter.approximate()
+        return self.context.power(self.decimal(base), self.decimal(exponent))
+
     def _exact_power(self, base: Fraction, exponent: int) -> Fraction:
-        self._bound_power(base, exponent)
-        bits = (base.numerator.bit_length() + base.denominator.bit_length()) * exponent
+        bits = int(self._bound_power(base, exponent))
         self.meter.spend(2 + (bits // 64) ** 2 // 16)
         return base**exponent
 
-    def _bound_power(self, base: Fraction | Complex, exponent: int) -> None:
+    def _bound_power(self, base: Fraction | Complex, exponent: int) -> float:
+        """How many bits the longest part of a power has, about."""
         growth = _growth(base)
-        # One and minus one stay as short as they are. A whole number is compared, as it may be no float.
-        if growth > 0 and exponent > MAX_BITS / growth:
+        if growth == 0:
+            return 0  # One and minus one stay as short as they are.
+        # A whole number is compared, as it may be no float.
+        if exponent > MAX_BITS / growth:
             raise too_many_digits("The power", growth * min(exponent, 10**30))
+        return growth * exponent
 
 
 def _growth(base: Fraction | Complex) -> float:
@@ -161,6 +168,12 @@ def _growth(base: Fraction | Complex) -> float:
 def parts(number: Number) -> tuple[Real, Real]:
     """The real and the imaginary part."""
     return (number.real, number.imaginary) if isinstance(number, Complex) else (number, ZERO)
+
+
+def _opposite(number: Number) -> Number:
+    if isinstance(number, Complex):
+        return Complex(minus(number.real), minus(number.imaginary))
+    return minus(number)
 
 
 def minus(number: Real) -> Real:

@@ -41,6 +41,7 @@ MAX_WORK = 2_000_000
 _BITS_PER_DIGIT = 3.3219280948873626
 _MOST_COUNTED = 10**18
 _LIMB = 64
+_APPROXIMATION = 100
 
 
 class Meter:
@@ -64,8 +65,16 @@ class Meter:
 
     def step(self, *numbers: Fraction) -> None:
         """Pay for one operation on exact numbers, which grows with the square of their lengths."""
-        limbs = sum(_bits(number) for number in numbers) // _LIMB
+        limbs = _limbs(numbers)
         self.spend(6 + limbs * limbs // 16)
+
+    def approximate(self) -> None:
+        """Pay for an exponential, a logarithm or a power of decimals."""
+        self.spend(_APPROXIMATION)
+
+    def write(self, count: int, *longest: Fraction) -> None:
+        """Pay for so many new numbers, which take time and memory even where nothing is calculated."""
+        self.spend(count * (1 + _limbs(longest)))
 
 
 def digits_of(bits: float) -> int:
@@ -81,5 +90,6 @@ def too_many_digits(what: str, bits: float) -> CalculationTooLarge:
     )
 
 
-def _bits(number: Fraction) -> int:
-    return number.numerator.bit_length() + number.denominator.bit_length()
+def _limbs(numbers: tuple[Fraction, ...]) -> int:
+    bits = sum(number.numerator.bit_length() + number.denominator.bit_length() for number in numbers)
+    return bits // _LIMB

@@ -78,7 +78,7 @@ def _positive_root(a: Arithmetic, number: Real, degree: int) -> Real:
             return found
     if degree == 2:  # noqa: PLR2004
         return a.context.sqrt(a.decimal(number))
-    return a.context.power(a.decimal(number), a.decimal(Fraction(1, degree)))
+    return a.raised(number, Fraction(1, degree))
 
 
 def power(a: Arithmetic, base: Number, exponent: Number) -> Number:
@@ -93,16 +93,21 @@ def power(a: Arithmetic, base: Number, exponent: Number) -> Number:
     if not isinstance(base, Complex) and not isinstance(exponent, Complex) and base >= 0:
         if base == 0 and exponent <= 0:
             raise CalculationError("Zero has no such power", hint="Look for the base that comes to zero")
-        return a.context.power(a.decimal(base), a.decimal(exponent)) if base else ZERO
+        return a.raised(base, exponent) if base else ZERO
     return exponential(a, a.multiply(exponent, logarithm(a, base)))
 
 
 def exponential(a: Arithmetic, number: Number) -> Number:
     if isinstance(number, Complex):
-        length = a.context.exp(a.decimal(number.real))
+        length = _exp(a, number.real)
         direction = Complex(cosine(a, number.imaginary), sine(a, number.imaginary))
         return a.multiply(length, direction)
-    return ONE if number == 0 else a.context.exp(a.decimal(number))
+    return ONE if number == 0 else _exp(a, number)
+
+
+def _exp(a: Arithmetic, number: Real) -> Decimal:
+    a.meter.approximate()
+    return a.context.exp(a.decimal(number))
 
 
 def logarithm(a: Arithmetic, number: Number, base: Fraction | None = None) -> Number:
@@ -125,6 +130,7 @@ def logarithm(a: Arithmetic, number: Number, base: Fraction | None = None) -> Nu
 
 
 def _ln(a: Arithmetic, number: Real) -> Real:
+    a.meter.approximate()
     return ZERO if number == 1 else a.context.ln(a.decimal(number))
 
 
@@ -133,11 +139,12 @@ def _whole_log(a: Arithmetic, number: Fraction, base: Fraction) -> Fraction | No
     if base.denominator != 1 or base <= 1:
         return None
     inverted = number.numerator == 1
-    target = number.denominator if inverted else number.numerator
-    if not inverted and number.denominator != 1:
+    target = 1 / number if inverted else number
+    if target.denominator != 1:
         return None
-    guess = int((a.context.ln(Decimal(target)) / a.context.ln(a.decimal(base))).to_integral_value())
-    if guess > MAX_BITS or base.numerator**guess != target:
+    # What the quotient pays for is more than the power that is compared.
+    guess = round(a.over(_ln(a, target), _ln(a, base)))
+    if guess > MAX_BITS or base**guess != target:
         return None
     return Fraction(-guess if inverted else guess)
 
@@ -257,6 +264,7 @@ def hyperbolic(a: Arithmetic, number: Number, sign: int) -> Number:
     x = _WIDE.plus(a.decimal(number))
     if x.copy_abs() > MAX_EXPONENT * 2:
         raise CalculationTooLarge("The result is beyond 10^999,999", hint="Calculate with logarithms")
+    a.meter.spend(60)
     there, back = _WIDE.exp(x), _WIDE.exp(x.copy_negate())
     return a.context.plus(
         _WIDE.divide(_WIDE.add(there, back if sign > 0 else back.copy_negate()), Decimal(2))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from datetime import datetime
 from decimal import Decimal
 from difflib import get_close_matches
@@ -76,7 +76,7 @@ class Evaluation:
             Power: lambda node: self.operations.power(self.value(node.base), self.value(node.exponent)),
             Compare: self._compare,
             Call: self._call,
-            Items: lambda node: self._kept(tuple(self.value(item) for item in node.items)),
+            Items: lambda node: self._kept(self.value(item) for item in node.items),
             Span: self._span,
             Each: self._each,
             Convert: self._convert,
@@ -180,7 +180,9 @@ class Evaluation:
         ):
             raise CalculationError("A range goes from one whole number to another", hint="Write 1..100")
         self._bound_items(int(last - first) + 1)
-        return tuple(Fraction(number) for number in range(int(first), int(last) + 1))
+        numbers = range(int(first), int(last) + 1)
+        self.operations.numbers.meter.write(len(numbers), first, last)
+        return tuple(map(Fraction, numbers))
 
     def _each(self, node: Each) -> Value:
         source = self.value(node.source)
@@ -192,28 +194,29 @@ class Evaluation:
 
     def _over(self, body: Node, name: str, source: tuple[Value, ...]) -> tuple[Value, ...]:
         self._bound_items(len(source))
+        return self._kept(self._values(body, name, source))
+
+    def _values(self, body: Node, name: str, source: tuple[Value, ...]) -> Iterator[Value]:
         outer = self._variables
-        results = []
         for item in source:
             self._variables = {**outer, name: item}
-            results.append(self.value(body))
+            yield self.value(body)
         self._variables = outer
-        return self._kept(tuple(results))
 
-    def _kept(self, items: tuple[Value, ...]) -> tuple[Value, ...]:
-        """A new list, if it is not too much with all that is in it."""
-        count, pending = 0, [items]
-        while pending:
-            inner = pending.pop()
-            count += len(inner)
+    def _kept(self, made: Iterable[Value]) -> tuple[Value, ...]:
+        """A new list, made only as far as it is not too much with all that is in it."""
+        items, count = [], 0
+        for item in made:
+            items.append(item)
+            weight = _weight(item)
+            count += weight
             if count > MAX_ENTRIES:
                 raise CalculationTooLarge(
                     f"The list and the lists in it have more than {MAX_ENTRIES:,} items",
                     hint="Use a formula, or run it as code",
                 )
-            pending += [item for item in inner if isinstance(item, tuple)]
-        self.operations.numbers.meter.spend(count)
-        return items
+            self.operations.numbers.meter.spend(weight)
+        return tuple(items)
 
     def _bound_items(self, count: int) -> None:
         if count > MAX_ITEMS:
@@ -267,6 +270,17 @@ class Evaluation:
                 f"{node.text} is no unit to convert to", hint="Write a unit, as in `5 km/h to m/s`"
             )
         return self.operations.convert(value, target.unit)
+
+
+def _weight(value: Value) -> int:
+    """As how many items a value counts with all that is in it; what is too much is not counted to its end."""
+    count, pending = 1, [value]
+    while pending and count <= MAX_ENTRIES:
+        inner = pending.pop()
+        if isinstance(inner, tuple):
+            count += len(inner)
+            pending += [item for item in inner if isinstance(item, tuple)]
+    return count
 
 
 _WORDS = {

@@ -5,7 +5,7 @@ from __future__ import annotations
 from math import comb, factorial, gcd, lgamma, log, perm
 
 from cellwright.errors import CalculationError, CalculationTooLarge
-from cellwright.tools.calculator.bounds import MAX_BITS, MAX_ITEMS, Meter, too_many_digits
+from cellwright.tools.calculator.bounds import MAX_BITS, Meter, too_many_digits
 
 __all__ = [
     "binomial",
@@ -23,6 +23,8 @@ _LARGEST_PRIME = 3_317_044_064_679_887_385_961_981
 """Below it the bases above decide for certain (Sorenson and Webster, 2015)."""
 _LARGEST_FACTORED = 10**20
 _LOG2 = log(2)
+_LONGEST_TOLD_APART = 40
+"""Bits of numbers whose factorials' logarithms a float tells apart to less than a bit."""
 
 
 def factorial_of(number: int, meter: Meter) -> int:
@@ -35,10 +37,7 @@ def factorial_of(number: int, meter: Meter) -> int:
 def binomial(whole: int, part: int, meter: Meter) -> int:
     _require_counts(whole, part)
     few = max(min(part, whole - part), 0)
-    bits = _log_factorial(whole) - _log_factorial(few) - _log_factorial(max(whole - few, 0)) if few else 0
-    _bound_bits(f"binomial({_brief(whole)}, {_brief(part)})", bits, meter)
-    if few > MAX_ITEMS:
-        raise too_many_digits("The binomial", bits)
+    _bound_bits(f"binomial({_brief(whole)}, {_brief(part)})", _log_binomial(whole, few), meter)
     return comb(whole, few if part <= whole else part)
 
 
@@ -167,6 +166,13 @@ def _passes(number: int, base: int) -> bool:
 def _log_factorial(number: int) -> float:
     """In bits. Numbers too long for a float are beyond every bound anyway."""
     return lgamma(min(number, 10**30) + 1.0) / _LOG2
+
+
+def _log_binomial(whole: int, few: int) -> float:
+    """In bits, or little more. Factorials beyond that are too near each other for a float, so factors are counted."""
+    if whole.bit_length() > _LONGEST_TOLD_APART:
+        return min(few, 10**30) * whole.bit_length() - _log_factorial(few)
+    return _log_factorial(whole) - _log_factorial(few) - _log_factorial(whole - few)
 
 
 def _bound_bits(what: str, bits: float, meter: Meter) -> None:

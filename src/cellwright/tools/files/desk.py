@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -36,6 +37,8 @@ _MOST_HASHED = 512 << 20
 _MOST_PICTURE = 20 << 20
 _CHUNK = 1 << 20
 _NS = 1_000_000_000
+# Two calls that add to one file must not lose each other's part, nor both take the room that is left.
+_WRITING = threading.Lock()
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,9 +143,11 @@ class Files:
         data = _encoded(content) if isinstance(content, str) else content
 
         def write(directory: Workdir) -> Entry:
-            whole = _appended(directory, path, data) if append else data
-            check_room(directory, path, len(whole), self._room(session))
-            return directory.write(path, whole, parents=True)
+            with _WRITING:
+                content = _appended(directory, path, data) if append else data
+                whole = session is not None and session.place.mode == "private"
+                check_room(directory, path, len(content), self._room(session), whole=whole)
+                return directory.write(path, content, parents=True)
 
         return await self._change("append" if append else "write", path, write, session, data=data)
 

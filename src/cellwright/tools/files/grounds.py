@@ -153,19 +153,20 @@ def ground_of_place(place: Place) -> Ground:
     return Ground("the session's directory", roots, tuple(one for one in hidden if one), _NEVER_WRITTEN)
 
 
-def check_room(directory: Workdir, path: str, size: int, room: int) -> None:
-    """Refuse what would fill a directory beyond what one may hold: the session's, or the one that a path begins with."""
-    first, _, rest = path.strip("/").partition("/")
+def check_room(directory: Workdir, path: str, size: int, room: int, *, whole: bool = False) -> None:
+    """Refuse what would fill a directory beyond what one may hold: the whole, or the one that a path begins with."""
+    names = components(path)
+    first = "" if whole or len(names) == 1 else names[0]
     held = directory.snapshot(max_entries=_MOST_COUNTED, skip=frozenset()).entries
     beside = [
         entry.size
         for name, entry in held.items()
         if entry.type == "file"
-        and name != path
-        and (name.startswith(f"{first}/") if rest else "/" not in name)
+        and name != "/".join(names)
+        and (whole or (name.startswith(f"{first}/") if first else "/" not in name))
     ]
     if sum(beside) + size > room:
-        where = first if rest else "the directory"
+        where = first or "the directory"
         raise FileTooLarge(
             f"{path}: with {size:,} bytes more {where} would hold more than {room:,} (max_session_disk)",
             hint="Delete files there, write less, or raise CELLWRIGHT_MAX_SESSION_DISK",

@@ -19,10 +19,11 @@ from cellwright.tools import outlines
 from cellwright.tools.files import binaries, ducked, plain
 from cellwright.tools.files.kinds import HEAD_BYTES, FileKind, kind_of_file
 from cellwright.tools.files.orders import Answer, Order
-from cellwright.tools.files.texts import encoding_of, read_lines
+from cellwright.tools.files.texts import cut_line, encoding_of, read_lines
 from cellwright_kernel.confinement import confine
+from cellwright_kernel.digests import cut
 from cellwright_kernel.framefields import Frame
-from cellwright_kernel.tabledigests import frame_digest, value_text
+from cellwright_kernel.tabledigests import MAX_NAME, frame_digest, value_text
 
 __all__ = ["main"]
 
@@ -149,9 +150,8 @@ def _json(order: Order, kind: FileKind, head: bytes, file: BinaryIO) -> Answer:
     shape = outlines.outline(value) if order.offset == 0 else ""
     pretty = _pretty(value)
     lines = pretty.split("\n")
-    page, shown = _fitting(
-        lines[order.offset : order.offset + order.limit], order.max_characters - len(shape)
-    )
+    asked = [cut_line(line) for line in lines[order.offset : order.offset + order.limit]]
+    page, shown = _fitting(asked, order.max_characters - len(shape))
     return _page_answer(order, kind, [shape, *page], shown, len(lines))
 
 
@@ -193,7 +193,7 @@ def _paged(order: Order, kind: FileKind, frame: Frame, notices: Sequence[str] = 
     shown = list(range(min(len(frame.fields), _SHOWN_COLUMNS)))
     rows = range(order.offset, max(stop, order.offset))
     taken = frame.take(rows, shown)
-    header = " | ".join(frame.fields[number].name for number in shown)
+    header = " | ".join(cut(frame.fields[number].name, MAX_NAME) for number in shown)
     told = [" | ".join(value_text(value) for value in row) for row in zip(*taken, strict=True)]
     room = order.max_characters - sum(map(len, lines)) - len(header)
     page, count = _fitting(told, room)

@@ -7,7 +7,7 @@ import io
 from dataclasses import dataclass
 from typing import BinaryIO
 
-__all__ = ["Lines", "encoding_of", "read_lines"]
+__all__ = ["Lines", "cut_line", "encoding_of", "read_lines"]
 
 MAX_LINE = 2_000
 _CHUNK = 65_536
@@ -70,6 +70,11 @@ def read_lines(file: BinaryIO, encoding: str, *, offset: int, limit: int, max_ch
 
 
 def _numbered(number: int, line: str, rest: int) -> str:
-    if len(line) + rest > MAX_LINE:
-        line = f"{line[:MAX_LINE]}… ({len(line) + rest - MAX_LINE:,} more characters)"
-    return f"{number:>6}\t{line}"
+    return f"{number:>6}\t{cut_line(line, rest)}"
+
+
+def cut_line(line: str, rest: int = 0) -> str:
+    """A line's beginning, which may be all of it; ``rest`` counts the characters that it has besides."""
+    if len(line) + rest <= MAX_LINE:
+        return line
+    return f"{line[:MAX_LINE]}… ({len(line) + rest - MAX_LINE:,} more characters)"

@@ -282,7 +282,8 @@ class _Place:
     def _in_directory(self, session: Session, ground: Ground, wanted: str, content: bytes) -> _Saved:
         Path(session.place.written_cwd).mkdir(parents=True, exist_ok=True)
         with ground.roots[0].open() as workdir:
-            return _Saved(_written(workdir, wanted, content, self._room), "session")
+            whole = session.mode == "private"
+            return _Saved(_written(workdir, wanted, content, self._room, whole=whole), "session")
 
     def _on_shelf(self, name: str, content: bytes) -> _Saved:
         within = relative(self.working_dir)
@@ -293,7 +294,7 @@ class _Place:
 
     def _kept(self, wanted: str, content: bytes) -> _Saved:
         with self.shelf.open() as workdir:
-            check_room(workdir, wanted, len(content), self.settings.max_session_disk)
+            check_room(workdir, wanted, len(content), self.shelf.room)
             workdir.write(wanted, content, parents=True)
         return _Saved(wanted, "data")
 
@@ -303,9 +304,9 @@ class _Place:
         return policy.disk_bytes if policy is not None else self.settings.max_session_disk
 
 
-def _written(workdir: Workdir, wanted: str, content: bytes, room: int) -> str:
+def _written(workdir: Workdir, wanted: str, content: bytes, room: int, *, whole: bool = False) -> str:
     name = _free(wanted, workdir.exists)
-    check_room(workdir, name, len(content), room)
+    check_room(workdir, name, len(content), room, whole=whole)
     workdir.write(name, content, parents=True)
     return name
 
