@@ -11,7 +11,7 @@ from tests.forks import forked
 from tests.tools.hostile_expressions import CODE, EXPLOSIONS, Code, Explosion
 from tests.tools.unguarded import calculates_each, calculates_without_bounds, evaluates, within_limits
 
-from cellwright.errors import CalculationError
+from cellwright.errors import CalculationError, CalculationTooLarge
 from cellwright.tools.calculator import calculate
 
 
@@ -58,3 +58,9 @@ def test_an_expression_leaves_nothing_behind_for_the_next() -> None:
     with pytest.raises(CalculationError):
         calculate("x")
     assert calculate("1 km to m").result == "1000 m"
+
+
+def test_lists_deep_within_each_other_are_refused_in_words() -> None:
+    nested = "x0=[1];" + "".join(f"x{depth}=[x{depth - 1}];" for depth in range(1, 600))
+    with pytest.raises(CalculationTooLarge, match="too deep within each other"):
+        calculate(f"{nested}-x599")

@@ -48,6 +48,9 @@ def calculates_without_bounds(expression: str) -> None:
     try:
         say(f"answered {calculate(expression).result}")
     except CellwrightError as error:
+        # The end of Python's own stack is none of the calculator's bounds.
+        if isinstance(error.__context__, RecursionError):
+            raise
         say(f"refused {error}")
 
 

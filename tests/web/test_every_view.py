@@ -89,7 +89,7 @@ def test_a_view_is_accessible_quiet_and_within_its_window(
         if look != "narrow":
             open_what_can_be(name, page)
         if kept := os.environ.get("CELLWRIGHT_GALLERY"):
-            page.evaluate(ELSEWHERE, [str(served.place.root / "work"), "/home/ada/sales"])
+            page.evaluate(ELSEWHERE, [str(served.place.root / "work"), "~/sales"])
             page.screenshot(path=Path(kept) / f"page-{name}-{look}.png")
         assert page.evaluate("document.documentElement.scrollWidth") <= width
         assert_accessible(page, axe)
