@@ -228,6 +228,19 @@ async def test_data_lies_in_the_working_directory_and_its_columns_are_told(ask: 
     assert outcome.answer == "The oldest is 45."
 
 
+async def test_data_lies_in_a_notebook_that_the_model_makes_itself(
+    ask: Any, engine: Engine, tmp_path: Path
+) -> None:
+    data = tmp_path / "people.csv"
+    data.write_text("name,age\nAnn,31\nBo,45\n")
+    calls = [Call("notebook_create", {"name": "people"}), run("print(open('people.csv').read())")]
+    script = Script({"main/act": [calls, "The oldest is 45."]})
+    outcome = await ask("Who is oldest?", script, data=(data,))
+    assert outcome.answer == "The oldest is 45."
+    assert "Bo,45" in told(script.prompts[1])
+    assert engine.session(outcome.session_id).name.endswith("_people")
+
+
 async def test_a_history_that_is_full_goes_on_with_a_summary(ask: Any, engine: Engine) -> None:
     long = "word " * 3000
     script = Script(
