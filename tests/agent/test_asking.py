@@ -20,6 +20,7 @@ from cellwright.agent.patterns.shapes import Ideas, Pick
 from cellwright.agent.questions import Server
 from cellwright.agent.trace.export import read_run
 from cellwright.errors import AgentError, UnknownConversation, UnknownSession
+from cellwright.notebook import NotebookMetadataSet
 
 pytestmark = pytest.mark.anyio
 
@@ -55,6 +56,29 @@ async def test_seconds_stop_a_cell_that_would_run_on(ask: Any, engine: Engine) -
     with anyio.fail_after(60):
         while session.runs.live:
             await session.runs.live[0].wait(1)
+
+
+async def test_a_verification_that_would_run_on_waits_no_longer_than_the_seconds(ask: Any) -> None:
+    unrun = Call("cell_add", {"content": "while True: pass"})
+    script = Script({"main/act": [[run("print(5)"), unrun], "It is 5."]})
+    with anyio.fail_after(60):
+        outcome = await ask("Get five", script, verify=True, budget=Budget(seconds=10))
+    assert (outcome.answer, outcome.verified) == ("It is 5.", None)
+
+
+async def test_an_answer_stays_where_its_notebook_cannot_be_verified(ask: Any, engine: Engine) -> None:
+    session = await engine.create("masked")
+    wrong = {**session.document.metadata, "cellwright": {"verify": {"mask": ["everything"]}}}
+    await session.apply([NotebookMetadataSet(wrong)])
+    script = Script({"main/act": [run("print(5)"), "It is 5."]})
+    outcome = await ask("Get five", script, verify=True, session_id=session.id)
+    assert (outcome.answer, outcome.verified) == ("It is 5.", None)
+    history = await Conversations(engine.settings.storage / "conversations").get(outcome.conversation_id)
+    assert history.runs[-1].answer == "It is 5."
+    directory = engine.settings.storage / "conversations" / outcome.conversation_id / TRACES
+    steps = read_run(directory / f"{outcome.run_id}.jsonl")["steps"]
+    verify = next(step for step in steps if step["kind"] == "verify")
+    assert "everything" in verify["note"]
 
 
 async def test_three_cells_that_fail_in_a_row_stop_with_the_plans_report(ask: Any, engine: Engine) -> None:
