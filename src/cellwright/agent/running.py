@@ -30,6 +30,7 @@ from cellwright.agent.models.chain import Chain
 from cellwright.agent.models.shapes import ShapeMissed, read_shape
 from cellwright.agent.models.wants import Said, Unanswered, Want
 from cellwright.agent.naming import Notebook
+from cellwright.agent.objections import Given, objection, righted
 from cellwright.agent.prompts import INSTRUCTIONS
 from cellwright.agent.questions import Question
 from cellwright.agent.trace.steps import Trace
@@ -130,7 +131,13 @@ class Run:
         return branches
 
     async def adopt(
-        self, branch: Branch, winner: Branch, *, why: str = "", also: Sequence[Branch] = ()
+        self,
+        branch: Branch,
+        winner: Branch,
+        *,
+        why: str = "",
+        also: Sequence[Branch] = (),
+        answer: str | None = None,
     ) -> Branch:
         if branch.session is not None:
             branch.session.refuse_if_taken()
@@ -144,6 +151,10 @@ class Run:
         branch.failures = winner.failures
         branch.runs += winner.runs
         branch.borne_out += borne_out
+        if answer is not None:
+            given = await righted(self, branch, Given(answer))
+            if await objection(self, branch, given) is None:
+                branch.answer = given.message
         return branch
 
     async def look(self, branch: Branch) -> Seen:
