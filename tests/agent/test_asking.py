@@ -215,6 +215,15 @@ async def test_a_model_of_one_call_a_turn_makes_and_fills_a_notebook_in_one(ask:
     assert "notebook_fill" in {tool.name for tool in script.wants[0].tools}
 
 
+async def test_a_notebook_that_cannot_be_made_is_a_reply_and_no_end(ask: Any) -> None:
+    calls = [
+        Call("notebook_fill", {"name": name, "cells": [{"source": "print(4)"}]}) for name in ("", "sums")
+    ]
+    script = Script({"main/act": [*calls, "It is 4."]}).with_row(tools="one")
+    outcome = await ask("Make a notebook of sums", script)
+    assert (outcome.ok, outcome.answer) == (True, "It is 4.")
+
+
 async def test_models_of_many_calls_are_not_offered_what_is_for_one(ask: Any) -> None:
     script = Script({"main/act": [[run("b = 1"), run("print(b + 1)")], "It is 2."]})
     outcome = await ask("Add", script)
