@@ -10,7 +10,7 @@ from typing import Any
 import anyio
 import pytest
 
-from agent.scripting import ROW, Call, Script, Wrong, cut_off, run, told
+from agent.scripting import ROW, Call, Onlooker, Script, Wrong, cut_off, run, told
 from cellwright import Engine
 from cellwright.agent.asking import TRACES
 from cellwright.agent.budgets import Budget
@@ -19,6 +19,7 @@ from cellwright.agent.conversations import Conversations
 from cellwright.agent.patterns.shapes import Ideas, Pick
 from cellwright.agent.questions import Server
 from cellwright.agent.trace.export import read_run
+from cellwright.agent.trace.steps import Step
 from cellwright.errors import AgentError, UnknownConversation, UnknownSession
 from cellwright.notebook import NotebookMetadataSet
 
@@ -137,6 +138,27 @@ async def test_one_branch_whose_model_fails_does_not_stop_the_others(ask: Any) -
         }
     )
     outcome = await ask("Which is best?", script)
+    assert (outcome.ok, outcome.answer) == (True, "It is 5.")
+
+
+async def test_one_branch_whose_data_is_gone_does_not_stop_the_others(ask: Any, tmp_path: Path) -> None:
+    data = tmp_path / "people.csv"
+    data.touch()
+
+    class Somebody(Onlooker):
+        def began(self, step: Step) -> None:
+            if step.tool == "notebook_create":
+                data.unlink()
+
+    script = Script(
+        {
+            "main/propose": [Ideas(ideas=["a", "b"])],
+            "main.1/act": [Call("notebook_create", {"name": "another"})],
+            "main.2/act": [run("print(5)"), "It is 5."],
+            "main/aggregate": [Pick(best=1, why="the only one", answer="It is 5.")],
+        }
+    )
+    outcome = await ask("Which is best?", script, data=(data,), watchers=[Somebody()])
     assert (outcome.ok, outcome.answer) == (True, "It is 5.")
 
 

@@ -36,7 +36,7 @@ from cellwright.agent.questions import Question
 from cellwright.agent.trace.steps import Trace
 from cellwright.agent.verbs import Seen
 from cellwright.agent.workshop import Workshop
-from cellwright.errors import ModelFailed
+from cellwright.errors import CellwrightError, ModelFailed, SessionTaken
 from cellwright.plans.model import plan_of
 
 __all__ = ["Run"]
@@ -122,7 +122,9 @@ class Run:
         async def act(one: Branch, goal: str) -> None:
             try:
                 await self.act(one, goal)
-            except ModelFailed as error:  # one way that fails is no reason to give the others up
+            except SessionTaken:  # a person's now: what is done with branches afterwards is not done to it
+                raise
+            except CellwrightError as error:  # one way that fails is no reason to give the others up
                 self.stop(one, str(error))
 
         async with anyio.create_task_group() as tasks:
