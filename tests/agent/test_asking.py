@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import sys
 from pathlib import Path
@@ -294,6 +295,19 @@ async def test_data_lies_in_a_notebook_that_the_model_makes_itself(
     assert outcome.answer == "The oldest is 45."
     assert "Bo,45" in told(script.prompts[1])
     assert engine.session(outcome.session_id).name.endswith("_people")
+
+
+async def test_data_of_many_megabytes_comes_into_a_project(ask: Any, engine: Engine, tmp_path: Path) -> None:
+    (tmp_path / "project").mkdir()
+    (tmp_path / "project" / "pyproject.toml").touch()
+    data = tmp_path / "large.bin"
+    data.write_bytes(bytes(range(256)) * (60 << 12))
+    digest = "import hashlib\nprint(hashlib.sha256(open('large.bin', 'rb').read()).hexdigest())"
+    script = Script({"main/act": [run(digest), "Read."]})
+    outcome = await ask("Say when it is read", script, data=(data,), directory=tmp_path / "project")
+    assert (outcome.ok, outcome.report) == (True, None)
+    assert engine.session(outcome.session_id).mode == "overlay"
+    assert hashlib.sha256(data.read_bytes()).hexdigest() in told(script.prompts[1])
 
 
 async def test_a_history_that_is_full_goes_on_with_a_summary(ask: Any, engine: Engine) -> None:

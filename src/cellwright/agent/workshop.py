@@ -127,14 +127,16 @@ class Workshop:
                 f"Two data files are called {min(doubled)!r}", hint="Rename one: they share a directory"
             )
         files = Files(self.engine)
+        most = min(_MAX_DATA_BYTES, self.engine.settings.max_session_disk)
         for path in self._question.data:
             try:
                 if path.exists() and not path.is_file():  # a pipe or a device would never end
                     raise AgentError(f"{path} is no file", hint="Check --data")
-                if path.stat().st_size > _MAX_DATA_BYTES:
+                if path.stat().st_size > most:
                     raise AgentError(
-                        f"{path} has more than {_MAX_DATA_BYTES >> 20} MB",
-                        hint="Open a notebook beside it in direct mode, and ask with --session",
+                        f"{path} has more than the {most >> 20} MB that a notebook is given",
+                        hint="Open a notebook beside it in direct mode and ask with --session, or raise"
+                        f" max_session_disk, up to {_MAX_DATA_BYTES >> 20} MB",
                     )
                 content = await anyio.Path(path).read_bytes()
             except OSError as error:
