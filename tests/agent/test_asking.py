@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import sys
 from pathlib import Path
@@ -10,7 +11,7 @@ from typing import Any
 import anyio
 import pytest
 
-from agent.scripting import ROW, Call, Script, Wrong, cut_off, run, told
+from agent.scripting import ROW, Call, Onlooker, Script, Wrong, cut_off, run, told
 from cellwright import Engine
 from cellwright.agent.asking import TRACES
 from cellwright.agent.budgets import Budget
@@ -19,7 +20,9 @@ from cellwright.agent.conversations import Conversations
 from cellwright.agent.patterns.shapes import Ideas, Pick
 from cellwright.agent.questions import Server
 from cellwright.agent.trace.export import read_run
+from cellwright.agent.trace.steps import Step
 from cellwright.errors import AgentError, UnknownConversation, UnknownSession
+from cellwright.notebook import NotebookMetadataSet
 
 pytestmark = pytest.mark.anyio
 
@@ -55,6 +58,29 @@ async def test_seconds_stop_a_cell_that_would_run_on(ask: Any, engine: Engine) -
     with anyio.fail_after(60):
         while session.runs.live:
             await session.runs.live[0].wait(1)
+
+
+async def test_a_verification_that_would_run_on_waits_no_longer_than_the_seconds(ask: Any) -> None:
+    unrun = Call("cell_add", {"content": "while True: pass"})
+    script = Script({"main/act": [[run("print(5)"), unrun], "It is 5."]})
+    with anyio.fail_after(60):
+        outcome = await ask("Get five", script, verify=True, budget=Budget(seconds=10))
+    assert (outcome.answer, outcome.verified) == ("It is 5.", None)
+
+
+async def test_an_answer_stays_where_its_notebook_cannot_be_verified(ask: Any, engine: Engine) -> None:
+    session = await engine.create("masked")
+    wrong = {**session.document.metadata, "cellwright": {"verify": {"mask": ["everything"]}}}
+    await session.apply([NotebookMetadataSet(wrong)])
+    script = Script({"main/act": [run("print(5)"), "It is 5."]})
+    outcome = await ask("Get five", script, verify=True, session_id=session.id)
+    assert (outcome.answer, outcome.verified) == ("It is 5.", None)
+    history = await Conversations(engine.settings.storage / "conversations").get(outcome.conversation_id)
+    assert history.runs[-1].answer == "It is 5."
+    directory = engine.settings.storage / "conversations" / outcome.conversation_id / TRACES
+    steps = read_run(directory / f"{outcome.run_id}.jsonl")["steps"]
+    verify = next(step for step in steps if step["kind"] == "verify")
+    assert "everything" in verify["note"]
 
 
 async def test_three_cells_that_fail_in_a_row_stop_with_the_plans_report(ask: Any, engine: Engine) -> None:
@@ -113,6 +139,27 @@ async def test_one_branch_whose_model_fails_does_not_stop_the_others(ask: Any) -
         }
     )
     outcome = await ask("Which is best?", script)
+    assert (outcome.ok, outcome.answer) == (True, "It is 5.")
+
+
+async def test_one_branch_whose_data_is_gone_does_not_stop_the_others(ask: Any, tmp_path: Path) -> None:
+    data = tmp_path / "people.csv"
+    data.touch()
+
+    class Somebody(Onlooker):
+        def began(self, step: Step) -> None:
+            if step.tool == "notebook_create":
+                data.unlink()
+
+    script = Script(
+        {
+            "main/propose": [Ideas(ideas=["a", "b"])],
+            "main.1/act": [Call("notebook_create", {"name": "another"})],
+            "main.2/act": [run("print(5)"), "It is 5."],
+            "main/aggregate": [Pick(best=1, why="the only one", answer="It is 5.")],
+        }
+    )
+    outcome = await ask("Which is best?", script, data=(data,), watchers=[Somebody()])
     assert (outcome.ok, outcome.answer) == (True, "It is 5.")
 
 
@@ -191,6 +238,15 @@ async def test_a_model_of_one_call_a_turn_makes_and_fills_a_notebook_in_one(ask:
     assert "notebook_fill" in {tool.name for tool in script.wants[0].tools}
 
 
+async def test_a_notebook_that_cannot_be_made_is_a_reply_and_no_end(ask: Any) -> None:
+    calls = [
+        Call("notebook_fill", {"name": name, "cells": [{"source": "print(4)"}]}) for name in ("", "sums")
+    ]
+    script = Script({"main/act": [*calls, "It is 4."]}).with_row(tools="one")
+    outcome = await ask("Make a notebook of sums", script)
+    assert (outcome.ok, outcome.answer) == (True, "It is 4.")
+
+
 async def test_models_of_many_calls_are_not_offered_what_is_for_one(ask: Any) -> None:
     script = Script({"main/act": [[run("b = 1"), run("print(b + 1)")], "It is 2."]})
     outcome = await ask("Add", script)
@@ -226,6 +282,32 @@ async def test_data_lies_in_the_working_directory_and_its_columns_are_told(ask: 
     script = Script({"main/act": [run(count), run("print(45)"), "The oldest is 45."]})
     outcome = await ask("Who is oldest?", script, data=(data,))
     assert outcome.answer == "The oldest is 45."
+
+
+async def test_data_lies_in_a_notebook_that_the_model_makes_itself(
+    ask: Any, engine: Engine, tmp_path: Path
+) -> None:
+    data = tmp_path / "people.csv"
+    data.write_text("name,age\nAnn,31\nBo,45\n")
+    calls = [Call("notebook_create", {"name": "people"}), run("print(open('people.csv').read())")]
+    script = Script({"main/act": [calls, "The oldest is 45."]})
+    outcome = await ask("Who is oldest?", script, data=(data,))
+    assert outcome.answer == "The oldest is 45."
+    assert "Bo,45" in told(script.prompts[1])
+    assert engine.session(outcome.session_id).name.endswith("_people")
+
+
+async def test_data_of_many_megabytes_comes_into_a_project(ask: Any, engine: Engine, tmp_path: Path) -> None:
+    (tmp_path / "project").mkdir()
+    (tmp_path / "project" / "pyproject.toml").touch()
+    data = tmp_path / "large.bin"
+    data.write_bytes(bytes(range(256)) * (60 << 12))
+    digest = "import hashlib\nprint(hashlib.sha256(open('large.bin', 'rb').read()).hexdigest())"
+    script = Script({"main/act": [run(digest), "Read."]})
+    outcome = await ask("Say when it is read", script, data=(data,), directory=tmp_path / "project")
+    assert (outcome.ok, outcome.report) == (True, None)
+    assert engine.session(outcome.session_id).mode == "overlay"
+    assert hashlib.sha256(data.read_bytes()).hexdigest() in told(script.prompts[1])
 
 
 async def test_a_history_that_is_full_goes_on_with_a_summary(ask: Any, engine: Engine) -> None:

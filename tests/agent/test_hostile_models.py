@@ -67,11 +67,30 @@ async def test_nothing_is_called_once_the_answer_is_given(ask: Any, engine: Engi
     assert [cell.source for cell in engine.session(outcome.session_id).cells if cell.runs] == ["print(5)"]
 
 
-@pytest.mark.parametrize("about", [{"mode": "direct"}, {"host": "slurm:big"}])
-async def test_where_code_writes_and_runs_is_not_for_the_model_to_choose(ask: Any, about: Any) -> None:
+@pytest.mark.parametrize(
+    ("question", "about"),
+    [
+        ("Say whether you may", {"mode": "direct"}),
+        ("Say whether you may", {"host": "slurm:big"}),
+        ("Say which directory is the director's, directly", {"mode": "direct"}),
+        ("Say which mode of travel is the most direct", {"mode": "direct"}),
+        ("Say what my Jupyter notebook is on", {"host": "jupyter"}),
+        ("Say on which days Slurm's jobs wait", {"host": "slurm"}),
+    ],
+)
+async def test_where_code_writes_and_runs_is_not_for_the_model_to_choose(
+    ask: Any, question: str, about: Any
+) -> None:
     script = Script({"main/act": [Call("notebook_create", {"name": "mine", **about}), "I may not."]})
-    await ask("Say whether you may", script)
+    await ask(question, script)
     assert "only for a user who asks for it" in told(script.prompts[1])
+
+
+@pytest.mark.parametrize("words", ["in direct mode", "with mode=direct", "with mode 'direct'"])
+async def test_a_user_who_asks_for_direct_mode_has_it(ask: Any, engine: Engine, words: str) -> None:
+    script = Script({"main/act": [Call("notebook_create", {"name": "mine", "mode": "direct"}), "Made."]})
+    outcome = await ask(f"Make a notebook {words}", script)
+    assert engine.session(outcome.session_id).mode == "direct"
 
 
 @pytest.mark.parametrize("tool", ["notebook_delete", "scratch_run", "ask", "host_start"])

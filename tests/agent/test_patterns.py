@@ -24,6 +24,15 @@ async def test_react_answers_a_task_of_one_cell_with_one_request(ask: Any) -> No
     assert script.used_up
 
 
+async def test_an_answer_of_one_request_that_names_a_lost_notebook_is_sent_back(ask: Any) -> None:
+    sentences = ["It is {1}, as digits_20200101_000000.ipynb shows.", "It is {1}."]
+    calls = [Call("answer", {"code": "print(77)", "sentence": one}) for one in sentences]
+    script = Script({"main/act": calls})
+    outcome = await ask("How many?", script)
+    assert outcome.answer == "It is 77."
+    assert "There is no notebook 'digits_20200101_000000.ipynb'" in told(script.prompts[1])
+
+
 async def test_react_goes_on_until_there_is_an_answer(ask: Any) -> None:
     script = Script({"main/act": [run("x = 20"), run("print(x + 1)"), "It is 21."]})
     outcome = await ask("Add one to twenty", script, pattern="react")
@@ -159,6 +168,20 @@ async def test_an_ensemble_compares_what_all_branches_found(ask: Any) -> None:
     assert script.asked.index("main/aggregate") == len(script.asked) - 1
 
 
+async def test_an_ensembles_answer_that_names_a_lost_notebook_gives_way_to_the_winners(ask: Any) -> None:
+    lost = "It is 77, as digits_20200101_000000.ipynb shows."
+    script = Script(
+        {
+            "main/propose": [Ideas(ideas=["k-means", "dbscan"])],
+            "main.1/act": [run("print(41)"), "Silhouette 41."],
+            "main.2/act": [run("print(77)"), "Silhouette 77."],
+            "main/aggregate": [Pick(best=2, why="higher", answer=lost)],
+        }
+    )
+    outcome = await ask("Which clustering is best?", script)
+    assert (outcome.ok, outcome.answer) == (True, "Silhouette 77.")
+
+
 async def test_branches_run_side_by_side(ask: Any) -> None:
     timed = "import time; began = time.time(); time.sleep(1); print(began, time.time())"
     script = Script(
@@ -229,6 +252,7 @@ def _contents(messages: Any) -> list[Any]:
 
 
 def test_a_branch_begins_with_nothing_to_its_name() -> None:
-    branch = Branch("main", answer="old", ok=True, failures=2, report="why")
+    branch = Branch("main", answer="old", ok=True, failures=2, corrections=2, report="why")
     branch.begin()
-    assert (branch.answer, branch.ok, branch.failures, branch.report) == ("", False, 0, None)
+    assert (branch.answer, branch.ok, branch.report) == ("", False, None)
+    assert (branch.failures, branch.corrections) == (0, 0)

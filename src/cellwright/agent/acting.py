@@ -36,7 +36,6 @@ async def act(run: Run, branch: Branch, goal: str) -> Branch:
     branch.begin()
     opening = told(f"{goal}\n\n{await run.state(branch)}")
     branch.history = with_parts(branch.history, [opening], INSTRUCTIONS)
-    corrections = 0
     while branch.report is None:
         reply = await _ask(run, branch)
         calls = [call for call in calls_of(reply) if call.tool_name != ANSWER_TOOL]
@@ -45,22 +44,28 @@ async def act(run: Run, branch: Branch, goal: str) -> Branch:
                 return branch
             continue
         misread = _misread(run, branch, reply)
-        answer = await righted(run, branch, answer_in(reply, run.chain.row))
-        wrong = misread or await objection(run, branch, answer)
-        if wrong is None or (corrections == _MAX_CORRECTIONS and misread is None and answer.message.strip()):
-            branch.answer, branch.ok = answer.message, True
+        wrong = await _refused(run, branch, answer_in(reply, run.chain.row), misread)
+        if wrong is None or branch.report is not None:
             return branch
-        if corrections == _MAX_CORRECTIONS:
-            return run.stop(branch, f"{run.chain.row.full_name} gave no answer that can be read: {wrong}")
-        corrections += 1
-        await _correct(run, branch, reply, wrong)
+        branch.history = with_parts(branch.history, objected(reply, wrong), INSTRUCTIONS)
     return branch
 
 
-async def _correct(run: Run, branch: Branch, reply: ModelResponse, wrong: str) -> None:
+async def _refused(run: Run, branch: Branch, answer: Given, misread: str | None = None) -> str | None:
+    """Take the answer, however it is given; or what is wrong with it. Who was told so often enough is let through."""
+    answer = await righted(run, branch, answer)
+    wrong = misread or await objection(run, branch, answer)
+    told_enough = branch.corrections == _MAX_CORRECTIONS
+    if wrong is None or (told_enough and misread is None and answer.message.strip()):
+        branch.answer, branch.ok = answer.message, True
+        return None
+    if told_enough:
+        run.stop(branch, f"{run.chain.row.full_name} gave no answer that can be read: {wrong}")
+        return wrong
+    branch.corrections += 1
     async with run.trace.step("correct", role=_ROLE, branch=branch.label) as step:
         step.session_id, step.note = branch.session_id, wrong
-    branch.history = with_parts(branch.history, objected(reply, wrong), INSTRUCTIONS)
+    return wrong
 
 
 async def _ask(run: Run, branch: Branch) -> ModelResponse:
@@ -81,6 +86,9 @@ async def _call_all(run: Run, branch: Branch, calls: list[ToolCallPart]) -> bool
     for place, call in enumerate(calls):
         over = _over(branch, place)
         reply = await call_tool(run, branch, call) if over is None else ToolReply(over, failed=True)
+        if reply.answer is not None:
+            wrong = await _refused(run, branch, Given(reply.answer))
+            reply = reply if wrong is None else _not_given(reply, wrong)
         outcome: Literal["failed", "success"] = "failed" if reply.failed else "success"
         returns.append(
             # What a tool returns is data: it must not pass for what the engine tells.
@@ -89,12 +97,15 @@ async def _call_all(run: Run, branch: Branch, calls: list[ToolCallPart]) -> bool
             )
         )
         pictures += reply.pictures
-        if reply.answer is not None:
-            branch.answer, branch.ok = reply.answer, True
     if pictures and run.chain.row.pictures:
         returns.append(told("The pictures of these results:", pictures))
     branch.history = with_parts(branch.history, returns, INSTRUCTIONS)
     return branch.ok
+
+
+def _not_given(reply: ToolReply, wrong: str) -> ToolReply:
+    text = f"{reply.text}\nThe user was not told this. {wrong}"
+    return ToolReply(text, reply.pictures, failed=True)
 
 
 def _over(branch: Branch, place: int) -> str | None:

@@ -31,6 +31,8 @@ class Branch:
     ok: bool = False
     failures: int = 0
     """Cells in a row that failed, and could not be mended by rule."""
+    corrections: int = 0
+    """Answers that were sent back."""
     report: str | None = None
     """Why it stopped, where it did."""
     begun: set[str] = field(default_factory=set)
@@ -55,4 +57,4 @@ class Branch:
 
     def begin(self) -> None:
         """Before it is acted on again."""
-        self.answer, self.ok, self.failures, self.report = "", False, 0, None
+        self.answer, self.ok, self.failures, self.corrections, self.report = "", False, 0, 0, None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -100,9 +101,19 @@ def _unasked(name: str, arguments: dict[str, Any], question: str) -> str | None:
         return None
     for key, usual in _USUAL.items():
         value = str(arguments.get(key) or "").lower()
-        if value and value not in usual and value.partition(":")[0] not in question.lower():
+        if value and value not in usual and not _asks_for(question, key, value.partition(":")[0]):
             return f"{name}: {key}={value!r} is only for a user who asks for it. Leave it out."
     return None
+
+
+def _asks_for(question: str, key: str, word: str) -> bool:
+    """Whether a question says this of a mode or a host, as in "direct mode", "mode=direct" or "on slurm:big".
+
+    The word alone may be about anything: directions, directories, a Jupyter notebook.
+    """
+    said = re.escape(word)
+    place = r"|\bon\s+(?:the\s+|our\s+|my\s+)?" + said + r"\b" if key == "host" else ""
+    return re.search(rf"\b{said}\s+{key}\b|\b{key}\W+{said}\b{place}", question, re.IGNORECASE) is not None
 
 
 async def _settled(run: Run, branch: Branch, tool: str, reply: ToolReply, before: Before) -> ToolReply:

@@ -12,11 +12,13 @@ from cellwright.agent.questions import Outcome
 from cellwright.agent.running import Run
 from cellwright.agent.trace.steps import StepKind
 from cellwright.engine import Session
+from cellwright.errors import CellwrightError
 from cellwright.mcp.uris import cell_output_uri
 
 __all__ = ["closed"]
 
 _VERIFY_WAIT_MS = 280_000
+_VERIFY_LEAST_MS = 5_000
 _PICTURE = "image/png"
 
 
@@ -57,12 +59,28 @@ async def _verified(run: Run, branch: Branch) -> bool | None:
     if session is None or session.held_by is not None or not any(cell.runs for cell in session.cells):
         return None
     async with run.trace.step("verify", role="engine", branch=branch.label) as step:
-        step.session_id, verified = session.id, None
-        reply = await branch.face.data("plan_verify", {"wait": _VERIFY_WAIT_MS, "response_format": "json"})
-        if reply["status"] != "running":
-            verified = bool(reply["verified"])
-        step.note, step.failed = str(reply.get("reason") or _differences(reply)), verified is not True
+        step.session_id = session.id
+        wait_ms = _wait_ms(run.spending.seconds_left)
+        try:
+            reply = await branch.face.data("plan_verify", {"wait": wait_ms, "response_format": "json"})
+        except CellwrightError as error:  # the answer is there, and stays
+            verified, step.note = None, f"Not verified: {error}"
+        else:
+            verified, step.note = _verdict(reply)
+        step.failed = verified is not True
     return verified
+
+
+def _wait_ms(seconds_left: float | None) -> int:
+    """As long as the budget lasts; a notebook that is quick is verified whatever is left."""
+    left_ms = _VERIFY_WAIT_MS if seconds_left is None else int(seconds_left * 1_000)
+    return max(_VERIFY_LEAST_MS, min(left_ms, _VERIFY_WAIT_MS))
+
+
+def _verdict(reply: dict[str, Any]) -> tuple[bool | None, str]:
+    if reply["status"] == "running":
+        return None, f"Not verified yet: {reply['done']} of {reply['total']} cells ran again, and it goes on"
+    return bool(reply["verified"]), str(reply.get("reason") or _differences(reply))
 
 
 def _differences(reply: dict[str, Any]) -> str:

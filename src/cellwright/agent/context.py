@@ -136,7 +136,7 @@ def harmless(text: str, tag: str = TAG) -> str:
 
 # What is told ---------------------------------------------------------------------------------------------------------
 
-_NONE_YET = "There is no notebook yet. notebook_create makes one; the first cell may come with it."
+_NONE_YET = "There is no notebook yet. The first cell makes one, and so does notebook_create."
 
 
 def _gone(lost: Notebook) -> str:

@@ -48,9 +48,6 @@ class OwnTools:
     async def face(self, name: str, /, **arguments: Any) -> ToolReply:
         return await self._branch.face.call(name, arguments)
 
-    async def data(self, name: str, /, **arguments: Any) -> dict[str, Any]:
-        return await self._branch.face.data(name, arguments)
-
     async def printed(self) -> str:
         session = self._branch.session
         if session is None:

@@ -33,14 +33,19 @@ class FaceTools:
         *,
         offered: Sequence[str],
         session_of: Callable[[], Awaitable[str]],
-        made: Callable[[str], None],
+        room: Callable[[], Awaitable[None]],
+        made: Callable[[str], Awaitable[None]],
     ) -> None:
-        """``session_of`` tells the branch's session, and makes one on need; ``made`` hears of a new one."""
+        """``session_of`` tells the branch's session, and makes one on need.
+
+        ``room`` is called before a new one is made, by whomever, ``made`` after.
+        """
         self._client = client
         self._takes_session = {
             tool.name for tool in tools if "session_id" in tool.input_schema.get("properties", {})
         }
         self._session_of = session_of
+        self._room = room
         self._made = made
         known = {tool.name: tool for tool in tools}
         self._definitions = tuple(_definition(known[name]) for name in offered if name in known)
@@ -80,9 +85,11 @@ class FaceTools:
             and not arguments.get("session_id")
         ):
             arguments = {**arguments, "session_id": await self._session_of()}
+        if name in _MAKES:
+            await self._room()
         result = await self._client.call_tool(name, arguments)
         if name in _MAKES and result.structured_content is not None and not result.is_error:
-            self._made(result.structured_content["session_id"])
+            await self._made(result.structured_content["session_id"])
         return result
 
 

@@ -30,12 +30,13 @@ from cellwright.agent.models.chain import Chain
 from cellwright.agent.models.shapes import ShapeMissed, read_shape
 from cellwright.agent.models.wants import Said, Unanswered, Want
 from cellwright.agent.naming import Notebook
+from cellwright.agent.objections import Given, objection, righted
 from cellwright.agent.prompts import INSTRUCTIONS
 from cellwright.agent.questions import Question
 from cellwright.agent.trace.steps import Trace
 from cellwright.agent.verbs import Seen
 from cellwright.agent.workshop import Workshop
-from cellwright.errors import ModelFailed
+from cellwright.errors import CellwrightError, ModelFailed, SessionTaken
 from cellwright.plans.model import plan_of
 
 __all__ = ["Run"]
@@ -121,7 +122,9 @@ class Run:
         async def act(one: Branch, goal: str) -> None:
             try:
                 await self.act(one, goal)
-            except ModelFailed as error:  # one way that fails is no reason to give the others up
+            except SessionTaken:  # a person's now: what is done with branches afterwards is not done to it
+                raise
+            except CellwrightError as error:  # one way that fails is no reason to give the others up
                 self.stop(one, str(error))
 
         async with anyio.create_task_group() as tasks:
@@ -130,7 +133,13 @@ class Run:
         return branches
 
     async def adopt(
-        self, branch: Branch, winner: Branch, *, why: str = "", also: Sequence[Branch] = ()
+        self,
+        branch: Branch,
+        winner: Branch,
+        *,
+        why: str = "",
+        also: Sequence[Branch] = (),
+        answer: str | None = None,
     ) -> Branch:
         if branch.session is not None:
             branch.session.refuse_if_taken()
@@ -144,6 +153,10 @@ class Run:
         branch.failures = winner.failures
         branch.runs += winner.runs
         branch.borne_out += borne_out
+        if answer is not None:
+            given = await righted(self, branch, Given(answer))
+            if await objection(self, branch, given) is None:
+                branch.answer = given.message
         return branch
 
     async def look(self, branch: Branch) -> Seen:

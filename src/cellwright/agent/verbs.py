@@ -50,11 +50,18 @@ class Verbs(Protocol):
         ...
 
     async def adopt(
-        self, branch: Branch, winner: Branch, *, why: str = "", also: Sequence[Branch] = ()
+        self,
+        branch: Branch,
+        winner: Branch,
+        *,
+        why: str = "",
+        also: Sequence[Branch] = (),
+        answer: str | None = None,
     ) -> Branch:
         """Let a branch's state and answer become the original's; the others stay readable. Returns the original.
 
-        The answer may rest on what ``also`` put out.
+        ``answer`` is given instead of the winner's own, unless there is an objection to it. It may rest on what
+        ``also`` put out.
         """
         ...
 

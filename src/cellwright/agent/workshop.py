@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
+from functools import partial
 from typing import TypeAlias, TypeVar
 
 import anyio
@@ -84,16 +85,13 @@ class Workshop:
         async def session_id() -> str:
             return (await self.session_of(branch)).id
 
-        def made(session_id: str) -> None:
-            self.made.add(session_id)
-            branch.session = self.engine.session(session_id)
-
         face = FaceTools(
             client,
             (await client.list_tools()).tools,
             offered=FACE_TOOLS,
             session_of=session_id,
-            made=made,
+            room=partial(self.room, 1),
+            made=partial(self._take_in, branch),
         )
         own = OwnTools(self.engine, branch, self._row_of)
         branch.face, branch.tools = face, Tools([own, face, *self._servers])
@@ -103,15 +101,19 @@ class Workshop:
     async def session_of(self, branch: Branch) -> Session:
         """The branch's session; where it has none, a new notebook with the question's data in its place."""
         async with self._making:
-            if branch.session is None:
-                await self.room(1)
-                made = await branch.face.data("notebook_create", {"name": _title(self._question.text)})
-                branch.session = self.engine.session(made["session_id"])
-                self.made.add(branch.session.id)
-                # At once: a daemon that is killed in the first cell leaves a conversation that knows its notebook.
-                await self._note_made(branch.session)
-                await self.bring_data(branch.session)
-        return branch.session
+            if branch.session is not None:
+                return branch.session
+            made = await branch.face.data("notebook_create", {"name": _title(self._question.text)})
+            return self.engine.session(made["session_id"])
+
+    async def _take_in(self, branch: Branch, session_id: str) -> None:
+        """Make a new notebook the branch's, whoever asked for it, with the question's data in its place."""
+        self.made.add(session_id)
+        branch.session = session = self.engine.session(session_id)
+        if branch.label == MAIN:
+            # At once: a daemon that is killed in the first cell leaves a conversation that knows its notebook.
+            await self._note_made(session)
+        await self.bring_data(session)
 
     async def bring_data(self, session: Session) -> None:
         """Put the question's files into a session's working directory.
@@ -125,14 +127,16 @@ class Workshop:
                 f"Two data files are called {min(doubled)!r}", hint="Rename one: they share a directory"
             )
         files = Files(self.engine)
+        most = min(_MAX_DATA_BYTES, self.engine.settings.max_session_disk)
         for path in self._question.data:
             try:
                 if path.exists() and not path.is_file():  # a pipe or a device would never end
                     raise AgentError(f"{path} is no file", hint="Check --data")
-                if path.stat().st_size > _MAX_DATA_BYTES:
+                if path.stat().st_size > most:
                     raise AgentError(
-                        f"{path} has more than {_MAX_DATA_BYTES >> 20} MB",
-                        hint="Open a notebook beside it in direct mode, and ask with --session",
+                        f"{path} has more than the {most >> 20} MB that a notebook is given",
+                        hint="Open a notebook beside it in direct mode and ask with --session, or raise"
+                        f" max_session_disk, up to {_MAX_DATA_BYTES >> 20} MB",
                     )
                 content = await anyio.Path(path).read_bytes()
             except OSError as error:

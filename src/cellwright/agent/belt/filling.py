@@ -31,8 +31,10 @@ async def _fill(desk: Desk, arguments: Fill) -> ToolReply:
     told: list[str] = []
     pictures: list[bytes] = []
     if arguments.name is not None:
-        made = await desk.data("notebook_create", name=arguments.name)
-        told.append(f"notebook {made['notebook']}, session {made['session_id']}")
+        made = await desk.face("notebook_create", name=arguments.name)
+        if made.failed:
+            return made
+        told.append(made.text)
     for cell in arguments.cells:
         if cell.cell_type == "markdown":
             reply = await desk.face("cell_add", content=cell.source, type="markdown")

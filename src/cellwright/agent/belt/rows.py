@@ -22,10 +22,6 @@ class Desk(Protocol):
         """Call a tool of the face, in the branch's session."""
         ...
 
-    async def data(self, name: str, /, **arguments: Any) -> dict[str, Any]:
-        """The same for a tool that answers with data."""
-        ...
-
     async def printed(self) -> str:
         """What the newest execution of the branch put out."""
         ...

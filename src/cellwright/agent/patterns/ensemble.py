@@ -22,5 +22,5 @@ async def ensemble(verbs: Verbs, branch: Branch, task: str) -> Branch:
     results = "\n".join(f"{number}. {one.answer}" for number, one in enumerate(good, 1))
     pick = await verbs.think("aggregate", Pick, branch, f"Compare these results of: {task}\n{results}")
     winner = good[min(pick.best, len(good)) - 1]
-    winner.answer = pick.answer
-    return await verbs.adopt(branch, winner, why=pick.why, also=[one for one in good if one is not winner])
+    others = [one for one in good if one is not winner]
+    return await verbs.adopt(branch, winner, why=pick.why, also=others, answer=pick.answer)

@@ -8,35 +8,45 @@ from __future__ import annotations
 
 import base64
 import json
+import secrets
+import zlib
+from contextlib import suppress
+from pathlib import PurePosixPath
 from typing import Any, Literal, TypeAlias
 
+import anyio
+
 from cellwright.engine import Session
-from cellwright.errors import FileFailed, FileRefused, FileTooLarge, KernelBusy, NoSuchFile, SandboxError
+from cellwright.errors import FileFailed, FileRefused, KernelBusy, NoSuchFile, SandboxError
 
 __all__ = ["Change", "change_inside"]
 
 Change: TypeAlias = Literal["write", "append", "delete", "move", "mkdir"]
-MAX_BYTES = 8 << 20
+_PART_BYTES = 8 << 20
+"""What one order to the kernel brings; a larger file comes in several."""
 _TIMEOUT_S = 60
+_CLEANUP_S = 10
 # Written by its rename, as everything is; what stands there is replaced, and a link is not followed.
 _PROGRAM = """
-import base64, os, secrets
-path, data = order["path"], base64.b64decode(order["data"])
+import base64, os, zlib
+path, data = order["path"], zlib.decompress(base64.b64decode(order["data"]))
 above = os.path.dirname(path)
 if order["change"] in ("write", "append", "mkdir"):
     os.makedirs(above or ".", exist_ok=True)
 if order["change"] in ("write", "append"):
-    if order["change"] == "append" and os.path.lexists(path):
+    made = os.path.join(above, order["made"])
+    if order["first"] and order["change"] == "append" and os.path.lexists(path):
         with open(os.open(path, os.O_RDONLY | os.O_NOFOLLOW), "rb") as file:
             data = file.read() + data
-    made = os.path.join(above, ".cellwright-" + secrets.token_hex(8) + ".tmp")
     try:
-        with open(made, "xb") as file:
+        with open(made, "xb" if order["first"] else "ab") as file:
             file.write(data)
-        os.rename(made, path)
-    finally:
+        if order["last"]:
+            os.rename(made, path)
+    except BaseException:
         if os.path.lexists(made):
             os.unlink(made)
+        raise
 elif order["change"] == "delete":
     if os.path.isdir(path) and not os.path.islink(path):
         os.rmdir(path)
@@ -66,21 +76,32 @@ async def change_inside(
         KernelBusy: it runs a cell.
         SandboxError: it could not be made.
     """
-    if len(data) > MAX_BYTES:
-        raise FileTooLarge(
-            f"{path}: {len(data):,} bytes are more than {MAX_BYTES:,} over a project",
-            hint="Write it in code, or in parts with action append",
-        )
     if session.runs.live:
         raise KernelBusy(
             f"Session {session.id} runs a cell, and its files wait for it", hint="Wait for its end"
         )
-    order = {"change": change, "path": path, "to": to, "data": base64.b64encode(data).decode()}
-    source = f"exec({_PROGRAM!r}, {{'order': __import__('json').loads({json.dumps(order)!r})}})"
+    order = {"change": change, "path": path, "to": to, "made": f".cellwright-{secrets.token_hex(8)}.tmp"}
+    starts = range(0, max(1, len(data)), _PART_BYTES)
+    try:
+        for start in starts:
+            ends = {"first": start == starts[0], "last": start == starts[-1]}
+            await _obeyed(session, order | ends, data[start : start + _PART_BYTES])
+    except BaseException:
+        if len(starts) > 1:  # whoever gave up between two parts leaves nothing of them
+            made = str(PurePosixPath(path).parent / str(order["made"]))
+            with anyio.move_on_after(_CLEANUP_S, shield=True), suppress(SandboxError):
+                await _obeyed(session, {"change": "delete", "path": made})
+        raise
+
+
+async def _obeyed(session: Session, order: dict[str, Any], data: bytes = b"") -> None:
+    # Packed: a kernel takes about a second for each megabyte of source.
+    told = json.dumps({**order, "data": base64.b64encode(zlib.compress(data)).decode()})
+    source = f"exec({_PROGRAM!r}, {{'order': __import__('json').loads({told!r})}})"
     execution = await session.execute_code(source, language="python", numbered=False, timeout_s=_TIMEOUT_S)
     await execution.wait()
     if not execution.ok:
-        raise _failure(execution.error, execution.reason, path)
+        raise _failure(execution.error, execution.reason, order["path"])
 
 
 def _failure(error: dict[str, Any] | None, reason: str | None, path: str) -> SandboxError:
