@@ -90,6 +90,19 @@ async def test_the_death_of_a_kernel_is_told_and_the_next_one_is_empty(
     assert (await desk.run("'x' in globals()", "k2")).text == "False"
 
 
+async def test_a_notebooks_kernel_that_died_is_ended_there_and_not_found_again(
+    desk: Desk, jupyter_server: Server, plain: JupyterServer
+) -> None:
+    ready = await desk.start(plain, path="dying.ipynb")
+    assert (await desk.run("import os; os._exit(3)")).state == "died"
+    await desk.died()
+    again = await desk.start(plain, "k2", path="dying.ipynb")
+    assert ready.remote is not None
+    assert again.remote is not None
+    assert (again.remote[0] != ready.remote[0], again.remote_ours) == (True, True)
+    assert ready.remote[0] not in _kernels(jupyter_server)
+
+
 async def test_a_kernel_that_was_culled_is_told_as_such(
     desk: Desk, served: Callable[[Server], Server], server_home: Callable[[str], Path]
 ) -> None:
