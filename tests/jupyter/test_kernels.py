@@ -149,6 +149,20 @@ async def test_a_notebook_that_is_open_there_brings_its_kernel(
     assert (await desk.run("'alive'")).text == "'alive'"
 
 
+async def test_a_fresh_kernel_is_wanted_of_a_notebook_that_is_open_there_and_its_own_is_restarted(
+    desk: Desk, jupyter_server: Server, plain: JupyterServer
+) -> None:
+    notebook = {"path": "afresh.ipynb", "name": "", "type": "notebook", "kernel": {"name": "python3"}}
+    theirs = jupyter_server.request("POST", "/api/sessions", notebook)["kernel"]["id"]
+    await desk.start(plain, path="afresh.ipynb")
+    await desk.run("x = 1")
+    await desk.stop()
+    again = await desk.start(plain, "k2", path="afresh.ipynb", fresh=True)
+    assert again.remote is not None
+    assert again.remote[0] == theirs
+    assert (await desk.run("'x' in globals()", "k2")).text == "False"
+
+
 async def test_a_server_without_the_subprotocol_is_spoken_with_in_json(
     desk: Desk, served: Callable[[Server], Server], server_home: Callable[[str], Path]
 ) -> None:

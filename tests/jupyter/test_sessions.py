@@ -10,6 +10,7 @@ from tests.engine.conftest import OpenEngine, host_process, open_here
 
 from cellwright.errors import HostCannot, UnknownHost
 from servers.server import Server
+from waiting import until
 
 __all__ = ["open_here"]
 
@@ -110,6 +111,28 @@ async def test_somebody_elses_kernel_is_named_behind_the_server(
         await session.resume()
         assert [one.name for one in (await session.inspect()).variables] == ["mine"]
         await session.suspend()
+    assert theirs in [one["id"] for one in jupyter_server.request("GET", "/api/kernels")]
+
+
+@pytest.mark.parametrize("lost", [False, True])
+async def test_a_restart_of_somebody_elses_kernel_leaves_it_there_and_empty(
+    open_here: OpenEngine, jupyter_server: Server, tmp_path: Path, lost: bool
+) -> None:
+    theirs = jupyter_server.request("POST", "/api/kernels", {"name": "python3"})["id"]
+    servers = {"lab": {"url": jupyter_server.url, "token": jupyter_server.token}}
+    async with open_here(jupyter_servers=servers) as engine:
+        session = await engine.create("There", host=f"jupyter:lab/{theirs}")
+        await (await session.execute_code("mine = 1")).wait()
+        lineage = session.record.lineage
+        if lost:
+            host = host_process(tmp_path / "state")
+            assert host is not None
+            host.kill()
+            host.wait(20)
+            await until(lambda: session.record.kernel_id is None)
+        await session.restart()
+        assert (await session.inspect()).variables == ()
+        assert session.record.former == lineage
     assert theirs in [one["id"] for one in jupyter_server.request("GET", "/api/kernels")]
 
 

@@ -41,6 +41,8 @@ class Wanted:
     """That of an earlier connection, whose missed output the server may still have."""
     ours: bool = False
     """Whether an existing one was started by us, and so ends with us."""
+    fresh: bool = False
+    """Whether one that is there is restarted first, so that it is empty."""
 
 
 class JupyterLauncher:
@@ -150,19 +152,28 @@ async def _cancel_at_end(life: RemoteLife, scope: anyio.CancelScope) -> None:
 
 async def _have(api: Api, wanted: Wanted, offered: Mapping[str, Any]) -> tuple[Tenancy, StartedBy]:
     """The kernel on its server, found or started."""
+    if (tenancy := await _found(api, wanted)) is not None:
+        if wanted.fresh:
+            await api.restart_kernel(tenancy.kernel_id)
+        return tenancy, "attached"
+    name = fitting_spec(offered, wanted.name, wanted.language, api.name)
+    if wanted.path is not None:
+        return Tenancy(api, await api.start_session(wanted.path, name), ours=True), "server"
+    return Tenancy(api, await api.start_kernel(name), ours=True), "server"
+
+
+async def _found(api: Api, wanted: Wanted) -> Tenancy | None:
+    """The kernel that is there already: the one that is named, or the notebook's."""
     if wanted.existing is not None:
         if await api.kernel(wanted.existing) is None:
             raise KernelGone(
                 f"The Jupyter server {api.name!r} has no kernel {wanted.existing}: it was culled, or somebody ended it",
                 hint="Start a new one there and run the cells again",
             )
-        return Tenancy(api, wanted.existing, wanted.ours), "attached"
+        return Tenancy(api, wanted.existing, wanted.ours)
     if wanted.path is not None and (found := await api.find_session(wanted.path)) is not None:
-        return Tenancy(api, found, ours=False), "attached"
-    name = fitting_spec(offered, wanted.name, wanted.language, api.name)
-    if wanted.path is not None:
-        return Tenancy(api, await api.start_session(wanted.path, name), ours=True), "server"
-    return Tenancy(api, await api.start_kernel(name), ours=True), "server"
+        return Tenancy(api, found, ours=False)
+    return None
 
 
 def fitting_spec(offered: Mapping[str, Any], name: str, language: str, server: str) -> str:

@@ -269,6 +269,10 @@ class Api:
         """Interrupt what runs on it, in whatever way that kernel is interrupted."""
         await self.ask("POST", "api", "kernels", kernel_id, "interrupt")
 
+    async def restart_kernel(self, kernel_id: str) -> None:
+        """Have it start again, empty, under its id."""
+        await self.ask("POST", "api", "kernels", kernel_id, "restart", timeout_s=3 * TIMEOUT_S)
+
     async def end_kernel(self, kernel_id: str) -> None:
         """End it; one that is gone is fine."""
         try:
