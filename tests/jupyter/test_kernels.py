@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 from collections.abc import Callable
 from pathlib import Path
 
@@ -15,6 +17,7 @@ from cellwright.errors import KernelGone, KernelStartError
 from cellwright.hosts.protocol import JupyterServer
 from servers import kinds
 from servers.server import Server
+from waiting import until
 
 pytestmark = pytest.mark.anyio
 
@@ -197,6 +200,24 @@ async def test_sixty_of_sixty_lines_come_through_a_cut_connection(
     ran = await desk.finished(execution_id)
     assert ran.state == "ok"
     assert ran.text == "".join(f"{i}\n" for i in range(60))
+
+
+@pytest.mark.parametrize("last", ["1", "import time; print('on', flush=True); time.sleep(600)"])
+async def test_a_kernel_that_died_while_the_connection_was_cut_is_told_and_not_taken_for_the_same(
+    desk: Desk, jupyter_server: Server, wire_to: Callable[[int], Wire], last: str
+) -> None:
+    wire = await wire_to(jupyter_server.port)
+    await desk.start(JupyterServer("lab", f"http://127.0.0.1:{wire.port}", jupyter_server.token))
+    pid = int((await desk.run("import os; os.getpid()")).text)
+    execution_id = await desk.begin(last)
+    await desk.wait_for(lambda _: bool(desk.outputs(execution_id)))
+    await wire.cut(closed=True)
+    restarts = jupyter_server.log.count("restarting kernel")
+    os.kill(pid, signal.SIGKILL)
+    await until(lambda: jupyter_server.log.count("restarting kernel") > restarts)
+    wire.open()
+    died = await desk.died()
+    assert "restarted" in died.message
 
 
 async def test_an_end_that_nobody_heard_is_settled_when_the_connection_is_back(

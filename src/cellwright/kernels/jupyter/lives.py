@@ -157,8 +157,11 @@ def ended_there(server: str, reason: str = "") -> Exit:
 
 
 def restarted_there(server: str) -> Exit:
-    """Somebody else restarted it."""
-    message = f"Somebody restarted the kernel on the Jupyter server {server!r}, and its variables are gone"
+    """It was restarted, and not by us."""
+    message = (
+        f"The kernel on the Jupyter server {server!r} was restarted, by somebody or because it had died, "
+        "and its variables are gone"
+    )
     return Exit(None, None, "killed", message, "Run the cells again")
 
 
