@@ -282,6 +282,23 @@ async def test_a_killed_hosts_kernel_is_attached_to_again_with_its_state(
     assert ready.remote[0] not in _kernels(jupyter_server)
 
 
+async def test_a_kernel_that_does_not_answer_who_comes_back_to_it_lives_on_with_its_state(
+    storage: Path, desk: Desk, jupyter_server: Server, plain: JupyterServer
+) -> None:
+    busy = jupyter_server.request("POST", "/api/kernels", {"name": "python3"})["id"]
+    await desk.start(plain, existing=busy)
+    pid = int((await desk.run("import os; x = 'kept'; os.getpid()")).text)
+    await desk.stop()
+    os.kill(pid, signal.SIGSTOP)
+    async with desk_at(storage, start_timeout_s=2) as impatient:
+        with pytest.raises(KernelStartError, match="goes on there") as refused:
+            await impatient.start(plain, existing=busy, ours=True)
+    assert "restart" in (refused.value.hint or "")
+    os.kill(pid, signal.SIGCONT)
+    await desk.start(plain, "k2", existing=busy, ours=True)
+    assert (await desk.run("x", "k2")).text == "'kept'"
+
+
 async def test_a_wrong_token_is_refused_in_words_and_written_nowhere(
     shared_storage: Path, desk: Desk, jupyter_server: Server
 ) -> None:

@@ -18,7 +18,7 @@ from cellwright.errors import KernelGone, KernelStartError
 from cellwright.kernels.jupyter.addresses import JupyterServer
 from cellwright.kernels.jupyter.channels import Channels
 from cellwright.kernels.jupyter.hubs import Reached, reach
-from cellwright.kernels.jupyter.lives import RemoteLife, Tenancy
+from cellwright.kernels.jupyter.lives import RemoteLife, Tenancy, silent
 from cellwright.kernels.jupyter.rest import Api
 from cellwright.kernels.kernel import Kernel, StartedBy
 from cellwright.kernels.processes import KernelProcess
@@ -71,7 +71,7 @@ class JupyterLauncher:
 
         Raises:
             KernelGone: the one to attach to is not there any more.
-            KernelStartError: it could not be had; what was started for it has been ended.
+            KernelStartError: it could not be had; what was started for it has been ended, what was there goes on.
         """
         api = await self._api()
         offered = await api.kernelspecs()
@@ -141,7 +141,10 @@ class JupyterLauncher:
             kernel.remote = (life.tenancy.kernel_id, client.session_id)
             kernel.remote_ours = life.tenancy.ours
             return kernel
-        life.kill_tree(f"it did not answer within {self._start_timeout_s:g} s")
+        if started_by == "attached":
+            life.told(silent(self._start_timeout_s))
+        else:
+            life.kill_tree(f"it did not answer within {self._start_timeout_s:g} s")
         return None
 
 
@@ -221,9 +224,11 @@ class _Elsewhere:
 
 
 def _start_error(life: RemoteLife, client: Channels, server: str) -> KernelStartError:
-    told = life.exit.message if life.exit is not None else "it does not end"
+    end, hint = life.exit, "See the server's log, or raise the setting start_timeout_s"
+    if end is not None and end.cause == "unreachable":
+        hint = end.next_step
+    told = end.message if end is not None else "it does not end"
     trouble = f" The connection: {client.trouble}." if client.trouble else ""
     return KernelStartError(
-        f"The kernel on the Jupyter server {server!r} did not start. {told}.{trouble}",
-        hint="See the server's log, or raise the setting start_timeout_s",
+        f"The kernel on the Jupyter server {server!r} could not be had. {told}.{trouble}", hint=hint
     )

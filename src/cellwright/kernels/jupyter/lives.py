@@ -14,7 +14,7 @@ from cellwright.kernels.jupyter.rest import Api, ServerRefused
 from cellwright.kernels.lives import Life
 from cellwright.sandbox.exits import LimitHit
 
-__all__ = ["RemoteLife", "Tenancy", "culled", "ended_there", "restarted_there", "stopped", "unreachable"]
+__all__ = ["RemoteLife", "Tenancy", "culled", "ended_there", "restarted_there", "silent", "stopped", "unreachable"]
 
 BEAT_S = 15.0
 # A server waits five seconds for a kernel to end by itself before it kills it.
@@ -172,6 +172,13 @@ def unreachable(server: str, seconds: float, why: str) -> Exit:
         "The kernel may live on there: go on when the server is back, and it is found again with its state. "
         "How long is waited is the setting jupyter_unreachable_s"
     )
+    return Exit(None, None, "unreachable", message, step)
+
+
+def silent(seconds: float) -> Exit:
+    """One that was there before does not answer: it may only be busy."""
+    message = f"It is there and did not answer within {seconds:g} s; it goes on there, with whatever runs"
+    step = "Try again when that is done, or restart the session, which empties the kernel"
     return Exit(None, None, "unreachable", message, step)
 
 
