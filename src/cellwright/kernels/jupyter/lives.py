@@ -14,7 +14,16 @@ from cellwright.kernels.jupyter.rest import Api, ServerRefused
 from cellwright.kernels.lives import Life
 from cellwright.sandbox.exits import LimitHit
 
-__all__ = ["RemoteLife", "Tenancy", "culled", "ended_there", "restarted_there", "silent", "stopped", "unreachable"]
+__all__ = [
+    "RemoteLife",
+    "Tenancy",
+    "culled",
+    "ended_there",
+    "restarted_there",
+    "silent",
+    "stopped",
+    "unreachable",
+]
 
 BEAT_S = 15.0
 # A server waits five seconds for a kernel to end by itself before it kills it.
