@@ -135,8 +135,10 @@ class Kernelled(Listener):
         """
         await self._services.hosts.choose(self.record)
 
-    async def _empty_kernel(self) -> str:
+    async def _empty_kernel(self, host: HostName | None = None) -> str:
         await self._let_kernel_go(None)
+        if host is not None:
+            await self.prefer_host(host)
         return await self._ensure_kernel(fresh=True)
 
     async def inspect(self, *, packages: bool = False) -> Inspection:
@@ -297,8 +299,7 @@ class Kernelled(Listener):
             self.record = replace(self.record, remote=None)
             request = self._start_request(fresh=fresh)
             ready = await host.call(request, protocol.KernelReady)
-        found_again = self.record.remote is not None and ready.remote is not None and not fresh
-        await self._moved_in(host.name, request.kernel_id, ready, found_again=found_again)
+        await self._moved_in(host.name, request.kernel_id, ready, fresh=fresh)
         return request.kernel_id
 
     def _start_request(self, *, fresh: bool = False) -> protocol.StartKernel:
@@ -321,12 +322,11 @@ class Kernelled(Listener):
             policy=self.own_policy,
         )
 
-    async def _moved_in(
-        self, host: str, kernel_id: str, ready: protocol.KernelReady, *, found_again: bool
-    ) -> None:
-        """Journal a kernel that was just started, or ``found_again`` with its state."""
+    async def _moved_in(self, host: str, kernel_id: str, ready: protocol.KernelReady, *, fresh: bool) -> None:
+        """Journal a kernel that was just started, or found again."""
         generation = self.generation + 1
         before = self.record
+        found_again = before.remote is not None and ready.remote is not None and not fresh
         self.record = replace(
             self.record,
             generation=generation,
