@@ -171,7 +171,7 @@ async def _found(api: Api, wanted: Wanted) -> Tenancy | None:
         if await api.kernel(wanted.existing) is None:
             raise KernelGone(
                 f"The Jupyter server {api.name!r} has no kernel {wanted.existing}: it was culled, or somebody ended it",
-                hint="Start a new one there and run the cells again",
+                hint="Run the cells again in a new one there: `notebook_replay`, its argument `host` without the kernel's id",
             )
         return Tenancy(api, wanted.existing, wanted.ours)
     if wanted.path is not None and (found := await api.find_session(wanted.path)) is not None:
