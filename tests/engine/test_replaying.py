@@ -259,6 +259,18 @@ async def _kernel_pid(session: Session) -> int:
     )
 
 
+async def test_a_replay_elsewhere_that_is_refused_leaves_the_session_where_it_is(
+    open_here: OpenEngine,
+) -> None:
+    async with open_here(jupyter_url="http://127.0.0.1:9", jupyter_token="t") as engine:  # noqa: S106  # opens nothing
+        session, _ = await with_cells(engine, "stays", "x = 1")
+        before = session.record.host
+        with pytest.raises(UnknownExecution):
+            await session.start_replay(host="jupyter", upto="nothing")
+        assert session.record.host == before
+        assert await value(session, "x") == "1"
+
+
 @pytest.mark.parametrize("how", ["cancel", "interrupt"])
 async def test_stopping_between_two_steps_runs_nothing_more(engine: Engine, how: str) -> None:
     session, _ = await with_cells(engine, "between", *(f"d = {number}" for number in range(30)))

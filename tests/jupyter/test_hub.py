@@ -7,6 +7,7 @@ from tests.jupyter.desk import Desk
 
 from cellwright.errors import KernelStartError
 from cellwright.hosts.protocol import JupyterServer
+from cellwright.kernels.jupyter.health import look_at
 from servers.hub import Hub
 
 pytestmark = pytest.mark.anyio
@@ -46,6 +47,17 @@ async def test_a_token_that_opens_one_server_only_reaches_it_by_its_own_address(
     narrow = jupyterhub.new_token(f"access:servers!server={jupyterhub.user}/")
     await desk.start(JupyterServer("own", f"{jupyterhub.url}/user/{jupyterhub.user}/", narrow), "k2")
     assert (await desk.run("1 + 1", "k2")).text == "2"
+
+
+@pytest.mark.parametrize("page", ["lab", "lab/tree/notes.ipynb", "tree"])
+async def test_the_address_that_a_browser_shows_is_the_persons_server_and_not_one_of_that_name(
+    desk: Desk, jupyterhub: Hub, page: str
+) -> None:
+    shown = f"{jupyterhub.url}/user/{jupyterhub.user}/{page}"
+    server = JupyterServer("hub", shown, jupyterhub.token)
+    await desk.start(server)
+    assert (await desk.run("40 + 2")).text == "42"
+    assert (await look_at(server)).answers
 
 
 async def test_a_token_that_the_hub_does_not_know_is_refused_in_words(desk: Desk, jupyterhub: Hub) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 from collections.abc import Callable
 from pathlib import Path
 
@@ -15,6 +17,7 @@ from cellwright.errors import KernelGone, KernelStartError
 from cellwright.hosts.protocol import JupyterServer
 from servers import kinds
 from servers.server import Server
+from waiting import until
 
 pytestmark = pytest.mark.anyio
 
@@ -90,6 +93,19 @@ async def test_the_death_of_a_kernel_is_told_and_the_next_one_is_empty(
     assert (await desk.run("'x' in globals()", "k2")).text == "False"
 
 
+async def test_a_notebooks_kernel_that_died_is_ended_there_and_not_found_again(
+    desk: Desk, jupyter_server: Server, plain: JupyterServer
+) -> None:
+    ready = await desk.start(plain, path="dying.ipynb")
+    assert (await desk.run("import os; os._exit(3)")).state == "died"
+    await desk.died()
+    again = await desk.start(plain, "k2", path="dying.ipynb")
+    assert ready.remote is not None
+    assert again.remote is not None
+    assert (again.remote[0] != ready.remote[0], again.remote_ours) == (True, True)
+    assert ready.remote[0] not in _kernels(jupyter_server)
+
+
 async def test_a_kernel_that_was_culled_is_told_as_such(
     desk: Desk, served: Callable[[Server], Server], server_home: Callable[[str], Path]
 ) -> None:
@@ -136,6 +152,20 @@ async def test_a_notebook_that_is_open_there_brings_its_kernel(
     assert (await desk.run("'alive'")).text == "'alive'"
 
 
+async def test_a_fresh_kernel_is_wanted_of_a_notebook_that_is_open_there_and_its_own_is_restarted(
+    desk: Desk, jupyter_server: Server, plain: JupyterServer
+) -> None:
+    notebook = {"path": "afresh.ipynb", "name": "", "type": "notebook", "kernel": {"name": "python3"}}
+    theirs = jupyter_server.request("POST", "/api/sessions", notebook)["kernel"]["id"]
+    await desk.start(plain, path="afresh.ipynb")
+    await desk.run("x = 1")
+    await desk.stop()
+    again = await desk.start(plain, "k2", path="afresh.ipynb", fresh=True)
+    assert again.remote is not None
+    assert again.remote[0] == theirs
+    assert (await desk.run("'x' in globals()", "k2")).text == "False"
+
+
 async def test_a_server_without_the_subprotocol_is_spoken_with_in_json(
     desk: Desk, served: Callable[[Server], Server], server_home: Callable[[str], Path]
 ) -> None:
@@ -170,6 +200,24 @@ async def test_sixty_of_sixty_lines_come_through_a_cut_connection(
     ran = await desk.finished(execution_id)
     assert ran.state == "ok"
     assert ran.text == "".join(f"{i}\n" for i in range(60))
+
+
+@pytest.mark.parametrize("last", ["1", "import time; print('on', flush=True); time.sleep(600)"])
+async def test_a_kernel_that_died_while_the_connection_was_cut_is_told_and_not_taken_for_the_same(
+    desk: Desk, jupyter_server: Server, wire_to: Callable[[int], Wire], last: str
+) -> None:
+    wire = await wire_to(jupyter_server.port)
+    await desk.start(JupyterServer("lab", f"http://127.0.0.1:{wire.port}", jupyter_server.token))
+    pid = int((await desk.run("import os; os.getpid()")).text)
+    execution_id = await desk.begin(last)
+    await desk.wait_for(lambda _: bool(desk.outputs(execution_id)))
+    await wire.cut(closed=True)
+    restarts = jupyter_server.log.count("restarting kernel")
+    os.kill(pid, signal.SIGKILL)
+    await until(lambda: jupyter_server.log.count("restarting kernel") > restarts)
+    wire.open()
+    died = await desk.died()
+    assert "restarted" in died.message
 
 
 async def test_an_end_that_nobody_heard_is_settled_when_the_connection_is_back(
@@ -232,6 +280,23 @@ async def test_a_killed_hosts_kernel_is_attached_to_again_with_its_state(
         assert (await desk.run("x")).text == "'kept'"
         await desk.stop()
     assert ready.remote[0] not in _kernels(jupyter_server)
+
+
+async def test_a_kernel_that_does_not_answer_who_comes_back_to_it_lives_on_with_its_state(
+    storage: Path, desk: Desk, jupyter_server: Server, plain: JupyterServer
+) -> None:
+    busy = jupyter_server.request("POST", "/api/kernels", {"name": "python3"})["id"]
+    await desk.start(plain, existing=busy)
+    pid = int((await desk.run("import os; x = 'kept'; os.getpid()")).text)
+    await desk.stop()
+    os.kill(pid, signal.SIGSTOP)
+    async with desk_at(storage, start_timeout_s=2) as impatient:
+        with pytest.raises(KernelStartError, match="goes on there") as refused:
+            await impatient.start(plain, existing=busy, ours=True)
+    assert "restart" in (refused.value.hint or "")
+    os.kill(pid, signal.SIGCONT)
+    await desk.start(plain, "k2", existing=busy, ours=True)
+    assert (await desk.run("x", "k2")).text == "'kept'"
 
 
 async def test_a_wrong_token_is_refused_in_words_and_written_nowhere(

@@ -135,6 +135,20 @@ def test_nothing_is_asked_after_a_cut_in_which_nothing_ran() -> None:
     assert not ledger.reconnected("p", after_s=1)
 
 
+def test_what_another_process_says_is_a_restart_and_what_a_server_says_for_the_kernel_is_none() -> None:
+    ledger = Ledger()
+    served = heard(0, "kernel_info_reply", "i", status="ok")
+    ledger.heard(Heard(served.message, "server_9_0"))
+    said = heard(3, "execute_input", "e", code="a")
+    ledger.heard(said)
+    ledger.cut()
+    assert ledger.reconnected("p", after_s=1)
+    ledger.heard(Heard(served.message, "server_9_1"))
+    assert not ledger.restarted
+    ledger.heard(Heard(said.message, "kernel_2_3"))
+    assert ledger.restarted
+
+
 def test_what_a_server_drops_of_a_flood_is_counted_by_the_kernels_own_numbers() -> None:
     ledger = Ledger()
     ledger.sent("e")

@@ -8,8 +8,10 @@ from pathlib import Path
 import pytest
 from tests.engine.conftest import OpenEngine, host_process, open_here
 
-from cellwright.errors import HostCannot, UnknownHost
+from cellwright.errors import HostCannot, KernelGone, UnknownHost
+from cellwright.mcp.tools_hosts import about_host
 from servers.server import Server
+from waiting import until
 
 __all__ = ["open_here"]
 
@@ -113,6 +115,48 @@ async def test_somebody_elses_kernel_is_named_behind_the_server(
     assert theirs in [one["id"] for one in jupyter_server.request("GET", "/api/kernels")]
 
 
+async def test_a_named_kernel_that_is_gone_is_told_with_how_to_go_on_without_it(
+    open_here: OpenEngine, jupyter_server: Server
+) -> None:
+    theirs = jupyter_server.request("POST", "/api/kernels", {"name": "python3"})["id"]
+    servers = {"lab": {"url": jupyter_server.url, "token": jupyter_server.token}}
+    async with open_here(jupyter_servers=servers) as engine:
+        session = await engine.create("There", host=f"jupyter:lab/{theirs}")
+        await (await session.execute_code("mine = 1")).wait()
+        await session.suspend()
+        jupyter_server.request("DELETE", f"/api/kernels/{theirs}")
+        with pytest.raises(KernelGone) as refused:
+            await session.resume()
+        assert "`host` without the kernel's id" in (refused.value.hint or "")
+        replay = await (await session.start_replay(host="jupyter:lab")).wait()
+        assert replay.state == "completed"
+
+
+@pytest.mark.parametrize("lost", [False, True])
+async def test_a_restart_of_somebody_elses_kernel_leaves_it_there_and_empty(
+    open_here: OpenEngine,
+    jupyter_server: Server,
+    tmp_path: Path,
+    lost: bool,  # noqa: FBT001  # drawn
+) -> None:
+    theirs = jupyter_server.request("POST", "/api/kernels", {"name": "python3"})["id"]
+    servers = {"lab": {"url": jupyter_server.url, "token": jupyter_server.token}}
+    async with open_here(jupyter_servers=servers) as engine:
+        session = await engine.create("There", host=f"jupyter:lab/{theirs}")
+        await (await session.execute_code("mine = 1")).wait()
+        lineage = session.record.lineage
+        if lost:
+            host = host_process(tmp_path / "state")
+            assert host is not None
+            host.kill()
+            host.wait(20)
+            await until(lambda: session.record.kernel_id is None)
+        await session.restart()
+        assert (await session.inspect()).variables == ()
+        assert session.record.former == lineage
+    assert theirs in [one["id"] for one in jupyter_server.request("GET", "/api/kernels")]
+
+
 async def test_a_server_that_the_settings_do_not_tell_of_is_refused_with_what_to_set(
     open_here: OpenEngine,
 ) -> None:
@@ -142,3 +186,6 @@ async def test_hosts_tell_how_servers_are_and_whether_they_take_the_token(
         assert "python3" in told["jupyter:lab"].detail
         assert told["jupyter:locked"].state == "away"
         assert "refuses the token" in told["jupyter:locked"].detail
+        assert [about_host(told[name])["tier"] for name in ("jupyter:lab", "jupyter:locked")] == [
+            "remote"
+        ] * 2

@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import replace
+from typing import Any
 
 import anyio
 import httpx2
 import pytest
-from pycrdt import Doc, create_sync_message
+from pycrdt import Doc, create_sync_message, create_update_message, handle_sync_message
+from websockets.asyncio.server import ServerConnection, serve
 
 from cellwright.errors import HostCannot, HostUnreachable, NotebookError
+from cellwright.livedocs import rooms
 from cellwright.livedocs.addresses import ServerAddress
-from cellwright.livedocs.rooms import Room, find_room
-from cellwright.livedocs.sheets import Sheet
-from livedocs.visiting import address_of, new_notebook, until_says, visitor
+from cellwright.livedocs.rooms import Room, Ticket, enter_room, find_room
+from cellwright.livedocs.shared import SharedNotebook
+from cellwright.livedocs.sheets import Sheet, SheetCell
+from livedocs.visiting import address_of, code_cell, identity, new_notebook, until_says, visitor
 from servers.server import Server
 from waiting import until
 
@@ -107,3 +113,48 @@ async def test_a_question_of_the_servers_is_not_its_answer(collaboration_server:
         answered = room._answered
         room._take(create_sync_message(Doc()))
         assert room._answered == answered
+
+
+@pytest.mark.parametrize(("grows", "was_empty"), [(True, False), (True, True), (False, False)])
+async def test_a_document_that_is_not_there_whole_in_time_is_not_entered(
+    monkeypatch: pytest.MonkeyPatch,
+    grows: bool,  # noqa: FBT001  # a row's
+    was_empty: bool,  # noqa: FBT001  # a row's
+) -> None:
+    monkeypatch.setattr(rooms, "_OPEN_S", 1.0)
+    async with slow_server(grows=grows) as address, anyio.create_task_group() as tasks:
+        with pytest.raises(HostUnreachable, match="not told all of the notebook"):
+            async with enter_room(address, Ticket("r"), identity("Ada"), tasks, was_empty=was_empty):
+                pytest.fail("what is missing would be taken for deleted")
+
+
+async def test_a_document_that_had_no_cell_is_entered_without_any(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rooms, "_OPEN_S", 1.0)
+    async with slow_server(grows=False) as address, anyio.create_task_group() as tasks:
+        async with enter_room(address, Ticket("r"), identity("Ada"), tasks, was_empty=True) as room:
+            assert len(room.notebook) == 0
+        tasks.cancel_scope.cancel()
+
+
+@asynccontextmanager
+async def slow_server(*, grows: bool) -> AsyncIterator[ServerAddress]:
+    """Somebody whose document has no cell, and where it ``grows`` one more each time that it is asked for."""
+
+    async def converse(socket: ServerConnection) -> None:
+        doc: Doc[Any] = Doc()
+        notebook = SharedNotebook(doc)
+        async for message in socket:
+            assert isinstance(message, bytes)
+            reply = handle_sync_message(message[1:], doc) if message[0] == 0 else None
+            if reply is None:
+                continue
+            await socket.send(reply)
+            if grows:
+                before = doc.get_state()
+                cells = [SheetCell.of(code_cell(f"c{number}", "")) for number in range(len(notebook) + 1)]
+                notebook.become(Sheet(tuple(cells)))
+                await socket.send(create_update_message(doc.get_update(before)))
+
+    async with serve(converse, "127.0.0.1", 0) as server:
+        port = next(iter(server.sockets)).getsockname()[1]
+        yield ServerAddress("lab", f"http://127.0.0.1:{port}", "")

@@ -53,9 +53,11 @@ def server_and_kernel(which: str | None) -> tuple[str | None, str | None]:
 
 
 def kernel_elsewhere(
-    record: SessionRecord, settings: Settings, language: str, *, main: bool
+    record: SessionRecord, settings: Settings, language: str, *, main: bool, fresh: bool = False
 ) -> JupyterKernel:
     """The kernel that a session needs there for a language; the main one is found again where it lives on.
+
+    A ``fresh`` one is empty, also where it is one that others have as well.
 
     Raises:
         UnknownHost: the settings do not tell of that server.
@@ -67,14 +69,20 @@ def kernel_elsewhere(
     if main and record.remote is not None:
         existing, session_id = record.remote
         return JupyterKernel(
-            server, language=language, existing=existing, session_id=session_id, ours=record.remote_ours
+            server,
+            language=language,
+            existing=existing,
+            # What an earlier connection has missed is nothing to an empty one.
+            session_id=None if fresh else session_id,
+            ours=record.remote_ours,
+            fresh=fresh,
         )
     if main and kernel_id is not None:
-        return JupyterKernel(server, language=language, existing=kernel_id)
+        return JupyterKernel(server, language=language, existing=kernel_id, fresh=fresh)
     # Whoever opens the notebook there finds the same kernel.
     path = record.there[1] if main and record.there is not None and record.there[0] == (name or "") else None
     spec = jupyter_kernelspec(settings, name) if main else ""
-    return JupyterKernel(server, name=spec, path=path, language=language)
+    return JupyterKernel(server, name=spec, path=path, language=language, fresh=fresh)
 
 
 def refuse_language(record: SessionRecord, language: str) -> None:

@@ -135,9 +135,11 @@ class Kernelled(Listener):
         """
         await self._services.hosts.choose(self.record)
 
-    async def _empty_kernel(self) -> str:
+    async def _empty_kernel(self, host: HostName | None = None) -> str:
         await self._let_kernel_go(None)
-        return await self._ensure_kernel()
+        if host is not None:
+            await self.prefer_host(host)
+        return await self._ensure_kernel(fresh=True)
 
     async def inspect(self, *, packages: bool = False) -> Inspection:
         """What the live kernel holds: variables, functions, modules, and where it runs.
@@ -280,14 +282,14 @@ class Kernelled(Listener):
         request = protocol.Ask(kernel_id, kind, content, timeout_s, side)
         return await self.host.call(request, dict[str, Any])
 
-    async def _ensure_kernel(self) -> str:
+    async def _ensure_kernel(self, *, fresh: bool = False) -> str:
         await self._reach_host()
         if self.record.kernel_id is not None:
             return self.record.kernel_id
         self._services.admit(self)
         host = await self._services.hosts.choose(self.record)
         await self._services.hosts.reach(host)
-        request = self._start_request()
+        request = self._start_request(fresh=fresh)
         try:
             ready = await host.call(request, protocol.KernelReady)
         except KernelGone:
@@ -295,15 +297,16 @@ class Kernelled(Listener):
                 raise
             # Its server no longer has it: then what follows is a new one.
             self.record = replace(self.record, remote=None)
-            request = self._start_request()
+            request = self._start_request(fresh=fresh)
             ready = await host.call(request, protocol.KernelReady)
-        await self._moved_in(host.name, request.kernel_id, ready)
+        await self._moved_in(host.name, request.kernel_id, ready, fresh=fresh)
         return request.kernel_id
 
-    def _start_request(self) -> protocol.StartKernel:
+    def _start_request(self, *, fresh: bool = False) -> protocol.StartKernel:
         kernel_id = f"{self.id}.{self.generation + 1}"
         if is_elsewhere(self.record):
-            elsewhere = kernel_elsewhere(self.record, self._services.settings, self.language, main=True)
+            settings = self._services.settings
+            elsewhere = kernel_elsewhere(self.record, settings, self.language, main=True, fresh=fresh)
             return protocol.StartKernel(kernel_id, elsewhere, "", {})
         kind = kernel_kind(self.keeper.document, self.language, self.folder)
         place = self.place
@@ -319,11 +322,11 @@ class Kernelled(Listener):
             policy=self.own_policy,
         )
 
-    async def _moved_in(self, host: str, kernel_id: str, ready: protocol.KernelReady) -> None:
-        """Journal a kernel that was just started."""
+    async def _moved_in(self, host: str, kernel_id: str, ready: protocol.KernelReady, *, fresh: bool) -> None:
+        """Journal a kernel that was just started, or found again."""
         generation = self.generation + 1
         before = self.record
-        found_again = before.remote is not None and ready.remote is not None
+        found_again = before.remote is not None and ready.remote is not None and not fresh
         self.record = replace(
             self.record,
             generation=generation,

@@ -149,7 +149,7 @@ class Mirror:
         self._common, self._unconfirmed = self._base, None
         async with (
             anyio.create_task_group() as tasks,
-            enter_room(line.address, ticket, self._user, tasks) as room,
+            enter_room(line.address, ticket, self._user, tasks, was_empty=not self._base.cells) as room,
         ):
             exchange = self._reach(_bound(self._settle, room))
             await exchange()

@@ -324,11 +324,11 @@ class Returning(Checked):
 
     # Taking over -------------------------------------------------------------------------------------------------
 
-    async def _ensure_kernel(self) -> str:
+    async def _ensure_kernel(self, *, fresh: bool = False) -> str:
         await self._reach_host()
         if self.record.kernel_id is None and self.record.left_by is not None and self.record.checkpoints:
             await self._take_over()
-        return await super()._ensure_kernel()
+        return await super()._ensure_kernel(fresh=fresh)
 
     async def _take_over(self) -> None:
         """Let the newest checkpoint go on where a kernel died; where that fails, the session starts empty."""

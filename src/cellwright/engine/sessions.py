@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
+from functools import partial
 
 import anyio
 from msgspec.structs import replace
@@ -282,14 +283,12 @@ class Session(Returning):
         async with self._submitting:
             self._refuse_during_replay()
             with anyio.CancelScope(shield=True):
-                if wanted is not None:
-                    self.record = replace(self.record, host=str(wanted))
                 self.last_replay = replay = await begin_replay(
                     self,
                     self._services.recorder,
                     upto=upto,
                     timeout_s=timeout_s,
-                    empty_kernel=self._empty_kernel,
+                    empty_kernel=partial(self._empty_kernel, wanted),
                 )
                 self._services.in_background(replay.run)
         return replay

@@ -54,6 +54,8 @@ class JupyterKernel(Tagged, frozen=True, tag="jupyter"):
     """That of an earlier connection, whose missed output the server may still have."""
     ours: bool = False
     """Whether the existing one was started for this session, and ends with it."""
+    fresh: bool = False
+    """Whether it has to be empty: one that is there already is restarted by its server first."""
 
 
 KernelKind: TypeAlias = PythonKernel | DenoKernel | KernelspecKernel | JupyterKernel

@@ -326,6 +326,7 @@ class Launchers:
             existing=kind.existing,
             session_id=kind.session_id,
             ours=kind.ours,
+            fresh=kind.fresh,
         )
         return await self._jupyters[kind.server].launch(wanted, launch.directory)
 

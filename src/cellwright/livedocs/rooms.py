@@ -240,13 +240,14 @@ async def enter_room(
     tasks: anyio.abc.TaskGroup,
     *,
     empty: bool = False,
+    was_empty: bool = False,
 ) -> AsyncIterator[Room]:
-    """Be in a room, with what its document says; whatever ends the connection is raised in ``tasks``.
+    """Be in a room, with all that its document says; whatever ends the connection is raised in ``tasks``.
 
-    One that has no document is ``empty``.
+    A room that has no document is ``empty``; ``was_empty`` says that the document had no cell when it was last seen.
 
     Raises:
-        HostUnreachable: the server cannot be reached.
+        HostUnreachable: the server cannot be reached, or does not tell all of the document in time.
     """
     from websockets.asyncio.client import connect  # noqa: PLC0415
     from websockets.exceptions import InvalidHandshake, InvalidStatus  # noqa: PLC0415
@@ -272,13 +273,20 @@ async def enter_room(
     room = Room(socket, user)
     try:
         tasks.start_soon(room.run, address)
-        with anyio.move_on_after(_OPEN_S):
-            await (room.settled() if empty else room.loaded())
+        await _load(room, address, empty=empty, was_empty=was_empty)
         yield room
     finally:
         await room.leave()
         with anyio.move_on_after(_LEAVE_S, shield=True):
             await socket.close()
+
+
+async def _load(room: Room, address: ServerAddress, *, empty: bool, was_empty: bool) -> None:
+    with anyio.move_on_after(_OPEN_S) as loading:
+        await (room.settled() if empty else room.loaded())
+    if loading.cancelled_caught and not empty and (len(room.notebook) or not was_empty):
+        # What is still to come would be taken for deleted.
+        raise unreachable(address, TimeoutError(f"it has not told all of the notebook within {_OPEN_S:g} s"))
 
 
 def _closed(address: ServerAddress, socket: ClientConnection) -> CellwrightError:

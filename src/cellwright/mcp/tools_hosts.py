@@ -97,6 +97,8 @@ def about_host(info: HostInfo) -> dict[str, Any]:
         "job_id": info.job_id,
         "expires_at": info.expires_at,
         "directory": info.directory,
+        # Nobody tells what a server has, only that nothing of ours confines code there.
+        "tier": "remote" if info.kind == "jupyter" else None,
     }
     if (resources := info.resources) is not None:
         about |= {

@@ -232,7 +232,11 @@ class Channels(Client):
     def _decode(self, frame: str | bytes, *, v1: bool) -> None:
         try:
             heard = wire.decode_v1(frame) if v1 and isinstance(frame, bytes) else wire.decode_json(frame)
-            for message in self._ledger.heard(heard):
+            messages = self._ledger.heard(heard)
+            if self._ledger.restarted:
+                self._life.told(lives.restarted_there(self._api.name))
+                return
+            for message in messages:
                 self._take(message)
         except BadMessageError as error:
             log.warning("kernel_message_refused reason=%s", error)

@@ -8,7 +8,7 @@ import anyio
 
 from cellwright.errors import KernelStartError
 from cellwright.kernels.jupyter.addresses import JupyterServer, joined
-from cellwright.kernels.jupyter.hubs import User, find_hub
+from cellwright.kernels.jupyter.hubs import User, find_hub, server_url
 from cellwright.kernels.jupyter.rest import Api
 
 __all__ = ["Health", "look_at"]
@@ -48,7 +48,8 @@ async def _asked(server: JupyterServer) -> Health:
         finally:
             await api.close()
         return Health(answers=True, detail=f"JupyterHub at {server.url}, for {server.username or me.name}")
-    api = Api(server.name, server.url, server.token)
+    url = server_url(path, path.user) if path is not None and path.user is not None else server.url
+    api = Api(server.name, url, server.token)
     try:
         specs = (await api.kernelspecs()).get("kernelspecs") or {}
     finally:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from contextlib import aclosing, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from urllib.parse import unquote, urlsplit, urlunsplit
 
 import anyio
@@ -19,13 +19,15 @@ from cellwright.errors import KernelStartError
 from cellwright.kernels.jupyter.addresses import JupyterServer, joined
 from cellwright.kernels.jupyter.rest import Api, ServerRefused
 
-__all__ = ["HubPath", "Reached", "User", "find_hub", "hub_path", "reach"]
+__all__ = ["HubPath", "Reached", "User", "find_hub", "hub_path", "reach", "server_url"]
 
 TOKEN_LIFE_S = 24 * 3600
 _FORBIDDEN = (401, 403, 404)
 _PENDING = 400
 _LOOK_AGAIN_S = 0.2
 _CLOSE_S = 5.0
+# What a browser's address goes on with below a user's server.
+_PAGES = frozenset({"api", "doc", "edit", "files", "lab", "nbclassic", "notebooks", "terminals", "tree"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +53,11 @@ def hub_path(url: str) -> HubPath | None:
             name, *below = (unquote(one) for one in parts[place + 1 :])
             return HubPath(base, name, below[0] if below else "")
     return None
+
+
+def server_url(path: HubPath, user: str) -> str:
+    """The address of a user's server at a hub."""
+    return joined(path.base, "user", user, *([path.server] if path.server else []))
 
 
 class _Spawned(msgspec.Struct):
@@ -104,7 +111,8 @@ async def reach(server: JupyterServer) -> Reached:
         if path.user is None or error.status not in _FORBIDDEN:
             raise
         # A token that opens this server and nothing else cannot ask the hub, and need not.
-        return Reached(Api(server.name, server.url, server.token, username=server.username))
+        url = server_url(path, path.user)
+        return Reached(Api(server.name, url, server.token, username=server.username))
     except BaseException:
         with anyio.CancelScope(shield=True):
             await hub.close()
@@ -119,9 +127,25 @@ async def find_hub(server: JupyterServer) -> HubPath | None:
         ServerRefused: nobody answers there.
     """
     path = hub_path(server.url)
-    if path is None and await _is_hub(server):
-        return HubPath(server.url.rstrip("/"))
+    if path is None:
+        return HubPath(server.url.rstrip("/")) if await _is_hub(server) else None
+    if path.user is not None and path.server in _PAGES and not await _has(server, path, path.user):
+        return replace(path, server="")
     return path
+
+
+async def _has(server: JupyterServer, path: HubPath, user: str) -> bool:
+    """Whether a user has a server of that name, running or not; where the hub does not say, it may be."""
+    hub = Api(server.name, joined(path.base, "hub"), server.token)
+    try:
+        found = await hub.ask_for(User, "GET", "api", "users", user, query="include_stopped_servers=1")
+    except ServerRefused as error:
+        if error.status not in _FORBIDDEN:
+            raise
+        return True
+    finally:
+        await hub.close()
+    return path.server in found.servers
 
 
 async def _is_hub(server: JupyterServer) -> bool:
@@ -142,8 +166,7 @@ class HubServer(Reached):
     """One user's server at a hub."""
 
     def __init__(self, server: JupyterServer, hub: Api, path: HubPath, user: str) -> None:
-        below = ("user", user, path.server) if path.server else ("user", user)
-        super().__init__(Api(server.name, joined(path.base, *below), server.token, username=server.username))
+        super().__init__(Api(server.name, server_url(path, user), server.token, username=server.username))
         self.api.renew = self._renew
         self.api.is_stopped = self._is_stopped
         self._hub = hub

@@ -18,7 +18,7 @@ from cellwright.errors import KernelGone, KernelStartError
 from cellwright.kernels.jupyter.addresses import JupyterServer
 from cellwright.kernels.jupyter.channels import Channels
 from cellwright.kernels.jupyter.hubs import Reached, reach
-from cellwright.kernels.jupyter.lives import RemoteLife, Tenancy
+from cellwright.kernels.jupyter.lives import RemoteLife, Tenancy, silent
 from cellwright.kernels.jupyter.rest import Api
 from cellwright.kernels.kernel import Kernel, StartedBy
 from cellwright.kernels.processes import KernelProcess
@@ -41,6 +41,8 @@ class Wanted:
     """That of an earlier connection, whose missed output the server may still have."""
     ours: bool = False
     """Whether an existing one was started by us, and so ends with us."""
+    fresh: bool = False
+    """Whether one that is there is restarted first, so that it is empty."""
 
 
 class JupyterLauncher:
@@ -69,7 +71,7 @@ class JupyterLauncher:
 
         Raises:
             KernelGone: the one to attach to is not there any more.
-            KernelStartError: it could not be had; what was started for it has been ended.
+            KernelStartError: it could not be had; what was started for it has been ended, what was there goes on.
         """
         api = await self._api()
         offered = await api.kernelspecs()
@@ -139,7 +141,10 @@ class JupyterLauncher:
             kernel.remote = (life.tenancy.kernel_id, client.session_id)
             kernel.remote_ours = life.tenancy.ours
             return kernel
-        life.kill_tree(f"it did not answer within {self._start_timeout_s:g} s")
+        if started_by == "attached":
+            life.told(silent(self._start_timeout_s))
+        else:
+            life.kill_tree(f"it did not answer within {self._start_timeout_s:g} s")
         return None
 
 
@@ -150,19 +155,28 @@ async def _cancel_at_end(life: RemoteLife, scope: anyio.CancelScope) -> None:
 
 async def _have(api: Api, wanted: Wanted, offered: Mapping[str, Any]) -> tuple[Tenancy, StartedBy]:
     """The kernel on its server, found or started."""
-    if wanted.existing is not None:
-        if await api.kernel(wanted.existing) is None:
-            raise KernelGone(
-                f"The Jupyter server {api.name!r} has no kernel {wanted.existing}: it was culled, or somebody ended it",
-                hint="Start a new one there and run the cells again",
-            )
-        return Tenancy(api, wanted.existing, wanted.ours), "attached"
-    if wanted.path is not None and (found := await api.find_session(wanted.path)) is not None:
-        return Tenancy(api, found, ours=False), "attached"
+    if (tenancy := await _found(api, wanted)) is not None:
+        if wanted.fresh:
+            await api.restart_kernel(tenancy.kernel_id)
+        return tenancy, "attached"
     name = fitting_spec(offered, wanted.name, wanted.language, api.name)
     if wanted.path is not None:
         return Tenancy(api, await api.start_session(wanted.path, name), ours=True), "server"
     return Tenancy(api, await api.start_kernel(name), ours=True), "server"
+
+
+async def _found(api: Api, wanted: Wanted) -> Tenancy | None:
+    """The kernel that is there already: the one that is named, or the notebook's."""
+    if wanted.existing is not None:
+        if await api.kernel(wanted.existing) is None:
+            raise KernelGone(
+                f"The Jupyter server {api.name!r} has no kernel {wanted.existing}: it was culled, or somebody ended it",
+                hint="Run the cells again in a new one there: `notebook_replay`, its argument `host` without the kernel's id",
+            )
+        return Tenancy(api, wanted.existing, wanted.ours)
+    if wanted.path is not None and (found := await api.find_session(wanted.path)) is not None:
+        return Tenancy(api, found, ours=False)
+    return None
 
 
 def fitting_spec(offered: Mapping[str, Any], name: str, language: str, server: str) -> str:
@@ -210,9 +224,11 @@ class _Elsewhere:
 
 
 def _start_error(life: RemoteLife, client: Channels, server: str) -> KernelStartError:
-    told = life.exit.message if life.exit is not None else "it does not end"
+    end, hint = life.exit, "See the server's log, or raise the setting start_timeout_s"
+    if end is not None and end.cause == "unreachable":
+        hint = end.next_step
+    told = end.message if end is not None else "it does not end"
     trouble = f" The connection: {client.trouble}." if client.trouble else ""
     return KernelStartError(
-        f"The kernel on the Jupyter server {server!r} did not start. {told}.{trouble}",
-        hint="See the server's log, or raise the setting start_timeout_s",
+        f"The kernel on the Jupyter server {server!r} could not be had. {told}.{trouble}", hint=hint
     )

@@ -83,6 +83,10 @@ class Ledger:
     _probed: set[str] = field(default_factory=set)
     _probe_replied: bool = False
     _probe_idle: bool = False
+    _sources: dict[str, str] = field(default_factory=dict)
+    """Who has sent each kind of message that only kernels send."""
+    restarted: bool = False
+    """Whether another process speaks for the kernel by now: its end was not heard."""
 
     def sent(self, execution_id: str) -> None:
         """An execution is on its way."""
@@ -95,8 +99,11 @@ class Ledger:
             self._cut = _Count(self._source, self._last)
 
     def reconnected(self, probe_id: str, *, after_s: float) -> bool:
-        """Whether a probe, of this id, has to be sent first: the kernel answers it when all that was sent is over."""
-        if not self._affected:
+        """Whether a probe, of this id, has to be sent first.
+
+        The kernel answers it when all that was sent is over, and the answer tells whether it is still the same one.
+        """
+        if not self._affected and not self._sources:
             return False
         self._cut_s = after_s
         self._probe, self._probed = probe_id, set(self._affected)
@@ -138,6 +145,9 @@ class Ledger:
         if match is None:
             return
         source, number = match.group(1), int(match.group(2))
+        if heard.message.kind in _FROM_THE_KERNEL:
+            # Compared by kind: a server may answer one of them in the kernel's place.
+            self.restarted |= self._sources.setdefault(heard.message.kind, source) != source
         if source != self._source:
             # Its server says things, too, and counts them by itself.
             if heard.message.kind not in _FROM_THE_KERNEL:

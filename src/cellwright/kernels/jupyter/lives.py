@@ -5,7 +5,7 @@ There is no process of ours to signal. That it lives is asked by ``rest`` every 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import anyio
 
@@ -14,11 +14,22 @@ from cellwright.kernels.jupyter.rest import Api, ServerRefused
 from cellwright.kernels.lives import Life
 from cellwright.sandbox.exits import LimitHit
 
-__all__ = ["RemoteLife", "Tenancy", "culled", "ended_there", "restarted_there", "stopped", "unreachable"]
+__all__ = [
+    "RemoteLife",
+    "Tenancy",
+    "culled",
+    "ended_there",
+    "restarted_there",
+    "silent",
+    "stopped",
+    "unreachable",
+]
 
 BEAT_S = 15.0
 # A server waits five seconds for a kernel to end by itself before it kills it.
 END_S = 20.0
+_ASK_AGAIN_S = 0.2
+_FAILED = 500
 EMPTY = "Run the cells again: the next one starts an empty kernel there"
 
 
@@ -99,7 +110,9 @@ class RemoteLife(Life):
         if not tenancy.ours or (not forced and await self._is_shared()):
             return end or _let_go(self._killed_by_us, tenancy.api.name)
         problem = await self._end_there()
-        return end or _killed(self._killed_by_us, problem)
+        if end is None:
+            return _killed(self._killed_by_us, problem)
+        return replace(end, message=end.message + problem)
 
     async def _is_shared(self) -> bool:
         try:
@@ -110,13 +123,20 @@ class RemoteLife(Life):
 
     async def _end_there(self) -> str:
         """End it, and say what became of that where it did not work."""
+        problem = f"; its server did not say within {END_S:g} s that it has ended"
         with anyio.move_on_after(END_S):
-            try:
-                await self.tenancy.api.end_kernel(self.tenancy.kernel_id)
-            except ServerRefused as error:
-                return f"; it may live on there: {error.message}"
-            return ""
-        return f"; its server did not say within {END_S:g} s that it has ended"
+            while True:
+                try:
+                    await self.tenancy.api.end_kernel(self.tenancy.kernel_id)
+                except ServerRefused as error:
+                    problem = f"; it may live on there: {error.message}"
+                    if (error.status or 0) < _FAILED:
+                        return problem
+                    # A server says that one has died before it starts it again, and fails to end it meanwhile.
+                    await anyio.sleep(_ASK_AGAIN_S)
+                else:
+                    return ""
+        return problem
 
 
 def culled(server: str) -> Exit:
@@ -146,8 +166,11 @@ def ended_there(server: str, reason: str = "") -> Exit:
 
 
 def restarted_there(server: str) -> Exit:
-    """Somebody else restarted it."""
-    message = f"Somebody restarted the kernel on the Jupyter server {server!r}, and its variables are gone"
+    """It was restarted, and not by us."""
+    message = (
+        f"The kernel on the Jupyter server {server!r} was restarted, by somebody or because it had died, "
+        "and its variables are gone"
+    )
     return Exit(None, None, "killed", message, "Run the cells again")
 
 
@@ -158,6 +181,13 @@ def unreachable(server: str, seconds: float, why: str) -> Exit:
         "The kernel may live on there: go on when the server is back, and it is found again with its state. "
         "How long is waited is the setting jupyter_unreachable_s"
     )
+    return Exit(None, None, "unreachable", message, step)
+
+
+def silent(seconds: float) -> Exit:
+    """One that was there before does not answer: it may only be busy."""
+    message = f"It is there and did not answer within {seconds:g} s; it goes on there, with whatever runs"
+    step = "Try again when that is done, or restart the session, which empties the kernel"
     return Exit(None, None, "unreachable", message, step)
 
 

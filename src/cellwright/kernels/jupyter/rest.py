@@ -122,16 +122,19 @@ class Api:
         """Let go of its connections."""
         await self._http.aclose()
 
-    async def ask(self, method: Method, *parts: str, body: Any = None, timeout_s: float = TIMEOUT_S) -> Any:
+    async def ask(
+        self, method: Method, *parts: str, query: str = "", body: Any = None, timeout_s: float = TIMEOUT_S
+    ) -> Any:
         """What the server answers, read from its JSON; None where it says nothing.
 
         Raises:
             ServerRefused: it answers with an error, or not at all.
         """
         doing = f"{method} {'/'.join(parts)}"
-        answer = await self._sent(doing, method, parts, body, timeout_s)
+        url = joined(self.url, *parts) + (f"?{query}" if query else "")
+        answer = await self._sent(doing, method, url, body, timeout_s)
         if answer.status in _TOKEN_REFUSED and self.renew is not None and await self.renew():
-            answer = await self._sent(doing, method, parts, body, timeout_s)
+            answer = await self._sent(doing, method, url, body, timeout_s)
         if answer.status >= _REDIRECTS.start:
             raise self._refused(doing, answer.status, _said(answer))
         try:
@@ -140,14 +143,20 @@ class Api:
             raise self._refused(doing, answer.status, "something that is not JSON") from None
 
     async def ask_for(
-        self, kind: type[T], method: Method, *parts: str, body: Any = None, timeout_s: float = TIMEOUT_S
+        self,
+        kind: type[T],
+        method: Method,
+        *parts: str,
+        query: str = "",
+        body: Any = None,
+        timeout_s: float = TIMEOUT_S,
     ) -> T:
         """The same, as what it has to be.
 
         Raises:
             ServerRefused: as ``ask``, and where the answer is something else.
         """
-        answer = await self.ask(method, *parts, body=body, timeout_s=timeout_s)
+        answer = await self.ask(method, *parts, query=query, body=body, timeout_s=timeout_s)
         try:
             return msgspec.convert(answer, kind)
         except (msgspec.MsgspecError, RecursionError) as error:
@@ -179,13 +188,11 @@ class Api:
         except (msgspec.MsgspecError, RecursionError) as error:
             raise self._unreadable(doing, error) from None
 
-    async def _sent(
-        self, doing: str, method: Method, parts: tuple[str, ...], body: Any, timeout_s: float
-    ) -> _Answer:
+    async def _sent(self, doing: str, method: Method, url: str, body: Any, timeout_s: float) -> _Answer:
         said = bytearray()
         try:
             async with self._http.stream(
-                method, joined(self.url, *parts), json=body, headers=self.headers, timeout=timeout_s
+                method, url, json=body, headers=self.headers, timeout=timeout_s
             ) as answer:
                 async for data in answer.aiter_bytes():
                     said += data
@@ -268,6 +275,10 @@ class Api:
     async def interrupt_kernel(self, kernel_id: str) -> None:
         """Interrupt what runs on it, in whatever way that kernel is interrupted."""
         await self.ask("POST", "api", "kernels", kernel_id, "interrupt")
+
+    async def restart_kernel(self, kernel_id: str) -> None:
+        """Have it start again, empty, under its id."""
+        await self.ask("POST", "api", "kernels", kernel_id, "restart", timeout_s=3 * TIMEOUT_S)
 
     async def end_kernel(self, kernel_id: str) -> None:
         """End it; one that is gone is fine."""
