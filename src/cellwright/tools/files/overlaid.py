@@ -15,6 +15,7 @@ from pathlib import PurePosixPath
 from typing import Any, Literal, TypeAlias
 
 import anyio
+import anyio.to_thread
 
 from cellwright.engine import Session
 from cellwright.errors import FileFailed, FileRefused, KernelBusy, NoSuchFile, SandboxError
@@ -96,7 +97,8 @@ async def change_inside(
 
 async def _obeyed(session: Session, order: dict[str, Any], data: bytes = b"") -> None:
     # Packed: a kernel takes about a second for each megabyte of source.
-    told = json.dumps({**order, "data": base64.b64encode(zlib.compress(data)).decode()})
+    packed = await anyio.to_thread.run_sync(zlib.compress, data)
+    told = json.dumps({**order, "data": base64.b64encode(packed).decode()})
     source = f"exec({_PROGRAM!r}, {{'order': __import__('json').loads({told!r})}})"
     execution = await session.execute_code(source, language="python", numbered=False, timeout_s=_TIMEOUT_S)
     await execution.wait()
