@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from cellwright import Engine
+from cellwright.agent.belt import FACE_TOOLS
 from cellwright.agent.context import (
     INSTRUCTIONS,
     TAG,
@@ -195,7 +196,7 @@ async def test_a_lost_notebook_is_told_with_what_to_do(knowledge: Knowledge, eng
     block = await state_block(knowledge, None, lost=notebook)
     assert notebook.name in block
     assert str(notebook.path) in block
-    assert "notebook_open" in block
+    assert set(re.findall(r"(?:notebook|cell|plan)_[a-z]+", block)) <= set(FACE_TOOLS), "the model has these"
 
 
 async def test_before_the_first_notebook_the_block_says_so(knowledge: Knowledge, engine: Engine) -> None:

@@ -143,8 +143,8 @@ def _gone(lost: Notebook) -> str:
     where = f" Its file may still be there: {lost.path}." if lost.path else ""
     return (
         f"lost: the notebook {lost.name} (session {lost.session_id}) was deleted; its variables are gone.{where}\n"
-        "next: notebook_open with that file if it is wanted again (nothing is run by that), else notebook_create."
-        " Tell the user that it is gone."
+        "next: the first cell makes a new notebook, and so does notebook_create. Tell the user that the other is gone,"
+        " and where its file may be."
     )
 
 
