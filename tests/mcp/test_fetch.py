@@ -151,8 +151,11 @@ async def test_data_agent_reads_on_where_a_long_page_was_kept(agent: Client, web
     async def session_of() -> str:
         return session_id
 
+    async def nothing(*_: str) -> None:
+        """No session is made here."""
+
     tools = (await agent.list_tools()).tools
-    face = FaceTools(agent, tools, offered=(), session_of=session_of, made=lambda _: None)
+    face = FaceTools(agent, tools, offered=(), session_of=session_of, room=nothing, made=nothing)
     fetched = await face.call("web_fetch", {"url": web.url("/long"), "max_tokens": 500})
     assert "line 1999" in (await face.call("file_system", read_on(fetched.text))).text
 

@@ -121,7 +121,7 @@ def test_what_ran_in_a_session_is_told_with_its_changes_and_its_events(
 
 
 def test_what_ran_in_a_session_is_searched_linked_to_and_exported(looker: Looker, served: Served) -> None:
-    session_id = served.notebook("Searched", "print('needle')", "1 / 0")
+    session_id = served.notebook("Looked through", "print('needle')", "1 / 0")
     page = looker.go(f"/sessions/{session_id}/debug")
     steps = page.locator("details.step[id]")
     expect(steps).to_have_count(2)

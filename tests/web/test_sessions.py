@@ -66,7 +66,7 @@ def test_a_session_that_an_agent_makes_appears_while_the_page_is_open(looker: Lo
 def test_an_owner_finds_suspends_resumes_and_deletes_a_session(looker: Looker, served: Served) -> None:
     session_id = served.notebook("Quinces")
     page = looker.page
-    page.get_by_label("Search").fill("quinces")
+    page.get_by_role("searchbox", name="Search").fill("quinces")
     page.get_by_role("button", name="Show").click()
     expect(page.locator("tr[id^=session-]")).to_have_count(1)
     row = page.locator(f"#session-{session_id}")
