@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -250,14 +251,15 @@ async def test_a_replay_that_was_stopped_can_be_made_again(engine: Engine, how: 
 
 
 async def _kernel_pid(session: Session) -> int:
+    """The youngest process in the session's directory that has none below it; numbers begin again at some time."""
     import psutil  # noqa: PLC0415
 
-    # The youngest: numbers begin again at some time.
-    return max(
-        (process.create_time(), process.pid)
-        for process in psutil.process_iter(["cwd"])
-        if process.info["cwd"] == str(session.cwd) and process.children() == []
-    )[1]
+    found: list[tuple[float, int]] = []
+    for process in psutil.process_iter():
+        with suppress(psutil.Error, OSError):  # others' come and go, and may be anywhere
+            if process.cwd() == str(session.cwd) and not process.children():
+                found.append((process.create_time(), process.pid))
+    return max(found)[1]
 
 
 async def test_a_replay_elsewhere_that_is_refused_leaves_the_session_where_it_is(
