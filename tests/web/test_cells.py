@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 
-from playwright.sync_api import Page, Route, expect
+from playwright.sync_api import APIResponse, Page, Route, expect
 
 from web.conftest import Looker, Served
 
@@ -84,6 +84,28 @@ def test_letters_typed_while_a_save_is_under_way_stay_and_are_saved_next(
     cell.get_by_role("button", name="Save").click()
     expect(cell.locator("pre.code")).to_have_text("a = 2 + 40")
     expect(editor).to_be_hidden()
+
+
+def test_an_answer_that_comes_late_takes_nothing_back_that_the_stream_has_told(
+    looker: Looker, served: Served
+) -> None:
+    page, _ = open_book(looker, served, "Late", "import time; time.sleep(1)")
+    cell = page.locator("article.cell.code")
+    held: list[tuple[Route, APIResponse]] = []
+
+    def hold(route: Route) -> None:
+        held.append((route, route.fetch()))
+
+    page.route("**/run", hold)
+    cell.get_by_role("button", name="Run cell 2").click()
+    expect(cell.locator(".state")).to_have_text("ok")
+    [(route, answer)] = held
+    assert "running" in answer.text() or "queued" in answer.text()
+    with page.expect_response("**/run"):
+        route.fulfill(response=answer)
+    # The button is free again once the answer was read.
+    expect(cell.get_by_role("button", name="Run cell 2")).to_be_enabled()
+    expect(cell.locator(".state")).to_have_text("ok")
 
 
 def test_a_running_cell_counts_its_seconds_streams_and_is_stopped(looker: Looker, served: Served) -> None:
