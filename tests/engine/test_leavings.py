@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
+from typing import Any
 
-from cellwright.engine.leavings import leavings_of
+import pytest
+
+from cellwright.engine import Engine
+from cellwright.engine.leavings import Leavings, entries_in, leavings_of
 
 
 def test_what_came_after_the_end_is_left_for_the_next_look(tmp_path: Path) -> None:
@@ -16,21 +20,41 @@ def test_what_came_after_the_end_is_left_for_the_next_look(tmp_path: Path) -> No
     write_after(tmp_path / "both", ended)
     write_after(tmp_path / "later", ended)
 
-    own = leavings_of(str(tmp_path), since=began, until=ended)
+    own = look(tmp_path, since=began, until=ended)
     assert [file.path for file in own.files] == ["own"]
-    later = leavings_of(str(tmp_path), since=ended, before=own.seen)
+    later = look(tmp_path, since=ended, before=own.seen)
     assert sorted(file.path for file in later.files) == ["both", "later"]
 
 
 def test_what_another_changed_meanwhile_is_still_known_as_it_was(tmp_path: Path) -> None:
     write_after(tmp_path / "kept", 0)
-    first = leavings_of(str(tmp_path))
+    first = look(tmp_path)
     ended = time.time()
     write_after(tmp_path / "kept", ended)
-    second = leavings_of(str(tmp_path), until=ended, before=first.seen)
+    second = look(tmp_path, until=ended, before=first.seen)
     assert second.seen == first.seen
     (tmp_path / "kept").unlink()
-    assert leavings_of(str(tmp_path), until=ended, before=first.seen).seen == {}
+    assert look(tmp_path, until=ended, before=first.seen).seen == {}
+
+
+@pytest.mark.anyio
+async def test_what_began_while_somebody_looked_is_its_own(engine: Engine, tmp_path: Path) -> None:
+    session = await engine.create("looks", directory=tmp_path)
+    await session.execute_code(
+        "for i in range(3_000): open(f'many{i}', 'w').close()"
+    )  # so that a look takes a while
+    idle = await session.add_cell("1")
+    writing = await session.add_cell("open('left', 'w').write('x')")
+    for _ in range(5):
+        before = await session.run(idle.id)
+        writes = await session.run(writing.id)
+        await session.files_known()
+        assert [file.path for file in before.record.files] == []
+        assert [file.path for file in writes.record.files] == ["left"]
+
+
+def look(directory: Path, **how: Any) -> Leavings:
+    return leavings_of(str(directory), entries_in(str(directory)), **how)
 
 
 def write_after(path: Path, moment: float) -> None:

@@ -1,4 +1,4 @@
-"""What code left in a session's working directory, by what the file system says of each file. Blocking; reads no contents."""
+"""What code left in a session's working directory, by what the file system says of each file. Reads no contents."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from cellwright.errors import SandboxError
 from cellwright.sandbox.files import Entry, Workdir
 from cellwright.sandbox.listing import shown_path
 
-__all__ = ["Leavings", "LeftFile", "leavings_of"]
+__all__ = ["Leavings", "LeftFile", "entries_in", "leavings_of"]
 
 MOST_LISTED = 50
 # File systems tell time by a clock that may be some ticks behind.
@@ -40,8 +40,18 @@ class Leavings:
     """All that lay there, for the next look."""
 
 
+def entries_in(directory: str) -> Mapping[str, Entry]:
+    """All that lies in a directory; nothing where it is not there yet, or no longer. Blocking."""
+    try:
+        with Workdir.open(Path(directory)) as workdir:
+            return workdir.snapshot().entries
+    except SandboxError:
+        return {}
+
+
 def leavings_of(
     directory: str,
+    seen: Mapping[str, Entry],
     *,
     since: float = 0,
     until: float | None = None,
@@ -49,16 +59,11 @@ def leavings_of(
     but: Path | None = None,
     limit: int = MOST_LISTED,
 ) -> Leavings:
-    """The files in a directory that came or changed since a moment and since an earlier look.
+    """Of the files that were seen in a directory, those that came or changed since a moment and since an earlier look.
 
     What changed after ``until`` is another's, and is left for the look that is meant for it. ``but`` is a file of the
     engine's own.
     """
-    try:
-        with Workdir.open(Path(directory)) as workdir:
-            seen = workdir.snapshot().entries
-    except SandboxError:  # it is not there yet, or no longer
-        return Leavings(directory)
     own = str(but.relative_to(directory)) if but is not None and but.is_relative_to(directory) else None
     first = int(since * _NS) - _TICKS_NS
     known = before or {}

@@ -72,6 +72,7 @@ class Listener(Holding):
             if is_elsewhere(self.record):
                 return
             execution.expect_files()
+            self._newest_ended = execution
             look = partial(self._note_files, execution, at)
             batch.after.append(partial(self._services.in_background, look))
 

@@ -17,7 +17,7 @@ from cellwright.engine.books import Book, Services
 from cellwright.engine.elsewhere import refuse_elsewhere
 from cellwright.engine.executions import Execution
 from cellwright.engine.keeping import Keeper
-from cellwright.engine.leavings import Leavings, leavings_of
+from cellwright.engine.leavings import Leavings, entries_in, leavings_of
 from cellwright.engine.limits import explained, session_policy, told_limits
 from cellwright.engine.network import note_request
 from cellwright.engine.records import Batch, SessionRecord, put_execution
@@ -38,6 +38,8 @@ from cellwright.sandbox.policy import Policy
 __all__ = ["Workplace"]
 
 _MOST_FILES = 1_000
+# A directory that takes longer to look through is not waited for.
+_LOOK_S = 30.0
 _log = logging.getLogger(__name__)
 
 
@@ -50,6 +52,7 @@ class Workplace(Book):
         self._seen: Mapping[str, Entry] = {}
         """What lay in the working directory when somebody last looked."""
         self._looked_at = record.created_at
+        self._newest_ended: Execution | None = None
         self._cut: tuple[str | None, str] = (None, "")
         """The execution whose request to the network was stopped half-way last, and why."""
         self._fetched = 0
@@ -73,8 +76,8 @@ class Workplace(Book):
     async def files(self) -> Leavings:
         """What lies in its working directory; in ``overlay`` mode what it wrote over the project."""
         refuse_elsewhere(self.record, "files")
-        look = partial(leavings_of, self.place.written, but=self.path, limit=_MOST_FILES)
-        return await anyio.to_thread.run_sync(look)
+        seen = await anyio.to_thread.run_sync(entries_in, self.place.written)
+        return leavings_of(self.place.written, seen, but=self.path, limit=_MOST_FILES)
 
     async def take_as_given(self) -> None:
         """Take what lies there now for given: it was put there, and is not what the next execution leaves.
@@ -83,9 +86,16 @@ class Workplace(Book):
         """
         if self.runs.live:
             return  # what it has left so far is its own
+        asked_at = time.time()
         async with self._looking:
-            look = partial(leavings_of, self.place.written, but=self.path)
-            self._seen = (await anyio.to_thread.run_sync(look)).seen
+            seen = await anyio.to_thread.run_sync(entries_in, self.place.written)
+            # What came while this looked may be of an execution that began meanwhile.
+            self._seen = leavings_of(self.place.written, seen, until=asked_at, before=self._seen).seen
+
+    async def files_known(self) -> None:
+        """Return when it is known what each execution that has ended left (they are looked after in order)."""
+        if self._newest_ended is not None:
+            await self._newest_ended.wait_for_files(_LOOK_S)
 
     async def file_changes(self) -> list[LayerChange]:
         """What it wrote over the project (in ``overlay`` mode), each with the real path where others find it."""
@@ -143,9 +153,12 @@ class Workplace(Book):
         try:
             since = execution.record.started_at or 0.0
             async with self._looking:
-                # Where another was queued meanwhile, what came after this one's end may be that one's.
+                seen = await anyio.to_thread.run_sync(self._look, since)
+                # Where another was queued by the end of the look, what came after this one's end may be that one's.
                 until = ended_at if self.runs.count > execution.record.number else None
-                left = await anyio.to_thread.run_sync(partial(self._look, since, until))
+                left = leavings_of(
+                    self.place.written, seen, since=since, until=until, before=self._seen, but=self.path
+                )
                 self._seen = left.seen
             if left.files:
                 record = execution.record = replace(
@@ -163,9 +176,9 @@ class Workplace(Book):
         finally:
             execution.files_known()
 
-    def _look(self, since: float, until: float | None) -> Leavings:
+    def _look(self, since: float) -> Mapping[str, Entry]:
         now = time.time()
-        left = leavings_of(self.place.written, since=since, until=until, before=self._seen, but=self.path)
+        seen = entries_in(self.place.written)
         try:
             note_originals(self.place, since=since)
         except (SandboxError, OSError) as error:
@@ -173,4 +186,4 @@ class Workplace(Book):
             _log.warning("originals_not_noted session=%s %s", self.id, error)
         else:
             self._looked_at = now
-        return left
+        return seen

@@ -64,6 +64,7 @@ class Verifier:
     ) -> Verification:
         """Begin one, or join the one that is going on; see ``verify``."""
         await session.refresh()
+        await session.files_known()
         history = [one.record for one in await self._engine.history(session.id, outputs=False)]
         going_on = self._last.get(session.id)
         if going_on is not None and not going_on.done:
