@@ -18,6 +18,7 @@ from typing import Any, Self
 import anyio
 import anyio.abc
 
+from cellwright import children
 from cellwright.charts.manifests import Output
 from cellwright.charts.themes import ThemeName
 from cellwright.charts.wire import Build, Draw, Drawn, Failed, Request, decode_reply, framed
@@ -27,8 +28,7 @@ from cellwright_kernel.tables import Table
 __all__ = ["Picture", "Renderer", "RendererLimits"]
 
 _LENGTH_BYTES = 4
-_END_GRACE_S = 5
-_OWN_END_S = 2
+_OWN_END_S = 2.0
 # How V8 ends when it can have no more memory.
 _OUT_OF_MEMORY = (signal.SIGABRT, signal.SIGTRAP, signal.SIGILL, signal.SIGSEGV)
 _ENVIRONMENT = (
@@ -190,7 +190,7 @@ class Renderer:
             anyio.ClosedResourceError,
             anyio.IncompleteRead,
         ):
-            code = await self._end(by_itself=True)
+            code = await self._end(patience_s=_OWN_END_S)
             raise _Ended(code) from None
         finally:
             # Cut off in the middle, its next words would be an answer to somebody else's question.
@@ -211,24 +211,10 @@ class Renderer:
             )
         return self._process
 
-    async def _end(self, *, by_itself: bool = False) -> int | None:
-        """End the process, if there is one, and return its code.
-
-        One that ends ``by_itself`` is waited for first: a signal sent at that moment takes the code from whoever waits.
-        """
+    async def _end(self, *, patience_s: float = 0.0) -> int | None:
+        """End the process, if there is one, and return its code."""
         process, self._process = self._process, None
-        if process is None:
-            return None
-        with anyio.move_on_after(_END_GRACE_S, shield=True):
-            if by_itself:
-                with anyio.move_on_after(_OWN_END_S):
-                    await process.wait()
-            if process.returncode is None:
-                process.kill()
-            code = await process.wait()
-            await process.aclose()
-            return code
-        return process.returncode
+        return await children.end(process, patience_s=patience_s) if process is not None else None
 
     async def _end_when_idle(self) -> None:
         while True:

@@ -16,6 +16,7 @@ import anyio
 import msgspec
 from anyio.abc import ByteReceiveStream, Process
 
+from cellwright import children
 from cellwright.errors import NotebookError
 from cellwright.formats.model import Exported
 from cellwright.formats.orders import Answer, Order
@@ -29,7 +30,6 @@ STANDBY_S = 120
 PAGES = frozenset({"html", "pdf"})
 """The formats that are made here."""
 
-_END_S = 5.0
 _SHOWN_WORDS = 300
 _SMALLER = "Export it without outputs, or as ipynb"
 
@@ -59,7 +59,7 @@ class PageMaker:
     ) -> None:
         spare, self._spare = self._spare, None
         if spare is not None:
-            await _end(spare)
+            await children.end(spare)
 
     async def render(
         self,
@@ -151,7 +151,7 @@ async def _asked(child: Process, order: bytes, wanted: str) -> Answer:
             await _drain(answers, said)
         await child.wait()
     finally:
-        await _end(child)
+        await children.end(child)
     try:
         return msgspec.msgpack.decode(said, type=Answer)
     except msgspec.DecodeError:
@@ -163,11 +163,3 @@ async def _asked(child: Process, order: bytes, wanted: str) -> Answer:
 async def _drain(stream: ByteReceiveStream, held: bytearray) -> None:
     async for part in stream:
         held += part
-
-
-async def _end(child: Process) -> None:
-    """Make sure that a child is gone."""
-    with anyio.move_on_after(_END_S, shield=True):
-        if child.returncode is None:
-            child.kill()
-        await child.aclose()

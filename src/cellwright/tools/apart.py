@@ -13,10 +13,11 @@ import sys
 import anyio
 from anyio.abc import ByteReceiveStream, Process
 
+from cellwright import children
+
 __all__ = ["ask_apart"]
 
 _ENVIRONMENT = ("PATH", "HOME", "LANG", "LC_ALL", "LD_LIBRARY_PATH", "PYTHONPATH")
-_END_S = 5.0
 
 
 async def ask_apart(
@@ -45,10 +46,10 @@ async def ask_apart(
             said = await _hear(child.stdout, most_answered)
             # One that says more than it may does not end by itself.
             if len(said) > most_answered:
-                child.kill()
+                children.kill(child)
             return said, await child.wait()
     finally:
-        await _end(child)
+        await children.end(child)
 
 
 async def _tell(child: Process, order: bytes) -> None:
@@ -69,12 +70,3 @@ async def _hear(stream: ByteReceiveStream | None, most: int) -> bytes:
             if len(said) > most:
                 break
     return bytes(said)
-
-
-async def _end(child: Process) -> None:
-    """Make sure that a child is gone."""
-    with anyio.move_on_after(_END_S, shield=True):
-        if child.returncode is None:
-            child.kill()
-        await child.wait()
-        await child.aclose()

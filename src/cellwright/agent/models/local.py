@@ -32,6 +32,7 @@ from pydantic_ai.messages import (
 )
 from pydantic_ai.usage import RequestUsage
 
+from cellwright import children
 from cellwright.agent.models.actionreading import RUN_TOOL, code_tool
 from cellwright.agent.models.table import ModelRow
 from cellwright.agent.models.textactions import read, told
@@ -47,7 +48,8 @@ _SMALL_BYTES = 500 * 1024**2
 """Weights below this are of a model that only writes code."""
 _MOST_TOKENS = {True: 300, False: 2_000}
 _ANSWER = "answer"
-_END_S = 5.0
+# One that closed its output is about to end.
+_OWN_END_S = 2.0
 _MOST_LINE_BYTES = 1024 * 1024
 _ENVIRONMENT = ("PATH", "HOME", "LANG", "LC_ALL", "LD_LIBRARY_PATH", "PYTHONPATH")
 _CODE = r"""root ::= "```python\n" line+ "```"
@@ -130,19 +132,18 @@ class LocalSpeaker:
 
     async def aclose(self) -> None:
         """End the process, if there is one."""
+        await self._end()
+
+    async def _end(self, *, patience_s: float = 0.0) -> None:
         process, self._process = self._process, None
         private, self._private = self._private, None
         if process is not None:
-            with anyio.move_on_after(_END_S, shield=True):
-                if process.returncode is None:
-                    process.kill()
-                await process.wait()
-                await process.aclose()
+            await children.end(process, patience_s=patience_s)
         if private is not None:
             private.cleanup()
 
     async def _ask(self, order: dict[str, Any], heard: Heard) -> ModelResponse:
-        whole, text = False, ""
+        whole, text, patience_s = False, "", 0.0
         try:
             process = await self._running()
             assert process.stdin is not None  # noqa: S101  # for the type checker: they are pipes
@@ -154,17 +155,18 @@ class LocalSpeaker:
                     continue
                 whole = not reply.get("loading")
                 return self._response(text, reply)
+            patience_s = _OWN_END_S
         except (anyio.BrokenResourceError, anyio.ClosedResourceError):
-            pass
+            patience_s = _OWN_END_S
         finally:
             # Cut off in the middle, its next words would be an answer to somebody else's question.
             if not whole:
-                await self.aclose()
+                await self._end(patience_s=patience_s)
         raise ModelFailed(f"{self.row.full_name} ended before it had answered", hint="Ask again", again=True)
 
     async def _running(self) -> anyio.abc.Process:
         if self._process is None or self._process.returncode is not None:
-            await self.aclose()
+            await self._end()
             self._private = tempfile.TemporaryDirectory(prefix="cellwright-model-")
             words = [str(self._weights), str(self.row.context_tokens), self._private.name]
             self._process = await anyio.open_process(

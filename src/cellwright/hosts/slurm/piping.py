@@ -10,6 +10,7 @@ from pathlib import Path
 import anyio
 import anyio.abc
 
+from cellwright import children
 from cellwright.errors import HostUnreachable
 from cellwright.hosts.slurm.pipe import FOUND, READ_BYTES
 from cellwright.hosts.slurm.promptness import Promptness
@@ -117,15 +118,9 @@ class PipeStream(anyio.abc.ByteStream):
             # Without input the other end goes by itself; where the network is cut, it cannot hear of it.
             with contextlib.suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):
                 await self.send_eof()
-            with anyio.move_on_after(_END_S) as late:
-                await self._process.wait()
-            if late.cancelled_caught:
-                with contextlib.suppress(ProcessLookupError):
-                    self._process.kill()
-                await self._process.wait()
+            await children.end(self._process, patience_s=_END_S)
             if self._promptness is not None:
                 self._promptness.close()
-            await self._process.aclose()
 
     async def _hear_words(self) -> None:
         """What it said to the end, which is near."""
