@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from playwright.sync_api import Browser, Page, expect, sync_playwright
+from playwright.sync_api import Browser, Page, Response, expect, sync_playwright
 from tests.conftest import Require
 from tests.daemon.conftest import Place, Pump
 
@@ -50,9 +50,11 @@ class Window:
 
     def save(self, *, button: str | None = None) -> None:
         """Save, with what the person clicks where Lab asks."""
-        self.page.keyboard.press("Control+s")
-        if button is not None:
-            self.page.locator(".jp-Dialog").get_by_role("button", name=button).click(timeout=PATIENCE_MS)
+        # A save ends with a checkpoint. Until then the notebook already counts as saved, and Lab ignores the next save.
+        with self.page.expect_response(_makes_checkpoint, timeout=PATIENCE_MS):
+            self.page.keyboard.press("Control+s")
+            if button is not None:
+                self.page.locator(".jp-Dialog").get_by_role("button", name=button).click(timeout=PATIENCE_MS)
         expect(self.page.locator(".lm-TabBar-tab.jp-mod-current.jp-mod-dirty")).to_have_count(
             0, timeout=PATIENCE_MS
         )
@@ -63,6 +65,10 @@ class Window:
         self.page.locator(".lm-Menu").get_by_text(entry, exact=True).click()
         if button is not None:
             self.page.locator(".jp-Dialog").get_by_role("button", name=button).click()
+
+
+def _makes_checkpoint(response: Response) -> bool:
+    return response.request.method == "POST" and response.url.split("?")[0].endswith("/checkpoints")
 
 
 @contextmanager
