@@ -10,8 +10,8 @@ from contextlib import suppress
 from pathlib import Path
 from time import monotonic
 
-END_LIMIT_S = 5
-BURIAL_LIMIT_S = 30
+END_LIMIT_S = 60
+BURIAL_LIMIT_S = 60
 PACE_S = 0.05
 
 

@@ -10,6 +10,11 @@ import anyio
 PACE_S = 0.02
 
 
+async def look_again() -> None:
+    """Let others work before the next look."""
+    await anyio.sleep(PACE_S)
+
+
 async def until(holds: Callable[[], bool], *, limit_s: float = 60) -> None:
     """Return as soon as something holds.
 
@@ -18,4 +23,4 @@ async def until(holds: Callable[[], bool], *, limit_s: float = 60) -> None:
     """
     with anyio.fail_after(limit_s):
         while not holds():
-            await anyio.sleep(PACE_S)
+            await look_again()

@@ -32,7 +32,7 @@ async def test_each_step_is_told_as_an_event_of_its_session(engine: Engine) -> N
     session = await engine.create("steps")
     trace = Trace("run-1", [StepEvents(engine, "run-1", Redactor([KEPT_BACK]))])
     trace.pattern = "react"
-    with engine.subscribe(session.id) as events, anyio.fail_after(20):
+    with engine.subscribe(session.id) as events, anyio.fail_after(60):
         async with trace.step("question", role="user") as step:
             step.note = f"my key is {KEPT_BACK}\nsecond line"
         async with trace.step("request", role="act", branch="main.1") as step:

@@ -13,6 +13,7 @@ from typing import Any
 import anyio
 import psutil
 import pytest
+from tests.waiting import look_again
 
 from cellwright.charts import Config, Output, Picture, Renderer, RendererLimits, ThemeName
 from cellwright.errors import ChartRefused, DrawingFailed, SpecRefused
@@ -177,7 +178,7 @@ async def test_a_chart_whose_process_is_killed_in_the_middle_is_drawn_by_the_nex
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(draw)
             while sum(busy.cpu_times()[:2]) < before + 0.1:
-                await anyio.lowlevel.checkpoint()
+                await look_again()
             os.kill(first, signal.SIGKILL)
     assert drawn[0].png is not None
     assert renderer.pid != first

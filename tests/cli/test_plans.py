@@ -185,7 +185,7 @@ def test_an_interrupt_pauses_the_plan_and_continue_goes_on(shared: Place) -> Non
     while not (here / "begun").exists():
         assert process.poll() is None
     process.send_signal(signal.SIGINT)
-    assert process.wait(40) == 130
+    assert process.wait(60) == 130
     assert process.stderr is not None
     said = process.stderr.read().decode()
     assert f"paused; `cellwright continue {about['session_id']}` goes on" in said
@@ -196,7 +196,7 @@ def test_an_interrupt_pauses_the_plan_and_continue_goes_on(shared: Place) -> Non
     while not (here / "begun").exists():
         assert again.poll() is None
     (here / "go").touch()
-    assert again.wait(40) == 0
+    assert again.wait(60) == 0
 
 
 def test_a_plan_goes_on_from_its_file_where_its_session_is_gone(shared: Place) -> None:
@@ -233,7 +233,7 @@ def test_whoever_is_refused_is_told_of_verbs_and_not_of_tools(shared: Place) -> 
     assert done.returncode == 1
     assert "Wait for it with `cellwright continue`, or stop it with Ctrl-C" in done.stderr
     (Path(about["cwd"]) / "go").touch()
-    assert process.wait(40) == 0
+    assert process.wait(60) == 0
 
 
 def test_a_plan_file_that_cannot_be_read_makes_no_notebook(shared: Place) -> None:
@@ -339,7 +339,7 @@ def test_a_real_terminal_sees_the_table(shared: Place) -> None:
     about = made(shared, "terminal", ("Begin", "1"), ("End", "2"))
     process, ours = on_a_terminal(shared, "continue", about["session_id"])
     seen = all_of(ours)
-    assert process.wait(40) == 0
+    assert process.wait(60) == 0
     assert "attempts" in seen
     assert "✓" in seen
 
@@ -351,6 +351,6 @@ def test_that_a_plan_was_paused_is_said_below_its_table(shared: Place) -> None:
         assert process.poll() is None
     process.send_signal(signal.SIGINT)
     last = all_of(ours).rpartition("attempts")[2]
-    assert process.wait(40) == 130
+    assert process.wait(60) == 130
     assert "\x1b[2K" not in last, "nothing erases what was said last"
     assert last.splitlines()[-1] == f"paused; `cellwright continue {about['session_id']}` goes on"

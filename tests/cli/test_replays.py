@@ -71,7 +71,7 @@ def test_an_interrupt_stops_the_replay_and_the_next_one_is_whole(shared: Place) 
     while not (here / "begun").exists():
         assert process.poll() is None
     process.send_signal(signal.SIGINT)
-    assert process.wait(40) == 130
+    assert process.wait(60) == 130
     (here / "go").touch()
     done = shared.run("replay", session)
     assert done.returncode == 0, done.stderr

@@ -117,7 +117,7 @@ def test_an_interrupt_stops_the_cell_that_is_waited_for(shared: Place) -> None:
     while not gate.exists():
         assert process.poll() is None
     process.send_signal(signal.SIGINT)
-    assert process.wait(40) == 130
+    assert process.wait(60) == 130
     runs = json.loads(shared.run("logs", session, "--json").stdout)["executions"]
     assert [run["status"] for run in runs] == ["interrupted"]
 

@@ -51,7 +51,7 @@ def test_an_interrupt_stops_it_and_leaves_nothing(shared: Place) -> None:
     while {one.name for one in storage.iterdir()} == before:
         assert process.poll() is None
     process.send_signal(signal.SIGINT)
-    assert process.wait(40) == 130
+    assert process.wait(60) == 130
     assert process.stderr is not None
     assert process.stderr.read().decode().startswith("stopped; nothing is left of it")
     listed = json.loads(shared.run("list", "--json").stdout)

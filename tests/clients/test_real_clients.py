@@ -22,7 +22,7 @@ from clients.scripted import Call, Say, ScriptedModel, Seen
 
 Require = Callable[[str, bool, str], None]
 
-STOP_LIMIT_S = 10
+STOP_LIMIT_S = 60
 PLOT = """\
 import matplotlib.pyplot as plt
 print("first line")

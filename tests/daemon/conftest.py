@@ -104,15 +104,15 @@ class Place:
             for stream in (process.stdin, process.stdout, process.stderr):
                 if stream is not None:
                     stream.close()
-            process.wait(20)
+            process.wait(60)
         stop(self.paths, kernels=True)
         for process in self.daemons():
             process.kill()
-            process.wait(20)
+            process.wait(60)
         host = host_process(self.storage)
         if host is not None:
             host.terminate()
-            host.wait(20)
+            host.wait(60)
 
 
 class Pump:

@@ -106,7 +106,7 @@ def test_a_killed_daemon_is_told_and_the_next_one_still_has_the_sessions(place: 
     created = pump.call("notebook_create", name="survives")
     assert pump.call("scratch_run", session_id=created["session_id"], code="x = 41", response_format="json")
     place.daemon().kill()
-    assert pump.process.wait(30) == 3
+    assert pump.process.wait(60) == 3
     assert "cellwright daemon logs" in pump.errors()
     again = place.pump()
     again.initialize()
@@ -130,7 +130,7 @@ def test_a_client_killed_in_the_middle_of_a_cell_finds_it_finished_when_it_comes
     while not (running := watcher.call("execution_list", session_id=session)["executions"]):
         pass
     doomed.process.send_signal(signal.SIGKILL)
-    doomed.process.wait(10)
+    doomed.process.wait(60)
     gate.touch()
     back = shared.pump()
     back.initialize()
@@ -181,7 +181,7 @@ def test_questions_that_are_piped_in_are_all_answered_before_the_end(place: Plac
     }
     assert sorted(answers) == [1, 2, 3]
     assert answers[2]["result"]["structuredContent"]["state"] == "active"
-    assert pump.process.wait(30) == 0
+    assert pump.process.wait(60) == 0
 
 
 def test_a_socket_left_over_from_a_killed_daemon_counts_for_nothing(place: Place) -> None:
@@ -189,7 +189,7 @@ def test_a_socket_left_over_from_a_killed_daemon_counts_for_nothing(place: Place
     place.ready()
     daemon = place.daemon()
     daemon.kill()
-    daemon.wait(20)
+    daemon.wait(60)
     assert Path(read_about(place.paths)["socket"]).exists()
     assert connect(place.paths) is None
     place.pump().initialize()
@@ -251,7 +251,7 @@ def test_a_daemon_that_cannot_start_is_explained_by_the_pump(place: Place) -> No
     place.storage.mkdir()
     (place.storage / "daemon").write_text("in the way")
     pump = place.pump()
-    assert pump.process.wait(30) == 3
+    assert pump.process.wait(60) == 3
     assert pump.errors().startswith("error: ")
 
 
@@ -280,7 +280,7 @@ def test_an_interrupted_pump_ends_at_once_and_leaves_the_daemon(shared: Place) -
     pump = shared.pump()
     pump.initialize()
     pump.process.send_signal(signal.SIGINT)
-    assert pump.process.wait(20) == 130
+    assert pump.process.wait(60) == 130
     assert shared.status()["state"] == "ready"
 
 
@@ -332,7 +332,7 @@ def test_in_process_needs_no_daemon_and_keeps_stray_prints_off_the_wire(place: P
 
 def test_in_process_and_a_daemon_do_not_share_a_storage_directory(shared: Place) -> None:
     pump = shared.pump("--in-process")
-    assert pump.process.wait(30) == 3
+    assert pump.process.wait(60) == 3
     assert "has" in pump.errors()
 
 
@@ -341,7 +341,7 @@ def test_an_unknown_dialect_is_refused_with_the_known_ones(shared: Place) -> Non
     pump.ask("tools/list")
     refused = pump.read()
     assert "jlab" in refused["error"]["message"]
-    assert pump.process.wait(30) == 3
+    assert pump.process.wait(60) == 3
 
 
 def test_bad_arguments_of_the_pump_are_bad_usage(shared: Place) -> None:

@@ -76,7 +76,7 @@ def served(place: Place, *arguments: str) -> Iterator[Served]:
     token = place.environment.get("CELLWRIGHT_TOKEN") or Path(told["token_file"]).read_text().strip()
     yield Served(place, process, urlsplit(told["mcp"]).netloc, token)
     process.send_signal(signal.SIGTERM)
-    assert process.wait(30) == 0
+    assert process.wait(60) == 0
 
 
 @pytest.fixture(scope="module")

@@ -67,6 +67,6 @@ def end_host(storage: Path) -> None:
     process = host_process(storage)
     if process is not None:
         process.terminate()
-        process.wait(20)
+        process.wait(60)
     runtime = HostPaths(storage).runtime
     assert not runtime.exists(), f"the host left {runtime} behind"

@@ -12,6 +12,7 @@ import anyio
 import psutil
 import pytest
 from tests.engine.conftest import host_process
+from tests.waiting import look_again
 
 from cellwright.engine import Engine, Session
 from cellwright.hosts import HostPaths
@@ -20,7 +21,7 @@ pytestmark = [pytest.mark.anyio, pytest.mark.timeout(300)]
 
 CHECKPOINTS = 200
 ROLLBACKS = 20
-PATIENCE_S = 30
+PATIENCE_S = 60
 # Allocators and journals of a host that has worked; a leak of each would be a multiple of it.
 WORTH_NAMING = 16 << 20
 PER_CHECKPOINT = 16 << 10
@@ -119,7 +120,7 @@ async def settle(engine: Engine, before: Held) -> None:
     """Wait for what ends in the background, then hold what there is against what there was."""
     with anyio.move_on_after(PATIENCE_S):
         while not _is_the_same(held(engine), before):
-            await anyio.lowlevel.checkpoint()
+            await look_again()
     after = held(engine)
     assert not after.processes - before.processes
     assert not after.files - before.files

@@ -8,6 +8,7 @@ import anyio
 import nbformat
 import pytest
 from tests.engine.conftest import OpenEngine
+from tests.waiting import look_again
 
 from cellwright import Engine, Event, Session
 from cellwright.errors import NotebookFormatError
@@ -26,9 +27,9 @@ async def test_a_notebook_is_written_by_itself_once_it_is_quiet(open_here: OpenE
     async with open_here(save_quiet_s=0.01) as engine:
         session = await engine.create("quiet")
         await session.add_cell("written_by_itself = 1")
-        with anyio.fail_after(20):
+        with anyio.fail_after(60):
             while "written_by_itself" not in session.path.read_text():
-                await anyio.lowlevel.checkpoint()
+                await look_again()
 
 
 async def test_outputs_of_a_long_cell_are_written_while_it_runs(
@@ -40,9 +41,9 @@ async def test_outputs_of_a_long_cell_are_written_while_it_runs(
         code = f"import os, time\nprint('so far', flush=True)\nwhile not os.path.exists({str(gate)!r}): time.sleep(.01)"
         cell = await session.add_cell(code)
         execution = await session.execute(cell.id)
-        with anyio.fail_after(20):
+        with anyio.fail_after(60):
             while "so far\\n" not in session.path.read_text():
-                await anyio.lowlevel.checkpoint()
+                await look_again()
             gate.touch()
             assert (await execution.wait()).ok
 
@@ -65,7 +66,7 @@ async def test_a_conflict_keeps_both_versions_and_is_reported(engine: Engine) ->
     await session.edit_cell(cell.id, "x = 'ours'")
     notebook.cells[1].source = "x = 'theirs'"
     nbformat.write(notebook, session.path)
-    with engine.subscribe(session.id) as events, anyio.fail_after(20):
+    with engine.subscribe(session.id) as events, anyio.fail_after(60):
         merged = await saved(session)
         async for event in events:
             if isinstance(event, Event) and event.kind == "notebook.error":
@@ -98,7 +99,7 @@ async def test_what_somebody_wrote_that_is_no_notebook_is_set_aside(engine: Engi
 async def test_a_directory_that_cannot_be_written_is_told_and_nothing_is_lost(open_here: OpenEngine) -> None:
     async with open_here(save_quiet_s=0.01) as engine:
         session = await engine.create("blocked")
-        with engine.subscribe(session.id) as events, anyio.fail_after(20):
+        with engine.subscribe(session.id) as events, anyio.fail_after(60):
             session.path.unlink()
             session.path.mkdir()  # nothing can be renamed over a directory, whoever runs this test
             await session.add_cell("precious = 1")

@@ -14,7 +14,7 @@ async def test_a_cell_over_its_time_is_interrupted_and_the_kernel_keeps_its_stat
     session = await engine.create("slow")
     await session.execute_code("x = 1")
     execution = await session.execute_code("import time\ntime.sleep(60)", timeout_s=0.2)
-    with anyio.fail_after(20):
+    with anyio.fail_after(60):
         assert (await execution.wait()).state == "timeout"
     assert "cell_timeout_s" in (execution.reason or "")
     again = await (await session.execute_code("x")).wait()
@@ -26,7 +26,7 @@ async def test_a_cell_that_will_not_stop_is_killed_and_the_loss_is_told(open_her
         session = await engine.create("stubborn")
         stubborn = "import signal\nsignal.signal(signal.SIGINT, signal.SIG_IGN)\nwhile True: pass"
         execution = await session.execute_code(stubborn, timeout_s=0.2)
-        with anyio.fail_after(20):
+        with anyio.fail_after(60):
             assert (await execution.wait()).state == "timeout"
         assert "did not stop when interrupted" in (execution.reason or "")
         assert session.state == "suspended"
@@ -72,7 +72,7 @@ async def test_a_running_cell_is_stopped_above_the_memory_limit(open_here: OpenE
         session = await engine.create("memory")
         execution = await session.execute_code("import time\nwhile True: time.sleep(0.01)", timeout_s=60)
     async with open_here(max_memory_fraction=1e-6) as engine:
-        with anyio.fail_after(20):
+        with anyio.fail_after(60):
             stopped = await engine.execution(execution.id).wait()
         assert stopped.state == "interrupted"
         assert "max_memory_fraction" in (stopped.reason or "")
@@ -95,12 +95,12 @@ async def test_a_process_that_never_ends_its_ending_does_not_keep_its_cell_from_
     async with open_here() as engine:
         session = await engine.create("memory")
         execution = await session.execute_code(NEVER_GONE, timeout_s=60)
-        with engine.subscribe(session.id) as events, anyio.fail_after(30):
+        with engine.subscribe(session.id) as events, anyio.fail_after(60):
             async for event in events:
                 if "begun" in str(getattr(event, "data", "")):
                     break
     async with open_here(max_memory_fraction=1e-6) as engine:
-        with anyio.fail_after(40):
+        with anyio.fail_after(60):
             stopped = await engine.execution(execution.id).wait()
         assert stopped.state == "interrupted", (stopped.text, stopped.reason)
         assert "max_memory_fraction" in (stopped.reason or "")
@@ -109,7 +109,7 @@ async def test_a_process_that_never_ends_its_ending_does_not_keep_its_cell_from_
 async def test_an_idle_session_is_suspended_and_says_why(open_here: OpenEngine) -> None:
     async with open_here(session_idle_s=0.2) as engine:
         session = await engine.create("idle")
-        with engine.subscribe(session.id) as events, anyio.fail_after(20):
+        with engine.subscribe(session.id) as events, anyio.fail_after(60):
             async for event in events:
                 if getattr(event, "data", {}).get("session") == "suspended":
                     break
@@ -122,6 +122,6 @@ async def test_cancelling_right_after_submitting_keeps_the_kernel(engine: Engine
     for _ in range(20):
         execution = await session.execute_code("import time; time.sleep(60)")
         await session.cancel(execution.id)
-        with anyio.fail_after(20):
+        with anyio.fail_after(60):
             assert (await execution.wait()).state == "interrupted"
     assert session.generation == 1

@@ -15,6 +15,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.engine.conftest import OpenEngine, end_host, open_at
+from tests.waiting import look_again
 
 from cellwright import Engine, Execution, Session
 from cellwright.errors import FileConflict, FileRefused, NoSuchFile
@@ -56,7 +57,7 @@ async def work(engine: Engine, folder: Path, code: str = "") -> Session:
 async def run(session: Session, code: str) -> Execution:
     execution = await (await session.execute_code(code)).wait()
     assert execution.ok, execution.text
-    await execution.wait_for_files(10)
+    await execution.wait_for_files(60)
     return execution
 
 
@@ -208,9 +209,9 @@ async def test_a_file_that_a_person_made_in_a_deleted_directory_is_not_deleted(
     session = await work(engine, folder, "import shutil\nshutil.rmtree('deep')")
     mine = folder / "deep" / "mine.txt"
     mine.write_text("mine")
-    with anyio.fail_after(10):
+    with anyio.fail_after(60):
         while time.time() < mine.stat().st_ctime + 0.1:  # so that the next cell begins clearly later
-            await anyio.lowlevel.checkpoint()
+            await look_again()
     await run(session, "1")  # a look that finds the file there
     with pytest.raises(FileConflict, match=r"mine\.txt"):
         await session.apply_files()

@@ -47,7 +47,7 @@ def different_cells(replay: Replay) -> list[str | None]:
 
 
 async def until(events: Any, kind: str) -> Event:
-    with anyio.fail_after(30):
+    with anyio.fail_after(60):
         async for event in events:
             if isinstance(event, Event) and event.kind == kind:
                 return event
@@ -169,7 +169,7 @@ async def test_a_suspended_session_is_replayed_by_a_later_engine_on_another_host
     host = host_process(tmp_path / "state")
     assert host is not None
     host.terminate()
-    host.wait(20)
+    host.wait(60)
     async with open_here() as engine:
         again = engine.session(session.id)
         replay = await replayed(again)
@@ -207,7 +207,7 @@ async def test_nothing_else_runs_during_a_replay_and_none_begins_while_something
     with pytest.raises(KernelBusy, match=replay.id):
         await session.start_replay()
     (session.cwd / "go").touch()
-    with anyio.fail_after(30):
+    with anyio.fail_after(60):
         await replay.wait()
     assert replay.same
     (session.cwd / "go").unlink()
@@ -238,7 +238,7 @@ async def test_a_replay_that_was_stopped_can_be_made_again(engine: Engine, how: 
             await engine.delete(session.id)
         case _:
             await getattr(session, how)()
-    with anyio.fail_after(30):
+    with anyio.fail_after(60):
         await replay.wait()
     assert replay.state == "stopped"
     assert (len(replay.redone), len(replay.not_run)) == (2, 1)
@@ -279,7 +279,7 @@ async def test_stopping_between_two_steps_runs_nothing_more(engine: Engine, how:
     session, _ = await with_cells(engine, "between", *(f"d = {number}" for number in range(30)))
     replay = await session.start_replay()
     await (replay.cancel() if how == "cancel" else session.interrupt())
-    with anyio.fail_after(30):
+    with anyio.fail_after(60):
         await replay.wait()
     assert (replay.state, len(replay.redone) <= 2) == ("stopped", True)
     assert "cancelled" in (replay.reason or "")
@@ -356,7 +356,7 @@ async def test_a_killed_engine_leaves_the_steps_done_so_far_and_the_whole_to_be_
             (Span(1),),
         )
         (session.cwd / "go").touch()
-        with anyio.fail_after(30):
+        with anyio.fail_after(60):
             for execution in session.runs.live:
                 await execution.wait()
         history = [execution.record for execution in await engine.history(session.id)]

@@ -8,6 +8,7 @@ import sys
 import anyio
 import anyio.lowlevel
 import pytest
+from tests.waiting import look_again
 
 from cellwright.formats.renderer import PageMaker, RenderFailed, render
 from formats.pagebooks import PNG, code, display, notebook, stream, text
@@ -75,7 +76,7 @@ async def test_a_cancelled_export_leaves_no_process() -> None:
 
         tasks.start_soon(go)
         while maker._spare is spare:
-            await anyio.lowlevel.checkpoint()
+            await look_again()
         tasks.cancel_scope.cancel()
     assert spare.returncode is not None
 

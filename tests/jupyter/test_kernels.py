@@ -238,7 +238,7 @@ async def test_an_end_that_nobody_heard_is_settled_when_the_connection_is_back(
     execution_id = await desk.begin(code)
     await desk.printed(execution_id, "begun")
     await wire.cut(closed=True)
-    with anyio.fail_after(30):
+    with anyio.fail_after(60):
         while not done.exists():  # it is another process that makes it
             await anyio.sleep(0.05)
     wire.open()
@@ -273,7 +273,7 @@ async def test_a_killed_hosts_kernel_is_attached_to_again_with_its_state(
         host = host_process(storage)
         assert host is not None
         host.kill()
-        host.wait(20)
+        host.wait(60)
     assert ready.remote is not None
     async with desk_at(storage) as desk:
         await desk.start(plain, existing=ready.remote[0], session_id=ready.remote[1], ours=True)

@@ -88,7 +88,7 @@ async def test_the_death_of_the_host_costs_no_state_on_a_server(
         host = host_process(tmp_path / "state")
         assert host is not None
         host.kill()
-        host.wait(20)
+        host.wait(60)
         cell = await session.add_cell("x")
         ran = await session.run(cell.id)
         assert ran.state == "ok"
@@ -149,7 +149,7 @@ async def test_a_restart_of_somebody_elses_kernel_leaves_it_there_and_empty(
             host = host_process(tmp_path / "state")
             assert host is not None
             host.kill()
-            host.wait(20)
+            host.wait(60)
             await until(lambda: session.record.kernel_id is None)
         await session.restart()
         assert (await session.inspect()).variables == ()

@@ -21,7 +21,7 @@ from cellwright.kernels.messages import Message, new_message_id
 from cellwright.kernels.processes import adopt_orphans
 
 LIMITS = OutputLimits(max_bytes=1_000_000, max_messages=25_000)
-DEADLINE_S = 30
+DEADLINE_S = 60
 
 
 @dataclass

@@ -13,6 +13,7 @@ from typing import Any
 
 import anyio
 import anyio.abc
+from tests.waiting import look_again
 
 from cellwright.hosts import jobs, protocol
 from cellwright.hosts.footing import Ending
@@ -127,7 +128,7 @@ class House:
         """How a kernel ended, once it has."""
         with anyio.fail_after(DEADLINE_S):
             while kernel_id not in self.ends:
-                await anyio.lowlevel.checkpoint()
+                await look_again()
         return self.ends[kernel_id]
 
     def _report(self, kernel_id: str, body: protocol.EventBody) -> None:

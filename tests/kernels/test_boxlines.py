@@ -18,6 +18,7 @@ import pytest
 from tests.conftest import Require
 from tests.kernels.conftest import LIMITS
 from tests.sandbox.programs import require_other_python, run_as_nobody
+from tests.waiting import look_again
 
 from cellwright.errors import KernelGone, KernelStartError
 from cellwright.kernels.boxes import Isolation
@@ -97,7 +98,7 @@ async def launched(server: ForkServer, directory: Path) -> AsyncIterator[Kernel]
 async def until(true: Callable[[], object]) -> None:
     with anyio.fail_after(DEADLINE_S):
         while not true():
-            await anyio.lowlevel.checkpoint()
+            await look_again()
 
 
 async def test_a_box_that_is_not_held_ends_as_its_kernel_ended(

@@ -168,7 +168,7 @@ async def test_a_raw_write_is_output_of_the_cell(root: Path, run_cell: Any) -> N
 async def test_an_own_exit_is_told_with_its_code(root: Path) -> None:
     async with tiny(root) as kernel:
         kernel.client.execute("Deno.exit(3)", message_id="m")
-        with anyio.fail_after(30):
+        with anyio.fail_after(60):
             ended = await kernel.wait()
     assert (ended.cause, ended.code) == ("exit", 3)
     assert "Deno.exit" in ended.next_step
@@ -209,7 +209,7 @@ async def test_a_kernel_that_is_killed_is_explained(tier: str, root: Path) -> No
     async with tiny(root, tier) as kernel:
         below = [psutil.Process(pid) for pid in (kernel.process.pid, *kernel.process.descendants())]
         next(one for one in below if "deno" in one.name()).kill()
-        with anyio.fail_after(30):
+        with anyio.fail_after(60):
             ended = await kernel.wait()
     assert ended.signal == signal.SIGKILL
     assert not any(one.is_running() and one.status() != psutil.STATUS_ZOMBIE for one in below)

@@ -14,6 +14,7 @@ import psutil
 import pytest
 from tests.conftest import Require
 from tests.kernels.denohouse import DEADLINE_S, OPTIONS, House, open_house
+from tests.waiting import look_again
 
 from cellwright.hosts import jobs
 from cellwright.kernels.deno import INSTALL
@@ -175,7 +176,7 @@ async def test_the_driver_is_compiled_once_and_every_kernel_gets_a_copy_of_its_o
     assert await house.value(first, "1 + 1") == "2"
     with anyio.fail_after(DEADLINE_S):
         while not (made := list((house.root / "cache").glob("deno-*"))):
-            await anyio.lowlevel.checkpoint()
+            await look_again()
     (made[0] / "mark").write_text("whole")
     kernel = await house.start()
     own = "Deno.env.get('DENO_DIR') + '/mark'"
@@ -191,7 +192,7 @@ async def test_compiled_code_that_is_broken_is_no_harm(house: House) -> None:
     await house.start()
     with anyio.fail_after(DEADLINE_S):
         while not (made := list((house.root / "cache").glob("deno-*"))):
-            await anyio.lowlevel.checkpoint()
+            await look_again()
     for file in made[0].iterdir():
         file.write_bytes(b"\xff" * 5000)
     assert await house.value(await house.start(), "1 + 1") == "2"

@@ -17,6 +17,7 @@ import anyio
 import anyio.lowlevel
 import msgspec
 import pytest
+from tests.waiting import look_again
 
 from cellwright.errors import KernelStartError
 from cellwright.kernels.forkserver import ForkServer
@@ -38,7 +39,7 @@ async def serving(server: ForkServer) -> AsyncIterator[ForkServer]:
 
 
 async def standing_by(server: ForkServer, number: int) -> None:
-    with anyio.fail_after(20):
+    with anyio.fail_after(60):
         while server.standing_by < number:
             await anyio.sleep(0.01)
 
@@ -65,7 +66,7 @@ async def test_a_kernel_that_died_standing_by_is_not_given_out(make_server: Any,
         await standing_by(server, 1)
         waiting = server._standby.waiting[0]
         os.kill(waiting.process.pid, signal.SIGKILL)
-        with anyio.fail_after(20):
+        with anyio.fail_after(60):
             await waiting.wait()
         assert (await launch_on(server)).process.pid != waiting.process.pid
 
@@ -77,13 +78,13 @@ async def test_kernels_outlive_their_fork_server_and_their_ends_are_still_known(
         first, second = await launch_on(server), await launch_on(server)
         await run_cell(first, "x = 'kept'")
         os.kill(server.pid or 0, signal.SIGKILL)
-        with anyio.fail_after(20):
+        with anyio.fail_after(60):
             await server.died.wait()
         assert (await run_cell(first, "x")).result == "'kept'"
         with pytest.raises(KernelStartError, match="has ended"):
             await launch_on(server)
         first.client.execute("import os; os._exit(5)", message_id="m")
-        with anyio.fail_after(20):
+        with anyio.fail_after(60):
             ended = await first.wait()
             assert (ended.cause, ended.code) == ("exit", 5)
             await second.stop(grace_s=10)
@@ -104,7 +105,7 @@ async def test_what_a_kernel_leaves_behind_without_a_fork_server_can_be_reaped(
         code = "import subprocess; child = subprocess.Popen(['sleep', '1000'], start_new_session=True); child.pid"
         child = int((await run_cell(kernel, code)).result)
         os.kill(other.pid or 0, signal.SIGKILL)
-        with anyio.fail_after(20):
+        with anyio.fail_after(60):
             await other.died.wait()
             os.kill(kernel.process.pid, signal.SIGKILL)
             await kernel.wait()
@@ -137,7 +138,7 @@ async def test_a_kernel_that_cannot_start_says_what_it_printed(server: Any, shor
     directory = short_path / "broken"
     (directory / "s-1").mkdir(parents=True)  # where its first socket should be
     with (
-        anyio.fail_after(20),
+        anyio.fail_after(60),
         pytest.raises(KernelStartError, match=r"(?s)exited by itself.*printed last.*ZMQError"),
     ):
         await server._fork(directory, "fork")
@@ -154,9 +155,9 @@ async def test_a_fork_server_that_does_not_answer_is_a_start_error(make_server: 
         os.kill(server.pid, signal.SIGCONT)
         server._start_timeout_s = 20
         kernel = await launch_on(server)  # and the fork that nobody waited for was ended
-        with anyio.fail_after(20):
+        with anyio.fail_after(60):
             while set(descendants.children_of(server.pid)) != {kernel.process.pid}:
-                await anyio.lowlevel.checkpoint()
+                await look_again()
 
 
 async def test_an_interpreter_without_ipykernel_is_a_start_error_with_its_last_words(tmp_path: Path) -> None:
@@ -292,7 +293,7 @@ ctypes.PyDLL(None).pause()
     directory = short_path / "host"
     directory.mkdir()
     command = [sys.executable, "-c", HOST, str(directory), busy]
-    with anyio.fail_after(30):
+    with anyio.fail_after(60):
         async with await anyio.open_process(command, stdin=subprocess.DEVNULL, stderr=None) as host:
             assert host.stdout is not None
             said = ""
@@ -302,7 +303,7 @@ ctypes.PyDLL(None).pause()
             host.kill()
         assert len(pids) == 3
         while any(_runs(pid) for pid in pids):
-            await anyio.lowlevel.checkpoint()
+            await look_again()
 
 
 def _runs(pid: int) -> bool:

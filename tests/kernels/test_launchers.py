@@ -36,13 +36,13 @@ async def test_an_installed_kernelspec_runs_and_ends_with_its_tree(launch_on: An
         begun = anyio.Event()
         kernel.client.on_message = lambda message: begun.set() if message.kind == "stream" else None
         kernel.client.execute("print('begun', flush=True)\nwhile True: pass", message_id="m")
-        with anyio.fail_after(20):
+        with anyio.fail_after(60):
             await begun.wait()
             await kernel.interrupt()
         assert (await run_cell(kernel, "1")).result == "1"
         with pytest.raises(KernelError, match="fork server"):
             await kernel.inspect(timeout_s=1)
-        with anyio.fail_after(20):
+        with anyio.fail_after(60):
             await kernel.stop(grace_s=10)
             while (
                 Path(f"/proc/{child}/stat").exists() and " Z " not in Path(f"/proc/{child}/stat").read_text()
@@ -58,7 +58,7 @@ async def test_a_spawned_kernel_that_dies_is_explained(launch_on: Any) -> None:
         await tasks.start(launcher.run)
         kernel = await launch_on(launcher)
         kernel.process.signal(signal.SIGKILL)
-        with anyio.fail_after(20):
+        with anyio.fail_after(60):
             assert (await kernel.wait()).signal == signal.SIGKILL
         tasks.cancel_scope.cancel()
 

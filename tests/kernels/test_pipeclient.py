@@ -11,13 +11,14 @@ from typing import Any
 
 import anyio
 import pytest
+from tests.waiting import look_again
 
 from cellwright.errors import KernelGone
 from cellwright.kernels.messages import Message
 from cellwright.kernels.pipeclient import PipeClient, Pipes
 
 pytestmark = pytest.mark.anyio
-DEADLINE_S = 20
+DEADLINE_S = 60
 
 
 @dataclass
@@ -54,7 +55,7 @@ class Other:
         await self.say(kind)
         with anyio.fail_after(DEADLINE_S):
             while not any(message.kind == kind for message in self.heard):
-                await anyio.lowlevel.checkpoint()
+                await look_again()
         return [message for message in self.heard if message.kind != kind]
 
 

@@ -51,7 +51,7 @@ def test_second_call_finds_the_lab_and_ctrl_c_ends_it_but_not_the_session(spot: 
         [spec] = _get(_api(told, "/api/kernelspecs"))["kernelspecs"].values()
         assert session in spec["spec"]["display_name"]
         process.send_signal(signal.SIGINT)
-        assert process.wait(30) == 0
+        assert process.wait(60) == 0
     assert not psutil.pid_exists(told["pid"])
     assert read_lab(spot.storage, session) is None
     assert "\n41" in said(pump, "scratch_run", session_id=session, code="print(x)")
@@ -70,7 +70,7 @@ def test_detached_lab_outlives_the_daemon_and_is_stopped_by_name(spot: Place) ->
     assert f"http://127.0.0.1:{before.gateway_port}" in spot.status()["listeners"]
     assert _get(_api(told, "/api/kernelspecs"))["kernelspecs"]
     assert json.loads(spot.run("lab", "--stop", session, "--json").stdout)["stopped"]
-    lab.wait(20)
+    lab.wait(60)
     assert not json.loads(spot.run("lab", "--stop", session, "--json").stdout)["stopped"]
     while spot.status()["listeners"]:
         signal.sigtimedwait([], 0.05)

@@ -93,7 +93,7 @@ def started(place: Place, session: str) -> Iterator[tuple[subprocess.Popen[bytes
     finally:
         if process.poll() is None:
             process.send_signal(signal.SIGINT)
-        assert process.wait(30) == 0
+        assert process.wait(60) == 0
 
 
 @contextmanager

@@ -115,7 +115,7 @@ async def test_a_kernel_that_ended_between_two_cells_is_told_by_the_next(session
     for process in psutil.process_iter(["name", "cmdline", "environ"]):
         if process.info["name"] == "deno" and str(session.cwd) in json.dumps(process.info["cmdline"]):
             process.send_signal(signal.SIGKILL)
-            process.wait(10)
+            process.wait(60)
     with anyio.fail_after(GOING_DEADLINE_S):
         told = await run(session, "2", "typescript")
         while "started again, empty" not in shown(told):

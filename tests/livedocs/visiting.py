@@ -71,7 +71,7 @@ async def visitor(server: Server, path: str, name: str = "Ada") -> AsyncIterator
 
 async def until_says(room: Room, *sources: str) -> None:
     """Wait until the notebook has these cells."""
-    with anyio.fail_after(20):
+    with anyio.fail_after(60):
         while [cell.source for cell in room.notebook.read().cells] != list(sources):
             await room.changed()
 

@@ -128,7 +128,7 @@ async def test_progress_tells_the_step(client: Client, agent: ScriptedAgent) -> 
         if "act asks scripted:one" in told[-1] and agent.hold is not None:
             agent.hold.set()
 
-    with anyio.fail_after(30):
+    with anyio.fail_after(60):
         await client.call_tool("ask", {"question": "And?"}, progress_callback=hear)
     assert any(message.startswith("step 1: act asks scripted:one, running for") for message in told)
 
@@ -137,7 +137,7 @@ async def test_progress_tells_the_step(client: Client, agent: ScriptedAgent) -> 
 async def test_a_cancelled_call_stops_the_run(face: Face, agent: ScriptedAgent, mode: str) -> None:
     agent.hold = anyio.Event()
     async with connected(face, mode) as client:
-        with anyio.fail_after(30):
+        with anyio.fail_after(60):
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(client.call_tool, "ask", {"question": "Long?"})
                 await agent.begun.wait()

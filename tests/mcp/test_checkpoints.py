@@ -30,7 +30,7 @@ async def run(client: Client, session: str, content: str, **options: Any) -> dic
 async def let_go(events: Subscription, wanted: int) -> None:
     """Return when so many checkpoints have made way, which they do after the cell."""
     gone: list[str] = []
-    with anyio.fail_after(30):
+    with anyio.fail_after(60):
         async for event in events:
             if isinstance(event, Event) and event.kind == "notebook.checkpoint.dropped":
                 gone += event.data["checkpoints"]
@@ -199,7 +199,7 @@ async def test_cancelling_the_call_stops_what_runs_again(client: Client, engine:
         arguments = {"session_id": held.id, "cell_id": last["cell_id"]}
         await client.call_tool("session_rollback", arguments, progress_callback=progress)
 
-    with anyio.fail_after(30):
+    with anyio.fail_after(60):
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(roll_back)
             await waiting.wait()

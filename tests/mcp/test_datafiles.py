@@ -121,7 +121,7 @@ async def test_a_picture_is_drawn_with_its_digest_and_its_files_are_told(connect
                 "visualize", {"data": CSV, "type": "bar_chart", "options": options, "workingDir": "told"}
             )
             seen: set[type] = set()
-            with anyio.fail_after(10):
+            with anyio.fail_after(60):
                 async for event in events:
                     seen.add(type(event))
                     if {ResourceUpdated, ResourcesListChanged} <= seen:

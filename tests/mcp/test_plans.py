@@ -19,6 +19,7 @@ from tests.mcp.conftest import (
     running,
     text_of,
 )
+from tests.waiting import look_again
 
 from cellwright import Engine, Event
 from cellwright.mcp import Face, Pace
@@ -48,7 +49,7 @@ async def statuses(client: Client, session: str) -> list[str]:
 
 async def carried_on(client: Client, engine: Engine, tool: str, **arguments: Any) -> None:
     """Have a tool carry a plan on, and return once a cell of it runs."""
-    with engine.subscribe(arguments["session_id"]) as events, anyio.fail_after(30):
+    with engine.subscribe(arguments["session_id"]) as events, anyio.fail_after(60):
         await ask(client, tool, **arguments, wait=0, response_format="json")
         async for event in events:
             if isinstance(event, Event) and event.kind == "notebook.cell.executing":
@@ -281,7 +282,7 @@ async def test_a_large_plan_with_much_output_keeps_to_the_budget(client: Client)
 
 
 async def begun(engine: Engine, session_id: str) -> None:
-    with anyio.fail_after(30), engine.subscribe(session_id) as events:
+    with anyio.fail_after(60), engine.subscribe(session_id) as events:
         async for event in events:
             if isinstance(event, Event) and event.kind == "notebook.cell.output":
                 return
@@ -338,7 +339,7 @@ async def test_whoever_goes_on_while_a_run_comes_to_its_halt_begins_another(engi
         session, Outline("halting", (TodoOutline("Fail", code="raise RuntimeError('STOP')"),))
     )
     first = await planner.start(session)
-    with anyio.fail_after(20):
+    with anyio.fail_after(60):
         while first.plan.phase == "running":
             await anyio.lowlevel.checkpoint()
         assert not first.done, "it is still being kept"
@@ -358,9 +359,9 @@ async def test_cancelling_the_call_pauses_the_plan_and_it_goes_on(
             tasks.start_soon(client.call_tool, "plan_run", {"session_id": session})
             await begun(engine, session)
             tasks.cancel_scope.cancel()
-        with anyio.fail_after(20):
+        with anyio.fail_after(60):
             while (found := await ask(client, "plan_status", session_id=session))["phase"] == "running":
-                await anyio.lowlevel.checkpoint()
+                await look_again()
         assert found["phase"] == "paused"
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(let_go, engine, session)

@@ -90,7 +90,7 @@ async def test_progress_says_the_last_line(client: Client) -> None:
         code = "print('step one')\nimport time; time.sleep(1000)"
         await client.call_tool("python_execute", {"code": code}, progress_callback=hear)
 
-    with anyio.fail_after(30):
+    with anyio.fail_after(60):
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(run)
             await heard.wait()
@@ -110,7 +110,7 @@ async def test_a_call_that_is_taken_back_stops_the_run(connect: Connect, engine:
         arguments = {"code": code, "stream": True}
         await client.call_tool("python_execute", arguments, progress_callback=hear)
 
-    with anyio.fail_after(40):
+    with anyio.fail_after(60):
         async with connect(mode) as client:
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(run, client)

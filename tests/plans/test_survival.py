@@ -83,7 +83,7 @@ async def test_a_plan_whose_kernels_went_too_is_run_again_up_to_where_it_was_wit
     host = host_process(tmp_path / "state")
     assert host is not None
     host.kill()
-    host.wait(10)
+    host.wait(60)
     async with open_here() as engine:
         session = engine.session(session_id)
         planner = Planner(engine, fixers=[doomed.mend])

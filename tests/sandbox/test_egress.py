@@ -23,6 +23,7 @@ import anyio
 import anyio.lowlevel
 import pytest
 from anyio.streams.buffered import BufferedByteReceiveStream
+from tests.waiting import look_again
 
 from cellwright.sandbox.addresses import Address
 from cellwright.sandbox.destinations import NetworkRules
@@ -152,7 +153,7 @@ async def knock(door: Path) -> Wire:
 async def say(door: Path, data: bytes, *, finish: bool = False) -> bytes:
     """Everything that the proxy answers to these bytes until it closes."""
     answer = b""
-    with anyio.fail_after(20):
+    with anyio.fail_after(60):
         async with await knock(door) as stream:
             await stream.send(data)
             if finish:
@@ -165,9 +166,9 @@ async def say(door: Path, data: bytes, *, finish: bool = False) -> bytes:
 
 async def logged(egress: Egress, count: int) -> list[NetworkEntry]:
     """The log, once it has this many entries: they come when connections end, a moment after their answers."""
-    with anyio.fail_after(20):
+    with anyio.fail_after(60):
         while len(egress.log.since()) < count or egress.open_connections:
-            await anyio.lowlevel.checkpoint()
+            await look_again()
     return egress.log.since()
 
 
@@ -476,9 +477,9 @@ async def test_connection_beyond_the_limit_is_told_and_the_next_works_again(
     request = f"GET http://127.0.0.1:{origin.port}/ HTTP/1.1\r\n\r\n".encode()
     async with proxying(door, rules_for(origin.port), limits=EgressLimits(max_connections=2)) as egress:
         async with await knock(door), await knock(door):
-            with anyio.fail_after(20):
+            with anyio.fail_after(60):
                 while egress.open_connections < 2:
-                    await anyio.lowlevel.checkpoint()
+                    await look_again()
             crowded = await say(door, request)
         await logged(egress, 3)
         roomy = await say(door, request)
@@ -508,7 +509,7 @@ async def test_slow_reader_slows_the_origin_and_not_the_proxy(door: Path, origin
         async with await knock(door) as slow:
             await slow.send(request)
             quick = await say(door, f"GET http://127.0.0.1:{origin.port}/ HTTP/1.1\r\n\r\n".encode())
-            with anyio.fail_after(20):
+            with anyio.fail_after(60):
                 received = 0
                 with contextlib.suppress(anyio.EndOfStream):
                     while True:

@@ -15,6 +15,7 @@ import psutil
 import pytest
 from tests.conftest import Require
 from tests.sandbox.programs import require_other_python, run_as_nobody
+from tests.waiting import look_again
 
 from cellwright import Engine, Session, Settings, open_engine
 from cellwright.sandbox.policy import Mode
@@ -113,9 +114,9 @@ async def test_a_daemon_goes_with_the_kernel_that_started_it(engine: Engine, end
             assert (await (await session.execute_code("os.kill(os.getpid(), 9)")).wait()).state == "died"
         case "limit":
             assert (await (await session.execute_code(HOG)).wait()).state == "died"
-    with anyio.fail_after(10):
+    with anyio.fail_after(60):
         while _sleepers(marker):
-            await anyio.lowlevel.checkpoint()
+            await look_again()
     if end != "delete":
         await engine.delete(session.id)
 
@@ -131,7 +132,7 @@ async def test_everything_goes_with_a_host_that_is_killed(tmp_path: Path) -> Non
         host.send_signal(signal.SIGKILL)
         with anyio.move_on_after(20):
             while _sleepers(marker) or _living(below):
-                await anyio.lowlevel.checkpoint()
+                await look_again()
         assert (_sleepers(marker), _living(below)) == ([], [])
         assert (await (await session.execute_code("1 + 1")).wait()).ok, "with a new host it goes on"
         await engine.close(stop_host=True)
@@ -145,7 +146,7 @@ async def test_a_hundred_sessions_leave_nothing_behind(engine: Engine) -> None:
     after: dict[str, object] = {}
     with anyio.move_on_after(30):
         while after != before:
-            await anyio.lowlevel.checkpoint()
+            await look_again()
             # A process that ends while it is looked at is no reason to stop looking.
             with suppress(psutil.Error, FileNotFoundError):
                 after = await _settled(engine)
@@ -193,10 +194,10 @@ async def _settled(engine: Engine) -> dict[str, object]:
     host = _host(engine)
     standby = engine.settings.standby_kernels if engine.settings.sandbox_namespaces else 0
     seen, same = None, 0
-    with anyio.fail_after(30):
+    with anyio.fail_after(60):
         # A kernel that stands by has a monitor and a reaper beside it, and takes a moment until it is ready.
         while same < STEADY_LOOKS:
-            await anyio.lowlevel.checkpoint()
+            await look_again()
             with suppress(psutil.Error, FileNotFoundError):
                 now = _look_at(engine, host)
                 full = len(_below_fork_servers(host)) == 3 * standby

@@ -21,6 +21,7 @@ import anyio.lowlevel
 import pytest
 from tests.conftest import Require
 from tests.sandbox.programs import require_other_python, run_as_nobody
+from tests.waiting import look_again
 
 from cellwright.errors import KernelStartError
 from cellwright.kernels.boxes import Isolation
@@ -34,7 +35,7 @@ from cellwright_kernel import descendants, landlock
 pytestmark = [pytest.mark.anyio, pytest.mark.timeout(120)]
 
 PROGRAM = Path(__file__).with_name("nested.py")
-DEADLINE_S = 30
+DEADLINE_S = 60
 PACKET_BYTES = 1 << 16
 SCOPE_ABI = 6
 SET_APART = "from cellwright_kernel import freezing, landlock; result = landlock.set_apart(freezing.ROOTS)"
@@ -411,7 +412,7 @@ async def test_every_end_in_a_box_below_is_told_on_its_own_line(directory: Path)
         process.mine.send(b'{"run": "import os; os._exit(7)"}')
         with anyio.fail_after(DEADLINE_S):
             while not below.ends:
-                await anyio.lowlevel.checkpoint()
+                await look_again()
         assert below.ends == [(pid, 7)]
         again = await inside(base, below)
         assert await again.run("result = open('name').read()") == "one", "and it can be entered again"
@@ -426,7 +427,7 @@ async def test_a_box_below_ends_alone_and_leaves_nothing(directory: Path) -> Non
         await until_ended(one.nested.pidfd)
         with anyio.fail_after(DEADLINE_S):
             while Path(f"/proc/{one.nested.pid}").exists():  # until it is buried
-                await anyio.lowlevel.checkpoint()
+                await look_again()
         assert await second.run("result = open('name').read()") == "two"
         assert await base.first.run("result = 1") == 1
         assert base.process.poll() is None
@@ -507,7 +508,7 @@ async def test_a_box_whose_files_do_not_fit_is_refused_and_ends(directory: Path)
             )
         with anyio.fail_after(DEADLINE_S):
             while set(descendants.tree_of(base.process.pid)) != before:
-                await anyio.lowlevel.checkpoint()
+                await look_again()
 
 
 async def test_a_box_that_cannot_be_furnished_says_why_and_leaves_the_one_above(directory: Path) -> None:

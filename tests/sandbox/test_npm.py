@@ -242,7 +242,7 @@ async def value(kernel: Kernel, code: str) -> str:
 
     kernel.client.on_message = hear
     kernel.client.execute(code, message_id=message_id)
-    with anyio.fail_after(30):
+    with anyio.fail_after(60):
         await idle.wait()
     return "".join(told)
 

@@ -11,6 +11,7 @@ from pathlib import Path
 import anyio
 import anyio.lowlevel
 import pytest
+from tests.waiting import look_again
 
 from cellwright import Engine, Execution, Session, Settings, open_engine
 from cellwright.errors import KernelStartError
@@ -158,9 +159,9 @@ async def test_files_are_exchanged_while_a_cell_runs(engine: Engine) -> None:
     session = await engine.create("long", mode="private")
     waits = "import os, time\nopen('begun', 'w').close()\nwhile not os.path.exists('gate'): time.sleep(0.01)"
     execution = await session.execute_code(waits)
-    with anyio.fail_after(20):
+    with anyio.fail_after(60):
         while not (session.cwd / "begun").exists():
-            await anyio.lowlevel.checkpoint()
+            await look_again()
         (session.cwd / "gate").touch()
         assert (await execution.wait()).state == "ok"
 

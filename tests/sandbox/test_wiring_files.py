@@ -29,7 +29,7 @@ async def engine(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Engi
 async def run(session: Session, code: str) -> Execution:
     execution = await (await session.execute_code(code)).wait()
     assert execution.ok, execution.text
-    await execution.wait_for_files(10)
+    await execution.wait_for_files(60)
     return execution
 
 

@@ -59,7 +59,7 @@ async def run(session: Session, code: str) -> tuple[str, str]:
 
 async def request_event(engine: Engine, session: Session, code: str) -> tuple[str, str, Event]:
     """Run code that makes one request; what it said, and how the request was told."""
-    with engine.subscribe(session.id) as events, anyio.fail_after(30):
+    with engine.subscribe(session.id) as events, anyio.fail_after(60):
         execution_id, text = await run(session, code)
         async for event in events:
             if isinstance(event, Event) and event.kind == "notebook.network.request":

@@ -28,7 +28,7 @@ MARK = "CELLWRIGHT_TEST_SERVER"
 # Before all other packages of every server.
 QUICK = Path(__file__).with_name("quick")
 READY_LIMIT_S = 90
-REQUEST_LIMIT_S = 30
+REQUEST_LIMIT_S = 60
 PACE_S = 0.05
 # What would make a server find somebody else's settings or packages.
 FOREIGN = ("JUPYTER", "PYTHON", "VIRTUAL_ENV", "KG_", "IPYTHON", "CELLWRIGHT_")

@@ -32,7 +32,7 @@ DIRECTORIES = Path("/var/cache")
 CGROUPS = Path("/sys/fs/cgroup")
 # In the environment of every daemon, and so of every step's own process: how a later run knows them.
 MARK = "CELLWRIGHT_TEST_CLUSTER"
-COMMAND_LIMIT_S = 30
+COMMAND_LIMIT_S = 60
 UP_LIMIT_S = 90
 PACE_S = 0.05
 
@@ -249,7 +249,7 @@ class Cluster:
             return
         process.terminate()
         try:
-            process.wait(timeout=10)
+            process.wait(60)
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()

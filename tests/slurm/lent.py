@@ -75,7 +75,7 @@ class Lent:
         return [name for name in listed.stdout.split() if name not in ("batch", "extern")]
 
     async def steps_become(self, *names: str) -> None:
-        with anyio.fail_after(30):
+        with anyio.fail_after(60):
             while sorted(await anyio.to_thread.run_sync(self.steps)) != sorted(names):
                 await anyio.sleep(0.1)
 

@@ -172,7 +172,7 @@ async def test_waiting_one_is_told_with_its_place_and_reason(make: Make, mended:
 async def test_what_no_node_has_is_told_with_the_next_step(make: Make) -> None:
     allocations = make()
     await allocations.start("huge", Shape(cpus=4_000, time="5"))
-    with anyio.fail_after(30):
+    with anyio.fail_after(60):
         while True:
             await allocations.look()
             told = told_state(allocations.find("huge").state, now=0)

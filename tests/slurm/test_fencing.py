@@ -74,7 +74,7 @@ async def test_host_that_is_overtaken_ends_its_kernels_and_itself(lend: Lender) 
         await host.told(protocol.Output)
         about = lent.about
         Fence(lent.way.paths.storage).claim(Claim(about["job_id"], about["restarts"] + 1, "a"))
-        with anyio.fail_after(15):
+        with anyio.fail_after(60):
             await host.connection.lost.wait()
     assert "ended" in await lent.ended()
     events = list(read_events(lent.way.paths.journal(about["incarnation"])))
@@ -103,7 +103,7 @@ async def test_requeued_job_has_another_host_with_a_journal_of_its_own(lend: Len
         # We ask for none; a site's administrator, or a node's failure, may all the same.
         lent.cluster.run("scontrol", "update", f"JobId={lent.job_id}", "Requeue=1")
         lent.cluster.run("scontrol", "requeue", lent.job_id)
-        with anyio.fail_after(30):
+        with anyio.fail_after(60):
             await host.connection.lost.wait()
     with anyio.fail_after(60):
         while not lent.way.paths.current.exists() or lent.about["incarnation"] == first["incarnation"]:

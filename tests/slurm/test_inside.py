@@ -107,7 +107,7 @@ async def test_warning_reaches_kernels_that_live_and_those_that_start_later(lend
         expiring = await host.told(protocol.Expiring)
         assert expiring.ends_at == lent.about["ends_at"]
         await host.start("later")
-        with anyio.fail_after(10):
+        with anyio.fail_after(60):
             while {event.kernel_id for event in host.events if isinstance(event.body, protocol.Expiring)} != {
                 "k",
                 "later",

@@ -229,6 +229,6 @@ async def test_what_is_put_there_is_not_what_the_next_cell_leaves(
     for number in range(5):
         await files.write(f"given{number}.txt", "given", session=session)
         run = await (await session.execute_code("1")).wait()
-        await run.wait_for_files(30)
+        await run.wait_for_files(60)
         assert run.files == ()
     await engine.delete(session.id)

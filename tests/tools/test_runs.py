@@ -230,7 +230,7 @@ async def test_output_comes_while_the_script_runs(engine: Engine) -> None:
         await go_on.wait()
         tasks.cancel_scope.cancel()
 
-    with anyio.fail_after(30):
+    with anyio.fail_after(60):
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(stop_when_heard)
             await run_script(engine, "print('begun')\nimport time; time.sleep(1000)", on_output=hear)

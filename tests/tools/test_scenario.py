@@ -502,7 +502,7 @@ async def test_what_any_tool_leaves_is_told_and_listed(agent: Agent) -> None:
         await agent.fetch("/states.csv", type="file", workingDir="told", path="states.csv")
         await agent.call("file_system", action="write", path="told/written.txt", content="here")
         await agent.python("open('left.json', 'w').write('[1]')", workingDir="told")
-        with anyio.fail_after(30):
+        with anyio.fail_after(60):
             async for event in events:
                 if isinstance(event, ResourceUpdated):
                     changed.add(event.uri)

@@ -78,7 +78,7 @@ async def test_a_private_session_is_verified_on_copies_of_what_it_was_given(
     for cell_id in ids:
         execution = await session.run(cell_id)
         assert execution.ok, execution.text
-        await execution.wait_for_files(20)
+        await execution.wait_for_files(60)
     verification = await verified(engine, session)
     assert (verification.reason, verification.verified) == (None, True)
     await session.delete_cell(ids[1])

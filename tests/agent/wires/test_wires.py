@@ -282,7 +282,7 @@ async def test_provider_that_says_nothing_is_given_up_in_time() -> None:
     told = threading.Event()
 
     def silent(_: Recorded) -> Reply:
-        told.wait(10)
+        told.wait(60)
         return reply("Too late.")
 
     with serving("compatible", [silent]) as server:
