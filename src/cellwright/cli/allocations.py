@@ -179,20 +179,22 @@ def _line(one: dict[str, Any], width: int) -> str:
 
 async def _waited(caller: Caller, host: str | None) -> dict[str, Any]:
     found = await _looked(caller, host, wait=_AT_ONCE_MS)
-    if _settled(found):
+    if _is_ready(found):
         return found
     host = found["host"]
     with ProgressLine() as line:
         if not line.wanted and found["state"] == "pending":  # a log has what a terminal's line shows, once
             note(f"{host}: {found.get('detail', found['state'])}")
         try:
-            while not _settled(found):
+            # Also for one that has ended: its sessions may not know yet.
+            while True:
                 found = await _looked(caller, host, wait=TURN_MS, progress=line.tell if line.wanted else None)
+                if found["state"] == "ended" or _is_ready(found):
+                    return found
         except anyio.get_cancelled_exc_class():
             name = host.removeprefix("slurm:")
             note(f"it stays where it is; `cellwright stop {name}` takes it out of the queue")
             raise
-    return found
 
 
 async def _looked(caller: Caller, host: str | None, **asked: Any) -> dict[str, Any]:
@@ -200,9 +202,10 @@ async def _looked(caller: Caller, host: str | None, **asked: Any) -> dict[str, A
     return found
 
 
-def _settled(found: dict[str, Any]) -> bool:
+def _is_ready(found: dict[str, Any]) -> bool:
     # Whoever has told its node has answered.
-    return found["state"] == "ended" or "node" in found or found["host"].startswith("jupyter")
+    ready: bool = found["state"] != "ended" and ("node" in found or found["host"].startswith("jupyter"))
+    return ready
 
 
 def _conclude(found: dict[str, Any], *, as_json: bool, must_be_ready: bool) -> None:
