@@ -2,22 +2,26 @@
 
 anyio's own (4.16) let a socket's readiness settle the future of a reader that was cancelled in the same turn of the
 loop: what comes of it is no loss of data, but an error of the loop itself, which a log shows and a test run counts.
-This one waits with ``anyio.wait_readable``, which has no such gap. It neither connects nor listens.
+This one waits with ``anyio.wait_readable``, which has no such gap. It neither connects nor listens. What comes over
+one, or over a pipe, may be taken line by line.
 """
 
 from __future__ import annotations
 
 import socket
-from collections.abc import Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from typing import Any
 
 import anyio
 import anyio.abc
 import anyio.lowlevel
 
-__all__ = ["UnixStream"]
+__all__ = ["MAX_LINE_BYTES", "UnixStream", "lines"]
 
+MAX_LINE_BYTES = 64 * 1024 * 1024
 _PIECE_BYTES = 1 << 16
+_CHUNK_BYTES = 256 * 1024
+_OVER = (anyio.ClosedResourceError, anyio.BrokenResourceError, anyio.EndOfStream)
 
 
 class UnixStream(anyio.abc.ByteStream):
@@ -84,3 +88,23 @@ class UnixStream(anyio.abc.ByteStream):
 
     def _failure(self) -> anyio.BrokenResourceError | anyio.ClosedResourceError:
         return anyio.ClosedResourceError() if self._closed else anyio.BrokenResourceError()
+
+
+async def lines(read: anyio.abc.ByteReceiveStream) -> AsyncIterator[bytes]:
+    """The lines that come, without those that are empty, until the other side goes or one never ends."""
+    rest = bytearray()
+    while True:
+        try:
+            chunk = await read.receive(_CHUNK_BYTES)
+        except _OVER:
+            return
+        searched = len(rest)
+        rest += chunk
+        while (end := rest.find(b"\n", searched)) >= 0:
+            line = bytes(rest[:end])
+            del rest[: end + 1]
+            searched = 0
+            if line.strip():
+                yield line
+        if len(rest) > MAX_LINE_BYTES:
+            return

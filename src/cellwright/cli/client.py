@@ -1,7 +1,4 @@
-"""The command line as an MCP client of the daemon: one interface, no second API.
-
-The SDK takes a second to import, so it is imported when a verb really calls.
-"""
+"""The command line as an MCP client of the daemon: one interface, no second API. How it speaks is ``line``'s."""
 
 from __future__ import annotations
 
@@ -11,14 +8,14 @@ import socket
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import anyio
 import anyio.abc
 import typer
 
-import cellwright
 from cellwright.cli.exits import ExitCode, show_error
+from cellwright.cli.line import CallFailed, Line, LineClosed, Progress, open_line
 from cellwright.cli.wording import in_verbs
 from cellwright.daemon.hello import encode_hello
 from cellwright.daemon.paths import DaemonPaths
@@ -27,12 +24,6 @@ from cellwright.errors import CellwrightError
 from cellwright.settings.modelkeys import model_environment
 from cellwright.settings.places import find_storage
 from cellwright.unixstreams import UnixStream
-
-if TYPE_CHECKING:
-    from mcp.shared.dispatcher import ProgressFnT
-    from mcp.types import CallToolResult
-
-    from mcp import Client
 
 __all__ = ["Caller", "Given", "ToolRefused", "call_daemon", "daemon_paths", "open_daemon"]
 
@@ -61,23 +52,21 @@ class Given:
 class Caller:
     """Calls tools of the daemon."""
 
-    client: Client
+    line: Line
     _warned: set[str] = field(default_factory=set)
 
-    async def data(
-        self, tool: str, *, progress: ProgressFnT | None = None, **arguments: Any
-    ) -> dict[str, Any]:
+    async def data(self, tool: str, *, progress: Progress | None = None, **arguments: Any) -> dict[str, Any]:
         """Call a tool that answers with data; ``progress`` is told what happens meanwhile.
 
         Raises:
             ToolRefused: it answered with an error.
         """
         result = await self._call(tool, arguments, progress)
-        if result.structured_content is None:
+        data: dict[str, Any] | None = result.get("structuredContent")
+        if data is None:
             raise ToolRefused(
                 f"{tool} answered with text, not data", hint="Run `cellwright daemon stop` and try again"
             )
-        data = dict(result.structured_content)
         if "banner" in data:
             self._say(data["banner"])
         return data
@@ -95,15 +84,14 @@ class Caller:
 
     async def resource(self, uri: str) -> str:
         """Read a resource that is text."""
-        found = await self.client.read_resource(uri)
-        return "".join(getattr(content, "text", "") for content in found.contents)
+        return "".join(content.get("text", "") for content in await self.line.read_resource(uri))
 
     async def _call(
-        self, tool: str, arguments: dict[str, Any], progress: ProgressFnT | None = None
-    ) -> CallToolResult:
+        self, tool: str, arguments: dict[str, Any], progress: Progress | None = None
+    ) -> dict[str, Any]:
         given = {name: value for name, value in arguments.items() if value is not None}
-        result = await self.client.call_tool(tool, given, progress_callback=progress)
-        if result.is_error:
+        result = await self.line.call_tool(tool, given, progress=progress)
+        if result.get("isError"):
             raise ToolRefused(in_verbs("\n".join(_texts_of(result))))
         return result
 
@@ -114,18 +102,17 @@ class Caller:
             typer.echo(text, err=True)
 
 
-def _of_connection(told: str) -> ToolRefused:
-    if told == "Connection closed":
-        return ToolRefused(
-            "The daemon ended before it answered",
-            hint="Run it again: a new daemon starts and finds every session; `cellwright daemon logs` may tell why",
+def _of_connection(error: CallFailed) -> ToolRefused:
+    if isinstance(error, LineClosed):
+        hint = (
+            "Run it again: a new daemon starts and finds every session; `cellwright daemon logs` may tell why"
         )
-    return ToolRefused(told, hint="See `cellwright daemon logs`")
+        return ToolRefused(error.message, hint=hint)
+    return ToolRefused(error.message, hint="See `cellwright daemon logs`")
 
 
 def call_daemon(work: Callable[[Caller], Awaitable[T]], given: Given | None = None) -> T:
     """Do some work with the daemon; what fails is said on stderr and ends the command."""
-    from mcp.shared.exceptions import MCPError  # noqa: PLC0415  # see the module's docstring
 
     async def run() -> T:
         async with _caller(given or Given()) as caller, anyio.create_task_group() as tasks:
@@ -139,13 +126,13 @@ def call_daemon(work: Callable[[Caller], Awaitable[T]], given: Given | None = No
 
     try:
         return anyio.run(run)
+    except* CallFailed as group:
+        show_error(_of_connection(_first(group)))
+        code = ExitCode.ENGINE_FAILED
     except* CellwrightError as group:
         error = _first(group)
         show_error(error)
         code = ExitCode.RUN_FAILED if isinstance(error, ToolRefused) else ExitCode.ENGINE_FAILED
-    except* MCPError as group:
-        show_error(_of_connection(str(_first(group))))
-        code = ExitCode.ENGINE_FAILED
     except* KeyboardInterrupt:
         code = ExitCode.INTERRUPTED
     raise typer.Exit(code)
@@ -170,20 +157,6 @@ async def _cancel_on_interrupt(scope: anyio.CancelScope) -> None:
 
 @asynccontextmanager
 async def _caller(given: Given) -> AsyncIterator[Caller]:
-    from mcp.types import Implementation  # noqa: PLC0415  # as above
-    from mcp_types.version import LATEST_MODERN_VERSION  # noqa: PLC0415  # as above
-
-    from mcp import Client  # noqa: PLC0415  # see the module's docstring
-
-    about = Implementation(name="cellwright", version=cellwright.__version__)
-    async with Client(_socket_transport(given), mode=LATEST_MODERN_VERSION, client_info=about) as client:
-        yield Caller(client)
-
-
-@asynccontextmanager
-async def _socket_transport(given: Given) -> AsyncIterator[Any]:
-    from cellwright.mcp.wire import message_streams  # noqa: PLC0415  # see the module's docstring
-
     connection = await anyio.to_thread.run_sync(open_daemon)
     hello = encode_hello(
         "mcp",
@@ -196,13 +169,13 @@ async def _socket_transport(given: Given) -> AsyncIterator[Any]:
     )
     async with UnixStream(connection) as stream:
         await stream.send(hello)
-        async with message_streams(stream, stream) as streams:
-            yield streams
+        async with open_line(stream) as line:
+            yield Caller(line)
 
 
-def _texts_of(result: CallToolResult) -> list[str]:
+def _texts_of(result: dict[str, Any]) -> list[str]:
     """What it says, the answer last."""
-    return [block.text for block in result.content if block.type == "text"]
+    return [block["text"] for block in result["content"] if block["type"] == "text"]
 
 
 def _first(group: BaseExceptionGroup[Any]) -> Any:

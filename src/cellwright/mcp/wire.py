@@ -17,11 +17,11 @@ from mcp.shared.message import SessionMessage
 from mcp.types import PARSE_ERROR, ErrorData, JSONRPCError, JSONRPCMessage, jsonrpc_message_adapter
 from pydantic import ValidationError
 
-__all__ = ["MAX_MESSAGE_BYTES", "Incoming", "Outgoing", "message_streams"]
+from cellwright.unixstreams import lines
 
-MAX_MESSAGE_BYTES = 64 * 1024 * 1024
-_CHUNK = 256 * 1024
-_GONE = (anyio.ClosedResourceError, anyio.BrokenResourceError, anyio.EndOfStream)
+__all__ = ["Incoming", "Outgoing", "message_streams"]
+
+_GONE = (anyio.ClosedResourceError, anyio.BrokenResourceError)
 
 Incoming: TypeAlias = MemoryObjectReceiveStream[SessionMessage | Exception]
 Outgoing: TypeAlias = MemoryObjectSendStream[SessionMessage]
@@ -53,7 +53,7 @@ async def _read_messages(
 ) -> None:
     async with to_server, refusals:
         try:
-            async for line in _lines(read):
+            async for line in lines(read):
                 try:
                     message = jsonrpc_message_adapter.validate_json(line, by_name=False)
                 except ValidationError:
@@ -61,25 +61,6 @@ async def _read_messages(
                 else:
                     await to_server.send(SessionMessage(message))
         except _GONE:
-            return
-
-
-async def _lines(read: ByteReceiveStream) -> AsyncIterator[bytes]:
-    rest = bytearray()
-    while True:
-        try:
-            chunk = await read.receive(_CHUNK)
-        except _GONE:
-            return
-        searched = len(rest)
-        rest += chunk
-        while (end := rest.find(b"\n", searched)) >= 0:
-            line = bytes(rest[:end])
-            del rest[: end + 1]
-            searched = 0
-            if line.strip():
-                yield line
-        if len(rest) > MAX_MESSAGE_BYTES:
             return
 
 
