@@ -15,7 +15,6 @@ from cellwright.cli.verbs import AsJson
 from cellwright.daemon.logs import read_log
 from cellwright.daemon.starting import ask, connect, stop
 from cellwright.errors import CellwrightError
-from cellwright.settings import load_settings
 
 __all__ = ["daemon_app", "refuse_if_confined"]
 
@@ -40,6 +39,8 @@ def start(
     """Start the daemon, unless it runs already. Everything that needs it does so by itself."""
     try:
         apply_settings(settings, unsafe=unsafe)
+        from cellwright.settings import load_settings  # noqa: PLC0415  # most verbs do without pydantic
+
         load_settings()  # says here, not in a log, what is wrong with them
         if unsafe:
             refuse_if_confined()

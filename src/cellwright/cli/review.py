@@ -17,7 +17,6 @@ from cellwright.cli.executions import ProgressLine
 from cellwright.cli.exits import ExitCode, show_error
 from cellwright.cli.flags import UnsafeOption
 from cellwright.errors import CellwrightError, NoModel, NotebookError
-from cellwright.settings import load_settings
 
 if TYPE_CHECKING:
     from cellwright.review import Adviser, Hint, Review
@@ -84,6 +83,8 @@ async def _review(request: _Request) -> tuple[Review, list[str]]:
 
     source = request.notebook.resolve()
     flags: dict[str, Any] = {"unsafe_no_sandbox": True} if request.unsafe else {}
+    from cellwright.settings import load_settings  # noqa: PLC0415  # most verbs do without pydantic
+
     settings = load_settings(root=source.parent, standby_kernels=1, host_idle_s=5, max_sessions=2, **flags)
     async with (
         _adviser(request.models, settings) as adviser,

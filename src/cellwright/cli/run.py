@@ -21,7 +21,6 @@ from cellwright.cli.flags import HostOption, LimitOption, OnError, OnErrorOption
 from cellwright.errors import CellwrightError, NotebookError
 from cellwright.notebook import inject_parameters, parse_parameter
 from cellwright.sandbox.policy import Narrowing
-from cellwright.settings import load_settings
 
 if TYPE_CHECKING:
     from cellwright.engine import Execution, Session
@@ -107,6 +106,8 @@ async def _run(request: Request) -> Report:
     target = source if request.output is None else _copied(source, request.output.resolve())
     # One run needs one kernel: a second one standing by would only slow the first one's start.
     flags: dict[str, Any] = {"unsafe_no_sandbox": True} if request.unsafe else {}
+    from cellwright.settings import load_settings  # noqa: PLC0415  # most verbs do without pydantic
+
     settings = load_settings(root=source.parent, standby_kernels=1, host_idle_s=5, max_sessions=1, **flags)
     async with open_engine(settings, ephemeral=True) as engine:
         session = await engine.open(

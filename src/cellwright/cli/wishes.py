@@ -6,7 +6,6 @@ from typing import Any
 
 from cellwright.cli.client import daemon_paths
 from cellwright.daemon.tokens import obtain_token
-from cellwright.settings import load_settings
 
 __all__ = ["DEFAULT_PORT", "LOOPBACK", "listener_wish"]
 
@@ -20,6 +19,8 @@ def listener_wish(host: str, port: int, **details: Any) -> dict[str, Any]:
     Raises:
         CellwrightError: the settings or the token are refused.
     """
+    from cellwright.settings import load_settings  # noqa: PLC0415  # most verbs do without pydantic
+
     loaded = load_settings()
     token, file = obtain_token(loaded, daemon_paths())
     return {

@@ -5,10 +5,13 @@ from __future__ import annotations
 import os
 import secrets
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from cellwright.daemon.paths import DaemonPaths
 from cellwright.errors import CellwrightError
-from cellwright.settings import Settings
+
+if TYPE_CHECKING:  # whoever has settings has imported them
+    from cellwright.settings import Settings
 
 __all__ = ["TokenRefused", "obtain_token", "read_token"]
 
