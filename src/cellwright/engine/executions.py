@@ -83,6 +83,11 @@ class Execution:
         """What a terminal would have shown: streams, plain results and the error's last line."""
         return text_of(self.outputs)
 
+    @property
+    def settled(self) -> bool:
+        """Whether it has ended, and that is journalled."""
+        return self._settled.is_set()
+
     async def wait(self, timeout_s: float | None = None) -> Execution:
         """Return when it has ended and that is journalled, or after ``timeout_s`` with it still running."""
         with anyio.move_on_after(timeout_s):

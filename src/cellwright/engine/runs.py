@@ -69,6 +69,8 @@ class Runs:
         self._keeper = keeper
         self._recorder = recorder
         self._live: dict[str, Execution] = {}
+        self._ending: list[Execution] = []
+        """Ended, but the journal may not have that yet, and would give back one that never ends."""
         self._newest: dict[str, Execution] = {}
         self._attempts: dict[str, int] = {}
         self._unsynced: set[str] = set()
@@ -93,7 +95,8 @@ class Runs:
     def find(self, execution_id: str) -> Execution | None:
         if execution_id in self._live:
             return self._live[execution_id]
-        return next((run for run in self._newest.values() if run.id == execution_id), None)
+        known = (*self._newest.values(), *self._ending)
+        return next((run for run in known if run.id == execution_id), None)
 
     def adopt(self, execution: Execution) -> None:
         """Take in an execution from the journal, oldest first."""
@@ -153,6 +156,7 @@ class Runs:
         if execution is None:
             return
         self._unsynced.discard(execution.id)
+        self._ending = [one for one in self._ending if not one.settled] + [execution]
         record = execution.record = replace(
             execution.record,
             state=body.state,
