@@ -41,7 +41,8 @@ def overlaid(root: Path, lower: Path, upper: Path) -> Iterator[Path]:
     merged, workdir = root / "merged", root / "workdir"
     merged.mkdir()
     workdir.mkdir()
-    options = f"lowerdir={lower},upperdir={upper},workdir={workdir}"
+    # Else unmounting waits until the whole disk has what others have written.
+    options = f"lowerdir={lower},upperdir={upper},workdir={workdir},volatile"
     subprocess.run(["/usr/bin/mount", "-t", "overlay", "-o", options, "overlay", merged], check=True)
     try:
         yield merged

@@ -17,6 +17,22 @@ FAILS = [
 ]
 
 
+@pytest.mark.parametrize("kind", ["summary", "button"])
+def test_what_has_no_name_of_its_own_keeps_the_focus_while_others_work(
+    looker: Looker, served: Served, kind: str
+) -> None:
+    session_id = served.notebook("Watched", "x = 1")
+    page = looker.go(f"/sessions/{session_id}")
+    page.get_by_text("Take over", exact=True).click()
+    held = page.locator(f"details.handover {kind}")
+    held.focus()
+    for count in (2, 3):
+        served.tell("cell_add_and_run", session_id=session_id, content=f"print({count} * 111)")
+        expect(page.locator("article.cell.code")).to_have_count(count)
+        expect(page.locator("article.cell.code").last).to_contain_text(str(count * 111))
+        expect(held).to_be_focused()
+
+
 def test_a_person_takes_a_session_over_and_gives_it_back(looker: Looker, served: Served, axe: str) -> None:
     session_id = served.notebook("Taken over", "x = 1")
     page = looker.go(f"/sessions/{session_id}")

@@ -93,13 +93,15 @@ function keep(old, fresh) {
   }
 }
 
+/** What tells a summary, a button or a box from the others beside it. */
+const said = (element) => [element.getAttribute("aria-label"), element.name, element.textContent].join();
+
 function refocus(fresh, focused) {
   if (focused === null) return;
   // What was carried over lost the focus on its way.
   if (focused.isConnected) { focused.focus({ preventScroll: true }); return; }
-  const name = focused.getAttribute("aria-label");
-  const same = focused.id ? document.getElementById(focused.id)
-    : name && fresh.querySelector(`[aria-label="${CSS.escape(name)}"]`);
+  const home = document.getElementById(focused.closest("[id]")?.id) ?? fresh;
+  const same = focused.id ? document.getElementById(focused.id) : all(focused.localName, home).find((one) => said(one) === said(focused));
   (same?.offsetParent ? same : fresh.closest("[tabindex]") ?? fresh).focus({ preventScroll: true });
 }
 
