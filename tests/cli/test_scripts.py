@@ -69,3 +69,14 @@ def test_a_daemon_that_ends_amid_a_run_is_told_with_what_came_and_the_next_step(
     assert running.returncode == 3
     assert b"The daemon ended before it answered" in told
     assert b"Run it again" in told
+
+
+def test_whoever_stops_reading_ends_the_script_without_a_word(shared: Place) -> None:
+    code = "import time\nwhile True: print('again', flush=True); time.sleep(0.05)"
+    process = shared.start("exec", "--once", "--code", code)
+    assert process.stdout is not None
+    assert process.stderr is not None
+    assert process.stdout.readline() == b"again\n"
+    process.stdout.close()
+    assert process.wait(60) == 1
+    assert process.stderr.read() == b""

@@ -124,6 +124,8 @@ def call_daemon(work: Callable[[Caller], Awaitable[T]], given: Given | None = No
                 raise KeyboardInterrupt
         return result
 
+    unread: BrokenPipeError | None = None
+    code = ExitCode.RUN_FAILED
     try:
         return anyio.run(run)
     except* CallFailed as group:
@@ -135,6 +137,10 @@ def call_daemon(work: Callable[[Caller], Awaitable[T]], given: Given | None = No
         code = ExitCode.RUN_FAILED if isinstance(error, ToolRefused) else ExitCode.ENGINE_FAILED
     except* KeyboardInterrupt:
         code = ExitCode.INTERRUPTED
+    except* BrokenPipeError as group:
+        unread = _first(group)
+    if unread is not None:
+        raise unread  # typer ends quietly where nobody reads what is written
     raise typer.Exit(code)
 
 
