@@ -69,7 +69,7 @@ class CutWay:
     """The way to this machine's host as if it went through a network."""
 
     local: LocalWay
-    beat_s: float | None = 0.1
+    beat_s: float | None = 1.0  # so that a machine that stands still for a moment does not cut it
     cut: bool = False
 
     @property

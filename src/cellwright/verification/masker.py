@@ -1,7 +1,7 @@
 """A process of its own that replaces what patterns match in texts: read from stdin, written to stdout, as JSON.
 
 Run by its path, so that it starts quickly; imports nothing of ours. A pattern may take for ever on the wrong text, and
-nothing but the end of a process stops it.
+nothing but the end of a process stops it: after so many seconds of processor time as its argument says.
 """
 
 from __future__ import annotations
@@ -11,12 +11,12 @@ import re
 import resource
 import sys
 
-_CPU_S = 10
 _MEMORY_BYTES = 1 << 30
 
 
 def main() -> None:
-    resource.setrlimit(resource.RLIMIT_CPU, (_CPU_S, _CPU_S))
+    seconds = int(sys.argv[1])
+    resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds))
     resource.setrlimit(resource.RLIMIT_AS, (_MEMORY_BYTES, _MEMORY_BYTES))
     asked = json.load(sys.stdin)
     texts = asked["texts"]
