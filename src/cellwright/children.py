@@ -14,7 +14,7 @@ from anyio.abc import Process
 
 __all__ = ["end", "kill"]
 
-_STILL_THERE = os.WEXITED | os.WNOHANG | os.WNOWAIT
+_ASK_ONLY = os.WEXITED | os.WNOHANG | os.WNOWAIT
 _GONE_S = 10.0
 
 
@@ -26,7 +26,7 @@ def kill(child: Process) -> None:
         return
     try:
         # Once it is gone its number may be a stranger's, who is no child of ours.
-        os.waitid(os.P_PIDFD, pidfd, _STILL_THERE)
+        os.waitid(os.P_PIDFD, pidfd, _ASK_ONLY)
         signal.pidfd_send_signal(pidfd, signal.SIGKILL)
     except (ChildProcessError, ProcessLookupError):
         pass

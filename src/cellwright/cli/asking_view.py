@@ -54,7 +54,7 @@ class AskView(LiveWindow):
             self._let_go()
         super().__exit__(kind, error, trace)
 
-    async def hear(self, progress: float, total: float | None, message: str | None) -> None:  # noqa: ARG002  # the SDK's
+    async def hear(self, progress: float, total: float | None, message: str | None) -> None:  # noqa: ARG002  # as ``Progress`` has it
         """Take in what is streamed; other words about progress are no JSON."""
         try:
             entries = json.loads(message or "")

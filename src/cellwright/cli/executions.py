@@ -211,7 +211,7 @@ class ProgressLine:
             sys.stderr.write(_CLEAR)
             sys.stderr.flush()
 
-    async def tell(self, progress: float, total: float | None, message: str | None) -> None:  # noqa: ARG002  # the SDK's
+    async def tell(self, progress: float, total: float | None, message: str | None) -> None:  # noqa: ARG002  # as ``Progress`` has it
         width = shutil.get_terminal_size().columns - 1
         line = f"… {time.monotonic() - self._begun:.0f} s  {message or ''}"
         sys.stderr.write(_CLEAR + "".join(char for char in line if char.isprintable())[:width])

@@ -178,7 +178,7 @@ async def _finished(caller: Caller, begun: dict[str, Any], view: PlanView) -> di
     ring, rung = anyio.create_memory_object_stream[None](1)
     found = begun
 
-    async def tell(progress: float, total: float | None, message: str | None) -> None:  # noqa: ARG001  # the SDK's
+    async def tell(progress: float, total: float | None, message: str | None) -> None:  # noqa: ARG001  # as ``Progress`` has it
         # Not asked from here: the answer would have to come past this very call.
         try:
             ring.send_nowait(None)

@@ -113,7 +113,7 @@ class _Shown:
     def __init__(self) -> None:
         self._texts = {"stdout": "", "stderr": ""}
 
-    async def hear(self, progress: float, total: float | None, message: str | None) -> None:  # noqa: ARG002  # the SDK's
+    async def hear(self, progress: float, total: float | None, message: str | None) -> None:  # noqa: ARG002  # as ``Progress`` has it
         """Show a piece of output; other words about progress are no JSON."""
         try:
             piece = json.loads(message or "")

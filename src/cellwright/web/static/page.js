@@ -94,7 +94,7 @@ function keep(old, fresh) {
 }
 
 /** What tells a summary, a button or a box from the others beside it. */
-const said = (element) => [element.getAttribute("aria-label"), element.name, element.textContent].join();
+const said = (element) => element.getAttribute("aria-label") ?? [element.name, element.textContent].join();
 
 function refocus(fresh, focused) {
   if (focused === null) return;
