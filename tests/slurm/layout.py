@@ -16,6 +16,8 @@ CPUS = 4
 MEMORY_MB = 4000
 # The same for all: each node has its own network.
 SLURMD_PORT = 26900
+# After this long without a word a node is down, and its jobs with it. A machine that stands still for less loses none.
+SLURMD_TIMEOUT_S = 60
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,9 +106,8 @@ def slurm_configuration(layout: Layout) -> str:
         "KillWait=5",
         "MinJobAge=300",
         "SlurmctldTimeout=30",
-        # After this long without a word a node is down. Less, and a busy machine loses nodes by itself.
-        "SlurmdTimeout=15",
-        "MessageTimeout=10",
+        f"SlurmdTimeout={SLURMD_TIMEOUT_S}",
+        "MessageTimeout=30",
         "TCPTimeout=2",
         "PreemptType=preempt/partition_prio",
         # Who said --no-requeue is cancelled instead.

@@ -4,13 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
-
 from marked import marked
 from slurm.cluster import MARK, Cluster, _cgroups_of
 from slurm.layout import SLURMD_PORT
-
-pytestmark = pytest.mark.timeout(180)
 
 
 def test_each_node_has_a_name_and_a_network_of_its_own(cluster: Cluster) -> None:

@@ -27,7 +27,7 @@ from cellwright.hosts.slurm.ways import AllocationWay
 from marked import marked
 from slurm.cluster import Cluster
 
-pytestmark = [pytest.mark.anyio, pytest.mark.timeout(180)]
+pytestmark = pytest.mark.anyio
 
 MARK = "CELLWRIGHT_TEST_COMMAND"
 S = "\x1f"
@@ -41,12 +41,12 @@ def commands(cluster: Cluster) -> SlurmCommands:
     return SlurmCommands({**os.environ, **cluster.env}, os.getuid())
 
 
-def fake(directory: Path, name: str, script: str) -> SlurmCommands:
+def fake(directory: Path, name: str, script: str, *, timeout_s: float = 60) -> SlurmCommands:
     """A SLURM whose command does something that a real one does only on a bad day."""
     program = directory / name
     program.write_text(f"#!/bin/sh\nexport {MARK}={directory}\n{script}\n")
     program.chmod(0o755)
-    return SlurmCommands({"PATH": f"{directory}:{os.environ['PATH']}"}, os.getuid(), timeout_s=0.5)
+    return SlurmCommands({"PATH": f"{directory}:{os.environ['PATH']}"}, os.getuid(), timeout_s=timeout_s)
 
 
 # Answers, as seen ----------------------------------------------------------------------------------------------------
@@ -157,7 +157,7 @@ class Tracked:
 
 async def test_hanging_command_is_given_up_and_leaves_no_process(tmp_path: Path) -> None:
     with pytest.raises(SlurmFailed, match=r"squeue did not answer within 0.5 s") as failure:
-        await fake(tmp_path, "squeue", "exec sleep 1000").jobs()
+        await fake(tmp_path, "squeue", "exec sleep 1000", timeout_s=0.5).jobs()
     assert not failure.value.refused
     assert "slurm_command_timeout_s" in (failure.value.hint or "")
     assert not list(marked(MARK, str(tmp_path)))
@@ -234,7 +234,7 @@ async def test_only_a_client_that_nobody_configures_is_without_a_cluster(
 
 
 async def test_client_that_hangs_counts_as_configured(tmp_path: Path) -> None:
-    assert await fake(tmp_path, "sbatch", "exec sleep 1000").is_configured()
+    assert await fake(tmp_path, "sbatch", "exec sleep 1000", timeout_s=0.5).is_configured()
 
 
 # The real ones -------------------------------------------------------------------------------------------------------

@@ -11,7 +11,7 @@ from tests.hosts.contract import Abode, abode_at
 
 from slurm.cluster import Cluster
 
-pytestmark = [pytest.mark.anyio, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.anyio
 
 
 @pytest.fixture(scope="module")

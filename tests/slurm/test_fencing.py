@@ -17,7 +17,7 @@ from cellwright.hosts.eventlog import read_events
 from cellwright.hosts.slurm.fencing import Claim, Fence
 from slurm.lent import Lender
 
-pytestmark = [pytest.mark.anyio, pytest.mark.timeout(180)]
+pytestmark = pytest.mark.anyio
 
 
 def test_before_anybody_claims_nobody_counts(tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ from cellwright.hosts.slurm.inside import Job, job_of
 from cellwright.hosts.slurm.shapes import Shape
 from slurm.lent import ENVIRONMENT, SMALL, Lender, options
 
-pytestmark = [pytest.mark.anyio, pytest.mark.timeout(180)]
+pytestmark = pytest.mark.anyio
 
 WHOLE_CLUSTER = Shape(time="5", extra=("--exclusive", "--nodelist=a1"))
 

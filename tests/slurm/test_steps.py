@@ -25,7 +25,7 @@ from cellwright.sandbox.policy import Policy
 from cellwright_kernel.step import HEADER, put
 from slurm.lent import SMALL, Attached, Lender, Lent, options
 
-pytestmark = [pytest.mark.anyio, pytest.mark.timeout(180)]
+pytestmark = pytest.mark.anyio
 
 MEMORY_LIMIT = """
 from pathlib import Path

@@ -19,7 +19,7 @@ from cellwright.hosts.slurm import tls
 from cellwright.hosts.slurm.places import About
 from slurm.lent import Lender
 
-pytestmark = [pytest.mark.anyio, pytest.mark.timeout(180)]
+pytestmark = pytest.mark.anyio
 
 
 @pytest.fixture

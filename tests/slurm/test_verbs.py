@@ -15,8 +15,6 @@ from tests.daemon.conftest import Place, place_in
 
 from slurm.cluster import Cluster
 
-pytestmark = pytest.mark.timeout(240)
-
 
 @pytest.fixture(scope="module")
 def login(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:

@@ -130,6 +130,8 @@ def test_nothing_of_it_is_too_wide_for_a_phone(served: Served, axe: str, looking
             page = looker.go(path)
             if path != "/":
                 page.get_by_text("Take over", exact=True).click()
+                # Below the notebook, where a panel is loaded only when somebody sees it.
+                page.locator("#panel-plan").scroll_into_view_if_needed()
                 expect(page.locator("#panel-plan .report")).to_be_visible()
             assert page.evaluate("document.documentElement.scrollWidth") <= 360, path
             assert_accessible(page, axe)
