@@ -18,7 +18,7 @@ from corpus.normalising import normalised_cells
 
 NOTEBOOKS = read_manifest()
 HOW_TO_ADD = {"ir": "apt install r-cran-irkernel"}
-CELL_LIMIT_S = 60
+CELL_LIMIT_S = 240
 
 pytestmark = [pytest.mark.anyio, pytest.mark.timeout(360)]  # the first test also downloads
 
@@ -33,7 +33,12 @@ def sources(require: Any) -> None:
 
 @pytest.fixture(scope="module")
 async def engine(tmp_path_factory: pytest.TempPathFactory, anyio_backend: str) -> AsyncIterator[Engine]:  # noqa: ARG001
-    settings = Settings(root=tmp_path_factory.mktemp("root"), cell_timeout_s=CELL_LIMIT_S, standby_kernels=0)
+    settings = Settings(
+        root=tmp_path_factory.mktemp("root"),
+        cell_timeout_s=CELL_LIMIT_S,
+        start_timeout_s=CELL_LIMIT_S,
+        standby_kernels=0,
+    )
     async with open_engine(settings, ephemeral=True) as engine:
         yield engine
 
@@ -67,6 +72,9 @@ async def _run_by_nbclient(notebook: CorpusNotebook, directory: Path) -> list[An
         document,
         kernel_name=notebook.kernel,
         timeout=CELL_LIMIT_S,
+        # What a kernel has put out and was slow to send would be missing after four seconds.
+        iopub_timeout=CELL_LIMIT_S,
+        startup_timeout=CELL_LIMIT_S,
         allow_errors=True,
         resources={"metadata": {"path": str(path.parent)}},
     )

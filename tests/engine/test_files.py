@@ -99,6 +99,7 @@ async def test_what_somebody_wrote_that_is_no_notebook_is_set_aside(engine: Engi
 async def test_a_directory_that_cannot_be_written_is_told_and_nothing_is_lost(open_here: OpenEngine) -> None:
     async with open_here(save_quiet_s=0.01) as engine:
         session = await engine.create("blocked")
+        await session.save()  # so that nothing is being written while the file is taken away
         with engine.subscribe(session.id) as events, anyio.fail_after(60):
             session.path.unlink()
             session.path.mkdir()  # nothing can be renamed over a directory, whoever runs this test
