@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -78,7 +79,12 @@ async def _run_by_nbclient(notebook: CorpusNotebook, directory: Path) -> list[An
         allow_errors=True,
         resources={"metadata": {"path": str(path.parent)}},
     )
-    await client.async_execute()
+    with tempfile.TemporaryDirectory() as sockets:
+        manager = client.create_kernel_manager()
+        if notebook.kernel == "python3":
+            # A port is chosen before it is bound, and somebody else may have taken it by then.
+            manager.transport, manager.ip = "ipc", f"{sockets}/kernel"
+        await client.async_execute()
     return normalised_cells(
         document, directory=str(directory), home=str(Path.home()), volatile=notebook.volatile
     )

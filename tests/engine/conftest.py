@@ -48,9 +48,11 @@ async def engine(
     """One engine for all tests of a module that leave it usable.
 
     A module's ``PRELOAD`` is imported once for all its kernels: what most of them would import, each for itself.
+    Its ``ENGINE_SETTINGS`` are the engine's.
     """
     root = tmp_path_factory.mktemp("engine")
-    async with open_at(root, max_sessions=100, preload=getattr(request.module, "PRELOAD", ())) as engine:
+    changes = {"max_sessions": 100, "preload": getattr(request.module, "PRELOAD", ())}
+    async with open_at(root, **changes, **getattr(request.module, "ENGINE_SETTINGS", {})) as engine:
         yield engine
     end_host(root / "state")
 
