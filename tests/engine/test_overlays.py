@@ -20,7 +20,7 @@ from tests.waiting import look_again
 from cellwright import Engine, Execution, Session
 from cellwright.errors import FileConflict, FileRefused, NoSuchFile
 
-pytestmark = [pytest.mark.anyio, pytest.mark.timeout(120)]
+pytestmark = pytest.mark.anyio
 
 
 @pytest.fixture(scope="module")

@@ -293,7 +293,7 @@ async def test_limits_are_asked_for_in_few_words_and_told_wherever_the_session_i
     ("limits", "told"),
     [
         ({"memory": "1GB"}, "max_session_memory allows 512MB"),
-        ({"cell_s": 600}, "cell_timeout_s allows 30 s"),
+        ({"cell_s": 600}, "cell_timeout_s allows 300 s"),
         ({"write_paths": ["/etc"]}, "write_paths has nothing"),
         ({"network": "open"}, "network"),
         ({"speed": 1}, "speed"),

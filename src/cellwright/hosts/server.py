@@ -17,6 +17,7 @@ import anyio.abc
 import msgspec
 
 import cellwright
+from cellwright import patience
 from cellwright.errors import CellwrightError, HostError, LimitReached
 from cellwright.hosts import jobs, protocol
 from cellwright.hosts.attachment import Attachment
@@ -319,7 +320,7 @@ class Host:
                 self.stop()
 
     async def _stop_kernels(self) -> None:
-        with anyio.move_on_after(10, shield=True):
+        with patience.move_on_after(10, shield=True):
             if (why := self._footing.ending.why) is not None:
                 await self._wind_up(why)
             await self._kernels.stop_all()
