@@ -25,6 +25,7 @@ from cellwright.hosts import (
     protocol,
     read_events,
 )
+from cellwright.patience import patience
 
 __all__ = ["HostLink", "LinkListener"]
 
@@ -226,7 +227,7 @@ class HostLink:
         with suppress(HostLost):
             while not connection.lost.is_set():
                 await anyio.sleep(beat_s)
-                with anyio.move_on_after(beat_s * _LATE_BEATS) as late:
+                with patience(beat_s * _LATE_BEATS) as late:
                     await connection.call(protocol.Ping(), type(None))
                 if late.cancelled_caught:
                     await connection.close()

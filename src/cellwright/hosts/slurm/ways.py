@@ -27,6 +27,7 @@ from cellwright.hosts.slurm.places import About, AllocationPaths, read_about
 from cellwright.hosts.slurm.shelves import Allocation
 from cellwright.hosts.slurm.states import Ended, Pending, Submitting
 from cellwright.hosts.slurm.wording import told_state
+from cellwright.patience import patience
 
 __all__ = ["AllocationWay", "Connecting", "Tracker"]
 
@@ -133,7 +134,7 @@ class AllocationWay:
         stream = await PipeStream.open(command, _environment(os.environ))
         found = False
         try:
-            with anyio.move_on_after(_CONNECT_S) as late:
+            with patience(_CONNECT_S) as late:
                 found = await stream.greeted()
         finally:
             if not found:
