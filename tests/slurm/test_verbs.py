@@ -99,7 +99,7 @@ def test_interrupted_wait_names_what_would_stop_that_one(login: Place) -> None:
     assert waiting.stderr is not None
     assert waiting.stderr.readline().startswith(b"slurm:huge: pending, ")
     waiting.send_signal(signal.SIGINT)
-    said = waiting.communicate(timeout=30)[1].decode()
+    said = waiting.communicate(timeout=60)[1].decode()
     assert waiting.returncode == 130
     assert "`cellwright stop huge` takes it out of the queue" in said
 
@@ -184,7 +184,9 @@ def test_started_again_it_is_found_and_not_asked_for_twice(login: Place) -> None
 
 def test_next_daemon_finds_it(login: Place) -> None:
     first = told(login, "start", "--wait")
-    login.daemon().kill()
+    killed = login.daemon()
+    killed.kill()
+    killed.wait(60)
     found = told(login, "wait")
     assert (found["job_id"], found["state"]) == (first["job_id"], "ready")
 
