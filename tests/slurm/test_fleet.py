@@ -10,6 +10,7 @@ import pytest
 from msgspec.structs import replace
 from tests.engine.conftest import OpenEngine, host_process, open_here
 
+from cellwright.engine.attending import _only
 from cellwright.engine.hosting import called_place
 from cellwright.engine.records import Batch, SessionRecord, put_session
 from cellwright.errors import HostCannot, HostUnreachable, SlurmFailed
@@ -47,6 +48,13 @@ def allocation(state: AllocationState, directory: Path = Path("/nowhere"), **mor
 )
 def test_only_an_allocation_that_runs_and_lasts_takes_kernels(state: AllocationState, takes: bool) -> None:  # noqa: FBT001  # a column
     assert lasts(allocation(state), now=NOW) is takes
+
+
+def test_where_none_is_named_one_that_is_ending_is_meant_only_where_there_is_no_other() -> None:
+    ending = allocation(Ending(), key="a-1", name="default")
+    next_one = allocation(Pending("None"), key="a-2", name="default")
+    assert _only([ending, next_one]) is next_one
+    assert _only([ending]) is ending
 
 
 def fleet_at(directory: Path, kernel_bytes: int | None = None) -> SlurmFleet:
