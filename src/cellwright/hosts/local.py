@@ -21,6 +21,7 @@ import anyio
 
 from cellwright.errors import HostStartError
 from cellwright.hosts.connection import HostConnection
+from cellwright.patience import patience
 from cellwright.settings import places
 from cellwright.unixstreams import UnixStream
 
@@ -110,7 +111,7 @@ class LocalWay:
 
     async def end(self) -> str | None:
         """What is told where the process ended; None if only the connection broke."""
-        with anyio.move_on_after(_DYING_S):
+        with patience(_DYING_S):
             while is_held(self.paths.lock):  # noqa: ASYNC110  # the other process cannot set an event of ours
                 await anyio.sleep(_DYING_CHECK_S)
         if is_held(self.paths.lock):

@@ -17,6 +17,7 @@ import msgspec
 
 from cellwright.errors import KernelGone
 from cellwright.kernels.messages import Channel, Message, new_message_id
+from cellwright.patience import patience
 
 __all__ = ["Client", "Pending"]
 
@@ -110,10 +111,12 @@ class Client(ABC):
         pending = self._pending[message_id] = Pending()
         try:
             self._send(channel, kind, content, message_id)
-            with anyio.fail_after(timeout_s):
+            with patience(timeout_s) as waiting:
                 await pending.done.wait()
         finally:
             self._pending.pop(message_id, None)
+        if waiting.cancelled_caught:
+            raise TimeoutError
         if pending.reply is None:
             raise self._gone_error()
         reply: dict[str, Any] = msgspec.json.decode(pending.reply)
