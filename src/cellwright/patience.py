@@ -1,8 +1,8 @@
-"""Time that counts only while this process runs: a machine that stands still uses up nobody's patience.
+"""How long others are waited for, by the time in which they could be heard.
 
-Whoever waits for another process gives it time to answer. Where the machine stood still meanwhile, neither of them
-had that time, and the answer may lie there unread: it is looked for again before anybody gives up. Knows nothing of
-what is waited for.
+A machine that stands still for a minute, or a process that is stopped for one, finds every deadline over when it goes on,
+and the answers unread. Time that nobody had is not counted here: a standstill costs one part of many, however long it is.
+Knows nothing of what is waited for.
 """
 
 from __future__ import annotations
@@ -15,42 +15,29 @@ import anyio
 
 __all__ = ["Countdown", "fail_after", "move_on_after"]
 
-# Looked at so often: one look that comes later than this by a second was one at a standstill.
-_LOOK_S = 1.0
-_LATE_S = 1.0
-# A process that is late each time is slow, and waits for nothing for ever.
-_MOST_STANDSTILLS = 10
+_PARTS = 20
 
 
 class Countdown:
-    """Calls back once, after so many seconds in which this process did not stand still. Begins at once."""
+    """Calls something once, after so many seconds in which this process was at work. Begins at once."""
 
-    def __init__(self, seconds: float, then: Callable[[], None]) -> None:
+    def __init__(self, seconds: float, over: Callable[[], None]) -> None:
+        self._part_s = seconds / _PARTS
+        self._over = over
+        self._left = _PARTS
         self._loop = asyncio.get_running_loop()
-        self._left_s = seconds
-        self._then = then
-        self._standstills = 0
-        self._wait()
+        self._handle = self._loop.call_later(self._part_s, self._passed)
 
     def cancel(self) -> None:
         """Call nobody."""
         self._handle.cancel()
 
-    def _wait(self) -> None:
-        self._began = self._loop.time()
-        self._pause_s = min(self._left_s, _LOOK_S)
-        self._handle = self._loop.call_later(self._pause_s, self._look)
-
-    def _look(self) -> None:
-        passed_s = self._loop.time() - self._began
-        if passed_s > self._pause_s + _LATE_S and self._standstills < _MOST_STANDSTILLS:
-            self._standstills += 1
+    def _passed(self) -> None:
+        self._left -= 1
+        if self._left > 0:
+            self._handle = self._loop.call_later(self._part_s, self._passed)
         else:
-            self._left_s -= passed_s
-        if self._left_s > 0:
-            self._wait()
-        else:
-            self._then()
+            self._over()
 
 
 @contextmanager

@@ -9,7 +9,7 @@ from tests.engine.conftest import end_host
 from tests.hosts.contract import *  # noqa: F403  # the suite
 from tests.hosts.contract import Abode, abode_at
 
-pytestmark = [pytest.mark.anyio, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.anyio
 
 
 @pytest.fixture(scope="module")

@@ -23,6 +23,7 @@ from cellwright.hosts import HostPaths, protocol
 from cellwright.hosts.connection import HostConnection
 from cellwright.hosts.local import connect_or_start
 from cellwright.hosts.protocol import JupyterKernel, JupyterServer
+from servers.server import Server
 
 LIMIT_S = 60
 
@@ -82,6 +83,9 @@ class Desk:
         """Wait until an execution has printed something."""
         await self.wait_for(lambda _: text in text_of(self.outputs(execution_id)))
 
+    async def interrupt(self, kernel_id: str = "k") -> None:
+        await self.connection.call(protocol.Interrupt(self._full(kernel_id)), type(None))
+
     async def stop(self, kernel_id: str = "k") -> None:
         await self.connection.call(protocol.StopKernel(self._full(kernel_id)), type(None))
 
@@ -140,7 +144,9 @@ def text_of(outputs: list[dict[str, Any]]) -> str:
 @asynccontextmanager
 async def desk_at(storage: Path, **settings: Any) -> AsyncIterator[Desk]:
     """Attach to the host of a storage directory, which is started where there is none."""
-    values = {"root": storage, "storage": storage, "standby_kernels": 0, "unsafe_no_sandbox": True} | settings
+    values = {"root": storage, "storage": storage, "standby_kernels": 0, "unsafe_no_sandbox": True}
+    # A server that stands still for a while does not cost a kernel its state where that is not what is tried.
+    values |= {"interrupt_grace_s": 60} | settings
     options = host_options(Settings.model_validate(values), storage)
     connection = await connect_or_start(HostPaths(storage))
     desk = Desk(connection)
@@ -182,6 +188,12 @@ class Wire:
 
     def open(self) -> None:
         self._is_open = True
+
+    def address_of(self, server: Server, *, unreachable_s: float = 600) -> JupyterServer:
+        """The server at the other end. It is not given up, however long the wire is cut, unless a test wants that."""
+        return JupyterServer(
+            "lab", f"http://127.0.0.1:{self.port}", server.token, unreachable_s=unreachable_s
+        )
 
     async def _carry(self, near: anyio.abc.SocketStream) -> None:
         if not self._is_open:

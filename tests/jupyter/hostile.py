@@ -36,7 +36,7 @@ class Hostile:
 
     @property
     def address(self) -> JupyterServer:
-        return JupyterServer("hostile", f"http://127.0.0.1:{self.port}", "token", unreachable_s=5)
+        return JupyterServer("hostile", f"http://127.0.0.1:{self.port}", "token", unreachable_s=60)
 
     async def answer(self, request: Request) -> Response:
         path = request.url.path
@@ -107,7 +107,7 @@ async def hostile_server() -> AsyncIterator[Hostile]:
     server = Server(config)
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(server.serve)
-        await until(lambda: server.started, limit_s=30)
+        await until(lambda: server.started)
         hostile.port = server.servers[0].sockets[0].getsockname()[1]
         try:
             yield hostile

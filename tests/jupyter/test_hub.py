@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from tests.jupyter.desk import Desk
 
@@ -16,10 +18,11 @@ pytestmark = pytest.mark.anyio
 async def test_a_persons_server_is_started_and_opened_by_a_token_of_its_own(
     desk: Desk, jupyterhub: Hub
 ) -> None:
+    # A host that had no time to take its own back left it to expire.
+    before = {one["id"] for one in _tokens(jupyterhub)}
     await desk.start(JupyterServer("hub", jupyterhub.url, jupyterhub.token))
     assert (await desk.run("40 + 2")).text == "42"
-    tokens = jupyterhub.server.request("GET", f"/hub/api/users/{jupyterhub.user}/tokens")["api_tokens"]
-    (made,) = [one for one in tokens if one["note"] == "cellwright"]
+    (made,) = [one for one in _tokens(jupyterhub) if one["note"] == "cellwright" and one["id"] not in before]
     # Whose it is the hub adds by itself.
     may = [scope for scope in made["scopes"] if not scope.startswith("read:users:")]
     assert may == [f"access:servers!server={jupyterhub.user}/"]
@@ -29,7 +32,7 @@ async def test_a_persons_server_is_started_and_opened_by_a_token_of_its_own(
 async def test_a_server_that_the_hub_stopped_is_told_and_started_again_on_the_next_need(
     desk: Desk, jupyterhub: Hub
 ) -> None:
-    server = JupyterServer("hub", jupyterhub.url, jupyterhub.token, unreachable_s=5)
+    server = JupyterServer("hub", jupyterhub.url, jupyterhub.token)
     await desk.start(server)
     jupyterhub.server.request("DELETE", f"/hub/api/users/{jupyterhub.user}/server")
     died = await desk.died()
@@ -57,9 +60,17 @@ async def test_the_address_that_a_browser_shows_is_the_persons_server_and_not_on
     server = JupyterServer("hub", shown, jupyterhub.token)
     await desk.start(server)
     assert (await desk.run("40 + 2")).text == "42"
-    assert (await look_at(server)).answers
+    # A look is a short one, and one that found a hub busy is not the last.
+    while "did not answer within" in (looked := await look_at(server)).detail:
+        pass
+    assert looked.answers
 
 
 async def test_a_token_that_the_hub_does_not_know_is_refused_in_words(desk: Desk, jupyterhub: Hub) -> None:
     with pytest.raises(KernelStartError, match="refuses the token"):
         await desk.start(JupyterServer("hub", jupyterhub.url, "nobodys"))
+
+
+def _tokens(hub: Hub) -> list[dict[str, Any]]:
+    made: list[dict[str, Any]] = hub.server.request("GET", f"/hub/api/users/{hub.user}/tokens")["api_tokens"]
+    return made

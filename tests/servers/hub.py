@@ -116,6 +116,9 @@ def start_hub(home: Path, proxy: Installed) -> Hub:
         "ConfigurableHTTPProxy.pid_file": str(home / "proxy.pid"),
         "SimpleLocalProcessSpawner.home_dir_template": str(home / "people" / "{username}"),
         "Spawner.args": ["--allow-root"],
+        # A busy machine may take its time over a person's server.
+        "Spawner.start_timeout": READY_LIMIT_S,
+        "Spawner.http_timeout": READY_LIMIT_S,
         # A hub gives people's servers little of its own environment.
         "Spawner.environment": {MARK: str(home), "PYTHONPATH": str(QUICK)},
         "Spawner.cmd": [str(PYTHON), "-m", "jupyterhub.singleuser"],

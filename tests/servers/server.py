@@ -6,6 +6,7 @@ files over a restart. Whatever it started carries a mark in its environment and 
 
 from __future__ import annotations
 
+import http.client
 import json
 import os
 import secrets
@@ -14,7 +15,7 @@ import subprocess
 import urllib.error
 import urllib.request
 from collections.abc import Mapping, Sequence
-from contextlib import ExitStack, suppress
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from time import monotonic
@@ -27,7 +28,7 @@ PYTHON = ENVIRONMENT / "bin" / "python"
 MARK = "CELLWRIGHT_TEST_SERVER"
 # Before all other packages of every server.
 QUICK = Path(__file__).with_name("quick")
-READY_LIMIT_S = 90
+READY_LIMIT_S = 120
 REQUEST_LIMIT_S = 60
 PACE_S = 0.05
 # What would make a server find somebody else's settings or packages.
@@ -162,7 +163,7 @@ class Server:
     def _answers(self) -> bool:
         try:
             self.request("GET", self.recipe.ready)
-        except (OSError, ServerBrokenError):
+        except (OSError, ServerBrokenError, http.client.HTTPException):
             return False
         return True
 
@@ -172,9 +173,17 @@ def new_token() -> str:
 
 
 def free_ports(count: int) -> list[int]:
-    """Ports that nobody listens on just now. They stay those of the server over its restarts."""
-    with ExitStack() as stack:
-        sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
-        for each in sockets:
-            each.bind(("127.0.0.1", 0))
-        return [each.getsockname()[1] for each in sockets]
+    """Ports that nobody else gets while this process lives; they stay those of the server over its restarts.
+
+    A port that is bound, and not listened on, is given to no one who takes any; a server that asks for it gets it, since
+    both say that they share it.
+    """
+    ports = []
+    for _ in range(count):
+        held = socket.socket()
+        held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        held.bind(("127.0.0.1", 0))
+        ports.append(held.getsockname()[1])
+        # It is the process's from here on, and goes with it.
+        held.detach()
+    return ports

@@ -13,8 +13,6 @@ from servers import kinds
 from servers.hub import Hub
 from servers.server import MARK, Server, ServerBrokenError
 
-pytestmark = pytest.mark.timeout(180)
-
 
 @pytest.mark.parametrize("kind", ["jupyter_server", "collaboration_server", "kernel_gateway"])
 def test_server_starts_kernels_for_its_token_only(kind: str, request: pytest.FixtureRequest) -> None:

@@ -12,6 +12,7 @@ import fcntl
 import os
 import pwd
 import secrets
+import select
 import shutil
 import subprocess
 from collections.abc import Callable, Iterator, Mapping
@@ -130,6 +131,13 @@ class Cluster:
         """What ``scontrol show job`` says, by its own names: ``JobState``, ``Reason``, ``BatchHost``, ``ExitCode``…"""
         said = self.run("scontrol", "--oneliner", "show", "job", job_id).stdout
         return dict(word.split("=", 1) for word in said.split() if "=" in word)
+
+    def end_soon(self, job_id: str, *, minutes: int) -> None:
+        """Have a job's time be over so many minutes from now, or up to one more: SLURM counts whole ones."""
+        *days, clock = self.job(job_id)["RunTime"].split("-")
+        hours, gone, _ = (int(part) for part in clock.split(":"))
+        ran = (int(days[0]) if days else 0) * 1_440 + hours * 60 + gone
+        self.run("scontrol", "update", f"JobId={job_id}", f"TimeLimit={ran + 1 + minutes}")
 
     def wait_for_state(self, job_id: str, *states: str, limit_s: float = COMMAND_LIMIT_S) -> dict[str, str]:
         """Wait until a job is in one of these states."""
@@ -294,10 +302,9 @@ class Cluster:
                 raise ClusterBrokenError(f"These processes do not end: {sorted(pids)}")
             for pid in pids:
                 kill_and_wait(pid)
-        for top in cgroups:
-            for path in sorted((path for path in [top, *top.rglob("*")] if path.is_dir()), reverse=True):
-                with suppress(OSError):
-                    path.rmdir()
+        # One is in use for as long as the system has not put away the last that was in it.
+        while any(not _removed(top) for top in cgroups) and monotonic() < deadline:
+            select.select([], [], [], PACE_S)
         for node in self.nodes:
             _ip("netns", "delete", self.layout.namespace(node), check=False)
             _ip("link", "delete", self.layout.link(node), check=False)
@@ -334,6 +341,13 @@ def _ip(*arguments: str, check: bool = True) -> None:
 def _cgroups_of(node: str) -> list[Path]:
     """SLURM's names for a node's part of the tree: one in each hierarchy (v1), or one scope (v2)."""
     return [*CGROUPS.glob(f"*/slurm_{node}"), *CGROUPS.glob(f"**/{node}_slurmstepd.scope")]
+
+
+def _removed(top: Path) -> bool:
+    for path in sorted((path for path in [top, *top.rglob("*")] if path.is_dir()), reverse=True):
+        with suppress(OSError):
+            path.rmdir()
+    return not top.exists()
 
 
 def _inside(cgroups: list[Path]) -> Iterator[int]:

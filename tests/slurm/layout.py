@@ -18,6 +18,7 @@ MEMORY_MB = 4000
 SLURMD_PORT = 26900
 # After this long without a word a node is down, and its jobs with it. A machine that stands still for less loses none.
 SLURMD_TIMEOUT_S = 60
+KILL_WAIT_S = 60
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +104,8 @@ def slurm_configuration(layout: Layout) -> str:
         "MpiDefault=none",
         "GresTypes=gpu",
         "InactiveLimit=0",
-        "KillWait=5",
+        # What is told to end has this long to say its last: a machine that stands still for less cuts nothing off.
+        f"KillWait={KILL_WAIT_S}",
         "MinJobAge=300",
         "SlurmctldTimeout=30",
         f"SlurmdTimeout={SLURMD_TIMEOUT_S}",

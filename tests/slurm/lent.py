@@ -15,11 +15,12 @@ from typing import Any, TypeVar
 import anyio
 import anyio.abc
 
-from cellwright.errors import HostPending
+from cellwright.errors import HostPending, HostUnreachable
 from cellwright.hosts import HostConnection, protocol
 from cellwright.hosts.slurm.allocations import AllocationOptions, Allocations
 from cellwright.hosts.slurm.commands import SlurmCommands
 from cellwright.hosts.slurm.expectations import Expectation
+from cellwright.hosts.slurm.places import read_about
 from cellwright.hosts.slurm.shapes import Shape
 from cellwright.hosts.slurm.shelves import Allocation
 from cellwright.hosts.slurm.ways import AllocationWay, Connecting
@@ -27,7 +28,7 @@ from cellwright.sandbox.policy import Policy
 from slurm.cluster import Cluster
 
 T = TypeVar("T")
-UP_S = 60
+UP_S = 120
 SMALL = Shape(cpus=4, memory="2000M", time="10")
 ENVIRONMENT = {name: os.environ[name] for name in ("PATH", "HOME", "LANG") if name in os.environ}
 
@@ -39,8 +40,8 @@ def options(
         standby_kernels=standby,
         preload=(),
         max_concurrent_starts=16,
-        start_timeout_s=60,
-        interrupt_grace_s=3,
+        start_timeout_s=240,
+        interrupt_grace_s=60,
         max_output_bytes=1_000_000,
         max_output_messages=25_000,
         max_memory_fraction=0.95,
@@ -69,6 +70,11 @@ class Lent:
         told: dict[str, Any] = json.loads(self.way.paths.current.read_text())
         return told
 
+    def followed(self, incarnation: str) -> bool:
+        """Whether another host than this one says that it is there."""
+        about = read_about(self.way.paths.current)
+        return about is not None and about.incarnation != incarnation
+
     def steps(self) -> list[str]:
         """The names of the job's steps, without the batch script's own."""
         listed = self.cluster.run("squeue", "--noheader", "--steps", "--jobs", self.job_id, "--format", "%j")
@@ -91,6 +97,9 @@ class Lent:
                     return await self.way.connect()
                 except HostPending:
                     await self.allocations.look()
+                except HostUnreachable:
+                    # As an engine does: a way that took too long, on a machine that stood still, is tried again.
+                    await anyio.sleep(0.5)
 
     async def ended(self) -> str:
         """Why the allocation is gone, once it is."""
@@ -213,7 +222,7 @@ class Lender:
             python=sys.executable, poll_s=1, tls=connecting == "tls", warn_s=warn_s, expected=expected
         )
         allocations = Allocations(
-            self._storage / "allocations", SlurmCommands(environment, os.getuid()), chosen
+            self._storage / "allocations", SlurmCommands(environment, os.getuid(), timeout_s=60), chosen
         )
         allocation = await allocations.start("one", shape)
         return self.again(allocations, allocation, connecting=connecting)

@@ -45,7 +45,7 @@ def make(mended: Cluster, place: Path, tmp_path: Path) -> Make:
     ) -> Allocations:
         template = tmp_path / "template.sh"
         template.write_text(f"#!/bin/bash\n{script}\n: {{{{host}}}}\n")
-        commands = SlurmCommands({**os.environ, **mended.env, **(env or {})}, os.getuid())
+        commands = SlurmCommands({**os.environ, **mended.env, **(env or {})}, os.getuid(), timeout_s=120)
         chosen = AllocationOptions(python="/absent", template=template, poll_s=1)
         return Allocations(place, commands, replace(chosen, **options))  # type: ignore[arg-type]
 

@@ -10,6 +10,7 @@ import anyio
 import pytest
 
 from cellwright.errors import HostUnreachable, SlurmFailed
+from cellwright.hosts.slurm import commands as slurm_commands
 from cellwright.hosts.slurm.commands import (
     SlurmCommands,
     hint_for,
@@ -26,6 +27,7 @@ from cellwright.hosts.slurm.states import Running
 from cellwright.hosts.slurm.ways import AllocationWay
 from marked import marked
 from slurm.cluster import Cluster
+from waiting import until
 
 pytestmark = pytest.mark.anyio
 
@@ -38,7 +40,13 @@ LOOKUP = "sbatch: error: fetch_config: DNS SRV lookup failed"
 
 @pytest.fixture
 def commands(cluster: Cluster) -> SlurmCommands:
-    return SlurmCommands({**os.environ, **cluster.env}, os.getuid())
+    return SlurmCommands({**os.environ, **cluster.env}, os.getuid(), timeout_s=60)
+
+
+@pytest.fixture
+def _patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A client that does not say in time whether it is configured counts as one that is."""
+    monkeypatch.setattr(slurm_commands, "_CONFIGURED_S", 60)
 
 
 def fake(directory: Path, name: str, script: str, *, timeout_s: float = 60) -> SlurmCommands:
@@ -160,7 +168,7 @@ async def test_hanging_command_is_given_up_and_leaves_no_process(tmp_path: Path)
         await fake(tmp_path, "squeue", "exec sleep 1000", timeout_s=0.5).jobs()
     assert not failure.value.refused
     assert "slurm_command_timeout_s" in (failure.value.hint or "")
-    assert not list(marked(MARK, str(tmp_path)))
+    await until(lambda: not list(marked(MARK, str(tmp_path))))
 
 
 async def test_failing_command_tells_its_name_exit_and_last_line(tmp_path: Path) -> None:
@@ -223,6 +231,7 @@ def test_what_waiting_mends_is_told_from_what_it_does_not() -> None:
         (("sbatch: fatal: Unable to process configuration file",), True),
     ],
 )
+@pytest.mark.usefixtures("_patient")
 async def test_only_a_client_that_nobody_configures_is_without_a_cluster(
     tmp_path: Path,
     said: tuple[str, ...],
@@ -258,6 +267,7 @@ async def test_real_client_is_configured_where_it_has_a_configuration(
     assert await elsewhere.is_configured(), "a configuration that cannot be read is one"
 
 
+@pytest.mark.usefixtures("_patient")
 async def test_real_client_that_finds_no_configuration_is_recognised() -> None:
     if (sbatch := shutil.which("sbatch")) is None:
         pytest.skip("SLURM is not installed")
@@ -265,7 +275,7 @@ async def test_real_client_that_finds_no_configuration_is_recognised() -> None:
     asked = await anyio.run_process([sbatch, "--version"], check=False, env=bare)
     if b"Unknown host" not in asked.stderr:
         pytest.skip("SLURM is configured, or DNS does not answer")
-    assert not await SlurmCommands(bare, os.getuid()).is_configured()
+    assert not await SlurmCommands(bare, os.getuid(), timeout_s=60).is_configured()
 
 
 async def test_job_that_slurm_never_had_is_not_there(commands: SlurmCommands) -> None:
@@ -292,7 +302,7 @@ async def test_answers_do_not_depend_on_the_callers_own_settings(mended: Cluster
         "SQUEUE_STATES": "PENDING",
         "LC_ALL": "de_DE",
     }
-    commands = SlurmCommands({**os.environ, **mended.env, **odd}, os.getuid())
+    commands = SlurmCommands({**os.environ, **mended.env, **odd}, os.getuid(), timeout_s=60)
     (row,) = [row for row in await commands.jobs() if row.job_id == int(job)]
     assert row.state == "RUNNING"
     assert row.node in mended.nodes

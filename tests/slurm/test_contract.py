@@ -9,6 +9,7 @@ from tests.engine.conftest import end_host
 from tests.hosts.contract import *  # noqa: F403  # the suite
 from tests.hosts.contract import Abode, abode_at
 
+from cellwright.hosts.slurm import ways
 from slurm.cluster import Cluster
 
 pytestmark = pytest.mark.anyio
@@ -20,7 +21,10 @@ def abode(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterato
     with pytest.MonkeyPatch.context() as environment:
         for name, value in cluster.env.items():
             environment.setenv(name, value)
-        yield abode_at(root, "slurm", slurm_mem="3000M", slurm_cpus=2, slurm_time="30", slurm_wait_s=60)
+        # No test of the suite cuts the host off: one that is slow to give a sign of life is not given up.
+        environment.setattr(ways, "BEAT_S", 20)
+        shape = {"slurm_mem": "3000M", "slurm_cpus": 2, "slurm_time": "30"}
+        yield abode_at(root, "slurm", **shape, slurm_wait_s=240, slurm_command_timeout_s=60)
     cluster.restore()
     for storage in ("state", "other"):
         end_host(root / storage)

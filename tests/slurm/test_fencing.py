@@ -105,8 +105,8 @@ async def test_requeued_job_has_another_host_with_a_journal_of_its_own(lend: Len
         lent.cluster.run("scontrol", "requeue", lent.job_id)
         with anyio.fail_after(60):
             await host.connection.lost.wait()
-    with anyio.fail_after(60):
-        while not lent.way.paths.current.exists() or lent.about["incarnation"] == first["incarnation"]:
+    with anyio.fail_after(180):
+        while not lent.followed(first["incarnation"]):
             # SLURM lets a requeued job wait for two minutes by itself.
             lent.cluster.run("scontrol", "update", f"JobId={lent.job_id}", "StartTime=now", check=False)
             await lent.allocations.look()

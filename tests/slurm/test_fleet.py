@@ -10,9 +10,11 @@ import pytest
 from msgspec.structs import replace
 from tests.engine.conftest import OpenEngine, host_process, open_here
 
+from cellwright.engine.attending import _only
 from cellwright.engine.hosting import called_place
 from cellwright.engine.records import Batch, SessionRecord, put_session
 from cellwright.errors import HostCannot, HostUnreachable, SlurmFailed
+from cellwright.hosts.slurm import commands
 from cellwright.hosts.slurm.allocations import AllocationOptions, Allocations
 from cellwright.hosts.slurm.commands import SlurmCommands
 from cellwright.hosts.slurm.fleet import SlurmFleet, lasts
@@ -48,10 +50,17 @@ def test_only_an_allocation_that_runs_and_lasts_takes_kernels(state: AllocationS
     assert lasts(allocation(state), now=NOW) is takes
 
 
+def test_where_none_is_named_one_that_is_ending_is_meant_only_where_there_is_no_other() -> None:
+    ending = allocation(Ending(), key="a-1", name="default")
+    next_one = allocation(Pending("None"), key="a-2", name="default")
+    assert _only([ending, next_one]) is next_one
+    assert _only([ending]) is ending
+
+
 def fleet_at(directory: Path, kernel_bytes: int | None = None) -> SlurmFleet:
-    commands = SlurmCommands({"PATH": "/nonexistent"}, os.getuid())
+    absent = SlurmCommands({"PATH": "/nonexistent"}, os.getuid())
     return SlurmFleet(
-        Allocations(directory, commands, AllocationOptions(python="python3")),
+        Allocations(directory, absent, AllocationOptions(python="python3")),
         shape=Shape(),
         way=lambda _, key: NoWay(key),
         kernels=lambda _: 0,
@@ -121,11 +130,11 @@ async def test_without_slurm_at_hand_its_sessions_are_out_of_reach_and_others_wo
 
 def put_sbatch(directory: Path, script: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Have an ``sbatch`` that does this, whatever it is asked."""
-    commands = directory / "commands"
-    commands.mkdir()
-    (commands / "sbatch").write_text(f"#!/bin/sh\n{script}\n")
-    (commands / "sbatch").chmod(0o755)
-    monkeypatch.setenv("PATH", f"{commands}:{os.environ['PATH']}")
+    programs = directory / "commands"
+    programs.mkdir()
+    (programs / "sbatch").write_text(f"#!/bin/sh\n{script}\n")
+    (programs / "sbatch").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{programs}:{os.environ['PATH']}")
 
 
 async def test_on_a_login_node_nothing_runs_until_a_session_asks_for_this_machine(
@@ -155,7 +164,9 @@ async def test_where_slurm_is_installed_and_not_configured_sessions_run_here_and
     open_here: OpenEngine, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     put_sbatch(tmp_path, UNCONFIGURED, monkeypatch)
-    async with open_here(run_mode="auto") as engine:
+    # One that does not say so in time counts as configured.
+    monkeypatch.setattr(commands, "_CONFIGURED_S", 60)
+    async with open_here(run_mode="auto", slurm_command_timeout_s=60) as engine:
         session = await engine.create("Here", directory=tmp_path)
         assert (await (await session.execute_code("1 + 1")).wait()).ok
         (here,) = await engine.hosts.list()

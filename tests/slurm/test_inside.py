@@ -19,6 +19,13 @@ from slurm.lent import ENVIRONMENT, SMALL, Lender, options
 
 pytestmark = pytest.mark.anyio
 
+SIXTY = """
+import pathlib, time
+for n in range(60):
+    print(n, flush=True)
+    while n == 4 and not pathlib.Path({gate!r}).exists():
+        time.sleep(0.01)
+"""
 WHOLE_CLUSTER = Shape(time="5", extra=("--exclusive", "--nodelist=a1"))
 
 
@@ -88,11 +95,11 @@ async def test_who_attaches_again_gets_what_was_said_meanwhile(lend: Lender) -> 
     lent = await lend()
     async with lent.attached() as host:
         await host.start("k")
-        execution_id = await host.submit(
-            "k", "import time\nfor n in range(60):\n    print(n, flush=True)\n    time.sleep(0.05)"
-        )
+        gate = Path(host.cwd) / "gate"
+        execution_id = await host.submit("k", SIXTY.format(gate=str(gate)), timeout_s=600)
         await host.printed_at_least(execution_id, 5)
         taken = list(host.events)
+    gate.touch()
     async with lent.attached(since=taken[-1].seq) as host:
         await host.finished(execution_id)
         host.events[:0] = taken
@@ -116,11 +123,14 @@ async def test_warning_reaches_kernels_that_live_and_those_that_start_later(lend
 
 
 async def test_slurm_itself_sends_the_warning_before_the_time_limit(lend: Lender) -> None:
-    # A minute is the shortest limit there is, and SLURM may be early by as much.
-    lent = await lend(Shape(cpus=1, memory="600M", time="1"), warn_s=30)
+    lent = await lend(Shape(cpus=1, memory="600M", time="20"), warn_s=240)
     async with lent.attached() as host:
         await host.start("k")
-        assert (await host.told(protocol.Expiring)).ends_at == lent.about["ends_at"]
+        # It has less from now on than it is to be warned of.
+        lent.cluster.end_soon(lent.job_id, minutes=2)
+        asked = ("squeue", "--noheader", "--jobs", lent.job_id, "--format", "%e")
+        ends = lent.cluster.run(*asked, env={"SLURM_TIME_FORMAT": "%s"}).stdout
+        assert (await host.told(protocol.Expiring)).ends_at == float(ends)
 
 
 async def test_idle_allocation_stays_by_default_and_goes_where_that_is_set(lend: Lender) -> None:

@@ -23,6 +23,7 @@ from cellwright.kernels.steps import step_command, step_environment
 from cellwright.sandbox.places import PRIVATE, Place
 from cellwright.sandbox.policy import Policy
 from cellwright_kernel.step import HEADER, put
+from marked import wait_until_buried
 from slurm.lent import SMALL, Attached, Lender, Lent, options
 
 pytestmark = pytest.mark.anyio
@@ -246,7 +247,7 @@ async def test_killed_host_leaves_no_step_and_no_job(lend: Lender) -> None:
         await host.connection.lost.wait()
     assert "ended" in await lent.ended()
     await lent.steps_become()
-    assert not Path(f"/proc/{pid}").exists()
+    assert await anyio.to_thread.run_sync(wait_until_buried, pid)
 
 
 async def test_next_host_on_a_node_clears_away_what_a_killed_one_left(lend: Lender) -> None:
@@ -272,11 +273,11 @@ async def test_programs_that_code_starts_obey_when_they_are_told_to_end(lend: Le
 import multiprocessing, os, signal, subprocess, time
 child = subprocess.Popen(['sleep', '100'])
 child.terminate()
-print(child.wait(5))
+print(child.wait(60))
 forked = multiprocessing.get_context('fork').Process(target=time.sleep, args=(100,))
 forked.start()
 forked.terminate()
-forked.join(5)
+forked.join(60)
 print(forked.exitcode)
 os.kill(os.getpid(), signal.SIGTERM)
 print('still here')

@@ -89,8 +89,11 @@ def settings(root: Path, **changes: object) -> Settings:
         "slurm_mem": "1500M",
         "slurm_cpus": 2,
         "slurm_time": "30",
-        "slurm_wait_s": 60,
+        "slurm_wait_s": 240,
         "slurm_poll_s": 2,
+        "slurm_command_timeout_s": 60,
+        "start_timeout_s": 240,
+        "interrupt_grace_s": 60,
     }
     return Settings.model_validate(values | changes)
 
@@ -169,9 +172,11 @@ async def test_a_preempted_allocation_is_told_and_its_session_goes_on_in_another
 async def test_an_allocation_at_its_time_limit_is_warned_of_told_and_left(
     mended: Cluster, root: Path
 ) -> None:
-    async with playing(mended, root, slurm_time="1:00", slurm_warn_s=45) as scene:
-        await scene.until(lambda: scene.session.record.expires_at is not None, 70)
-        await ends_and_goes_on(scene, "time limit", within_s=3 * TOLD_S)
+    async with playing(mended, root) as scene:
+        # It has less from now on than it is to be warned of.
+        mended.end_soon(scene.job_id, minutes=1)
+        await scene.until(lambda: scene.session.record.expires_at is not None, 2 * TOLD_S)
+        await ends_and_goes_on(scene, "time limit", within_s=4 * TOLD_S)
 
 
 @pytest.mark.parametrize("answer", ["heard", "lost"])
@@ -180,10 +185,12 @@ async def test_a_session_moves_before_the_time_limit_where_that_is_set(
 ) -> None:
     lossy = root / "lossy"
     put_lossy_sbatch(root / "commands", lossy, monkeypatch)
-    async with playing(mended, root, slurm_time="1:00", slurm_warn_s=45, slurm_on_expiry="move") as scene:
+    async with playing(mended, root, slurm_on_expiry="move") as scene:
         if answer == "lost":
             lossy.touch()
         first = scene.session.record.on
+        mended.end_soon(scene.job_id, minutes=3)
+        await scene.until(lambda: scene.session.record.expires_at is not None, 2 * TOLD_S)
         await finishes(scene)
         await scene.until(lambda: scene.session.record.on != first and scene.session.last_replay, 120)
         assert scene.session.last_replay is not None
@@ -234,7 +241,7 @@ async def test_a_cut_network_is_told_and_heals_without_a_line_missing(mended: Cl
         await scene.until(lambda: scene.printed() == ALL, 60)
         mended.heal(node)
         await finishes(scene)
-        assert scene.session.host.away is None
+        await scene.until(lambda: scene.session.host.away is None, TOLD_S)
 
 
 async def test_a_restarted_controller_costs_nothing(mended: Cluster, root: Path) -> None:

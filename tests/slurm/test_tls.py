@@ -22,6 +22,11 @@ from slurm.lent import Lender
 pytestmark = pytest.mark.anyio
 
 
+@pytest.fixture(autouse=True)
+def _patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tls, "_CONNECT_S", 60)
+
+
 @pytest.fixture
 def credentials(tmp_path: Path) -> Path:
     tls.make_credentials(tmp_path / "tls")
@@ -139,7 +144,7 @@ async def _read_to_the_end(stream: anyio.abc.ByteReceiveStream) -> None:
 def _without_certificate(port: int) -> bytes:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
-    with socket.create_connection(("127.0.0.1", port), timeout=10) as plain:
+    with socket.create_connection(("127.0.0.1", port), timeout=60) as plain:
         try:
             with context.wrap_socket(plain) as secured:
                 secured.sendall(b"hello")

@@ -15,12 +15,21 @@ from tests.daemon.conftest import Place, place_in
 
 from slurm.cluster import Cluster
 
+# Nothing here is to be given up because a machine stood still.
+PATIENT = {
+    "CELLWRIGHT_RUN_MODE": "slurm",
+    "CELLWRIGHT_SLURM_WAIT_S": "240",
+    "CELLWRIGHT_SLURM_COMMAND_TIMEOUT_S": "60",
+    "CELLWRIGHT_START_TIMEOUT_S": "240",
+    "CELLWRIGHT_CELL_TIMEOUT_S": "120",
+}
+
 
 @pytest.fixture(scope="module")
 def login(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
     """A user's place on the login node, with a daemon; afterwards no job is left."""
     variables = {
-        "CELLWRIGHT_RUN_MODE": "slurm",
+        **PATIENT,
         "CELLWRIGHT_SLURM_CPUS": "1",
         "CELLWRIGHT_SLURM_MEM": "1500",
         "CELLWRIGHT_SLURM_TIME": "10",
@@ -39,6 +48,9 @@ def login(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterato
 def _no_allocations(login: Place) -> Iterator[None]:
     yield
     login.run("stop", "--all")
+    # One that takes its time over its end is still there for the next test.
+    while len(told(login, "hosts")["hosts"]) > 1:
+        pass
 
 
 def told(place: Place, *arguments: str) -> Any:
@@ -99,7 +111,7 @@ def test_interrupted_wait_names_what_would_stop_that_one(login: Place) -> None:
     assert waiting.stderr is not None
     assert waiting.stderr.readline().startswith(b"slurm:huge: pending, ")
     waiting.send_signal(signal.SIGINT)
-    said = waiting.communicate(timeout=30)[1].decode()
+    said = waiting.communicate(timeout=60)[1].decode()
     assert waiting.returncode == 130
     assert "`cellwright stop huge` takes it out of the queue" in said
 
@@ -184,7 +196,9 @@ def test_started_again_it_is_found_and_not_asked_for_twice(login: Place) -> None
 
 def test_next_daemon_finds_it(login: Place) -> None:
     first = told(login, "start", "--wait")
-    login.daemon().kill()
+    killed = login.daemon()
+    killed.kill()
+    killed.wait(60)
     found = told(login, "wait")
     assert (found["job_id"], found["state"]) == (first["job_id"], "ready")
 
@@ -199,7 +213,7 @@ def test_stop_of_all_names_one_that_it_cannot_end_yet_and_ends_the_others(
     sbatch.write_text(f"#!/bin/sh\n{script}")
     sbatch.chmod(0o755)
     path = f"{sbatch.parent}:{os.environ['PATH']}"
-    variables = {"CELLWRIGHT_RUN_MODE": "slurm", "CELLWRIGHT_SLURM_MEM": "500", **cluster.env, "PATH": path}
+    variables = {**PATIENT, "CELLWRIGHT_SLURM_MEM": "500", **cluster.env, "PATH": path}
     with place_in(tmp_path, **variables) as place:
         lossy.touch()
         assert "Zero Bytes" in place.run("start", "--name", "lost").stderr
@@ -214,7 +228,7 @@ def test_stop_of_all_names_one_that_it_cannot_end_yet_and_ends_the_others(
 
 def test_program_that_fails_is_told_with_where_to_look(cluster: Cluster, tmp_path: Path) -> None:
     variables = {
-        "CELLWRIGHT_RUN_MODE": "slurm",
+        **PATIENT,
         "CELLWRIGHT_SLURM_MEM": "500",
         "CELLWRIGHT_SLURM_MODULES": "absent/1.0",
         **cluster.env,

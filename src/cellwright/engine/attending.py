@@ -197,11 +197,13 @@ def _only(candidates: list[Allocation]) -> Allocation:
     """The allocation that is meant where none is named."""
     if not candidates:
         raise UnknownHost("There is no allocation", hint="`cellwright start` asks for one")
+    # One that is ending, or has ended, is meant only where there is no other.
+    candidates = [one for one in candidates if one.lasting] or candidates
     named = [one for one in candidates if one.name == DEFAULT_NAME]
     if len(candidates) > 1 and not named:
         names = ", ".join(one.name for one in candidates)
         raise UnknownHost(f"There are several allocations: {names}", hint="Name one")
-    return (named or candidates)[0]
+    return (named or candidates)[-1]
 
 
 async def _server(hosts: Hosts, name: HostName) -> HostInfo:

@@ -371,7 +371,8 @@ def _died(queue: Queue, message: str) -> Step:
 def _end_of_killed(running: Running, message: str) -> End:
     # A kernel that we killed for not stopping is the end of a time-out or a cancellation, not a crash.
     state = _final_state(running, {}) if running.killed else "died"
-    return End(running.job.execution_id, state, running.reply, message)
+    # What ends its host is the reason also where the kernel had to be ended before it had stopped.
+    return End(running.job.execution_id, state, running.reply, running.why or message)
 
 
 def _reason(running: Running) -> str | None:

@@ -20,6 +20,7 @@ class Timers:
 
     def start(self, timer: jobs.Timer, execution_id: str, seconds: float) -> None:
         expired = jobs.Expired(timer, execution_id)
+        # A kernel that stood still with us has had no time to stop, or to say that it is done.
         self._running[timer, execution_id] = Countdown(seconds, partial(self._happened, expired))
 
     def ended(self, execution_id: str) -> None:

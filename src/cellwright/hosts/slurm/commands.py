@@ -15,6 +15,7 @@ from typing import Final
 
 import anyio
 
+from cellwright import patience
 from cellwright.errors import SlurmFailed
 from cellwright.hosts.slurm.states import Ended, JobRow, Waiting, state_of
 
@@ -176,20 +177,19 @@ class SlurmCommands:
     ) -> subprocess.CompletedProcess[bytes]:
         name = command[0]
         try:
-            with anyio.fail_after(within_s):
+            with patience.move_on_after(within_s):
                 return await anyio.run_process(
                     command, stdin=subprocess.DEVNULL, check=False, env=environment, cwd="/"
                 )
-        except TimeoutError:
-            raise SlurmFailed(
-                f"{name} did not answer within {within_s:g} s",
-                hint="SLURM's controller is busy or away; what runs goes on. slurm_command_timeout_s is the limit",
-            ) from None
         except OSError as error:
             raise SlurmFailed(
                 f"{name} cannot be run: {error.strerror}",
                 hint="Work on a login node of the cluster, or say run_mode=local",
             ) from error
+        raise SlurmFailed(
+            f"{name} did not answer within {within_s:g} s",
+            hint="SLURM's controller is busy or away; what runs goes on. slurm_command_timeout_s is the limit",
+        )
 
 
 def job_environment(environment: Mapping[str, str], passed: Sequence[str] = ()) -> dict[str, str]:

@@ -39,6 +39,8 @@ log = logging.getLogger(__name__)
 
 OPEN_S = 30.0
 PING_S = 10.0
+# As long as Jupyter's own servers wait for others: one that is cut off while it is busy loses what it was about to say.
+PONG_S = 30.0
 # Output of this size is no use to anybody; the connection is then made again.
 MAX_MESSAGE_BYTES = 128 << 20
 FIRST_WAIT_S = 0.1
@@ -146,7 +148,7 @@ class Channels(Client):
             additional_headers=self._api.headers,
             open_timeout=OPEN_S,
             ping_interval=PING_S,
-            ping_timeout=PING_S,
+            ping_timeout=PONG_S,
             close_timeout=1,
             max_size=MAX_MESSAGE_BYTES,
             max_queue=MAX_FRAMES,

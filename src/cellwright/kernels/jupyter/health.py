@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import anyio
-
+from cellwright import patience
 from cellwright.errors import KernelStartError
 from cellwright.kernels.jupyter.addresses import JupyterServer, joined
 from cellwright.kernels.jupyter.hubs import User, find_hub, server_url
@@ -27,7 +26,7 @@ class Health:
 
 async def look_at(server: JupyterServer) -> Health:
     """How a server is; a hub's is not started for that."""
-    with anyio.move_on_after(LOOK_S):
+    with patience.move_on_after(LOOK_S):
         try:
             return await _asked(server)
         except KernelStartError as error:

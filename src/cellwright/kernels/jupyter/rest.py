@@ -9,6 +9,7 @@ from __future__ import annotations
 import importlib
 import ssl
 from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar
@@ -189,18 +190,26 @@ class Api:
             raise self._unreadable(doing, error) from None
 
     async def _sent(self, doing: str, method: Method, url: str, body: Any, timeout_s: float) -> _Answer:
-        said = bytearray()
+        http = http_library()
         try:
-            async with self._http.stream(
-                method, url, json=body, headers=self.headers, timeout=timeout_s
-            ) as answer:
-                async for data in answer.aiter_bytes():
-                    said += data
-                    if len(said) > _LARGEST_ANSWER:
-                        raise self._too_much(doing, _LARGEST_ANSWER)
-                return _Answer(answer.status_code, str(answer.reason_phrase), bytes(said))
-        except http_library().HTTPError as error:
+            with suppress(*([http.ReadTimeout] if method == "GET" else [])):
+                return await self._exchanged(doing, method, url, body, timeout_s)
+            # It is there, and the question changes nothing. Where this machine or that one stood still, nobody had
+            # the time that is over.
+            return await self._exchanged(doing, method, url, body, timeout_s)
+        except http.HTTPError as error:
             raise self._unreachable(doing, error) from None
+
+    async def _exchanged(self, doing: str, method: Method, url: str, body: Any, timeout_s: float) -> _Answer:
+        said = bytearray()
+        async with self._http.stream(
+            method, url, json=body, headers=self.headers, timeout=timeout_s
+        ) as answer:
+            async for data in answer.aiter_bytes():
+                said += data
+                if len(said) > _LARGEST_ANSWER:
+                    raise self._too_much(doing, _LARGEST_ANSWER)
+            return _Answer(answer.status_code, str(answer.reason_phrase), bytes(said))
 
     def _too_much(self, doing: str, limit: int) -> ServerRefused:
         return ServerRefused(
