@@ -18,7 +18,7 @@ from cellwright.notebook.languages import cell_metadata
 from cellwright.sandbox.policy import Mode
 from waiting import until
 
-pytestmark = [pytest.mark.anyio, pytest.mark.timeout(180)]
+pytestmark = pytest.mark.anyio
 
 GOING_DEADLINE_S = 60
 ENDLESS = "console.log('going'); while (true) {}"

@@ -10,7 +10,7 @@ from tests.languages.speech import R_KERNELSPEC
 
 from cellwright import Engine
 
-pytestmark = [pytest.mark.anyio, pytest.mark.timeout(120)]
+pytestmark = pytest.mark.anyio
 
 
 async def test_code_that_asks_for_input_gets_an_empty_line_and_is_told(

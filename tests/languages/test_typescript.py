@@ -12,7 +12,7 @@ from cellwright.engine import Session
 from cellwright.engine.checked import diagnostics_of
 from cellwright.notebook.languages import cell_metadata, with_tsconfig
 
-pytestmark = [pytest.mark.anyio, pytest.mark.timeout(120)]
+pytestmark = pytest.mark.anyio
 
 CHECK_DEADLINE_S = 60
 

@@ -32,7 +32,7 @@ from cellwright.sandbox.netlog import NetworkEntry
 from cellwright.sandbox.wires import Wire
 from cellwright_kernel.bridge import proxy_environment
 
-pytestmark = [pytest.mark.anyio, pytest.mark.timeout(60)]
+pytestmark = pytest.mark.anyio
 
 LOOPBACK: Address = ipaddress.ip_address("127.0.0.1")
 ELSEWHERE: Address = ipaddress.ip_address("127.0.0.2")

@@ -13,7 +13,7 @@ import pytest
 
 from cellwright import Engine, Settings, open_engine
 
-pytestmark = [pytest.mark.anyio, pytest.mark.timeout(180)]
+pytestmark = pytest.mark.anyio
 
 
 @dataclass(frozen=True)

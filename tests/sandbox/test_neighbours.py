@@ -20,7 +20,7 @@ from tests.waiting import look_again
 from cellwright import Engine, Session, Settings, open_engine
 from cellwright.sandbox.policy import Mode
 
-pytestmark = [pytest.mark.anyio, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.anyio
 
 MODES: tuple[Mode, ...] = ("private", "overlay", "direct")
 HOG = "import os, time\nfor _ in range(6):\n    if os.fork() == 0:\n        x = b'x' * (180 << 20); time.sleep(60)\ntime.sleep(60)"

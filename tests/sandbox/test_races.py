@@ -13,7 +13,7 @@ from cellwright import Engine, Session, Settings, open_engine
 from cellwright.errors import SandboxError
 from cellwright.sandbox.files import Workdir
 
-pytestmark = [pytest.mark.anyio, pytest.mark.timeout(120)]
+pytestmark = pytest.mark.anyio
 
 SECRET = "a secret that no session may see"  # noqa: S105  # it guards nothing
 ROUNDS = 150

@@ -10,7 +10,7 @@ from tests.engine.conftest import end_host, open_at
 
 from cellwright import Engine, Execution, Session
 
-pytestmark = [pytest.mark.anyio, pytest.mark.timeout(120)]
+pytestmark = pytest.mark.anyio
 
 
 @pytest.fixture(scope="module")

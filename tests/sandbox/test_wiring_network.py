@@ -17,7 +17,7 @@ from cellwright import Engine, Session
 from cellwright.engine import Event
 from cellwright.errors import NetworkRuleInvalid
 
-pytestmark = [pytest.mark.anyio, pytest.mark.timeout(120)]
+pytestmark = pytest.mark.anyio
 
 # Not 127.0.0.1: what is there is the box's own, and reached without the proxy.
 ADDRESS = "127.0.0.2"

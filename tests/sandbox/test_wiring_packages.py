@@ -14,7 +14,7 @@ from tests.sandbox.test_packages import make_wheel
 from cellwright import Engine, Session
 from cellwright.errors import PackageRefused
 
-pytestmark = [pytest.mark.anyio, pytest.mark.timeout(180)]
+pytestmark = pytest.mark.anyio
 
 APPROVED = ("small-tool", "other-tool")
 
