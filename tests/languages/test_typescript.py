@@ -25,7 +25,7 @@ async def session(engine: Engine, tmp_path: Path) -> Session:
 
 async def run(session: Session, source: str, filename: str | None = None) -> str:
     cell = await session.add_cell(source, metadata=cell_metadata(filename=filename))
-    execution = await session.run(cell.id, timeout_s=30)
+    execution = await session.run(cell.id, timeout_s=60)
     assert execution.ok, (execution.error, execution.reason)
     return execution.text
 
