@@ -276,7 +276,7 @@ async def test_many_kernels_leave_nothing_behind(root: Path) -> None:
             kernel.client.execute("Deno.exit(1)", message_id="m")
             await kernel.wait()
         else:
-            await kernel.stop(grace_s=10)
+            await kernel.stop(grace_s=60)  # one that is killed is not buried by its box
 
     async def of_one_launcher(numbers: range) -> None:
         """Until it ends, and with it the process that stands by for the next kernel."""
