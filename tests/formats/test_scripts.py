@@ -78,7 +78,6 @@ def test_plain_cells_always_come_back(form: str, sources: list[tuple[str, str]])
     assert texts_of(read(found.content, name=f"x{found.suffix}", format=form).document) == sources
 
 
-@pytest.mark.timeout(20)
 @pytest.mark.parametrize(
     ("form", "content"),
     [

@@ -124,7 +124,8 @@ class ForkChannel:
             while (status := reap(pid)) is None and os.path.exists(f"/proc/{pid}"):  # noqa: ASYNC110, ASYNC240, PTH110  # nothing tells of it
                 await anyio.sleep(ADOPTION_CHECK_S)
             return status
-        return None
+        # All may have stood still for as long: then it became ours since the last look.
+        return reap(pid)
 
     async def _send(self, packet: dict[str, Any], fds: Sequence[int]) -> None:
         data = msgspec.json.encode(packet)

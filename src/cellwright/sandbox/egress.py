@@ -10,7 +10,7 @@ from __future__ import annotations
 import socket
 import time
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
 import anyio
@@ -30,7 +30,8 @@ _MAX_HEAD = 32 * 1024
 _SPARE_CONNECTIONS = 8
 """Connections beyond the limit that are taken only to be told so."""
 _RETRY_S = 0.1
-_LINGER_S = 1.0
+_LINGER_LOOKS = 10
+_LINGER_LOOK_S = 0.1
 _LINGER_BYTES = 1024**2
 _MAX_REASON = 300
 
@@ -184,7 +185,7 @@ async def _end(client: Wire, exchange: Exchange, cut: Cut) -> None:
     body = f"{cut}.\n{cut.hint}.\n".encode()
     head = f"HTTP/1.1 {cut.status} {reason}\r\nContent-Type: text/plain; charset=utf-8\r\n"
     head += f"Content-Length: {len(body)}\r\nConnection: close\r\n\r\n"
-    with anyio.move_on_after(_LINGER_S):
+    with anyio.move_on_after(_LINGER_LOOKS * _LINGER_LOOK_S):
         await client.send(head.encode() + body)
     await _linger(client)
 
@@ -192,10 +193,11 @@ async def _end(client: Wire, exchange: Exchange, cut: Cut) -> None:
 async def _linger(client: Wire) -> None:
     """Take what the client still sends, for a moment: closing on unread bytes would destroy the answer to it."""
     taken = 0
-    with anyio.move_on_after(_LINGER_S):
-        try:
-            await client.send_eof()
-            while taken < _LINGER_BYTES:
-                taken += len(await client.receive())
-        except (OSError, anyio.EndOfStream):
-            return
+    with suppress(OSError, anyio.EndOfStream):
+        await client.send_eof()
+        # So many looks rather than so much time: where all stood still, the rest is there and was not looked at.
+        for _ in range(_LINGER_LOOKS):
+            with anyio.move_on_after(_LINGER_LOOK_S):
+                while taken < _LINGER_BYTES:
+                    taken += len(await client.receive())
+                return
