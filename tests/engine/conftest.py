@@ -14,9 +14,10 @@ from tests.sandbox.conftest import open_root
 from cellwright import Engine, Settings, open_engine
 from cellwright.hosts import HostPaths
 
-__all__ = ["OpenEngine", "end_host", "host_process", "open_at", "open_root"]
+__all__ = ["CELL_TIMEOUT_S", "OpenEngine", "end_host", "host_process", "open_at", "open_root"]
 
 OpenEngine = Callable[..., AbstractAsyncContextManager[Engine]]
+CELL_TIMEOUT_S = 240
 
 
 @pytest.fixture
@@ -49,7 +50,14 @@ async def engine(
 
 @asynccontextmanager
 async def open_at(root: Path, **changes: object) -> AsyncIterator[Engine]:
-    values = {"root": root, "storage": root / "state", "standby_kernels": 0, "host_idle_s": 30} | changes
+    values: dict[str, object] = {
+        "root": root,
+        "storage": root / "state",
+        "standby_kernels": 0,
+        "host_idle_s": 30,
+    }
+    # A cell is ended by its time only where that is tested, not by a machine that stands still for as long.
+    values |= {"cell_timeout_s": CELL_TIMEOUT_S, **changes}
     async with open_engine(Settings.model_validate(values)) as engine:
         yield engine
 
