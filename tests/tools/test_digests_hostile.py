@@ -20,7 +20,7 @@ from tests.tools.test_digests import SHEET, digest, png, workbook
 from cellwright.errors import FileUnreadable
 from cellwright.tools.files.reading import ReadLimits
 
-pytestmark = [pytest.mark.anyio, pytest.mark.timeout(180)]
+pytestmark = pytest.mark.anyio
 
 MEMORY = 700 << 20
 LIMITS = ReadLimits(time_s=60, memory_bytes=MEMORY)

@@ -19,7 +19,7 @@ from cellwright.sandbox.addresses import Address
 from cellwright.tools.web.fetching import Fetcher
 from cellwright.tools.web.reading import Order, Reading
 
-pytestmark = [pytest.mark.anyio, pytest.mark.timeout(60)]
+pytestmark = pytest.mark.anyio
 
 FRESH = {"Content-Type": "text/plain", "Cache-Control": "max-age=600"}
 Made = Callable[..., Fetcher]

@@ -20,7 +20,7 @@ from cellwright.tools.web.cache import freshness_s
 from cellwright.tools.web.fetching import Fetcher
 from cellwright.tools.web.pace import next_turn
 
-pytestmark = [pytest.mark.anyio, pytest.mark.timeout(60)]
+pytestmark = pytest.mark.anyio
 
 HTML = {"Content-Type": "text/html; charset=utf-8"}
 JSON = {"Content-Type": "application/json"}

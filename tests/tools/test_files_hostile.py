@@ -22,7 +22,7 @@ from cellwright.tools.files.desk import Files, _descriptor  # the race is on thi
 from cellwright.tools.files.grounds import Ground, Root, ground_of_place
 from cellwright.tools.shelf import Shelf, relative
 
-pytestmark = [pytest.mark.anyio, pytest.mark.timeout(180)]
+pytestmark = pytest.mark.anyio
 
 CANARY = "the host's own"
 ROUNDS = 2_000
