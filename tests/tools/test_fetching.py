@@ -39,7 +39,7 @@ def fetcher_of(web: WebServer, tmp_path: Path) -> Made:
     """Fetchers of one storage directory that may reach the server."""
 
     def made(**changes: object) -> Fetcher:
-        values = {"storage": tmp_path / "state", "fetch_interval_s": 0, **web.allowed, **changes}
+        values = {"storage": tmp_path / "state", "fetch_interval_s": 0, "fetch_timeout_s": 240, **web.allowed, **changes}
         return Fetcher(Settings.model_validate(values))
 
     return made
@@ -331,7 +331,9 @@ async def test_encrypted_pages_come_from_whoever_proves_the_name(web: WebServer,
         return [ipaddress.ip_address("127.0.0.1")]
 
     allowed = [f"secure.example:{web.port}", f"127.0.0.1:{web.port}"]
-    settings = Settings(storage=tmp_path / "state", network="allow", network_allow=tuple(allowed))
+    settings = Settings(
+        storage=tmp_path / "state", network="allow", network_allow=tuple(allowed), fetch_timeout_s=240
+    )
     fetcher = Fetcher(settings, resolve=loopback, tls=lambda: trusted)
     assert (await fetcher.fetch(web.url("/", "secure.example", "https"))).text == "safe"
     assert web.asked[0].headers["host"] == f"secure.example:{web.port}"
