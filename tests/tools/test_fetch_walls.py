@@ -37,7 +37,13 @@ def fetcher_of(web: WebServer, tmp_path: Path) -> Made:
         return [ipaddress.ip_address("127.0.0.1")]
 
     def made(**changes: object) -> Fetcher:
-        values = {"storage": tmp_path / "state", "fetch_interval_s": 0, "fetch_timeout_s": 240, **web.allowed, **changes}
+        values = {
+            "storage": tmp_path / "state",
+            "fetch_interval_s": 0,
+            "fetch_timeout_s": 240,
+            **web.allowed,
+            **changes,
+        }
         return Fetcher(Settings.model_validate(values), resolve=resolve)
 
     return made

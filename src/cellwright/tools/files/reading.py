@@ -77,7 +77,9 @@ def _understood(said: bytes, code: int | None, name: str, limits: ReadLimits) ->
     try:
         answer = msgspec.json.decode(said, type=Answer)
     except msgspec.DecodeError:
-        raise FileUnreadable(f"{name} could not be looked through: {_told(code, limits)}", hint=_BY_PARTS) from None
+        raise FileUnreadable(
+            f"{name} could not be looked through: {_told(code, limits)}", hint=_BY_PARTS
+        ) from None
     if answer.error is not None:
         raise FileUnreadable(answer.error, hint=answer.hint or _BY_PARTS)
     return answer
