@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from functools import partial
 from pathlib import Path
 
@@ -74,7 +74,8 @@ def host_process(storage: Path) -> psutil.Process | None:
 def end_host(storage: Path) -> None:
     process = host_process(storage)
     if process is not None:
-        process.terminate()
+        with suppress(psutil.NoSuchProcess):  # it was idle for long enough to end by itself
+            process.terminate()
         process.wait(60)
     runtime = HostPaths(storage).runtime
     assert not runtime.exists(), f"the host left {runtime} behind"
