@@ -14,13 +14,14 @@ from tests.sandbox.conftest import open_root
 from cellwright import Engine, Settings, open_engine
 from cellwright.hosts import HostPaths
 
-__all__ = ["PATIENT", "OpenEngine", "end_host", "host_process", "open_at", "open_root"]
+__all__ = ["CELL_TIMEOUT_S", "PATIENT", "OpenEngine", "end_host", "host_process", "open_at", "open_root"]
 
 OpenEngine = Callable[..., AbstractAsyncContextManager[Engine]]
+CELL_TIMEOUT_S = 300
 
 # What a machine that stands still for a while must not use up: a test in which one of them is to run out says so.
 PATIENT: dict[str, object] = {
-    "cell_timeout_s": 300,
+    "cell_timeout_s": CELL_TIMEOUT_S,
     "interrupt_grace_s": 60,
     "start_timeout_s": 180,
     "host_idle_s": 600,

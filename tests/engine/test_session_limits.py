@@ -10,7 +10,7 @@ from typing import Any
 
 import anyio
 import pytest
-from tests.engine.conftest import OpenEngine, end_host, open_at
+from tests.engine.conftest import CELL_TIMEOUT_S, OpenEngine, end_host, open_at
 
 from cellwright import Engine, Execution, Session
 from cellwright.engine import Event
@@ -83,7 +83,7 @@ async def narrow(engine: Engine, **limits: Any) -> Session:
         ({"processes": 129}, "max_session_processes", "128"),
         ({"cpu_seconds": 3_601}, "max_session_cpu_s", "3600 s"),
         ({"disk_bytes": 101 * MB}, "max_session_disk", "100MB"),
-        ({"cell_seconds": 301}, "cell_timeout_s", "300 s"),
+        ({"cell_seconds": CELL_TIMEOUT_S + 1}, "cell_timeout_s", f"{CELL_TIMEOUT_S} s"),
         ({"read": ("/etc",)}, "read_paths", "/one"),
         ({"write": ("/etc",)}, "write_paths", "nothing"),
     ],
