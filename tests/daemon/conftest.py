@@ -216,6 +216,15 @@ class Pump:
         return self.process.stderr.read().decode()
 
 
+def names_of(processes: list[psutil.Process]) -> list[str]:
+    """What they are called; some end while they are asked."""
+    names = []
+    for process in processes:
+        with suppress(psutil.NoSuchProcess):
+            names.append(process.name())
+    return names
+
+
 def files_with(root: Path, text: str) -> list[Path]:
     """Every file that holds it. Others are at work there: what goes meanwhile is passed over."""
     found = []
