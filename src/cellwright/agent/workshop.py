@@ -40,8 +40,10 @@ NoteMade: TypeAlias = Callable[[Session], Awaitable[None]]
 """Is told of a session that was made for the conversation."""
 
 _TITLE_WORDS = 6
-_SETTLE_S = 15.0
-_OPEN_S = 30.0
+# Longer than a machine stands still whose disk is slow: what is not stopped by then keeps its kernel.
+_SETTLE_S = 60.0
+# A server that is fetched before it starts takes its time.
+_OPEN_S = 60.0
 _MAX_DATA_BYTES = 500 * 1024 * 1024
 
 

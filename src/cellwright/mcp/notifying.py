@@ -14,6 +14,7 @@ import anyio
 from mcp.server.subscriptions import ResourcesListChanged, ResourceUpdated, SubscriptionBus
 from mcp.types import LoggingLevel
 
+from cellwright import patience
 from cellwright.engine import Engine, Event, Missed
 from cellwright.mcp.clients import Client
 from cellwright.mcp.knowledge import Knowledge
@@ -51,7 +52,6 @@ _TOLD = (
 )
 _MOST_OUTPUTS = 100
 _SENDING_S = 2.0
-_SENDING_STEPS = 20
 _LOG_WAITING = 1_000
 
 
@@ -143,25 +143,19 @@ class Notifier:
         list_changed: bool,  # noqa: FBT001  # a task is started with positional arguments
     ) -> None:
         # A client that has stopped reading, or is gone, must not hold up the others.
-        async with anyio.create_task_group() as tasks:
-            tasks.start_soon(_give_up, tasks.cancel_scope)
-            with suppress(anyio.ClosedResourceError, anyio.BrokenResourceError):
-                for uri in changed:
-                    if uri in client.followed:
-                        await client.followed[uri].send_resource_updated(uri)
-                if list_changed and client.reach is not None:
-                    await client.reach.send_resource_list_changed()
-                for event in logs:
-                    if event.session_id in client.sessions:
-                        await client.log(*log_entry(event))
-            tasks.cancel_scope.cancel()
-
-
-async def _give_up(sending: anyio.CancelScope) -> None:
-    # In steps: where the whole process stood still, which no client is to blame for, that counts as one of them.
-    for _ in range(_SENDING_STEPS):
-        await anyio.sleep(_SENDING_S / _SENDING_STEPS)
-    sending.cancel()
+        # Where the whole process stood still, no client is to blame for it.
+        with (
+            patience.move_on_after(_SENDING_S),
+            suppress(anyio.ClosedResourceError, anyio.BrokenResourceError),
+        ):
+            for uri in changed:
+                if uri in client.followed:
+                    await client.followed[uri].send_resource_updated(uri)
+            if list_changed and client.reach is not None:
+                await client.reach.send_resource_list_changed()
+            for event in logs:
+                if event.session_id in client.sessions:
+                    await client.log(*log_entry(event))
 
 
 def changed_resources(event: Event) -> list[str]:

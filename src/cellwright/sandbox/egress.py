@@ -17,6 +17,7 @@ import anyio
 from anyio.abc import TaskGroup, TaskStatus
 from anyio.streams.buffered import BufferedByteReceiveStream
 
+from cellwright import patience
 from cellwright.sandbox.destinations import Destination, NetworkRules
 from cellwright.sandbox.heads import BadHead, RequestHead, parse_request
 from cellwright.sandbox.netlog import NetworkEntry, NetworkLog
@@ -30,8 +31,7 @@ _MAX_HEAD = 32 * 1024
 _SPARE_CONNECTIONS = 8
 """Connections beyond the limit that are taken only to be told so."""
 _RETRY_S = 0.1
-_LINGER_LOOKS = 10
-_LINGER_LOOK_S = 0.1
+_LINGER_S = 1.0
 _LINGER_BYTES = 1024**2
 _MAX_REASON = 300
 
@@ -185,7 +185,7 @@ async def _end(client: Wire, exchange: Exchange, cut: Cut) -> None:
     body = f"{cut}.\n{cut.hint}.\n".encode()
     head = f"HTTP/1.1 {cut.status} {reason}\r\nContent-Type: text/plain; charset=utf-8\r\n"
     head += f"Content-Length: {len(body)}\r\nConnection: close\r\n\r\n"
-    with anyio.move_on_after(_LINGER_LOOKS * _LINGER_LOOK_S):
+    with anyio.move_on_after(_LINGER_S):
         await client.send(head.encode() + body)
     await _linger(client)
 
@@ -193,11 +193,8 @@ async def _end(client: Wire, exchange: Exchange, cut: Cut) -> None:
 async def _linger(client: Wire) -> None:
     """Take what the client still sends, for a moment: closing on unread bytes would destroy the answer to it."""
     taken = 0
-    with suppress(OSError, anyio.EndOfStream):
+    # Where all stood still, the rest is there and was not looked at: patience counts that as nothing.
+    with patience.move_on_after(_LINGER_S), suppress(OSError, anyio.EndOfStream):
         await client.send_eof()
-        # So many looks rather than so much time: where all stood still, the rest is there and was not looked at.
-        for _ in range(_LINGER_LOOKS):
-            with anyio.move_on_after(_LINGER_LOOK_S):
-                while taken < _LINGER_BYTES:
-                    taken += len(await client.receive())
-                return
+        while taken < _LINGER_BYTES:
+            taken += len(await client.receive())
