@@ -207,7 +207,8 @@ async def test_branches_run_side_by_side(ask: Any, engine: Engine) -> None:
                 if len(running) == 2:
                     break
         for session_id in running:
-            (engine.session(session_id).cwd / "go").touch()
+            # A branch sees its files where its trunk has them; they lie in its own place.
+            (engine.session(session_id).storage / "files" / "go").touch()
 
     with anyio.fail_after(240):
         async with anyio.create_task_group() as tasks:
