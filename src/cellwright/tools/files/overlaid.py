@@ -17,6 +17,7 @@ from typing import Any, Literal, TypeAlias
 import anyio
 import anyio.to_thread
 
+from cellwright import patience
 from cellwright.engine import Session
 from cellwright.errors import FileFailed, FileRefused, KernelBusy, NoSuchFile, SandboxError
 
@@ -90,7 +91,7 @@ async def change_inside(
     except BaseException:
         if len(starts) > 1:  # whoever gave up between two parts leaves nothing of them
             made = str(PurePosixPath(path).parent / str(order["made"]))
-            with anyio.move_on_after(_CLEANUP_S, shield=True), suppress(SandboxError):
+            with patience.move_on_after(_CLEANUP_S, shield=True), suppress(SandboxError):
                 await _obeyed(session, {"change": "delete", "path": made})
         raise
 
