@@ -10,13 +10,15 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Self
 
 import anyio
 import anyio.abc
+import psutil
 
 from cellwright import children
 from cellwright.charts.manifests import Output
@@ -28,7 +30,11 @@ from cellwright_kernel.tables import Table
 __all__ = ["Picture", "Renderer", "RendererLimits"]
 
 _LENGTH_BYTES = 4
-_OWN_END_S = 2.0
+# What closed its end is ending, and says by its code why.
+_OWN_END_S = 30.0
+# A busy machine gives processor time late; a process that gets none at all is not waited for.
+_PATIENCE_S = 120.0
+_LOOK_S = 0.1
 # How V8 ends when it can have no more memory.
 _OUT_OF_MEMORY = (signal.SIGABRT, signal.SIGTRAP, signal.SIGILL, signal.SIGSEGV)
 _ENVIRONMENT = (
@@ -46,7 +52,7 @@ _ENVIRONMENT = (
 @dataclass(frozen=True, slots=True)
 class RendererLimits:
     time_s: float = 30
-    """For one chart, from its turn on."""
+    """Of the processor, for one chart."""
     memory_bytes: int = 3 * 1024**3
     """Of the process that draws; V8 takes more than half a gigabyte of it as addresses alone."""
     idle_s: float = 300
@@ -176,14 +182,15 @@ class Renderer:
     async def _exchange(self, message: bytes) -> Drawn | Failed:
         whole = False
         try:
-            with anyio.fail_after(self._limits.time_s):
+            with anyio.CancelScope() as drawing:
                 process = await self._running()
-                reply = await _round_trip(process, message)
-            whole = True
-        except TimeoutError:
-            raise DrawingFailed(
-                f"The chart was not drawn within {self._limits.time_s:g} s", hint="Draw fewer rows"
-            ) from None
+                with self._watched(process, drawing):
+                    reply = await _round_trip(process, message)
+                whole = True
+            if drawing.cancelled_caught:
+                raise DrawingFailed(
+                    f"The chart was not drawn within {self._limits.time_s:g} s", hint="Draw fewer rows"
+                )
         except (
             anyio.EndOfStream,
             anyio.BrokenResourceError,
@@ -197,6 +204,26 @@ class Renderer:
             if not whole:
                 await self._end()
         return reply
+
+    @contextmanager
+    def _watched(self, process: anyio.abc.Process, drawing: anyio.CancelScope) -> Iterator[None]:
+        """Cut a chart off that has had its time of the processor."""
+        assert self._tasks is not None  # noqa: S101  # for the type checker: it was entered
+        with_it = anyio.CancelScope()
+        self._tasks.start_soon(self._watch, process.pid, drawing, with_it)
+        try:
+            yield
+        finally:
+            with_it.cancel()
+
+    async def _watch(self, pid: int, drawing: anyio.CancelScope, with_it: anyio.CancelScope) -> None:
+        before, given_up_at = _processor_s(pid), anyio.current_time() + self._limits.time_s + _PATIENCE_S
+        with with_it:
+            left = self._limits.time_s
+            while left > 0 and anyio.current_time() < given_up_at:
+                await anyio.sleep(max(left, _LOOK_S))
+                left = self._limits.time_s - (_processor_s(pid) - before)
+            drawing.cancel()
 
     async def _running(self) -> anyio.abc.Process:
         if self._process is None or self._process.returncode is not None:
@@ -223,6 +250,14 @@ class Renderer:
             async with self._turn:
                 if self._served == seen:
                     await self._end()
+
+
+def _processor_s(pid: int) -> float:
+    """How much processor time a process has had; none, once it is gone."""
+    try:
+        return sum(psutil.Process(pid).cpu_times()[:2])
+    except psutil.NoSuchProcess:
+        return 0.0
 
 
 class _Ended(Exception):
