@@ -86,15 +86,15 @@ def _look(chromium: str, address: str) -> tuple[list[str], list[str]]:
     said: list[str] = []
     asked: list[str] = []
     with sync_playwright() as play:
-        browser = play.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
+        browser = play.chromium.launch(executable_path=chromium, args=["--no-sandbox"], timeout=60_000)
         page = browser.new_page()
+        page.set_default_timeout(60_000)
         page.on("console", lambda message: said.append(message.text))
         page.on("pageerror", lambda error: said.append(str(error)))
         page.on("request", lambda request: asked.append(request.url))
         page.goto(address)
         page.wait_for_function(
-            "document.querySelectorAll('.cw-chart svg').length === 2 && !document.querySelector('.cw-still')",
-            timeout=60_000,
+            "document.querySelectorAll('.cw-chart svg').length === 2 && !document.querySelector('.cw-still')"
         )
         browser.close()
     return said, asked

@@ -17,7 +17,8 @@ from pathlib import Path
 from clients.installing import CLAUDE_CODE, CODEX, GEMINI, Installed, Program
 from clients.wires import SERVER_NAME
 
-RUN_LIMIT_S = 90
+RUN_LIMIT_S = 200
+START_LIMIT_S = 60
 KEY = "not-a-key"
 
 
@@ -165,6 +166,7 @@ def _claude_code(registration: Registration, prompt: str) -> Invocation:
             "DISABLE_ERROR_REPORTING": "1",
             # Otherwise a tool is found by a search of the model's before it can be called.
             "ENABLE_TOOL_SEARCH": "false",
+            "MCP_TIMEOUT": str(START_LIMIT_S * 1000),
         },
     )
 
@@ -202,6 +204,8 @@ command = {toml(argv[0])}
 args = {toml(argv[1:])}
 env = {{ {variables} }}
 required = true
+startup_timeout_sec = {START_LIMIT_S}
+tool_timeout_sec = 120
 default_tools_approval_mode = "approve"
 """,
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import secrets
 import uuid
@@ -77,7 +78,11 @@ class Client:
         return dict(reply["content"])
 
     def kinds(self, parent: str) -> list[str]:
-        return [one["msg_type"] for one in self.heard if one["parent_header"].get("msg_id") == parent]
+        """What came of a request, in order; a stream once, in however many pieces it came."""
+        told = [one["msg_type"] for one in self.heard if one["parent_header"].get("msg_id") == parent]
+        return [
+            kind for before, kind in itertools.pairwise(["", *told]) if kind != "stream" or kind != before
+        ]
 
     def text(self, parent: str) -> str:
         """What it would show of a request now: a cleared output is gone."""
@@ -113,7 +118,13 @@ class Gate:
     async def client(self, kernel_id: str | None = None, session_id: str = "") -> AsyncIterator[Client]:
         kernel_id, session_id = kernel_id or await self.start(), session_id or uuid.uuid4().hex
         address = f"{self.url}/api/kernels/{kernel_id}/channels?session_id={session_id}"
-        async with connect(address.replace("http", "ws", 1), additional_headers=self.headers) as socket:
+        # The gateway is in this very process: whether it still answers is no question, and opening may take a while.
+        async with connect(
+            address.replace("http", "ws", 1),
+            additional_headers=self.headers,
+            open_timeout=60,
+            ping_interval=None,
+        ) as socket:
             yield Client(socket, session_id)
 
 

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from tests.engine.conftest import OpenEngine
 from tests.lab.conftest import Gate, open_gate
+from tests.waiting import until
 from websockets.exceptions import InvalidStatus
 
 from cellwright import Engine
@@ -71,10 +74,18 @@ async def test_agents_run_is_seen_as_somebody_elses(gate: Gate) -> None:
     assert lab.text(execution.id) == "from the agent\n"
 
 
+def _until_there(file: Path) -> str:
+    """Code that waits for a file."""
+    return f"import os, time\nwhile not os.path.exists({str(file)!r}): time.sleep(0.02)"
+
+
 async def test_failure_drops_what_lab_asked_for_behind_it(gate: Gate) -> None:
     async with gate.client() as lab:
-        codes = ["import time; time.sleep(0.5); 1 / 0", "ran = 1", "ran = 2"]
+        go = Path(gate.session.cwd) / f"go-{gate.session.id}"
+        codes = [f"{_until_there(go)}\n1 / 0", "ran = 1", "ran = 2"]
         asked = [await lab.execute(code) for code in codes]
+        await until(lambda: len(gate.session.runs.live) == len(codes))
+        go.touch()
         replies = [(await lab.until("execute_reply", msg_id))["content"] for msg_id in asked]
         assert [reply["status"] for reply in replies] == ["error", "aborted", "aborted"]
         assert replies[0]["ename"] == "ZeroDivisionError"
@@ -83,15 +94,21 @@ async def test_failure_drops_what_lab_asked_for_behind_it(gate: Gate) -> None:
 
 async def test_failure_that_stops_nothing_drops_nothing(gate: Gate) -> None:
     async with gate.client() as lab:
-        await lab.execute("import time; time.sleep(0.5); 1 / 0", stop_on_error=False)
-        assert (await lab.run("1"))["status"] == "ok"
+        go = Path(gate.session.cwd) / f"go-{gate.session.id}"
+        await lab.execute(f"{_until_there(go)}\n1 / 0", stop_on_error=False)
+        behind = await lab.execute("1")
+        await until(lambda: len(gate.session.runs.live) == 2)
+        go.touch()
+        assert (await lab.until("execute_reply", behind))["content"]["status"] == "ok"
 
 
 async def test_failure_in_lab_leaves_what_the_agent_queued(gate: Gate) -> None:
     async with gate.client() as lab:
-        msg_id = await lab.execute("import time; print(1); time.sleep(0.5); 1 / 0")
+        go = Path(gate.session.cwd) / f"go-{gate.session.id}"
+        msg_id = await lab.execute(f"print(1)\n{_until_there(go)}\n1 / 0")
         await lab.until("stream", msg_id)
         queued = await gate.session.execute_code("2")
+        go.touch()
         assert (await queued.wait()).ok
 
 

@@ -17,6 +17,7 @@ from tests.conftest import Require
 from tests.daemon.conftest import Place, Pump
 
 PATIENCE_MS = 60_000
+expect.set_options(timeout=PATIENCE_MS)
 
 
 @dataclass
@@ -40,24 +41,20 @@ class Window:
         self.page.keyboard.insert_text(text)
 
     def shows(self, place: int, text: str) -> None:
-        expect(self.cell(place).locator(".jp-OutputArea")).to_contain_text(text, timeout=PATIENCE_MS)
+        expect(self.cell(place).locator(".jp-OutputArea")).to_contain_text(text)
 
     def is_in_state(self, state: str) -> None:
         words = re.compile(rf"\(session {self.session}\) \| {state}")
-        expect(self.page.locator("#jp-bottom-panel, #jp-main-statusbar").get_by_text(words)).to_be_visible(
-            timeout=PATIENCE_MS
-        )
+        expect(self.page.locator("#jp-bottom-panel, #jp-main-statusbar").get_by_text(words)).to_be_visible()
 
     def save(self, *, button: str | None = None) -> None:
         """Save, with what the person clicks where Lab asks."""
         # A save ends with a checkpoint. Until then the notebook already counts as saved, and Lab ignores the next save.
-        with self.page.expect_response(_makes_checkpoint, timeout=PATIENCE_MS):
+        with self.page.expect_response(_makes_checkpoint):
             self.page.keyboard.press("Control+s")
             if button is not None:
-                self.page.locator(".jp-Dialog").get_by_role("button", name=button).click(timeout=PATIENCE_MS)
-        expect(self.page.locator(".lm-TabBar-tab.jp-mod-current.jp-mod-dirty")).to_have_count(
-            0, timeout=PATIENCE_MS
-        )
+                self.page.locator(".jp-Dialog").get_by_role("button", name=button).click()
+        expect(self.page.locator(".lm-TabBar-tab.jp-mod-current.jp-mod-dirty")).to_have_count(0)
         expect(self.page.locator(".jp-Dialog")).to_have_count(0)
 
     def choose(self, menu: str, entry: str, *, button: str | None = None) -> None:
@@ -76,7 +73,7 @@ def browser(require: Require) -> Iterator[Browser]:
     program = shutil.which("chromium") or shutil.which("google-chrome")
     require("Chromium", program is not None, "apt install chromium")
     with sync_playwright() as play:
-        found = play.chromium.launch(executable_path=program, args=["--no-sandbox"])
+        found = play.chromium.launch(executable_path=program, args=["--no-sandbox"], timeout=PATIENCE_MS)
         yield found
         found.close()
 
@@ -99,6 +96,7 @@ def started(place: Place, session: str) -> Iterator[tuple[subprocess.Popen[bytes
 @contextmanager
 def window(chromium: Browser, session: str, url: str) -> Iterator[Window]:
     page = chromium.new_page(viewport={"width": 1200, "height": 800})
+    page.set_default_timeout(PATIENCE_MS)
     page.goto(url)
     opened = Window(page, session)
     opened.is_in_state("Idle")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from typing import Any
 
 import anyio
@@ -10,10 +10,27 @@ import pytest
 from tests.engine.conftest import open_here
 from tests.jupyter.conftest import wire_to
 
+from cellwright.engine import mirrors
+from cellwright.livedocs import addresses, rooms
 from livedocs.visiting import Relay
 from servers.server import Server
 
 __all__ = ["open_here", "wire_to"]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def patience() -> Iterator[None]:
+    """A server that stands still for a while is no server that is gone; where one is, its connections end at once."""
+    with pytest.MonkeyPatch.context() as patch:
+        for module, name in (
+            (rooms, "_CONNECT_S"),
+            (rooms, "_LOAD_S"),
+            (rooms, "_PONG_S"),
+            (addresses, "_TIMEOUT_S"),
+            (mirrors, "_FLUSH_S"),
+        ):
+            patch.setattr(module, name, 60.0)
+        yield
 
 
 @pytest.fixture

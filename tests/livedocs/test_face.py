@@ -13,6 +13,7 @@ from tests.mcp.conftest import connected, running
 from cellwright.mcp import Face
 from livedocs.visiting import new_notebook, sources_on
 from servers.server import Server
+from waiting import until
 
 pytestmark = pytest.mark.anyio
 
@@ -39,6 +40,5 @@ async def test_an_agent_opens_and_makes_notebooks_on_a_server_and_hears_where_th
         made = await call("notebook_create", name="Made there", host="jupyter")
         deleted = await call("notebook_delete", session_id=made["session_id"])
         assert deleted["kept"] == made["lies_at"]
-        assert sources_on(collaboration_server, made["lies_at"].removesuffix(" on jupyter")) == [
-            "# Made there"
-        ]
+        path = made["lies_at"].removesuffix(" on jupyter")
+        await until(lambda: sources_on(collaboration_server, path) == ["# Made there"])

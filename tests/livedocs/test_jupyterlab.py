@@ -20,6 +20,7 @@ from waiting import until
 
 pytestmark = pytest.mark.anyio
 SLOW_MS = 60_000
+expect.set_options(timeout=SLOW_MS)
 STORY = """import pathlib, time
 for month in ("January", "February", "March"):
     print(month, "is read")
@@ -34,15 +35,18 @@ async def browser(require: Require) -> AsyncIterator[Browser]:
     program = shutil.which("chromium") or shutil.which("google-chrome")
     require("Chromium", program is not None, "apt install chromium")
     async with async_playwright() as playwright:
-        browser = await playwright.chromium.launch(executable_path=program, args=["--no-sandbox"])
+        browser = await playwright.chromium.launch(
+            executable_path=program, args=["--no-sandbox"], timeout=SLOW_MS
+        )
         yield browser
         await browser.close()
 
 
 async def open_lab(browser: Browser, server: Server, path: str) -> Page:
     page = await browser.new_page(viewport={"width": 1280, "height": 720})
+    page.set_default_timeout(SLOW_MS)
     await page.goto(f"{server.url}/lab/tree/{path}?token={server.token}")
-    await page.wait_for_selector(".jp-Notebook .jp-Cell", timeout=SLOW_MS)
+    await page.wait_for_selector(".jp-Notebook .jp-Cell")
     news = page.get_by_role("button", name="No", exact=True)
     if await news.count():
         await news.click()
@@ -68,15 +72,15 @@ async def test_a_person_and_the_agent_work_in_one_notebook(
         cell = await session.add_cell(STORY)
         running = await session.execute(cell.id)
         outputs = page.locator(".jp-OutputArea-output")
-        await expect(outputs).to_contain_text("March is read", timeout=SLOW_MS)
+        await expect(outputs).to_contain_text("March is read")
         assert not running.done
         await expect(page.locator(".jp-InputArea-prompt").last).to_have_text("[*]:")
         await page.get_by_role("tab", name="Collaboration").click()
-        await expect(page.get_by_text("Ada's agent").first).to_be_visible(timeout=SLOW_MS)
+        await expect(page.get_by_text("Ada's agent").first).to_be_visible()
         (server.root / "seen").touch()
         await running.wait()
-        await expect(outputs).to_contain_text("All months are read", timeout=SLOW_MS)
-        await expect(page.locator(".jp-InputArea-prompt").last).to_have_text("[2]:", timeout=SLOW_MS)
+        await expect(outputs).to_contain_text("All months are read")
+        await expect(page.locator(".jp-InputArea-prompt").last).to_have_text("[2]:")
 
         # Both write into one cell.
         editor = page.locator(".jp-Cell .cm-content").first
@@ -85,10 +89,11 @@ async def test_a_person_and_the_agent_work_in_one_notebook(
         await page.keyboard.type("tax = rate * 0.2  # typed by a person", delay=10)
         await session.edit_cell("cell-0", "# by the agent\n" + session.cell("cell-0").source)
         await _until_has(session, "cell-0", "# by the agent\nrate = 1\ntax = rate * 0.2  # typed by a person")
-        await expect(editor).to_contain_text("by the agent", timeout=SLOW_MS)
+        await expect(editor).to_contain_text("by the agent")
 
         # What a person runs is in the session, on the same kernel.
         await page.keyboard.press("Shift+Enter")
+        await expect(page.locator(".jp-InputArea-prompt").first).to_have_text("[3]:")
         ran = await session.execute_code("tax")
         await ran.wait()
         assert ran.text.strip() == "0.2"

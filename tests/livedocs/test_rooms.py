@@ -8,14 +8,13 @@ from dataclasses import replace
 from typing import Any
 
 import anyio
-import httpx2
 import pytest
 from pycrdt import Doc, create_sync_message, create_update_message, handle_sync_message
 from websockets.asyncio.server import ServerConnection, serve
 
 from cellwright.errors import HostCannot, HostUnreachable, NotebookError
 from cellwright.livedocs import rooms
-from cellwright.livedocs.addresses import ServerAddress
+from cellwright.livedocs.addresses import ServerAddress, client_for
 from cellwright.livedocs.rooms import Room, Ticket, enter_room, find_room
 from cellwright.livedocs.shared import SharedNotebook
 from cellwright.livedocs.sheets import Sheet, SheetCell
@@ -67,28 +66,30 @@ async def test_people_see_each_other_by_name(collaboration_server: Server) -> No
     path = new_notebook(collaboration_server, "")
     async with visitor(collaboration_server, path, "Ada") as ada:
         async with visitor(collaboration_server, path, "Æsop Øre") as other:
-            # Sooner than both say again by themselves that they are there.
-            await until(lambda: (ada.people, other.people) == (["Æsop Øre"], ["Ada"]), limit_s=10)
-        await until(lambda: not ada.people, limit_s=20)
+            for room in (ada, other):
+                # Neither says again by itself that it is there, nor takes the other for gone.
+                room._presence._outdated_timeout = 3_600_000
+            await until(lambda: (ada.people, other.people) == (["Æsop Øre"], ["Ada"]))
+        await until(lambda: not ada.people)
 
 
 async def test_a_server_without_shared_documents_has_no_room(jupyter_server: Server) -> None:
     path = new_notebook(jupyter_server, "")
     address = address_of(jupyter_server)
-    async with httpx2.AsyncClient(headers=address.headers) as client:
+    async with client_for(address) as client:
         assert await find_room(address, client, path) is None
 
 
 async def test_a_notebook_that_is_not_there_is_told(collaboration_server: Server) -> None:
     address = address_of(collaboration_server)
-    async with httpx2.AsyncClient(headers=address.headers) as client:
+    async with client_for(address) as client:
         with pytest.raises(NotebookError, match="lab has no such file"):
             await find_room(address, client, "nowhere.ipynb")
 
 
 async def test_a_wrong_token_is_told_and_not_shown(collaboration_server: Server) -> None:
     address = ServerAddress("lab", collaboration_server.url, "wrong-secret")
-    async with httpx2.AsyncClient(headers=address.headers) as client:
+    async with client_for(address) as client:
         with pytest.raises(HostCannot) as refused:
             await find_room(address, client, new_notebook(collaboration_server, ""))
     assert "wrong-secret" not in f"{refused.value} {address!r}"
@@ -121,7 +122,7 @@ async def test_a_document_that_is_not_there_whole_in_time_is_not_entered(
     grows: bool,  # noqa: FBT001  # a row's
     was_empty: bool,  # noqa: FBT001  # a row's
 ) -> None:
-    monkeypatch.setattr(rooms, "_OPEN_S", 1.0)
+    monkeypatch.setattr(rooms, "_LOAD_S", 1.0)
     async with slow_server(grows=grows) as address, anyio.create_task_group() as tasks:
         with pytest.raises(HostUnreachable, match="not told all of the notebook"):
             async with enter_room(address, Ticket("r"), identity("Ada"), tasks, was_empty=was_empty):
@@ -129,7 +130,7 @@ async def test_a_document_that_is_not_there_whole_in_time_is_not_entered(
 
 
 async def test_a_document_that_had_no_cell_is_entered_without_any(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rooms, "_OPEN_S", 1.0)
+    monkeypatch.setattr(rooms, "_LOAD_S", 1.0)
     async with slow_server(grows=False) as address, anyio.create_task_group() as tasks:
         async with enter_room(address, Ticket("r"), identity("Ada"), tasks, was_empty=True) as room:
             assert len(room.notebook) == 0

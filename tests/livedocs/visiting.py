@@ -10,9 +10,8 @@ from typing import Any
 
 import anyio
 import anyio.abc
-import httpx2
 
-from cellwright.livedocs.addresses import ServerAddress
+from cellwright.livedocs.addresses import ServerAddress, client_for
 from cellwright.livedocs.presence import identity
 from cellwright.livedocs.rooms import Room, enter_room, find_room
 from servers.server import Server
@@ -61,7 +60,7 @@ def sources_on(server: Server, path: str) -> list[str]:
 async def visitor(server: Server, path: str, name: str = "Ada") -> AsyncIterator[Room]:
     """Somebody else who has the notebook open."""
     address = address_of(server)
-    async with httpx2.AsyncClient(headers=address.headers) as client, anyio.create_task_group() as tasks:
+    async with client_for(address) as client, anyio.create_task_group() as tasks:
         ticket = await find_room(address, client, path)
         assert ticket is not None
         async with enter_room(address, ticket, identity(name), tasks) as room:

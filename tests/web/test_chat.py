@@ -50,12 +50,17 @@ class Gate:
 
     def __init__(self, answer: Reply) -> None:
         self._answer = answer
-        self._open = threading.Event()
+        self._asked, self._open = threading.Event(), threading.Event()
 
     def __call__(self, _: Recorded) -> Reply:
+        self._asked.set()
         # Until after everything that a test waits for meanwhile.
         assert self._open.wait(240)
         return self._answer
+
+    def until_asked(self) -> None:
+        """A cell's output is shown before the model is asked what comes next."""
+        assert self._asked.wait(60)
 
     def open(self) -> None:
         self._open.set()
@@ -114,6 +119,7 @@ def test_a_second_window_sees_the_same_and_a_stopped_question_can_be_asked_again
         expect(other.page.locator(".printed")).to_have_text("42")
         other.page.reload()
         expect(other.page.locator(".printed")).to_have_text("42")
+        held.until_asked()
         page.locator("body").press("s")
         for one in (page, other.page):
             expect(one.locator(".turn .state.interrupted")).to_have_text("stopped")
@@ -234,6 +240,7 @@ def test_a_daemon_that_dies_in_the_middle_leaves_a_conversation_that_shows_what_
         with serving(tmp_path, **QUICK, **keys) as served, looking(browser, served) as looker:
             ask(looker.go("/chat"), "What is 6 * 7?")
             expect(looker.page.locator(".printed")).to_have_text("42")
+            held.until_asked()
             served.place.daemon().kill()
             expect(looker.page.locator("#link")).to_contain_text("Connection lost")
         held.open()

@@ -28,7 +28,8 @@ from cellwright_kernel.tables import Table
 __all__ = ["Picture", "Renderer", "RendererLimits"]
 
 _LENGTH_BYTES = 4
-_OWN_END_S = 2.0
+# What closed its end is ending, and says by its code why.
+_OWN_END_S = 30.0
 # How V8 ends when it can have no more memory.
 _OUT_OF_MEMORY = (signal.SIGABRT, signal.SIGTRAP, signal.SIGILL, signal.SIGSEGV)
 _ENVIRONMENT = (

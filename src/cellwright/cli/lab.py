@@ -135,14 +135,14 @@ def _watch(pidfd: int, line: socket.socket | None, record: LabRecord) -> socket.
 
 def _line_again(record: LabRecord) -> socket.socket | None:
     """A line to the next daemon. One that was killed is started again; one that was stopped was meant to be."""
-    paths = daemon_paths()
-    line = open_daemon() if was_killed(paths) else connect(paths)
-    if line is None:
-        return None
+    paths, line = daemon_paths(), None
     try:
-        ask(line, "lab", session=record.session, port=record.gateway_port, token=record.gateway_token)
+        line = open_daemon() if was_killed(paths) else connect(paths)
+        if line is not None:
+            ask(line, "lab", session=record.session, port=record.gateway_port, token=record.gateway_token)
     except CellwrightError as error:
-        line.close()
         show_error(error)
+        if line is not None:
+            line.close()
         return None
     return line

@@ -33,7 +33,7 @@ _FILE_GONE = 4404
 _SYNC, _AWARENESS = 0, 1
 _STEP_2 = 1
 _LARGEST_MESSAGE = 512 * 1024 * 1024
-_OPEN_S = 15.0
+_CONNECT_S = _LOAD_S = 15.0
 # A connection that is cut without a word is noticed after the two together.
 _PING_S, _PONG_S = 4.0, 6.0
 _LEAVE_S = 1.0
@@ -88,6 +88,8 @@ class Room:
         self._outgoing: list[bytes] = []
         self._to_send = anyio.Event()
         self._applying = self._left = False
+        self._end: CellwrightError | None = None
+        """Why the connection ended, once it has."""
         self._observers = [
             doc.observe(self._updated),
             self._presence.observe(self._presence_changed),
@@ -125,6 +127,8 @@ class Room:
         number = self._asked
         self._send(create_sync_message(self._doc))
         while self._answered < number:
+            if self._end is not None:
+                raise self._end
             await self._answer.wait()
 
     async def loaded(self) -> None:
@@ -148,6 +152,16 @@ class Room:
             HostUnreachable: it ended.
             NotebookError: the notebook is no longer there.
         """
+        try:
+            await self._carry()
+        finally:
+            # Whoever waits for an answer need not be of the group that the end of this one ends.
+            self._end = _closed(address, self._socket)
+            self._answer.set()
+        if not self._left:
+            raise self._end
+
+    async def _carry(self) -> None:
         from websockets.exceptions import ConnectionClosed  # noqa: PLC0415
 
         async with anyio.create_task_group() as tasks:
@@ -158,8 +172,6 @@ class Room:
                     if isinstance(message, bytes):
                         self._take(message)
             tasks.cancel_scope.cancel()
-        if not self._left:
-            raise _closed(address, self._socket)
 
     async def leave(self) -> None:
         """Let the others see that we are gone."""
@@ -260,7 +272,7 @@ async def enter_room(
             url,
             additional_headers=address.headers,
             max_size=_LARGEST_MESSAGE,
-            open_timeout=_OPEN_S,
+            open_timeout=_CONNECT_S,
             ping_interval=_PING_S,
             ping_timeout=_PONG_S,
             close_timeout=_LEAVE_S,
@@ -282,11 +294,11 @@ async def enter_room(
 
 
 async def _load(room: Room, address: ServerAddress, *, empty: bool, was_empty: bool) -> None:
-    with anyio.move_on_after(_OPEN_S) as loading:
+    with anyio.move_on_after(_LOAD_S) as loading:
         await (room.settled() if empty else room.loaded())
     if loading.cancelled_caught and not empty and (len(room.notebook) or not was_empty):
         # What is still to come would be taken for deleted.
-        raise unreachable(address, TimeoutError(f"it has not told all of the notebook within {_OPEN_S:g} s"))
+        raise unreachable(address, TimeoutError(f"it has not told all of the notebook within {_LOAD_S:g} s"))
 
 
 def _closed(address: ServerAddress, socket: ClientConnection) -> CellwrightError:
