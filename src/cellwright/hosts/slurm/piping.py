@@ -14,6 +14,7 @@ from cellwright import children
 from cellwright.errors import HostUnreachable
 from cellwright.hosts.slurm.pipe import FOUND, READ_BYTES
 from cellwright.hosts.slurm.promptness import Promptness
+from cellwright.patience import patience
 
 __all__ = ["PipeStream", "pipe_command"]
 
@@ -126,7 +127,7 @@ class PipeStream(anyio.abc.ByteStream):
         """What it said to the end, which is near."""
         stderr = self._process.stderr
         with (
-            anyio.move_on_after(_LAST_WORDS_S),
+            patience(_LAST_WORDS_S),
             contextlib.suppress(anyio.EndOfStream, anyio.BrokenResourceError, anyio.ClosedResourceError),
         ):
             while stderr is not None:
