@@ -14,7 +14,12 @@ from cellwright.formats.grammars import leave_out_address_grammars
 
 # A neighbour's load must not fail a property: time is measured in benchmarks/, never in a test.
 # Sixty examples, where a test names no number of its own: there are over a hundred properties, and two processors.
-hypothesis.settings.register_profile("cellwright", deadline=None, max_examples=60)
+hypothesis.settings.register_profile(
+    "cellwright",
+    deadline=None,
+    max_examples=60,
+    suppress_health_check=[hypothesis.HealthCheck.too_slow],
+)
 hypothesis.settings.load_profile("cellwright")
 
 # Collecting makes a million objects that live to the end: looking through them for garbage is in vain, now and later.

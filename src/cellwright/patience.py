@@ -2,6 +2,7 @@
 
 A machine that stands still for a minute, or a process that is stopped for one, finds every deadline over when it goes on,
 and the answers unread. Time that nobody had is not counted here: a standstill costs one part of many, however long it is.
+Knows nothing of what is waited for.
 """
 
 from __future__ import annotations
@@ -12,13 +13,13 @@ from contextlib import contextmanager
 
 import anyio
 
-__all__ = ["Countdown", "patience"]
+__all__ = ["Countdown", "fail_after", "move_on_after"]
 
 _PARTS = 20
 
 
 class Countdown:
-    """Calls something after so many seconds in which this process was at work, unless it is stopped before."""
+    """Calls something once, after so many seconds in which this process was at work. Begins at once."""
 
     def __init__(self, seconds: float, over: Callable[[], None]) -> None:
         self._part_s = seconds / _PARTS
@@ -27,7 +28,8 @@ class Countdown:
         self._loop = asyncio.get_running_loop()
         self._handle = self._loop.call_later(self._part_s, self._passed)
 
-    def stop(self) -> None:
+    def cancel(self) -> None:
+        """Call nobody."""
         self._handle.cancel()
 
     def _passed(self) -> None:
@@ -39,11 +41,24 @@ class Countdown:
 
 
 @contextmanager
-def patience(seconds: float, *, shield: bool = False) -> Iterator[anyio.CancelScope]:
-    """Cancel what is inside when that time is over; the scope tells whether it was."""
+def move_on_after(seconds: float, *, shield: bool = False) -> Iterator[anyio.CancelScope]:
+    """As anyio's, by the time of a ``Countdown``."""
     with anyio.CancelScope(shield=shield) as scope:
         countdown = Countdown(seconds, scope.cancel)
         try:
             yield scope
         finally:
-            countdown.stop()
+            countdown.cancel()
+
+
+@contextmanager
+def fail_after(seconds: float) -> Iterator[None]:
+    """As anyio's, by the time of a ``Countdown``.
+
+    Raises:
+        TimeoutError: it took longer.
+    """
+    with move_on_after(seconds) as scope:
+        yield
+    if scope.cancelled_caught:
+        raise TimeoutError

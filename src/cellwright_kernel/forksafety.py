@@ -25,8 +25,8 @@ OPENBLAS_COUNTS = tuple(
     f"{prefix}openblas_get_num_threads{suffix}" for prefix in ("scipy_", "") for suffix in ("64_", "_64", "")
 )
 OMP_PAUSE_SOFT = 1
-# Threads of a pool that was let go end a moment later.
-POOL_END_S = 0.1
+# Threads of a pool that was let go end a moment later. Counted in looks: where the machine stands still they do not end.
+POOL_LOOKS = 100
 POOL_CHECK_S = 0.001
 # jemalloc's, which pyarrow brings and pandas loads: it only gives memory back, is stopped over a fork by jemalloc itself,
 # and is not missed in the copy.
@@ -107,15 +107,16 @@ def _without_pools(own: OwnThreads) -> list[str]:
             _call(path, "omp_pause_resource_all", OMP_PAUSE_SOFT)
     # OpenBLAS ends its threads before a fork and starts them again after it.
     allowed = sum(max(0, _blas_threads(path) - 1) for path in libraries if "openblas" in path)
-    until = time.monotonic() + POOL_END_S
-    while True:
+    rest: list[str] = []
+    for _ in range(POOL_LOOKS):
         strange = [task for task in threads_to_lose() if task not in own.tasks]
         own_name = _task_name(str(os.getpid()))
         alike = [task for task in strange if _task_name(task) == own_name]
         rest = [task for task in strange if task not in alike] + alike[allowed:]
-        if not rest or time.monotonic() > until:
-            return rest
+        if not rest:
+            break
         time.sleep(POOL_CHECK_S)
+    return rest
 
 
 def _running_tasks() -> str | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 from typing import Any
@@ -16,14 +17,25 @@ from cellwright.agent.asking import DataAgent
 from cellwright.agent.models.chain import Chain
 from cellwright.agent.questions import Outcome, Question
 from cellwright.mcp.face import Face
+from cellwright.mcp.pace import Pace
 
 Ask = Callable[..., Awaitable[Outcome]]
+# What no test here waits for, and what a machine that stands still for a while must not run into.
+PATIENT_S = 240
+PATIENCE: dict[str, Any] = {
+    "start_timeout_s": PATIENT_S,
+    "cell_timeout_s": PATIENT_S,
+    "fetch_timeout_s": PATIENT_S,
+    "interrupt_grace_s": 60,
+    "host_idle_s": PATIENT_S,
+}
+PATIENT = Pace(wait_s=PATIENT_S)
 
 
 @pytest.fixture(scope="module")
 async def engine(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Engine]:
     root = tmp_path_factory.mktemp("agent")
-    async with open_at(root, max_sessions=200, standby_kernels=1) as engine:
+    async with open_at(root, max_sessions=200, standby_kernels=1, **PATIENCE) as engine:
         yield engine
     end_host(root / "state")
 
@@ -31,7 +43,7 @@ async def engine(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Engi
 @pytest.fixture(scope="module")
 async def face(engine: Engine) -> AsyncIterator[Face]:
     async with anyio.create_task_group() as tasks:
-        face = Face(engine)
+        face = Face(engine, pace=PATIENT)
         await tasks.start(lambda task_status: face.run(task_status=task_status))
         yield face
         tasks.cancel_scope.cancel()
@@ -41,11 +53,13 @@ async def face(engine: Engine) -> AsyncIterator[Face]:
 def ask(face: Face, engine: Engine) -> Ask:
     """Ask the agent, whose models are these scripts, the first of which is asked."""
 
-    async def ask(text: str, *scripts: Script, watchers: Any = (), **about: Any) -> Outcome:
+    async def ask(
+        text: str, *scripts: Script, watchers: Any = (), clock: Any = time.monotonic, **about: Any
+    ) -> Outcome:
         async def connect(_: Question) -> Chain:
             return Chain(scripts)
 
         question = Question(text, **{"verify": False, "directory": Path(engine.settings.root), **about})
-        return await DataAgent(face, connect=connect).ask(question, watchers)
+        return await DataAgent(face, connect=connect, clock=clock).ask(question, watchers)
 
     return ask

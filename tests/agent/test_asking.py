@@ -10,7 +10,7 @@ from typing import Any
 
 import anyio
 import pytest
-from tests.waiting import until
+from tests.agent.wires.talking import Clock
 
 from agent.scripting import ROW, Call, Onlooker, Script, Wrong, cut_off, run, told
 from cellwright import Engine
@@ -52,20 +52,27 @@ async def test_a_spent_budget_stops_with_a_report_and_what_was_done_stays(
 
 async def test_seconds_stop_a_cell_that_would_run_on(ask: Any, engine: Engine) -> None:
     script = Script({"main/act": [run("import time\nwhile True: time.sleep(0.01)")]})
-    outcome = await ask("Wait for ever", script, budget=Budget(seconds=10))
+    # There before: all the seconds may pass while one would be made.
+    session = await engine.create("endless")
+    outcome = await ask("Wait for ever", script, budget=Budget(seconds=10), session_id=session.id)
     assert not outcome.ok
     assert "of 10 seconds" in outcome.report
-    session = engine.session(outcome.session_id)
     with anyio.fail_after(60):
         while session.runs.live:
             await session.runs.live[0].wait(1)
 
 
 async def test_a_verification_that_would_run_on_waits_no_longer_than_the_seconds(ask: Any) -> None:
-    unrun = Call("cell_add", {"content": "while True: pass"})
-    script = Script({"main/act": [[run("print(5)"), unrun], "It is 5."]})
-    with anyio.fail_after(60):
-        outcome = await ask("Get five", script, verify=True, budget=Budget(seconds=10))
+    unrun = Call("cell_add", {"content": "import time\nwhile True: time.sleep(0.01)"})
+    clock = Clock()
+
+    def late(_: str) -> str:
+        clock.now += 600
+        return "It is 5."
+
+    script = Script({"main/act": [[run("print(5)"), unrun], late]})
+    with anyio.fail_after(240):
+        outcome = await ask("Get five", script, verify=True, budget=Budget(seconds=600), clock=clock)
     assert (outcome.answer, outcome.verified) == ("It is 5.", None)
 
 
@@ -380,11 +387,10 @@ async def test_a_server_that_cannot_be_started_is_told(ask: Any) -> None:
 
 
 async def test_a_run_that_was_cut_off_in_a_call_is_gone_on_with(ask: Any, engine: Engine) -> None:
-    first = Script({"main/act": [run("import time\nkept = 7\ntime.sleep(60)")]})
+    first = Script({"main/act": [run("import time\nkept = 7\ntime.sleep(600)")]})
     async with cut_off(engine):
         await ask("Begin", first)
-    # What is queued behind a cell that is being undone does not run.
-    await until(lambda: not any(session.runs.live for session in engine.sessions()))
+    assert not any(session.runs.live for session in engine.sessions())
     conversations = Conversations(engine.settings.storage / "conversations")
     left = (await conversations.list())[0]
     second = Script({"main/act": [run("print(6)"), "It is 6."]})

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+import anyio
+import anyio.abc
 import pytest
 
 from agent.scripting import Call, Script, change, run, told
-from cellwright import Engine
+from cellwright import Engine, Event
 from cellwright.agent.branches import Branch
 from cellwright.agent.patterns.choosing import by_shape
 from cellwright.agent.patterns.shapes import Choice, Code, Draft, Ideas, Pick, Scores, Step, Verdict
@@ -182,29 +184,36 @@ async def test_an_ensembles_answer_that_names_a_lost_notebook_gives_way_to_the_w
     assert (outcome.ok, outcome.answer) == (True, "Silhouette 77.")
 
 
-async def test_branches_run_side_by_side(ask: Any) -> None:
-    timed = "import time; began = time.time(); time.sleep(1); print(began, time.time())"
+async def test_branches_run_side_by_side(ask: Any, engine: Engine) -> None:
+    waits = "import pathlib, time\nwhile not pathlib.Path('go').exists(): time.sleep(0.01)\nprint(5)"
     script = Script(
         {
             "main/propose": [Ideas(ideas=["a", "b"])],
-            "main.1/act": [run(timed), "Done a."],
-            "main.2/act": [run(timed), "Done b."],
+            "main.1/act": [run(waits), "Done a."],
+            "main.2/act": [run(waits), "Done b."],
             "main/aggregate": [Pick(best=1, why="first", answer="Both are done.")],
         }
     )
-    spans: list[tuple[float, float]] = []
 
-    class Watch:
-        def began(self, step: Any) -> None: ...
-        def heard(self, step: Any, delta: Any) -> None: ...
-        async def ended(self, step: Any) -> None:
-            spans.extend(tuple(map(float, one.stdout.split())) for one in step.runs if one.stdout)
+    async def let_both_go(*, task_status: anyio.abc.TaskStatus[None]) -> None:
+        """Neither ends before both have begun, so one after the other they would never end."""
+        running: set[str] = set()
+        with engine.subscribe() as events:
+            task_status.started()
+            async for event in events:
+                assert isinstance(event, Event)
+                if event.kind == "notebook.cell.executing":
+                    running.add(event.session_id)
+                if len(running) == 2:
+                    break
+        for session_id in running:
+            (engine.session(session_id).cwd / "go").touch()
 
-    outcome = await ask("Which is best?", script, watchers=[Watch()])
+    with anyio.fail_after(240):
+        async with anyio.create_task_group() as tasks:
+            await tasks.start(let_both_go)
+            outcome = await ask("Which is best?", script)
     assert outcome.ok, outcome.report
-    (first_began, first_ended), (second_began, second_ended) = spans
-    assert first_began < second_ended
-    assert second_began < first_ended
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,7 @@ import cellwright
 from cellwright import Engine, Event
 from cellwright.agent.models.table import ModelRow, Price
 from cellwright.agent.models.wants import Usage
+from cellwright.agent.trace import environment
 from cellwright.agent.trace.cellruns import runs_since
 from cellwright.agent.trace.environment import environment_of
 from cellwright.agent.trace.events import StepEvents
@@ -105,7 +106,8 @@ async def test_what_ran_since_a_count_is_told_with_code_and_streams(engine: Engi
     assert str(stopped.reason) in third.stderr
 
 
-async def test_the_environment_says_what_ran_where(engine: Engine) -> None:
+async def test_the_environment_says_what_ran_where(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(environment, "_PATIENCE_S", 240)
     session = await engine.create("surroundings")
     await session.run((await session.add_cell("import nbformat.v4 as v4\nfrom pydantic import BaseModel")).id)
     row = ModelRow("m", "test", 1_000, price=Price(1.0, 2.0, 0.5))

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 from rich.console import Console
 from tests.agent.wires.servers import KEY, Call, Recorded, Reply, Server, Text, Think, reply, serve
-from tests.daemon.conftest import Place, place_in
+from tests.daemon.conftest import Place, files_with, place_in
 
 from cellwright.agent.models.keys import ENVIRONMENT
 from cellwright.cli.asking_view import AskView
@@ -248,10 +248,7 @@ def test_a_key_is_nowhere_afterwards(shared: Place) -> None:
     assert "cell_add_and_run" in steps.stdout
     assert "ready" in told
     assert KEY not in told
-    holders = [
-        path for path in shared.root.rglob("*") if path.is_file() and KEY.encode() in path.read_bytes()
-    ]
-    assert not holders
+    assert files_with(shared.root, KEY) == []
 
 
 def test_the_variables_that_are_sent_are_those_that_models_are_found_by() -> None:

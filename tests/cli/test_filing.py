@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import json
 
-import pytest
 from tests.daemon.conftest import Place
 
 
-@pytest.mark.timeout(120)
 def test_single_files_of_the_data_directory_and_of_a_session(place: Place) -> None:
     assert place.run("files", "write", "a/t.csv", "x,y\n1,2\n3,4\n").stdout == "a/t.csv: 12 bytes\n"
     assert "x: bigint, 1 \u2026 3" in place.run("files", "read", "a/t.csv").stdout

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 from rich.console import Console
-from tests.daemon.conftest import Place
+from tests.daemon.conftest import Place, wait_for_file
 
 from cellwright.cli.plantable import PlanView, todo_table
 
@@ -182,8 +182,7 @@ def test_an_interrupt_pauses_the_plan_and_continue_goes_on(shared: Place) -> Non
     about = made(shared, "paused", ("Begin", "a = 1"), ("Wait", f"a += 1\n{WAITS}"), ("End", "assert a == 2"))
     here = Path(about["cwd"])
     process = shared.start("continue", about["session_id"])
-    while not (here / "begun").exists():
-        assert process.poll() is None
+    wait_for_file(here / "begun", process)
     process.send_signal(signal.SIGINT)
     assert process.wait(60) == 130
     assert process.stderr is not None
@@ -193,8 +192,7 @@ def test_an_interrupt_pauses_the_plan_and_continue_goes_on(shared: Place) -> Non
     assert found["phase"] == "paused"
     (here / "begun").unlink(missing_ok=True)
     again = shared.start("continue", about["session_id"])
-    while not (here / "begun").exists():
-        assert again.poll() is None
+    wait_for_file(here / "begun", again)
     (here / "go").touch()
     assert again.wait(60) == 0
 
@@ -227,8 +225,7 @@ def test_whoever_is_refused_is_told_of_verbs_and_not_of_tools(shared: Place) -> 
     assert "`cellwright list` has them all" in done.stderr
     assert "notebook_list" not in done.stderr
     process = shared.start("continue", about["session_id"])
-    while not (Path(about["cwd"]) / "begun").exists():
-        assert process.poll() is None
+    wait_for_file(Path(about["cwd"]) / "begun", process)
     done = shared.run("skip", about["session_id"])
     assert done.returncode == 1
     assert "Wait for it with `cellwright continue`, or stop it with Ctrl-C" in done.stderr
@@ -347,8 +344,7 @@ def test_a_real_terminal_sees_the_table(shared: Place) -> None:
 def test_that_a_plan_was_paused_is_said_below_its_table(shared: Place) -> None:
     about = made(shared, "paused in view", ("Wait", WAITS))
     process, ours = on_a_terminal(shared, "continue", about["session_id"])
-    while not (Path(about["cwd"]) / "begun").exists():
-        assert process.poll() is None
+    wait_for_file(Path(about["cwd"]) / "begun", process)
     process.send_signal(signal.SIGINT)
     last = all_of(ours).rpartition("attempts")[2]
     assert process.wait(60) == 130

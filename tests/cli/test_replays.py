@@ -6,7 +6,7 @@ import json
 import signal
 from pathlib import Path
 
-from tests.daemon.conftest import Place
+from tests.daemon.conftest import Place, wait_for_file
 
 
 def with_code(place: Place, *codes: str) -> dict[str, str]:
@@ -68,8 +68,7 @@ def test_an_interrupt_stops_the_replay_and_the_next_one_is_whole(shared: Place) 
     (here / "go").unlink()
     (here / "begun").unlink()
     process = shared.start("replay", session)
-    while not (here / "begun").exists():
-        assert process.poll() is None
+    wait_for_file(here / "begun", process)
     process.send_signal(signal.SIGINT)
     assert process.wait(60) == 130
     (here / "go").touch()

@@ -7,14 +7,13 @@ import os
 import signal
 import subprocess
 import sys
-from contextlib import suppress
 from pathlib import Path
 
 import nbformat
 import psutil
 import pytest
 from tests.agent.wires.servers import reply, serve
-from tests.daemon.conftest import forked_command
+from tests.daemon.conftest import PATIENCE, forked_command, names_of, wait_until
 
 from cellwright.cli.review import _chosen
 from cellwright.errors import NotebookError
@@ -35,7 +34,7 @@ def notebook(tmp_path: Path) -> Path:
 
 
 def review(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
-    return forked_command().run(["review", *map(str, arguments)], cwd=Path.cwd(), env=os.environ)
+    return forked_command().run(["review", *map(str, arguments)], cwd=Path.cwd(), env=os.environ | PATIENCE)
 
 
 def test_hints_come_as_a_table_and_diffs_and_the_notebook_stays(notebook: Path) -> None:
@@ -99,31 +98,22 @@ def test_an_unknown_model_is_refused_before_anything_runs(notebook: Path) -> Non
     assert "nobody" in done.stderr
 
 
-def _names_below(process: psutil.Process) -> list[str]:
-    """What its processes are called; some end while they are asked."""
-    names = []
-    for child in process.children(recursive=True):
-        with suppress(psutil.NoSuchProcess):
-            names.append(child.name())
-    return names
-
-
 def test_an_interrupt_leaves_no_process_and_no_file(tmp_path: Path) -> None:
     path = tmp_path / "endless.ipynb"
     source = "import subprocess\nleft = subprocess.Popen(['sleep', '1000'], start_new_session=True)\nwhile True: pass"
     nbformat.write(nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(source)]), path)
     before = path.read_bytes()
-    process = subprocess.Popen([*COMMAND, "review", str(path)], stderr=subprocess.PIPE)
+    process = subprocess.Popen(
+        [*COMMAND, "review", str(path)], stderr=subprocess.PIPE, env=os.environ | PATIENCE
+    )
     mine = psutil.Process(process.pid)
-    while "sleep" not in _names_below(mine):
-        assert process.poll() is None, "it ended before its cell began"
-        os.sched_yield()
+    wait_until(lambda: "sleep" in names_of(mine.children(recursive=True)))
     below = mine.children(recursive=True)
     process.send_signal(signal.SIGINT)
     _, said = process.communicate(timeout=60)
     assert process.returncode == 130, said
     assert b"interrupted: nothing is left of it" in said
-    _, alive = psutil.wait_procs(below, 20)
+    _, alive = psutil.wait_procs(below, 60)
     assert alive == []
     assert path.read_bytes() == before
     assert [one.name for one in tmp_path.iterdir()] == ["endless.ipynb"]

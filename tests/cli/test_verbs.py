@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import json
 import signal
+import subprocess
+from contextlib import suppress
 from pathlib import Path
 
 import nbformat
 import pytest
-from tests.daemon.conftest import Place
+from tests.daemon.conftest import Place, wait_for_file
+from tests.waiting import PACE_S
 
 
 def new(place: Place, name: str = "from the command line") -> str:
@@ -98,7 +101,7 @@ def test_what_a_cell_displays_is_shown_as_text(shared: Place) -> None:
 def test_an_execution_that_was_let_go_is_waited_for_and_cancelled_by_its_id(shared: Place) -> None:
     session = new(shared)
     sleeping = shared.run(
-        "exec", session, "--code", "import time; time.sleep(60)", "--timeout", "90", "--detach"
+        "exec", session, "--code", "import time; time.sleep(600)", "--timeout", "900", "--detach"
     )
     execution = sleeping.stdout.strip()
     assert sleeping.returncode == 0
@@ -112,19 +115,36 @@ def test_an_execution_that_was_let_go_is_waited_for_and_cancelled_by_its_id(shar
 def test_an_interrupt_stops_the_cell_that_is_waited_for(shared: Place) -> None:
     about = json.loads(shared.run("new", "interrupted", "--json").stdout)
     session, gate = about["session_id"], Path(about["cwd"], "running")
-    code = "import pathlib, time\npathlib.Path('running').touch()\ntime.sleep(60)"
-    process = shared.start("exec", session, "--code", code, "--timeout", "90")
-    while not gate.exists():
-        assert process.poll() is None
+    code = "import pathlib, time\npathlib.Path('running').touch()\ntime.sleep(600)"
+    process = shared.start("exec", session, "--code", code, "--timeout", "900")
+    wait_for_file(gate, process)
     process.send_signal(signal.SIGINT)
     assert process.wait(60) == 130
     runs = json.loads(shared.run("logs", session, "--json").stdout)["executions"]
     assert [run["status"] for run in runs] == ["interrupted"]
 
 
+def test_whoever_does_not_want_to_wait_for_the_stop_interrupts_again(place: Place) -> None:
+    about = json.loads(place.run("new", "left alone", "--json").stdout)
+    code = "import pathlib, time\npathlib.Path('running').touch()\ntime.sleep(600)"
+    process = place.start("exec", about["session_id"], "--code", code, "--timeout", "900")
+    wait_for_file(Path(about["cwd"], "running"), process)
+    daemon = place.daemon()
+    daemon.suspend()
+    try:
+        # One that comes while another is being taken in counts for one; one that comes at the very end ends it itself.
+        while process.poll() is None:
+            process.send_signal(signal.SIGINT)
+            with suppress(subprocess.TimeoutExpired):
+                process.wait(PACE_S)
+    finally:
+        daemon.resume()
+    assert process.returncode in {130, -signal.SIGINT}
+
+
 def test_a_cell_that_takes_too_long_says_which_limit_stopped_it(shared: Place) -> None:
     session = new(shared)
-    done = shared.run("exec", session, "--code", "import time; time.sleep(60)", "--timeout", "0.2")
+    done = shared.run("exec", session, "--code", "import time; time.sleep(600)", "--timeout", "0.2")
     assert done.returncode == 1
     assert "timeout" in done.stderr
 

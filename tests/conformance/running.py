@@ -11,7 +11,7 @@ import anyio
 
 from clients.installing import Installed
 
-SUITE_LIMIT_S = 90
+SUITE_LIMIT_S = 240
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,7 @@ from corpus.normalising import normalised_cells
 
 NOTEBOOKS = read_manifest()
 HOW_TO_ADD = {"ir": "apt install r-cran-irkernel"}
-CELL_LIMIT_S = 60
+CELL_LIMIT_S = 240
 
 pytestmark = [pytest.mark.anyio, pytest.mark.timeout(360)]  # the first test also downloads
 
@@ -33,7 +34,12 @@ def sources(require: Any) -> None:
 
 @pytest.fixture(scope="module")
 async def engine(tmp_path_factory: pytest.TempPathFactory, anyio_backend: str) -> AsyncIterator[Engine]:  # noqa: ARG001
-    settings = Settings(root=tmp_path_factory.mktemp("root"), cell_timeout_s=CELL_LIMIT_S, standby_kernels=0)
+    settings = Settings(
+        root=tmp_path_factory.mktemp("root"),
+        cell_timeout_s=CELL_LIMIT_S,
+        start_timeout_s=CELL_LIMIT_S,
+        standby_kernels=0,
+    )
     async with open_engine(settings, ephemeral=True) as engine:
         yield engine
 
@@ -67,10 +73,18 @@ async def _run_by_nbclient(notebook: CorpusNotebook, directory: Path) -> list[An
         document,
         kernel_name=notebook.kernel,
         timeout=CELL_LIMIT_S,
+        # What a kernel has put out and was slow to send would be missing after four seconds.
+        iopub_timeout=CELL_LIMIT_S,
+        startup_timeout=CELL_LIMIT_S,
         allow_errors=True,
         resources={"metadata": {"path": str(path.parent)}},
     )
-    await client.async_execute()
+    with tempfile.TemporaryDirectory() as sockets:
+        manager = client.create_kernel_manager()
+        if notebook.kernel == "python3":
+            # A port is chosen before it is bound, and somebody else may have taken it by then.
+            manager.transport, manager.ip = "ipc", f"{sockets}/kernel"
+        await client.async_execute()
     return normalised_cells(
         document, directory=str(directory), home=str(Path.home()), volatile=notebook.volatile
     )

@@ -11,8 +11,8 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -21,12 +21,52 @@ import psutil
 import pytest
 from tests.daemon.forking import ForkedCommand
 from tests.engine.conftest import host_process
+from tests.waiting import PACE_S
 
 from cellwright.daemon.paths import DaemonPaths
 from cellwright.daemon.starting import ask, connect, read_about, stop
 
 COMMAND = [sys.executable, "-c", "from cellwright.cli import main; main()"]
 CLIENT = {"name": "test", "version": "1"}
+# What no test here waits for, and what a machine that stands still for a while must not run into.
+PATIENT_S = "240"
+PATIENCE = {
+    "CELLWRIGHT_START_TIMEOUT_S": PATIENT_S,
+    "CELLWRIGHT_CELL_TIMEOUT_S": PATIENT_S,
+    "CELLWRIGHT_RUN_TIMEOUT_S": PATIENT_S,
+    "CELLWRIGHT_FETCH_TIMEOUT_S": PATIENT_S,
+    "CELLWRIGHT_SLURM_COMMAND_TIMEOUT_S": PATIENT_S,
+    "CELLWRIGHT_INTERRUPT_GRACE_S": "60",
+    "CELLWRIGHT_HOST_IDLE_S": PATIENT_S,
+}
+LONG_WAIT_MS = 240_000
+"""For calls that hand back what still runs after a while: no test here wants that."""
+
+
+def wait_until(holds: Callable[[], bool], *, limit_s: float = 240) -> None:
+    """Return as soon as something holds, and leave the processor to it meanwhile.
+
+    Raises:
+        TimeoutError: it does not, for so long.
+    """
+    end = time.monotonic() + limit_s
+    while not holds():
+        # Looked at once more after the time: all of it may have passed while nobody ran.
+        if time.monotonic() > end and not holds():
+            raise TimeoutError
+        time.sleep(PACE_S)
+
+
+def wait_for_file(path: Path, process: subprocess.Popen[bytes]) -> None:
+    """Return as soon as a file is there that something which a process has asked for makes."""
+
+    def there() -> bool:
+        # In this order: what it made before it ended counts.
+        ended = process.poll() is not None
+        assert path.exists() or not ended, f"it ended before there was {path}"
+        return path.exists()
+
+    wait_until(there)
 
 
 @functools.cache
@@ -81,7 +121,7 @@ class Place:
     def ready(self) -> dict[str, Any]:
         """The daemon's status once it is warm."""
         while (found := self.status())["state"] != "ready":
-            time.sleep(0.02)
+            time.sleep(PACE_S)
         return found
 
     def daemon(self) -> psutil.Process:
@@ -107,12 +147,15 @@ class Place:
             process.wait(60)
         stop(self.paths, kernels=True)
         for process in self.daemons():
-            process.kill()
-            process.wait(60)
+            # It may end between being found and being ended.
+            with suppress(psutil.NoSuchProcess):
+                process.kill()
+                process.wait(60)
         host = host_process(self.storage)
         if host is not None:
-            host.terminate()
-            host.wait(60)
+            with suppress(psutil.NoSuchProcess):
+                host.terminate()
+                host.wait(60)
 
 
 class Pump:
@@ -124,8 +167,9 @@ class Pump:
 
     def send(self, message: dict[str, Any]) -> None:
         assert self.process.stdin is not None
-        self.process.stdin.write(json.dumps({"jsonrpc": "2.0", **message}).encode() + b"\n")
-        self.process.stdin.flush()
+        # One that has ended already says so by what it wrote and by its code, which whoever asks looks at next.
+        with suppress(BrokenPipeError):
+            os.write(self.process.stdin.fileno(), json.dumps({"jsonrpc": "2.0", **message}).encode() + b"\n")
 
     def read(self) -> dict[str, Any]:
         assert self.process.stdout is not None
@@ -172,6 +216,26 @@ class Pump:
         return self.process.stderr.read().decode()
 
 
+def names_of(processes: list[psutil.Process]) -> list[str]:
+    """What they are called; some end while they are asked."""
+    names = []
+    for process in processes:
+        with suppress(psutil.NoSuchProcess):
+            names.append(process.name())
+    return names
+
+
+def files_with(root: Path, text: str) -> list[Path]:
+    """Every file that holds it. Others are at work there: what goes meanwhile is passed over."""
+    found = []
+    for directory, _, names in os.walk(root):
+        for path in (Path(directory, name) for name in names):
+            with suppress(FileNotFoundError):
+                if path.is_file() and text.encode() in path.read_bytes():
+                    found.append(path)
+    return found
+
+
 @contextmanager
 def place_in(root: Path, **variables: str) -> Iterator[Place]:
     for name in ("work", "home"):
@@ -186,7 +250,7 @@ def place_in(root: Path, **variables: str) -> Iterator[Place]:
         "HOME": str(root / "home"),
         "CELLWRIGHT_STORAGE": str(root / "state"),
         "CELLWRIGHT_STANDBY_KERNELS": "0",
-        "CELLWRIGHT_HOST_IDLE_S": "30",
+        **PATIENCE,
         # There may be an `sbatch` on this machine, and the default would be to ask it for nodes.
         "CELLWRIGHT_RUN_MODE": "local",
         **variables,

@@ -8,16 +8,17 @@ import stat
 import subprocess
 import sys
 import tempfile
-import threading
+import time
 from pathlib import Path
 
 import anyio
 import psutil
 import pytest
-from tests.daemon.conftest import CLIENT, Place
+from tests.daemon.conftest import CLIENT, LONG_WAIT_MS, Place
+from tests.waiting import PACE_S
 
 from cellwright.daemon import greetings, recording
-from cellwright.daemon.starting import ask, connect, connect_or_start, read_about, stop
+from cellwright.daemon.starting import ask, connect, connect_or_start, read_about
 
 WAITS_FOR_A_FILE = (
     "import pathlib, time\nwhile not pathlib.Path({gate!r}).exists(): time.sleep(0.01)\nprint('passed')"
@@ -104,14 +105,25 @@ def test_a_killed_daemon_is_told_and_the_next_one_still_has_the_sessions(place: 
     pump = place.pump()
     pump.initialize()
     created = pump.call("notebook_create", name="survives")
-    assert pump.call("scratch_run", session_id=created["session_id"], code="x = 41", response_format="json")
+    run = {"session_id": created["session_id"], "wait": LONG_WAIT_MS, "response_format": "json"}
+    assert pump.call("scratch_run", code="x = 41", **run)["status"] == "ok"
     place.daemon().kill()
     assert pump.process.wait(60) == 3
     assert "cellwright daemon logs" in pump.errors()
     again = place.pump()
     again.initialize()
-    found = again.call("scratch_run", session_id=created["session_id"], code="x + 1", response_format="json")
+    found = again.call("scratch_run", code="x + 1", **run)
     assert (found["result"], found["generation"]) == ("42", 1), "the kernel went on without a daemon"
+
+
+def first_execution(place: Place, session: str) -> str:
+    """The id of what runs first in a session, as soon as it is there."""
+    watcher = place.pump()
+    watcher.initialize()
+    while not (running := watcher.call("execution_list", session_id=session)["executions"]):
+        time.sleep(PACE_S)
+    ident: str = running[0]["execution_id"]
+    return ident
 
 
 def test_a_client_killed_in_the_middle_of_a_cell_finds_it_finished_when_it_comes_back(shared: Place) -> None:
@@ -124,17 +136,14 @@ def test_a_client_killed_in_the_middle_of_a_cell_finds_it_finished_when_it_comes
     cell = doomed.call("cell_add", session_id=session, content=WAITS_FOR_A_FILE.format(gate=str(gate)))[
         "cell_id"
     ]
-    doomed.begin("cell_execute", session_id=session, cell_id=cell, timeout=60_000)
-    watcher = shared.pump()
-    watcher.initialize()
-    while not (running := watcher.call("execution_list", session_id=session)["executions"]):
-        pass
+    doomed.begin("cell_execute", session_id=session, cell_id=cell)
+    running = first_execution(shared, session)
     doomed.process.send_signal(signal.SIGKILL)
     doomed.process.wait(60)
     gate.touch()
     back = shared.pump()
     back.initialize()
-    found = back.call("execution_wait", execution_id=running[0]["execution_id"], response_format="json")
+    found = back.call("execution_wait", execution_id=running, wait=LONG_WAIT_MS, response_format="json")
     assert (found["status"], found["stdout"]) == ("ok", "passed\n")
 
 
@@ -144,7 +153,7 @@ def test_two_clients_on_two_sessions_do_not_mix(shared: Place) -> None:
         pump.initialize()
     sessions = [pump.call("notebook_create", name="own")["session_id"] for pump in pumps]
     asked = [
-        pump.begin("scratch_run", code=f"x = {number}; x", response_format="json")
+        pump.begin("scratch_run", code=f"x = {number}; x", wait=LONG_WAIT_MS, response_format="json")
         for number, pump in enumerate(pumps)
     ]
     for number, pump in enumerate(pumps):
@@ -156,15 +165,18 @@ def test_cancelling_a_call_interrupts_its_cell(shared: Place) -> None:
     pump = shared.pump()
     pump.initialize()
     session = pump.call("notebook_create", name="stops")["session_id"]
-    sleeping = pump.begin("scratch_run", session_id=session, code="import time; time.sleep(60)")
+    code = "import time; time.sleep(600)"
+    sleeping = pump.begin("scratch_run", session_id=session, code=code, wait=LONG_WAIT_MS)
+    run = first_execution(shared, session)
+    pump.send({"method": "notifications/cancelled", "params": {"requestId": sleeping}})
     watcher = shared.pump()
     watcher.initialize()
-    while not (runs := watcher.call("execution_list", session_id=session)["executions"]):
-        pass
-    pump.send({"method": "notifications/cancelled", "params": {"requestId": sleeping}})
-    found = watcher.call("execution_wait", execution_id=runs[0]["execution_id"], response_format="json")
+    found = watcher.call("execution_wait", execution_id=run, wait=LONG_WAIT_MS, response_format="json")
     assert found["status"] == "interrupted"
-    assert pump.call("scratch_run", session_id=session, code="1 + 1", response_format="json")["result"] == "2"
+    found = pump.call(
+        "scratch_run", session_id=session, code="1 + 1", wait=LONG_WAIT_MS, response_format="json"
+    )
+    assert found["result"] == "2"
 
 
 def test_questions_that_are_piped_in_are_all_answered_before_the_end(place: Place) -> None:
@@ -309,21 +321,20 @@ def test_who_would_be_noticed_missing_is_not_stopped_if_idle(place: Place) -> No
 
 def test_starting_while_the_last_one_is_ending_waits_for_it(place: Place) -> None:
     for _ in range(3):
-        connection = connect_or_start(place.paths, str(place.root), say=lambda _: None)
-        connection.close()
-        ending = threading.Thread(target=stop, args=(place.paths,))
-        ending.start()
-        again = connect_or_start(place.paths, str(place.root), say=lambda _: None)
-        with again:
-            assert ask(again, "status")["state"] in {"starting", "ready"}
-        ending.join()
+        with connect_or_start(place.paths, str(place.root), say=lambda _: None) as connection:
+            before = place.daemon().pid
+            assert ask(connection, "stop") == {"stopping": True}
+        with connect_or_start(place.paths, str(place.root), say=lambda _: None) as again:
+            found = ask(again, "status")
+        assert found["state"] in {"starting", "ready"}
+        assert found["pid"] != before
 
 
 def test_in_process_needs_no_daemon_and_keeps_stray_prints_off_the_wire(place: Place) -> None:
     pump = place.pump("--in-process")
     pump.initialize()
     created = pump.call("notebook_create", name="alone")
-    found = pump.call("scratch_run", code="print('hello')", response_format="json")
+    found = pump.call("scratch_run", code="print('hello')", wait=LONG_WAIT_MS, response_format="json")
     assert found["stdout"] == "hello\n"
     assert place.daemons() == []
     assert pump.finish() == 0

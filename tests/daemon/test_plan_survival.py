@@ -7,7 +7,6 @@ import os
 from pathlib import Path
 from typing import Any
 
-import pytest
 from tests.daemon.conftest import Place
 from tests.plans.test_survival import same_in_all_runs
 
@@ -57,7 +56,6 @@ def notebook(path: Path) -> dict[str, Any]:
     return found
 
 
-@pytest.mark.timeout(200)
 def test_a_plan_whose_daemon_is_killed_in_every_step_ends_with_the_same_notebook(place: Place) -> None:
     session, undisturbed = made(place)
     going = place.start("continue", session)

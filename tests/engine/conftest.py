@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from functools import partial
 from pathlib import Path
 
@@ -14,9 +14,18 @@ from tests.sandbox.conftest import open_root
 from cellwright import Engine, Settings, open_engine
 from cellwright.hosts import HostPaths
 
-__all__ = ["OpenEngine", "end_host", "host_process", "open_at", "open_root"]
+__all__ = ["CELL_TIMEOUT_S", "PATIENT", "OpenEngine", "end_host", "host_process", "open_at", "open_root"]
 
 OpenEngine = Callable[..., AbstractAsyncContextManager[Engine]]
+CELL_TIMEOUT_S = 300
+
+# What a machine that stands still for a while must not use up: a test in which one of them is to run out says so.
+PATIENT: dict[str, object] = {
+    "cell_timeout_s": CELL_TIMEOUT_S,
+    "interrupt_grace_s": 60,
+    "start_timeout_s": 180,
+    "host_idle_s": 600,
+}
 
 
 @pytest.fixture
@@ -40,16 +49,18 @@ async def engine(
     """One engine for all tests of a module that leave it usable.
 
     A module's ``PRELOAD`` is imported once for all its kernels: what most of them would import, each for itself.
+    Its ``ENGINE_SETTINGS`` are the engine's.
     """
     root = tmp_path_factory.mktemp("engine")
-    async with open_at(root, max_sessions=100, preload=getattr(request.module, "PRELOAD", ())) as engine:
+    changes = {"max_sessions": 100, "preload": getattr(request.module, "PRELOAD", ())}
+    async with open_at(root, **changes, **getattr(request.module, "ENGINE_SETTINGS", {})) as engine:
         yield engine
     end_host(root / "state")
 
 
 @asynccontextmanager
 async def open_at(root: Path, **changes: object) -> AsyncIterator[Engine]:
-    values = {"root": root, "storage": root / "state", "standby_kernels": 0, "host_idle_s": 30} | changes
+    values = {"root": root, "storage": root / "state", "standby_kernels": 0} | PATIENT | changes
     async with open_engine(Settings.model_validate(values)) as engine:
         yield engine
 
@@ -66,7 +77,8 @@ def host_process(storage: Path) -> psutil.Process | None:
 def end_host(storage: Path) -> None:
     process = host_process(storage)
     if process is not None:
-        process.terminate()
+        with suppress(psutil.NoSuchProcess):  # it may be ending by itself
+            process.terminate()
         process.wait(60)
     runtime = HostPaths(storage).runtime
     assert not runtime.exists(), f"the host left {runtime} behind"

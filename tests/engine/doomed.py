@@ -18,7 +18,7 @@ def saves_forever(root: Path) -> None:
 
 
 async def _save_forever(root: Path) -> None:
-    settings = Settings(root=root, storage=root / "state", standby_kernels=0, save_quiet_s=0, host_idle_s=30)
+    settings = Settings(root=root, storage=root / "state", standby_kernels=0, save_quiet_s=0, host_idle_s=600)
     async with open_engine(settings) as engine:
         session = (engine.sessions() or [await engine.open(root / "kept.ipynb")])[0]
         first = int(session.cell("counter").source)

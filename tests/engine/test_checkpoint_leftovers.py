@@ -17,7 +17,7 @@ from tests.waiting import look_again
 from cellwright.engine import Engine, Session
 from cellwright.hosts import HostPaths
 
-pytestmark = [pytest.mark.anyio, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.anyio
 
 CHECKPOINTS = 200
 ROLLBACKS = 20

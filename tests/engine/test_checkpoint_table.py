@@ -18,7 +18,7 @@ from cellwright.engine import Engine, Execution, Session
 from cellwright.engine.returning import NOT_FILES
 from cellwright.errors import CheckpointRefused
 
-pytestmark = [pytest.mark.anyio, pytest.mark.timeout(240)]
+pytestmark = pytest.mark.anyio
 
 GUIDE = Path(__file__).parents[2] / "docs" / "guides" / "checkpoints.md"
 BEGIN, END = "<!-- table: begin -->", "<!-- table: end -->"

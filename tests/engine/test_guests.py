@@ -9,6 +9,7 @@ from typing import Any
 import anyio
 import pytest
 from tests.engine.conftest import OpenEngine
+from tests.waiting import until
 
 from cellwright import Engine
 from cellwright.engine import Asker, Session
@@ -138,7 +139,8 @@ async def test_file_is_left_to_the_guest_that_ran_the_cell_by_hand(open_here: Op
             assert written != before
             await _written_after(session.path, written, lambda: session.add_cell("the agent's"))
         await (await session.execute(mine.id, asker=BY_HAND)).wait()
-        assert session.keeper.is_due, "nobody else will write it"
+        # Nobody else will write it.
+        await until(lambda: _count_in_file(session, mine.id) == 2)
 
 
 async def test_file_is_left_to_the_guest_that_saved_before_its_cell_had_ended(own_engine: Engine) -> None:
@@ -152,6 +154,11 @@ async def test_file_is_left_to_the_guest_that_saved_before_its_cell_had_ended(ow
         assert not session.keeper.is_due
 
 
+def _count_in_file(session: Session, cell_id: str) -> Any:
+    cells = json.loads(session.path.read_text())["cells"]
+    return next(cell["execution_count"] for cell in cells if cell["id"] == cell_id)
+
+
 async def _written_after(path: Path, before: int, change: Any) -> None:
     await change()
     with anyio.fail_after(60):
@@ -161,7 +168,9 @@ async def _written_after(path: Path, before: int, change: Any) -> None:
 
 async def test_failure_by_hand_drops_only_what_that_hand_queued(own_engine: Engine) -> None:
     session = await own_engine.create("by hand")
-    failing = await session.execute_code("import time; time.sleep(0.5); 1 / 0", asker=BY_HAND)
+    waits = "import pathlib, time\nwhile not pathlib.Path('go').exists(): time.sleep(0.01)\n1 / 0"
+    failing = await session.execute_code(waits, asker=BY_HAND)
     behind = await session.execute_code("1", asker=BY_HAND)
     others = await session.execute_code("2")
+    (session.cwd / "go").touch()
     assert [(await one.wait()).state for one in (failing, behind, others)] == ["error", "interrupted", "ok"]

@@ -15,6 +15,7 @@ import anyio
 import anyio.abc
 import pytest
 from tests.engine.conftest import end_host
+from tests.waiting import until
 
 from cellwright import Settings
 from cellwright.engine.hostlink import HostLink
@@ -26,11 +27,13 @@ from cellwright.unixstreams import UnixStream
 
 pytestmark = pytest.mark.anyio
 LINES = 60
+NEVER_S = 600.0
+CUT = "the network is cut"
 # Begins in two parts: the first is printed before the cut, the second while nobody hears it.
 LOOP = f"""
 import time, pathlib
 for number in range({LINES}):
-    print("line", number, flush=True)
+    print("line " + str(number), flush=True)
     if number == 19:
         while not pathlib.Path({{gate!r}}).exists():
             time.sleep(0.01)
@@ -69,7 +72,7 @@ class CutWay:
     """The way to this machine's host as if it went through a network."""
 
     local: LocalWay
-    beat_s: float | None = 1.0  # so that a machine that stands still for a moment does not cut it
+    beat_s: float | None = NEVER_S  # so that only a test cuts it (see ``notices_cuts``)
     cut: bool = False
 
     @property
@@ -78,7 +81,7 @@ class CutWay:
 
     async def connect(self) -> HostConnection:
         if self.cut:
-            raise HostUnreachable("the network is cut")
+            raise HostUnreachable(CUT)
         await (await self.local.connect()).close()
         about = json.loads(self.paths.current.read_text())
         return HostConnection(
@@ -178,10 +181,26 @@ async def begin_loop(linked: Linked) -> Path:
     return gate
 
 
+async def notices_cuts(linked: Linked) -> None:
+    """Have the link ask for signs of life often, until the next connection."""
+    await linked.link.close(stop_host=False)
+    linked.way.beat_s = 0.1
+    linked.link.seek()  # which tries again where the host is too slow for that
+    await linked.heard.until(lambda: "back" in linked.heard.told)
+    linked.heard.told.clear()
+
+
+async def cut(linked: Linked) -> None:
+    """Cut the host off, and return when the link knows."""
+    await notices_cuts(linked)
+    linked.way.cut = True
+    await until(lambda: linked.link.away == CUT)
+    linked.way.beat_s = NEVER_S
+
+
 async def test_a_cut_host_goes_on_and_no_line_is_missing_when_it_is_back(linked: Linked) -> None:
     gate = await begin_loop(linked)
-    linked.way.cut = True
-    await linked.heard.until(lambda: linked.heard.told)
+    await cut(linked)
     gate.touch()
     linked.way.cut = False
     await linked.heard.until(lambda: isinstance(linked.heard.events[-1].body, protocol.Finished))
@@ -193,8 +212,7 @@ async def test_a_cut_host_goes_on_and_no_line_is_missing_when_it_is_back(linked:
 
 async def test_a_call_to_a_host_out_of_reach_says_so_and_that_its_kernels_go_on(linked: Linked) -> None:
     await begin_loop(linked)
-    linked.way.cut = True
-    await linked.heard.until(lambda: linked.heard.told)
+    await cut(linked)
     with pytest.raises(HostUnreachable, match="cannot be reached now: the network is cut") as refused:
         await linked.link.call(protocol.Interrupt("k.1"), type(None))
     assert "kernels go on" in str(refused.value)
@@ -208,9 +226,11 @@ async def test_a_call_to_a_host_out_of_reach_says_so_and_that_its_kernels_go_on(
 
 async def test_a_call_that_a_cut_swallows_is_told_as_out_of_reach_not_as_lost(linked: Linked) -> None:
     await begin_loop(linked)
+    await notices_cuts(linked)
     linked.way.cut = True
     with pytest.raises(HostUnreachable):
         await linked.link.call(protocol.Cancel("k.1", "x-1"), type(None))
+    linked.way.beat_s = NEVER_S
     linked.way.cut = False
     await linked.heard.until(lambda: "back" in linked.heard.told)
     assert not any(told.startswith("lost") for told in linked.heard.told)
@@ -221,13 +241,11 @@ async def test_a_host_that_died_while_out_of_reach_is_read_to_its_end_and_told_a
 ) -> None:
     gate = await begin_loop(linked)
     pid = json.loads(linked.way.paths.current.read_text())["pid"]
-    linked.way.cut = True
-    await linked.heard.until(lambda: linked.heard.told)
+    await cut(linked)
     gate.touch()
     journal = next(path for path in linked.way.paths.home.iterdir() if path.is_dir())
     # What it says now is in its journal alone.
-    while b"line 59" not in b"".join(path.read_bytes() for path in journal.iterdir()):
-        await anyio.sleep(0.01)
+    await until(lambda: b"line 59" in b"".join(path.read_bytes() for path in journal.iterdir()))
     os.kill(pid, signal.SIGKILL)
     linked.way.cut = False
     await linked.heard.until(lambda: any(told.startswith("lost") for told in linked.heard.told))

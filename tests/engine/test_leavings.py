@@ -49,6 +49,7 @@ async def test_what_began_while_somebody_looked_is_its_own(engine: Engine, tmp_p
         before = await session.run(idle.id)
         writes = await session.run(writing.id)
         await session.files_known()
+        await writes.wait_for_files(60)  # where the look itself takes long
         assert [file.path for file in before.record.files] == []
         assert [file.path for file in writes.record.files] == ["left"]
 

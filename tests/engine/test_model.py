@@ -21,7 +21,7 @@ from hypothesis.stateful import (
     rule,
     run_state_machine_as_test,
 )
-from tests.engine.conftest import end_host
+from tests.engine.conftest import PATIENT, end_host
 
 from cellwright import Engine, Session, Settings, open_engine
 from cellwright.engine.executions import text_of
@@ -100,7 +100,7 @@ class EngineAgainstModel(RuleBasedStateMachine):
     def _open_engine(self) -> None:
         values = {"root": self.root, "storage": self.root / "state", "standby_kernels": 0}
         # Nothing is saved behind the test's back: the model must know what others find in the file.
-        options = Settings.model_validate({**values, "save_quiet_s": 60, "host_idle_s": 30})
+        options = Settings.model_validate({**PATIENT, **values, "save_quiet_s": 60})
         self.context = self.portal.wrap_async_context_manager(open_engine(options))
         self.engine: Engine = self.context.__enter__()
 

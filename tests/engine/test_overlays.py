@@ -20,7 +20,7 @@ from tests.waiting import look_again
 from cellwright import Engine, Execution, Session
 from cellwright.errors import FileConflict, FileRefused, NoSuchFile
 
-pytestmark = [pytest.mark.anyio, pytest.mark.timeout(120)]
+pytestmark = pytest.mark.anyio
 
 
 @pytest.fixture(scope="module")
@@ -363,7 +363,11 @@ async def acting(engine: Engine) -> Session:
     return await work(engine, folder, _DO)
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=40,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
 @given(before=_STEPS, steps=_STEPS)
 async def test_after_an_apply_the_project_is_what_the_session_saw(
     acting: Session, before: list[Any], steps: list[Any]

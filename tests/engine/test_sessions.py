@@ -71,7 +71,7 @@ async def test_a_failing_cell_is_a_value_that_says_what_failed(engine: Engine) -
 async def test_cells_of_one_session_run_in_order_and_sessions_side_by_side(engine: Engine) -> None:
     one, two = await engine.create("one"), await engine.create("two")
     await one.execute_code("import time; order = []")
-    slow = await one.execute_code("time.sleep(30)")
+    slow = await one.execute_code("time.sleep(1000)")
     queued = await one.execute_code("order.append(1)")
     with anyio.fail_after(60):
         assert (await (await two.execute_code("'quick'")).wait()).ok

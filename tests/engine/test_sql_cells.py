@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.waiting import until
 
 from cellwright.engine import Engine, Session
 from cellwright.notebook.languages import cell_metadata
@@ -63,7 +64,20 @@ async def test_a_query_ends_with_its_time(engine: Engine, tmp_path: Path) -> Non
     await ok(session, "CREATE TABLE t AS SELECT 1 AS a", "sql")
     slow = await run(session, LONG, "sql", timeout_s=1)
     assert slow.state == "timeout"
-    assert slow.text == "KeyboardInterrupt: the query was interrupted"
+    assert slow.text.startswith("KeyboardInterrupt")
+    assert (await ok(session, "SELECT a FROM t", "sql")).split() == ["a", "0", "1"]
+
+
+async def test_a_query_that_is_interrupted_says_so(engine: Engine, tmp_path: Path) -> None:
+    session = await engine.create("interrupted", directory=tmp_path)
+    await ok(session, "CREATE TABLE t AS SELECT 1 AS a", "sql")
+    code = f"COPY (SELECT 1) TO 'begun.csv'; {LONG}"
+    cell = await session.add_cell(code, metadata=cell_metadata(language="sql"))
+    execution = await session.execute(cell.id)
+    await until((session.cwd / "begun.csv").exists)
+    await session.interrupt()
+    assert (await execution.wait()).state == "interrupted"
+    assert execution.text.endswith("\nKeyboardInterrupt: the query was interrupted")
     assert (await ok(session, "SELECT a FROM t", "sql")).split() == ["a", "0", "1"]
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, sync_playwright
+from playwright.sync_api import Browser, expect, sync_playwright
 
 from cellwright.formats.html import to_html
 from cellwright_kernel.htmltables import html_table
@@ -17,6 +17,7 @@ from cellwright_kernel.tables import Column, Table
 from conftest import Require
 from formats.pagebooks import PNG, code, display, error, notebook, result, stream, text
 
+PATIENCE_MS = 60_000
 WIDE = (
     "<table class='dataframe'><tr>"
     + "".join(f"<td>column {number}</td>" for number in range(80))
@@ -66,7 +67,9 @@ def browser(require: Require) -> Iterator[Browser]:
     program = shutil.which("chromium") or shutil.which("google-chrome")
     require("Chromium", program is not None, "apt install chromium")
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=program, args=["--no-sandbox"])
+        browser = playwright.chromium.launch(
+            executable_path=program, args=["--no-sandbox"], timeout=PATIENCE_MS
+        )
         yield browser
         browser.close()
 
@@ -82,6 +85,7 @@ def look(
     path = directory / "page.html"
     path.write_text(to_html(notebook(*cells), name="a notebook").text)
     context = browser.new_context(offline=True, color_scheme=scheme, viewport={"width": width, "height": 800})
+    context.set_default_timeout(PATIENCE_MS)
     seen = Seen(context.new_page())
     seen.page.on("console", lambda message: seen.messages.append(message.text))
     seen.page.on("pageerror", lambda failure: seen.messages.append(str(failure)))
@@ -190,9 +194,9 @@ def test_charts_are_drawn_without_a_network_and_replace_their_pictures(
     }
     shown = display({"application/vnd.vegalite.v5+json": spec, "image/png": PNG})
     seen = look(browser, tmp_path, (code("chart", shown), *HOSTILE))
-    seen.page.wait_for_selector(".cw-chart svg .mark-rect path", timeout=30_000)
-    assert seen.page.locator(".cw-chart svg .mark-rect path").count() == 2
-    assert seen.page.locator(".cw-still").count() == 0
+    expect(seen.page.locator(".cw-chart svg .mark-rect path")).to_have_count(2, timeout=PATIENCE_MS)
+    # The picture goes only once the chart is there.
+    expect(seen.page.locator(".cw-still")).to_have_count(0, timeout=PATIENCE_MS)
     assert seen.messages == []
     assert seen.page.title() == "a notebook"
     assert [url for url in seen.requests if not url.startswith("data:")] == [

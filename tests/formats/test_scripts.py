@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cellwright.errors import NotebookFormatError, TooManyCells
@@ -24,7 +24,7 @@ SCRIPTS = {
     "julia": ".jl",
 }
 PLAIN = st.text("abc xyz=()1\n", max_size=30).map(str.strip)
-moderate = settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.too_slow])
+moderate = settings(max_examples=60)
 
 
 def _same_but_for_ids(left: Document, right: Document) -> bool:
@@ -78,7 +78,6 @@ def test_plain_cells_always_come_back(form: str, sources: list[tuple[str, str]])
     assert texts_of(read(found.content, name=f"x{found.suffix}", format=form).document) == sources
 
 
-@pytest.mark.timeout(20)
 @pytest.mark.parametrize(
     ("form", "content"),
     [

@@ -72,6 +72,17 @@ def test_a_job_ends_only_when_both_its_reply_and_its_idle_are_here() -> None:
         assert kernel.happen(second).ended == {"a": "ok"}
 
 
+def test_a_job_whose_files_are_being_saved_ends_with_that_however_long_it_takes() -> None:
+    for first, second in [
+        (jobs.Replied("a", OK), jobs.Settles("a")),
+        (jobs.Settles("a"), jobs.Replied("a", OK)),
+    ]:
+        kernel = Kernel().happen(run("a"), first, second)
+        kernel.happen(jobs.Expired("idle", "a"), jobs.Expired("cell", "a"), jobs.Expired("grace", "a"))
+        assert (kernel.ended, kernel.interrupts, kernel.kills) == ({}, 0, 0)
+        assert kernel.happen(jobs.WentIdle("a")).ended == {"a": "ok"}
+
+
 def test_an_idle_that_never_comes_does_not_hang_the_queue() -> None:
     kernel = Kernel().happen(run("a"), run("b"), jobs.Replied("a", OK), jobs.Expired("idle", "a"))
     assert kernel.ended == {"a": "ok"}
@@ -190,6 +201,11 @@ class AnyHistory(RuleBasedStateMachine):
     def reply(self, name: str, ok: bool) -> None:  # noqa: FBT001  # drawn
         if name in self.kernel.sent:
             self.kernel.happen(jobs.Replied(name, OK if ok else FAILED))
+
+    @rule(name=names)
+    def settle(self, name: str) -> None:
+        if name in self.kernel.sent:
+            self.kernel.happen(jobs.Settles(name))
 
     @rule(name=names)
     def idle(self, name: str) -> None:

@@ -14,6 +14,7 @@ import anyio
 import msgspec
 import pytest
 
+from cellwright.kernels import kernel as kernels
 from cellwright.kernels.forkserver import ForkServer
 from cellwright.kernels.interpreters import prepare_interpreter
 from cellwright.kernels.kernel import Kernel, KernelLaunch, Launcher, OutputLimits
@@ -88,6 +89,13 @@ def short_path() -> Iterator[Path]:
     """A directory whose name is short enough for unix sockets, which pytest's own is not."""
     with tempfile.TemporaryDirectory(prefix="cw-") as directory:
         yield Path(directory)
+
+
+@pytest.fixture(autouse=True)
+def _patience(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No test here is about a kernel that takes long to note an interrupt, or to end when it is killed."""
+    monkeypatch.setattr(kernels, "CONTROL_TIMEOUT_S", DEADLINE_S)
+    monkeypatch.setattr(kernels, "END_GRACE_S", DEADLINE_S)
 
 
 @pytest.fixture(scope="session", autouse=True)

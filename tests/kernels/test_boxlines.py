@@ -30,7 +30,7 @@ from cellwright.sandbox.policy import Policy
 from cellwright.sandbox.storage import prepare_storage
 from cellwright.sandbox.tiers import Tier
 
-pytestmark = [pytest.mark.anyio, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.anyio
 
 DEADLINE_S = 60
 ORPHAN = """

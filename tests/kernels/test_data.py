@@ -25,7 +25,7 @@ lazy = Lazy()
 
 
 async def ask(kernel: Any, **content: Any) -> dict[str, Any]:
-    reply: dict[str, Any] = await kernel.client.request("cellwright_data_request", content, timeout_s=20)
+    reply: dict[str, Any] = await kernel.client.request("cellwright_data_request", content, timeout_s=60)
     return reply
 
 

@@ -21,7 +21,7 @@ Fail = Callable[..., Awaitable[Diagnosis]]
 
 
 async def ask(kernel: Any) -> Diagnosis | None:
-    return diagnosis_of(await kernel.client.request(DIAGNOSE_REQUEST, {}, timeout_s=20))
+    return diagnosis_of(await kernel.client.request(DIAGNOSE_REQUEST, {}, timeout_s=60))
 
 
 async def failed(kernel: Any, run_cell: Any, *cells: str) -> Diagnosis:
@@ -501,7 +501,7 @@ async def test_a_diagnosis_is_small_whatever_there_is(
             "except ExceptionGroup as error:\n"
             "    many['a.csv', 'b.csv', 'c.csv', 'd.csv', 'e.csv', 'f.csv']",
         )
-        reply = await kernel.client.request(DIAGNOSE_REQUEST, {}, timeout_s=20)
+        reply = await kernel.client.request(DIAGNOSE_REQUEST, {}, timeout_s=60)
         assert len(json.dumps(reply)) < 512 * 1024
         found = diagnosis_of(reply)
         assert found is not None

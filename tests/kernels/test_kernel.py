@@ -133,9 +133,9 @@ async def test_a_request_to_a_kernel_that_dies_fails_at_once(kernel: Any) -> Non
 async def test_completion_and_object_help_answer(kernel: Any, run_cell: Any) -> None:
     await run_cell(kernel, "apple_count = 3")
     completion = {"code": "apple_c", "cursor_pos": 7}
-    reply = await kernel.client.request("complete_request", completion, timeout_s=20)
+    reply = await kernel.client.request("complete_request", completion, timeout_s=60)
     assert "apple_count" in reply["matches"]
-    reply = await kernel.client.request("inspect_request", {"code": "len", "cursor_pos": 3}, timeout_s=20)
+    reply = await kernel.client.request("inspect_request", {"code": "len", "cursor_pos": 3}, timeout_s=60)
     assert reply["found"]
 
 

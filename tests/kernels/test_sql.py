@@ -340,7 +340,7 @@ async def test_completion_knows_tables_columns_and_keywords(
     await python(SALES)
     await sql('CREATE TABLE own (x INTEGER, "two words" INTEGER)')
     asked = {"code": cell.replace("|", ""), "cursor_pos": cell.index("|"), "language": "sql"}
-    found = await kernel.client.request("complete_request", asked, timeout_s=30)
+    found = await kernel.client.request("complete_request", asked, timeout_s=60)
     assert [match.strip('"') for match in found["matches"]] == expected
     assert (
         asked["code"][found["cursor_start"] : found["cursor_end"]]

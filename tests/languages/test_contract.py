@@ -14,7 +14,7 @@ from cellwright.engine import Execution, Session
 from cellwright.mcp.outputs import clean
 from waiting import until
 
-pytestmark = [pytest.mark.anyio, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.anyio
 
 GOING_DEADLINE_S = 60
 

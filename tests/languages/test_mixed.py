@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
+from contextlib import suppress
 from pathlib import Path
 
 import anyio
@@ -18,7 +18,7 @@ from cellwright.notebook.languages import cell_metadata
 from cellwright.sandbox.policy import Mode
 from waiting import until
 
-pytestmark = [pytest.mark.anyio, pytest.mark.timeout(180)]
+pytestmark = pytest.mark.anyio
 
 GOING_DEADLINE_S = 60
 ENDLESS = "console.log('going'); while (true) {}"
@@ -239,7 +239,7 @@ async def test_a_cell_of_another_language_goes_on_without_its_engine(open_here: 
     async with open_here() as engine:
         again = engine.session(session.id)
         live = again.runs.find(execution.id)
-        finished = await live.wait(30) if live is not None else (await again.history())[-1]
+        finished = await live.wait(60) if live is not None else (await again.history())[-1]
 
     assert finished.state == "ok"
     assert "done" in shown(finished)
@@ -251,10 +251,14 @@ async def test_suspending_leaves_no_process_of_any_language(open_here: OpenEngin
         await run(session, "1", "typescript")
         host = host_process(tmp_path / "state")
         assert host is not None
-        before = {child.pid for child in host.children(recursive=True) if child.name() == "deno"}
+        before = [child for child in host.children(recursive=True) if named(child) == "deno"]
+        assert before
         await session.suspend()
-        after = {pid for pid in before if psutil.pid_exists(pid)}
+        assert not [child for child in before if named(child) == "deno"]
 
-    assert before
-    assert not after
-    assert os.getpid() not in before
+
+def named(process: psutil.Process) -> str:
+    """A process's name; empty where it has ended."""
+    with suppress(psutil.NoSuchProcess):
+        return process.name() if process.status() != psutil.STATUS_ZOMBIE else ""
+    return ""

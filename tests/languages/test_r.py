@@ -10,7 +10,7 @@ from tests.languages.speech import R_KERNELSPEC
 
 from cellwright import Engine
 
-pytestmark = [pytest.mark.anyio, pytest.mark.timeout(120)]
+pytestmark = pytest.mark.anyio
 
 
 async def test_code_that_asks_for_input_gets_an_empty_line_and_is_told(
@@ -19,7 +19,7 @@ async def test_code_that_asks_for_input_gets_an_empty_line_and_is_told(
     require("the R kernel", R_KERNELSPEC.exists(), "apt install r-cran-irkernel")
     session = await engine.create("asks", language="r", directory=tmp_path)
     cell = await session.add_cell("cat('[', readline('name? '), ']', sep = '')")
-    execution = await session.run(cell.id, timeout_s=30)
+    execution = await session.run(cell.id, timeout_s=60)
 
     assert execution.ok, execution.reason
     assert "[]" in execution.text

@@ -16,7 +16,7 @@ from cellwright.notebook.languages import cell_filename, notebook_language
 from corpus.fetching import CorpusUnavailableError
 from corpus.srcbooks import fetch_srcbooks
 
-pytestmark = [pytest.mark.anyio, pytest.mark.timeout(360)]  # the first test also downloads
+pytestmark = pytest.mark.anyio  # the first test also downloads
 
 RUNS = {
     "getting-started.src.md": {

@@ -12,7 +12,7 @@ from cellwright.engine import Session
 from cellwright.engine.checked import diagnostics_of
 from cellwright.notebook.languages import cell_metadata, with_tsconfig
 
-pytestmark = [pytest.mark.anyio, pytest.mark.timeout(120)]
+pytestmark = pytest.mark.anyio
 
 CHECK_DEADLINE_S = 60
 
@@ -25,7 +25,7 @@ async def session(engine: Engine, tmp_path: Path) -> Session:
 
 async def run(session: Session, source: str, filename: str | None = None) -> str:
     cell = await session.add_cell(source, metadata=cell_metadata(filename=filename))
-    execution = await session.run(cell.id, timeout_s=30)
+    execution = await session.run(cell.id, timeout_s=60)
     assert execution.ok, (execution.error, execution.reason)
     return execution.text
 

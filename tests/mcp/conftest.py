@@ -26,18 +26,21 @@ from mcp import Client
 
 Connect = Callable[..., AbstractAsyncContextManager[Client]]
 
+# A machine that stands still for a while changes no reply: calls are handed back early only where that is tested.
+PATIENT = Pace(wait_s=240, files_s=60, stopping_s=60, progress_s=0.05, notify_s=0.01)
+
 
 @pytest.fixture(scope="module")
 async def engine(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Engine]:
     root = tmp_path_factory.mktemp("mcp")
-    async with open_at(root, max_sessions=200) as engine:
+    async with open_at(root, max_sessions=200, interrupt_grace_s=60) as engine:
         yield engine
     end_host(root / "state")
 
 
 @pytest.fixture(scope="module")
 async def face(engine: Engine) -> AsyncIterator[Face]:
-    async with running(Face(engine, pace=Pace(progress_s=0.05, notify_s=0.01))) as face:
+    async with running(Face(engine, pace=PATIENT)) as face:
         yield face
 
 

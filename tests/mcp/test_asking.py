@@ -5,20 +5,21 @@ from __future__ import annotations
 import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import anyio
 import pytest
 from mcp.types import CreateMessageRequestParams, CreateMessageResult, TextContent
-from tests.mcp.conftest import ask, connected, images_of, read, refused, running, text_of
+from tests.mcp.conftest import PATIENT, ask, connected, images_of, read, refused, running, text_of
 from tests.mcp.delegation import Proof, ScriptedAgent
 
 from cellwright import Engine
 from cellwright.agent.questions import Question
 from cellwright.daemon.agents import Agents
 from cellwright.errors import NoModel
-from cellwright.mcp import Face, Pace
+from cellwright.mcp import Face
 from cellwright.mcp.clients import Brought
 from cellwright.mcp.clients import Client as FaceClient
 from mcp import Client
@@ -41,10 +42,10 @@ async def face_with(engine: Engine, agent: ScriptedAgent) -> AsyncIterator[Face]
     async with anyio.create_task_group() as tasks:
 
         async def face_of(*_: Any) -> Face:
-            return Face(engine)
+            return Face(engine, pace=PATIENT)
 
         agents = Agents(engine, tasks, face_of, make=lambda _: agent)
-        pace = Pace(progress_s=0.05, notify_s=0.01, stream_s=0.0)
+        pace = replace(PATIENT, stream_s=0.0)
         async with running(Face(engine, delegate=agents, pace=pace)) as face:
             yield face
         tasks.cancel_scope.cancel()
@@ -112,7 +113,9 @@ async def test_past_its_wait_the_run_is_handed_back_and_waited_for_by_its_id(
     text = await read(client, "ask", question="Long?", wait=0)
     run_id = agent.asked[0].run_id if agent.asked else text.split()[1]
     assert f"Still running: ask(run_id='{run_id}') to go on waiting" in text
-    assert "step 1: act asks" in await read(client, "ask", run_id=run_id, wait=100)
+    with anyio.fail_after(60):
+        await agent.begun.wait()
+    assert "step 1: act asks" in await read(client, "ask", run_id=run_id, wait=0)
     agent.hold.set()
     assert (await read(client, "ask", run_id=run_id)).startswith("It is 42")
     assert (await read(client, "ask", run_id=run_id, wait=0)).startswith("It is 42"), "it is told again"
@@ -249,7 +252,7 @@ async def test_what_is_not_there_is_refused_before_anybody_is_asked(
 
 
 async def test_a_server_without_an_agent_says_so(engine: Engine) -> None:
-    async with connected(Face(engine)) as client:
+    async with connected(Face(engine, pace=PATIENT)) as client:
         assert "This server has no agent" in await refused(client, "ask", question="Well?")
 
 
@@ -260,10 +263,10 @@ async def test_without_its_extra_the_command_that_installs_it_is_told(engine: En
     async with anyio.create_task_group() as tasks:
 
         async def face_of(*_: Any) -> Face:
-            return Face(engine)
+            return Face(engine, pace=PATIENT)
 
         agents = Agents(engine, tasks, face_of, make=missing)
-        async with connected(Face(engine, delegate=agents)) as client:
+        async with connected(Face(engine, delegate=agents, pace=PATIENT)) as client:
             told = await refused(client, "ask", question="Well?")
     assert "needs pydantic_ai, which is not installed. pip install 'cellwright[agent]'" in told
 
@@ -280,9 +283,9 @@ async def test_the_callers_own_model_answers_where_it_lends_it(engine: Engine) -
     async with anyio.create_task_group() as tasks:
 
         async def face_of(*_: Any) -> Face:
-            return Face(engine)
+            return Face(engine, pace=PATIENT)
 
-        async with running(Face(engine, delegate=Agents(engine, tasks, face_of))) as face:
+        async with running(Face(engine, delegate=Agents(engine, tasks, face_of), pace=PATIENT)) as face:
             async with connected(face, sampling_callback=lend) as client:
                 asked = {
                     "question": "Six times seven?",

@@ -9,7 +9,7 @@ from typing import Any
 import anyio
 import pytest
 from tests.engine.conftest import end_host, open_at
-from tests.mcp.conftest import Connect, ask, connected, new_session, read, refused, running
+from tests.mcp.conftest import PATIENT, Connect, ask, connected, new_session, read, refused, running
 
 from cellwright import Engine, Event
 from cellwright.engine import Subscription
@@ -212,7 +212,7 @@ async def test_cancelling_the_call_stops_what_runs_again(client: Client, engine:
 async def test_as_many_are_kept_as_the_setting_says_and_named_ones_longest(tmp_path: Path) -> None:
     async with (
         open_at(tmp_path, max_checkpoints=2) as engine,
-        running(Face(engine)) as face,
+        running(Face(engine, pace=PATIENT)) as face,
         connected(face) as client,
     ):
         session = await new_session(client)

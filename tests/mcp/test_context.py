@@ -4,7 +4,7 @@ import json
 
 import pytest
 from tests.engine.conftest import end_host, open_at
-from tests.mcp.conftest import Connect, ask, connected, new_session, read, running
+from tests.mcp.conftest import PATIENT, Connect, ask, connected, new_session, read, running
 
 from cellwright.mcp import Face
 from cellwright.notebook.pynames import names_defined
@@ -84,11 +84,19 @@ async def test_another_clients_names_are_known_as_well(connect: Connect) -> None
 
 async def test_the_context_survives_a_restart(tmp_path_factory: pytest.TempPathFactory) -> None:
     root = tmp_path_factory.mktemp("restart")
-    async with open_at(root) as engine, running(Face(engine)) as face, connected(face) as client:
+    async with (
+        open_at(root) as engine,
+        running(Face(engine, pace=PATIENT)) as face,
+        connected(face) as client,
+    ):
         session = await new_session(client, "lasting")
         await read(client, "cell_add_and_run", content="import math\nlasting = 1")
         await read(client, "scratch_run", code="1 / 0")
-    async with open_at(root) as engine, running(Face(engine)) as face, connected(face) as client:
+    async with (
+        open_at(root) as engine,
+        running(Face(engine, pace=PATIENT)) as face,
+        connected(face) as client,
+    ):
         await engine.session(session).suspend()
         context = await ask(client, "session_context", session_id="lasting")
         assert (context["imports"], context["variables"]) == (["math"], ["lasting"])

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 import pytest
-from tests.mcp.conftest import ask, connected, images_of, read, refused, running
+from tests.mcp.conftest import PATIENT, ask, connected, images_of, read, refused, running
 
 from cellwright import Engine
 from cellwright.mcp import Face
@@ -34,7 +34,7 @@ LASTING = {"execution_wait", "execution_cancel"}
 
 @asynccontextmanager
 async def speaking(engine: Engine, dialect: str) -> AsyncIterator[Client]:
-    async with running(Face(engine, dialect=dialect)) as face, connected(face) as client:
+    async with running(Face(engine, dialect=dialect, pace=PATIENT)) as face, connected(face) as client:
         yield client
 
 
@@ -92,7 +92,7 @@ async def test_a_workflow_of_jupyter_mcp_server(engine: Engine) -> None:
         assert "x is 1" in ran
         changed = await read(client, "edit_cell_source", cell_index=1, old_string="x = 1", new_string="x = 5")
         assert "-x = 1\n+x = 5" in changed
-        assert "x is 5" in await read(client, "execute_cell", cell_index=1, timeout=20)
+        assert "x is 5" in await read(client, "execute_cell", cell_index=1, timeout=200)
         assert "x is 5" in await read(client, "read_cell", cell_index=1)
         assert "+y = 2" in await read(client, "overwrite_cell_source", cell_index=1, cell_source="y = 2")
         assert "5" in await read(client, "execute_code", code="x")
@@ -118,7 +118,7 @@ async def test_a_workflow_of_jupyter_mcp_server(engine: Engine) -> None:
 
 async def test_the_activated_notebook_is_each_clients_own(engine: Engine) -> None:
     async with (
-        running(Face(engine, dialect="jupyter")) as face,
+        running(Face(engine, dialect="jupyter", pace=PATIENT)) as face,
         connected(face) as first,
         connected(face) as second,
     ):

@@ -14,7 +14,7 @@ from tests.tools.test_digests import png
 from cellwright import Engine
 from mcp import Client
 
-pytestmark = [pytest.mark.anyio, pytest.mark.timeout(120)]
+pytestmark = pytest.mark.anyio
 
 
 async def done(client: Client, action: str, path: str, **more: Any) -> Any:

@@ -11,7 +11,7 @@ from PIL import EpsImagePlugin
 from cellwright.notebook.pictures import same_bytes, same_look
 from mcp import Client
 
-pytestmark = [pytest.mark.anyio, pytest.mark.timeout(120)]
+pytestmark = pytest.mark.anyio
 
 POSTSCRIPT = b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 10 10\n%%EndComments\nshowpage\n%%EOF\n"
 

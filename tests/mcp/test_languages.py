@@ -9,7 +9,7 @@ from tests.mcp.conftest import ask, images_of, new_session, read, refused, text_
 
 from mcp import Client
 
-pytestmark = [pytest.mark.anyio, pytest.mark.timeout(120)]
+pytestmark = pytest.mark.anyio
 
 
 async def run(client: Client, session: str, code: str, language: str | None = None) -> str:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,7 @@ import nbformat
 import pytest
 from tests.engine.conftest import end_host, open_at
 from tests.mcp.conftest import (
+    PATIENT,
     Connect,
     ask,
     connected,
@@ -22,7 +24,7 @@ from tests.mcp.conftest import (
 from tests.waiting import look_again
 
 from cellwright import Engine, Event
-from cellwright.mcp import Face, Pace
+from cellwright.mcp import Face
 from cellwright.plans import Outline, Planner, TodoOutline
 from mcp import Client
 
@@ -120,7 +122,7 @@ async def test_without_todos_a_plan_is_drafted_from_the_callers_files_and_says_s
     (tmp_path / "pyproject.toml").touch()
     (tmp_path / "all" / "data").mkdir(parents=True)
     (tmp_path / "all" / "data" / "sales.csv").write_text(CSV)
-    async with running(Face(engine)) as face, connected(face, directory=tmp_path) as client:
+    async with running(Face(engine, pace=PATIENT)) as face, connected(face, directory=tmp_path) as client:
         made = await ask(client, "plan_create", problem="Summarise the units of sales.csv and plot them")
         plan = made["plan"]
         assert plan["draft"]
@@ -146,7 +148,7 @@ async def test_a_draft_reads_nothing_through_links(engine: Engine, tmp_path: Pat
     (project / "pyproject.toml").touch()
     (project / "secret.csv").symlink_to(tmp_path / "elsewhere" / "secret.csv")
     (project / "folder").symlink_to(tmp_path / "elsewhere")
-    async with running(Face(engine)) as face, connected(face, directory=project) as client:
+    async with running(Face(engine, pace=PATIENT)) as face, connected(face, directory=project) as client:
         made = await ask(client, "plan_create", problem="Analyse the CSV data")
         load = next(each for each in made["plan"]["todos"] if each["description"].startswith("Load"))
         assert load["needs_code"]
@@ -282,7 +284,10 @@ async def test_a_large_plan_with_much_output_keeps_to_the_budget(client: Client)
 
 
 async def begun(engine: Engine, session_id: str) -> None:
+    """Return once what runs has printed something."""
     with anyio.fail_after(60), engine.subscribe(session_id) as events:
+        if any(execution.outputs for execution in engine.session(session_id).runs.live):
+            return
         async for event in events:
             if isinstance(event, Event) and event.kind == "notebook.cell.output":
                 return
@@ -298,27 +303,26 @@ async def test_a_run_that_takes_long_is_handed_back_tells_progress_and_can_be_wa
     engine: Engine,
 ) -> None:
     async with (
-        running(Face(engine, pace=Pace(wait_s=0.3, progress_s=0.05))) as face,
+        running(Face(engine, pace=replace(PATIENT, wait_s=0.3))) as face,
         connected(face) as client,
     ):
         session = await planned(client, todo("a = 1", "Begin"), todo(WAITS, "Wait"), todo("print('the end')"))
-        told: list[str] = []
 
         async def progress(progress: float, total: float | None, message: str | None) -> None:  # noqa: ARG001  # the SDK's
-            told.append(message or "")
+            if "1 of 3 TODOs, at 2. Wait" in (message or ""):
+                (engine.session(session).cwd / "go").touch()
 
-        result = await client.call_tool(
-            "plan_run", {"session_id": session, "wait": 2_000}, progress_callback=progress
-        )
-        text = text_of(result)
-        assert "| running | 1 of 3 TODOs" in text
-        assert any("1 of 3 TODOs, at 2. Wait" in message for message in told)
+        text = await read(client, "plan_run", session_id=session)
+        assert "| running | " in text
         run = text.partition("run_id='")[2].partition("'")[0]
         assert f"plan_run(session_id='{session}', run_id='{run}') goes on waiting" in text
+        await begun(engine, session)
+        text = await read(client, "plan_run", session_id=session, run_id=run, wait=0)
+        assert "| running | 1 of 3 TODOs" in text
         assert "is running" in await refused(client, "plan_fix", session_id=session, code="1")
         assert (await ask(client, "plan_status", session_id=session))["run_id"] == run
-        (engine.session(session).cwd / "go").touch()
-        done = await read(client, "plan_run", session_id=session, run_id=run, wait=30_000)
+        waits = {"session_id": session, "run_id": run, "wait": 240_000}
+        done = text_of(await client.call_tool("plan_run", waits, progress_callback=progress))
         assert f"| run {run} | succeeded | 3 of 3 TODOs" in done
         assert "the end" in done
 
@@ -436,12 +440,22 @@ async def test_prompts_speak_of_the_plan_where_there_is_one(client: Client) -> N
 
 
 async def test_a_plan_survives_its_engine_and_says_that_it_was_interrupted(tmp_path: Path) -> None:
-    async with open_at(tmp_path) as engine, running(Face(engine)) as face, connected(face) as client:
+    async with (
+        open_at(tmp_path) as engine,
+        running(Face(engine, pace=PATIENT)) as face,
+        connected(face) as client,
+    ):
         session = await planned(client, todo("x = 1"), todo(WAITS), todo("x"))
         await ask(client, "plan_run", session_id=session, wait=0, response_format="json")
         await begun(engine, session)
-        (engine.session(session).cwd / "go").touch()
-    async with open_at(tmp_path) as engine, running(Face(engine)) as face, connected(face) as client:
+        work = engine.session(session).cwd
+    # Only now: else the plan might come to its end before its engine does.
+    (work / "go").touch()
+    async with (
+        open_at(tmp_path) as engine,
+        running(Face(engine, pace=PATIENT)) as face,
+        connected(face) as client,
+    ):
         found = await ask(client, "plan_status", session_id=session)
         assert found["phase"] in ("interrupted", "paused")
         assert f"plan_run(session_id='{session}') goes on" in found["next_call"]

@@ -1,13 +1,14 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import anyio
 import pytest
-from tests.mcp.conftest import Connect, ask, connected, new_session, read, refused, running
+from tests.mcp.conftest import PATIENT, Connect, ask, connected, new_session, read, refused, running, text_of
 
 from cellwright import Engine, Event
-from cellwright.mcp import Face, Pace
+from cellwright.mcp import Face
 from mcp import Client
 
 pytestmark = pytest.mark.anyio
@@ -102,27 +103,25 @@ async def test_a_session_in_which_nothing_ran_has_nothing_to_replay(client: Clie
     assert "Nothing had run" in await read(client, "notebook_replay", session_id=session)
 
 
-async def test_a_replay_that_takes_long_is_handed_back_and_can_be_waited_for(engine: Engine) -> None:
+async def test_a_replay_that_takes_long_is_handed_back_and_can_be_waited_for(
+    client: Client, engine: Engine
+) -> None:
     async with (
-        running(Face(engine, pace=Pace(wait_s=0.2, progress_s=0.05))) as face,
-        connected(face) as client,
+        running(Face(engine, pace=replace(PATIENT, wait_s=0.2))) as face,
+        connected(face) as hasty,
     ):
         session = await waiting_session(client, engine)
-        told: list[str] = []
 
         async def progress(progress: float, total: float | None, message: str | None) -> None:  # noqa: ARG001  # the SDK's
-            told.append(message or "")
+            if "of 3 steps" in (message or ""):
+                (session.cwd / "go").touch()
 
-        result = await client.call_tool(
-            "notebook_replay", {"session_id": session.id}, progress_callback=progress
-        )
-        text = result.content[0].text  # type: ignore[union-attr]
+        text = await read(hasty, "notebook_replay", session_id=session.id)
         assert "| running |" in text
-        assert any("of 3 steps" in message for message in told)
         replay = text.partition("replay_id='")[2].partition("'")[0]
         assert replay in await refused(client, "notebook_replay", session_id=session.id)
-        (session.cwd / "go").touch()
-        done = await read(client, "notebook_replay", session_id=session.id, replay_id=replay, wait=30_000)
+        waits = {"session_id": session.id, "replay_id": replay}
+        done = text_of(await client.call_tool("notebook_replay", waits, progress_callback=progress))
         assert "| completed | generation 2 | 3 of 3 steps | all the same" in done
         assert "has no replay 'r-other'" in await refused(
             client, "notebook_replay", session_id=session.id, replay_id="r-other"

@@ -3,14 +3,25 @@ from __future__ import annotations
 import base64
 import io
 import json
+from dataclasses import replace
 
 import anyio
 import pytest
 from PIL import Image
-from tests.mcp.conftest import Connect, ask, connected, images_of, new_session, read, running, text_of
+from tests.mcp.conftest import (
+    PATIENT,
+    Connect,
+    ask,
+    connected,
+    images_of,
+    new_session,
+    read,
+    running,
+    text_of,
+)
 
 from cellwright import Engine, Event, Execution
-from cellwright.mcp import Face, Pace
+from cellwright.mcp import Face
 from mcp import Client, MCPError
 
 pytestmark = pytest.mark.anyio
@@ -175,20 +186,24 @@ async def test_a_cell_over_its_limit_is_stopped_and_says_which_limit(client: Cli
     session = await new_session(client)
     with anyio.fail_after(60):
         text = await read(
-            client, "cell_add_and_run", session_id=session, content="import time; time.sleep(60)", timeout=300
+            client,
+            "cell_add_and_run",
+            session_id=session,
+            content="import time; time.sleep(1000)",
+            timeout=300,
         )
     assert "| timeout |" in text
     assert "0.3 s" in text
 
 
 async def test_a_call_that_would_wait_too_long_hands_back_the_execution_still_running(engine: Engine) -> None:
-    async with running(Face(engine, pace=Pace(wait_s=0.2))) as face, connected(face) as client:
+    async with running(Face(engine, pace=replace(PATIENT, wait_s=0.2))) as face, connected(face) as client:
         session = await new_session(client)
-        code = "import time\nprint('started', flush=True)\ntime.sleep(300)"
+        code = "import time\nprint('started', flush=True)\ntime.sleep(1000)"
         with anyio.fail_after(60):
             text = await read(client, "cell_add_and_run", session_id=session, content=code, timeout=600_000)
-            assert "| running |" in text
             execution = text.partition("execution_wait('")[2].partition("'")[0]
+            assert (await _in_user_code(engine, session)).id == execution
             waited = await read(client, "execution_wait", execution_id=execution, wait=0)
             assert "| running |" in waited
             stopped = await read(client, "execution_cancel", execution_id=execution)
@@ -251,7 +266,7 @@ async def test_a_call_cancelled_at_once_keeps_the_kernel(connect: Connect, engin
                     tasks.start_soon(
                         client.call_tool,
                         "scratch_run",
-                        {"session_id": session.id, "code": "import time; time.sleep(60)"},
+                        {"session_id": session.id, "code": "import time; time.sleep(1000)"},
                     )
                     async for event in events:  # queued: its code has not begun
                         assert isinstance(event, Event)

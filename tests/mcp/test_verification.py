@@ -92,15 +92,24 @@ async def test_a_cancelled_call_stops_it_and_leaves_nothing(connect: Connect, en
 
 async def test_progress_is_told_while_it_runs(connect: Connect, engine: Engine) -> None:
     said: list[str] = []
+    told = anyio.Event()
 
     async def tell(_: float, __: float | None, message: str | None) -> None:
         said.append(message or "")
+        told.set()
+
+    async def verify() -> None:
+        await client.call_tool("plan_verify", {"session_id": session.id}, progress_callback=tell)
 
     async with connect() as client:
         session = engine.session(await new_session(client))
-        await session.add_cell("import time\ntime.sleep(0.3)")
-        await client.call_tool("plan_verify", {"session_id": session.id}, progress_callback=tell)
-    assert any(message.startswith("0 of 1 cells, running for") for message in said)
+        await session.add_cell(ENDLESS)
+        with anyio.fail_after(60):
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(verify)
+                await told.wait()
+                tasks.cancel_scope.cancel()
+    assert said[0].startswith("0 of 1 cells, running for")
 
 
 async def _verify(client: Client, session_id: str) -> None:

@@ -50,7 +50,12 @@ def main(root: Path, changes: int) -> None:
 
 async def run(root: Path, changes: int) -> None:
     settings = Settings(
-        root=root, storage=root / "state", standby_kernels=0, host_idle_s=30, max_sessions=100
+        root=root,
+        storage=root / "state",
+        standby_kernels=0,
+        host_idle_s=30,
+        max_sessions=100,
+        cell_timeout_s=240,
     )
     async with open_engine(settings) as engine, anyio.create_task_group() as tasks:
         session = await engine.create(OUTLINE.problem, mode="private")

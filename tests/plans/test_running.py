@@ -305,7 +305,7 @@ async def test_a_step_that_kills_its_kernel_is_tried_once_more_and_then_told(eng
 
 
 async def test_decisions_about_a_plan_that_runs_and_about_none_are_refused(engine: Engine) -> None:
-    planner, session = await planned(engine, outline("import time; time.sleep(60)"))
+    planner, session = await planned(engine, outline("import time; time.sleep(1000)"))
     running = await planner.start(session)
     assert await planner.start(session) is running
     with pytest.raises(PlanBusy):

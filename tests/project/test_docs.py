@@ -66,6 +66,8 @@ def test_example_runs(example: Example, tmp_path: Path) -> None:
         "CELLWRIGHT_HOST_IDLE_S": "1",
         # Each example has a host of its own, which no second session comes to.
         "CELLWRIGHT_STANDBY_KERNELS": "0",
+        # A machine that stands still for a while ends no cell.
+        "CELLWRIGHT_CELL_TIMEOUT_S": "240",
         "PYTHON_KEYRING_BACKEND": "keyring.backends.null.Keyring",
     }
     try:

@@ -16,6 +16,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -32,11 +33,13 @@ from cellwright.sandbox.netlog import NetworkEntry
 from cellwright.sandbox.wires import Wire
 from cellwright_kernel.bridge import proxy_environment
 
-pytestmark = [pytest.mark.anyio, pytest.mark.timeout(60)]
+pytestmark = pytest.mark.anyio
 
 LOOPBACK: Address = ipaddress.ip_address("127.0.0.1")
 ELSEWHERE: Address = ipaddress.ip_address("127.0.0.2")
 BIG = 5_000_000
+# For tests of anything but the time that is given: a machine may stand still for a while.
+UNHURRIED = EgressLimits(head_timeout_s=60, connect_timeout_s=60, idle_timeout_s=120)
 
 
 class Handler(http.server.BaseHTTPRequestHandler):
@@ -129,7 +132,7 @@ def rules_for(*ports: int) -> NetworkRules:
 
 @contextlib.asynccontextmanager
 async def proxying(
-    path: Path, rules: NetworkRules, *, resolve: Resolver = loopback, limits: EgressLimits | None = None
+    path: Path, rules: NetworkRules, *, resolve: Resolver = loopback, limits: EgressLimits = UNHURRIED
 ) -> AsyncIterator[Egress]:
     egress = Egress(rules, resolve=resolve, limits=limits, execution=lambda: "exec-1")
     async with anyio.create_task_group() as tasks:
@@ -409,7 +412,7 @@ async def test_malformed_request_is_answered_logged_and_goes_nowhere(
 
 
 async def test_client_that_says_nothing_is_let_go(door: Path) -> None:
-    async with proxying(door, NetworkRules(), limits=EgressLimits(head_timeout_s=0.05)) as egress:
+    async with proxying(door, NetworkRules(), limits=replace(UNHURRIED, head_timeout_s=0.05)) as egress:
         answer = await say(door, b"GET http://slow")
         (entry,) = await logged(egress, 1)
     assert b"took longer than 0.05 s" in answer
@@ -420,7 +423,7 @@ async def test_client_that_says_nothing_is_let_go(door: Path) -> None:
 async def test_origin_that_says_nothing_is_given_up(
     door: Path, origin: Server, limit: dict[str, float]
 ) -> None:
-    async with proxying(door, rules_for(origin.port), limits=EgressLimits(**limit)) as egress:  # type: ignore[arg-type]
+    async with proxying(door, rules_for(origin.port), limits=replace(UNHURRIED, **limit)) as egress:
         answer = await say(door, f"GET http://127.0.0.1:{origin.port}/silent HTTP/1.1\r\n\r\n".encode())
         (entry,) = await logged(egress, 1)
     assert answer.startswith(b"HTTP/1.1 504 ")
@@ -441,7 +444,7 @@ async def test_download_stops_at_its_limit(door: Path, origin: Server, tunnel: b
     if tunnel:
         asked = f"CONNECT 127.0.0.1:{origin.port} HTTP/1.1\r\n\r\nGET /big HTTP/1.1\r\nHost: h\r\n\r\n"
     async with proxying(
-        door, rules_for(origin.port), limits=EgressLimits(max_download_bytes=500_000)
+        door, rules_for(origin.port), limits=replace(UNHURRIED, max_download_bytes=500_000)
     ) as egress:
         answer = await say(door, asked.encode())
         (entry,) = await logged(egress, 1)
@@ -452,7 +455,7 @@ async def test_download_stops_at_its_limit(door: Path, origin: Server, tunnel: b
 async def test_upload_stops_at_its_limit_and_is_told_why(door: Path, origin: Server) -> None:
     head = f"POST http://127.0.0.1:{origin.port}/ HTTP/1.1\r\nContent-Length: 400000\r\n\r\n"
     async with proxying(
-        door, rules_for(origin.port), limits=EgressLimits(max_upload_bytes=100_000)
+        door, rules_for(origin.port), limits=replace(UNHURRIED, max_upload_bytes=100_000)
     ) as egress:
         answer = await say(door, head.encode() + b"x" * 400_000)
         (entry,) = await logged(egress, 1)
@@ -462,7 +465,9 @@ async def test_upload_stops_at_its_limit_and_is_told_why(door: Path, origin: Ser
 
 
 async def test_session_as_a_whole_has_a_limit(door: Path, origin: Server) -> None:
-    async with proxying(door, rules_for(origin.port), limits=EgressLimits(max_total_bytes=600)) as egress:
+    async with proxying(
+        door, rules_for(origin.port), limits=replace(UNHURRIED, max_total_bytes=600)
+    ) as egress:
         request = f"GET http://127.0.0.1:{origin.port}/ HTTP/1.1\r\n\r\n".encode()
         answers = [await say(door, request) for _ in range(4)]
         entries = await logged(egress, 4)
@@ -475,7 +480,7 @@ async def test_connection_beyond_the_limit_is_told_and_the_next_works_again(
     door: Path, origin: Server
 ) -> None:
     request = f"GET http://127.0.0.1:{origin.port}/ HTTP/1.1\r\n\r\n".encode()
-    async with proxying(door, rules_for(origin.port), limits=EgressLimits(max_connections=2)) as egress:
+    async with proxying(door, rules_for(origin.port), limits=replace(UNHURRIED, max_connections=2)) as egress:
         async with await knock(door), await knock(door):
             with anyio.fail_after(60):
                 while egress.open_connections < 2:
@@ -493,7 +498,7 @@ async def test_hundreds_of_idle_connections_hold_few_descriptors(door: Path) -> 
         return len(list(Path("/proc/self/fd").iterdir()))
 
     async with (
-        proxying(door, NetworkRules(), limits=EgressLimits(max_connections=4)),
+        proxying(door, NetworkRules(), limits=replace(UNHURRIED, max_connections=4)),
         contextlib.AsyncExitStack() as all_,
     ):
         before = descriptors()
@@ -611,7 +616,7 @@ import sys, urllib.error, urllib.request
 try: urllib.request.urlopen(sys.argv[1], data=b"x" * 3_000_000)
 except urllib.error.HTTPError as error: print(error.code, error.read().decode())
 """
-    async with proxying(door, NetworkRules(), limits=EgressLimits()), bridged(door) as port:
+    async with proxying(door, NetworkRules()), bridged(door) as port:
         told = await python_with_proxy(port, script, f"http://allowed.example:{origin.port}/")
     assert told.startswith("403 ")
     assert "`network`" in told

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 from tests.engine.conftest import end_host, open_at
+from tests.sandbox.conftest import UNHURRIED
 
 pytestmark = pytest.mark.anyio
 
@@ -19,7 +20,7 @@ async def test_a_variable_is_seen_only_while_the_operator_passes_it(
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "secret")
     seen = []
     for passed in (["SHOWN"], []):  # the second engine finds the host, and the fork server, of the first
-        async with open_at(tmp_path, pass_environment=passed) as engine:
+        async with open_at(tmp_path, pass_environment=passed, **UNHURRIED) as engine:
             session = await engine.create("environment", mode="private")
             seen.append((await (await session.execute_code(LOOK)).wait()).text)
     end_host(tmp_path / "state")

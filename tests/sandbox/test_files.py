@@ -40,8 +40,6 @@ sys.argv[0] = "pytest"
 runpy.run_module("pytest", run_name="__main__")
 """
 
-pytestmark = pytest.mark.timeout(120)
-
 
 @pytest.fixture
 def box(tmp_path: Path) -> Path:

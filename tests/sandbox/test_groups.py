@@ -20,6 +20,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.conftest import Require
+from tests.sandbox.conftest import UNHURRIED
 from tests.waiting import look_again
 
 from cellwright import Settings, open_engine
@@ -251,7 +252,7 @@ def _group_of(pid: int) -> str:
 
 
 def test_the_host_and_its_company_move_to_a_leaf_and_the_probe_leaves_nothing(given_group: Path) -> None:
-    with subprocess.Popen(["/bin/sleep", "60"]) as company:
+    with subprocess.Popen(["/bin/sleep", "600"]) as company:
         opened = open_groups(required=())
         assert isinstance(opened, Groups), opened
         assert _children(given_group) == {HOME}
@@ -471,7 +472,9 @@ async def test_without_groups_a_share_is_whole_processors(
 
 @pytest.mark.anyio
 async def test_a_session_is_told_that_its_share_of_the_processors_is_soft(tmp_path: Path) -> None:
-    settings = Settings(root=tmp_path, storage=tmp_path / "state", max_session_cpus=0.5, host_idle_s=5)
+    settings = Settings(
+        root=tmp_path, storage=tmp_path / "state", max_session_cpus=0.5, host_idle_s=60, **UNHURRIED
+    )
     async with open_engine(settings) as engine:
         with engine.subscribe() as events, anyio.fail_after(60):
             session = await engine.create("share", mode="private")

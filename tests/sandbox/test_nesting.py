@@ -32,7 +32,7 @@ from cellwright.sandbox.policy import Mode, Policy
 from cellwright.sandbox.storage import prepare_storage
 from cellwright_kernel import descendants, landlock
 
-pytestmark = [pytest.mark.anyio, pytest.mark.timeout(120)]
+pytestmark = pytest.mark.anyio
 
 PROGRAM = Path(__file__).with_name("nested.py")
 DEADLINE_S = 60

@@ -68,7 +68,6 @@ def test_a_name_that_is_not_listed_is_refused_with_the_nearest_and_the_setting()
 
 # Real ------------------------------------------------------------------------------------------------------------
 
-pytestmark = pytest.mark.timeout(120)
 real = pytest.mark.anyio
 PACKAGES: dict[str, dict[str, tuple[dict[str, str], str]]] = {
     "left": {"1.0.0": ({}, "export const side = 'left 1';"), "2.0.0": ({}, "export const side = 'left 2';")},
@@ -201,7 +200,7 @@ async def launcher(tmp_path: Path) -> AsyncIterator[DenoLauncher]:
     store.mkdir(mode=0o711)
     found = try_isolation()
     isolation = Isolation(found.tier, Policy(), packages=str(store), groups=found.groups)
-    launcher = DenoLauncher(environment={}, start_timeout_s=30, driver=TINY, isolation=isolation)
+    launcher = DenoLauncher(environment={}, start_timeout_s=60, driver=TINY, isolation=isolation)
     async with anyio.create_task_group() as tasks:
         await tasks.start(launcher.run)
         yield launcher

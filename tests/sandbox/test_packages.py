@@ -31,7 +31,7 @@ from cellwright.sandbox.packages import (
     installed_in,
 )
 
-pytestmark = [pytest.mark.anyio, pytest.mark.timeout(120)]
+pytestmark = pytest.mark.anyio
 
 TARGET = PythonTarget("3.12")
 

@@ -8,7 +8,6 @@ import sys
 import sysconfig
 from pathlib import Path
 
-import pytest
 from tests.conftest import Require
 
 NOBODY = 65534
@@ -31,10 +30,10 @@ async def main(root):
                 "threading.stack_size(256 << 10)\\n"
                 "stop = threading.Event()\\n"
                 f"for _ in range({number}): threading.Thread(target=stop.wait, daemon=True).start()\\n"
-                f"time.sleep(0 if {number} == 20 else 60)\\n"
+                f"time.sleep(0 if {number} == 20 else 600)\\n"
                 "stop.set()\\n"
             )
-            execution = await (await session.execute_code(code, timeout_s=60)).wait()
+            execution = await (await session.execute_code(code, timeout_s=240)).wait()
             print(session.tier, execution.state, "max_session_processes" in (execution.reason or ""))
         await engine.close(stop_host=True)
 
@@ -49,7 +48,6 @@ with tempfile.TemporaryDirectory(dir="/var/tmp") as directory:
 """
 
 
-@pytest.mark.timeout(120)
 def test_a_busy_user_has_a_sessions_processes_all_the_same_and_no_more(require: Require) -> None:
     program, environment, uid = sys.executable, dict(os.environ), None
     if os.getuid() == 0:

@@ -8,12 +8,13 @@ from pathlib import Path
 
 import anyio
 import pytest
+from tests.sandbox.conftest import UNHURRIED
 
 from cellwright import Engine, Session, Settings, open_engine
 from cellwright.errors import SandboxError
 from cellwright.sandbox.files import Workdir
 
-pytestmark = [pytest.mark.anyio, pytest.mark.timeout(120)]
+pytestmark = pytest.mark.anyio
 
 SECRET = "a secret that no session may see"  # noqa: S105  # it guards nothing
 ROUNDS = 150
@@ -44,7 +45,9 @@ threading.Thread(target=swap, daemon=True).start()
 async def engine(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Engine]:
     root = tmp_path_factory.mktemp("races")
     (root / "pyproject.toml").touch()
-    async with open_engine(Settings(root=root, storage=root / "state", host_idle_s=30)) as engine:
+    async with open_engine(
+        Settings(root=root, storage=root / "state", host_idle_s=30, **UNHURRIED)
+    ) as engine:
         yield engine
         await engine.close(stop_host=True)
 

@@ -7,10 +7,11 @@ from pathlib import Path
 
 import pytest
 from tests.engine.conftest import end_host, open_at
+from tests.sandbox.conftest import UNHURRIED
 
 from cellwright import Engine, Execution, Session
 
-pytestmark = [pytest.mark.anyio, pytest.mark.timeout(120)]
+pytestmark = pytest.mark.anyio
 
 
 @pytest.fixture(scope="module")
@@ -21,7 +22,7 @@ async def engine(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Engi
     (project / "pyproject.toml").touch()
     (project / "notebooks").mkdir()
     (project / "notebooks" / "old.txt").write_text("old\n")
-    async with open_at(project, storage=root / "state", max_sessions=20) as engine:
+    async with open_at(project, storage=root / "state", max_sessions=20, **UNHURRIED) as engine:
         yield engine
     end_host(root / "state")
 

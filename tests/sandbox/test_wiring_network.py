@@ -11,17 +11,17 @@ import anyio
 import pytest
 from tests.conftest import Require
 from tests.engine.conftest import end_host, open_at
-from tests.sandbox.conftest import let_others_in
+from tests.sandbox.conftest import UNHURRIED, let_others_in
 
 from cellwright import Engine, Session
 from cellwright.engine import Event
 from cellwright.errors import NetworkRuleInvalid
 
-pytestmark = [pytest.mark.anyio, pytest.mark.timeout(120)]
+pytestmark = pytest.mark.anyio
 
 # Not 127.0.0.1: what is there is the box's own, and reached without the proxy.
 ADDRESS = "127.0.0.2"
-CODE = "import urllib.request as r\nprint(r.urlopen('{url}', timeout=10).read().decode())"
+CODE = "import urllib.request as r\nprint(r.urlopen('{url}', timeout=60).read().decode())"
 
 
 class Greeter(http.server.BaseHTTPRequestHandler):
@@ -47,7 +47,9 @@ def server() -> Iterator[str]:
 @pytest.fixture(scope="module")
 async def engine(tmp_path_factory: pytest.TempPathFactory, server: str) -> AsyncIterator[Engine]:
     root = tmp_path_factory.mktemp("network")
-    async with open_at(root, network="allow", network_allow=[server], standby_kernels=1) as engine:
+    async with open_at(
+        root, network="allow", network_allow=[server], standby_kernels=1, **UNHURRIED
+    ) as engine:
         yield engine
     end_host(root / "state")
 
@@ -144,7 +146,7 @@ async def test_a_new_kernel_has_a_door_too_and_the_log_stays(engine: Engine, ser
 
 
 async def test_without_the_setting_there_is_no_proxy_and_no_network(tmp_path: Path, server: str) -> None:
-    async with open_at(tmp_path) as engine:
+    async with open_at(tmp_path, **UNHURRIED) as engine:
         session = await engine.create("network", mode="private")
         _, text = await run(session, "import os\nprint([n for n in os.environ if 'proxy' in n.lower()])")
         assert text == "[]"
@@ -164,7 +166,7 @@ async def test_without_namespaces_the_network_stays_closed_and_the_session_says_
 ) -> None:
     let_others_in(open_root, require)
     async with open_at(
-        open_root, network="allow", network_allow=[server], sandbox_namespaces=False
+        open_root, network="allow", network_allow=[server], sandbox_namespaces=False, **UNHURRIED
     ) as engine:
         with engine.subscribe() as events:
             session = await engine.create("network", mode="private")

@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 from tests.conftest import Require
 from tests.engine.conftest import end_host, open_at
-from tests.sandbox.conftest import let_others_in
+from tests.sandbox.conftest import UNHURRIED, let_others_in
 from tests.sandbox.test_packages import make_wheel
 
 from cellwright import Engine, Session
 from cellwright.errors import PackageRefused
 
-pytestmark = [pytest.mark.anyio, pytest.mark.timeout(180)]
+pytestmark = pytest.mark.anyio
 
 APPROVED = ("small-tool", "other-tool")
 
@@ -45,7 +45,7 @@ async def engine(
         "watched": {"sandbox_namespaces": False},
         "unconfined": {"unsafe_no_sandbox": True},
     }
-    async with open_at(open_root, approved_packages=APPROVED, **ways[request.param]) as engine:
+    async with open_at(open_root, approved_packages=APPROVED, **UNHURRIED, **ways[request.param]) as engine:
         yield engine
     end_host(open_root / "state")
 
@@ -87,7 +87,7 @@ async def test_a_package_comes_while_a_cell_runs(engine: Engine) -> None:
         "while importlib.util.find_spec('other_tool') is None: time.sleep(0.01)\n"
         "import other_tool; print(other_tool.version)"
     )
-    running = await session.execute_code(code, timeout_s=60)
+    running = await session.execute_code(code, timeout_s=240)
     await session.install(["other-tool"])
     await running.wait()
     assert running.text.strip() == "2.0"
@@ -117,12 +117,12 @@ async def test_a_session_keeps_its_packages_when_the_engine_and_the_host_are_new
     wheels: Path, open_root: Path
 ) -> None:
     assert wheels.is_dir()
-    async with open_at(open_root, approved_packages=APPROVED) as engine:
+    async with open_at(open_root, approved_packages=APPROVED, **UNHURRIED) as engine:
         session = await engine.create("packages", mode="private")
         await session.install(["small-tool"])
         session_id = session.id
     end_host(open_root / "state")
-    async with open_at(open_root, approved_packages=APPROVED) as engine:
+    async with open_at(open_root, approved_packages=APPROVED, **UNHURRIED) as engine:
         session = engine.session(session_id)
         assert session.record.packages == ("small-tool==1.0", "unlisted-part==0.3")
         assert await said(session, "import small_tool; print(small_tool.version)") == "1.0"
@@ -134,7 +134,7 @@ async def test_a_session_in_another_language_gets_no_packages(open_root: Path) -
     notebook.write_text(
         '{"cells": [], "metadata": {"language_info": {"name": "bash"}}, "nbformat": 4, "nbformat_minor": 5}'
     )
-    async with open_at(open_root, approved_packages=APPROVED) as engine:
+    async with open_at(open_root, approved_packages=APPROVED, **UNHURRIED) as engine:
         session = await engine.open(notebook)
         with pytest.raises(PackageRefused, match="Python, TypeScript and JavaScript"):
             await session.install(["small-tool"])
@@ -142,7 +142,7 @@ async def test_a_session_in_another_language_gets_no_packages(open_root: Path) -
 
 
 async def test_a_real_package_comes_from_the_registry(open_root: Path) -> None:
-    async with open_at(open_root, approved_packages=("toolz",)) as engine:
+    async with open_at(open_root, approved_packages=("toolz",), **UNHURRIED) as engine:
         session = await engine.create("packages", mode="private")
         result = await session.install(["toolz"])
         assert [pin.name for pin in result.installed] == ["toolz"]

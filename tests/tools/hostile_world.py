@@ -183,7 +183,7 @@ def get(url: str, *, host: str | None = None, secure: bool = False) -> bytes:
 
 
 def ask(host: str, port: int, target: str, *, secure: bool = False, limit: int = 3 * LIMIT) -> bytes:
-    with socket.create_connection((host, port), 20) as raw:
+    with socket.create_connection((host, port), 120) as raw:
         connection = raw
         if secure:
             context = ssl.create_default_context()
@@ -285,8 +285,8 @@ class Rebinding:
 
 
 def guarded(case: dict[str, Any], directory: Path, tls: ssl.SSLContext) -> dict[str, Any]:
-    values = {"storage": directory, "network": "open", "fetch_interval_s": 0, "fetch_timeout_s": 20}
-    values |= {"max_download_bytes": LIMIT, "network_idle_s": 5, **case["settings"]}
+    values = {"storage": directory, "network": "open", "fetch_interval_s": 0, "fetch_timeout_s": 120}
+    values |= {"max_download_bytes": LIMIT, "network_idle_s": 120, **case["settings"]}
     fetcher = Fetcher(Settings.model_validate(values), resolve=Rebinding(), tls=lambda: tls)
 
     async def fetch() -> str:

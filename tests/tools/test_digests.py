@@ -24,7 +24,7 @@ from cellwright.tools.files.reading import ReadLimits, read_digest
 from cellwright.tools.outlines import outline, written_out
 
 BOOK, SHEET = "workbook", "worksheet"
-pytestmark = [pytest.mark.anyio, pytest.mark.timeout(120)]
+pytestmark = pytest.mark.anyio
 
 
 async def digest(  # as many as can be asked for

@@ -20,10 +20,10 @@ from tests.tools.test_digests import SHEET, digest, png, workbook
 from cellwright.errors import FileUnreadable
 from cellwright.tools.files.reading import ReadLimits
 
-pytestmark = [pytest.mark.anyio, pytest.mark.timeout(180)]
+pytestmark = pytest.mark.anyio
 
 MEMORY = 700 << 20
-LIMITS = ReadLimits(time_s=60, memory_bytes=MEMORY)
+LIMITS = ReadLimits(cpu_s=120, patience_s=240, memory_bytes=MEMORY)
 
 
 @dataclass(frozen=True)
@@ -269,7 +269,13 @@ async def test_entities_within_entities_are_not_unfolded(tmp_path: Path) -> None
 async def test_a_file_that_takes_too_long_is_given_up(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("x\n")
     with pytest.raises(FileUnreadable, match=r"within 0\.001 s"):
-        await digest(tmp_path / "a.txt", limits=ReadLimits(time_s=0.001))
+        await digest(tmp_path / "a.txt", limits=ReadLimits(patience_s=0.001))
+
+
+async def test_a_file_that_takes_too_much_of_the_processor_is_given_up(tmp_path: Path) -> None:
+    (tmp_path / "a.json").write_bytes(b"[" + b"[1]," * 15_000_000 + b"1]")
+    with pytest.raises(FileUnreadable, match="more than 1 s of processor time"):
+        await digest(tmp_path / "a.json", limits=ReadLimits(cpu_s=1, memory_bytes=4 << 30))
 
 
 async def test_the_process_that_reads_opens_no_other_file_and_no_socket(tmp_path: Path) -> None:

@@ -17,8 +17,6 @@ import pytest
 from tests.conftest import Require
 from tests.tools.hostile_cases import CASES, HOSTS, PUBLIC, Case
 
-pytestmark = pytest.mark.timeout(240)
-
 CANARY = "the canary sings"
 LIMIT = 1_000_000
 NEEDED = 40
@@ -41,7 +39,7 @@ def tried(require: Require) -> dict[str, dict[str, Any]]:
         input=order,
         capture_output=True,
         text=True,
-        timeout=200,
+        timeout=280,
         check=False,
     )
     assert done.returncode == 0, done.stderr

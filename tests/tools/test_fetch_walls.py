@@ -19,7 +19,7 @@ from cellwright.sandbox.addresses import Address
 from cellwright.tools.web.fetching import Fetcher
 from cellwright.tools.web.reading import Order, Reading
 
-pytestmark = [pytest.mark.anyio, pytest.mark.timeout(60)]
+pytestmark = pytest.mark.anyio
 
 FRESH = {"Content-Type": "text/plain", "Cache-Control": "max-age=600"}
 Made = Callable[..., Fetcher]
@@ -37,7 +37,13 @@ def fetcher_of(web: WebServer, tmp_path: Path) -> Made:
         return [ipaddress.ip_address("127.0.0.1")]
 
     def made(**changes: object) -> Fetcher:
-        values = {"storage": tmp_path / "state", "fetch_interval_s": 0, **web.allowed, **changes}
+        values = {
+            "storage": tmp_path / "state",
+            "fetch_interval_s": 0,
+            "fetch_timeout_s": 240,
+            **web.allowed,
+            **changes,
+        }
         return Fetcher(Settings.model_validate(values), resolve=resolve)
 
     return made
@@ -109,7 +115,7 @@ async def test_file_for_a_session_in_a_project_is_never_one_that_others_run(
 ) -> None:
     (tmp_path / ".git").mkdir()
     web.routes["/"] = Reply("import os", headers={"Content-Type": "text/plain"})
-    async with open_here(fetch_interval_s=0, **web.allowed) as engine:
+    async with open_here(fetch_interval_s=0, fetch_timeout_s=240, **web.allowed) as engine:
         session = await engine.create("book", mode="direct")
         assert session.mode == "direct"
         fetcher = Fetcher(engine.settings)

@@ -19,7 +19,7 @@ from cellwright import Engine
 from cellwright.errors import FileRefused, FileTooLarge, KernelBusy, NoSuchFile
 from cellwright.tools.files.desk import Files
 
-pytestmark = [pytest.mark.anyio, pytest.mark.timeout(180)]
+pytestmark = pytest.mark.anyio
 
 
 @pytest.fixture(scope="module")

@@ -8,6 +8,7 @@ from pathlib import Path
 import anyio
 import pytest
 from tests.engine.conftest import end_host, open_at
+from tests.tools.test_runs import run_to_limit
 
 from cellwright import Engine
 from cellwright.tools.runs import RunResult, run_script
@@ -132,7 +133,7 @@ async def test_questions_are_refused(engine: Engine) -> None:
     ],
 )  # fmt: skip
 async def test_nothing_beyond_the_directory_is_allowed(engine: Engine, code: str) -> None:
-    result = await run(engine, f"{code};\nconsole.log('reached')", timeout_s=30)
+    result = await run(engine, f"{code};\nconsole.log('reached')")
     assert result.stdout == "", result.stdout
     assert result.return_code == 1, result.stderr
     assert not (Path(engine.settings.storage) / "sessions" / "other").exists()
@@ -152,17 +153,18 @@ async def test_environment_holds_nothing_of_the_hosts(
 @pytest.mark.parametrize("loop", ["while (true);", "setInterval(() => {}, 5)", "await new Promise(() => {})"])
 async def test_run_killed_at_its_limit_returns_what_it_had(engine: Engine, loop: str) -> None:
     code = f"Deno.writeTextFileSync('part.csv', 'a');\nconsole.log('half');\n{loop};\n"
-    result = await run(engine, code, timeout_s=1)
+    result, limit_s = await run_to_limit(engine, code, language="typescript")
     assert (result.state, result.return_code, result.stdout) == ("timeout", -9, "half\n"), result
-    assert "Stopped after 1 s" in result.stderr
+    assert f"Stopped after {limit_s} s" in result.stderr
     assert [file.filename for file in result.files] == ["part.csv"]
+    await engine.one_shots.settled()
     assert _nothing_left(engine)
 
 
 async def test_run_killed_at_its_memory_limit_says_so(tmp_path: Path) -> None:
     code = "console.log('begun'); const held = []; for (;;) held.push(new Array(1e6).fill(held.length))"
     async with open_at(tmp_path, run_mode="local", max_session_memory="300MB") as engine:
-        result = await run(engine, code, timeout_s=50)
+        result = await run(engine, code)
         await engine.one_shots.settled()
         assert _nothing_left(engine)
     end_host(tmp_path / "state")

@@ -20,9 +20,9 @@ import pytest
 from mcp.client.subscriptions import ResourceUpdated
 from mcp.types import CallToolResult, TextResourceContents
 from tests.engine.conftest import end_host, open_at
-from tests.mcp.conftest import connected, images_of, running, text_of
+from tests.mcp.conftest import PATIENT, connected, images_of, running, text_of
 
-from cellwright.mcp import Face, Pace
+from cellwright.mcp import Face
 from cellwright.tools.shelf import Shelf
 from mcp import Client
 
@@ -148,10 +148,15 @@ class Agent:
 @pytest.fixture(scope="module")
 async def agent(site: str, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Agent]:
     root = tmp_path_factory.mktemp("scenario")
-    opened = {"network": "allow", "network_allow": [site.removeprefix("http://")], "fetch_interval_s": 0}
+    opened = {
+        "network": "allow",
+        "network_allow": [site.removeprefix("http://")],
+        "fetch_interval_s": 0,
+        "fetch_timeout_s": 240,
+    }
     async with (
         open_at(root, **opened) as engine,
-        running(Face(engine, pace=Pace(progress_s=0.05, notify_s=0.01))) as face,
+        running(Face(engine, pace=PATIENT)) as face,
         connected(face, "2026-07-28") as client,
     ):
         yield Agent(client, site, Shelf(engine.settings).root)

@@ -42,7 +42,7 @@ async def with_cells(
 
 
 async def verified(engine: Engine, session: Session, **options: object) -> Verification:
-    with anyio.fail_after(90):
+    with anyio.fail_after(240):
         return await (await verify(engine, session, **options)).wait()  # type: ignore[arg-type]
 
 
@@ -67,6 +67,7 @@ async def test_a_deterministic_notebook_with_files_a_frame_and_a_chart_is_verifi
         "df.to_csv('out.csv')\nprint(open('out.csv').read())\nobject()",
         "1 / 0",
     )
+    await session.save()  # which is due about now, by way of a file beside it
     before = (session.generation, (tmp_path / "out.csv").stat().st_mtime_ns, sorted(tmp_path.iterdir()))
     verification = await verified(engine, session)
     assert verification.reason is None
@@ -242,9 +243,9 @@ async def test_a_verification_is_joined_and_can_be_cancelled_and_leaves_nothing(
 ) -> None:
     session, _ = await with_cells(engine, tmp_path, "x = 1", ENDLESS, run=False)
     verifier = Verifier(engine)
-    first = await verifier.start(session, timeout_s=60)
-    assert await verifier.start(session) is first
     with anyio.fail_after(60), engine.subscribe() as events:
+        first = await verifier.start(session, timeout_s=240)
+        assert await verifier.start(session) is first
         async for event in events:
             if getattr(event, "kind", "") == "notebook.cell.output":
                 break

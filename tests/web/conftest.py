@@ -11,14 +11,23 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, Page, expect, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_playwright
 from tests.daemon.conftest import Place, Pump, place_in
 
 from clients.installing import Program, obtain
 from conftest import Require
 
 # A neighbour's load must not fail a test: what is expected comes, or never does.
-expect.set_options(timeout=60_000)
+PATIENCE_MS = 60_000
+expect.set_options(timeout=PATIENCE_MS)
+
+# The page takes its words away after a few seconds, in which a test may not have looked.
+REMEMBER = """() => {
+  window.remembered = [];
+  new MutationObserver((changes) => {
+    for (const { addedNodes } of changes) for (const line of addedNodes) remembered.push(line.textContent);
+  }).observe(document.getElementById("says"), { childList: true });
+}"""
 
 AXE = Program("axe-core", "4.10.3", file="axe-core/axe.min.js")
 
@@ -61,14 +70,21 @@ class Looker:
     url: str
     messages: list[str] = field(default_factory=list)
     requests: list[str] = field(default_factory=list)
+    overlooked: str | None = None
+    """The status of refusals that are meant: the browser tells of each by itself, now or later."""
 
     def go(self, path: str) -> Page:
         self.page.goto(self.url + path)
+        self.page.evaluate(REMEMBER)
         return self.page
+
+    def hears(self, text: str) -> None:
+        """The page says this in passing, or has said it since somebody went there."""
+        self.page.wait_for_function("text => remembered.some((line) => line.includes(text))", arg=text)
 
     def assert_quiet(self) -> None:
         """Nothing was complained of, and nothing was asked of anybody else."""
-        assert self.messages == []
+        assert [one for one in self.messages if self.overlooked is None or self.overlooked not in one] == []
         assert [one for one in self.requests if not one.startswith((self.url, "data:", "blob:"))] == []
 
 
@@ -97,15 +113,23 @@ def browser(require: Require) -> Iterator[Browser]:
     program = shutil.which("chromium") or shutil.which("google-chrome")
     require("Chromium", program is not None, "apt install chromium")
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=program, args=["--no-sandbox"])
+        browser = playwright.chromium.launch(
+            executable_path=program, args=["--no-sandbox"], timeout=PATIENCE_MS
+        )
         yield browser
         browser.close()
+
+
+def patient(context: BrowserContext) -> BrowserContext:
+    """A window that waits for whatever is done in it as long as tests wait for what they expect."""
+    context.set_default_timeout(PATIENCE_MS)
+    return context
 
 
 @contextmanager
 def looking(browser: Browser, served: Served, **options: Any) -> Iterator[Looker]:
     """A window of its own, signed in with the daemon's token."""
-    context = browser.new_context(**({"viewport": {"width": 1280, "height": 900}} | options))
+    context = patient(browser.new_context(**({"viewport": {"width": 1280, "height": 900}} | options)))
     looker = Looker(context.new_page(), served.url)
     page = looker.page
     page.on("console", lambda message: looker.messages.append(message.text))

@@ -20,10 +20,6 @@ SUM = "import csv\nrows = list(csv.DictReader(open('sales.csv')))\nprint(sum(int
 TABLE = "import pandas as pd\nsales = pd.read_csv('sales.csv')\nsales"
 
 
-# The first question imports a provider's library, and the last step of each runs its notebook again.
-expect.set_options(timeout=60_000)
-
-
 @dataclass
 class Chatting:
     """Somebody in front of a daemon that has a key, and the provider that the key is for."""
@@ -57,7 +53,8 @@ class Gate:
         self._open = threading.Event()
 
     def __call__(self, _: Recorded) -> Reply:
-        assert self._open.wait(60)
+        # Until after everything that a test waits for meanwhile.
+        assert self._open.wait(240)
         return self._answer
 
     def open(self) -> None:
@@ -158,18 +155,18 @@ def test_a_conversation_goes_on_over_several_turns_is_found_again_and_deleted(
 
 
 def test_what_cannot_be_asked_is_said_and_the_question_stays(window: Looker) -> None:
+    window.overlooked = "409"
     page = window.go("/chat")
     ask(page, "What is in it?", data="none.csv")
-    expect(page.locator("#says")).to_contain_text("There is no file none.csv")
+    window.hears("There is no file none.csv")
     page.get_by_label("Data files").fill("../../etc/passwd")
     page.get_by_role("button", name="Ask", exact=True).click()
-    expect(page.locator("#says")).to_contain_text("outside the directories")
+    window.hears("outside the directories")
     page.get_by_label("Data files").fill("")
     page.get_by_label("Budget").fill("a lot")
     page.get_by_role("button", name="Ask", exact=True).click()
-    expect(page.locator("#says")).to_contain_text("no part of a budget")
+    window.hears("no part of a budget")
     expect(page.get_by_role("textbox", name="What do you want to know?")).to_have_value("What is in it?")
-    overlook_refusals(window)
 
 
 def test_a_run_that_fails_says_why_and_what_to_do_next(window: Looker, chatting: Chatting) -> None:
@@ -218,14 +215,14 @@ def test_hostile_words_of_a_model_neither_run_nor_break_the_page(
 
 
 def test_without_a_key_the_page_says_what_to_do(looker: Looker, axe: str) -> None:
+    looker.overlooked = "409"
     page = looker.go("/chat")
     notice = page.get_by_role("region", name="No model is set up")
     expect(notice).to_contain_text("OPENAI_API_KEY")
     expect(notice).to_contain_text("keyring set cellwright openai")
     assert_accessible(page, axe)
     ask(page, "Is anybody there?")
-    expect(page.locator("#says")).to_contain_text("No model is set up")
-    overlook_refusals(looker)
+    looker.hears("No model is set up")
 
 
 def test_a_daemon_that_dies_in_the_middle_leaves_a_conversation_that_shows_what_there_is(
@@ -253,8 +250,3 @@ def test_a_daemon_that_dies_in_the_middle_leaves_a_conversation_that_shows_what_
             turn.get_by_role("button", name="Ask again").click()
             expect(page.locator(".turn").last.locator(".said")).to_contain_text("It is 42")
             looker.assert_quiet()
-
-
-def overlook_refusals(window: Looker) -> None:
-    """A browser notes by itself what it was refused."""
-    window.messages[:] = [one for one in window.messages if "409" not in one]

@@ -70,8 +70,17 @@ def run_all(looker: Looker, served: Served, name: str, *cells: str, ends: str = 
     """A notebook with these cells, run by who looks at it; ``ends`` is how the last one does."""
     page = looker.go(f"/sessions/{served.notebook(name, *cells, run=False)}")
     page.get_by_role("button", name="Run all").click()
-    expect(page.locator("article.cell.code header .state").last).to_have_text(ends, timeout=60_000)
+    expect(page.locator("article.cell.code header .state").last).to_have_text(ends)
     return page
+
+
+def see_all(page: Page) -> None:
+    """Go to each output that is loaded only when somebody comes there, and stay until it is."""
+    for output in page.locator(".output[data-load]").all():
+        output.scroll_into_view_if_needed()
+        expect(output).to_have_attribute("data-loaded", "yes")
+    for frame in page.locator("article.cell iframe").all():
+        frame.scroll_into_view_if_needed()
 
 
 def test_hostile_outputs_neither_run_nor_break_the_page(looker: Looker, served: Served) -> None:
@@ -79,8 +88,7 @@ def test_hostile_outputs_neither_run_nor_break_the_page(looker: Looker, served: 
     page.on("dialog", lambda dialog: looker.messages.append(dialog.message))
     cells = page.locator("article.cell.code")
     expect(cells).to_have_count(len(HOSTILE))
-    for number in range(len(HOSTILE)):
-        cells.nth(number).scroll_into_view_if_needed()
+    see_all(page)
     # What needs a script says so; the rest is there, cleaned.
     expect(cells.nth(0)).to_contain_text("scripts of outputs do not run here")
     frame = page.frame_locator("iframe").first
@@ -167,8 +175,7 @@ def test_outputs_of_every_kind_are_accessible_in_both_kinds_of_light(
         "import sys\nprint('\\x1b[32mgreen\\x1b[0m')\nprint('oh', file=sys.stderr)\n1/0",
     )
     page = run_all(looker, served, "Everything", *cells, ends="error")
-    # What is below the screen is loaded when somebody comes there.
-    page.locator(".output.drawing").scroll_into_view_if_needed()
+    see_all(page)
     expect(page.locator("figure[data-drawn=yes]")).to_be_visible(timeout=60_000)
     expect(page.locator("math").first).to_be_visible()
     assert_accessible(page, axe)

@@ -35,7 +35,7 @@ def test_a_click_rolls_back_and_variables_cells_and_history_follow(looker: Looke
     asked: list[str] = []
     page.once("dialog", lambda dialog: (asked.append(dialog.message), dialog.accept()))
     timeline.get_by_role("button", name="Roll back to early").click()
-    expect(page.locator("#says")).to_contain_text("Rolled back to early. Stale now: cell 3.")
+    looker.hears("Rolled back to early. Stale now: cell 3.")
     assert asked[0].startswith("Roll back to early? What cell 3 did since then is undone")
     expect(variables.get_by_role("row", name="y list")).to_have_count(0)
     expect(variables.get_by_role("row", name="x int")).to_contain_text("1")

@@ -53,7 +53,9 @@ def callers(served: Served) -> Iterator[Callable[[str], Caller]]:
         token = served.token
         if role != "own":
             token = served.place.run("people", "add", f"Who may {role}", "--role", role).stdout.strip()
-        client = httpx.Client(base_url=served.url, follow_redirects=True)
+        # A line of its own for each request: one that is kept may be closed just when it is used again.
+        alone = httpx.Limits(max_keepalive_connections=0)
+        client = httpx.Client(base_url=served.url, follow_redirects=True, timeout=60, limits=alone)
         clients.append(client)
         front = client.post("/enter", data={"token": token}).text
         found = re.search(r'name="csrf" content="(\w+)"', front)

@@ -11,7 +11,7 @@ from playwright.sync_api import Browser, expect
 
 from cellwright.web.downloads import attachment
 from cellwright.web.verified.shares import Shares, SharesUnreadable, SharesUnwritable
-from web.conftest import Looker, Served, assert_accessible
+from web.conftest import Looker, Served, assert_accessible, patient
 
 DAY_S = 86_400
 
@@ -47,7 +47,7 @@ def test_the_file_opens_alone_with_its_certificate(
         page.get_by_role("link", name="Download as one HTML file").click()
     path = tmp_path / "notebook.html"
     download.value.save_as(path)
-    with browser.new_context(offline=True) as context:
+    with patient(browser.new_context(offline=True)) as context:
         alone = context.new_page()
         alone.goto(path.as_uri())
         alone.get_by_text("What was verified").click()
@@ -62,7 +62,7 @@ def test_a_notebook_that_was_changed_is_not_verified_any_more_until_it_is_again(
     page = looker.go(f"/sessions/{session_id}/verified")
     expect(page.locator(".verdict")).to_contain_text("Never verified.")
     page.get_by_role("button", name="Verify now").click()
-    expect(page.locator(".verdict")).to_contain_text("Verified.", timeout=30_000)
+    expect(page.locator(".verdict")).to_contain_text("Verified.")
     served.add(session_id, "print(2)")
     page.reload()
     expect(page.locator(".verdict")).to_contain_text("Not verified any more.")
@@ -74,7 +74,7 @@ def test_a_link_shows_this_notebook_to_a_stranger_until_it_is_taken_back(
     page = looker.go(f"/sessions/{proven}/verified")
     page.get_by_role("button", name="Share by a link").click()
     link = page.get_by_label("This link").input_value()
-    with browser.new_context() as context:
+    with patient(browser.new_context()) as context:
         stranger = context.new_page()
         stranger.goto(link)
         expect(stranger.locator(".verdict")).to_contain_text("Verified.")

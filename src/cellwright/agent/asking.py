@@ -6,6 +6,7 @@ Puts a run together and takes it apart: models, conversation, trace and budget b
 
 from __future__ import annotations
 
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import replace
@@ -45,7 +46,8 @@ __all__ = ["TRACES", "Connect", "DataAgent"]
 TRACES = "runs"
 """Where a conversation's traces lie, beside it."""
 
-_KEEPING_S = 5.0
+# Longer than a slow disk stands still: what is not kept by then is lost.
+_KEEPING_S = 60.0
 _CLIENTS_OWN = frozenset({"client", "sampling", "sampling:client"})
 
 Connect: TypeAlias = Callable[[Question], Awaitable[Chain]]
@@ -54,11 +56,17 @@ Connect: TypeAlias = Callable[[Question], Awaitable[Chain]]
 class DataAgent:
     """Answers questions over one engine, any number at a time."""
 
-    def __init__(self, face: Face, *, connect: Connect | None = None) -> None:
-        """``connect`` gives the models of a question; by default those that it names, or that there are keys for."""
+    def __init__(
+        self, face: Face, *, connect: Connect | None = None, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        """``connect`` gives the models of a question; by default those that it names, or that there are keys for.
+
+        ``clock`` tells how much of a budget's seconds has passed.
+        """
         self._face = face
         self._engine = face.engine
         self._connect = connect or self._configured
+        self._clock = clock
         self.conversations = Conversations(self._engine.settings.storage / "conversations")
         self._workshops: list[Workshop] = []
 
@@ -92,7 +100,7 @@ class DataAgent:
                 workshop=workshop,
                 chain=chain,
                 trace=trace,
-                spending=Spending(question.budget),
+                spending=Spending(question.budget, clock=self._clock),
                 conversation=conversation,
             )
             outcome = await self._answered(run, conversation)

@@ -40,8 +40,10 @@ NoteMade: TypeAlias = Callable[[Session], Awaitable[None]]
 """Is told of a session that was made for the conversation."""
 
 _TITLE_WORDS = 6
-_SETTLE_S = 15.0
-_OPEN_S = 30.0
+# Longer than a machine stands still whose disk is slow: what is not stopped by then keeps its kernel.
+_SETTLE_S = 60.0
+# A server that is fetched before it starts takes its time.
+_OPEN_S = 60.0
 _MAX_DATA_BYTES = 500 * 1024 * 1024
 
 
@@ -190,17 +192,19 @@ async def open_workshop(
     """A workshop for as long as a run lasts."""
     failure: Exception | None = None
     workshop: Workshop | None = None
-    async with anyio.create_task_group() as tasks:
-        try:
-            servers = [await _opened(tasks, server) for server in question.servers]
-            workshop = Workshop(face, question, row_of, tasks, servers, room, note_made)
-            yield workshop
-        except Exception as error:  # noqa: BLE001  # raised below: in here it would become a group
-            failure = error
-        finally:
-            if workshop is not None:
-                await workshop.settle()
-        tasks.cancel_scope.cancel()
+    try:
+        async with anyio.create_task_group() as tasks:
+            try:
+                servers = [await _opened(tasks, server) for server in question.servers]
+                workshop = Workshop(face, question, row_of, tasks, servers, room, note_made)
+                yield workshop
+            except Exception as error:  # noqa: BLE001  # raised below: in here it would become a group
+                failure = error
+            tasks.cancel_scope.cancel()
+    finally:
+        # After its connections have ended: a call that was cut off while it queued a cell has told of the cell by then.
+        if workshop is not None:
+            await workshop.settle()
     if failure is not None:
         raise failure
 

@@ -18,7 +18,7 @@ from typing import Any, Self
 import anyio
 import anyio.abc
 
-from cellwright import children
+from cellwright import children, patience
 from cellwright.charts.manifests import Output
 from cellwright.charts.themes import ThemeName
 from cellwright.charts.wire import Build, Draw, Drawn, Failed, Request, decode_reply, framed
@@ -176,7 +176,7 @@ class Renderer:
     async def _exchange(self, message: bytes) -> Drawn | Failed:
         whole = False
         try:
-            with anyio.fail_after(self._limits.time_s):
+            with patience.fail_after(self._limits.time_s):
                 process = await self._running()
                 reply = await _round_trip(process, message)
             whole = True

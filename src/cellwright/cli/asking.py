@@ -13,7 +13,7 @@ import anyio
 import typer
 
 from cellwright.cli.client import Given
-from cellwright.cli.executions import CANCEL_S, TURN_MS
+from cellwright.cli.executions import TURN_MS
 from cellwright.cli.exits import ExitCode, show_error
 from cellwright.cli.wording import in_verbs
 from cellwright.errors import AgentError
@@ -148,7 +148,7 @@ async def answered(caller: Caller, wish: Wish, question: str, view: AskView | No
                 since=view.seen if view is not None else 0,
             )
     except anyio.get_cancelled_exc_class():
-        with anyio.move_on_after(CANCEL_S, shield=True):
+        with caller.stopping():
             found = await _ask(caller, run_id=run_id, cancel=True)
             if view is not None:
                 view.stopped(found)

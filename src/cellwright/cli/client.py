@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 import signal
 import socket
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
@@ -28,6 +28,9 @@ from cellwright.unixstreams import UnixStream
 __all__ = ["Caller", "Given", "ToolRefused", "call_daemon", "daemon_paths", "open_daemon"]
 
 T = TypeVar("T")
+
+# Longer than a machine stands still whose disk is slow: what is not stopped by then goes on unseen.
+_STOPPING_S = 60.0
 
 
 class ToolRefused(CellwrightError):
@@ -54,6 +57,22 @@ class Caller:
 
     line: Line
     _warned: set[str] = field(default_factory=set)
+    _stopping: list[anyio.CancelScope] = field(default_factory=list)
+
+    @contextmanager
+    def stopping(self) -> Iterator[None]:
+        """For what an interrupted command still has to say; whoever does not want to wait for that interrupts again."""
+        with anyio.move_on_after(_STOPPING_S, shield=True) as scope:
+            self._stopping.append(scope)
+            try:
+                yield
+            finally:
+                self._stopping.remove(scope)
+
+    def hurry(self) -> None:
+        """Leave what is being stopped to the daemon."""
+        for scope in self._stopping:
+            scope.cancel()
 
     async def data(self, tool: str, *, progress: Progress | None = None, **arguments: Any) -> dict[str, Any]:
         """Call a tool that answers with data; ``progress`` is told what happens meanwhile.
@@ -117,7 +136,7 @@ def call_daemon(work: Callable[[Caller], Awaitable[T]], given: Given | None = No
     async def run() -> T:
         async with _caller(given or Given()) as caller, anyio.create_task_group() as tasks:
             with anyio.CancelScope() as scope:
-                tasks.start_soon(_cancel_on_interrupt, scope)
+                tasks.start_soon(_cancel_on_interrupt, scope, caller)
                 result = await work(caller)
             tasks.cancel_scope.cancel()
             if scope.cancelled_caught:
@@ -154,10 +173,11 @@ def open_daemon() -> socket.socket:
     return connect_or_start(daemon_paths(), os.getcwd(), say=lambda line: typer.echo(line, err=True))  # noqa: PTH109
 
 
-async def _cancel_on_interrupt(scope: anyio.CancelScope) -> None:
+async def _cancel_on_interrupt(scope: anyio.CancelScope, caller: Caller) -> None:
     """Cancel the work but not the client, so that the work can still tell the daemon to stop."""
     with anyio.open_signal_receiver(signal.SIGINT) as signals:
         async for _ in signals:
+            caller.hurry()
             scope.cancel()
 
 

@@ -18,14 +18,13 @@ from cellwright.cli.scripts import DirectoryOption, PackageOption, Script, Sessi
 from cellwright.cli.verbs import AsJson
 from cellwright.cli.wording import in_verbs
 
-__all__ = ["CANCEL_S", "TURN_MS", "ProgressLine", "add_verbs"]
+__all__ = ["TURN_MS", "ProgressLine", "add_verbs"]
 
 # A call to the daemon comes back after this long at the latest, so that an interrupt is noticed between calls too.
 TURN_MS = 50_000
 _UNFINISHED = frozenset({"queued", "running"})
 _EXECUTION = "x-"
 _ALL = "all"
-CANCEL_S = 15.0
 _CLEAR = "\r\x1b[K"
 
 
@@ -139,7 +138,7 @@ def cancel(
 
     async def run(caller: Caller) -> dict[str, Any]:
         await caller.text("execution_cancel", execution_id=execution)
-        return await caller.data("execution_wait", execution_id=execution, wait=0, response_format="json")
+        return await _waited(caller, execution)
 
     data = call_daemon(run)
     typer.echo(json.dumps(data, ensure_ascii=False) if as_json else f"{execution} {data['status']}")
@@ -151,9 +150,12 @@ async def _finished(caller: Caller, found: dict[str, Any]) -> dict[str, Any]:
     try:
         done = [await _waited(caller, execution_id) for execution_id in started]
     except anyio.get_cancelled_exc_class():
-        with anyio.move_on_after(CANCEL_S, shield=True):
+        with caller.stopping():
             for execution_id in reversed(started):
                 await caller.text("execution_cancel", execution_id=execution_id)
+            # Each answer may come before the end of what a busy machine is slow to stop.
+            for execution_id in started:
+                await _waited(caller, execution_id)
         raise
     if "cells" not in found:
         return {**done[0], **_news(found)} if done else found

@@ -15,7 +15,7 @@ from rich.console import Console
 
 from cellwright.cli.allocations import find_host, hosts_of, show_hosts
 from cellwright.cli.client import Caller, ToolRefused, call_daemon
-from cellwright.cli.executions import CANCEL_S, TURN_MS
+from cellwright.cli.executions import TURN_MS
 from cellwright.cli.exits import ExitCode
 from cellwright.cli.naming import NotebookArgument, session_opened
 from cellwright.cli.plantable import PlanView, steps_of, todo_table
@@ -163,7 +163,7 @@ async def carried_out(caller: Caller, tool: str, session: str, **asked: Any) -> 
             try:
                 return await _finished(caller, begun, view)
             except anyio.get_cancelled_exc_class():
-                with anyio.move_on_after(CANCEL_S, shield=True):
+                with caller.stopping():
                     # The cancelled call pauses it too, but for one that was just about to be made.
                     await caller.data("kernel_interrupt", session_id=session)
                     view.show(await caller.data("plan_status", session_id=session))

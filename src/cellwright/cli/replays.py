@@ -10,9 +10,10 @@ import typer
 
 from cellwright.cli.allocations import host_named
 from cellwright.cli.client import Caller, call_daemon
-from cellwright.cli.executions import CANCEL_S, TURN_MS, ProgressLine
+from cellwright.cli.executions import TURN_MS, ProgressLine
 from cellwright.cli.exits import ExitCode
 from cellwright.cli.flags import HostOption
+from cellwright.cli.line import Progress
 from cellwright.cli.naming import NotebookArgument, session_of
 from cellwright.cli.verbs import AsJson
 
@@ -58,22 +59,30 @@ async def _finished(caller: Caller, begun: dict[str, Any]) -> dict[str, Any]:
     """The same replay, once it is over. An interrupt stops it first."""
     try:
         with ProgressLine() as line:
-            while True:
-                found = await caller.data(
-                    "notebook_replay",
-                    progress=line.tell if line.wanted else None,
-                    session_id=begun["session_id"],
-                    replay_id=begun["replay_id"],
-                    wait=TURN_MS,
-                    response_format="json",
-                    max_tokens=_MOST_TOKENS,
-                )
-                if found["status"] != "running":
-                    return found
+            return await _waited(caller, begun, progress=line.tell if line.wanted else None)
     except anyio.get_cancelled_exc_class():
-        with anyio.move_on_after(CANCEL_S, shield=True):
+        with caller.stopping():
             await caller.data("kernel_interrupt", session_id=begun["session_id"])
+            # Not before can the session be replayed again.
+            await _waited(caller, begun)
         raise
+
+
+async def _waited(
+    caller: Caller, begun: dict[str, Any], *, progress: Progress | None = None
+) -> dict[str, Any]:
+    while True:
+        found = await caller.data(
+            "notebook_replay",
+            progress=progress,
+            session_id=begun["session_id"],
+            replay_id=begun["replay_id"],
+            wait=TURN_MS,
+            response_format="json",
+            max_tokens=_MOST_TOKENS,
+        )
+        if found["status"] != "running":
+            return found
 
 
 def _show(found: dict[str, Any]) -> None:

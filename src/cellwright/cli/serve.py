@@ -53,9 +53,10 @@ def serve(
         with open_daemon() as connection:
             url = ask(connection, "serve", **wish)["url"]
             wish["port"] = urlsplit(url).port
-            _announce(url, wish, as_json=as_json)
-            if not detach:
-                _stay(connection, wish)
+            if detach:
+                _announce(url, wish, as_json=as_json)
+            else:
+                _stay(connection, url, wish, as_json=as_json)
     except CellwrightError as error:
         fail(error)
 
@@ -82,12 +83,14 @@ def _is_loopback(host: str) -> bool:
         return host == "localhost"
 
 
-def _stay(connection: socket.socket, wish: dict[str, Any]) -> NoReturn:
+def _stay(connection: socket.socket, url: str, wish: dict[str, Any], *, as_json: bool) -> NoReturn:
     """Hold the connection, and with it the listener, until the daemon is stopped or somebody ends us."""
     for number in (signal.SIGTERM, signal.SIGINT):  # also where a shell started us with interrupts ignored
         signal.signal(number, signal.default_int_handler)
     failures = 0
     try:
+        # Not before: whoever reads the address may end us at once.
+        _announce(url, wish, as_json=as_json)
         while True:
             began = time.monotonic()
             _wait_for_the_end(connection)

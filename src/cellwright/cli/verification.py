@@ -10,7 +10,7 @@ import anyio
 import typer
 
 from cellwright.cli.client import Caller, call_daemon
-from cellwright.cli.executions import CANCEL_S, TURN_MS, ProgressLine
+from cellwright.cli.executions import TURN_MS, ProgressLine
 from cellwright.cli.exits import ExitCode
 from cellwright.cli.naming import NotebookArgument
 from cellwright.cli.verbs import AsJson
@@ -79,9 +79,11 @@ async def _finished(caller: Caller, session: str) -> dict[str, Any]:
                 if found["status"] != "running":
                     return found
     except anyio.get_cancelled_exc_class():
-        with anyio.move_on_after(CANCEL_S, shield=True):
+        with caller.stopping():
             await _ask(caller, session, cancel=True)
-        typer.echo("stopped; nothing is left of it, and the notebook keeps the certificate it had", err=True)
+            typer.echo(
+                "stopped; nothing is left of it, and the notebook keeps the certificate it had", err=True
+            )
         raise
 
 

@@ -121,9 +121,7 @@ class Daemon:
                 listening.serve, lambda stream: self._receive(UnixStream.over(stream), None), tasks
             )
             await self._stopped.wait()
-            # From here on whoever comes starts another daemon, which waits for this one to be done.
-            with suppress(FileNotFoundError):
-                os.unlink(self._paths.socket)  # noqa: PTH108  # the paths are plain strings
+            self._hide()
             tasks.cancel_scope.cancel()
         await listening.aclose()
         _log.info("ending")
@@ -218,8 +216,15 @@ class Daemon:
             return
         if hello.get("kernels"):
             await self._engine.close(stop_host=True)
+        # Before it is said: whoever comes once it is known must not be let in, only to be sent away.
+        self._hide()
         await _tell(stream, {"stopping": True})
         self._stopped.set()
+
+    def _hide(self) -> None:
+        """From here on whoever comes starts another daemon, which waits for this one to be done."""
+        with suppress(FileNotFoundError):
+            os.unlink(self._paths.socket)  # noqa: PTH108  # the paths are plain strings
 
     # State -------------------------------------------------------------------------------------------------------
 

@@ -22,9 +22,12 @@ from cellwright.settings.places import make_private
 
 __all__ = ["DaemonUnavailable", "ask", "connect", "connect_or_start", "read_about", "stop", "was_killed"]
 
-_ANSWER_S = 30.0
-_END_S = 60.0
-_END_CHECK_S = 0.02
+# Waits are counted in looks, and not by the clock: while the whole machine stands still nobody is late.
+_ANSWER_LOOKS = 60
+_ANSWER_LOOK_S = 1.0
+_END_LOOKS = 3_000
+_END_LOOK_S = 0.02
+_CHUNK = 65_536
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -81,11 +84,9 @@ def ask(connection: socket.socket, want: str, **details: Any) -> dict[str, Any]:
     Raises:
         DaemonUnavailable: the daemon went away, or refused, before it answered.
     """
-    connection.settimeout(_ANSWER_S)
     try:
         connection.sendall(encode_hello(want, **details))
-        with connection.makefile("rb") as answers:
-            line = answers.readline()
+        line = _read_line(connection)
     except OSError as error:
         raise DaemonUnavailable(
             f"The daemon did not answer: {error}", hint="See `cellwright daemon logs`"
@@ -98,6 +99,29 @@ def ask(connection: socket.socket, want: str, **details: Any) -> dict[str, Any]:
     if "error" in answer:
         raise DaemonUnavailable(answer["error"], hint=answer.get("hint"))
     return answer
+
+
+def _read_line(connection: socket.socket) -> bytes:
+    """One line, or what came of it before the other side went away.
+
+    Raises:
+        OSError: nothing came for too long.
+    """
+    said, looks = b"", 0
+    connection.settimeout(_ANSWER_LOOK_S)
+    while not said.endswith(b"\n"):
+        try:
+            chunk = connection.recv(_CHUNK)
+        except TimeoutError:
+            looks += 1
+            if looks == _ANSWER_LOOKS:
+                raise
+            continue
+        if not chunk:
+            break
+        said += chunk
+    connection.settimeout(None)
+    return said
 
 
 def stop(paths: DaemonPaths, **details: Any) -> dict[str, Any] | None:
@@ -190,14 +214,12 @@ def _replace(
 
 
 def _wait_for_end(paths: DaemonPaths) -> None:
-    deadline = time.monotonic() + _END_S
-    while _is_held(paths.lock):
-        if time.monotonic() > deadline:
-            pid = read_about(paths).get("pid")
-            raise DaemonUnavailable(
-                f"The daemon (process {pid}) does not end", hint=f"End it with `kill {pid}`"
-            )
-        time.sleep(_END_CHECK_S)
+    for _ in range(_END_LOOKS):
+        if not _is_held(paths.lock):
+            return
+        time.sleep(_END_LOOK_S)
+    pid = read_about(paths).get("pid")
+    raise DaemonUnavailable(f"The daemon (process {pid}) does not end", hint=f"End it with `kill {pid}`")
 
 
 def _start(paths: DaemonPaths, directory: str) -> None:

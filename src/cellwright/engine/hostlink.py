@@ -15,6 +15,7 @@ import anyio
 import anyio.abc
 
 import cellwright
+from cellwright import patience
 from cellwright.engine.journal import Journal, Statement
 from cellwright.errors import CellwrightError, HostError, HostLost, HostStartError, HostUnreachable
 from cellwright.hosts import (
@@ -25,7 +26,6 @@ from cellwright.hosts import (
     protocol,
     read_events,
 )
-from cellwright.patience import patience
 
 __all__ = ["HostLink", "LinkListener"]
 
@@ -171,8 +171,6 @@ class HostLink:
         self._caught_up = anyio.Event()
         self._last_seq = None
         self._tasks.start_soon(self._acknowledge, connection)
-        if self.way.beat_s is not None:
-            self._tasks.start_soon(self._beat, connection, self.way.beat_s)
         request = protocol.Attach(
             options=self._options,
             environment=self._environment,
@@ -197,6 +195,9 @@ class HostLink:
     async def _greet_once(self) -> tuple[HostConnection, protocol.Attached]:
         connection = await self.way.connect()
         self._tasks.start_soon(self._follow, connection)
+        if self.way.beat_s is not None:
+            # From the first word on: the answer to that, too, may be cut off.
+            self._tasks.start_soon(self._beat, connection, self.way.beat_s)
         return connection, await connection.call(protocol.Status(), protocol.Attached)
 
     def _taken_of(self, incarnation: str) -> int:
@@ -227,7 +228,7 @@ class HostLink:
         with suppress(HostLost):
             while not connection.lost.is_set():
                 await anyio.sleep(beat_s)
-                with patience(beat_s * _LATE_BEATS) as late:
+                with patience.move_on_after(beat_s * _LATE_BEATS) as late:
                     await connection.call(protocol.Ping(), type(None))
                 if late.cancelled_caught:
                     await connection.close()

@@ -7,10 +7,10 @@ from dataclasses import dataclass, field, replace
 
 import anyio
 
+from cellwright import patience
 from cellwright.hosts.memory import memory_fraction
 from cellwright.hosts.options import HostOptions
 from cellwright.kernels import Exit, Steps
-from cellwright.patience import patience
 
 __all__ = ["Ending", "Footing", "idle_here"]
 
@@ -41,7 +41,7 @@ class Ending:
     async def explain(self, end: Exit) -> tuple[Exit, bool]:
         """A kernel's end as the host's, if that is what it is; and whether it is."""
         if self._doubtful and end.cause in ("signal", "unknown"):
-            with patience(_SAME_END_S):
+            with patience.move_on_after(_SAME_END_S):
                 await self._told.wait()
             if self.why is not None:
                 return replace(end, cause="killed", message=self.why), True

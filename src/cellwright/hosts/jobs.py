@@ -29,6 +29,7 @@ __all__ = [
     "Replied",
     "SendExecute",
     "SendInterrupt",
+    "Settles",
     "StartTimer",
     "Submitted",
     "Timer",
@@ -51,6 +52,8 @@ class Running:
     begun: bool = False
     reply: dict[str, Any] | None = None
     idle: bool = False
+    settling: bool = False
+    """Whether its code has ended, and what it left is being saved."""
     stopping: StopCause | None = None
     why: str = ""
     """What ends its host, where that is why it is stopped."""
@@ -84,6 +87,13 @@ class Began:
 class Replied:
     execution_id: str
     reply: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Settles:
+    """The kernel is idle, and goes by that name once what the job left is saved: a disk may take its time."""
+
+    execution_id: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,6 +150,7 @@ Happening: TypeAlias = (
     Submitted
     | Began
     | Replied
+    | Settles
     | WentIdle
     | Expired
     | Cancelled
@@ -191,7 +202,7 @@ Effect: TypeAlias = SendExecute | SendInterrupt | StartTimer | Kill | End
 Step: TypeAlias = tuple[Queue, list[Effect]]
 
 
-def advance(queue: Queue, happening: Happening) -> Step:  # noqa: C901, PLR0911  # one for each of the closed set
+def advance(queue: Queue, happening: Happening) -> Step:  # noqa: C901, PLR0911, PLR0912  # one for each of the closed set
     """Settle one happening; whatever concerns a job that is no longer here changes nothing."""
     match happening:
         case Submitted(job):
@@ -200,6 +211,8 @@ def advance(queue: Queue, happening: Happening) -> Step:  # noqa: C901, PLR0911 
             return _on_running(queue, execution_id, lambda running: _began(queue, running))
         case Replied(execution_id, reply):
             return _on_running(queue, execution_id, lambda running: _replied(queue, running, reply))
+        case Settles(execution_id):
+            return _on_running(queue, execution_id, lambda running: _settles(queue, running))
         case WentIdle(execution_id):
             return _on_running(queue, execution_id, lambda running: _went_idle(queue, running))
         case Expired(timer, execution_id):
@@ -236,7 +249,11 @@ def _replied(queue: Queue, running: Running, reply: dict[str, Any]) -> Step:
     if running.idle:
         return _finish(queue, running, reply)
     timer = StartTimer("idle", running.job.execution_id, IDLE_DEADLINE_S)
-    return replace(queue, running=replace(running, reply=reply)), [timer]
+    return replace(queue, running=replace(running, reply=reply)), [] if running.settling else [timer]
+
+
+def _settles(queue: Queue, running: Running) -> Step:
+    return replace(queue, running=replace(running, settling=True)), []
 
 
 def _went_idle(queue: Queue, running: Running) -> Step:
@@ -248,6 +265,8 @@ def _went_idle(queue: Queue, running: Running) -> Step:
 
 
 def _expired(queue: Queue, running: Running, timer: Timer) -> Step:
+    if running.settling and not running.idle:  # the kernel has done its part
+        return queue, []
     match timer:
         case "cell":
             return _stop(queue, "timeout", [])

@@ -19,9 +19,9 @@ from pathlib import Path
 
 import anyio
 
+from cellwright import patience
 from cellwright.errors import HostStartError
 from cellwright.hosts.connection import HostConnection
-from cellwright.patience import patience
 from cellwright.settings import places
 from cellwright.unixstreams import UnixStream
 
@@ -35,8 +35,9 @@ __all__ = [
     "runtime_base",
 ]
 
-# How long a dying process may hold its lock.
+# How long a dying process may hold its lock: while somebody may still connect to it, and after that.
 _DYING_S = 2.0
+_DEAF_S = 60.0
 _DYING_CHECK_S = 0.02
 
 
@@ -111,8 +112,12 @@ class LocalWay:
 
     async def end(self) -> str | None:
         """What is told where the process ended; None if only the connection broke."""
-        with patience(_DYING_S):
+        with patience.move_on_after(_DYING_S):
             while is_held(self.paths.lock):  # noqa: ASYNC110  # the other process cannot set an event of ours
+                await anyio.sleep(_DYING_CHECK_S)
+        with patience.move_on_after(_DEAF_S):
+            # Nobody listens any more: it is ending, and what it waits for is the system or the disk.
+            while is_held(self.paths.lock) and not await _is_listening(self.paths):  # noqa: ASYNC110  # as above
                 await anyio.sleep(_DYING_CHECK_S)
         if is_held(self.paths.lock):
             return None
@@ -154,6 +159,14 @@ async def _connect(paths: HostPaths) -> HostConnection | None:
         return HostConnection(UnixStream.over(await anyio.connect_unix(about["socket"])))
     except (OSError, ValueError, KeyError):
         return None
+
+
+async def _is_listening(paths: HostPaths) -> bool:
+    connection = await _connect(paths)
+    if connection is None:
+        return False
+    await connection.close()
+    return True
 
 
 def is_held(lock: Path) -> bool:

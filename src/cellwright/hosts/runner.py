@@ -295,8 +295,7 @@ class KernelRunner:
 
     def _explanation(self, error: dict[str, Any] | None) -> str | None:
         """Which limit of the sandbox an error comes from, if it does."""
-        policy = self.kernel.process.policy
-        if error is None or policy is None:
+        if error is None or (policy := self.kernel.process.policy) is None:
             return None
         return explain_error(str(error["ename"]), str(error["evalue"]), policy)
 
@@ -348,6 +347,7 @@ class KernelRunner:
         if self._line is None or self._line.is_saved:
             self.happened(jobs.WentIdle(execution_id))
         else:
+            self.happened(jobs.Settles(execution_id))
             self._in_background(self._save_then_idle, self._line, execution_id)
 
     # Files -------------------------------------------------------------------------------------------------------

@@ -17,6 +17,7 @@ import anyio.abc
 import msgspec
 
 import cellwright
+from cellwright import patience
 from cellwright.errors import CellwrightError, HostError, LimitReached
 from cellwright.hosts import jobs, protocol
 from cellwright.hosts.attachment import Attachment
@@ -26,7 +27,6 @@ from cellwright.hosts.kernels import Kernels
 from cellwright.hosts.launchers import Launchers
 from cellwright.hosts.resources import resources
 from cellwright.kernels import adopt_orphans
-from cellwright.patience import patience
 
 __all__ = ["Host"]
 
@@ -321,7 +321,7 @@ class Host:
                 self.stop()
 
     async def _stop_kernels(self) -> None:
-        with patience(_STOP_S, shield=True):
+        with patience.move_on_after(_STOP_S, shield=True):
             if (why := self._footing.ending.why) is not None:
                 await self._wind_up(why)
             await self._kernels.stop_all()
@@ -330,7 +330,7 @@ class Host:
         """Have all work stop, so that what it has put out is heard to the end; what does not stop is left."""
         for runner in self._kernels:
             runner.happened(jobs.HostEnds(why))
-        with patience(_WIND_UP_S):
+        with patience.move_on_after(_WIND_UP_S):
             while any(runner.busy for runner in self._kernels):  # noqa: ASYNC110  # several at once have no event
                 await anyio.sleep(_WINDING_UP_S)
 

@@ -26,9 +26,9 @@ class Timers:
     def ended(self, execution_id: str) -> None:
         """Stop those of an execution."""
         for key in [key for key in self._running if key[1] == execution_id]:
-            self._running.pop(key).stop()
+            self._running.pop(key).cancel()
 
     def stop(self) -> None:
         """Stop all."""
         for countdown in self._running.values():
-            countdown.stop()
+            countdown.cancel()

@@ -33,7 +33,8 @@ MAX_PROOF_RETRY_S = 2.0
 RECONNECT_MS = 10
 MAX_RECONNECT_MS = 200
 BURST = 64
-QUIET_S = 0.05
+QUIET_LOOKS = 5
+QUIET_LOOK_MS = 10
 
 
 def new_context() -> zmq.asyncio.Context:
@@ -84,8 +85,11 @@ class KernelClient(Client):
     async def drain(self) -> None:
         """Wait until a kernel that has ended was heard to its last word."""
         iopub = self._sockets["iopub"]
-        # The sockets' buffers outlive the process, but nothing marks their end: quiet is the only sign.
-        while await iopub.poll(int(QUIET_S * 1000)):
+        # The sockets' buffers outlive the process, but nothing marks their end: quiet is the only sign. Some looks
+        # rather than some time: where all stood still, zmq's own thread has yet to read what is there.
+        quiet = 0
+        while quiet < QUIET_LOOKS:
+            quiet = 0 if await iopub.poll(QUIET_LOOK_MS) else quiet + 1
             await anyio.lowlevel.checkpoint()
 
     def _connect(self, channel: Channel) -> zmq.asyncio.Socket:

@@ -15,9 +15,9 @@ import anyio
 import anyio.abc
 import msgspec
 
+from cellwright import patience
 from cellwright.errors import KernelGone
 from cellwright.kernels.messages import Channel, Message, new_message_id
-from cellwright.patience import patience
 
 __all__ = ["Client", "Pending"]
 
@@ -111,12 +111,10 @@ class Client(ABC):
         pending = self._pending[message_id] = Pending()
         try:
             self._send(channel, kind, content, message_id)
-            with patience(timeout_s) as waiting:
+            with patience.fail_after(timeout_s):
                 await pending.done.wait()
         finally:
             self._pending.pop(message_id, None)
-        if waiting.cancelled_caught:
-            raise TimeoutError
         if pending.reply is None:
             raise self._gone_error()
         reply: dict[str, Any] = msgspec.json.decode(pending.reply)

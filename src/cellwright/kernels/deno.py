@@ -43,7 +43,9 @@ from cellwright.sandbox.policy import Policy
 __all__ = ["DenoLauncher", "find_deno"]
 
 OLDEST = (2, 9)
+# Twice: a machine may stand still for as long once, and the answer takes a moment.
 VERSION_TIMEOUT_S = 30
+VERSION_TRIES = 2
 INSTALL = "pip install 'cellwright[typescript]'"
 # In a box nobody else is on the loopback; elsewhere the system chooses a port.
 BOXED_INSPECTOR = "127.0.0.1:9229"
@@ -85,18 +87,17 @@ def find_deno() -> Path:
 
 
 def _version_of(program: str) -> str:
-    try:
-        asked = subprocess.run(
-            [program, "--version"],
-            capture_output=True,
-            text=True,
-            timeout=VERSION_TIMEOUT_S,
-            check=False,
-            env=QUIET,
-        )
-    except (OSError, subprocess.TimeoutExpired):
-        return ""
-    return asked.stdout
+    for _ in range(VERSION_TRIES):
+        with contextlib.suppress(OSError, subprocess.TimeoutExpired):
+            return subprocess.run(
+                [program, "--version"],
+                capture_output=True,
+                text=True,
+                timeout=VERSION_TIMEOUT_S,
+                check=False,
+                env=QUIET,
+            ).stdout
+    return ""
 
 
 class DenoLauncher(Spawner):

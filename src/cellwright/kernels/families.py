@@ -20,6 +20,7 @@ from typing import Any
 import anyio
 import zmq.asyncio
 
+from cellwright import patience
 from cellwright.errors import CheckpointRefused, KernelError, KernelGone, KernelStartError
 from cellwright.kernels.boxlines import BoxLine, Nested
 from cellwright.kernels.client import KernelClient
@@ -29,7 +30,6 @@ from cellwright.kernels.kernel import Beginning, Kernel, OutputLimits
 from cellwright.kernels.lastwords import LastWords
 from cellwright.kernels.lodgings import Lodging
 from cellwright.kernels.processes import KernelProcess
-from cellwright.patience import patience
 from cellwright.sandbox.places import Place
 from cellwright.sandbox.policy import Policy
 from cellwright_kernel import descendants
@@ -281,7 +281,7 @@ class Family:
 
     async def status_of(self, number: int) -> int | None:
         """How a process ended whose parent keeps this box; None where nobody can tell."""
-        with patience(STATUS_TIMEOUT_S):
+        with patience.move_on_after(STATUS_TIMEOUT_S):
             while number not in self._codes and not self._gone.is_set():
                 await self._told.wait()
         return self._codes.pop(number, None)

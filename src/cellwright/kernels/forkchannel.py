@@ -16,6 +16,7 @@ from typing import Any
 import anyio
 import msgspec
 
+from cellwright import patience
 from cellwright.errors import KernelStartError
 from cellwright.kernels.processes import reap
 
@@ -118,12 +119,13 @@ class ForkChannel:
 
     async def _adopted_status(self, pid: int) -> int | None:
         """The status of a dead fork server's kernel, which is ours to bury if this process adopts orphans."""
-        with anyio.move_on_after(ADOPTION_S):
+        with patience.move_on_after(ADOPTION_S):
             # A fork server that is just dying has closed its channel a moment before its children become ours.
             while (status := reap(pid)) is None and os.path.exists(f"/proc/{pid}"):  # noqa: ASYNC110, ASYNC240, PTH110  # nothing tells of it
                 await anyio.sleep(ADOPTION_CHECK_S)
             return status
-        return None
+        # All may have stood still for as long: then it became ours since the last look.
+        return reap(pid)
 
     async def _send(self, packet: dict[str, Any], fds: Sequence[int]) -> None:
         data = msgspec.json.encode(packet)

@@ -19,6 +19,7 @@ from typing import Any
 import anyio
 import msgspec
 
+from cellwright import patience
 from cellwright.errors import CheckpointRefused, KernelStartError
 from cellwright.kernels.processes import pid_of
 
@@ -78,7 +79,7 @@ class KernelLine:
             with theirs:
                 request = msgspec.json.encode({"ended": list(ended), "at_once": at_once})
                 socket.send_fds(self._mine, [request], [theirs.fileno()])
-            with anyio.fail_after(FREEZE_TIMEOUT_S):
+            with patience.fail_after(FREEZE_TIMEOUT_S):
                 told = await _receive(self._mine)
         except OSError as error:
             frozen.close()

@@ -15,6 +15,7 @@ from typing import Any, Literal, Protocol
 import anyio
 import anyio.abc
 
+from cellwright import patience
 from cellwright.errors import KernelError, KernelGone, KernelStartError
 from cellwright.kernels.boxlines import BoxLine
 from cellwright.kernels.correspondence import Client
@@ -23,7 +24,6 @@ from cellwright.kernels.freezing import KernelLine
 from cellwright.kernels.lives import Life
 from cellwright.kernels.npmshelves import NpmShelf
 from cellwright.kernels.processes import KernelProcess, Survivors
-from cellwright.patience import patience
 from cellwright.sandbox.doors import Door
 from cellwright.sandbox.npm import is_npm_layer
 from cellwright.sandbox.places import Place, Shared
@@ -292,7 +292,7 @@ async def tend(beginning: Beginning, *, task_status: anyio.abc.TaskStatus[Kernel
 async def _bring_up(beginning: Beginning, tasks: anyio.abc.TaskGroup) -> Kernel | None:
     """The kernel, or None where its process or its time ended first."""
     process, client = beginning.process, beginning.client
-    with patience(beginning.start_timeout_s) as starting:
+    with patience.move_on_after(beginning.start_timeout_s) as starting:
         tasks.start_soon(_cancel_at_end, process, starting)
         try:
             await beginning.ready()

@@ -29,12 +29,12 @@ from typing import Any
 import anyio
 import anyio.abc
 
+from cellwright import patience
 from cellwright.errors import KernelStartError
 from cellwright.kernels.lastwords import LastWords
 from cellwright.kernels.processes import wanted
 from cellwright.kernels.programs import Program, Started, own_script
 from cellwright.kernels.stepmemory import MEGABYTE, StepMemory
-from cellwright.patience import patience
 from cellwright_kernel.step import HEADER
 
 __all__ = ["Steps", "step_command", "step_environment"]
@@ -139,7 +139,7 @@ class Steps:
             KernelStartError: SLURM does not start it, or not in time; with what it says.
         """
         patience_s, words = PATIENCE_S, ""
-        with patience(self._start_timeout_s):
+        with patience.move_on_after(self._start_timeout_s):
             while True:
                 step, words = await self._try(program, memory, patience_s)
                 if step is not None:
@@ -194,7 +194,7 @@ class Steps:
 
 async def _connected(expected: _Expected, srun: _Srun, patience_s: float) -> socket.socket | None:
     """The line of a step; None where ``srun`` ended, or the time, before it came."""
-    with patience(patience_s):
+    with patience.move_on_after(patience_s):
         async with anyio.create_task_group() as either:
 
             async def give_up() -> None:
@@ -311,7 +311,7 @@ class Step:
         return self._pidfd >= 0 and not _is_readable(self._pidfd)
 
     async def status(self) -> int | None:
-        with patience(STATUS_S):
+        with patience.move_on_after(STATUS_S):
             await self._srun.over.wait()
         return self._srun.status()
 

@@ -14,6 +14,7 @@ import anyio
 from mcp.server.subscriptions import ResourcesListChanged, ResourceUpdated, SubscriptionBus
 from mcp.types import LoggingLevel
 
+from cellwright import patience
 from cellwright.engine import Engine, Event, Missed
 from cellwright.mcp.clients import Client
 from cellwright.mcp.knowledge import Knowledge
@@ -142,7 +143,11 @@ class Notifier:
         list_changed: bool,  # noqa: FBT001  # a task is started with positional arguments
     ) -> None:
         # A client that has stopped reading, or is gone, must not hold up the others.
-        with anyio.move_on_after(_SENDING_S), suppress(anyio.ClosedResourceError, anyio.BrokenResourceError):
+        # Where the whole process stood still, no client is to blame for it.
+        with (
+            patience.move_on_after(_SENDING_S),
+            suppress(anyio.ClosedResourceError, anyio.BrokenResourceError),
+        ):
             for uri in changed:
                 if uri in client.followed:
                     await client.followed[uri].send_resource_updated(uri)

@@ -17,6 +17,12 @@ class Pace:
     progress_s: float = 5.0
     """How often a waiting call tells its progress; clients want to hear something every 15 s."""
 
+    files_s: float = 0.25
+    """How long a reply waits for what code left, which is looked up after its end."""
+
+    stopping_s: float = 10.0
+    """How long a call that stops something waits for its end."""
+
     notify_s: float = 0.25
     """How long changes of a resource are gathered before its subscribers are told once."""
 

@@ -25,8 +25,6 @@ __all__ = ["execution_reply", "rendered"]
 
 _MAX_NEWS = 300
 _MOST_TYPES = 5
-# What code left is looked up after its end: so long a reply waits for it, and no longer.
-_FILES_WAIT_S = 0.25
 # Where cells of different languages leave what they pass to each other (see ``cellwright_kernel.values``).
 _put = re.compile(r"(?:^|/)\.cellwright/values/(?P<name>\w+)\.(?:json|arrow)$")
 _FILES_IN_TEXT = 5
@@ -47,7 +45,7 @@ async def execution_reply(
     for execution in executions:
         known = await call.shared.knowledge.learn(session, execution)
         if execution.done:
-            await execution.wait_for_files(_FILES_WAIT_S)
+            await execution.wait_for_files(call.shared.pace.files_s)
     if response_format == "json":
         found = executions_json(executions, cell_id=cell_id or executions[-1].cell_id, max_tokens=max_tokens)
         found |= _files_json(executions)

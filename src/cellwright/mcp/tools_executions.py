@@ -15,8 +15,6 @@ from cellwright.mcp.waiting import wait_for
 
 __all__ = ["EXECUTION_TOOLS"]
 
-_CANCEL_WAIT_MS = 10_000
-
 
 class WaitForExecution(Arguments):
     execution_id: ExecutionId
@@ -42,7 +40,7 @@ async def execution_cancel(call: Call, args: CancelExecution) -> Reply:
     execution = call.engine.execution(args.execution_id)
     session = call.session(execution.session_id)
     await call.engine.cancel(execution.id)
-    await execution.wait(_CANCEL_WAIT_MS / 1_000)
+    await execution.wait(call.shared.pace.stopping_s)
     return await _told(call, session, execution, "text", None)
 
 
@@ -97,7 +95,7 @@ async def kernel_interrupt(call: Call, args: OfSession) -> Reply:
     await call.shared.planner.pause(session.id)
     await session.interrupt()
     for execution in stopped:
-        await execution.wait(_CANCEL_WAIT_MS / 1_000)
+        await execution.wait(call.shared.pace.stopping_s)
     ended = {execution.id: execution.state for execution in stopped}
     return data_reply({**_state(session), "stopped": ended}, call)
 

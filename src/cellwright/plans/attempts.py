@@ -27,7 +27,8 @@ from cellwright.plans.model import Attempt, Check, Plan, Todo
 
 __all__ = ["Outcome", "Trial"]
 
-_FILES_WAIT_S = 1.0
+# Nobody waits for one step alone, and which files it left a plan learns now or never.
+_FILES_WAIT_S = 60.0
 _MOST_FILES = 20
 _MAX_MESSAGE = 2_000
 

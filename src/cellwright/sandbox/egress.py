@@ -10,13 +10,14 @@ from __future__ import annotations
 import socket
 import time
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
 import anyio
 from anyio.abc import TaskGroup, TaskStatus
 from anyio.streams.buffered import BufferedByteReceiveStream
 
+from cellwright import patience
 from cellwright.sandbox.destinations import Destination, NetworkRules
 from cellwright.sandbox.heads import BadHead, RequestHead, parse_request
 from cellwright.sandbox.netlog import NetworkEntry, NetworkLog
@@ -192,10 +193,8 @@ async def _end(client: Wire, exchange: Exchange, cut: Cut) -> None:
 async def _linger(client: Wire) -> None:
     """Take what the client still sends, for a moment: closing on unread bytes would destroy the answer to it."""
     taken = 0
-    with anyio.move_on_after(_LINGER_S):
-        try:
-            await client.send_eof()
-            while taken < _LINGER_BYTES:
-                taken += len(await client.receive())
-        except (OSError, anyio.EndOfStream):
-            return
+    # Where all stood still, the rest is there and was not looked at: patience counts that as nothing.
+    with patience.move_on_after(_LINGER_S), suppress(OSError, anyio.EndOfStream):
+        await client.send_eof()
+        while taken < _LINGER_BYTES:
+            taken += len(await client.receive())

@@ -228,10 +228,13 @@ def _until_empty(path: Path) -> Iterator[None]:
     try:
         poller = select.poll()
         poller.register(events, select.POLLPRI)
-        while time.monotonic() < deadline:
+        while True:
             os.pread(events, 4096, 0)  # what is told from here on is new
             yield
-            poller.poll(max(0.0, min(0.1, deadline - time.monotonic())) * 1000)
+            # Not before the look: all may have stood still for as long.
+            if (left_s := deadline - time.monotonic()) <= 0:
+                return
+            poller.poll(min(0.1, left_s) * 1000)
     finally:
         os.close(events)
 

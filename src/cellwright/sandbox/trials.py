@@ -27,7 +27,9 @@ from cellwright.sandbox.tiers import LOSSES, Finding, tier_of
 __all__ = ["try_isolation"]
 
 _LONGEST_DIRECTORY = 80
+# Twice: a machine may stand still for as long once, and what is tried takes a moment.
 _TIMEOUT_S = 30.0
+_TRIES = 2
 _USER_NAMESPACE_SWITCHES = (
     (
         "/proc/sys/kernel/apparmor_restrict_unprivileged_userns",
@@ -137,11 +139,19 @@ def _run(plan: dict[str, Any], baits: dict[str, Any], directory: Path) -> _Verdi
     directory.mkdir(exist_ok=True)
     request = msgspec.json.encode({"plan": plan, "baits": baits, "directory": str(directory)})
     command = [sys.executable, "-I", "-S", *_own(), "--trial"]
-    try:
-        done = subprocess.run(command, input=request, capture_output=True, timeout=_TIMEOUT_S, check=False)
-        return msgspec.json.decode(done.stdout, type=_Verdict)
-    except (OSError, subprocess.TimeoutExpired, msgspec.MsgspecError) as error:
-        return _Verdict(ok=False, landlock=0, escaped=[], error=f"the trial failed: {error}")
+    told = ""
+    for _ in range(_TRIES):
+        try:
+            done = subprocess.run(
+                command, input=request, capture_output=True, timeout=_TIMEOUT_S, check=False
+            )
+            return msgspec.json.decode(done.stdout, type=_Verdict)
+        except subprocess.TimeoutExpired as error:
+            told = str(error)
+        except (OSError, msgspec.MsgspecError) as error:
+            told = str(error)
+            break
+    return _Verdict(ok=False, landlock=0, escaped=[], error=f"the trial failed: {told}")
 
 
 def _own() -> list[str]:

@@ -45,7 +45,7 @@ def serving(script: Any) -> Iterator[int]:
     try:
         yield port
     finally:
-        server.stop(None).wait(5)
+        server.stop(None).wait(60)
 
 
 def _answers(script: Any, request: Any, context: Any) -> Iterator[Any]:

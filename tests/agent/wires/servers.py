@@ -128,7 +128,7 @@ def serve(entries: Sequence[Entry] = ()) -> Iterator[Server]:
             yield server
         finally:
             http.shutdown()
-            thread.join(5)
+            thread.join(60)
 
 
 @contextmanager

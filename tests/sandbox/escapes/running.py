@@ -27,8 +27,9 @@ from sandbox.escapes.more_attempts import ATTEMPTS
 from sandbox.escapes.together import cell_of, outputs_in
 from sandbox.escapes.world import World
 
-CELL_TIMEOUT_S = 40
-PATIENCE_S = 8
+# A machine may stand still for a while, and with it whoever ends what goes too far.
+CELL_TIMEOUT_S = 240
+PATIENCE_S = 60
 LOW_LIMITS = {"max_session_memory": 256 << 20, "max_session_disk": 40 << 20, "max_session_files": 2_000}
 """For attempts: what goes beyond them costs the less. What people use needs the usual ones."""
 SAID = ("token", "said")
@@ -39,7 +40,7 @@ async def main(options: dict[str, Any]) -> dict[str, Any]:
     results: dict[str, Any] = {}
     with tempfile.TemporaryDirectory(prefix="cw-", dir="/var/tmp") as directory:
         base = Path(directory)
-        world = World(base)
+        world = World(base, confined=options["tier"] != "none")
         # Without namespaces root's kernels run as a user who must be able to pass through.
         base.chmod(0o711)
         world.open()
@@ -76,6 +77,8 @@ def _settings(base: Path, options: dict[str, Any]) -> Settings:
         "standby_kernels": 1,
         "host_idle_s": 5,
         "max_memory_fraction": 1.0,
+        "cell_timeout_s": CELL_TIMEOUT_S,
+        "interrupt_grace_s": PATIENCE_S,
         **(LOW_LIMITS if "tables" in options else {}),
         "read_paths": [base / "environment"],
         "unsafe_no_sandbox": options["tier"] == "none",

@@ -26,9 +26,9 @@ os.unlink(poison)
 _SETUID = """
 import os, re, subprocess, time
 p = subprocess.Popen(['/usr/bin/su'], stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-for _ in range(50):  # a program has its rights a moment after it has begun
+for _ in range(3_000):  # a program has its rights a moment after it has begun, and before it waits for anything
     told = open(f'/proc/{p.pid}/status').read()
-    if re.search(r'Uid:\\s+\\d+\\s+0\\s', told): break
+    if re.search(r'Uid:\\s+\\d+\\s+0\\s|State:\\s+[SZ]', told): break
     time.sleep(0.01)
 p.kill(); p.wait(); p.stdin.close()
 print('ESCAPED' if re.search(r'Uid:\\s+\\d+\\s+0\\s', told) else re.search(r'Uid:.*', told)[0])

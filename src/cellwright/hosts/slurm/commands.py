@@ -15,9 +15,9 @@ from typing import Final
 
 import anyio
 
+from cellwright import patience
 from cellwright.errors import SlurmFailed
 from cellwright.hosts.slurm.states import Ended, JobRow, Waiting, state_of
-from cellwright.patience import patience
 
 __all__ = [
     "UNCONFIGURED",
@@ -177,7 +177,7 @@ class SlurmCommands:
     ) -> subprocess.CompletedProcess[bytes]:
         name = command[0]
         try:
-            with patience(within_s):
+            with patience.move_on_after(within_s):
                 return await anyio.run_process(
                     command, stdin=subprocess.DEVNULL, check=False, env=environment, cwd="/"
                 )

@@ -17,6 +17,7 @@ import anyio
 import anyio.abc
 import anyio.to_thread
 
+from cellwright import patience
 from cellwright.errors import HostLost, HostPending, HostUnreachable, UnknownHost
 from cellwright.hosts.connection import HostConnection
 from cellwright.hosts.slurm import tls
@@ -27,7 +28,6 @@ from cellwright.hosts.slurm.places import About, AllocationPaths, read_about
 from cellwright.hosts.slurm.shelves import Allocation
 from cellwright.hosts.slurm.states import Ended, Pending, Submitting
 from cellwright.hosts.slurm.wording import told_state
-from cellwright.patience import patience
 
 __all__ = ["AllocationWay", "Connecting", "Tracker"]
 
@@ -134,7 +134,7 @@ class AllocationWay:
         stream = await PipeStream.open(command, _environment(os.environ))
         found = False
         try:
-            with patience(_CONNECT_S) as late:
+            with patience.move_on_after(_CONNECT_S) as late:
                 found = await stream.greeted()
         finally:
             if not found:

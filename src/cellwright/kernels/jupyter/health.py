@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from cellwright import patience
 from cellwright.errors import KernelStartError
 from cellwright.kernels.jupyter.addresses import JupyterServer, joined
 from cellwright.kernels.jupyter.hubs import User, find_hub, server_url
 from cellwright.kernels.jupyter.rest import Api
-from cellwright.patience import patience
 
 __all__ = ["Health", "look_at"]
 
@@ -26,7 +26,7 @@ class Health:
 
 async def look_at(server: JupyterServer) -> Health:
     """How a server is; a hub's is not started for that."""
-    with patience(LOOK_S):
+    with patience.move_on_after(LOOK_S):
         try:
             return await _asked(server)
         except KernelStartError as error:

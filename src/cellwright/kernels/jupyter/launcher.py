@@ -14,6 +14,7 @@ from uuid import uuid4
 import anyio
 import anyio.abc
 
+from cellwright import patience
 from cellwright.errors import KernelGone, KernelStartError
 from cellwright.kernels.jupyter.addresses import JupyterServer
 from cellwright.kernels.jupyter.channels import Channels
@@ -22,7 +23,6 @@ from cellwright.kernels.jupyter.lives import RemoteLife, Tenancy, silent
 from cellwright.kernels.jupyter.rest import Api
 from cellwright.kernels.kernel import Kernel, StartedBy
 from cellwright.kernels.processes import KernelProcess
-from cellwright.patience import patience
 
 __all__ = ["JupyterLauncher", "Wanted", "fitting_spec"]
 
@@ -126,7 +126,7 @@ class JupyterLauncher:
         directory: Path,
         tasks: anyio.abc.TaskGroup,
     ) -> Kernel | None:
-        with patience(self._start_timeout_s) as starting:
+        with patience.move_on_after(self._start_timeout_s) as starting:
             tasks.start_soon(_cancel_at_end, life, starting)
             info = await tasks.start(client.run)
             kernel = Kernel(

@@ -18,7 +18,7 @@ class Order(msgspec.Struct, frozen=True):
     max_characters: int
     sheet: str | None
     memory_bytes: int
-    limit_s: float
+    cpu_s: int
 
 
 class Answer(msgspec.Struct, frozen=True):

@@ -27,7 +27,10 @@ _BROKEN = (signal.SIGABRT, signal.SIGSEGV, signal.SIGBUS, signal.SIGILL, signal.
 class ReadLimits:
     """What looking at one file may cost."""
 
-    time_s: float = 20
+    cpu_s: int = 40
+    """Processor time, of all its threads."""
+    patience_s: float = 120
+    """A busy machine gives processor time late; a process that gets none at all is not waited for."""
     memory_bytes: int = 1 << 30
 
 
@@ -49,20 +52,20 @@ async def read_digest(
     limits = limits or ReadLimits()
     if sheet is not None and not _is_text(sheet):
         raise FileUnreadable(f"{name}: {sheet!a} is no name of a sheet", hint="Read it without `sheet` first")
-    order = Order(name, offset, limit, max_characters, sheet, limits.memory_bytes, limits.time_s)
+    order = Order(name, offset, limit, max_characters, sheet, limits.memory_bytes, limits.cpu_s)
     try:
         said, code = await ask_apart(
             "cellwright.tools.files.reader",
             msgspec.json.encode(order).decode(),
             given=descriptor,
-            limit_s=limits.time_s,
+            limit_s=limits.patience_s,
             most_answered=_MOST_ANSWERED,
         )
     except TimeoutError:
         raise FileUnreadable(
-            f"{name} could not be looked through within {limits.time_s:g} s", hint=_BY_PARTS
+            f"{name} could not be looked through within {limits.patience_s:g} s", hint=_BY_PARTS
         ) from None
-    return _understood(said, code, name)
+    return _understood(said, code, name, limits)
 
 
 def _is_text(name: str) -> bool:
@@ -70,19 +73,23 @@ def _is_text(name: str) -> bool:
     return "\0" not in name and not any("\ud800" <= character <= "\udfff" for character in name)
 
 
-def _understood(said: bytes, code: int | None, name: str) -> Answer:
+def _understood(said: bytes, code: int | None, name: str, limits: ReadLimits) -> Answer:
     try:
         answer = msgspec.json.decode(said, type=Answer)
     except msgspec.DecodeError:
-        raise FileUnreadable(f"{name} could not be looked through: {_told(code)}", hint=_BY_PARTS) from None
+        raise FileUnreadable(
+            f"{name} could not be looked through: {_told(code, limits)}", hint=_BY_PARTS
+        ) from None
     if answer.error is not None:
         raise FileUnreadable(answer.error, hint=answer.hint or _BY_PARTS)
     return answer
 
 
-def _told(code: int | None) -> str:
+def _told(code: int | None, limits: ReadLimits) -> str:
     if code is None:
         return "the process that reads is gone"
+    if -code == signal.SIGXCPU:
+        return f"it takes more than {limits.cpu_s} s of processor time"
     if -code in _BROKEN:
         return "it needs more memory than there is for it, or is broken in a way that nobody expected"
     if code < 0:

@@ -37,7 +37,7 @@ class HostPace:
         """
         now = anyio.current_time()
         wait_s, due = next_turn(self._due.get(host, now), now, self._interval_s)
-        if now + wait_s >= until:
+        if wait_s and now + wait_s >= until:
             raise FetchRefused(
                 f"{host} was asked too often: the next turn is in {wait_s:.0f} s",
                 hint="Wait, or have the operator lower `fetch_interval_s`",
