@@ -10,7 +10,7 @@ from pathlib import Path
 import anyio
 import anyio.abc
 
-from cellwright import children
+from cellwright import children, patience
 from cellwright.errors import HostUnreachable
 from cellwright.hosts.slurm.pipe import FOUND, READ_BYTES
 from cellwright.hosts.slurm.promptness import Promptness
@@ -126,7 +126,7 @@ class PipeStream(anyio.abc.ByteStream):
         """What it said to the end, which is near."""
         stderr = self._process.stderr
         with (
-            anyio.move_on_after(_LAST_WORDS_S),
+            patience.move_on_after(_LAST_WORDS_S),
             contextlib.suppress(anyio.EndOfStream, anyio.BrokenResourceError, anyio.ClosedResourceError),
         ):
             while stderr is not None:
