@@ -239,7 +239,7 @@ async def test_a_cell_of_another_language_goes_on_without_its_engine(open_here: 
     async with open_here() as engine:
         again = engine.session(session.id)
         live = again.runs.find(execution.id)
-        finished = await live.wait(60) if live is not None else (await again.history())[-1]
+        finished = await live.wait(60) if live is not None else (await engine.history(session.id))[-1]
 
     assert finished.state == "ok"
     assert "done" in shown(finished)
