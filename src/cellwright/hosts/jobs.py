@@ -37,8 +37,9 @@ __all__ = [
     "advance",
 ]
 
-# The kernel sends its reply and its idle status on two sockets; once one is here the other is due.
-IDLE_DEADLINE_S = 5.0
+# The kernel sends its reply and its idle status on two sockets; once one is here the other is due, unless the kernel is
+# kept from its work for a while: what it still puts out must not be lost then.
+IDLE_DEADLINE_S = 30.0
 
 Timer: TypeAlias = Literal["cell", "grace", "idle"]
 StopCause: TypeAlias = Literal["timeout", "cancelled", "memory", "host"]
