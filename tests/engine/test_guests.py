@@ -152,6 +152,8 @@ async def test_file_is_left_to_the_guest_that_saved_before_its_cell_had_ended(ow
         await _saved_elsewhere(session, **{theirs.id: "edited there"})
         assert session.cell(mine.id).execution_count == 1
         assert not session.keeper.is_due
+        await (await session.execute_code("mine = 3")).wait()
+        assert not session.keeper.is_due, "code in no cell is not missing in the file"
 
 
 def _count_in_file(session: Session, cell_id: str) -> Any:

@@ -56,11 +56,13 @@ class Listener(Holding):
         self._touch(shown=shown)
 
     def _is_shown(self, body: protocol.EventBody) -> bool:
-        """Whether it is about an execution whose asker shows it by itself."""
+        """Whether it is about an execution whose asker shows it by itself, or that nobody finds in the notebook."""
         match body:
             case protocol.Started() | protocol.Output() | protocol.Finished():
                 execution = self.runs.find(body.execution_id)
-                return execution is not None and execution.record.asker is not None
+                return execution is not None and (
+                    execution.record.asker is not None or execution.record.cell_id is None
+                )
             case _:
                 return False
 

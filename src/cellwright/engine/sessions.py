@@ -171,7 +171,8 @@ class Session(Returning):
     async def _queue(self, wanted: list[_Wanted], timeout_s: float | None, kernel_id: str) -> list[Execution]:
         batch, limit_s = Batch(), self.time_limit(timeout_s)
         executions = [self.runs.queue(batch, self.record, self._new_record(want, limit_s)) for want in wanted]
-        self._touch(shown=all(want.asker is not None for want in wanted))
+        # Code in no cell leaves nothing in the notebook.
+        self._touch(shown=all(want.asker is not None or want.cell_id is None for want in wanted))
         commit = self._services.recorder.commit(batch)
         await self._send(kernel_id, wanted, executions, limit_s)
         await commit
