@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import anyio
@@ -11,6 +12,7 @@ from tests.engine.conftest import OpenEngine
 from tests.waiting import look_again
 
 from cellwright import Engine, Event, Session
+from cellwright.engine import keeping
 from cellwright.errors import NotebookFormatError
 
 pytestmark = pytest.mark.anyio
@@ -92,10 +94,30 @@ async def test_what_somebody_wrote_that_is_no_notebook_is_set_aside(engine: Engi
     await session.add_cell("kept = 1")
     await session.save()
     session.path.write_text("{ this is not")
+    os.utime(session.path, (0, 0))
     merged = await saved(session)
     assert merged.cells[1].source == "kept = 1"
     aside = list(session.path.parent.glob(f"{session.path.stem}.unreadable-*"))
     assert [path.read_text() for path in aside] == ["{ this is not"]
+
+
+async def test_a_file_that_somebody_is_writing_is_waited_for(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(keeping, "_WRITING_S", 600)
+    session = await engine.create("halfway")
+    first = await session.add_cell("kept = 1")
+    await session.save()
+    whole = session.path.read_text().replace("kept = 1", "kept = 2")
+    session.path.write_text("")  # as Jupyter's server does before it writes
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(session.add_cell, "ours = 1")
+        await anyio.wait_all_tasks_blocked()
+        assert not list(session.path.parent.glob(f"{session.path.stem}.unreadable-*"))
+        session.path.write_text(whole)
+    assert session.cell(first.id).source == "kept = 2"
+    assert [cell.source for cell in (await saved(session)).cells][-1] == "ours = 1"
+    assert not list(session.path.parent.glob(f"{session.path.stem}.unreadable-*"))
 
 
 async def test_a_directory_that_cannot_be_written_is_told_and_nothing_is_lost(open_here: OpenEngine) -> None:

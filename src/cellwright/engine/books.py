@@ -13,11 +13,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import anyio
+
 from cellwright.charts import Renderer
 from cellwright.engine.events import EventKind
 from cellwright.engine.hosting import Hosts
 from cellwright.engine.hostlink import HostLink
-from cellwright.engine.keeping import Keeper
+from cellwright.engine.journal import Journal
+from cellwright.engine.keeping import Halfway, Keeper, Noticed
 from cellwright.engine.network import network_opening
 from cellwright.engine.records import Batch, Recorder, SessionRecord, SessionState
 from cellwright.engine.runs import Runs
@@ -41,6 +44,8 @@ from cellwright.sandbox.tiers import UNSAFE_BANNER, Tier
 from cellwright.settings import Settings
 
 __all__ = ["Book", "Services"]
+
+_HALFWAY_LOOK_S = 0.05
 
 
 @dataclass(frozen=True, slots=True)
@@ -240,9 +245,8 @@ class Book:
 
     async def refresh(self) -> None:
         """Take in what somebody else wrote to the file; every edit, run and save does so first."""
-        self.runs.sync()
         recorder = self._services.recorder
-        noticed = self.keeper.notice(recorder.journal.last_seq, self.runs.by_hand)
+        noticed = await self._noticed(recorder.journal)
         if noticed is None:
             return
         batch = Batch()
@@ -254,6 +258,14 @@ class Book:
         batch.statements.append(self.keeper.base_row(self.id))
         self._touch(shown=True)
         await recorder.commit(batch)
+
+    async def _noticed(self, journal: Journal) -> Noticed | None:
+        while True:
+            self.runs.sync()
+            try:
+                return self.keeper.notice(journal.last_seq, self.runs.by_hand)
+            except Halfway:
+                await anyio.sleep(_HALFWAY_LOOK_S)
 
     def _note_conflicts(self, batch: Batch, conflicts: Iterable[Conflict]) -> None:
         for conflict in conflicts:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import secrets
+import time
 from collections.abc import Callable, Container
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -27,7 +28,14 @@ from cellwright.notebook import (
     write_atomically,
 )
 
-__all__ = ["Keeper", "Noticed"]
+__all__ = ["Halfway", "Keeper", "Noticed"]
+
+# Many programs empty a file before they write it, Jupyter's server among them: what is no notebook may become one.
+_WRITING_S = 5.0
+
+
+class Halfway(Exception):
+    """Somebody seems to be writing the file just now: look again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +78,9 @@ class Keeper:
 
         ``seq`` is the number of the newest event that the document has taken in, ``by_hand`` are the cells that
         somebody ran who shows them by himself.
+
+        Raises:
+            Halfway: it is no notebook, and was written a moment ago.
         """
         try:
             if not self._changed():
@@ -80,6 +91,8 @@ class Keeper:
                 return None
             theirs, file = read_notebook(self.path)
         except NotebookFormatError as error:
+            if self._is_fresh():
+                raise Halfway from error
             return self._set_aside(error)
         except NotebookError:
             # Not to be read just now: work goes on, and the next save tells what is wrong with it.
@@ -96,6 +109,12 @@ class Keeper:
         if self._file is None:
             return self.path.exists()
         return changed_since(self.path, self._file)
+
+    def _is_fresh(self) -> bool:
+        try:
+            return abs(time.time() - self.path.stat().st_mtime) < _WRITING_S
+        except OSError:
+            return False
 
     def _set_aside(self, error: NotebookFormatError) -> Noticed:
         """Keep what somebody wrote that is no notebook, before the next save takes its place."""
