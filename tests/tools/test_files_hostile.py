@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 from tests.engine.conftest import end_host, open_at
-from tests.sandbox.test_files import hostile, until
+from tests.sandbox.test_files import hostile
 
 from cellwright import Engine
 from cellwright.errors import FileRefused, NoSuchFile, SandboxError
@@ -307,7 +307,7 @@ def test_a_file_that_is_swapped_for_a_link_under_our_hands_is_never_read(box: Pa
 
     script = "def attack(): swap(sys.argv[1], sys.argv[2])"
     with hostile(script, box / "swapped", box / "other"):
-        assert not until(guarded, rounds=ROUNDS)
+        assert not any(guarded() for _ in range(ROUNDS))
         # As long as it takes: tries without number may fall into a moment in which the other process stands still.
         while not careless():
             pass
