@@ -5,8 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import anyio
 import pytest
 
+from cellwright import Event
 from cellwright.engine import Engine, Session
 from cellwright.errors import CheckpointRefused, FileFailed, UnknownCheckpoint
 
@@ -111,6 +113,20 @@ async def test_what_makes_a_fork_unsafe_is_refused_with_the_reason_and_the_sessi
     assert not execution.record.rolled_back
     await run(session, "stop.set(); t.join()")
     await session.checkpoint()
+
+
+async def test_whoever_works_on_a_branch_at_once_finds_what_it_was_grown_from(engine: Engine) -> None:
+    origin = await engine.create("branch")
+    await run(origin, "kept = 7")
+    cell = await origin.add_cell("print(kept)")
+    async with anyio.create_task_group() as tasks:
+        with engine.subscribe() as events, anyio.fail_after(60):
+            tasks.start_soon(engine.branch, origin.id)
+            async for event in events:
+                if isinstance(event, Event) and event.data == {"session": "created"}:
+                    break
+            ran = await engine.session(event.session_id).run(cell.id)
+    assert ran.text == "7\n"
 
 
 @pytest.mark.parametrize("mode", MODES)

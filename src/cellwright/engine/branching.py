@@ -73,7 +73,9 @@ class Branches:
         delete: Callable[[str], Awaitable[None]],
         new_id: Callable[[], str],
     ) -> None:
-        """``enter`` makes a session that begins as a copy of another's document; ``delete`` ends one with its file."""
+        """``enter`` makes a session that begins as a copy of another's document, and is kept from work until it has its
+        kernel; ``delete`` ends one with its file.
+        """
         self._services = services
         self._sessions = sessions
         self._enter = enter
@@ -135,13 +137,20 @@ class Branches:
 
     async def _grow_one(self, origin: Session, kept: CheckpointRecord | None, reason: str | None) -> Branch:
         self._services.admit(None)
-        session = await self._enter(self._new_record(origin, kept), origin)
+        with anyio.CancelScope(shield=True):  # one that is half begun would be nobody's to remove
+            session = await self._enter(self._new_record(origin, kept), origin)
         try:
-            if kept is not None:
-                try:
-                    return await self._by_checkpoint(origin, session, kept)
-                except KernelError as error:
-                    reason = error.message
+            try:
+                if kept is not None:
+                    try:
+                        return await self._by_checkpoint(origin, session, kept)
+                    except KernelError as error:
+                        reason = error.message
+                # Without a box that shows it elsewhere, its folder is where it lies.
+                session.record = replace(session.record, seen_at=None)
+                await session.have_kernel()
+            finally:
+                session.let_work()
             return await self._by_replay(origin, session, kept, reason)
         except BaseException:
             with anyio.CancelScope(shield=True):
@@ -209,9 +218,6 @@ class Branches:
         self, origin: Session, branch: Session, kept: CheckpointRecord | None, reason: str | None
     ) -> Branch:
         """Make the state again. What a step put out then is compared by whoever replays for its own sake."""
-        # Without a box that shows it elsewhere, its folder is where it lies.
-        branch.record = replace(branch.record, seen_at=None)
-        await branch.resume()
         journal = self._services.recorder.journal
         await journal.flush()
         lineage = kept.lineage if kept is not None else cut(origin.record.lineage, origin.runs.count + 1)

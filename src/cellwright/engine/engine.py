@@ -101,14 +101,10 @@ class Engine(Archive):
             renderer=renderer,
         )
         self._mirrors = Mirrors(settings, self._recorder, self._stream.subscribe)
-        self._branches = Branches(
-            self._services,
-            self._sessions,
-            enter=self._enter_branch,
-            delete=partial(self.delete, remove_file=True),
-            new_id=self._new_id,
-        )
         delete = partial(self.delete, remove_file=True)
+        self._branches = Branches(
+            self._services, self._sessions, enter=self._enter_branch, delete=delete, new_id=self._new_id
+        )
         self._unseen = Unseen(self._begin, delete, self._new_id, self.in_background)
         self._rehearsals = Rehearsals(self._services, self._unseen)
         self.one_shots = OneShots(self._services, self._unseen)
@@ -347,7 +343,7 @@ class Engine(Archive):
         return session
 
     async def _enter_branch(self, record: SessionRecord, origin: Session) -> Session:
-        """A session with a copy of another's document, in a file of its own."""
+        """A session with a copy of another's document, in a file of its own, kept from work."""
         document = origin.document.copy()
         await anyio.to_thread.run_sync(create_exclusively, Path(record.path), document.to_bytes())
         return await self._begin(record, document)
@@ -358,6 +354,8 @@ class Engine(Archive):
         keeper = Keeper(path, document, base=document.copy(), file=file_state(path), seq=created.seq)
         keeper.dirty = bool(document.repairs)
         session = self._sessions[record.id] = Session(record, keeper, self._services)
+        if record.branch_of is not None:
+            session.keep_from_work()
         batch.statements += [put_session(record), keeper.base_row(record.id)]
         await self._recorder.commit(batch)
         return session

@@ -314,6 +314,18 @@ class Session(Returning):
                 executions = await self._queue([want], timeout_s, kernel_id)
         return executions[0]
 
+    def keep_from_work(self) -> None:
+        """Have whoever wants a kernel wait until ``let_work``, by the same task: it is to have one of somebody's making."""
+        self._submitting.acquire_nowait()
+
+    async def have_kernel(self) -> None:
+        """As ``resume``, for whoever keeps it from work."""
+        with anyio.CancelScope(shield=True):
+            await self._ensure_kernel()
+
+    def let_work(self) -> None:
+        self._submitting.release()
+
     async def suspend(self, *, reason: str | None = None) -> None:
         """Let the kernel go, with its checkpoints, and keep everything else."""
         await super().suspend(reason=reason)
