@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.waiting import until
 
 from cellwright.engine import Engine
 from cellwright.engine.leavings import Leavings, entries_in, leavings_of
@@ -52,6 +53,22 @@ async def test_what_began_while_somebody_looked_is_its_own(engine: Engine, tmp_p
         await writes.wait_for_files(60)  # where the look itself takes long
         assert [file.path for file in before.record.files] == []
         assert [file.path for file in writes.record.files] == ["left"]
+
+
+@pytest.mark.anyio
+async def test_another_sessions_notebook_is_nothing_that_a_cell_left(engine: Engine, tmp_path: Path) -> None:
+    session = await engine.create("works", directory=tmp_path, mode="direct")
+    other = await engine.create("beside it", directory=tmp_path, mode="direct")
+    code = "import pathlib, time\nwhile not pathlib.Path('go').exists(): time.sleep(0.01)"
+    cell = await session.add_cell(code)
+    execution = await session.execute(cell.id)
+    await until(lambda: execution.record.started_at is not None)
+    await other.add_cell("1")
+    await other.save()
+    (tmp_path / "go").touch()
+    await execution.wait()
+    await execution.wait_for_files(60)
+    assert [file.path for file in execution.record.files] == ["go"]
 
 
 def look(directory: Path, **how: Any) -> Leavings:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Coroutine, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -65,6 +65,8 @@ class Services:
     """Does something later that nobody waits for."""
     renderer: Renderer
     """Draws charts, in a process of its own."""
+    notebooks: Callable[[], Collection[Path]]
+    """The files of all sessions, which are written here and by no cell."""
 
 
 class Book:

@@ -99,6 +99,7 @@ class Engine(Archive):
             wake_saver=self._saver.wake,
             in_background=self.in_background,
             renderer=renderer,
+            notebooks=lambda: {session.path for session in self._sessions.values()},
         )
         self._mirrors = Mirrors(settings, self._recorder, self._stream.subscribe)
         delete = partial(self.delete, remove_file=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -56,15 +56,15 @@ def leavings_of(
     since: float = 0,
     until: float | None = None,
     before: Mapping[str, Entry] | None = None,
-    but: Path | None = None,
+    but: Collection[Path] = (),
     limit: int = MOST_LISTED,
 ) -> Leavings:
     """Of the files that were seen in a directory, those that came or changed since a moment and since an earlier look.
 
-    What changed after ``until`` is another's, and is left for the look that is meant for it. ``but`` is a file of the
+    What changed after ``until`` is another's, and is left for the look that is meant for it. ``but`` are files of the
     engine's own.
     """
-    own = str(but.relative_to(directory)) if but is not None and but.is_relative_to(directory) else None
+    own = {str(path.relative_to(directory)) for path in but if path.is_relative_to(directory)}
     first = int(since * _NS) - _TICKS_NS
     known = before or {}
     if until is not None:
@@ -74,7 +74,7 @@ def leavings_of(
     found = [
         entry
         for path, entry in seen.items()
-        if _is_new(entry, first) and known.get(path) != entry and path != own
+        if _is_new(entry, first) and known.get(path) != entry and path not in own
     ]
     found.sort(key=_changed_at, reverse=True)
     return Leavings(directory, tuple(map(_told, found[:limit])), max(len(found) - limit, 0), seen)

@@ -77,7 +77,7 @@ class Workplace(Book):
         """What lies in its working directory; in ``overlay`` mode what it wrote over the project."""
         refuse_elsewhere(self.record, "files")
         seen = await anyio.to_thread.run_sync(entries_in, self.place.written)
-        return leavings_of(self.place.written, seen, but=self.path, limit=_MOST_FILES)
+        return leavings_of(self.place.written, seen, but=self._services.notebooks(), limit=_MOST_FILES)
 
     async def take_as_given(self) -> None:
         """Take what lies there now for given: it was put there, and is not what the next execution leaves.
@@ -157,7 +157,12 @@ class Workplace(Book):
                 # Where another was queued by the end of the look, what came after this one's end may be that one's.
                 until = ended_at if self.runs.count > execution.record.number else None
                 left = leavings_of(
-                    self.place.written, seen, since=since, until=until, before=self._seen, but=self.path
+                    self.place.written,
+                    seen,
+                    since=since,
+                    until=until,
+                    before=self._seen,
+                    but=self._services.notebooks(),
                 )
                 self._seen = left.seen
             if left.files:
