@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import anyio
+
 from marked import marked
 from slurm.cluster import MARK, Cluster, _cgroups_of
 from slurm.layout import SLURMD_PORT
+from waiting import until
 
 
 def test_each_node_has_a_name_and_a_network_of_its_own(cluster: Cluster) -> None:
@@ -62,9 +65,10 @@ def test_cut_node_is_out_of_reach_until_healed(mended: Cluster) -> None:
 
 def test_work_goes_on_while_slurmd_and_controller_are_away(mended: Cluster, tmp_path: Path) -> None:
     node = mended.nodes[2]
-    release = tmp_path / "release"
-    job = mended.submit(f"while [ ! -e {release} ]; do sleep 0.1; done; echo finished", "-w", node)
-    mended.wait_for_state(job, "RUNNING")
+    begun, release = tmp_path / "begun", tmp_path / "release"
+    job = mended.submit(f"touch {begun}; while [ ! -e {release} ]; do sleep 0.1; done", "-w", node)
+    # SLURM calls it running before its node has begun with it.
+    anyio.run(until, begun.exists)
 
     mended.kill_slurmd(node)
     mended.restart_controller()
