@@ -34,14 +34,14 @@ def kill(child: Process) -> None:
         os.close(pidfd)
 
 
-async def end(child: Process, *, patience_s: float = 0.0) -> int | None:
+async def end(child: Process, *, grace_s: float = 0.0) -> int | None:
     """Make sure that a child is gone, and return its exit code; None where the system does not let go of it.
 
-    One that is about to end by itself has ``patience_s`` for it, so that its code is its own.
+    One that is about to end by itself has ``grace_s`` for it, so that its code is its own.
     """
-    with anyio.move_on_after(patience_s + _GONE_S, shield=True):
+    with anyio.move_on_after(grace_s + _GONE_S, shield=True):
         if child.returncode is None:
-            with anyio.move_on_after(patience_s):
+            with anyio.move_on_after(grace_s):
                 await child.wait()
         if child.returncode is None:
             kill(child)

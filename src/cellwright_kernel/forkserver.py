@@ -162,7 +162,7 @@ class ForkServer:
         poller.register(self._channel, select.POLLIN)
         poller.register(self._wake_read, select.POLLIN)
         while True:
-            ready = {fd for fd, _ in poller.poll(self._patience_ms())}
+            ready = {fd for fd, _ in poller.poll(self._timeout_ms())}
             if not ready:
                 self._warm_on()
             if self._wake_read in ready:
@@ -176,7 +176,7 @@ class ForkServer:
                 if job is not None:
                     return job
 
-    def _patience_ms(self) -> int | None:
+    def _timeout_ms(self) -> int | None:
         """How long to listen before the next step of the warming; None where there is none."""
         if self._warming is None:
             return None

@@ -107,7 +107,7 @@ async def test_what_ran_since_a_count_is_told_with_code_and_streams(engine: Engi
 
 
 async def test_the_environment_says_what_ran_where(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(environment, "_PATIENCE_S", 240)
+    monkeypatch.setattr(environment, "_TIMEOUT_S", 240)
     session = await engine.create("surroundings")
     await session.run((await session.add_cell("import nbformat.v4 as v4\nfrom pydantic import BaseModel")).id)
     row = ModelRow("m", "test", 1_000, price=Price(1.0, 2.0, 0.5))

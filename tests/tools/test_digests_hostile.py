@@ -23,7 +23,7 @@ from cellwright.tools.files.reading import ReadLimits
 pytestmark = pytest.mark.anyio
 
 MEMORY = 700 << 20
-LIMITS = ReadLimits(cpu_s=120, patience_s=240, memory_bytes=MEMORY)
+LIMITS = ReadLimits(cpu_s=120, timeout_s=240, memory_bytes=MEMORY)
 
 
 @dataclass(frozen=True)
@@ -269,7 +269,7 @@ async def test_entities_within_entities_are_not_unfolded(tmp_path: Path) -> None
 async def test_a_file_that_takes_too_long_is_given_up(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("x\n")
     with pytest.raises(FileUnreadable, match=r"within 0\.001 s"):
-        await digest(tmp_path / "a.txt", limits=ReadLimits(patience_s=0.001))
+        await digest(tmp_path / "a.txt", limits=ReadLimits(timeout_s=0.001))
 
 
 async def test_a_file_that_takes_too_much_of_the_processor_is_given_up(tmp_path: Path) -> None:

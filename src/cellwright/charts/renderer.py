@@ -18,7 +18,7 @@ from typing import Any, Self
 import anyio
 import anyio.abc
 
-from cellwright import children, patience
+from cellwright import children
 from cellwright.charts.manifests import Output
 from cellwright.charts.themes import ThemeName
 from cellwright.charts.wire import Build, Draw, Drawn, Failed, Request, decode_reply, framed
@@ -177,7 +177,7 @@ class Renderer:
     async def _exchange(self, message: bytes) -> Drawn | Failed:
         whole = False
         try:
-            with patience.fail_after(self._limits.time_s):
+            with anyio.fail_after(self._limits.time_s):
                 process = await self._running()
                 reply = await _round_trip(process, message)
             whole = True
@@ -191,7 +191,7 @@ class Renderer:
             anyio.ClosedResourceError,
             anyio.IncompleteRead,
         ):
-            code = await self._end(patience_s=_OWN_END_S)
+            code = await self._end(grace_s=_OWN_END_S)
             raise _Ended(code) from None
         finally:
             # Cut off in the middle, its next words would be an answer to somebody else's question.
@@ -212,10 +212,10 @@ class Renderer:
             )
         return self._process
 
-    async def _end(self, *, patience_s: float = 0.0) -> int | None:
+    async def _end(self, *, grace_s: float = 0.0) -> int | None:
         """End the process, if there is one, and return its code."""
         process, self._process = self._process, None
-        return await children.end(process, patience_s=patience_s) if process is not None else None
+        return await children.end(process, grace_s=grace_s) if process is not None else None
 
     async def _end_when_idle(self) -> None:
         while True:

@@ -7,7 +7,6 @@ from typing import Any
 
 import anyio
 
-from cellwright import patience
 from cellwright.engine.leavings import LeftFile
 from cellwright.engine.records import FINAL_STATES, ExecutionRecord
 from cellwright.hosts.protocol import ExecutionState
@@ -98,7 +97,7 @@ class Execution:
     async def wait_for_files(self, timeout_s: float) -> None:
         """Return when it is known what it left in the working directory, or after ``timeout_s``."""
         if self._files_known is not None:
-            with patience.move_on_after(timeout_s):
+            with anyio.move_on_after(timeout_s):
                 await self._files_known.wait()
 
     def expect_files(self) -> None:

@@ -145,12 +145,12 @@ class Hosts:
         Raises:
             HostPending: it takes longer than a call should.
         """
-        patience = anyio.current_time() + self._settings.slurm_wait_s
+        deadline = anyio.current_time() + self._settings.slurm_wait_s
         while True:
             try:
                 await link.connect()
             except HostPending:
-                if anyio.current_time() > patience:
+                if anyio.current_time() > deadline:
                     raise
                 await anyio.sleep(_STARTING_S)
             else:

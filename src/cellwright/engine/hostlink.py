@@ -15,7 +15,6 @@ import anyio
 import anyio.abc
 
 import cellwright
-from cellwright import patience
 from cellwright.engine.journal import Journal, Statement
 from cellwright.errors import CellwrightError, HostError, HostLost, HostStartError, HostUnreachable
 from cellwright.hosts import (
@@ -31,10 +30,10 @@ __all__ = ["HostLink", "LinkListener"]
 
 T = TypeVar("T")
 _DRAIN_BATCH = 500
-_STOP_DEADLINE_S = 15.0
+_STOP_DEADLINE_S = 25.0
 _ACKNOWLEDGE_S = 0.25
 # A sign of life may take this many times as long as they are apart.
-_LATE_BEATS = 3
+_LATE_BEATS = 10
 _RETRY_S = 0.5
 _MAX_RETRY_S = 5.0
 
@@ -228,7 +227,7 @@ class HostLink:
         with suppress(HostLost):
             while not connection.lost.is_set():
                 await anyio.sleep(beat_s)
-                with patience.move_on_after(beat_s * _LATE_BEATS) as late:
+                with anyio.move_on_after(beat_s * _LATE_BEATS) as late:
                     await connection.call(protocol.Ping(), type(None))
                 if late.cancelled_caught:
                     await connection.close()

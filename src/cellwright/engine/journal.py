@@ -134,7 +134,7 @@ class Journal:
         failed: list[_Batch] = []
         last = False
         while not last:
-            batches, last = self._take(patience_s=_RETRY_S if failed else None)
+            batches, last = self._take(timeout_s=_RETRY_S if failed else None)
             batches = failed + batches
             if not batches:
                 continue
@@ -143,11 +143,11 @@ class Journal:
             self._loop.call_soon_threadsafe(_settle, batches, error, self._path, context=self._context)
         connection.close()
 
-    def _take(self, *, patience_s: float | None) -> tuple[list[_Batch], bool]:
-        """Return what waits, at least one batch unless patience ends first, and whether it was the last."""
+    def _take(self, *, timeout_s: float | None) -> tuple[list[_Batch], bool]:
+        """Return what waits, at least one batch unless ``timeout_s`` ends first, and whether it was the last."""
         batches: list[_Batch] = []
         try:
-            item = self._queue.get(timeout=patience_s)
+            item = self._queue.get(timeout=timeout_s)
         except Empty:
             return batches, False
         while item is not None:

@@ -12,7 +12,6 @@ from pathlib import Path
 
 import anyio
 
-from cellwright import patience
 from cellwright.charts import Renderer
 from cellwright.engine.engine import Engine
 from cellwright.engine.journal import Journal
@@ -64,7 +63,7 @@ async def _running(engine: Engine, *, ephemeral: bool) -> AsyncIterator[Engine]:
         except Exception as error:  # noqa: BLE001  # raised again below, outside of the group that would wrap it
             failure = error
         finally:
-            with patience.move_on_after(_CLOSE_DEADLINE_S, shield=True):
+            with anyio.move_on_after(_CLOSE_DEADLINE_S, shield=True):
                 await engine.close(stop_host=ephemeral)
             tasks.cancel_scope.cancel()
     if failure is not None:

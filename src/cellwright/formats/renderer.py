@@ -16,7 +16,7 @@ import anyio
 import msgspec
 from anyio.abc import ByteReceiveStream, Process
 
-from cellwright import children, patience
+from cellwright import children
 from cellwright.errors import NotebookError
 from cellwright.formats.model import Exported
 from cellwright.formats.orders import Answer, Order
@@ -76,7 +76,7 @@ class PageMaker:
         """
         order = Order(document.to_bytes(), name, format, include_outputs, self._limit_s, self._memory_bytes)
         try:
-            with patience.fail_after(self._limit_s):
+            with anyio.fail_after(self._limit_s):
                 answer = await self._answer(msgspec.msgpack.encode(order), format)
         except TimeoutError as error:
             raise RenderFailed(

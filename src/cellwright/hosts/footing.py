@@ -7,7 +7,6 @@ from dataclasses import dataclass, field, replace
 
 import anyio
 
-from cellwright import patience
 from cellwright.hosts.memory import memory_fraction
 from cellwright.hosts.options import HostOptions
 from cellwright.kernels import Exit, Steps
@@ -17,7 +16,7 @@ __all__ = ["Ending", "Footing", "idle_here"]
 # Before anybody has said how long.
 _IDLE_S = 60.0
 # How long after a kernel its host may be told of the same end.
-_SAME_END_S = 1.0
+_SAME_END_S = 3.0
 
 
 def idle_here(options: HostOptions | None) -> float | None:
@@ -41,7 +40,7 @@ class Ending:
     async def explain(self, end: Exit) -> tuple[Exit, bool]:
         """A kernel's end as the host's, if that is what it is; and whether it is."""
         if self._doubtful and end.cause in ("signal", "unknown"):
-            with patience.move_on_after(_SAME_END_S):
+            with anyio.move_on_after(_SAME_END_S):
                 await self._told.wait()
             if self.why is not None:
                 return replace(end, cause="killed", message=self.why), True

@@ -19,7 +19,6 @@ from pathlib import Path
 
 import anyio
 
-from cellwright import patience
 from cellwright.errors import HostStartError
 from cellwright.hosts.connection import HostConnection
 from cellwright.settings import places
@@ -112,10 +111,10 @@ class LocalWay:
 
     async def end(self) -> str | None:
         """What is told where the process ended; None if only the connection broke."""
-        with patience.move_on_after(_DYING_S):
+        with anyio.move_on_after(_DYING_S):
             while is_held(self.paths.lock):  # noqa: ASYNC110  # the other process cannot set an event of ours
                 await anyio.sleep(_DYING_CHECK_S)
-        with patience.move_on_after(_DEAF_S):
+        with anyio.move_on_after(_DEAF_S):
             # Nobody listens any more: it is ending, and what it waits for is the system or the disk.
             while is_held(self.paths.lock) and not await _is_listening(self.paths):  # noqa: ASYNC110  # as above
                 await anyio.sleep(_DYING_CHECK_S)

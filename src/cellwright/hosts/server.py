@@ -17,7 +17,6 @@ import anyio.abc
 import msgspec
 
 import cellwright
-from cellwright import patience
 from cellwright.errors import CellwrightError, HostError, LimitReached
 from cellwright.hosts import jobs, protocol
 from cellwright.hosts.attachment import Attachment
@@ -37,8 +36,8 @@ _LIMITS_WATCH_S = 0.1
 _IDLE_LOOKS = 20
 _IDLE_CHECK_SHARE = 4
 _IDLE_CHECK_S = 4.0
-_WIND_UP_S = 2.0
-_STOP_S = 10.0
+_WIND_UP_S = 5.0
+_STOP_S = 20.0
 _WINDING_UP_S = 0.02
 
 
@@ -321,7 +320,7 @@ class Host:
                 self.stop()
 
     async def _stop_kernels(self) -> None:
-        with patience.move_on_after(_STOP_S, shield=True):
+        with anyio.move_on_after(_STOP_S, shield=True):
             if (why := self._footing.ending.why) is not None:
                 await self._wind_up(why)
             await self._kernels.stop_all()
@@ -330,7 +329,7 @@ class Host:
         """Have all work stop, so that what it has put out is heard to the end; what does not stop is left."""
         for runner in self._kernels:
             runner.happened(jobs.HostEnds(why))
-        with patience.move_on_after(_WIND_UP_S):
+        with anyio.move_on_after(_WIND_UP_S):
             while any(runner.busy for runner in self._kernels):  # noqa: ASYNC110  # several at once have no event
                 await anyio.sleep(_WINDING_UP_S)
 

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
-from functools import partial
 
 from cellwright.hosts import jobs
-from cellwright.patience import Countdown
 
 __all__ = ["Timers"]
 
@@ -16,12 +15,13 @@ class Timers:
 
     def __init__(self, happened: Callable[[jobs.Happening], None]) -> None:
         self._happened = happened
-        self._running: dict[tuple[jobs.Timer, str], Countdown] = {}
+        self._running: dict[tuple[jobs.Timer, str], asyncio.TimerHandle] = {}
 
     def start(self, timer: jobs.Timer, execution_id: str, seconds: float) -> None:
         expired = jobs.Expired(timer, execution_id)
-        # A kernel that stood still with us has had no time to stop, or to say that it is done.
-        self._running[timer, execution_id] = Countdown(seconds, partial(self._happened, expired))
+        self._running[timer, execution_id] = asyncio.get_running_loop().call_later(
+            seconds, self._happened, expired
+        )
 
     def ended(self, execution_id: str) -> None:
         """Stop those of an execution."""
@@ -30,5 +30,5 @@ class Timers:
 
     def stop(self) -> None:
         """Stop all."""
-        for countdown in self._running.values():
-            countdown.cancel()
+        for handle in self._running.values():
+            handle.cancel()

@@ -15,7 +15,6 @@ import anyio
 import anyio.abc
 import msgspec
 
-from cellwright import patience
 from cellwright.errors import KernelGone
 from cellwright.kernels.messages import Channel, Message, new_message_id
 
@@ -111,7 +110,7 @@ class Client(ABC):
         pending = self._pending[message_id] = Pending()
         try:
             self._send(channel, kind, content, message_id)
-            with patience.fail_after(timeout_s):
+            with anyio.fail_after(timeout_s):
                 await pending.done.wait()
         finally:
             self._pending.pop(message_id, None)

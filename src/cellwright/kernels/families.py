@@ -20,7 +20,6 @@ from typing import Any
 import anyio
 import zmq.asyncio
 
-from cellwright import patience
 from cellwright.errors import CheckpointRefused, KernelError, KernelGone, KernelStartError
 from cellwright.kernels.boxlines import BoxLine, Nested
 from cellwright.kernels.client import KernelClient
@@ -37,7 +36,7 @@ from cellwright_kernel import descendants
 __all__ = ["Family", "Makings"]
 
 RELAY = b"cw-relay"
-STATUS_TIMEOUT_S = 5.0
+STATUS_TIMEOUT_S = 20.0
 REMEMBERED_ENDS = 256
 BURY_TIMEOUT_S = 5.0
 
@@ -281,7 +280,7 @@ class Family:
 
     async def status_of(self, number: int) -> int | None:
         """How a process ended whose parent keeps this box; None where nobody can tell."""
-        with patience.move_on_after(STATUS_TIMEOUT_S):
+        with anyio.move_on_after(STATUS_TIMEOUT_S):
             while number not in self._codes and not self._gone.is_set():
                 await self._told.wait()
         return self._codes.pop(number, None)

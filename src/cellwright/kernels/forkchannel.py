@@ -16,14 +16,13 @@ from typing import Any
 import anyio
 import msgspec
 
-from cellwright import patience
 from cellwright.errors import KernelStartError
 from cellwright.kernels.processes import reap
 
 __all__ = ["ForkChannel", "Forked"]
 
 PACKET_BYTES = 1 << 18
-ADOPTION_S = 2.0
+ADOPTION_S = 10.0
 ADOPTION_CHECK_S = 0.01
 
 
@@ -119,12 +118,12 @@ class ForkChannel:
 
     async def _adopted_status(self, pid: int) -> int | None:
         """The status of a dead fork server's kernel, which is ours to bury if this process adopts orphans."""
-        with patience.move_on_after(ADOPTION_S):
+        with anyio.move_on_after(ADOPTION_S):
             # A fork server that is just dying has closed its channel a moment before its children become ours.
             while (status := reap(pid)) is None and os.path.exists(f"/proc/{pid}"):  # noqa: ASYNC110, ASYNC240, PTH110  # nothing tells of it
                 await anyio.sleep(ADOPTION_CHECK_S)
             return status
-        # All may have stood still for as long: then it became ours since the last look.
+        # A process that stalled finds its deadline over: the kernel may have become ours since the last look.
         return reap(pid)
 
     async def _send(self, packet: dict[str, Any], fds: Sequence[int]) -> None:

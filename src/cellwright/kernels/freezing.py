@@ -19,14 +19,13 @@ from typing import Any
 import anyio
 import msgspec
 
-from cellwright import patience
 from cellwright.errors import CheckpointRefused, KernelStartError
 from cellwright.kernels.processes import pid_of
 
 __all__ = ["Frozen", "KernelLine", "private_bytes"]
 
 PACKET_BYTES = 1 << 16
-FREEZE_TIMEOUT_S = 30.0
+FREEZE_TIMEOUT_S = 60.0
 _CREDENTIALS = struct.Struct("3i")
 _ANCILLARY = socket.CMSG_SPACE(_CREDENTIALS.size) + socket.CMSG_SPACE(4)
 
@@ -79,7 +78,7 @@ class KernelLine:
             with theirs:
                 request = msgspec.json.encode({"ended": list(ended), "at_once": at_once})
                 socket.send_fds(self._mine, [request], [theirs.fileno()])
-            with patience.fail_after(FREEZE_TIMEOUT_S):
+            with anyio.fail_after(FREEZE_TIMEOUT_S):
                 told = await _receive(self._mine)
         except OSError as error:
             frozen.close()

@@ -15,7 +15,6 @@ from typing import Any, Literal, Protocol
 import anyio
 import anyio.abc
 
-from cellwright import patience
 from cellwright.errors import KernelError, KernelGone, KernelStartError
 from cellwright.kernels.boxlines import BoxLine
 from cellwright.kernels.correspondence import Client
@@ -292,7 +291,7 @@ async def tend(beginning: Beginning, *, task_status: anyio.abc.TaskStatus[Kernel
 async def _bring_up(beginning: Beginning, tasks: anyio.abc.TaskGroup) -> Kernel | None:
     """The kernel, or None where its process or its time ended first."""
     process, client = beginning.process, beginning.client
-    with patience.move_on_after(beginning.start_timeout_s) as starting:
+    with anyio.move_on_after(beginning.start_timeout_s) as starting:
         tasks.start_soon(_cancel_at_end, process, starting)
         try:
             await beginning.ready()

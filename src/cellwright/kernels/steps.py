@@ -29,7 +29,6 @@ from typing import Any
 import anyio
 import anyio.abc
 
-from cellwright import patience
 from cellwright.errors import KernelStartError
 from cellwright.kernels.lastwords import LastWords
 from cellwright.kernels.processes import wanted
@@ -41,9 +40,9 @@ __all__ = ["Steps", "step_command", "step_environment"]
 
 log = logging.getLogger(__name__)
 
-STATUS_S = 5.0
+STATUS_S = 20.0
 # One that finds no node ready waits for a minute before it asks again, and another that is started then does not.
-PATIENCE_S = 8.0
+ATTEMPT_S = 10.0
 END_S = 5.0
 KILLED = 128
 # What a job sets for its own steps, and what would contradict what is asked for here.
@@ -138,22 +137,22 @@ class Steps:
         Raises:
             KernelStartError: SLURM does not start it, or not in time; with what it says.
         """
-        patience_s, words = PATIENCE_S, ""
-        with patience.move_on_after(self._start_timeout_s):
+        attempt_s, words = ATTEMPT_S, ""
+        with anyio.move_on_after(self._start_timeout_s):
             while True:
-                step, words = await self._try(program, memory, patience_s)
+                step, words = await self._try(program, memory, attempt_s)
                 if step is not None:
                     return step
                 if words:
                     break
-                patience_s *= 2
+                attempt_s *= 2
         raise KernelStartError(
             f"SLURM did not start a job step: {words or f'no answer within {self._start_timeout_s:g} s'}",
             hint="See whether the controller answers (`scontrol ping`), or raise the setting start_timeout_s",
         )
 
     async def _try(
-        self, program: Program, memory: int | None, patience_s: float
+        self, program: Program, memory: int | None, attempt_s: float
     ) -> tuple[Started | None, str]:
         """A step, or what ``srun`` said instead; nothing where it did not come in that time."""
         number = next(self._numbers)
@@ -163,7 +162,7 @@ class Steps:
         step: Step | None = None
         done = False
         try:
-            line = await _connected(expected, srun, patience_s)
+            line = await _connected(expected, srun, attempt_s)
             if line is not None:
                 with line:
                     pid = _peer(line)
@@ -192,9 +191,9 @@ class Steps:
         line.close()
 
 
-async def _connected(expected: _Expected, srun: _Srun, patience_s: float) -> socket.socket | None:
+async def _connected(expected: _Expected, srun: _Srun, attempt_s: float) -> socket.socket | None:
     """The line of a step; None where ``srun`` ended, or the time, before it came."""
-    with patience.move_on_after(patience_s):
+    with anyio.move_on_after(attempt_s):
         async with anyio.create_task_group() as either:
 
             async def give_up() -> None:
@@ -311,7 +310,7 @@ class Step:
         return self._pidfd >= 0 and not _is_readable(self._pidfd)
 
     async def status(self) -> int | None:
-        with patience.move_on_after(STATUS_S):
+        with anyio.move_on_after(STATUS_S):
             await self._srun.over.wait()
         return self._srun.status()
 

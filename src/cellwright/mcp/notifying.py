@@ -14,7 +14,6 @@ import anyio
 from mcp.server.subscriptions import ResourcesListChanged, ResourceUpdated, SubscriptionBus
 from mcp.types import LoggingLevel
 
-from cellwright import patience
 from cellwright.engine import Engine, Event, Missed
 from cellwright.mcp.clients import Client
 from cellwright.mcp.knowledge import Knowledge
@@ -51,7 +50,7 @@ _TOLD = (
     "by",
 )
 _MOST_OUTPUTS = 100
-_SENDING_S = 2.0
+_SENDING_S = 5.0
 _LOG_WAITING = 1_000
 
 
@@ -143,9 +142,8 @@ class Notifier:
         list_changed: bool,  # noqa: FBT001  # a task is started with positional arguments
     ) -> None:
         # A client that has stopped reading, or is gone, must not hold up the others.
-        # Where the whole process stood still, no client is to blame for it.
         with (
-            patience.move_on_after(_SENDING_S),
+            anyio.move_on_after(_SENDING_S),
             suppress(anyio.ClosedResourceError, anyio.BrokenResourceError),
         ):
             for uri in changed:

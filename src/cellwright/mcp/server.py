@@ -116,7 +116,7 @@ def _definitions(dialect: str | None, sets: tuple[str, ...]) -> tuple[Definition
         )
     if dialect == "srcbook":
         return own
-    # A call that outlasts its client's patience hands back an execution's id: these two take it.
+    # A call that outlasts its client's timeout hands back an execution's id: these two take it.
     lasting = [
         definition
         for definition in EXECUTION_TOOLS

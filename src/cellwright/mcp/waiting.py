@@ -18,7 +18,6 @@ import anyio
 from mcp.types import LOG_LEVEL_META_KEY
 from starlette.requests import ClientDisconnect
 
-from cellwright import patience
 from cellwright.engine import Event, Execution, Replay, Subscription
 from cellwright.errors import CellwrightError
 from cellwright.mcp.calls import Call
@@ -115,7 +114,7 @@ async def done_with_progress(
                 failure = error  # raised in here it would become a group
             tasks.cancel_scope.cancel()
     except anyio.get_cancelled_exc_class():
-        with patience.move_on_after(_CANCEL_GRACE_S, shield=True):
+        with anyio.move_on_after(_CANCEL_GRACE_S, shield=True):
             if stop is not None and await _was_cancelled(call):
                 await stop()
         raise
@@ -172,7 +171,7 @@ async def _wait(
             if events is not None:
                 events.close()  # what it holds is told before the call answers: nothing can be after that
     except anyio.get_cancelled_exc_class():
-        with patience.move_on_after(_CANCEL_GRACE_S, shield=True):
+        with anyio.move_on_after(_CANCEL_GRACE_S, shield=True):
             if await _was_cancelled(call):
                 await stop()
         raise

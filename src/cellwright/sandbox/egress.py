@@ -17,7 +17,6 @@ import anyio
 from anyio.abc import TaskGroup, TaskStatus
 from anyio.streams.buffered import BufferedByteReceiveStream
 
-from cellwright import patience
 from cellwright.sandbox.destinations import Destination, NetworkRules
 from cellwright.sandbox.heads import BadHead, RequestHead, parse_request
 from cellwright.sandbox.netlog import NetworkEntry, NetworkLog
@@ -31,7 +30,7 @@ _MAX_HEAD = 32 * 1024
 _SPARE_CONNECTIONS = 8
 """Connections beyond the limit that are taken only to be told so."""
 _RETRY_S = 0.1
-_LINGER_S = 1.0
+_LINGER_S = 5.0
 _LINGER_BYTES = 1024**2
 _MAX_REASON = 300
 
@@ -193,8 +192,7 @@ async def _end(client: Wire, exchange: Exchange, cut: Cut) -> None:
 async def _linger(client: Wire) -> None:
     """Take what the client still sends, for a moment: closing on unread bytes would destroy the answer to it."""
     taken = 0
-    # Where all stood still, the rest is there and was not looked at: patience counts that as nothing.
-    with patience.move_on_after(_LINGER_S), suppress(OSError, anyio.EndOfStream):
+    with anyio.move_on_after(_LINGER_S), suppress(OSError, anyio.EndOfStream):
         await client.send_eof()
         while taken < _LINGER_BYTES:
             taken += len(await client.receive())

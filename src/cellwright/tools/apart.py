@@ -13,7 +13,7 @@ import sys
 import anyio
 from anyio.abc import ByteReceiveStream, Process
 
-from cellwright import children, patience
+from cellwright import children
 
 __all__ = ["ask_apart"]
 
@@ -40,7 +40,7 @@ async def ask_apart(
         start_new_session=True,
     )
     try:
-        with patience.fail_after(limit_s):
+        with anyio.fail_after(limit_s):
             if isinstance(given, bytes):
                 await _tell(child, given)
             said = await _hear(child.stdout, most_answered)

@@ -22,7 +22,7 @@ __all__ = ["mask_outputs"]
 
 LIMIT_S = 5
 # A busy machine gives processor time late; a process that gets none at all is not waited for.
-_PATIENCE_S = 120
+_TIMEOUT_S = 120
 _MOST_CHARACTERS = 20_000_000
 
 
@@ -54,7 +54,7 @@ async def _masked(texts: list[str], patterns: Sequence[MaskPattern], limit_s: in
     asked = {"texts": texts, "patterns": [[one.pattern, one.shown] for one in patterns]}
     command = [sys.executable, "-I", "-S", str(Path(masker.__file__)), str(limit_s)]
     done: subprocess.CompletedProcess[bytes] | None = None
-    with anyio.move_on_after(_PATIENCE_S):
+    with anyio.move_on_after(_TIMEOUT_S):
         done = await anyio.run_process(
             command, input=json.dumps(asked).encode(), check=False, stderr=subprocess.DEVNULL
         )

@@ -134,16 +134,16 @@ class LocalSpeaker:
         """End the process, if there is one."""
         await self._end()
 
-    async def _end(self, *, patience_s: float = 0.0) -> None:
+    async def _end(self, *, grace_s: float = 0.0) -> None:
         process, self._process = self._process, None
         private, self._private = self._private, None
         if process is not None:
-            await children.end(process, patience_s=patience_s)
+            await children.end(process, grace_s=grace_s)
         if private is not None:
             private.cleanup()
 
     async def _ask(self, order: dict[str, Any], heard: Heard) -> ModelResponse:
-        whole, text, patience_s = False, "", 0.0
+        whole, text, grace_s = False, "", 0.0
         try:
             process = await self._running()
             assert process.stdin is not None  # noqa: S101  # for the type checker: they are pipes
@@ -155,13 +155,13 @@ class LocalSpeaker:
                     continue
                 whole = not reply.get("loading")
                 return self._response(text, reply)
-            patience_s = _OWN_END_S
+            grace_s = _OWN_END_S
         except (anyio.BrokenResourceError, anyio.ClosedResourceError):
-            patience_s = _OWN_END_S
+            grace_s = _OWN_END_S
         finally:
             # Cut off in the middle, its next words would be an answer to somebody else's question.
             if not whole:
-                await self._end(patience_s=patience_s)
+                await self._end(grace_s=grace_s)
         raise ModelFailed(f"{self.row.full_name} ended before it had answered", hint="Ask again", again=True)
 
     async def _running(self) -> anyio.abc.Process:

@@ -17,7 +17,7 @@ from cellwright.notebook.pynames import names_of
 
 __all__ = ["environment_of"]
 
-_PATIENCE_S = 5.0
+_TIMEOUT_S = 5.0
 
 
 async def environment_of(session: Session | None, rows: Sequence[ModelRow]) -> dict[str, Any]:
@@ -54,7 +54,7 @@ async def _kernel(session: Session) -> dict[str, Any]:
     if session.state != "active":
         return {"packages": {}, "packages_unknown": "The session has no kernel"}
     try:
-        with anyio.fail_after(_PATIENCE_S):
+        with anyio.fail_after(_TIMEOUT_S):
             inputs = await session.inputs("\n".join(f"import {name}" for name in modules), packages=True)
     except (CellwrightError, TimeoutError) as error:
         return {"packages": {}, "packages_unknown": str(error) or "The kernel did not answer in time"}

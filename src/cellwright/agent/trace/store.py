@@ -39,7 +39,7 @@ __all__ = ["LARGE", "VERSION", "TraceLog", "files_of"]
 VERSION = 1
 LARGE = 200_000
 """A text of more characters lies in a file of its own."""
-_PATIENCE_S = 10.0
+_TIMEOUT_S = 10.0
 _log = logging.getLogger(__name__)
 
 
@@ -184,6 +184,6 @@ class TraceLog:
 
 def _wait(written: Future[None]) -> None:
     try:
-        written.result(_PATIENCE_S)
+        written.result(_TIMEOUT_S)
     except TimeoutError:
-        _log.warning("trace_not_written_in_time seconds=%s", _PATIENCE_S)
+        _log.warning("trace_not_written_in_time seconds=%s", _TIMEOUT_S)

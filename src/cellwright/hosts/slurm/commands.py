@@ -15,7 +15,6 @@ from typing import Final
 
 import anyio
 
-from cellwright import patience
 from cellwright.errors import SlurmFailed
 from cellwright.hosts.slurm.states import Ended, JobRow, Waiting, state_of
 
@@ -48,7 +47,7 @@ _OF_A_JOB: Final = (
 )
 _PREFIXES_OF_A_JOB: Final = ("LC_", "LMOD_")
 # Reading its own configuration takes a command milliseconds, and who waits for this is an engine that starts.
-_CONFIGURED_S: Final = 5.0
+_CONFIGURED_S: Final = 10.0
 # Said where the question or the answer was lost on the way: whether SLURM did what it was asked is then not known.
 _LOST: Final = (
     *("unable to contact", "timed out", "auth", "zero bytes", "connection", "temporarily", "standby"),
@@ -177,7 +176,7 @@ class SlurmCommands:
     ) -> subprocess.CompletedProcess[bytes]:
         name = command[0]
         try:
-            with patience.move_on_after(within_s):
+            with anyio.move_on_after(within_s):
                 return await anyio.run_process(
                     command, stdin=subprocess.DEVNULL, check=False, env=environment, cwd="/"
                 )

@@ -10,7 +10,7 @@ from pathlib import Path
 import anyio
 import anyio.abc
 
-from cellwright import children, patience
+from cellwright import children
 from cellwright.errors import HostUnreachable
 from cellwright.hosts.slurm.pipe import FOUND, READ_BYTES
 from cellwright.hosts.slurm.promptness import Promptness
@@ -19,7 +19,7 @@ __all__ = ["PipeStream", "pipe_command"]
 
 _WORDS_BYTES = 4_000
 _END_S = 0.5
-_LAST_WORDS_S = 2.0
+_LAST_WORDS_S = 5.0
 
 
 def pipe_command(job_id: int, python: str, socket: str) -> list[str]:
@@ -118,7 +118,7 @@ class PipeStream(anyio.abc.ByteStream):
             # Without input the other end goes by itself; where the network is cut, it cannot hear of it.
             with contextlib.suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):
                 await self.send_eof()
-            await children.end(self._process, patience_s=_END_S)
+            await children.end(self._process, grace_s=_END_S)
             if self._promptness is not None:
                 self._promptness.close()
 
@@ -126,7 +126,7 @@ class PipeStream(anyio.abc.ByteStream):
         """What it said to the end, which is near."""
         stderr = self._process.stderr
         with (
-            patience.move_on_after(_LAST_WORDS_S),
+            anyio.move_on_after(_LAST_WORDS_S),
             contextlib.suppress(anyio.EndOfStream, anyio.BrokenResourceError, anyio.ClosedResourceError),
         ):
             while stderr is not None:

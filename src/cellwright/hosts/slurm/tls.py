@@ -26,7 +26,7 @@ from cellwright.hosts.slurm.places import About
 __all__ = ["connect", "listen", "make_credentials", "own_addresses"]
 
 _VALID = timedelta(days=400)
-_CONNECT_S = 5.0
+_CONNECT_S = 15.0
 _SIOCGIFADDR = 0x8915
 _SIDES = ("host", "engine")
 

@@ -17,7 +17,6 @@ import anyio
 import anyio.abc
 import anyio.to_thread
 
-from cellwright import patience
 from cellwright.errors import HostLost, HostPending, HostUnreachable, UnknownHost
 from cellwright.hosts.connection import HostConnection
 from cellwright.hosts.slurm import tls
@@ -134,7 +133,7 @@ class AllocationWay:
         stream = await PipeStream.open(command, _environment(os.environ))
         found = False
         try:
-            with patience.move_on_after(_CONNECT_S) as late:
+            with anyio.move_on_after(_CONNECT_S) as late:
                 found = await stream.greeted()
         finally:
             if not found:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from cellwright import patience
+import anyio
+
 from cellwright.errors import KernelStartError
 from cellwright.kernels.jupyter.addresses import JupyterServer, joined
 from cellwright.kernels.jupyter.hubs import User, find_hub, server_url
@@ -12,7 +13,7 @@ from cellwright.kernels.jupyter.rest import Api
 
 __all__ = ["Health", "look_at"]
 
-LOOK_S = 5.0
+LOOK_S = 10.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +27,7 @@ class Health:
 
 async def look_at(server: JupyterServer) -> Health:
     """How a server is; a hub's is not started for that."""
-    with patience.move_on_after(LOOK_S):
+    with anyio.move_on_after(LOOK_S):
         try:
             return await _asked(server)
         except KernelStartError as error:

@@ -14,7 +14,6 @@ from uuid import uuid4
 import anyio
 import anyio.abc
 
-from cellwright import patience
 from cellwright.errors import KernelGone, KernelStartError
 from cellwright.kernels.jupyter.addresses import JupyterServer
 from cellwright.kernels.jupyter.channels import Channels
@@ -126,7 +125,7 @@ class JupyterLauncher:
         directory: Path,
         tasks: anyio.abc.TaskGroup,
     ) -> Kernel | None:
-        with patience.move_on_after(self._start_timeout_s) as starting:
+        with anyio.move_on_after(self._start_timeout_s) as starting:
             tasks.start_soon(_cancel_at_end, life, starting)
             info = await tasks.start(client.run)
             kernel = Kernel(

@@ -17,7 +17,6 @@ from typing import Any, Literal, TypeAlias
 import anyio
 import anyio.to_thread
 
-from cellwright import patience
 from cellwright.engine import Session
 from cellwright.errors import FileFailed, FileRefused, KernelBusy, NoSuchFile, SandboxError
 
@@ -27,7 +26,7 @@ Change: TypeAlias = Literal["write", "append", "delete", "move", "mkdir"]
 _PART_BYTES = 8 << 20
 """What one order to the kernel brings; a larger file comes in several."""
 _TIMEOUT_S = 60
-_CLEANUP_S = 10
+_CLEANUP_S = 20
 # Written by its rename, as everything is; what stands there is replaced, and a link is not followed.
 _PROGRAM = """
 import base64, os, zlib
@@ -91,7 +90,7 @@ async def change_inside(
     except BaseException:
         if len(starts) > 1:  # whoever gave up between two parts leaves nothing of them
             made = str(PurePosixPath(path).parent / str(order["made"]))
-            with patience.move_on_after(_CLEANUP_S, shield=True), suppress(SandboxError):
+            with anyio.move_on_after(_CLEANUP_S, shield=True), suppress(SandboxError):
                 await _obeyed(session, {"change": "delete", "path": made})
         raise
 

@@ -29,7 +29,7 @@ class ReadLimits:
 
     cpu_s: int = 40
     """Processor time, of all its threads."""
-    patience_s: float = 120
+    timeout_s: float = 120
     """A busy machine gives processor time late; a process that gets none at all is not waited for."""
     memory_bytes: int = 1 << 30
 
@@ -58,12 +58,12 @@ async def read_digest(
             "cellwright.tools.files.reader",
             msgspec.json.encode(order).decode(),
             given=descriptor,
-            limit_s=limits.patience_s,
+            limit_s=limits.timeout_s,
             most_answered=_MOST_ANSWERED,
         )
     except TimeoutError:
         raise FileUnreadable(
-            f"{name} could not be looked through within {limits.patience_s:g} s", hint=_BY_PARTS
+            f"{name} could not be looked through within {limits.timeout_s:g} s", hint=_BY_PARTS
         ) from None
     return _understood(said, code, name, limits)
 

@@ -12,7 +12,7 @@ __all__ = ["read_body"]
 
 CPU_S = 20
 # A busy machine gives processor time late; a process that gets none at all is not waited for.
-PATIENCE_S = 120.0
+TIMEOUT_S = 120.0
 MEMORY_BYTES = 1536 * 1024**2
 _MOST_ANSWERED = 200 * 1024**2
 _AS_FILE = "Fetch it with type='file' and look at it there"
@@ -24,7 +24,7 @@ async def read_body(
     kind: Kind,
     content_type: str,
     url: str,
-    limit_s: float = PATIENCE_S,
+    limit_s: float = TIMEOUT_S,
     memory_bytes: int = MEMORY_BYTES,
     cpu_s: int = CPU_S,
 ) -> Reading:

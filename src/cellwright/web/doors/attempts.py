@@ -10,14 +10,14 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-__all__ = ["EVERYWHERE", "HERE", "Attempts", "Patience", "Tally"]
+__all__ = ["EVERYWHERE", "HERE", "Allowance", "Attempts", "Tally"]
 
 _MOST_ADDRESSES = 1_000
 _MOST_DOUBLINGS = 5
 
 
 @dataclass(frozen=True, slots=True)
-class Patience:
+class Allowance:
     """So many wrong tokens a minute cost nothing."""
 
     free: int
@@ -28,8 +28,8 @@ class Patience:
         return 60 / self.free
 
 
-HERE = Patience(5)
-EVERYWHERE = Patience(60)
+HERE = Allowance(5)
+EVERYWHERE = Allowance(60)
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,13 +39,13 @@ class Tally:
     count: float = 0.0
     at: float = 0.0
 
-    def with_another(self, now: float, patience: Patience) -> Tally:
-        left = max(0.0, self.count - (now - self.at) / patience.forgets_in_s)
+    def with_another(self, now: float, allowance: Allowance) -> Tally:
+        left = max(0.0, self.count - (now - self.at) / allowance.forgets_in_s)
         return Tally(left + 1, now)
 
-    def wait_s(self, now: float, patience: Patience) -> float:
+    def wait_s(self, now: float, allowance: Allowance) -> float:
         """How long until the next token is looked at."""
-        beyond = round(self.count) - patience.free
+        beyond = round(self.count) - allowance.free
         return max(0.0, self.at + 2.0 ** min(beyond, _MOST_DOUBLINGS) - now) if beyond >= 0 else 0.0
 
 
