@@ -9,6 +9,7 @@ from pathlib import Path
 
 import hypothesis
 import pytest
+from tests.waiting import scaled
 
 from cellwright.formats.grammars import leave_out_address_grammars
 
@@ -60,6 +61,13 @@ LONGEST_FIRST = (
     "servers/test_servers.py",
     "tools/test_runs.py",
 )
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_configure(config: pytest.Config) -> None:
+    """The outer guard: what hangs without a limit of its own."""
+    if config.option.timeout is None and not config.getini("timeout"):
+        config.option.timeout = scaled(150)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -16,6 +16,8 @@ from multiprocessing import get_context
 from multiprocessing.connection import Connection
 from typing import IO, Any
 
+from tests.waiting import LIMIT_S
+
 # What takes long to import. `pytest` is there since each fork imports its parent's main module. The functions are in
 # modules that need no more than this: each fork imports the one it is for.
 IMPORTED = [
@@ -26,7 +28,6 @@ IMPORTED = [
     "cellwright.tools.calculator",
     "pint",
 ]
-ENDS_WITHIN_S = 60
 
 
 @dataclass(frozen=True)
@@ -42,7 +43,7 @@ class Fork:
 
     def end(self) -> int:
         """Its exit code, a signal's as a negative number, once it has ended."""
-        self.process.join(ENDS_WITHIN_S)
+        self.process.join(LIMIT_S)
         assert self.process.exitcode is not None, "it goes on"
         return int(self.process.exitcode)
 

@@ -8,11 +8,8 @@ import signal
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
-from time import monotonic
 
-END_LIMIT_S = 60
-BURIAL_LIMIT_S = 60
-PACE_S = 0.05
+from waiting import LIMIT_S, wait_until
 
 
 def marked(name: str, value: str) -> Iterator[int]:
@@ -34,7 +31,7 @@ def kill_and_wait(pid: int) -> None:
         with suppress(ProcessLookupError):
             signal.pidfd_send_signal(handle, signal.SIGKILL)
         # Readable once it has ended, reaped or not.
-        select.select([handle], [], [], END_LIMIT_S)
+        select.select([handle], [], [], LIMIT_S)
     finally:
         os.close(handle)
 
@@ -45,7 +42,7 @@ def wait_until_buried(pid: int) -> bool:
     An orphan's parent may be a first process that looks around only now and then; until then whoever asks by number
     whether it lives is told so.
     """
-    deadline = monotonic() + BURIAL_LIMIT_S
-    while (there := Path(f"/proc/{pid}").exists()) and monotonic() < deadline:
-        select.select([], [], [], PACE_S)
-    return not there
+    with suppress(TimeoutError):
+        wait_until(lambda: not Path(f"/proc/{pid}").exists())
+        return True
+    return False

@@ -10,6 +10,7 @@ from typing import Any
 import anyio
 import pytest
 from tests.engine.conftest import end_host, open_at
+from tests.waiting import UNHURRIED, scaled
 
 from agent.scripting import Script
 from cellwright import Engine
@@ -20,22 +21,13 @@ from cellwright.mcp.face import Face
 from cellwright.mcp.pace import Pace
 
 Ask = Callable[..., Awaitable[Outcome]]
-# What no test here waits for, and what a machine that stands still for a while must not run into.
-PATIENT_S = 240
-PATIENCE: dict[str, Any] = {
-    "start_timeout_s": PATIENT_S,
-    "cell_timeout_s": PATIENT_S,
-    "fetch_timeout_s": PATIENT_S,
-    "interrupt_grace_s": 60,
-    "host_idle_s": PATIENT_S,
-}
-PATIENT = Pace(wait_s=PATIENT_S)
+PACE = Pace(wait_s=scaled(60))
 
 
 @pytest.fixture(scope="module")
 async def engine(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Engine]:
     root = tmp_path_factory.mktemp("agent")
-    async with open_at(root, max_sessions=200, standby_kernels=1, **PATIENCE) as engine:
+    async with open_at(root, max_sessions=200, standby_kernels=1, **UNHURRIED) as engine:
         yield engine
     end_host(root / "state")
 
@@ -43,7 +35,7 @@ async def engine(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Engi
 @pytest.fixture(scope="module")
 async def face(engine: Engine) -> AsyncIterator[Face]:
     async with anyio.create_task_group() as tasks:
-        face = Face(engine, pace=PATIENT)
+        face = Face(engine, pace=PACE)
         await tasks.start(lambda task_status: face.run(task_status=task_status))
         yield face
         tasks.cancel_scope.cancel()

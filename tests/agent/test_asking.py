@@ -8,9 +8,9 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import anyio
 import pytest
 from tests.agent.wires.talking import Clock
+from tests.waiting import fail_after
 
 from agent.scripting import ROW, Call, Onlooker, Script, Wrong, cut_off, run, told
 from cellwright import Engine
@@ -57,7 +57,7 @@ async def test_seconds_stop_a_cell_that_would_run_on(ask: Any, engine: Engine) -
     outcome = await ask("Wait for ever", script, budget=Budget(seconds=10), session_id=session.id)
     assert not outcome.ok
     assert "of 10 seconds" in outcome.report
-    with anyio.fail_after(60):
+    with fail_after():
         while session.runs.live:
             await session.runs.live[0].wait(1)
 
@@ -71,7 +71,7 @@ async def test_a_verification_that_would_run_on_waits_no_longer_than_the_seconds
         return "It is 5."
 
     script = Script({"main/act": [[run("print(5)"), unrun], late]})
-    with anyio.fail_after(240):
+    with fail_after(60):
         outcome = await ask("Get five", script, verify=True, budget=Budget(seconds=600), clock=clock)
     assert (outcome.answer, outcome.verified) == ("It is 5.", None)
 

@@ -6,8 +6,8 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
-from tests.agent.conftest import PATIENCE
 from tests.engine.conftest import end_host, open_at
+from tests.waiting import UNHURRIED
 
 from cellwright import Engine, Execution, Session
 from cellwright.agent.evidence.charts import Issue, chart_issues, issues_of, pictures
@@ -24,7 +24,7 @@ NAMED = "ax.set_title('Sales'); ax.set_xlabel('day'); ax.set_ylabel('sales (EUR)
 @pytest.fixture(scope="module")
 async def engine(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Engine]:
     root = tmp_path_factory.mktemp("critic")
-    async with open_at(root, **PATIENCE) as engine:
+    async with open_at(root, **UNHURRIED) as engine:
         yield engine
     end_host(root / "state")
 

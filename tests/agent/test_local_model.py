@@ -28,6 +28,7 @@ from pydantic_ai.messages import (
 )
 from pydantic_ai.tools import ToolDefinition
 from tests.engine.conftest import end_host, open_at
+from tests.waiting import fail_after, scaled
 
 from cellwright.agent.models.local import LocalSpeaker, connect, order_of, settled, weights_of
 from cellwright.agent.models.naming import find_row
@@ -232,7 +233,7 @@ async def speaker(
 async def say(
     speaker: LocalSpeaker, text: str, want: Want | None = None, heard: Any = unheard
 ) -> ModelResponse:
-    with anyio.fail_after(60):
+    with fail_after():
         return await speaker.say([ModelRequest([UserPromptPart(text)])], want or Want("act"), heard)
 
 
@@ -287,7 +288,7 @@ async def test_a_request_that_is_given_up_ends_the_process(speaker: LocalSpeaker
     begun = anyio.Event()
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(say, speaker, "endless", Want("act"), lambda _: begun.set())
-        with anyio.fail_after(60):
+        with fail_after():
             await begun.wait()
         pid = speaker.pid
         tasks.cancel_scope.cancel()
@@ -305,7 +306,7 @@ async def test_the_process_ends_with_whoever_started_it(speaker: LocalSpeaker) -
                 await say(speaker, "endless", Want("act"), lambda _: begun.set())
 
         tasks.start_soon(ask)
-        with anyio.fail_after(60):
+        with fail_after():
             await begun.wait()
             process = speaker._process
             assert process is not None
@@ -350,7 +351,7 @@ real = pytest.mark.skipif(
 
 
 @real
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(scaled(300))
 async def test_a_real_model_answers_a_question_about_a_table_by_running_code(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -380,7 +381,7 @@ async def test_a_real_model_answers_a_question_about_a_table_by_running_code(
 
 
 @real
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(scaled(300))
 async def test_a_real_model_is_held_to_a_shape() -> None:
     speaker = connect(ROW)
     try:

@@ -7,6 +7,7 @@ from typing import Any
 import anyio
 import anyio.abc
 import pytest
+from tests.waiting import fail_after
 
 from agent.scripting import Call, Script, change, run, told
 from cellwright import Engine, Event
@@ -210,7 +211,7 @@ async def test_branches_run_side_by_side(ask: Any, engine: Engine) -> None:
             # A branch sees its files where its trunk has them; they lie in its own place.
             (engine.session(session_id).storage / "files" / "go").touch()
 
-    with anyio.fail_after(240):
+    with fail_after(60):
         async with anyio.create_task_group() as tasks:
             await tasks.start(let_both_go)
             outcome = await ask("Which is best?", script)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 
 import pytest
-from tests.agent.conftest import PATIENCE
 from tests.engine.conftest import end_host, open_at
+from tests.waiting import UNHURRIED
 
 from cellwright import Engine, Execution, Session
 from cellwright.agent.repairing import mend, stop_report
@@ -19,7 +19,7 @@ pytestmark = pytest.mark.anyio
 @pytest.fixture(scope="module")
 async def engine(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Engine]:
     root = tmp_path_factory.mktemp("repairing")
-    async with open_at(root, max_sessions=100, plan_backoff_s=0.01, **PATIENCE) as engine:
+    async with open_at(root, max_sessions=100, plan_backoff_s=0.01, **UNHURRIED) as engine:
         yield engine
     end_host(root / "state")
 

@@ -6,8 +6,8 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
-from tests.agent.conftest import PATIENCE
 from tests.engine.conftest import end_host, open_at
+from tests.waiting import UNHURRIED
 
 from agent.scripting import Script, run
 from cellwright import Engine
@@ -21,7 +21,7 @@ pytestmark = pytest.mark.anyio
 @pytest.fixture(scope="module")
 async def engine(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Engine]:
     root = tmp_path_factory.mktemp("room")
-    async with open_at(root, max_sessions=2, standby_kernels=1, **PATIENCE) as engine:
+    async with open_at(root, max_sessions=2, standby_kernels=1, **UNHURRIED) as engine:
         yield engine
     end_host(root / "state")
 

@@ -13,8 +13,8 @@ from threading import Thread
 from typing import Any
 
 import pytest
-from tests.agent.conftest import PATIENCE
 from tests.engine.conftest import end_host, open_at
+from tests.waiting import UNHURRIED
 
 from agent.scripting import Call, Script, change, run
 from cellwright import Engine
@@ -52,7 +52,7 @@ def site() -> Iterator[str]:
 async def engine(tmp_path_factory: pytest.TempPathFactory, site: str) -> AsyncIterator[Engine]:
     root = tmp_path_factory.mktemp("scenario")
     lists = {"network": "allow", "network_allow": [site.removeprefix("http://")], "fetch_interval_s": 0}
-    async with open_at(root, max_sessions=100, standby_kernels=1, **lists, **PATIENCE) as engine:
+    async with open_at(root, max_sessions=100, standby_kernels=1, **lists, **UNHURRIED) as engine:
         yield engine
     end_host(root / "state")
 

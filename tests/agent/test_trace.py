@@ -29,6 +29,7 @@ from pydantic_ai.messages import (
     ToolReturnPart,
     UserPromptPart,
 )
+from tests.waiting import LIMIT_S
 
 from cellwright.agent.models.wants import Delta, Usage
 from cellwright.agent.trace.export import read_run, summary
@@ -270,7 +271,7 @@ anyio.run(main)
 
 def test_a_run_that_is_killed_shows_the_step_it_was_at(tmp_path: Path) -> None:
     path = tmp_path / "run-1.jsonl"
-    done = subprocess.run([sys.executable, "-c", KILLED, str(path)], check=False, timeout=60)
+    done = subprocess.run([sys.executable, "-c", KILLED, str(path)], check=False, timeout=LIMIT_S)
     assert done.returncode == -signal.SIGKILL
     run = read_run(path)
     assert [(step["kind"], step["state"]) for step in run["steps"]] == [

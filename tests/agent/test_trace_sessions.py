@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
-import anyio
 import pytest
+from tests.waiting import fail_after, scaled
 
 import cellwright
 from cellwright import Engine, Event
@@ -33,7 +33,7 @@ async def test_each_step_is_told_as_an_event_of_its_session(engine: Engine) -> N
     session = await engine.create("steps")
     trace = Trace("run-1", [StepEvents(engine, "run-1", Redactor([KEPT_BACK]))])
     trace.pattern = "react"
-    with engine.subscribe(session.id) as events, anyio.fail_after(60):
+    with engine.subscribe(session.id) as events, fail_after():
         async with trace.step("question", role="user") as step:
             step.note = f"my key is {KEPT_BACK}\nsecond line"
         async with trace.step("request", role="act", branch="main.1") as step:
@@ -107,7 +107,7 @@ async def test_what_ran_since_a_count_is_told_with_code_and_streams(engine: Engi
 
 
 async def test_the_environment_says_what_ran_where(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(environment, "_TIMEOUT_S", 240)
+    monkeypatch.setattr(environment, "_TIMEOUT_S", scaled(60))
     session = await engine.create("surroundings")
     await session.run((await session.add_cell("import nbformat.v4 as v4\nfrom pydantic import BaseModel")).id)
     row = ModelRow("m", "test", 1_000, price=Price(1.0, 2.0, 0.5))

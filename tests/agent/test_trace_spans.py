@@ -19,6 +19,7 @@ from pydantic_ai.messages import (
     ToolCallPart,
     UserPromptPart,
 )
+from tests.waiting import LIMIT_S
 
 from cellwright.agent.models.wants import Usage
 from cellwright.agent.trace.redaction import MARK, Redactor
@@ -188,7 +189,7 @@ def test_spans_go_where_the_environment_says(tmp_path: Path) -> None:
     environment = {**os.environ, "OTEL_TRACES_EXPORTER": "console,not-there"}
     done = subprocess.run(
         [sys.executable, "-c", EXPORTED],
-        env=environment, cwd=tmp_path, capture_output=True, text=True, check=False, timeout=60,
+        env=environment, cwd=tmp_path, capture_output=True, text=True, check=False, timeout=LIMIT_S,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     span = json.loads(done.stdout)

@@ -10,6 +10,7 @@ from typing import Any
 
 import anyio
 import pytest
+from tests.waiting import LIMIT_S
 
 from cellwright.charts.embedding import bundle, interactive, page_script, placeholder
 from charts.making import SALES, spec
@@ -86,9 +87,11 @@ def _look(chromium: str, address: str) -> tuple[list[str], list[str]]:
     said: list[str] = []
     asked: list[str] = []
     with sync_playwright() as play:
-        browser = play.chromium.launch(executable_path=chromium, args=["--no-sandbox"], timeout=60_000)
+        browser = play.chromium.launch(
+            executable_path=chromium, args=["--no-sandbox"], timeout=LIMIT_S * 1_000
+        )
         page = browser.new_page()
-        page.set_default_timeout(60_000)
+        page.set_default_timeout(LIMIT_S * 1_000)
         page.on("console", lambda message: said.append(message.text))
         page.on("pageerror", lambda error: said.append(str(error)))
         page.on("request", lambda request: asked.append(request.url))

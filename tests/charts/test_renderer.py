@@ -13,13 +13,12 @@ from typing import Any
 import anyio
 import psutil
 import pytest
-from tests.waiting import look_again
+from tests.waiting import fail_after, look_again, until
 
 from cellwright.charts import Config, Output, Picture, Renderer, RendererLimits, ThemeName
 from cellwright.errors import ChartRefused, DrawingFailed, SpecRefused
 from cellwright_kernel.tables import Column, Table
 from charts.making import SALES, output
-from waiting import until
 
 pytestmark = pytest.mark.anyio
 PNG = b"\x89PNG\r\n\x1a\n"
@@ -174,7 +173,7 @@ async def test_a_chart_whose_process_is_killed_in_the_middle_is_drawn_by_the_nex
 
     busy = psutil.Process(first)
     before = sum(busy.cpu_times()[:2])
-    with anyio.fail_after(60):
+    with fail_after():
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(draw)
             while sum(busy.cpu_times()[:2]) < before + 0.1:

@@ -17,6 +17,7 @@ import pytest
 from rich.console import Console
 from tests.agent.wires.servers import KEY, Call, Recorded, Reply, Server, Text, Think, reply, serve
 from tests.daemon.conftest import Place, files_with, place_in
+from tests.waiting import LIMIT_S
 
 from cellwright.agent.models.keys import ENVIRONMENT
 from cellwright.cli.asking_view import AskView
@@ -135,14 +136,14 @@ def test_ctrl_c_stops_the_run_and_says_how_to_go_on(shared: Place) -> None:
 
     def held(_: Recorded) -> Reply:
         asks.set()
-        go.wait(60)
+        go.wait(LIMIT_S)
         return reply(Text("Too late."))
 
     with provider(shared, held) as (place, _):
         process = place.start("ask", "How long?", "--pattern", "react")
-        assert asks.wait(60)
+        assert asks.wait(LIMIT_S)
         process.send_signal(signal.SIGINT)
-        _, errors = process.communicate(timeout=60)
+        _, errors = process.communicate(timeout=LIMIT_S)
         go.set()
     assert process.returncode == 130
     told = errors.decode()

@@ -14,6 +14,7 @@ from typing import Any
 import anyio
 import pytest
 from mcp_types.version import LATEST_MODERN_VERSION
+from tests.waiting import fail_after
 
 from cellwright.cli.line import VERSION, CallFailed, Line, LineClosed, open_line
 from cellwright.unixstreams import UnixStream, lines
@@ -40,7 +41,7 @@ class Far:
 @asynccontextmanager
 async def connected() -> AsyncIterator[tuple[Line, Far]]:
     near, far = socket.socketpair()
-    with anyio.fail_after(60):
+    with fail_after():
         async with UnixStream(near) as stream, UnixStream(far) as other, open_line(stream) as line:
             yield line, Far(other)
 

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 from rich.console import Console
 from tests.daemon.conftest import Place, wait_for_file
+from tests.waiting import LIMIT_S
 
 from cellwright.cli.plantable import PlanView, todo_table
 
@@ -184,7 +185,7 @@ def test_an_interrupt_pauses_the_plan_and_continue_goes_on(shared: Place) -> Non
     process = shared.start("continue", about["session_id"])
     wait_for_file(here / "begun", process)
     process.send_signal(signal.SIGINT)
-    assert process.wait(60) == 130
+    assert process.wait(LIMIT_S) == 130
     assert process.stderr is not None
     said = process.stderr.read().decode()
     assert f"paused; `cellwright continue {about['session_id']}` goes on" in said
@@ -194,7 +195,7 @@ def test_an_interrupt_pauses_the_plan_and_continue_goes_on(shared: Place) -> Non
     again = shared.start("continue", about["session_id"])
     wait_for_file(here / "begun", again)
     (here / "go").touch()
-    assert again.wait(60) == 0
+    assert again.wait(LIMIT_S) == 0
 
 
 def test_a_plan_goes_on_from_its_file_where_its_session_is_gone(shared: Place) -> None:
@@ -230,7 +231,7 @@ def test_whoever_is_refused_is_told_of_verbs_and_not_of_tools(shared: Place) -> 
     assert done.returncode == 1
     assert "Wait for it with `cellwright continue`, or stop it with Ctrl-C" in done.stderr
     (Path(about["cwd"]) / "go").touch()
-    assert process.wait(60) == 0
+    assert process.wait(LIMIT_S) == 0
 
 
 def test_a_plan_file_that_cannot_be_read_makes_no_notebook(shared: Place) -> None:
@@ -336,7 +337,7 @@ def test_a_real_terminal_sees_the_table(shared: Place) -> None:
     about = made(shared, "terminal", ("Begin", "1"), ("End", "2"))
     process, ours = on_a_terminal(shared, "continue", about["session_id"])
     seen = all_of(ours)
-    assert process.wait(60) == 0
+    assert process.wait(LIMIT_S) == 0
     assert "attempts" in seen
     assert "✓" in seen
 
@@ -347,6 +348,6 @@ def test_that_a_plan_was_paused_is_said_below_its_table(shared: Place) -> None:
     wait_for_file(Path(about["cwd"]) / "begun", process)
     process.send_signal(signal.SIGINT)
     last = all_of(ours).rpartition("attempts")[2]
-    assert process.wait(60) == 130
+    assert process.wait(LIMIT_S) == 130
     assert "\x1b[2K" not in last, "nothing erases what was said last"
     assert last.splitlines()[-1] == f"paused; `cellwright continue {about['session_id']}` goes on"

@@ -7,6 +7,7 @@ import signal
 from pathlib import Path
 
 from tests.daemon.conftest import Place, wait_for_file
+from tests.waiting import LIMIT_S
 
 
 def with_code(place: Place, *codes: str) -> dict[str, str]:
@@ -70,7 +71,7 @@ def test_an_interrupt_stops_the_replay_and_the_next_one_is_whole(shared: Place) 
     process = shared.start("replay", session)
     wait_for_file(here / "begun", process)
     process.send_signal(signal.SIGINT)
-    assert process.wait(60) == 130
+    assert process.wait(LIMIT_S) == 130
     (here / "go").touch()
     done = shared.run("replay", session)
     assert done.returncode == 0, done.stderr

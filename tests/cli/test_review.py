@@ -13,7 +13,8 @@ import nbformat
 import psutil
 import pytest
 from tests.agent.wires.servers import reply, serve
-from tests.daemon.conftest import PATIENCE, forked_command, names_of, wait_until
+from tests.daemon.conftest import forked_command, names_of, wait_until
+from tests.waiting import LIMIT_S, UNHURRIED_VARIABLES
 
 from cellwright.cli.review import _chosen
 from cellwright.errors import NotebookError
@@ -34,7 +35,9 @@ def notebook(tmp_path: Path) -> Path:
 
 
 def review(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
-    return forked_command().run(["review", *map(str, arguments)], cwd=Path.cwd(), env=os.environ | PATIENCE)
+    return forked_command().run(
+        ["review", *map(str, arguments)], cwd=Path.cwd(), env=os.environ | UNHURRIED_VARIABLES
+    )
 
 
 def test_hints_come_as_a_table_and_diffs_and_the_notebook_stays(notebook: Path) -> None:
@@ -104,13 +107,13 @@ def test_an_interrupt_leaves_no_process_and_no_file(tmp_path: Path) -> None:
     nbformat.write(nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(source)]), path)
     before = path.read_bytes()
     process = subprocess.Popen(
-        [*COMMAND, "review", str(path)], stderr=subprocess.PIPE, env=os.environ | PATIENCE
+        [*COMMAND, "review", str(path)], stderr=subprocess.PIPE, env=os.environ | UNHURRIED_VARIABLES
     )
     mine = psutil.Process(process.pid)
     wait_until(lambda: "sleep" in names_of(mine.children(recursive=True)))
     below = mine.children(recursive=True)
     process.send_signal(signal.SIGINT)
-    _, said = process.communicate(timeout=60)
+    _, said = process.communicate(timeout=LIMIT_S)
     assert process.returncode == 130, said
     assert b"interrupted: nothing is left of it" in said
     _, alive = psutil.wait_procs(below, 60)

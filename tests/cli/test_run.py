@@ -12,7 +12,8 @@ from pathlib import Path
 import nbformat
 import psutil
 import pytest
-from tests.daemon.conftest import PATIENCE, forked_command, names_of, wait_for_file
+from tests.daemon.conftest import forked_command, names_of, wait_for_file
+from tests.waiting import LIMIT_S, UNHURRIED_VARIABLES
 
 COMMAND = [sys.executable, "-c", "from cellwright.cli import main; main()", "run"]
 
@@ -24,7 +25,9 @@ def write(path: Path, *sources: str) -> Path:
 
 
 def run(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
-    return forked_command().run(["run", *map(str, arguments)], cwd=Path.cwd(), env=os.environ | PATIENCE)
+    return forked_command().run(
+        ["run", *map(str, arguments)], cwd=Path.cwd(), env=os.environ | UNHURRIED_VARIABLES
+    )
 
 
 def texts(path: Path) -> list[str]:
@@ -125,12 +128,14 @@ def test_an_interrupt_saves_what_ran_and_leaves_no_process(tmp_path: Path) -> No
         "open('begun', 'w').close()\nwhile True: pass"
     )
     path = write(tmp_path / "long.ipynb", "print('kept')", endless)
-    process = subprocess.Popen([*COMMAND, str(path)], stderr=subprocess.PIPE, env=os.environ | PATIENCE)
+    process = subprocess.Popen(
+        [*COMMAND, str(path)], stderr=subprocess.PIPE, env=os.environ | UNHURRIED_VARIABLES
+    )
     wait_for_file(tmp_path / "begun", process)
     below = psutil.Process(process.pid).children(recursive=True)
     assert "sleep" in names_of(below), "the cell's own process is among them"
     process.send_signal(signal.SIGINT)
-    _, said = process.communicate(timeout=60)
+    _, said = process.communicate(timeout=LIMIT_S)
     assert process.returncode == 130, said
     assert texts(path)[0] == "kept\n"
     _, alive = psutil.wait_procs(below, 60)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 
 from tests.daemon.conftest import Place
+from tests.waiting import LIMIT_S
 
 
 def test_streams_and_exit_code_are_the_scripts(shared: Place) -> None:
@@ -78,5 +79,5 @@ def test_whoever_stops_reading_ends_the_script_without_a_word(shared: Place) -> 
     assert process.stderr is not None
     assert process.stdout.readline() == b"again\n"
     process.stdout.close()
-    assert process.wait(60) == 1
+    assert process.wait(LIMIT_S) == 1
     assert process.stderr.read() == b""

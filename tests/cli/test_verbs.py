@@ -11,7 +11,7 @@ from pathlib import Path
 import nbformat
 import pytest
 from tests.daemon.conftest import Place, wait_for_file
-from tests.waiting import PACE_S
+from tests.waiting import LIMIT_S, PACE_S
 
 
 def new(place: Place, name: str = "from the command line") -> str:
@@ -119,7 +119,7 @@ def test_an_interrupt_stops_the_cell_that_is_waited_for(shared: Place) -> None:
     process = shared.start("exec", session, "--code", code, "--timeout", "900")
     wait_for_file(gate, process)
     process.send_signal(signal.SIGINT)
-    assert process.wait(60) == 130
+    assert process.wait(LIMIT_S) == 130
     runs = json.loads(shared.run("logs", session, "--json").stdout)["executions"]
     assert [run["status"] for run in runs] == ["interrupted"]
 

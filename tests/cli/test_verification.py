@@ -8,6 +8,7 @@ from pathlib import Path
 
 import nbformat
 from tests.daemon.conftest import Place, wait_until
+from tests.waiting import LIMIT_S
 
 
 def notebook(place: Place, name: str, *sources: str) -> Path:
@@ -51,7 +52,7 @@ def test_an_interrupt_stops_it_and_leaves_nothing(shared: Place) -> None:
     # What is new there: what others left may go meanwhile.
     wait_until(lambda: bool({one.name for one in storage.iterdir()} - before) or process.poll() is not None)
     process.send_signal(signal.SIGINT)
-    assert process.wait(60) == 130
+    assert process.wait(LIMIT_S) == 130
     assert process.stderr is not None
     assert process.stderr.read().decode().startswith("stopped; nothing is left of it")
     listed = json.loads(shared.run("list", "--json").stdout)

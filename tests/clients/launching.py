@@ -14,11 +14,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from tests.waiting import scaled
+
 from clients.installing import CLAUDE_CODE, CODEX, GEMINI, Installed, Program
 from clients.wires import SERVER_NAME
 
-RUN_LIMIT_S = 200
-START_LIMIT_S = 60
+RUN_LIMIT_S = scaled(100)
+START_LIMIT_S = int(scaled(30))
 KEY = "not-a-key"
 
 

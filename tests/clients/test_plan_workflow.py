@@ -12,11 +12,12 @@ from typing import Any
 
 import nbformat
 import pytest
+from tests.waiting import LIMIT_S
 
 from clients.installing import INSTALL_LIMIT_S, obtain
 from clients.launching import CLIENTS, RUN_LIMIT_S, ServerCommand
 from clients.scripted import Call, Say, ScriptedModel, Seen
-from clients.test_real_clients import SESSION_ID, STOP_LIMIT_S, Require, server
+from clients.test_real_clients import SESSION_ID, Require, server
 
 __all__ = ["server"]
 
@@ -67,7 +68,7 @@ SCRIPT: list[Call | Say] = [
 ]
 
 
-@pytest.mark.timeout(INSTALL_LIMIT_S + RUN_LIMIT_S + STOP_LIMIT_S)
+@pytest.mark.timeout(INSTALL_LIMIT_S + RUN_LIMIT_S + LIMIT_S)
 def test_claude_code_takes_a_problem_to_a_verified_notebook(
     server: ServerCommand, tmp_path: Path, require: Require
 ) -> None:

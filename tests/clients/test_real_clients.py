@@ -15,6 +15,7 @@ from pathlib import Path
 import psutil
 import pytest
 from PIL import Image
+from tests.waiting import LIMIT_S
 
 from clients.installing import INSTALL_LIMIT_S, obtain
 from clients.launching import CLIENTS, RUN_LIMIT_S, Client, ServerCommand
@@ -22,7 +23,6 @@ from clients.scripted import Call, Say, ScriptedModel, Seen
 
 Require = Callable[[str, bool, str], None]
 
-STOP_LIMIT_S = 60
 PLOT = """\
 import matplotlib.pyplot as plt
 print("first line")
@@ -65,7 +65,7 @@ def server(tmp_path: Path) -> Iterator[ServerCommand]:
     for process in left:
         with suppress(psutil.NoSuchProcess):
             process.terminate()
-    _, stubborn = psutil.wait_procs(left, STOP_LIMIT_S)
+    _, stubborn = psutil.wait_procs(left, LIMIT_S)
     for process in stubborn:
         with suppress(psutil.NoSuchProcess):
             process.kill()
@@ -78,7 +78,7 @@ def _runs_with(process: psutil.Process, variables: dict[str, str]) -> bool:
         return False
 
 
-@pytest.mark.timeout(INSTALL_LIMIT_S + RUN_LIMIT_S + STOP_LIMIT_S)
+@pytest.mark.timeout(INSTALL_LIMIT_S + RUN_LIMIT_S + LIMIT_S)
 @pytest.mark.parametrize("client", CLIENTS, ids=lambda client: client.name)
 def test_model_reads_the_text_and_sees_the_picture_of_a_cell_through(
     client: Client, server: ServerCommand, tmp_path: Path, require: Require

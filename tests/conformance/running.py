@@ -8,10 +8,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import anyio
+from tests.waiting import scaled
 
 from clients.installing import Installed
 
-SUITE_LIMIT_S = 240
+SUITE_LIMIT_S = scaled(120)
 
 
 @dataclass(frozen=True, slots=True)

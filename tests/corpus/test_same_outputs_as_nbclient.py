@@ -11,6 +11,7 @@ import nbformat
 import pytest
 from jupyter_client.kernelspec import KernelSpecManager
 from nbclient import NotebookClient
+from tests.waiting import scaled
 
 from cellwright import Engine, Settings, open_engine
 from cellwright.sandbox.plans import HOME
@@ -19,9 +20,9 @@ from corpus.normalising import normalised_cells
 
 NOTEBOOKS = read_manifest()
 HOW_TO_ADD = {"ir": "apt install r-cran-irkernel"}
-CELL_LIMIT_S = 240
+CELL_LIMIT_S = int(scaled(60))
 
-pytestmark = [pytest.mark.anyio, pytest.mark.timeout(360)]  # the first test also downloads
+pytestmark = [pytest.mark.anyio, pytest.mark.timeout(scaled(180))]  # the first test also downloads
 
 
 @pytest.fixture(scope="module")

@@ -5,12 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from tests.waiting import scaled
 
 from cellwright.formats import export, read
 from corpus.fetching import CorpusUnavailableError
 from corpus.srcbooks import fetch_srcbooks
 
-pytestmark = pytest.mark.timeout(360)  # the first test also downloads
+pytestmark = pytest.mark.timeout(scaled(180))  # the first test also downloads
 NAMES = ("getting-started.src.md", "langgraph-web-agent.src.md", "websockets.src.md")
 
 

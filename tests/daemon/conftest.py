@@ -10,8 +10,7 @@ import os
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -21,40 +20,15 @@ import psutil
 import pytest
 from tests.daemon.forking import ForkedCommand
 from tests.engine.conftest import host_process
-from tests.waiting import PACE_S
+from tests.waiting import LIMIT_S, UNHURRIED_VARIABLES, scaled, wait_until
 
 from cellwright.daemon.paths import DaemonPaths
 from cellwright.daemon.starting import ask, connect, read_about, stop
 
 COMMAND = [sys.executable, "-c", "from cellwright.cli import main; main()"]
 CLIENT = {"name": "test", "version": "1"}
-# What no test here waits for, and what a machine that stands still for a while must not run into.
-PATIENT_S = "240"
-PATIENCE = {
-    "CELLWRIGHT_START_TIMEOUT_S": PATIENT_S,
-    "CELLWRIGHT_CELL_TIMEOUT_S": PATIENT_S,
-    "CELLWRIGHT_RUN_TIMEOUT_S": PATIENT_S,
-    "CELLWRIGHT_FETCH_TIMEOUT_S": PATIENT_S,
-    "CELLWRIGHT_SLURM_COMMAND_TIMEOUT_S": PATIENT_S,
-    "CELLWRIGHT_INTERRUPT_GRACE_S": "60",
-    "CELLWRIGHT_HOST_IDLE_S": PATIENT_S,
-}
-LONG_WAIT_MS = 240_000
+LONG_WAIT_MS = min(int(scaled(60_000)), 280_000)
 """For calls that hand back what still runs after a while: no test here wants that."""
-
-
-def wait_until(holds: Callable[[], bool], *, limit_s: float = 240) -> None:
-    """Return as soon as something holds, and leave the processor to it meanwhile.
-
-    Raises:
-        TimeoutError: it does not, for so long.
-    """
-    end = time.monotonic() + limit_s
-    while not holds():
-        # Looked at once more after the time: all of it may have passed while nobody ran.
-        if time.monotonic() > end and not holds():
-            raise TimeoutError
-        time.sleep(PACE_S)
 
 
 def wait_for_file(path: Path, process: subprocess.Popen[bytes]) -> None:
@@ -72,7 +46,7 @@ def wait_for_file(path: Path, process: subprocess.Popen[bytes]) -> None:
 @functools.cache
 def forked_command() -> ForkedCommand:
     """One for the whole run, started by whoever needs it first."""
-    command = ForkedCommand()
+    command = ForkedCommand(limit_s=scaled(50))
     atexit.register(command.close)
     return command
 
@@ -120,9 +94,8 @@ class Place:
 
     def ready(self) -> dict[str, Any]:
         """The daemon's status once it is warm."""
-        while (found := self.status())["state"] != "ready":
-            time.sleep(PACE_S)
-        return found
+        wait_until(lambda: self.status()["state"] == "ready")
+        return self.status()
 
     def daemon(self) -> psutil.Process:
         return psutil.Process(read_about(self.paths)["pid"])
@@ -144,18 +117,18 @@ class Place:
             for stream in (process.stdin, process.stdout, process.stderr):
                 if stream is not None:
                     stream.close()
-            process.wait(60)
+            process.wait(LIMIT_S)
         stop(self.paths, kernels=True)
         for process in self.daemons():
             # It may end between being found and being ended.
             with suppress(psutil.NoSuchProcess):
                 process.kill()
-                process.wait(60)
+                process.wait(LIMIT_S)
         host = host_process(self.storage)
         if host is not None:
             with suppress(psutil.NoSuchProcess):
                 host.terminate()
-                host.wait(60)
+                host.wait(LIMIT_S)
 
 
 class Pump:
@@ -209,7 +182,7 @@ class Pump:
         """Close the client's side, as a client that is done does."""
         assert self.process.stdin is not None
         self.process.stdin.close()
-        return self.process.wait(60)
+        return self.process.wait(LIMIT_S)
 
     def errors(self) -> str:
         assert self.process.stderr is not None
@@ -250,7 +223,7 @@ def place_in(root: Path, **variables: str) -> Iterator[Place]:
         "HOME": str(root / "home"),
         "CELLWRIGHT_STORAGE": str(root / "state"),
         "CELLWRIGHT_STANDBY_KERNELS": "0",
-        **PATIENCE,
+        **UNHURRIED_VARIABLES,
         # There may be an `sbatch` on this machine, and the default would be to ask it for nodes.
         "CELLWRIGHT_RUN_MODE": "local",
         **variables,

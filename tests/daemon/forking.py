@@ -19,14 +19,14 @@ from pathlib import Path
 from threading import Lock, Thread
 from typing import BinaryIO
 
-LIMIT_S = 100
 _MESSAGE_BYTES = 2**20
 
 
 class ForkedCommand:
     """The command line, imported once. ``run`` is ``subprocess.run`` for it. One call at a time."""
 
-    def __init__(self) -> None:
+    def __init__(self, limit_s: float) -> None:
+        self._limit_s = limit_s
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with theirs:
             self._process = subprocess.Popen(
@@ -54,22 +54,22 @@ class ForkedCommand:
             status = self._ended(pid, arguments)
         for thread in (giving, *hearings):
             # As with any process, its output ends when nobody holds it any more, its own children included.
-            thread.join(LIMIT_S)
+            thread.join(self._limit_s)
             if thread.is_alive():
-                raise subprocess.TimeoutExpired(list(arguments), LIMIT_S)
+                raise subprocess.TimeoutExpired(list(arguments), self._limit_s)
         return subprocess.CompletedProcess(arguments, status, *(hearing.text for hearing in hearings))
 
     def close(self) -> None:
         self._line.close()
-        self._process.wait(LIMIT_S)
+        self._process.wait(self._limit_s)
 
     def _ended(self, pid: int, arguments: Sequence[str]) -> int:
-        in_time, _, _ = select.select([self._line], [], [], LIMIT_S)
+        in_time, _, _ = select.select([self._line], [], [], self._limit_s)
         if not in_time:
             os.kill(pid, signal.SIGKILL)
         status = int(self._line.recv(_MESSAGE_BYTES))
         if not in_time:
-            raise subprocess.TimeoutExpired(list(arguments), LIMIT_S)
+            raise subprocess.TimeoutExpired(list(arguments), self._limit_s)
         return status
 
 

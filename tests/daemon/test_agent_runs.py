@@ -6,6 +6,7 @@ from typing import Any
 
 import anyio
 import pytest
+from tests.waiting import fail_after
 
 from cellwright.daemon.agentruns import AgentRun
 from cellwright.errors import NoModel
@@ -29,7 +30,7 @@ async def test_whoever_waits_is_told_of_the_end_though_nothing_else_happens() ->
         await run.changed(0, LONG_S)
         assert run.done
 
-    with anyio.fail_after(60):
+    with fail_after():
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(run.run, answered, conversation_of)
             tasks.start_soon(wait)

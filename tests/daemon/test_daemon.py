@@ -8,14 +8,12 @@ import stat
 import subprocess
 import sys
 import tempfile
-import time
 from pathlib import Path
 
-import anyio
 import psutil
 import pytest
 from tests.daemon.conftest import CLIENT, LONG_WAIT_MS, Place
-from tests.waiting import PACE_S
+from tests.waiting import LIMIT_S, fail_after, wait_until
 
 from cellwright.daemon import greetings, recording
 from cellwright.daemon.starting import ask, connect, connect_or_start, read_about
@@ -89,7 +87,7 @@ def test_a_client_that_comes_early_is_greeted_as_the_server_itself_greets(place:
 @pytest.mark.anyio
 async def test_the_greetings_are_what_the_server_says() -> None:
     recorded = json.loads(Path(greetings.FILE).read_text())
-    with anyio.fail_after(60):
+    with fail_after():
         said = await recording.record()
     assert recorded == said, "Run `python -m cellwright.daemon.recording` and commit greetings.json"
 
@@ -108,7 +106,7 @@ def test_a_killed_daemon_is_told_and_the_next_one_still_has_the_sessions(place: 
     run = {"session_id": created["session_id"], "wait": LONG_WAIT_MS, "response_format": "json"}
     assert pump.call("scratch_run", code="x = 41", **run)["status"] == "ok"
     place.daemon().kill()
-    assert pump.process.wait(60) == 3
+    assert pump.process.wait(LIMIT_S) == 3
     assert "cellwright daemon logs" in pump.errors()
     again = place.pump()
     again.initialize()
@@ -120,10 +118,11 @@ def first_execution(place: Place, session: str) -> str:
     """The id of what runs first in a session, as soon as it is there."""
     watcher = place.pump()
     watcher.initialize()
-    while not (running := watcher.call("execution_list", session_id=session)["executions"]):
-        time.sleep(PACE_S)
-    ident: str = running[0]["execution_id"]
-    return ident
+    running: list[dict[str, str]] = []
+    wait_until(
+        lambda: running.extend(watcher.call("execution_list", session_id=session)["executions"]) or running
+    )
+    return running[0]["execution_id"]
 
 
 def test_a_client_killed_in_the_middle_of_a_cell_finds_it_finished_when_it_comes_back(shared: Place) -> None:
@@ -139,7 +138,7 @@ def test_a_client_killed_in_the_middle_of_a_cell_finds_it_finished_when_it_comes
     doomed.begin("cell_execute", session_id=session, cell_id=cell)
     running = first_execution(shared, session)
     doomed.process.send_signal(signal.SIGKILL)
-    doomed.process.wait(60)
+    doomed.process.wait(LIMIT_S)
     gate.touch()
     back = shared.pump()
     back.initialize()
@@ -193,7 +192,7 @@ def test_questions_that_are_piped_in_are_all_answered_before_the_end(place: Plac
     }
     assert sorted(answers) == [1, 2, 3]
     assert answers[2]["result"]["structuredContent"]["state"] == "active"
-    assert pump.process.wait(60) == 0
+    assert pump.process.wait(LIMIT_S) == 0
 
 
 def test_a_socket_left_over_from_a_killed_daemon_counts_for_nothing(place: Place) -> None:
@@ -201,7 +200,7 @@ def test_a_socket_left_over_from_a_killed_daemon_counts_for_nothing(place: Place
     place.ready()
     daemon = place.daemon()
     daemon.kill()
-    daemon.wait(60)
+    daemon.wait(LIMIT_S)
     assert Path(read_about(place.paths)["socket"]).exists()
     assert connect(place.paths) is None
     place.pump().initialize()
@@ -254,7 +253,7 @@ def test_the_daemon_ends_itself_when_nobody_needs_it(place: Place) -> None:
     daemon = place.daemon()
     assert place.ready()["clients"] == 1
     pump.finish()
-    daemon.wait(60)
+    daemon.wait(LIMIT_S)
     assert not Path(place.paths.about).exists()
     assert "idle_for_s" in Path(place.paths.log).read_text()
 
@@ -263,7 +262,7 @@ def test_a_daemon_that_cannot_start_is_explained_by_the_pump(place: Place) -> No
     place.storage.mkdir()
     (place.storage / "daemon").write_text("in the way")
     pump = place.pump()
-    assert pump.process.wait(60) == 3
+    assert pump.process.wait(LIMIT_S) == 3
     assert pump.errors().startswith("error: ")
 
 
@@ -271,7 +270,7 @@ def test_settings_that_are_wrong_end_the_daemon_with_the_reason_in_its_log(place
     place.environment["CELLWRIGHT_MAX_SESSIONS"] = "many"
     pump = place.pump()
     pump.ask("tools/list")
-    assert pump.process.wait(60) == 3
+    assert pump.process.wait(LIMIT_S) == 3
     assert "CELLWRIGHT_MAX_SESSIONS" in place.run("daemon", "logs").stdout
 
 
@@ -283,7 +282,7 @@ def test_a_signal_ends_the_daemon_cleanly_with_everything_saved(place: Place, nu
     pump.call("cell_add", session_id=created["session_id"], content="kept = True")
     daemon = place.daemon()
     daemon.send_signal(number)
-    daemon.wait(60)
+    daemon.wait(LIMIT_S)
     assert "kept = True" in Path(created["path"]).read_text()
     assert not Path(place.paths.about).exists()
 
@@ -292,7 +291,7 @@ def test_an_interrupted_pump_ends_at_once_and_leaves_the_daemon(shared: Place) -
     pump = shared.pump()
     pump.initialize()
     pump.process.send_signal(signal.SIGINT)
-    assert pump.process.wait(60) == 130
+    assert pump.process.wait(LIMIT_S) == 130
     assert shared.status()["state"] == "ready"
 
 
@@ -343,7 +342,7 @@ def test_in_process_needs_no_daemon_and_keeps_stray_prints_off_the_wire(place: P
 
 def test_in_process_and_a_daemon_do_not_share_a_storage_directory(shared: Place) -> None:
     pump = shared.pump("--in-process")
-    assert pump.process.wait(60) == 3
+    assert pump.process.wait(LIMIT_S) == 3
     assert "has" in pump.errors()
 
 
@@ -352,7 +351,7 @@ def test_an_unknown_dialect_is_refused_with_the_known_ones(shared: Place) -> Non
     pump.ask("tools/list")
     refused = pump.read()
     assert "jlab" in refused["error"]["message"]
-    assert pump.process.wait(60) == 3
+    assert pump.process.wait(LIMIT_S) == 3
 
 
 def test_bad_arguments_of_the_pump_are_bad_usage(shared: Place) -> None:

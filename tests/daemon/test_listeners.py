@@ -18,6 +18,7 @@ from urllib.parse import urlsplit
 
 import pytest
 from tests.daemon.conftest import CLIENT, LONG_WAIT_MS, Place, Pump, files_with, place_in, wait_until
+from tests.waiting import LIMIT_S
 from websockets.exceptions import InvalidStatus
 from websockets.sync.client import ClientConnection, connect
 
@@ -58,11 +59,11 @@ class Served:
         **headers: str,
     ) -> Iterator[http.client.HTTPResponse]:
         """Ask something; ``room`` for so many bytes that nobody has read yet, and no more."""
-        connection = http.client.HTTPConnection(self.address, timeout=60)
+        connection = http.client.HTTPConnection(self.address, timeout=LIMIT_S)
         if room is not None:
             connection.sock = socket.socket()
             connection.sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, room)
-            connection.sock.settimeout(60)
+            connection.sock.settimeout(LIMIT_S)
             connection.sock.connect((connection.host, connection.port))
         sent = {name.replace("_", "-"): value for name, value in headers.items()}
         if token is not None:
@@ -92,7 +93,7 @@ def served(place: Place, *arguments: str) -> Iterator[Served]:
     token = place.environment.get("CELLWRIGHT_TOKEN") or Path(told["token_file"]).read_text().strip()
     yield Served(place, process, urlsplit(told["mcp"]).netloc, token)
     process.send_signal(signal.SIGTERM)
-    assert process.wait(60) == 0
+    assert process.wait(LIMIT_S) == 0
 
 
 @pytest.fixture(scope="module")
@@ -186,8 +187,8 @@ def test_sessions_made_over_http_are_seen_on_the_socket(http_place: Served) -> N
 
 
 def connect_websocket(url: str, **options: Any) -> ClientConnection:
-    """A connection with as much patience as every other one here, and which asks for no sign of life."""
-    return connect(url, open_timeout=60, ping_interval=None, **options)
+    """A connection with the limit of all others here, which sends no pings."""
+    return connect(url, open_timeout=LIMIT_S, ping_interval=None, **options)
 
 
 def sse_events(response: http.client.HTTPResponse) -> Iterator[dict[str, Any]]:

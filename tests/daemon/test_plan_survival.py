@@ -9,6 +9,7 @@ from typing import Any
 
 from tests.daemon.conftest import Place
 from tests.plans.test_survival import same_in_all_runs
+from tests.waiting import LIMIT_S
 
 STEPS = 3
 # Tells that it runs, and waits to be let go on: both ends of a pipe wait for each other, so nobody has to poll.
@@ -62,7 +63,7 @@ def test_a_plan_whose_daemon_is_killed_in_every_step_ends_with_the_same_notebook
     for number in range(1, STEPS + 1):
         wait_for_step(undisturbed.parent, number)
         let_go_on(undisturbed.parent, number)
-    assert going.wait(60) == 0
+    assert going.wait(LIMIT_S) == 0
 
     session, killed = made(place)
     for number in range(1, STEPS + 1):
@@ -71,10 +72,10 @@ def test_a_plan_whose_daemon_is_killed_in_every_step_ends_with_the_same_notebook
             let_go_on(killed.parent, number - 1)
         wait_for_step(killed.parent, number)
         place.daemon().kill()
-        going.wait(60)
+        going.wait(LIMIT_S)
     going = place.start("continue", session)
     let_go_on(killed.parent, STEPS)
-    assert going.wait(60) == 0
+    assert going.wait(LIMIT_S) == 0
     assert going.stdout is not None
     assert "Plan succeeded" in going.stdout.read().decode()
     place.run("daemon", "stop")

@@ -10,22 +10,14 @@ from pathlib import Path
 import psutil
 import pytest
 from tests.sandbox.conftest import open_root
+from tests.waiting import LIMIT_S, UNHURRIED
 
 from cellwright import Engine, Settings, open_engine
 from cellwright.hosts import HostPaths
 
-__all__ = ["CELL_TIMEOUT_S", "PATIENT", "OpenEngine", "end_host", "host_process", "open_at", "open_root"]
+__all__ = ["OpenEngine", "end_host", "host_process", "open_at", "open_root"]
 
 OpenEngine = Callable[..., AbstractAsyncContextManager[Engine]]
-CELL_TIMEOUT_S = 300
-
-# What a machine that stands still for a while must not use up: a test in which one of them is to run out says so.
-PATIENT: dict[str, object] = {
-    "cell_timeout_s": CELL_TIMEOUT_S,
-    "interrupt_grace_s": 60,
-    "start_timeout_s": 180,
-    "host_idle_s": 600,
-}
 
 
 @pytest.fixture
@@ -60,7 +52,7 @@ async def engine(
 
 @asynccontextmanager
 async def open_at(root: Path, **changes: object) -> AsyncIterator[Engine]:
-    values = {"root": root, "storage": root / "state", "standby_kernels": 0} | PATIENT | changes
+    values = {"root": root, "storage": root / "state", "standby_kernels": 0} | UNHURRIED | changes
     async with open_engine(Settings.model_validate(values)) as engine:
         yield engine
 
@@ -79,6 +71,6 @@ def end_host(storage: Path) -> None:
     if process is not None:
         with suppress(psutil.NoSuchProcess):  # it may be ending by itself
             process.terminate()
-        process.wait(60)
+        process.wait(LIMIT_S)
     runtime = HostPaths(storage).runtime
     assert not runtime.exists(), f"the host left {runtime} behind"

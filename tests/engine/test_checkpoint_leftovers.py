@@ -12,7 +12,7 @@ import anyio
 import psutil
 import pytest
 from tests.engine.conftest import host_process
-from tests.waiting import look_again
+from tests.waiting import LIMIT_S, look_again
 
 from cellwright.engine import Engine, Session
 from cellwright.hosts import HostPaths
@@ -21,7 +21,6 @@ pytestmark = pytest.mark.anyio
 
 CHECKPOINTS = 200
 ROLLBACKS = 20
-PATIENCE_S = 60
 # Allocators and journals of a host that has worked; a leak of each would be a multiple of it.
 WORTH_NAMING = 16 << 20
 PER_CHECKPOINT = 16 << 10
@@ -118,7 +117,7 @@ async def there_and_back(session: Session, count: int) -> None:
 
 async def settle(engine: Engine, before: Held) -> None:
     """Wait for what ends in the background, then hold what there is against what there was."""
-    with anyio.move_on_after(PATIENCE_S):
+    with anyio.move_on_after(LIMIT_S):
         while not _is_the_same(held(engine), before):
             await look_again()
     after = held(engine)

@@ -22,6 +22,7 @@ from hypothesis.stateful import (
 )
 from tests.engine.checkpoint_model import DEEDS, MODULES, PRELUDE, Deed, State, probe_code
 from tests.engine.conftest import end_host, open_at
+from tests.waiting import scaled
 
 from cellwright import Engine, Session
 from cellwright.errors import UnknownCheckpoint
@@ -220,7 +221,7 @@ class SessionsAgainstModel(RuleBasedStateMachine):
         line.kept = {one: line.kept[one] if one in line.kept else state.copy() for one in ids}
 
 
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(scaled(300))
 @pytest.mark.parametrize("mode", MODES)
 def test_sessions_go_back_and_forth_as_a_model_does(mode: Any, tmp_path: Path) -> None:
     with start_blocking_portal() as portal:

@@ -7,6 +7,7 @@ from typing import Any
 
 import anyio
 import pytest
+from tests.waiting import fail_after
 
 from cellwright import Event
 from cellwright.engine import Engine, Session
@@ -120,7 +121,7 @@ async def test_whoever_works_on_a_branch_at_once_finds_what_it_was_grown_from(en
     await run(origin, "kept = 7")
     cell = await origin.add_cell("print(kept)")
     async with anyio.create_task_group() as tasks:
-        with engine.subscribe() as events, anyio.fail_after(60):
+        with engine.subscribe() as events, fail_after():
             tasks.start_soon(engine.branch, origin.id)
             async for event in events:
                 if isinstance(event, Event) and event.data == {"session": "created"}:

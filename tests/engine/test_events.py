@@ -2,9 +2,9 @@ from __future__ import annotations
 
 from itertools import groupby
 
-import anyio
 import pytest
 from tests.engine.conftest import OpenEngine
+from tests.waiting import fail_after
 
 from cellwright import Engine, Event, Missed, Session
 from cellwright.engine.events import EventStream
@@ -14,7 +14,7 @@ pytestmark = pytest.mark.anyio
 
 async def collect(engine: Engine, session: Session, code: str) -> list[Event]:
     """Every event of one execution, from its queueing to its end."""
-    with engine.subscribe(session.id) as events, anyio.fail_after(60):
+    with engine.subscribe(session.id) as events, fail_after():
         execution = await session.execute_code(code)
         seen: list[Event] = []
         async for event in events:
@@ -52,7 +52,7 @@ async def test_numbers_rise_and_never_repeat_across_restarts(open_here: OpenEngi
 
 async def test_edits_and_kernel_changes_are_told(engine: Engine) -> None:
     session = await engine.create("changes")
-    with engine.subscribe(session.id) as events, anyio.fail_after(60):
+    with engine.subscribe(session.id) as events, fail_after():
         cell = await session.add_cell("1")
         await session.suspend()
         seen = []
@@ -68,7 +68,7 @@ async def test_edits_and_kernel_changes_are_told(engine: Engine) -> None:
 
 async def test_a_dead_kernel_is_an_error_event_with_the_next_step(engine: Engine) -> None:
     session = await engine.create("death")
-    with engine.subscribe(session.id) as events, anyio.fail_after(60):
+    with engine.subscribe(session.id) as events, fail_after():
         await session.execute_code("import os; os._exit(7)")
         async for event in events:
             if isinstance(event, Event) and event.kind == "notebook.error":
@@ -81,7 +81,7 @@ async def test_a_dead_kernel_is_an_error_event_with_the_next_step(engine: Engine
 async def test_a_slow_subscriber_is_told_what_it_missed_and_can_read_it_later(open_here: OpenEngine) -> None:
     async with open_here(event_buffer=10) as engine:
         session = await engine.create("slow")
-        with engine.subscribe(session.id) as events, anyio.fail_after(60):
+        with engine.subscribe(session.id) as events, fail_after():
             execution = await session.execute_code("for i in range(100): print(i, flush=True)")
             await execution.wait()
             seen = []

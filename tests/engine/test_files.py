@@ -9,7 +9,7 @@ import anyio
 import nbformat
 import pytest
 from tests.engine.conftest import OpenEngine
-from tests.waiting import look_again
+from tests.waiting import fail_after, look_again, until
 
 from cellwright import Engine, Event, Session
 from cellwright.engine import keeping
@@ -31,9 +31,7 @@ async def test_a_notebook_is_written_by_itself_once_it_is_quiet(open_here: OpenE
     async with open_here(save_quiet_s=0.01) as engine:
         session = await engine.create("quiet")
         await session.add_cell("written_by_itself = 1")
-        with anyio.fail_after(60):
-            while "written_by_itself" not in session.path.read_text():
-                await look_again()
+        await until(lambda: "written_by_itself" in session.path.read_text())
 
 
 async def test_outputs_of_a_long_cell_are_written_while_it_runs(
@@ -45,7 +43,7 @@ async def test_outputs_of_a_long_cell_are_written_while_it_runs(
         code = f"import os, time\nprint('so far', flush=True)\nwhile not os.path.exists({str(gate)!r}): time.sleep(.01)"
         cell = await session.add_cell(code)
         execution = await session.execute(cell.id)
-        with anyio.fail_after(60):
+        with fail_after():
             while "so far\\n" not in session.path.read_text():
                 await look_again()
             gate.touch()
@@ -70,7 +68,7 @@ async def test_a_conflict_keeps_both_versions_and_is_reported(engine: Engine) ->
     await session.edit_cell(cell.id, "x = 'ours'")
     notebook.cells[1].source = "x = 'theirs'"
     nbformat.write(notebook, session.path)
-    with engine.subscribe(session.id) as events, anyio.fail_after(60):
+    with engine.subscribe(session.id) as events, fail_after():
         merged = await saved(session)
         async for event in events:
             if isinstance(event, Event) and event.kind == "notebook.error":
@@ -124,7 +122,7 @@ async def test_a_directory_that_cannot_be_written_is_told_and_nothing_is_lost(op
     async with open_here(save_quiet_s=0.01) as engine:
         session = await engine.create("blocked")
         await session.save()  # so that nothing is being written while the file is taken away
-        with engine.subscribe(session.id) as events, anyio.fail_after(60):
+        with engine.subscribe(session.id) as events, fail_after():
             session.path.unlink()
             session.path.mkdir()  # nothing can be renamed over a directory, whoever runs this test
             await session.add_cell("precious = 1")

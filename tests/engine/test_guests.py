@@ -9,7 +9,7 @@ from typing import Any
 import anyio
 import pytest
 from tests.engine.conftest import OpenEngine
-from tests.waiting import until
+from tests.waiting import fail_after, until
 
 from cellwright import Engine
 from cellwright.engine import Asker, Session
@@ -163,7 +163,7 @@ def _count_in_file(session: Session, cell_id: str) -> Any:
 
 async def _written_after(path: Path, before: int, change: Any) -> None:
     await change()
-    with anyio.fail_after(60):
+    with fail_after():
         while path.stat().st_mtime_ns == before:
             await anyio.sleep(0.01)
 

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import anyio
 import pytest
+from tests.waiting import fail_after
 
 from cellwright import Engine
 
@@ -21,7 +22,7 @@ async def test_one_that_is_asked_for_while_its_end_is_being_journalled_is_the_on
     session = await engine.create("ends")
     for _ in range(20):
         execution = await session.execute_code("1")
-        with anyio.fail_after(60):
+        with fail_after():
             while session.runs.live:
                 await anyio.lowlevel.checkpoint()
             found = engine.execution(execution.id)

@@ -1,8 +1,8 @@
 from __future__ import annotations
 
-import anyio
 import pytest
 from tests.engine.conftest import OpenEngine
+from tests.waiting import fail_after
 
 from cellwright import Engine
 from cellwright.errors import LimitReached
@@ -14,7 +14,7 @@ async def test_a_cell_over_its_time_is_interrupted_and_the_kernel_keeps_its_stat
     session = await engine.create("slow")
     await session.execute_code("x = 1")
     execution = await session.execute_code("import time\ntime.sleep(60)", timeout_s=0.2)
-    with anyio.fail_after(60):
+    with fail_after():
         assert (await execution.wait()).state == "timeout"
     assert "cell_timeout_s" in (execution.reason or "")
     again = await (await session.execute_code("x")).wait()
@@ -28,7 +28,7 @@ async def test_a_cell_that_will_not_stop_is_killed_and_the_loss_is_told(open_her
         deaf = "import signal\nsignal.signal(signal.SIGINT, signal.SIG_IGN)\nsignal.signal = lambda *_: None"
         assert (await (await session.execute_code(deaf)).wait()).ok
         execution = await session.execute_code("while True: pass", timeout_s=0.2)
-        with anyio.fail_after(60):
+        with fail_after():
             assert (await execution.wait()).state == "timeout"
         assert "did not stop when interrupted" in (execution.reason or "")
         assert session.state == "suspended"
@@ -74,7 +74,7 @@ async def test_a_running_cell_is_stopped_above_the_memory_limit(open_here: OpenE
         session = await engine.create("memory")
         execution = await session.execute_code("import time\nwhile True: time.sleep(0.01)", timeout_s=600)
     async with open_here(max_memory_fraction=1e-6) as engine:
-        with anyio.fail_after(60):
+        with fail_after():
             stopped = await engine.execution(execution.id).wait()
         assert stopped.state == "interrupted"
         assert "max_memory_fraction" in (stopped.reason or "")
@@ -96,13 +96,13 @@ async def test_a_process_that_never_ends_its_ending_does_not_keep_its_cell_from_
 ) -> None:
     async with open_here() as engine:
         session = await engine.create("memory")
-        with engine.subscribe(session.id) as events, anyio.fail_after(60):
+        with engine.subscribe(session.id) as events, fail_after():
             execution = await session.execute_code(NEVER_GONE, timeout_s=600)
             async for event in events:
                 if "begun" in str(getattr(event, "data", "")):
                     break
     async with open_here(max_memory_fraction=1e-6) as engine:
-        with anyio.fail_after(60):
+        with fail_after():
             stopped = await engine.execution(execution.id).wait()
         assert stopped.state == "interrupted", (stopped.text, stopped.reason)
         assert "max_memory_fraction" in (stopped.reason or "")
@@ -111,7 +111,7 @@ async def test_a_process_that_never_ends_its_ending_does_not_keep_its_cell_from_
 async def test_an_idle_session_is_suspended_and_says_why(open_here: OpenEngine) -> None:
     async with open_here(session_idle_s=0.2) as engine:
         # From before it is there: it may be idle for long enough before anybody is given it.
-        with engine.subscribe() as events, anyio.fail_after(60):
+        with engine.subscribe() as events, fail_after():
             session = await engine.create("idle")
             async for event in events:
                 if getattr(event, "data", {}).get("session") == "suspended":
@@ -125,6 +125,6 @@ async def test_cancelling_right_after_submitting_keeps_the_kernel(engine: Engine
     for _ in range(20):
         execution = await session.execute_code("import time; time.sleep(60)")
         await session.cancel(execution.id)
-        with anyio.fail_after(60):
+        with fail_after():
             assert (await execution.wait()).state == "interrupted"
     assert session.generation == 1

@@ -21,7 +21,8 @@ from hypothesis.stateful import (
     rule,
     run_state_machine_as_test,
 )
-from tests.engine.conftest import PATIENT, end_host
+from tests.engine.conftest import end_host
+from tests.waiting import UNHURRIED, scaled
 
 from cellwright import Engine, Session, Settings, open_engine
 from cellwright.engine.executions import text_of
@@ -100,7 +101,7 @@ class EngineAgainstModel(RuleBasedStateMachine):
     def _open_engine(self) -> None:
         values = {"root": self.root, "storage": self.root / "state", "standby_kernels": 0}
         # Nothing is saved behind the test's back: the model must know what others find in the file.
-        options = Settings.model_validate({**PATIENT, **values, "save_quiet_s": 60})
+        options = Settings.model_validate({**UNHURRIED, **values, "save_quiet_s": 60})
         self.context = self.portal.wrap_async_context_manager(open_engine(options))
         self.engine: Engine = self.context.__enter__()
 
@@ -273,7 +274,7 @@ class EngineAgainstModel(RuleBasedStateMachine):
         nbformat.validate(json.loads(self.session.path.read_text()))
 
 
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(scaled(300))
 def test_an_engine_does_as_its_model(tmp_path: Path) -> None:
     with start_blocking_portal() as portal:
         run_state_machine_as_test(partial(EngineAgainstModel, portal, tmp_path), settings=RUNS)

@@ -10,12 +10,11 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
-import anyio
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.engine.conftest import OpenEngine, end_host, open_at
-from tests.waiting import look_again
+from tests.waiting import until
 
 from cellwright import Engine, Execution, Session
 from cellwright.errors import FileConflict, FileRefused, NoSuchFile
@@ -209,9 +208,8 @@ async def test_a_file_that_a_person_made_in_a_deleted_directory_is_not_deleted(
     session = await work(engine, folder, "import shutil\nshutil.rmtree('deep')")
     mine = folder / "deep" / "mine.txt"
     mine.write_text("mine")
-    with anyio.fail_after(60):
-        while time.time() < mine.stat().st_ctime + 0.1:  # so that the next cell begins clearly later
-            await look_again()
+    # So that the next cell begins clearly later.
+    await until(lambda: time.time() >= mine.stat().st_ctime + 0.1)
     await run(session, "1")  # a look that finds the file there
     with pytest.raises(FileConflict, match=r"mine\.txt"):
         await session.apply_files()

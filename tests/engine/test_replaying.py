@@ -6,12 +6,12 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-import anyio
 import pytest
 from jupyter_client.kernelspec import KernelSpecManager
 from tests.conftest import Require
 from tests.engine.conftest import OpenEngine, host_process
 from tests.engine.test_survival import kill
+from tests.waiting import LIMIT_S, fail_after
 
 from cellwright import Engine, Event, Session
 from cellwright.engine import Replay
@@ -38,7 +38,7 @@ async def value(session: Session, code: str) -> str:
 
 
 async def replayed(session: Session, **options: Any) -> Replay:
-    with anyio.fail_after(60):
+    with fail_after():
         return await session.replay(**options)
 
 
@@ -47,7 +47,7 @@ def different_cells(replay: Replay) -> list[str | None]:
 
 
 async def until(events: Any, kind: str) -> Event:
-    with anyio.fail_after(60):
+    with fail_after():
         async for event in events:
             if isinstance(event, Event) and event.kind == kind:
                 return event
@@ -173,7 +173,7 @@ async def test_a_suspended_session_is_replayed_by_a_later_engine_on_another_host
     host = host_process(tmp_path / "state")
     assert host is not None
     host.terminate()
-    host.wait(60)
+    host.wait(LIMIT_S)
     async with open_here() as engine:
         again = engine.session(session.id)
         replay = await replayed(again)
@@ -211,7 +211,7 @@ async def test_nothing_else_runs_during_a_replay_and_none_begins_while_something
     with pytest.raises(KernelBusy, match=replay.id):
         await session.start_replay()
     (session.cwd / "go").touch()
-    with anyio.fail_after(60):
+    with fail_after():
         await replay.wait()
     assert replay.same
     (session.cwd / "go").unlink()
@@ -242,7 +242,7 @@ async def test_a_replay_that_was_stopped_can_be_made_again(engine: Engine, how: 
             await engine.delete(session.id)
         case _:
             await getattr(session, how)()
-    with anyio.fail_after(60):
+    with fail_after():
         await replay.wait()
     assert replay.state == "stopped"
     assert (len(replay.redone), len(replay.not_run)) == (2, 1)
@@ -283,7 +283,7 @@ async def test_stopping_between_two_steps_runs_nothing_more(engine: Engine, how:
     session, _ = await with_cells(engine, "between", *(f"d = {number}" for number in range(30)))
     replay = await session.start_replay()
     await (replay.cancel() if how == "cancel" else session.interrupt())
-    with anyio.fail_after(60):
+    with fail_after():
         await replay.wait()
     assert (replay.state, len(replay.redone) <= 2) == ("stopped", True)
     assert "cancelled" in (replay.reason or "")
@@ -296,7 +296,7 @@ async def test_other_languages_are_replayed_too(engine: Engine, require: Require
     session = await engine.create("in R", language="r")
     for source in ("x <- c(1, 2.5)", "x <- x * 2; x", "print(runif(1))"):
         await (await session.execute_code(source)).wait()
-    with anyio.fail_after(120):
+    with fail_after(60):
         replay = await session.replay()
     assert [redone.same for redone in replay.redone] == [True, True, False]
     assert await value(session, "cat(sum(x))") == "7"
@@ -362,7 +362,7 @@ async def test_a_killed_engine_leaves_the_steps_done_so_far_and_the_whole_to_be_
             (Span(1),),
         )
         (session.cwd / "go").touch()
-        with anyio.fail_after(60):
+        with fail_after():
             for execution in session.runs.live:
                 await execution.wait()
         history = [execution.record for execution in await engine.history(session.id)]

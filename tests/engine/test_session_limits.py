@@ -8,9 +8,9 @@ from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
 
-import anyio
 import pytest
-from tests.engine.conftest import CELL_TIMEOUT_S, OpenEngine, end_host, open_at
+from tests.engine.conftest import OpenEngine, end_host, open_at
+from tests.waiting import UNHURRIED, fail_after
 
 from cellwright import Engine, Execution, Session
 from cellwright.engine import Event
@@ -83,7 +83,11 @@ async def narrow(engine: Engine, **limits: Any) -> Session:
         ({"processes": 129}, "max_session_processes", "128"),
         ({"cpu_seconds": 3_601}, "max_session_cpu_s", "3600 s"),
         ({"disk_bytes": 101 * MB}, "max_session_disk", "100MB"),
-        ({"cell_seconds": CELL_TIMEOUT_S + 1}, "cell_timeout_s", f"{CELL_TIMEOUT_S} s"),
+        (
+            {"cell_seconds": UNHURRIED["cell_timeout_s"] + 1},
+            "cell_timeout_s",
+            f"{UNHURRIED['cell_timeout_s']:g} s",
+        ),
         ({"read": ("/etc",)}, "read_paths", "/one"),
         ({"write": ("/etc",)}, "write_paths", "nothing"),
     ],
@@ -119,7 +123,7 @@ async def test_a_narrowed_memory_limit_is_kept_and_says_whose_it_is(engine: Engi
 async def test_a_narrowed_tree_is_watched_by_its_own_limit(engine: Engine) -> None:
     session = await narrow(engine, memory_bytes=100 * MB)
     code = "import os, time\nfor _ in range(4):\n    if not os.fork():\n        x = os.urandom(60 << 20)\n        time.sleep(60)\ntime.sleep(60)"
-    with anyio.fail_after(60):
+    with fail_after():
         over = await run(session, code)
     assert over.state == "died"
     assert "limit of 100 MB" in (over.reason or "")
@@ -132,7 +136,7 @@ async def test_what_code_writes_anew_while_checkpoints_keep_what_was_there_count
         await session.checkpoint()
     # No process gets more than it had: they only no longer share it.
     code = "import time\npages[::4096] = bytes(len(pages) // 4096)\ntime.sleep(60)"
-    with anyio.fail_after(60):
+    with fail_after():
         over = await run(session, code)
     assert over.state == "died"
     assert "limit of 400 MB" in (over.reason or "")
@@ -153,7 +157,7 @@ async def test_narrowed_processes_processor_time_and_disk_are_what_the_kernel_ke
 
 async def test_no_cell_of_a_narrowed_session_runs_longer_than_it_asked_for(engine: Engine) -> None:
     session = await narrow(engine, cell_seconds=0.5)
-    with anyio.fail_after(60):
+    with fail_after():
         over = await run(session, "import time\ntime.sleep(60)", timeout_s=50)
     assert over.state == "timeout"
     assert "over its limit of 0.5 s" in (over.reason or "")
@@ -163,7 +167,7 @@ async def test_no_cell_of_a_narrowed_session_runs_longer_than_it_asked_for(engin
 async def test_a_cell_that_names_no_time_gets_the_settings_and_is_told_so(tmp_path: Path) -> None:
     async with open_at(tmp_path, cell_timeout_s=0.3) as engine:
         session = await engine.create("time", mode="private")
-        with anyio.fail_after(60):
+        with fail_after():
             over = await run(session, "import time\ntime.sleep(60)")
         assert over.state == "timeout"
         assert "over its limit of 0.3 s; raise `cell_timeout_s`" in (over.reason or "")
@@ -224,7 +228,7 @@ async def test_only_a_narrowed_session_gives_up_the_kernel_that_stands_by(open_h
     async with open_here(standby_kernels=1) as engine:
         everybody = await engine.create("everybody", mode="private")
         narrow = await engine.create("narrow", mode="private", limits=Narrowing(processes=40))
-        with anyio.fail_after(60):
+        with fail_after():
             while await started_by(engine, everybody) != "standby":  # the pool fills meanwhile
                 await narrow.restart()
                 assert await started_by(engine, narrow) == "fork"
@@ -246,7 +250,7 @@ async def test_a_download_stops_at_fifty_megabytes_and_log_and_error_say_why(
         f"import urllib.request as r\nresponse = r.urlopen('http://{server}/{path}/{size * MB}', timeout=60)\n"
         "n = 0\nwhile block := response.read(1 << 20): n += len(block)\nprint(n)"
     )
-    with engine.subscribe(session.id) as events, anyio.fail_after(60):
+    with engine.subscribe(session.id) as events, fail_after():
         execution = await run(session, code)
         async for event in events:
             if isinstance(event, Event) and event.kind == "notebook.network.request":

@@ -7,6 +7,7 @@ import anyio
 import nbformat
 import pytest
 from tests.engine.conftest import OpenEngine
+from tests.waiting import fail_after
 
 from cellwright import Engine
 from cellwright.errors import (
@@ -73,7 +74,7 @@ async def test_cells_of_one_session_run_in_order_and_sessions_side_by_side(engin
     await one.execute_code("import time; order = []")
     slow = await one.execute_code("time.sleep(1000)")
     queued = await one.execute_code("order.append(1)")
-    with anyio.fail_after(60):
+    with fail_after():
         assert (await (await two.execute_code("'quick'")).wait()).ok
         assert (slow.done, queued.state) == (False, "queued")
         await one.cancel(slow.id)
@@ -242,7 +243,7 @@ async def test_inspection_tells_variables_functions_and_modules(engine: Engine) 
 async def test_a_busy_kernel_is_not_inspected(engine: Engine) -> None:
     session = await engine.create("busy")
     execution = await session.execute_code("while True: pass")
-    with anyio.fail_after(60):
+    with fail_after():
         with pytest.raises(KernelBusy):
             await session.inspect()
         await session.interrupt()
@@ -295,7 +296,7 @@ async def test_sessions_that_start_at_once_each_get_a_kernel_of_their_own(engine
         for session in sessions:
             tasks.start_soon(session.resume)
     runs = [await session.execute_code("import os; os.getcwd()") for session in sessions]
-    with anyio.fail_after(60):
+    with fail_after():
         assert [(await run.wait()).state for run in runs] == ["ok"] * len(sessions)
     for session in sessions:
         await engine.delete(session.id)

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from playwright.sync_api import Browser, expect, sync_playwright
+from tests.waiting import LIMIT_S
 
 from cellwright.formats.html import to_html
 from cellwright_kernel.htmltables import html_table
@@ -17,7 +18,7 @@ from cellwright_kernel.tables import Column, Table
 from conftest import Require
 from formats.pagebooks import PNG, code, display, error, notebook, result, stream, text
 
-PATIENCE_MS = 60_000
+LIMIT_MS = LIMIT_S * 1_000
 WIDE = (
     "<table class='dataframe'><tr>"
     + "".join(f"<td>column {number}</td>" for number in range(80))
@@ -67,9 +68,7 @@ def browser(require: Require) -> Iterator[Browser]:
     program = shutil.which("chromium") or shutil.which("google-chrome")
     require("Chromium", program is not None, "apt install chromium")
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(
-            executable_path=program, args=["--no-sandbox"], timeout=PATIENCE_MS
-        )
+        browser = playwright.chromium.launch(executable_path=program, args=["--no-sandbox"], timeout=LIMIT_MS)
         yield browser
         browser.close()
 
@@ -85,7 +84,7 @@ def look(
     path = directory / "page.html"
     path.write_text(to_html(notebook(*cells), name="a notebook").text)
     context = browser.new_context(offline=True, color_scheme=scheme, viewport={"width": width, "height": 800})
-    context.set_default_timeout(PATIENCE_MS)
+    context.set_default_timeout(LIMIT_MS)
     seen = Seen(context.new_page())
     seen.page.on("console", lambda message: seen.messages.append(message.text))
     seen.page.on("pageerror", lambda failure: seen.messages.append(str(failure)))
@@ -194,9 +193,9 @@ def test_charts_are_drawn_without_a_network_and_replace_their_pictures(
     }
     shown = display({"application/vnd.vegalite.v5+json": spec, "image/png": PNG})
     seen = look(browser, tmp_path, (code("chart", shown), *HOSTILE))
-    expect(seen.page.locator(".cw-chart svg .mark-rect path")).to_have_count(2, timeout=PATIENCE_MS)
+    expect(seen.page.locator(".cw-chart svg .mark-rect path")).to_have_count(2, timeout=LIMIT_MS)
     # The picture goes only once the chart is there.
-    expect(seen.page.locator(".cw-still")).to_have_count(0, timeout=PATIENCE_MS)
+    expect(seen.page.locator(".cw-still")).to_have_count(0, timeout=LIMIT_MS)
     assert seen.messages == []
     assert seen.page.title() == "a notebook"
     assert [url for url in seen.requests if not url.startswith("data:")] == [

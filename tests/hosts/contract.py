@@ -13,16 +13,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from tests.waiting import UNHURRIED, scaled, until
 
 from cellwright import Engine, Settings, open_engine
 from cellwright.engine import Execution, Session
 from cellwright.errors import HostCannot
 from cellwright.mcp.outputs import clean
-from waiting import until
 
 LINES = 60
-# Nothing here is to run out because a machine stood still: a test that wants a limit reached names its own.
-PATIENT = {"cell_timeout_s": 120, "interrupt_grace_s": 60, "host_idle_s": 120}
 UNICODE = "Grüße, 世界 🚀 שלום"
 LOOP = """
 import time, pathlib
@@ -51,7 +49,7 @@ def abode_at(root: Path, host: str, *, ours: bool = True, **settings: object) ->
 
     def open_named(storage: str) -> AbstractAsyncContextManager[Engine]:
         values = {"root": root, "storage": root / storage, "standby_kernels": 0, "max_sessions": 100}
-        return open_engine(Settings.model_validate(values | PATIENT | settings))
+        return open_engine(Settings.model_validate(values | UNHURRIED | settings))
 
     (root / "work").mkdir()
     (root / "pyproject.toml").touch()
@@ -123,7 +121,7 @@ async def test_an_error_shows_its_traceback_and_costs_nothing_else(session: Sess
 async def test_an_interrupted_cell_keeps_the_state(session: Session) -> None:
     await run(session, "x = 42")
     cell = await session.add_cell("import time\nprint('going', flush=True)\nwhile True: time.sleep(0.01)")
-    execution = await session.execute(cell.id, timeout_s=120)
+    execution = await session.execute(cell.id, timeout_s=scaled(60))
     await until(lambda: "going" in shown(execution))
     await session.interrupt()
     await execution.wait()

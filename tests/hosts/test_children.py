@@ -7,6 +7,7 @@ import sys
 
 import anyio
 import pytest
+from tests.waiting import LIMIT_S
 
 from cellwright import children
 
@@ -23,7 +24,7 @@ async def test_one_that_ends_by_itself_keeps_its_code() -> None:
     child = await anyio.open_process(ENDS)
     assert child.stdin is not None
     await child.stdin.aclose()
-    assert await children.end(child, grace_s=60) == 7
+    assert await children.end(child, grace_s=LIMIT_S) == 7
 
 
 async def test_whoever_waits_is_told_the_code_whenever_another_kills() -> None:

@@ -12,6 +12,7 @@ from pathlib import Path
 import anyio
 import pytest
 from anyio.lowlevel import checkpoint
+from tests.waiting import fail_after
 
 from cellwright.hosts import HostPaths, LocalWay, local
 
@@ -43,7 +44,7 @@ async def test_a_host_that_listens_to_nobody_is_waited_for_until_it_is_gone(
     async def ask() -> None:
         told.append(await LocalWay(paths).end())
 
-    with anyio.fail_after(60):
+    with fail_after():
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(ask)
             for _ in range(100):

@@ -15,6 +15,7 @@ from typing import Any
 
 import anyio
 import anyio.abc
+from tests.waiting import LIMIT_S, fail_after
 
 from cellwright import Settings
 from cellwright.engine.limits import host_options
@@ -24,8 +25,6 @@ from cellwright.hosts.connection import HostConnection
 from cellwright.hosts.local import connect_or_start
 from cellwright.hosts.protocol import JupyterKernel, JupyterServer
 from servers.server import Server
-
-LIMIT_S = 60
 
 
 @dataclass
@@ -97,7 +96,7 @@ class Desk:
                 await self.stop(kernel_id)
 
     async def wait_for(self, matches: Callable[[protocol.Event], bool]) -> protocol.Event:
-        with anyio.fail_after(LIMIT_S):
+        with fail_after():
             while True:
                 heard = self._heard
                 for event in self.events:
@@ -145,8 +144,8 @@ def text_of(outputs: list[dict[str, Any]]) -> str:
 async def desk_at(storage: Path, **settings: Any) -> AsyncIterator[Desk]:
     """Attach to the host of a storage directory, which is started where there is none."""
     values = {"root": storage, "storage": storage, "standby_kernels": 0, "unsafe_no_sandbox": True}
-    # A server that stands still for a while does not cost a kernel its state where that is not what is tried.
-    values |= {"interrupt_grace_s": 60} | settings
+    # A slow server does not cost a kernel its state where that is not what is tried.
+    values |= {"interrupt_grace_s": LIMIT_S} | settings
     options = host_options(Settings.model_validate(values), storage)
     connection = await connect_or_start(HostPaths(storage))
     desk = Desk(connection)

@@ -16,9 +16,9 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route, WebSocketRoute
 from starlette.websockets import WebSocket, WebSocketDisconnect
+from tests.waiting import until
 
 from cellwright.hosts.protocol import JupyterServer
-from waiting import until
 
 INFO = {"status": "ok", "language_info": {"name": "python", "version": "3"}, "banner": ""}
 SPECS = {"default": "python3", "kernelspecs": {"python3": {"spec": {"language": "python"}}}}

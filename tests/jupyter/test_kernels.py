@@ -13,12 +13,12 @@ import pytest
 from tests.engine.conftest import host_process
 from tests.jupyter.conftest import address
 from tests.jupyter.desk import Desk, Wire, desk_at
+from tests.waiting import LIMIT_S, until
 
 from cellwright.errors import KernelGone, KernelStartError
 from cellwright.hosts.protocol import JupyterServer, KernelReady
 from servers import kinds
 from servers.server import Server
-from waiting import until
 
 pytestmark = pytest.mark.anyio
 
@@ -318,7 +318,7 @@ async def test_a_killed_hosts_kernel_is_attached_to_again_with_its_state(
         host = host_process(storage)
         assert host is not None
         host.kill()
-        host.wait(60)
+        host.wait(LIMIT_S)
     assert ready.remote is not None
     async with desk_at(storage) as desk:
         await desk.start(plain, existing=ready.remote[0], session_id=ready.remote[1], ours=True)

@@ -7,12 +7,11 @@ from pathlib import Path
 
 import pytest
 from tests.engine.conftest import OpenEngine, host_process, open_here
-from tests.hosts.contract import PATIENT
+from tests.waiting import LIMIT_S, UNHURRIED, until
 
 from cellwright.errors import HostCannot, KernelGone, UnknownHost
 from cellwright.mcp.tools_hosts import about_host
 from servers.server import Server
-from waiting import until
 
 __all__ = ["open_here"]
 
@@ -75,7 +74,7 @@ async def test_a_cell_of_another_language_runs_on_a_second_kernel_of_the_same_se
     async with open_here(**_told(jupyter_server)) as engine:
         session = await engine.create("There", host="jupyter")
         r_cell = await session.add_cell("cat(sum(1:4))", metadata={"vscode": {"languageId": "r"}})
-        ran = await session.run(r_cell.id, timeout_s=60)
+        ran = await session.run(r_cell.id, timeout_s=LIMIT_S)
         assert (ran.state, ran.text.strip()) == ("ok", "10")
 
 
@@ -89,7 +88,7 @@ async def test_the_death_of_the_host_costs_no_state_on_a_server(
         host = host_process(tmp_path / "state")
         assert host is not None
         host.kill()
-        host.wait(60)
+        host.wait(LIMIT_S)
         cell = await session.add_cell("x")
         ran = await session.run(cell.id)
         assert ran.state == "ok"
@@ -108,7 +107,7 @@ async def test_somebody_elses_kernel_is_named_behind_the_server(
 ) -> None:
     theirs = jupyter_server.request("POST", "/api/kernels", {"name": "python3"})["id"]
     servers = {"lab": {"url": jupyter_server.url, "token": jupyter_server.token}}
-    async with open_here(**PATIENT, jupyter_servers=servers) as engine:
+    async with open_here(**UNHURRIED, jupyter_servers=servers) as engine:
         session = await engine.create("There", host=f"jupyter:lab/{theirs}")
         await (await session.execute_code("mine = 1")).wait()
         await session.suspend()
@@ -123,7 +122,7 @@ async def test_a_named_kernel_that_is_gone_is_told_with_how_to_go_on_without_it(
 ) -> None:
     theirs = jupyter_server.request("POST", "/api/kernels", {"name": "python3"})["id"]
     servers = {"lab": {"url": jupyter_server.url, "token": jupyter_server.token}}
-    async with open_here(**PATIENT, jupyter_servers=servers) as engine:
+    async with open_here(**UNHURRIED, jupyter_servers=servers) as engine:
         session = await engine.create("There", host=f"jupyter:lab/{theirs}")
         await (await session.execute_code("mine = 1")).wait()
         await session.suspend()
@@ -144,7 +143,7 @@ async def test_a_restart_of_somebody_elses_kernel_leaves_it_there_and_empty(
 ) -> None:
     theirs = jupyter_server.request("POST", "/api/kernels", {"name": "python3"})["id"]
     servers = {"lab": {"url": jupyter_server.url, "token": jupyter_server.token}}
-    async with open_here(**PATIENT, jupyter_servers=servers) as engine:
+    async with open_here(**UNHURRIED, jupyter_servers=servers) as engine:
         session = await engine.create("There", host=f"jupyter:lab/{theirs}")
         await (await session.execute_code("mine = 1")).wait()
         lineage = session.record.lineage
@@ -152,7 +151,7 @@ async def test_a_restart_of_somebody_elses_kernel_leaves_it_there_and_empty(
             host = host_process(tmp_path / "state")
             assert host is not None
             host.kill()
-            host.wait(60)
+            host.wait(LIMIT_S)
             await until(lambda: session.record.kernel_id is None)
         await session.restart()
         assert (await session.inspect()).variables == ()
@@ -172,7 +171,7 @@ async def test_a_server_that_the_settings_do_not_tell_of_is_refused_with_what_to
 
 
 def _told(server: Server) -> dict[str, object]:
-    return {**PATIENT, "jupyter_url": server.url, "jupyter_token": server.token}
+    return {**UNHURRIED, "jupyter_url": server.url, "jupyter_token": server.token}
 
 
 async def test_hosts_tell_how_servers_are_and_whether_they_take_the_token(
@@ -182,7 +181,7 @@ async def test_hosts_tell_how_servers_are_and_whether_they_take_the_token(
         "lab": {"url": jupyter_server.url, "token": jupyter_server.token},
         "locked": {"url": jupyter_server.url, "token": "wrong"},
     }
-    async with open_here(**PATIENT, jupyter_servers=servers) as engine:
+    async with open_here(**UNHURRIED, jupyter_servers=servers) as engine:
         await engine.create("There", host="jupyter:lab")
         told = {one.name: one for one in await engine.hosts.list()}
         # A look is a short one, and one that found a server busy is not the last.

@@ -13,6 +13,7 @@ from typing import Any
 import anyio
 import msgspec
 import pytest
+from tests.waiting import LIMIT_S, fail_after
 
 from cellwright.kernels import kernel as kernels
 from cellwright.kernels.forkserver import ForkServer
@@ -22,7 +23,6 @@ from cellwright.kernels.messages import Message, new_message_id
 from cellwright.kernels.processes import adopt_orphans
 
 LIMITS = OutputLimits(max_bytes=1_000_000, max_messages=25_000)
-DEADLINE_S = 60
 
 
 @dataclass
@@ -76,7 +76,7 @@ def run_cell() -> Run:
 
         kernel.client.on_message = hear
         kernel.client.execute(code, message_id=message_id, **options)
-        with anyio.fail_after(DEADLINE_S):
+        with fail_after():
             await replied.wait()
             await idle.wait()
         return ran
@@ -92,10 +92,10 @@ def short_path() -> Iterator[Path]:
 
 
 @pytest.fixture(autouse=True)
-def _patience(monkeypatch: pytest.MonkeyPatch) -> None:
+def _unhurried(monkeypatch: pytest.MonkeyPatch) -> None:
     """No test here is about a kernel that takes long to note an interrupt, or to end when it is killed."""
-    monkeypatch.setattr(kernels, "CONTROL_TIMEOUT_S", DEADLINE_S)
-    monkeypatch.setattr(kernels, "END_GRACE_S", DEADLINE_S)
+    monkeypatch.setattr(kernels, "CONTROL_TIMEOUT_S", LIMIT_S)
+    monkeypatch.setattr(kernels, "END_GRACE_S", LIMIT_S)
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -123,7 +123,7 @@ async def new_server(directory: Path, *, preload: tuple[str, ...] = (), standby:
         standby=standby,
         directory=directory,
         limits=LIMITS,
-        start_timeout_s=60,
+        start_timeout_s=LIMIT_S,
     )
 
 
@@ -152,7 +152,7 @@ def launch_on(short_path: Path) -> Start:
             "environment": {},
             "limits": LIMITS,
         }
-        with anyio.fail_after(DEADLINE_S):
+        with fail_after():
             return await launcher.launch(KernelLaunch(**{**defaults, **options}))
 
     return launch

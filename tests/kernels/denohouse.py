@@ -13,7 +13,7 @@ from typing import Any
 
 import anyio
 import anyio.abc
-from tests.waiting import look_again
+from tests.waiting import LIMIT_S, fail_after, until
 
 from cellwright.hosts import jobs, protocol
 from cellwright.hosts.footing import Ending
@@ -24,13 +24,12 @@ from cellwright.sandbox.places import PRIVATE, Place
 from cellwright.sandbox.policy import Mode, Policy
 
 TINY = Path(__file__).with_name("drivers") / "tiny.mjs"
-DEADLINE_S = 60
 OPTIONS = HostOptions(
     standby_kernels=0,
     preload=(),
     max_concurrent_starts=2,
-    start_timeout_s=60,
-    interrupt_grace_s=60,
+    start_timeout_s=LIMIT_S,
+    interrupt_grace_s=LIMIT_S,
     max_output_bytes=100_000,
     max_output_messages=1_000,
     max_memory_fraction=1.0,
@@ -102,11 +101,11 @@ class House:
         request = protocol.StartKernel(
             kernel_id, protocol.DenoKernel(), str(cwd), dict(os.environ), place=place, **options
         )
-        with anyio.fail_after(DEADLINE_S):
+        with fail_after():
             await self.kernels.start(request)
         return kernel_id
 
-    def begin(self, kernel_id: str, code: str, *, timeout_s: float = DEADLINE_S, **options: Any) -> Execution:
+    def begin(self, kernel_id: str, code: str, *, timeout_s: float = LIMIT_S, **options: Any) -> Execution:
         """Queue code, whose end is told when it comes."""
         execution_id = f"e{next(self._numbers)}"
         told = self._executions[execution_id] = Execution()
@@ -116,7 +115,7 @@ class House:
 
     async def run(self, kernel_id: str, code: str, **options: Any) -> Execution:
         told = self.begin(kernel_id, code, **options)
-        with anyio.fail_after(DEADLINE_S):
+        with fail_after():
             await told.over.wait()
         return told
 
@@ -126,9 +125,7 @@ class House:
 
     async def ended(self, kernel_id: str) -> protocol.KernelDied:
         """How a kernel ended, once it has."""
-        with anyio.fail_after(DEADLINE_S):
-            while kernel_id not in self.ends:
-                await look_again()
+        await until(lambda: kernel_id in self.ends)
         return self.ends[kernel_id]
 
     def _report(self, kernel_id: str, body: protocol.EventBody) -> None:

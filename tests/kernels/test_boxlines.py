@@ -18,7 +18,7 @@ import pytest
 from tests.conftest import Require
 from tests.kernels.conftest import LIMITS
 from tests.sandbox.programs import require_other_python, run_as_nobody
-from tests.waiting import look_again
+from tests.waiting import LIMIT_S, fail_after, until
 
 from cellwright.errors import KernelGone, KernelStartError
 from cellwright.kernels.boxes import Isolation
@@ -32,7 +32,6 @@ from cellwright.sandbox.tiers import Tier
 
 pytestmark = pytest.mark.anyio
 
-DEADLINE_S = 60
 ORPHAN = """
 import os, signal
 first = os.fork()
@@ -69,7 +68,7 @@ async def server(
         standby=0,
         directory=directory / "f",
         limits=LIMITS,
-        start_timeout_s=DEADLINE_S,
+        start_timeout_s=LIMIT_S,
         isolation=Isolation(tier, Policy()) if tier is not None else None,
     )
     async with anyio.create_task_group() as tasks:
@@ -87,18 +86,12 @@ async def launched(server: ForkServer, directory: Path) -> AsyncIterator[Kernel]
         prepare_storage(place)
     else:
         work.mkdir()
-    with anyio.fail_after(DEADLINE_S):
+    with fail_after():
         kernel = await server.launch(KernelLaunch("k", directory / "k", work, {}, LIMITS, place=place))
     try:
         yield kernel
     finally:
         await kernel.stop(grace_s=0)
-
-
-async def until(true: Callable[[], object]) -> None:
-    with anyio.fail_after(DEADLINE_S):
-        while not true():
-            await look_again()
 
 
 async def test_a_box_that_is_not_held_ends_as_its_kernel_ended(
@@ -108,7 +101,7 @@ async def test_a_box_that_is_not_held_ends_as_its_kernel_ended(
         await run_cell(kernel, ORPHAN)
         below = kernel.process.descendants()
         kernel.client.execute("os._exit(5)", message_id="m")
-        with anyio.fail_after(DEADLINE_S):
+        with fail_after():
             ended = await kernel.wait()
         assert (ended.cause, ended.code) == ("exit", 5)
         assert not [pid for pid in below if Path(f"/proc/{pid}").exists()]
@@ -124,7 +117,7 @@ async def test_a_box_that_is_held_outlives_its_kernel_and_tells_every_end(
         before = set(kernel.process.descendants())
         seen_as = int((await run_cell(kernel, f"{ORPHAN}\nos.getpid()")).result)
         (orphan,) = set(kernel.process.descendants()) - before
-        with anyio.fail_after(DEADLINE_S):
+        with fail_after():
             await kernel.line.hold()
         kernel.client.execute("os._exit(5)", message_id="m")
         await until(lambda: ends)
@@ -140,7 +133,7 @@ async def test_ending_a_held_box_ends_all_that_is_in_it(server: Any, run_cell: A
         await run_cell(kernel, ORPHAN)
         below = kernel.process.descendants()
         assert kernel.line is not None
-        with anyio.fail_after(DEADLINE_S):
+        with fail_after():
             await kernel.line.hold()
             kernel.line.end()
             ended = await kernel.wait()
@@ -153,7 +146,7 @@ async def test_a_box_whose_kernel_has_ended_cannot_be_held(server: Any, tmp_path
         assert kernel.line is not None
         os.kill(kernel.process.pid, signal.SIGKILL)
         await until(lambda: kernel.process.exit)
-        with anyio.fail_after(DEADLINE_S), pytest.raises(KernelGone):
+        with fail_after(), pytest.raises(KernelGone):
             await kernel.line.hold()
         kernel.line.end()
 
@@ -166,7 +159,7 @@ async def test_an_answer_goes_to_whoever_asked_also_when_one_gave_up(server: Any
         with anyio.move_on_after(0.05):
             await line._ask({"unknown": True})  # which is refused, when it can be answered
         os.kill(kernel.process.pid, signal.SIGCONT)
-        with anyio.fail_after(DEADLINE_S):
+        with fail_after():
             await line.hold()
 
 
@@ -176,7 +169,7 @@ async def test_without_namespaces_no_box_grows_below(server: Any, tmp_path: Path
     lifeline_read, lifeline_write = os.pipe()
     async with launched(server, tmp_path) as kernel:
         assert kernel.line is not None
-        with anyio.fail_after(DEADLINE_S), pytest.raises(KernelStartError, match="no namespaces"):
+        with fail_after(), pytest.raises(KernelStartError, match="no namespaces"):
             await kernel.line.grow([], saved=None, lifeline_fd=lifeline_read)
     os.close(lifeline_read)
     os.close(lifeline_write)
@@ -198,12 +191,12 @@ def test_a_supervisor_ends_everything_with_its_host(*, held: bool) -> None:
         os.close(lifeline_read)
         assert process.stdout is not None
         kernel = int(process.stdout.readline())
-        mine.settimeout(DEADLINE_S)
+        mine.settimeout(LIMIT_S)
         if held:
             mine.send(b'{"hold": true}')
             assert mine.recv(100) == b'{"ok": true}'
         os.close(lifeline_write)
-        assert process.wait(DEADLINE_S) == -signal.SIGKILL
+        assert process.wait(LIMIT_S) == -signal.SIGKILL
         assert not Path(f"/proc/{kernel}").exists()
 
 

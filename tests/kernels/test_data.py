@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from tests.waiting import LIMIT_S
 
 from cellwright_kernel.tables import Table
 
@@ -25,7 +26,7 @@ lazy = Lazy()
 
 
 async def ask(kernel: Any, **content: Any) -> dict[str, Any]:
-    reply: dict[str, Any] = await kernel.client.request("cellwright_data_request", content, timeout_s=60)
+    reply: dict[str, Any] = await kernel.client.request("cellwright_data_request", content, timeout_s=LIMIT_S)
     return reply
 
 

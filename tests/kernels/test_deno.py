@@ -20,6 +20,7 @@ import psutil
 import pytest
 from tests.conftest import Require
 from tests.kernels.denohouse import TINY
+from tests.waiting import LIMIT_S, fail_after
 
 from cellwright.errors import KernelStartError
 from cellwright.kernels import DenoLauncher, Isolation, Kernel, KernelLaunch, OutputLimits
@@ -106,7 +107,7 @@ async def test_a_kernel_starts_keeps_its_state_and_ends(tier: str, root: Path, r
         assert (await run_cell(kernel, "x + 1")).result == "21"
         assert kernel.process.last_words.text == ""
         directory = kernel.directory
-        ended = await kernel.stop(grace_s=60)
+        ended = await kernel.stop(grace_s=LIMIT_S)
     assert ended.code == 0
     assert not directory.exists()
 
@@ -169,7 +170,7 @@ async def test_a_raw_write_is_output_of_the_cell(root: Path, run_cell: Any) -> N
 async def test_an_own_exit_is_told_with_its_code(root: Path) -> None:
     async with tiny(root) as kernel:
         kernel.client.execute("Deno.exit(3)", message_id="m")
-        with anyio.fail_after(60):
+        with fail_after():
             ended = await kernel.wait()
     assert (ended.cause, ended.code) == ("exit", 3)
     assert "Deno.exit" in ended.next_step
@@ -187,7 +188,7 @@ async def test_a_full_heap_is_told_as_the_limit_that_it_is(tier: str, root: Path
         if tier != "unsafe":
             kernel.process.policy = policy
         kernel.client.execute("const all = []; for (;;) all.push({ n: all.length })", message_id="m")
-        with anyio.fail_after(60):
+        with fail_after():
             ended = await kernel.wait()
     if tier == "unsafe":
         assert (ended.cause, ended.signal) == ("out_of_memory", signal.SIGTRAP)
@@ -210,7 +211,7 @@ async def test_a_kernel_that_is_killed_is_explained(tier: str, root: Path) -> No
     async with tiny(root, tier) as kernel:
         below = [psutil.Process(pid) for pid in (kernel.process.pid, *kernel.process.descendants())]
         next(one for one in below if "deno" in one.name()).kill()
-        with anyio.fail_after(60):
+        with fail_after():
             ended = await kernel.wait()
     assert ended.signal == signal.SIGKILL
     assert not any(map(_runs, below))
@@ -241,12 +242,12 @@ async def test_a_driver_that_never_answers_is_ended_in_time(root: Path) -> None:
     mute = root / "mute.mjs"
     mute.write_text("console.error('I am mute'); setInterval(() => {}, 1000)")
     # Where it did not even get to speak in so little time, it has more.
-    for patience_s in (2, 30):
-        own = root / str(patience_s)
+    for start_s in (2, 30):
+        own = root / str(start_s)
         own.mkdir(mode=0o755)
-        in_time = pytest.RaisesExc(KernelStartError, match=f"within {patience_s} s")
+        in_time = pytest.RaisesExc(KernelStartError, match=f"within {start_s} s")
         with pytest.RaisesGroup(in_time) as told:
-            async with tiny(own, driver=mute, start_timeout_s=patience_s):
+            async with tiny(own, driver=mute, start_timeout_s=start_s):
                 pass
         if spoken := "I am mute" in str(told.value.exceptions[0]):
             break
@@ -258,7 +259,7 @@ async def test_many_kernels_leave_nothing_behind(root: Path) -> None:
     found = try_isolation()
     launcher = DenoLauncher(
         environment={},
-        start_timeout_s=60,
+        start_timeout_s=LIMIT_S,
         driver=TINY,
         isolation=Isolation(found.tier, Policy(), groups=found.groups),
     )
@@ -276,13 +277,13 @@ async def test_many_kernels_leave_nothing_behind(root: Path) -> None:
             kernel.client.execute("Deno.exit(1)", message_id="m")
             await kernel.wait()
         else:
-            await kernel.stop(grace_s=60)  # one that is killed is not buried by its box
+            await kernel.stop(grace_s=LIMIT_S)  # one that is killed is not buried by its box
 
     async def of_one_launcher(numbers: range) -> None:
         """Until it ends, and with it the process that stands by for the next kernel."""
         async with anyio.create_task_group() as tasks:
             await tasks.start(launcher.run)
-            with anyio.fail_after(300):
+            with fail_after(150):
                 for number in numbers:
                     await one(number)
             assert len(launcher.pids) <= 1

@@ -9,12 +9,11 @@ from collections.abc import AsyncIterator, Iterator
 from importlib.util import find_spec
 from pathlib import Path
 
-import anyio
 import psutil
 import pytest
 from tests.conftest import Require
-from tests.kernels.denohouse import DEADLINE_S, OPTIONS, House, open_house
-from tests.waiting import look_again
+from tests.kernels.denohouse import OPTIONS, House, open_house
+from tests.waiting import fail_after, look_again
 
 from cellwright.hosts import jobs
 from cellwright.kernels.deno import INSTALL
@@ -57,7 +56,7 @@ async def test_an_interrupt_ends_the_cell_and_keeps_the_state(forever: str, hous
     await house.run(kernel, "let kept = 7")
     for _ in range(3):
         running = house.begin(kernel, f"console.log('begun'); {forever}")
-        with anyio.fail_after(DEADLINE_S):
+        with fail_after():
             await running.began.wait()
             house.kernels.runner(kernel).happened(jobs.Interrupted())
             await running.over.wait()
@@ -101,7 +100,7 @@ async def test_a_kernel_that_dies_ends_its_cell_and_another_starts_in_its_place(
     kernel = await house.start(name="session")
     await house.run(kernel, "await Deno.writeTextFile('kept.txt', 'kept')")
     running = house.begin(kernel, "console.log('begun'); await new Promise(() => {})")
-    with anyio.fail_after(DEADLINE_S):
+    with fail_after():
         await running.began.wait()
         process = house.kernels.runner(kernel).kernel.process
         below = [psutil.Process(pid) for pid in (process.pid, *process.descendants())]
@@ -174,7 +173,7 @@ async def test_code_does_not_reach_the_inspector(house: House) -> None:
 async def test_the_driver_is_compiled_once_and_every_kernel_gets_a_copy_of_its_own(house: House) -> None:
     first = await house.start()
     assert await house.value(first, "1 + 1") == "2"
-    with anyio.fail_after(DEADLINE_S):
+    with fail_after():
         while not (made := list((house.root / "cache").glob("deno-*"))):
             await look_again()
     (made[0] / "mark").write_text("whole")
@@ -190,7 +189,7 @@ async def test_the_driver_is_compiled_once_and_every_kernel_gets_a_copy_of_its_o
 
 async def test_compiled_code_that_is_broken_is_no_harm(house: House) -> None:
     await house.start()
-    with anyio.fail_after(DEADLINE_S):
+    with fail_after():
         while not (made := list((house.root / "cache").glob("deno-*"))):
             await look_again()
     for file in made[0].iterdir():

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.waiting import LIMIT_S
 
 from cellwright.engine import Diagnosis
 from cellwright.engine.diagnosis import DIAGNOSE_REQUEST, Span, diagnosis_of
@@ -21,7 +22,7 @@ Fail = Callable[..., Awaitable[Diagnosis]]
 
 
 async def ask(kernel: Any) -> Diagnosis | None:
-    return diagnosis_of(await kernel.client.request(DIAGNOSE_REQUEST, {}, timeout_s=60))
+    return diagnosis_of(await kernel.client.request(DIAGNOSE_REQUEST, {}, timeout_s=LIMIT_S))
 
 
 async def failed(kernel: Any, run_cell: Any, *cells: str) -> Diagnosis:
@@ -501,7 +502,7 @@ async def test_a_diagnosis_is_small_whatever_there_is(
             "except ExceptionGroup as error:\n"
             "    many['a.csv', 'b.csv', 'c.csv', 'd.csv', 'e.csv', 'f.csv']",
         )
-        reply = await kernel.client.request(DIAGNOSE_REQUEST, {}, timeout_s=60)
+        reply = await kernel.client.request(DIAGNOSE_REQUEST, {}, timeout_s=LIMIT_S)
         assert len(json.dumps(reply)) < 512 * 1024
         found = diagnosis_of(reply)
         assert found is not None

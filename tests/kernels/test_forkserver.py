@@ -16,7 +16,7 @@ from typing import Any
 import anyio
 import msgspec
 import pytest
-from tests.waiting import look_again
+from tests.waiting import LIMIT_S, fail_after, look_again, until
 
 from cellwright.errors import KernelStartError
 from cellwright.kernels.forkserver import ForkServer
@@ -38,9 +38,7 @@ async def serving(server: ForkServer) -> AsyncIterator[ForkServer]:
 
 
 async def standing_by(server: ForkServer, number: int) -> None:
-    with anyio.fail_after(60):
-        while server.standing_by < number:
-            await look_again()
+    await until(lambda: server.standing_by >= number)
 
 
 async def test_a_module_that_cannot_be_preloaded_is_reported(server: Any) -> None:
@@ -66,7 +64,7 @@ async def test_a_kernel_that_died_standing_by_is_not_given_out(make_server: Any,
         await standing_by(server, 1)
         waiting = server._standby.waiting[0]
         os.kill(waiting.process.pid, signal.SIGKILL)
-        with anyio.fail_after(60):
+        with fail_after():
             await waiting.wait()
         assert (await launch_on(server)).process.pid != waiting.process.pid
 
@@ -78,13 +76,13 @@ async def test_kernels_outlive_their_fork_server_and_their_ends_are_still_known(
         first, second = await launch_on(server), await launch_on(server)
         await run_cell(first, "x = 'kept'")
         os.kill(server.pid or 0, signal.SIGKILL)
-        with anyio.fail_after(60):
+        with fail_after():
             await server.died.wait()
         assert (await run_cell(first, "x")).result == "'kept'"
         with pytest.raises(KernelStartError, match="has ended"):
             await launch_on(server)
         first.client.execute("import os; os._exit(5)", message_id="m")
-        with anyio.fail_after(60):
+        with fail_after():
             ended = await first.wait()
             assert (ended.cause, ended.code) == ("exit", 5)
             await second.stop(grace_s=10)
@@ -98,7 +96,7 @@ async def test_what_a_kernel_leaves_behind_without_a_fork_server_can_be_reaped(
         code = "import subprocess; child = subprocess.Popen(['sleep', '1000'], start_new_session=True); child.pid"
         child = int((await run_cell(kernel, code)).result)
         os.kill(other.pid or 0, signal.SIGKILL)
-        with anyio.fail_after(60):
+        with fail_after():
             await other.died.wait()
             os.kill(kernel.process.pid, signal.SIGKILL)
             await kernel.wait()
@@ -112,9 +110,8 @@ async def test_cancelling_a_fork_server_ends_everything_it_started(make_server: 
         kernel = await launch_on(server)
         await standing_by(server, 1)
         pids = [server.pid, kernel.process.pid, server._standby.waiting[0].process.pid]
-    with anyio.fail_after(60):
-        while any(_runs(pid) for pid in pids):  # what a slow fork server does not end ends without it
-            await look_again()
+    # What a slow fork server does not end ends without it.
+    await until(lambda: not any(_runs(pid) for pid in pids))
     assert not kernel.directory.exists()
     assert not server._directory.exists()
 
@@ -122,9 +119,9 @@ async def test_cancelling_a_fork_server_ends_everything_it_started(make_server: 
 async def test_bad_requests_are_refused_and_the_next_one_is_served(server: Any, launch_on: Any) -> None:
     channel = server._channel
     with pytest.raises(KernelStartError, match="5 descriptors, not 0"):
-        await channel.fork({"connection_file": "x", "max_bytes": 1, "max_messages": 1}, (), timeout_s=60)
+        await channel.fork({"connection_file": "x", "max_bytes": 1, "max_messages": 1}, (), timeout_s=LIMIT_S)
     with pytest.raises(KernelStartError, match="KeyError"):
-        await channel.fork({}, (0, 0, 0, 0, 0), timeout_s=60)
+        await channel.fork({}, (0, 0, 0, 0, 0), timeout_s=LIMIT_S)
     socket.send_fds(channel._socket, [b"not json"], [])
     await (await launch_on(server)).stop(grace_s=0)
 
@@ -133,7 +130,7 @@ async def test_a_kernel_that_cannot_start_says_what_it_printed(server: Any, shor
     directory = short_path / "broken"
     (directory / "s-1").mkdir(parents=True)  # where its first socket should be
     with (
-        anyio.fail_after(60),
+        fail_after(),
         pytest.raises(KernelStartError, match=r"(?s)exited by itself.*printed last.*ZMQError"),
     ):
         await server._fork(directory, "fork")
@@ -150,9 +147,7 @@ async def test_a_fork_server_that_does_not_answer_is_a_start_error(make_server: 
         os.kill(server.pid, signal.SIGCONT)
         server._start_timeout_s = 60
         kernel = await launch_on(server)  # and the fork that nobody waited for was ended
-        with anyio.fail_after(60):
-            while set(descendants.children_of(server.pid)) != {kernel.process.pid}:
-                await look_again()
+        await until(lambda: set(descendants.children_of(server.pid)) == {kernel.process.pid})
 
 
 async def test_an_interpreter_without_ipykernel_is_a_start_error_with_its_last_words(tmp_path: Path) -> None:
@@ -166,7 +161,7 @@ async def test_an_interpreter_without_ipykernel_is_a_start_error_with_its_last_w
         standby=0,
         directory=tmp_path / "f",
         limits=OutputLimits(1_000, 100),
-        start_timeout_s=60,
+        start_timeout_s=LIMIT_S,
     )
     async with anyio.create_task_group() as tasks:
         with pytest.raises(KernelStartError, match="no kernels in this house"):
@@ -288,7 +283,7 @@ ctypes.PyDLL(None).pause()
     directory = short_path / "host"
     directory.mkdir()
     command = [sys.executable, "-c", HOST, str(directory), busy]
-    with anyio.fail_after(60):
+    with fail_after():
         async with await anyio.open_process(command, stdin=subprocess.DEVNULL, stderr=None) as host:
             assert host.stdout is not None
             said = ""

@@ -7,6 +7,7 @@ from typing import Any
 
 import anyio
 import pytest
+from tests.waiting import LIMIT_S, fail_after
 
 pytestmark = pytest.mark.anyio
 
@@ -28,7 +29,7 @@ class Shape: pass
 _private = 1
 """
     assert (await run_cell(kernel, code)).reply["status"] == "ok"
-    found = await kernel.inspect(timeout_s=60)
+    found = await kernel.inspect(timeout_s=LIMIT_S)
     variables = named(found["variables"])
     assert variables["count"] == {"name": "count", "type": "int", "digest": "3"}
     assert variables["label"]["length"] == 300
@@ -54,7 +55,7 @@ _private = 1
 
 
 async def test_packages_are_listed_when_asked_for(kernel: Any) -> None:
-    found = await kernel.inspect(packages=True, timeout_s=60)
+    found = await kernel.inspect(packages=True, timeout_s=LIMIT_S)
     assert any(package.startswith("ipykernel==") for package in found["packages"])
 
 
@@ -98,7 +99,7 @@ globals()[17] = "not a name"
 
 async def test_hostile_objects_are_named_and_left_alone(kernel: Any, run_cell: Any) -> None:
     assert (await run_cell(kernel, HOSTILE)).reply["status"] == "ok"
-    found = await kernel.inspect(timeout_s=60)
+    found = await kernel.inspect(timeout_s=LIMIT_S)
     variables = named(found["variables"])
     assert variables["raises"] == {"name": "raises", "type": "Raises"}
     assert variables["blocks"] == {"name": "blocks", "type": "Blocks"}
@@ -114,7 +115,7 @@ async def test_hostile_objects_are_named_and_left_alone(kernel: Any, run_cell: A
 
 async def test_a_million_variables_give_a_small_answer(kernel: Any, run_cell: Any) -> None:
     await run_cell(kernel, "globals().update({f'v{i}': 'x' * 1000 for i in range(1_000_000)}); newest = 1")
-    found = await kernel.inspect(timeout_s=60)
+    found = await kernel.inspect(timeout_s=LIMIT_S)
     assert found["variables"][0]["name"] == "newest"
     assert len(found["variables"]) <= 200
     assert len(json.dumps(found)) < 100_000
@@ -123,7 +124,7 @@ async def test_a_million_variables_give_a_small_answer(kernel: Any, run_cell: An
 
 async def test_inspection_leaves_no_trace(kernel: Any, run_cell: Any) -> None:
     await run_cell(kernel, "41 + 1")
-    await kernel.inspect(timeout_s=60)
+    await kernel.inspect(timeout_s=LIMIT_S)
     ran = await run_cell(kernel, "_, [name for name in globals() if not name.startswith('_')]")
     assert ran.result == "(42, ['In', 'Out', 'get_ipython', 'exit', 'quit'])"
     assert ran.reply["execution_count"] == 2
@@ -133,9 +134,9 @@ async def test_a_busy_kernel_is_a_timeout_and_answers_later(kernel: Any) -> None
     begun = anyio.Event()
     kernel.client.on_message = lambda message: begun.set() if message.kind == "stream" else None
     kernel.client.execute("import time; print('begun', flush=True); time.sleep(1000)", message_id="m")
-    with anyio.fail_after(60):
+    with fail_after():
         await begun.wait()
     with pytest.raises(TimeoutError):
         await kernel.inspect(timeout_s=0.05)
     await kernel.interrupt()
-    assert named((await kernel.inspect(timeout_s=60))["modules"])["time"]
+    assert named((await kernel.inspect(timeout_s=LIMIT_S))["modules"])["time"]

@@ -9,7 +9,7 @@ from typing import Any
 
 import anyio
 import pytest
-from tests.waiting import look_again
+from tests.waiting import LIMIT_S, fail_after, look_again
 
 from cellwright.errors import KernelGone, KernelStartError
 
@@ -82,7 +82,7 @@ async def test_a_cell_that_swallows_interrupts_is_ended_by_kill_tree(kernel: Any
     begun = anyio.Event()
     kernel.client.on_message = lambda message: begun.set() if message.kind == "stream" else None
     kernel.client.execute(stubborn, message_id="m")
-    with anyio.fail_after(60):
+    with fail_after():
         await begun.wait()
         await kernel.interrupt()
         kernel.process.kill_tree("the cell ran longer than cell_timeout_s=30")
@@ -106,7 +106,7 @@ async def test_a_death_is_told_with_its_cause(  # a table of cases
     await run_cell(kernel, "pass")
     kernel.client.on_message = lambda message: heard.append(message.content)
     kernel.client.execute(f"print('last words', flush=True)\n{code}", message_id="m")
-    with anyio.fail_after(60):
+    with fail_after():
         ended = await kernel.wait()
     assert ended.cause == cause
     assert (ended.code if cause == "exit" else ended.signal) == number
@@ -117,15 +117,15 @@ async def test_a_death_is_told_with_its_cause(  # a table of cases
 
 async def test_a_crash_in_native_code_says_where(kernel: Any) -> None:
     kernel.client.execute("import ctypes\ndef dive(): ctypes.string_at(0)\ndive()", message_id="m")
-    with anyio.fail_after(60):
+    with fail_after():
         ended = await kernel.wait()
     assert "in dive" in ended.last_words
 
 
 async def test_a_request_to_a_kernel_that_dies_fails_at_once(kernel: Any) -> None:
     kernel.client.execute("import os; os._exit(1)", message_id="m")
-    with anyio.fail_after(60), pytest.raises(KernelGone, match="exited by itself with code 1"):
-        await kernel.client.request("kernel_info_request", {}, timeout_s=60)
+    with fail_after(), pytest.raises(KernelGone, match="exited by itself with code 1"):
+        await kernel.client.request("kernel_info_request", {}, timeout_s=LIMIT_S)
     with pytest.raises(KernelGone):
         kernel.client.execute("1", message_id="n")
 
@@ -133,9 +133,11 @@ async def test_a_request_to_a_kernel_that_dies_fails_at_once(kernel: Any) -> Non
 async def test_completion_and_object_help_answer(kernel: Any, run_cell: Any) -> None:
     await run_cell(kernel, "apple_count = 3")
     completion = {"code": "apple_c", "cursor_pos": 7}
-    reply = await kernel.client.request("complete_request", completion, timeout_s=60)
+    reply = await kernel.client.request("complete_request", completion, timeout_s=LIMIT_S)
     assert "apple_count" in reply["matches"]
-    reply = await kernel.client.request("inspect_request", {"code": "len", "cursor_pos": 3}, timeout_s=60)
+    reply = await kernel.client.request(
+        "inspect_request", {"code": "len", "cursor_pos": 3}, timeout_s=LIMIT_S
+    )
     assert reply["found"]
 
 
@@ -147,7 +149,7 @@ async def test_a_stopped_kernel_leaves_no_process_and_no_file(
     child = int((await run_cell(kernel, code)).result)
     daemon = int((await run_cell(kernel, DAEMON)).text())
     assert {child, daemon} <= set(kernel.process.descendants())
-    with anyio.fail_after(60):
+    with fail_after():
         await kernel.stop(grace_s=10)
     await none_left(child, daemon, kernel.process.pid)
     assert not kernel.directory.exists()
@@ -157,7 +159,7 @@ async def test_a_crashed_kernel_leaves_no_process(server: Any, launch_on: Any, r
     kernel = await launch_on(server)
     daemon = int((await run_cell(kernel, DAEMON)).text())
     os.kill(kernel.process.pid, signal.SIGKILL)
-    with anyio.fail_after(60):
+    with fail_after():
         await kernel.wait()
     await none_left(daemon)
     assert not kernel.directory.exists()
@@ -180,7 +182,7 @@ print(os.read(read, 20).decode())
 
 async def none_left(*pids: int) -> None:
     """Wait until no such process runs; one that is dead but not buried does not."""
-    with anyio.fail_after(60):
+    with fail_after():
         for pid in pids:
             while _runs(pid):
                 await look_again()

@@ -12,7 +12,7 @@ from typing import Any
 
 import anyio
 import pytest
-from tests.waiting import look_again
+from tests.waiting import LIMIT_S, fail_after, look_again
 
 from cellwright.errors import KernelError, KernelStartError
 from cellwright.kernels import interpreters
@@ -25,7 +25,7 @@ pytestmark = pytest.mark.anyio
 
 
 async def test_an_installed_kernelspec_runs_and_ends_with_its_tree(launch_on: Any, run_cell: Any) -> None:
-    launcher = KernelspecLauncher("python3", environment=os.environ, start_timeout_s=60)
+    launcher = KernelspecLauncher("python3", environment=os.environ, start_timeout_s=LIMIT_S)
     async with anyio.create_task_group() as tasks:
         await tasks.start(launcher.run)
         kernel = await launch_on(launcher, environment={"COLOUR": "red"})
@@ -37,13 +37,13 @@ async def test_an_installed_kernelspec_runs_and_ends_with_its_tree(launch_on: An
         begun = anyio.Event()
         kernel.client.on_message = lambda message: begun.set() if message.kind == "stream" else None
         kernel.client.execute("print('begun', flush=True)\nwhile True: pass", message_id="m")
-        with anyio.fail_after(60):
+        with fail_after():
             await begun.wait()
             await kernel.interrupt()
         assert (await run_cell(kernel, "1")).result == "1"
         with pytest.raises(KernelError, match="fork server"):
             await kernel.inspect(timeout_s=1)
-        with anyio.fail_after(60):
+        with fail_after():
             await kernel.stop(grace_s=10)
             while _runs(child):
                 await look_again()
@@ -59,12 +59,12 @@ def _runs(pid: int) -> bool:
 
 
 async def test_a_spawned_kernel_that_dies_is_explained(launch_on: Any) -> None:
-    launcher = KernelspecLauncher("python3", environment=os.environ, start_timeout_s=60)
+    launcher = KernelspecLauncher("python3", environment=os.environ, start_timeout_s=LIMIT_S)
     async with anyio.create_task_group() as tasks:
         await tasks.start(launcher.run)
         kernel = await launch_on(launcher)
         kernel.process.signal(signal.SIGKILL)
-        with anyio.fail_after(60):
+        with fail_after():
             assert (await kernel.wait()).signal == signal.SIGKILL
         tasks.cancel_scope.cancel()
 
@@ -79,11 +79,11 @@ async def test_a_kernel_that_never_answers_is_ended_and_its_words_are_told(
     )
     monkeypatch.setenv("JUPYTER_PATH", str(tmp_path))
     # Where it did not even get to speak in so little time, it has more.
-    for patience_s in (1, 30):
-        launcher = KernelspecLauncher("mute", environment=os.environ, start_timeout_s=patience_s)
+    for start_s in (1, 30):
+        launcher = KernelspecLauncher("mute", environment=os.environ, start_timeout_s=start_s)
         async with anyio.create_task_group() as tasks:
             await tasks.start(launcher.run)
-            with pytest.raises(KernelStartError, match=f"within {patience_s} s") as told:
+            with pytest.raises(KernelStartError, match=f"within {start_s} s") as told:
                 await launch_on(launcher)
             tasks.cancel_scope.cancel()
         if spoken := "I will not speak" in str(told.value):
@@ -92,7 +92,7 @@ async def test_a_kernel_that_never_answers_is_ended_and_its_words_are_told(
 
 
 async def test_an_unknown_kernel_lists_the_installed_ones_and_the_command(launch_on: Any) -> None:
-    launcher = KernelspecLauncher("julia", environment=os.environ, start_timeout_s=60)
+    launcher = KernelspecLauncher("julia", environment=os.environ, start_timeout_s=LIMIT_S)
     async with anyio.create_task_group() as tasks:
         await tasks.start(launcher.run)
         with pytest.raises(KernelStartError, match=r"python3.*Pkg.add"):
@@ -131,7 +131,7 @@ async def test_a_project_without_ipykernel_gets_a_layer_and_stays_untouched(
         standby=0,
         directory=short_path / "layered",
         limits=OutputLimits(1_000_000, 1_000),
-        start_timeout_s=60,
+        start_timeout_s=LIMIT_S,
     )
     async with anyio.create_task_group() as tasks:
         await tasks.start(server.run)

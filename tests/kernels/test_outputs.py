@@ -9,6 +9,7 @@ import anyio
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.waiting import fail_after
 
 from cellwright_kernel.budget import Budget, HeldText, Limits, utf8_length
 
@@ -133,7 +134,7 @@ async def test_output_goes_on_live_after_an_oversize_display(kernel: Any) -> Non
     kernel.client.on_message = lambda message: live.set() if b"progress" in message.content else None
     code = "display({'image/png': 'x' * 3_000_000}, raw=True)\nprint('prog' + 'ress', flush=True)\n"
     kernel.client.execute(code + "import time; time.sleep(1000)", message_id="m")
-    with anyio.fail_after(60):
+    with fail_after():
         await live.wait()
         await kernel.interrupt()
 

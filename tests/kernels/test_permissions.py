@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from tests.conftest import Require
+from tests.waiting import LIMIT_S
 
 from cellwright.errors import KernelStartError
 from cellwright.kernels import deno
@@ -110,7 +111,7 @@ def test_a_real_deno_keeps_to_the_flags(name: str, tmp_path: Path, require: Requ
         env={"DENO_DIR": str(tmp_path / "deno"), "NO_COLOR": "1"},
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=LIMIT_S,
         check=False,
     )
     assert (ran.stdout == "done\n") is allowed, ran.stdout + ran.stderr

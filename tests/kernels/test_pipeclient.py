@@ -11,14 +11,13 @@ from typing import Any
 
 import anyio
 import pytest
-from tests.waiting import look_again
+from tests.waiting import LIMIT_S, fail_after, until
 
 from cellwright.errors import KernelGone
 from cellwright.kernels.messages import Message
 from cellwright.kernels.pipeclient import PipeClient, Pipes
 
 pytestmark = pytest.mark.anyio
-DEADLINE_S = 60
 
 
 @dataclass
@@ -33,7 +32,7 @@ class Other:
     _held: bytes = b""
 
     async def next(self) -> Any:
-        with anyio.fail_after(DEADLINE_S):
+        with fail_after():
             while b"\n" not in self._held:
                 await anyio.wait_readable(self.read_fd)
                 self._held += os.read(self.read_fd, 1 << 16)
@@ -41,7 +40,7 @@ class Other:
         return json.loads(line)
 
     async def write(self, data: bytes) -> None:
-        with anyio.fail_after(DEADLINE_S):
+        with fail_after():
             while data:
                 await anyio.wait_writable(self.write_fd)
                 data = data[os.write(self.write_fd, data) :]
@@ -53,9 +52,7 @@ class Other:
     async def all_heard(self, kind: str = "mark") -> list[Message]:
         """What was handed on until now."""
         await self.say(kind)
-        with anyio.fail_after(DEADLINE_S):
-            while not any(message.kind == kind for message in self.heard):
-                await look_again()
+        await until(lambda: any(message.kind == kind for message in self.heard))
         return [message for message in self.heard if message.kind != kind]
 
 
@@ -86,7 +83,7 @@ async def connected() -> AsyncIterator[Other]:
                 await other.say("kernel_info_reply", asked["id"], "shell", implementation="test")
 
             tasks.start_soon(kernel)
-            with anyio.fail_after(DEADLINE_S):
+            with fail_after():
                 info = await tasks.start(other.client.run)
             assert info == {"implementation": "test"}
             yield other
@@ -108,7 +105,7 @@ async def test_a_request_gets_its_own_answer_and_others_go_to_the_listener() -> 
             await other.say("complete_reply", asked["id"], "shell", matches=["xs"])
 
         tasks.start_soon(kernel)
-        reply = await other.client.request("complete_request", {"code": "x"}, timeout_s=DEADLINE_S)
+        reply = await other.client.request("complete_request", {"code": "x"}, timeout_s=LIMIT_S)
         assert reply == {"matches": ["xs"]}
         assert [message.parent_id for message in await other.all_heard()] == ["somebody else"]
 
@@ -215,7 +212,7 @@ async def test_draining_hears_the_last_word_and_closing_ends_every_wait() -> Non
 
         async def ask() -> None:
             with pytest.raises(KernelGone, match="it died"):
-                await other.client.request("complete_request", {}, timeout_s=DEADLINE_S)
+                await other.client.request("complete_request", {}, timeout_s=LIMIT_S)
 
         tasks.start_soon(ask)
         await other.next()
@@ -223,7 +220,7 @@ async def test_draining_hears_the_last_word_and_closing_ends_every_wait() -> Non
         await other.write(b"last word" + b"x" * 200_000)
         os.close(other.write_fd)
         other.write_fd = -1
-        with anyio.fail_after(DEADLINE_S):
+        with fail_after():
             await other.client.drain()
         assert "".join(json.loads(m.content).get("text", "") for m in other.heard).startswith("last word")
         other.client.close("it died")
@@ -233,5 +230,5 @@ async def test_draining_hears_the_last_word_and_closing_ends_every_wait() -> Non
 
 async def test_draining_ends_where_something_else_holds_the_pipe_open() -> None:
     async with connected() as other:
-        with anyio.fail_after(DEADLINE_S):
+        with fail_after():
             await other.client.drain()

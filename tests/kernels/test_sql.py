@@ -12,7 +12,7 @@ import anyio
 import anyio.lowlevel
 import msgspec
 import pytest
-from tests.waiting import look_again
+from tests.waiting import LIMIT_S, fail_after, look_again
 
 from cellwright.kernels.kernel import Kernel
 from cellwright.kernels.messages import Message
@@ -277,7 +277,7 @@ async def test_an_interrupt_ends_a_query_and_nothing_else(
     kernel.client.on_message = hear
     cell = f"CREATE TABLE kept AS SELECT 1 AS a; COPY ({LONG}) TO '{written}'"
     kernel.client.execute(cell, message_id="long", language="sql")
-    with anyio.fail_after(60):
+    with fail_after():
         while not list(short_path.glob(f"*{written.name}*")):  # it is opened when the query begins
             await look_again()
         if way == "request":
@@ -340,7 +340,7 @@ async def test_completion_knows_tables_columns_and_keywords(
     await python(SALES)
     await sql('CREATE TABLE own (x INTEGER, "two words" INTEGER)')
     asked = {"code": cell.replace("|", ""), "cursor_pos": cell.index("|"), "language": "sql"}
-    found = await kernel.client.request("complete_request", asked, timeout_s=60)
+    found = await kernel.client.request("complete_request", asked, timeout_s=LIMIT_S)
     assert [match.strip('"') for match in found["matches"]] == expected
     assert (
         asked["code"][found["cursor_start"] : found["cursor_end"]]

@@ -16,6 +16,7 @@ import httpx
 import pytest
 from tests.daemon.conftest import place
 from tests.engine.conftest import engine, open_here, own_engine
+from tests.waiting import LIMIT_S, fail_after
 from websockets.asyncio.client import ClientConnection, connect
 
 from cellwright import Engine
@@ -54,7 +55,7 @@ class Client:
 
     async def until(self, kind: str, parent: str | None = None, **content: Any) -> dict[str, Any]:
         """The next message of a kind, to a request, with this in it."""
-        with anyio.fail_after(60):
+        with fail_after():
             while True:
                 message: dict[str, Any] = json.loads(await self.socket.recv())
                 self.heard.append(message)
@@ -107,7 +108,7 @@ class Gate:
         return {"Authorization": f"Bearer {self.token}"}
 
     async def ask(self, method: str, path: str, **headers: str) -> httpx.Response:
-        async with httpx.AsyncClient(timeout=60) as http:
+        async with httpx.AsyncClient(timeout=LIMIT_S) as http:
             return await http.request(method, self.url + path, headers={**self.headers, **headers})
 
     async def start(self) -> str:
@@ -122,7 +123,7 @@ class Gate:
         async with connect(
             address.replace("http", "ws", 1),
             additional_headers=self.headers,
-            open_timeout=60,
+            open_timeout=LIMIT_S,
             ping_interval=None,
         ) as socket:
             yield Client(socket, session_id)

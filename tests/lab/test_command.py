@@ -18,6 +18,7 @@ import psutil
 import pytest
 from tests.daemon.conftest import Place, place_in
 from tests.lab.windows import agent, notebook, said, started
+from tests.waiting import LIMIT_S
 
 from cellwright.lab.program import find_program
 from cellwright.lab.records import read_lab
@@ -32,7 +33,7 @@ def spot(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
 
 
 def _get(url: str) -> Any:
-    with urllib.request.urlopen(url, timeout=60) as answer:  # noqa: S310  # our own, on loopback
+    with urllib.request.urlopen(url, timeout=LIMIT_S) as answer:  # noqa: S310  # our own, on loopback
         return json.load(answer)
 
 
@@ -51,7 +52,7 @@ def test_second_call_finds_the_lab_and_ctrl_c_ends_it_but_not_the_session(spot: 
         [spec] = _get(_api(told, "/api/kernelspecs"))["kernelspecs"].values()
         assert session in spec["spec"]["display_name"]
         process.send_signal(signal.SIGINT)
-        assert process.wait(60) == 0
+        assert process.wait(LIMIT_S) == 0
     assert not psutil.pid_exists(told["pid"])
     assert read_lab(spot.storage, session) is None
     assert "\n41" in said(pump, "scratch_run", session_id=session, code="print(x)")
@@ -70,7 +71,7 @@ def test_detached_lab_outlives_the_daemon_and_is_stopped_by_name(spot: Place) ->
     assert f"http://127.0.0.1:{before.gateway_port}" in spot.status()["listeners"]
     assert _get(_api(told, "/api/kernelspecs"))["kernelspecs"]
     assert json.loads(spot.run("lab", "--stop", session, "--json").stdout)["stopped"]
-    lab.wait(60)
+    lab.wait(LIMIT_S)
     assert not json.loads(spot.run("lab", "--stop", session, "--json").stdout)["stopped"]
     while spot.status()["listeners"]:
         signal.sigtimedwait([], 0.05)
@@ -122,7 +123,7 @@ def test_page_of_a_cell_finds_no_way_out_of_the_sandbox(spot: Place, tmp_path: P
             headers={"Authorization": f"token {urlsplit(told['url']).query.removeprefix('token=')}"},
         )
         with pytest.raises(HTTPError) as refused:
-            urllib.request.urlopen(request, timeout=60)  # noqa: S310  # as above
+            urllib.request.urlopen(request, timeout=LIMIT_S)  # noqa: S310  # as above
         refused.value.close()
 
 
@@ -183,7 +184,7 @@ def _status(told: dict[str, Any], method: str, path: str, body: dict[str, Any] |
         headers={"Authorization": f"token {urlsplit(told['url']).query.removeprefix('token=')}"},
     )
     try:
-        with urllib.request.urlopen(request, timeout=60) as answer:  # noqa: S310  # as above
+        with urllib.request.urlopen(request, timeout=LIMIT_S) as answer:  # noqa: S310  # as above
             return int(answer.status)
     except HTTPError as refused:
         with refused:
@@ -198,7 +199,7 @@ def test_missing_jupyterlab_is_told_with_the_command_that_adds_it(spot: Place) -
         env={**spot.environment, "PATH": "/nowhere"},
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=LIMIT_S,
         check=False,
     )
     assert done.returncode == 3
@@ -225,7 +226,7 @@ def test_lab_that_ends_at_once_is_told_with_its_last_words(spot: Place, tmp_path
         env={**spot.environment, "PATH": f"{tmp_path}:/usr/bin:/bin"},
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=LIMIT_S,
         check=False,
     )
     assert (done.returncode, "code 4: no space left" in done.stderr) == (3, True), done.stderr

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,7 +12,8 @@ import pytest
 from playwright.sync_api import Browser, expect
 from tests.conftest import Require
 from tests.daemon.conftest import Place, Pump, place_in
-from tests.lab.windows import PATIENCE_MS, Window, agent, browser, notebook, said, started, text_of, window
+from tests.lab.windows import LIMIT_MS, Window, agent, browser, notebook, said, started, text_of, window
+from tests.waiting import wait_until
 
 SOURCES = [
     "y = answer + 1\nprint('sum', y)",
@@ -149,11 +149,7 @@ def test_agents_cell_and_persons_edit_both_stay_whoever_saves_over_whom(
 
 
 def _wait_for(path: str, text: str) -> None:
-    for _ in range(PATIENCE_MS // 20):
-        if text in Path(path).read_text():
-            return
-        signal.sigtimedwait([], 0.02)
-    pytest.fail(f"{text!r} never came to the file")
+    wait_until(lambda: text in Path(path).read_text())
 
 
 def test_daemon_that_is_killed_costs_the_person_no_line(tmp_path: Path, chromium: Browser) -> None:
@@ -195,5 +191,5 @@ def test_shutting_the_kernel_down_in_lab_keeps_the_session(shared: tuple[Window,
     lab, _ = shared
     said(pump, "scratch_run", session_id=lab.session, code="answer = 41")
     lab.choose("Kernel", "Shut Down Kernel")
-    expect(lab.page.get_by_text("No Kernel").first).to_be_visible(timeout=PATIENCE_MS)
+    expect(lab.page.get_by_text("No Kernel").first).to_be_visible(timeout=LIMIT_MS)
     assert "\n41" in said(pump, "scratch_run", session_id=lab.session, code="print(answer)")

@@ -15,9 +15,10 @@ from typing import Any
 from playwright.sync_api import Browser, Page, Response, expect, sync_playwright
 from tests.conftest import Require
 from tests.daemon.conftest import Place, Pump
+from tests.waiting import LIMIT_S
 
-PATIENCE_MS = 60_000
-expect.set_options(timeout=PATIENCE_MS)
+LIMIT_MS = LIMIT_S * 1_000
+expect.set_options(timeout=LIMIT_MS)
 
 
 @dataclass
@@ -73,7 +74,7 @@ def browser(require: Require) -> Iterator[Browser]:
     program = shutil.which("chromium") or shutil.which("google-chrome")
     require("Chromium", program is not None, "apt install chromium")
     with sync_playwright() as play:
-        found = play.chromium.launch(executable_path=program, args=["--no-sandbox"], timeout=PATIENCE_MS)
+        found = play.chromium.launch(executable_path=program, args=["--no-sandbox"], timeout=LIMIT_MS)
         yield found
         found.close()
 
@@ -90,13 +91,13 @@ def started(place: Place, session: str) -> Iterator[tuple[subprocess.Popen[bytes
     finally:
         if process.poll() is None:
             process.send_signal(signal.SIGINT)
-        assert process.wait(60) == 0
+        assert process.wait(LIMIT_S) == 0
 
 
 @contextmanager
 def window(chromium: Browser, session: str, url: str) -> Iterator[Window]:
     page = chromium.new_page(viewport={"width": 1200, "height": 800})
-    page.set_default_timeout(PATIENCE_MS)
+    page.set_default_timeout(LIMIT_MS)
     page.goto(url)
     opened = Window(page, session)
     opened.is_in_state("Idle")

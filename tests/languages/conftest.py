@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from tests.engine.conftest import OpenEngine, end_host, open_at
-from tests.sandbox.conftest import UNHURRIED
+from tests.waiting import UNHURRIED
 
 from cellwright import Engine
 

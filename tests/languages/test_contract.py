@@ -8,15 +8,13 @@ from pathlib import Path
 import pytest
 from tests.conftest import Require
 from tests.languages.speech import LANGUAGES, R_KERNELSPEC, UNICODE, Speech
+from tests.waiting import scaled, until
 
 from cellwright import Engine
 from cellwright.engine import Execution, Session
 from cellwright.mcp.outputs import clean
-from waiting import until
 
 pytestmark = pytest.mark.anyio
-
-GOING_DEADLINE_S = 60
 
 
 @pytest.fixture(params=LANGUAGES, ids=[speech.language for speech in LANGUAGES])
@@ -79,10 +77,9 @@ async def test_code_that_cannot_be_read_is_an_error_with_its_place(session: Sess
 async def test_an_interrupted_cell_leaves_the_state_as_it_was(session: Session, speech: Speech) -> None:
     await run(session, speech.remember)
     cell = await session.add_cell(speech.announce_and_loop)
-    execution = await session.execute(cell.id, timeout_s=120)
+    execution = await session.execute(cell.id, timeout_s=scaled(60))
     await until(
         lambda: execution.state != "queued" and (speech.language == "sql" or "going" in shown(execution)),
-        limit_s=GOING_DEADLINE_S,
     )
     await session.interrupt()
     await execution.wait()
@@ -103,7 +100,7 @@ async def test_a_cell_over_its_time_is_stopped_and_the_state_kept(session: Sessi
 
 
 async def test_a_flood_of_output_is_cut_and_counted(session: Session, speech: Speech, engine: Engine) -> None:
-    flooded = await run(session, speech.flood, timeout_s=120)
+    flooded = await run(session, speech.flood, timeout_s=scaled(60))
     recalled = await run(session, speech.unicode)
 
     assert flooded.state == "ok", flooded.reason

@@ -7,20 +7,18 @@ import signal
 from contextlib import suppress
 from pathlib import Path
 
-import anyio
 import psutil
 import pytest
 from tests.engine.conftest import OpenEngine, host_process
+from tests.waiting import LIMIT_S, fail_after, until
 
 from cellwright import Engine
 from cellwright.engine import Execution, Session
 from cellwright.notebook.languages import cell_metadata
 from cellwright.sandbox.policy import Mode
-from waiting import until
 
 pytestmark = pytest.mark.anyio
 
-GOING_DEADLINE_S = 60
 ENDLESS = "console.log('going'); while (true) {}"
 
 
@@ -35,7 +33,7 @@ async def add(session: Session, source: str, language: str | None = None) -> str
 
 
 async def run(session: Session, source: str, language: str | None = None) -> Execution:
-    return await session.run(await add(session, source, language), timeout_s=60)
+    return await session.run(await add(session, source, language), timeout_s=LIMIT_S)
 
 
 def shown(execution: Execution) -> str:
@@ -44,7 +42,7 @@ def shown(execution: Execution) -> str:
 
 async def going(execution: Execution) -> None:
     """Wait until an endless cell is at it."""
-    await until(lambda: "going" in shown(execution), limit_s=GOING_DEADLINE_S)
+    await until(lambda: "going" in shown(execution))
 
 
 @pytest.mark.parametrize("mode", ["overlay", "private", "direct"])
@@ -115,8 +113,8 @@ async def test_a_kernel_that_ended_between_two_cells_is_told_by_the_next(session
     for process in psutil.process_iter(["name", "cmdline", "environ"]):
         if process.info["name"] == "deno" and str(session.cwd) in json.dumps(process.info["cmdline"]):
             process.send_signal(signal.SIGKILL)
-            process.wait(60)
-    with anyio.fail_after(GOING_DEADLINE_S):
+            process.wait(LIMIT_S)
+    with fail_after():
         told = await run(session, "2", "typescript")
         while "started again, empty" not in shown(told):
             told = await run(session, "2", "typescript")
@@ -239,7 +237,7 @@ async def test_a_cell_of_another_language_goes_on_without_its_engine(open_here: 
     async with open_here() as engine:
         again = engine.session(session.id)
         live = again.runs.find(execution.id)
-        finished = await live.wait(60) if live is not None else (await engine.history(session.id))[-1]
+        finished = await live.wait(LIMIT_S) if live is not None else (await engine.history(session.id))[-1]
 
     assert finished.state == "ok"
     assert "done" in shown(finished)

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from tests.conftest import Require
 from tests.languages.speech import R_KERNELSPEC
+from tests.waiting import LIMIT_S
 
 from cellwright import Engine
 
@@ -19,7 +20,7 @@ async def test_code_that_asks_for_input_gets_an_empty_line_and_is_told(
     require("the R kernel", R_KERNELSPEC.exists(), "apt install r-cran-irkernel")
     session = await engine.create("asks", language="r", directory=tmp_path)
     cell = await session.add_cell("cat('[', readline('name? '), ']', sep = '')")
-    execution = await session.run(cell.id, timeout_s=60)
+    execution = await session.run(cell.id, timeout_s=LIMIT_S)
 
     assert execution.ok, execution.reason
     assert "[]" in execution.text

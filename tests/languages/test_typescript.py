@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import anyio
 import pytest
+from tests.waiting import LIMIT_S, fail_after
 
 from cellwright import Engine, Missed
 from cellwright.engine import Session
@@ -13,8 +13,6 @@ from cellwright.engine.checked import diagnostics_of
 from cellwright.notebook.languages import cell_metadata, with_tsconfig
 
 pytestmark = pytest.mark.anyio
-
-CHECK_DEADLINE_S = 60
 
 
 @pytest.fixture
@@ -25,7 +23,7 @@ async def session(engine: Engine, tmp_path: Path) -> Session:
 
 async def run(session: Session, source: str, filename: str | None = None) -> str:
     cell = await session.add_cell(source, metadata=cell_metadata(filename=filename))
-    execution = await session.run(cell.id, timeout_s=60)
+    execution = await session.run(cell.id, timeout_s=LIMIT_S)
     assert execution.ok, (execution.error, execution.reason)
     return execution.text
 
@@ -54,7 +52,7 @@ async def test_types_are_checked_beside_the_run_and_stop_nothing(session: Sessio
     await run(session, "const price: number = 3;")
     with engine.subscribe(session.id) as events:
         assert "3" in await run(session, "const total: string = price;\ntotal")
-        with anyio.fail_after(CHECK_DEADLINE_S):
+        with fail_after():
             async for event in events:
                 told = None if isinstance(event, Missed) else event
                 if told and told.kind == "notebook.types.checked" and told.data["diagnostics"]:

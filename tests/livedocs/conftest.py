@@ -9,6 +9,7 @@ import anyio
 import pytest
 from tests.engine.conftest import open_here
 from tests.jupyter.conftest import wire_to
+from tests.waiting import LIMIT_S
 
 from cellwright.engine import mirrors
 from cellwright.livedocs import addresses, rooms
@@ -19,8 +20,8 @@ __all__ = ["open_here", "wire_to"]
 
 
 @pytest.fixture(scope="module", autouse=True)
-def patience() -> Iterator[None]:
-    """A server that stands still for a while is no server that is gone; where one is, its connections end at once."""
+def _unhurried() -> Iterator[None]:
+    """A slow server is no server that is gone; where one is, its connections end at once."""
     with pytest.MonkeyPatch.context() as patch:
         for module, name in (
             (rooms, "_CONNECT_S"),
@@ -29,7 +30,7 @@ def patience() -> Iterator[None]:
             (addresses, "_TIMEOUT_S"),
             (mirrors, "_FLUSH_S"),
         ):
-            patch.setattr(module, name, 60.0)
+            patch.setattr(module, name, LIMIT_S)
         yield
 
 

@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 from tests.engine.conftest import OpenEngine
 from tests.mcp.conftest import connected, running
+from tests.waiting import until
 
 from cellwright.mcp import Face
 from livedocs.visiting import new_notebook, sources_on
 from servers.server import Server
-from waiting import until
 
 pytestmark = pytest.mark.anyio
 

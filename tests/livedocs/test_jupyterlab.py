@@ -11,16 +11,16 @@ from typing import Any
 import pytest
 from playwright.async_api import Browser, Page, async_playwright, expect
 from tests.engine.conftest import OpenEngine
+from tests.waiting import LIMIT_S, until
 
 from cellwright import Session
 from conftest import Require
 from livedocs.visiting import new_notebook
 from servers.server import Server
-from waiting import until
 
 pytestmark = pytest.mark.anyio
-SLOW_MS = 60_000
-expect.set_options(timeout=SLOW_MS)
+LIMIT_MS = LIMIT_S * 1_000
+expect.set_options(timeout=LIMIT_MS)
 STORY = """import pathlib, time
 for month in ("January", "February", "March"):
     print(month, "is read")
@@ -36,7 +36,7 @@ async def browser(require: Require) -> AsyncIterator[Browser]:
     require("Chromium", program is not None, "apt install chromium")
     async with async_playwright() as playwright:
         browser = await playwright.chromium.launch(
-            executable_path=program, args=["--no-sandbox"], timeout=SLOW_MS
+            executable_path=program, args=["--no-sandbox"], timeout=LIMIT_MS
         )
         yield browser
         await browser.close()
@@ -44,7 +44,7 @@ async def browser(require: Require) -> AsyncIterator[Browser]:
 
 async def open_lab(browser: Browser, server: Server, path: str) -> Page:
     page = await browser.new_page(viewport={"width": 1280, "height": 720})
-    page.set_default_timeout(SLOW_MS)
+    page.set_default_timeout(LIMIT_MS)
     await page.goto(f"{server.url}/lab/tree/{path}?token={server.token}")
     await page.wait_for_selector(".jp-Notebook .jp-Cell")
     news = page.get_by_role("button", name="No", exact=True)
@@ -101,4 +101,4 @@ async def test_a_person_and_the_agent_work_in_one_notebook(
 
 
 async def _until_has(session: Session, cell_id: str, source: str) -> None:
-    await until(lambda: session.cell(cell_id).source == source, limit_s=SLOW_MS / 1000)
+    await until(lambda: session.cell(cell_id).source == source)

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from tests.engine.conftest import OpenEngine, end_host, open_at
+from tests.waiting import until
 
 from cellwright import Engine, Session
 from cellwright.engine import mirrors
@@ -24,7 +25,6 @@ from livedocs.visiting import (
     write_notebook,
 )
 from servers.server import Server
-from waiting import until
 
 pytestmark = pytest.mark.anyio
 

@@ -10,6 +10,7 @@ from typing import Any
 import anyio
 import pytest
 from pycrdt import Doc, create_sync_message, create_update_message, handle_sync_message
+from tests.waiting import until
 from websockets.asyncio.server import ServerConnection, serve
 
 from cellwright.errors import HostCannot, HostUnreachable, NotebookError
@@ -20,7 +21,6 @@ from cellwright.livedocs.shared import SharedNotebook
 from cellwright.livedocs.sheets import Sheet, SheetCell
 from livedocs.visiting import address_of, code_cell, identity, new_notebook, until_says, visitor
 from servers.server import Server
-from waiting import until
 
 pytestmark = pytest.mark.anyio
 

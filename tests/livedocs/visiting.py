@@ -10,6 +10,7 @@ from typing import Any
 
 import anyio
 import anyio.abc
+from tests.waiting import fail_after
 
 from cellwright.livedocs.addresses import ServerAddress, client_for
 from cellwright.livedocs.presence import identity
@@ -70,7 +71,7 @@ async def visitor(server: Server, path: str, name: str = "Ada") -> AsyncIterator
 
 async def until_says(room: Room, *sources: str) -> None:
     """Wait until the notebook has these cells."""
-    with anyio.fail_after(60):
+    with fail_after():
         while [cell.source for cell in room.notebook.read().cells] != list(sources):
             await room.changed()
 

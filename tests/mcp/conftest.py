@@ -17,6 +17,7 @@ from mcp.client._transport import TransportStreams
 from mcp.shared.message import SessionMessage
 from mcp.types import CallToolResult, ImageContent, TextContent, jsonrpc_message_adapter
 from tests.engine.conftest import end_host, open_at
+from tests.waiting import LIMIT_S, scaled
 
 from cellwright import Engine
 from cellwright.mcp import Face, Pace
@@ -26,21 +27,21 @@ from mcp import Client
 
 Connect = Callable[..., AbstractAsyncContextManager[Client]]
 
-# A machine that stands still for a while changes no reply: calls are handed back early only where that is tested.
-PATIENT = Pace(wait_s=240, files_s=60, stopping_s=60, progress_s=0.05, notify_s=0.01)
+# Calls are handed back early only where that is tested.
+PACE = Pace(wait_s=scaled(60), files_s=LIMIT_S, stopping_s=LIMIT_S, progress_s=0.05, notify_s=0.01)
 
 
 @pytest.fixture(scope="module")
 async def engine(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Engine]:
     root = tmp_path_factory.mktemp("mcp")
-    async with open_at(root, max_sessions=200, interrupt_grace_s=60) as engine:
+    async with open_at(root, max_sessions=200, interrupt_grace_s=LIMIT_S) as engine:
         yield engine
     end_host(root / "state")
 
 
 @pytest.fixture(scope="module")
 async def face(engine: Engine) -> AsyncIterator[Face]:
-    async with running(Face(engine, pace=PATIENT)) as face:
+    async with running(Face(engine, pace=PACE)) as face:
         yield face
 
 

@@ -12,8 +12,9 @@ from typing import Any
 import anyio
 import pytest
 from mcp.types import CreateMessageRequestParams, CreateMessageResult, TextContent
-from tests.mcp.conftest import PATIENT, ask, connected, images_of, read, refused, running, text_of
+from tests.mcp.conftest import PACE, ask, connected, images_of, read, refused, running, text_of
 from tests.mcp.delegation import Proof, ScriptedAgent
+from tests.waiting import fail_after
 
 from cellwright import Engine
 from cellwright.agent.questions import Question
@@ -42,10 +43,10 @@ async def face_with(engine: Engine, agent: ScriptedAgent) -> AsyncIterator[Face]
     async with anyio.create_task_group() as tasks:
 
         async def face_of(*_: Any) -> Face:
-            return Face(engine, pace=PATIENT)
+            return Face(engine, pace=PACE)
 
         agents = Agents(engine, tasks, face_of, make=lambda _: agent)
-        pace = replace(PATIENT, stream_s=0.0)
+        pace = replace(PACE, stream_s=0.0)
         async with running(Face(engine, delegate=agents, pace=pace)) as face:
             yield face
         tasks.cancel_scope.cancel()
@@ -113,7 +114,7 @@ async def test_past_its_wait_the_run_is_handed_back_and_waited_for_by_its_id(
     text = await read(client, "ask", question="Long?", wait=0)
     run_id = agent.asked[0].run_id if agent.asked else text.split()[1]
     assert f"Still running: ask(run_id='{run_id}') to go on waiting" in text
-    with anyio.fail_after(60):
+    with fail_after():
         await agent.begun.wait()
     assert "step 1: act asks" in await read(client, "ask", run_id=run_id, wait=0)
     agent.hold.set()
@@ -131,7 +132,7 @@ async def test_progress_tells_the_step(client: Client, agent: ScriptedAgent) -> 
         if "act asks scripted:one" in told[-1] and agent.hold is not None:
             agent.hold.set()
 
-    with anyio.fail_after(60):
+    with fail_after():
         await client.call_tool("ask", {"question": "And?"}, progress_callback=hear)
     assert any(message.startswith("step 1: act asks scripted:one, running for") for message in told)
 
@@ -140,7 +141,7 @@ async def test_progress_tells_the_step(client: Client, agent: ScriptedAgent) -> 
 async def test_a_cancelled_call_stops_the_run(face: Face, agent: ScriptedAgent, mode: str) -> None:
     agent.hold = anyio.Event()
     async with connected(face, mode) as client:
-        with anyio.fail_after(60):
+        with fail_after():
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(client.call_tool, "ask", {"question": "Long?"})
                 await agent.begun.wait()
@@ -252,7 +253,7 @@ async def test_what_is_not_there_is_refused_before_anybody_is_asked(
 
 
 async def test_a_server_without_an_agent_says_so(engine: Engine) -> None:
-    async with connected(Face(engine, pace=PATIENT)) as client:
+    async with connected(Face(engine, pace=PACE)) as client:
         assert "This server has no agent" in await refused(client, "ask", question="Well?")
 
 
@@ -263,10 +264,10 @@ async def test_without_its_extra_the_command_that_installs_it_is_told(engine: En
     async with anyio.create_task_group() as tasks:
 
         async def face_of(*_: Any) -> Face:
-            return Face(engine, pace=PATIENT)
+            return Face(engine, pace=PACE)
 
         agents = Agents(engine, tasks, face_of, make=missing)
-        async with connected(Face(engine, delegate=agents, pace=PATIENT)) as client:
+        async with connected(Face(engine, delegate=agents, pace=PACE)) as client:
             told = await refused(client, "ask", question="Well?")
     assert "needs pydantic_ai, which is not installed. pip install 'cellwright[agent]'" in told
 
@@ -283,9 +284,9 @@ async def test_the_callers_own_model_answers_where_it_lends_it(engine: Engine) -
     async with anyio.create_task_group() as tasks:
 
         async def face_of(*_: Any) -> Face:
-            return Face(engine, pace=PATIENT)
+            return Face(engine, pace=PACE)
 
-        async with running(Face(engine, delegate=Agents(engine, tasks, face_of), pace=PATIENT)) as face:
+        async with running(Face(engine, delegate=Agents(engine, tasks, face_of), pace=PACE)) as face:
             async with connected(face, sampling_callback=lend) as client:
                 asked = {
                     "question": "Six times seven?",

@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.mcp.conftest import PATIENT, ask, connected, new_session, read, refused, running
+from tests.mcp.conftest import PACE, ask, connected, new_session, read, refused, running
 
 from cellwright import Engine
 from cellwright.errors import CellwrightError
@@ -127,5 +127,5 @@ async def test_an_unknown_dialect_is_refused_with_the_known_ones(engine: Engine)
 
 
 async def test_the_srcbook_dialect_defaults_to_typescript(engine: Engine) -> None:
-    async with running(Face(engine, dialect="srcbook", pace=PATIENT)) as face, connected(face) as client:
+    async with running(Face(engine, dialect="srcbook", pace=PACE)) as face, connected(face) as client:
         assert (await ask(client, "notebook_create", name="x"))["language"] == "typescript"

@@ -9,7 +9,8 @@ from typing import Any
 import anyio
 import pytest
 from tests.engine.conftest import end_host, open_at
-from tests.mcp.conftest import PATIENT, Connect, ask, connected, new_session, read, refused, running
+from tests.mcp.conftest import PACE, Connect, ask, connected, new_session, read, refused, running
+from tests.waiting import fail_after
 
 from cellwright import Engine, Event
 from cellwright.engine import Subscription
@@ -30,7 +31,7 @@ async def run(client: Client, session: str, content: str, **options: Any) -> dic
 async def let_go(events: Subscription, wanted: int) -> None:
     """Return when so many checkpoints have made way, which they do after the cell."""
     gone: list[str] = []
-    with anyio.fail_after(60):
+    with fail_after():
         async for event in events:
             if isinstance(event, Event) and event.kind == "notebook.checkpoint.dropped":
                 gone += event.data["checkpoints"]
@@ -199,7 +200,7 @@ async def test_cancelling_the_call_stops_what_runs_again(client: Client, engine:
         arguments = {"session_id": held.id, "cell_id": last["cell_id"]}
         await client.call_tool("session_rollback", arguments, progress_callback=progress)
 
-    with anyio.fail_after(60):
+    with fail_after():
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(roll_back)
             await waiting.wait()
@@ -212,7 +213,7 @@ async def test_cancelling_the_call_stops_what_runs_again(client: Client, engine:
 async def test_as_many_are_kept_as_the_setting_says_and_named_ones_longest(tmp_path: Path) -> None:
     async with (
         open_at(tmp_path, max_checkpoints=2) as engine,
-        running(Face(engine, pace=PATIENT)) as face,
+        running(Face(engine, pace=PACE)) as face,
         connected(face) as client,
     ):
         session = await new_session(client)

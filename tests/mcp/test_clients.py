@@ -8,6 +8,7 @@ import nbformat
 import pytest
 from mcp.types import LATEST_PROTOCOL_VERSION
 from tests.mcp.conftest import Connect, ask, new_session, read, refused, socket_pair
+from tests.waiting import fail_after
 
 from cellwright import Engine
 from cellwright.mcp import Face
@@ -96,7 +97,7 @@ async def test_clients_at_once_on_their_own_sessions_do_not_mix(connect: Connect
                 for _ in range(5)
             ]
 
-    with anyio.fail_after(60):
+    with fail_after():
         async with anyio.create_task_group() as tasks:
             for number in range(4):
                 tasks.start_soon(work, number)
@@ -129,7 +130,7 @@ async def test_a_line_that_is_no_message_is_answered_and_the_next_is_served(face
         params = {"protocolVersion": LATEST_PROTOCOL_VERSION, "capabilities": {}, "clientInfo": client_info}
         request = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": params}
         await ours.send(json.dumps(request).encode() + b"\n")
-        with anyio.fail_after(60):
+        with fail_after():
             assert json.loads(await ours.receive())["result"]["serverInfo"]["name"] == "cellwright"
         await ours.aclose()
     await theirs.aclose()

@@ -4,7 +4,7 @@ import json
 
 import pytest
 from tests.engine.conftest import end_host, open_at
-from tests.mcp.conftest import PATIENT, Connect, ask, connected, new_session, read, running
+from tests.mcp.conftest import PACE, Connect, ask, connected, new_session, read, running
 
 from cellwright.mcp import Face
 from cellwright.notebook.pynames import names_defined
@@ -86,7 +86,7 @@ async def test_the_context_survives_a_restart(tmp_path_factory: pytest.TempPathF
     root = tmp_path_factory.mktemp("restart")
     async with (
         open_at(root) as engine,
-        running(Face(engine, pace=PATIENT)) as face,
+        running(Face(engine, pace=PACE)) as face,
         connected(face) as client,
     ):
         session = await new_session(client, "lasting")
@@ -94,7 +94,7 @@ async def test_the_context_survives_a_restart(tmp_path_factory: pytest.TempPathF
         await read(client, "scratch_run", code="1 / 0")
     async with (
         open_at(root) as engine,
-        running(Face(engine, pace=PATIENT)) as face,
+        running(Face(engine, pace=PACE)) as face,
         connected(face) as client,
     ):
         await engine.session(session).suspend()

@@ -4,11 +4,11 @@ import base64
 import os
 from pathlib import Path
 
-import anyio
 import pytest
 from mcp.client.subscriptions import ResourcesListChanged, ResourceUpdated
 from mcp.types import BlobResourceContents, TextResourceContents
 from tests.mcp.conftest import Connect, images_of, read, refused, text_of
+from tests.waiting import fail_after
 
 from cellwright import Engine
 from cellwright.mcp.datafiles import MAX_DATA_BYTES, MOST_DATA_FILES
@@ -121,7 +121,7 @@ async def test_a_picture_is_drawn_with_its_digest_and_its_files_are_told(connect
                 "visualize", {"data": CSV, "type": "bar_chart", "options": options, "workingDir": "told"}
             )
             seen: set[type] = set()
-            with anyio.fail_after(60):
+            with fail_after():
                 async for event in events:
                     seen.add(type(event))
                     if {ResourceUpdated, ResourcesListChanged} <= seen:

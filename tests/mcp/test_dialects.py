@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 import pytest
-from tests.mcp.conftest import PATIENT, ask, connected, images_of, read, refused, running
+from tests.mcp.conftest import PACE, ask, connected, images_of, read, refused, running
 
 from cellwright import Engine
 from cellwright.mcp import Face
@@ -34,7 +34,7 @@ LASTING = {"execution_wait", "execution_cancel"}
 
 @asynccontextmanager
 async def speaking(engine: Engine, dialect: str) -> AsyncIterator[Client]:
-    async with running(Face(engine, dialect=dialect, pace=PATIENT)) as face, connected(face) as client:
+    async with running(Face(engine, dialect=dialect, pace=PACE)) as face, connected(face) as client:
         yield client
 
 
@@ -118,7 +118,7 @@ async def test_a_workflow_of_jupyter_mcp_server(engine: Engine) -> None:
 
 async def test_the_activated_notebook_is_each_clients_own(engine: Engine) -> None:
     async with (
-        running(Face(engine, dialect="jupyter", pace=PATIENT)) as face,
+        running(Face(engine, dialect="jupyter", pace=PACE)) as face,
         connected(face) as first,
         connected(face) as second,
     ):

@@ -9,8 +9,9 @@ from typing import Any
 
 import pytest
 from tests.engine.conftest import end_host, open_at
-from tests.mcp.conftest import PATIENT, ask, connected, new_session, read, refused
+from tests.mcp.conftest import PACE, ask, connected, new_session, read, refused
 from tests.tools.webserver import Reply, WebServer, serving
+from tests.waiting import scaled
 
 from cellwright import Engine
 from cellwright.agent.facetools import FaceTools
@@ -35,14 +36,14 @@ def web() -> Iterator[WebServer]:
 @pytest.fixture(scope="module")
 async def fetching(tmp_path_factory: pytest.TempPathFactory, web: WebServer) -> AsyncIterator[Engine]:
     root = tmp_path_factory.mktemp("fetch")
-    async with open_at(root, fetch_interval_s=0, fetch_timeout_s=240, **web.allowed) as engine:
+    async with open_at(root, fetch_interval_s=0, fetch_timeout_s=scaled(60), **web.allowed) as engine:
         yield engine
     end_host(root / "state")
 
 
 @pytest.fixture
 async def agent(fetching: Engine) -> AsyncIterator[Client]:
-    async with connected(Face(fetching, pace=PATIENT)) as client:
+    async with connected(Face(fetching, pace=PACE)) as client:
         yield client
 
 

@@ -3,7 +3,7 @@ from __future__ import annotations
 import httpx2
 import pytest
 from mcp.client.streamable_http import streamable_http_client
-from tests.mcp.conftest import PATIENT, ask, new_session, read, refused
+from tests.mcp.conftest import PACE, ask, new_session, read, refused
 
 from cellwright import Engine
 from cellwright.mcp import Face
@@ -13,7 +13,7 @@ pytestmark = pytest.mark.anyio
 
 
 async def test_a_client_without_a_connection_names_its_session_in_every_call(engine: Engine) -> None:
-    app = Face(engine, pace=PATIENT).http_app()
+    app = Face(engine, pace=PACE).http_app()
     async with (
         app.router.lifespan_context(app),
         httpx2.AsyncClient(transport=httpx2.ASGITransport(app), base_url="http://localhost") as http,

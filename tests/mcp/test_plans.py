@@ -10,7 +10,7 @@ import nbformat
 import pytest
 from tests.engine.conftest import end_host, open_at
 from tests.mcp.conftest import (
-    PATIENT,
+    PACE,
     Connect,
     ask,
     connected,
@@ -21,7 +21,7 @@ from tests.mcp.conftest import (
     running,
     text_of,
 )
-from tests.waiting import look_again
+from tests.waiting import fail_after, look_again
 
 from cellwright import Engine, Event
 from cellwright.mcp import Face
@@ -51,7 +51,7 @@ async def statuses(client: Client, session: str) -> list[str]:
 
 async def carried_on(client: Client, engine: Engine, tool: str, **arguments: Any) -> None:
     """Have a tool carry a plan on, and return once a cell of it runs."""
-    with engine.subscribe(arguments["session_id"]) as events, anyio.fail_after(60):
+    with engine.subscribe(arguments["session_id"]) as events, fail_after():
         await ask(client, tool, **arguments, wait=0, response_format="json")
         async for event in events:
             if isinstance(event, Event) and event.kind == "notebook.cell.executing":
@@ -122,7 +122,7 @@ async def test_without_todos_a_plan_is_drafted_from_the_callers_files_and_says_s
     (tmp_path / "pyproject.toml").touch()
     (tmp_path / "all" / "data").mkdir(parents=True)
     (tmp_path / "all" / "data" / "sales.csv").write_text(CSV)
-    async with running(Face(engine, pace=PATIENT)) as face, connected(face, directory=tmp_path) as client:
+    async with running(Face(engine, pace=PACE)) as face, connected(face, directory=tmp_path) as client:
         made = await ask(client, "plan_create", problem="Summarise the units of sales.csv and plot them")
         plan = made["plan"]
         assert plan["draft"]
@@ -148,7 +148,7 @@ async def test_a_draft_reads_nothing_through_links(engine: Engine, tmp_path: Pat
     (project / "pyproject.toml").touch()
     (project / "secret.csv").symlink_to(tmp_path / "elsewhere" / "secret.csv")
     (project / "folder").symlink_to(tmp_path / "elsewhere")
-    async with running(Face(engine, pace=PATIENT)) as face, connected(face, directory=project) as client:
+    async with running(Face(engine, pace=PACE)) as face, connected(face, directory=project) as client:
         made = await ask(client, "plan_create", problem="Analyse the CSV data")
         load = next(each for each in made["plan"]["todos"] if each["description"].startswith("Load"))
         assert load["needs_code"]
@@ -285,7 +285,7 @@ async def test_a_large_plan_with_much_output_keeps_to_the_budget(client: Client)
 
 async def begun(engine: Engine, session_id: str) -> None:
     """Return once what runs has printed something."""
-    with anyio.fail_after(60), engine.subscribe(session_id) as events:
+    with fail_after(), engine.subscribe(session_id) as events:
         if any(execution.outputs for execution in engine.session(session_id).runs.live):
             return
         async for event in events:
@@ -303,7 +303,7 @@ async def test_a_run_that_takes_long_is_handed_back_tells_progress_and_can_be_wa
     engine: Engine,
 ) -> None:
     async with (
-        running(Face(engine, pace=replace(PATIENT, wait_s=0.3))) as face,
+        running(Face(engine, pace=replace(PACE, wait_s=0.3))) as face,
         connected(face) as client,
     ):
         session = await planned(client, todo("a = 1", "Begin"), todo(WAITS, "Wait"), todo("print('the end')"))
@@ -343,7 +343,7 @@ async def test_whoever_goes_on_while_a_run_comes_to_its_halt_begins_another(engi
         session, Outline("halting", (TodoOutline("Fail", code="raise RuntimeError('STOP')"),))
     )
     first = await planner.start(session)
-    with anyio.fail_after(60):
+    with fail_after():
         while first.plan.phase == "running":
             await anyio.lowlevel.checkpoint()
         assert not first.done, "it is still being kept"
@@ -363,7 +363,7 @@ async def test_cancelling_the_call_pauses_the_plan_and_it_goes_on(
             tasks.start_soon(client.call_tool, "plan_run", {"session_id": session})
             await begun(engine, session)
             tasks.cancel_scope.cancel()
-        with anyio.fail_after(60):
+        with fail_after():
             while (found := await ask(client, "plan_status", session_id=session))["phase"] == "running":
                 await look_again()
         assert found["phase"] == "paused"
@@ -442,7 +442,7 @@ async def test_prompts_speak_of_the_plan_where_there_is_one(client: Client) -> N
 async def test_a_plan_survives_its_engine_and_says_that_it_was_interrupted(tmp_path: Path) -> None:
     async with (
         open_at(tmp_path) as engine,
-        running(Face(engine, pace=PATIENT)) as face,
+        running(Face(engine, pace=PACE)) as face,
         connected(face) as client,
     ):
         session = await planned(client, todo("x = 1"), todo(WAITS), todo("x"))
@@ -453,7 +453,7 @@ async def test_a_plan_survives_its_engine_and_says_that_it_was_interrupted(tmp_p
     (work / "go").touch()
     async with (
         open_at(tmp_path) as engine,
-        running(Face(engine, pace=PATIENT)) as face,
+        running(Face(engine, pace=PACE)) as face,
         connected(face) as client,
     ):
         found = await ask(client, "plan_status", session_id=session)

@@ -5,7 +5,8 @@ from typing import Any
 
 import anyio
 import pytest
-from tests.mcp.conftest import PATIENT, Connect, ask, connected, new_session, read, refused, running, text_of
+from tests.mcp.conftest import PACE, Connect, ask, connected, new_session, read, refused, running, text_of
+from tests.waiting import fail_after
 
 from cellwright import Engine, Event
 from cellwright.mcp import Face
@@ -32,7 +33,7 @@ async def waiting_session(client: Client, engine: Engine) -> Any:
 
 
 async def in_second_step(engine: Engine, session_id: str) -> None:
-    with anyio.fail_after(60), engine.subscribe(session_id) as events:
+    with fail_after(), engine.subscribe(session_id) as events:
         async for event in events:
             if isinstance(event, Event) and event.kind == "notebook.cell.output":
                 return
@@ -107,7 +108,7 @@ async def test_a_replay_that_takes_long_is_handed_back_and_can_be_waited_for(
     client: Client, engine: Engine
 ) -> None:
     async with (
-        running(Face(engine, pace=replace(PATIENT, wait_s=0.2))) as face,
+        running(Face(engine, pace=replace(PACE, wait_s=0.2))) as face,
         connected(face) as hasty,
     ):
         session = await waiting_session(client, engine)
@@ -139,7 +140,7 @@ async def test_cancelling_the_call_stops_the_replay_and_it_can_begin_again(
             tasks.start_soon(client.call_tool, "notebook_replay", {"session_id": session.id})
             await in_second_step(engine, session.id)
             tasks.cancel_scope.cancel()
-        with anyio.fail_after(60):
+        with fail_after():
             await session.last_replay.wait()
         assert session.last_replay.state == "stopped"
         (session.cwd / "go").touch()
@@ -151,7 +152,7 @@ async def test_interrupting_the_kernel_stops_a_replay(client: Client, engine: En
     session = await waiting_session(client, engine)
     begun = await ask(client, "notebook_replay", session_id=session.id, wait=0, response_format="json")
     await ask(client, "kernel_interrupt", session_id=session.id)
-    with anyio.fail_after(60):
+    with fail_after():
         done = await ask(
             client,
             "notebook_replay",

@@ -9,6 +9,7 @@ import pytest
 from mcp.client.subscriptions import ResourcesListChanged, ResourceUpdated
 from mcp.types import LoggingMessageNotificationParams, ResourceUpdatedNotification
 from tests.mcp.conftest import Connect, ask, new_session, read
+from tests.waiting import fail_after
 
 from cellwright import Engine
 from mcp import Client, MCPDeprecationWarning, MCPError
@@ -93,7 +94,7 @@ async def test_a_client_of_the_handshake_era_is_told_of_what_it_subscribed_to(co
             for uri in wanted:
                 await client.subscribe_resource(uri)
         await read(client, "cell_execute", session_id=session, cell_id=cell)
-        with anyio.fail_after(60):
+        with fail_after():
             await heard.wait()
         assert set(told) == set(wanted)
 
@@ -105,7 +106,7 @@ async def test_a_client_of_the_stateless_era_listens(connect: Connect) -> None:
         async with client.listen(resource_subscriptions=[uri], resources_list_changed=True) as events:
             await read(other, "cell_add_and_run", session_id=session, content="print(1)")
             seen: set[type] = set()
-            with anyio.fail_after(60):
+            with fail_after():
                 async for event in events:
                     if isinstance(event, ResourceUpdated):
                         assert event.uri == uri
@@ -131,7 +132,7 @@ async def test_log_messages_tell_a_handshake_client_what_happens_in_its_sessions
         await new_session(other)
         await read(other, "scratch_run", code="'of no concern'")
         await read(client, "scratch_run", code="1 / 0")
-        with anyio.fail_after(60):
+        with fail_after():
             await completed.wait()
     sessions = {entry.data["session_id"] for entry in entries}
     assert len(sessions) == 1

@@ -8,6 +8,7 @@ import anyio
 import pytest
 from mcp.types import ImageContent, TextContent
 from tests.mcp.conftest import Connect
+from tests.waiting import fail_after
 
 from cellwright import Engine
 from mcp import Client
@@ -90,7 +91,7 @@ async def test_progress_says_the_last_line(client: Client) -> None:
         code = "print('step one')\nimport time; time.sleep(1000)"
         await client.call_tool("python_execute", {"code": code}, progress_callback=hear)
 
-    with anyio.fail_after(60):
+    with fail_after():
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(run)
             await heard.wait()
@@ -110,7 +111,7 @@ async def test_a_call_that_is_taken_back_stops_the_run(connect: Connect, engine:
         arguments = {"code": code, "stream": True}
         await client.call_tool("python_execute", arguments, progress_callback=hear)
 
-    with anyio.fail_after(60):
+    with fail_after():
         async with connect(mode) as client:
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(run, client)

@@ -9,7 +9,7 @@ import anyio
 import pytest
 from PIL import Image
 from tests.mcp.conftest import (
-    PATIENT,
+    PACE,
     Connect,
     ask,
     connected,
@@ -19,6 +19,7 @@ from tests.mcp.conftest import (
     running,
     text_of,
 )
+from tests.waiting import fail_after
 
 from cellwright import Engine, Event, Execution
 from cellwright.mcp import Face
@@ -184,7 +185,7 @@ async def test_scratch_code_leaves_no_cell(client: Client) -> None:
 
 async def test_a_cell_over_its_limit_is_stopped_and_says_which_limit(client: Client) -> None:
     session = await new_session(client)
-    with anyio.fail_after(60):
+    with fail_after():
         text = await read(
             client,
             "cell_add_and_run",
@@ -197,10 +198,10 @@ async def test_a_cell_over_its_limit_is_stopped_and_says_which_limit(client: Cli
 
 
 async def test_a_call_that_would_wait_too_long_hands_back_the_execution_still_running(engine: Engine) -> None:
-    async with running(Face(engine, pace=replace(PATIENT, wait_s=0.2))) as face, connected(face) as client:
+    async with running(Face(engine, pace=replace(PACE, wait_s=0.2))) as face, connected(face) as client:
         session = await new_session(client)
         code = "import time\nprint('started', flush=True)\ntime.sleep(1000)"
-        with anyio.fail_after(60):
+        with fail_after():
             text = await read(client, "cell_add_and_run", session_id=session, content=code, timeout=600_000)
             execution = text.partition("execution_wait('")[2].partition("'")[0]
             assert (await _in_user_code(engine, session)).id == execution
@@ -230,7 +231,7 @@ async def test_progress_tells_the_running_outputs_last_line(client: Client) -> N
             "scratch_run", {"session_id": session, "code": code}, progress_callback=progress
         )
 
-    with anyio.fail_after(60):
+    with fail_after():
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(call)
             await finish.wait()
@@ -250,7 +251,7 @@ async def test_cancelling_a_call_interrupts_the_cell_within_a_second(
             tasks.start_soon(client.call_tool, "scratch_run", {"session_id": session.id, "code": LOOP})
             execution = await _in_user_code(engine, session.id)
             tasks.cancel_scope.cancel()
-        with anyio.fail_after(60):
+        with fail_after():
             await execution.wait()
         assert execution.state == "interrupted"
         assert "2" in await read(client, "scratch_run", session_id=session.id, code="1 + 1")
@@ -273,7 +274,7 @@ async def test_a_call_cancelled_at_once_keeps_the_kernel(connect: Connect, engin
                         if event.execution_id is not None:
                             break
                     tasks.cancel_scope.cancel()
-            with anyio.fail_after(60):
+            with fail_after():
                 execution = await engine.execution(event.execution_id or "").wait()
             assert execution.state == "interrupted"
         assert session.generation == 1
@@ -288,7 +289,7 @@ async def test_closing_a_connection_leaves_the_execution_alone(connect: Connect,
             execution = await _in_user_code(engine, session.id)
         assert not execution.done
         (session.cwd / "finish").touch()
-        with anyio.fail_after(60):
+        with fail_after():
             await execution.wait()
     async with connect() as restarted:
         text = await read(restarted, "execution_wait", execution_id=execution.id)
@@ -303,7 +304,7 @@ async def _ignoring_the_end(client: Client, session_id: str, code: str) -> None:
 
 async def _in_user_code(engine: Engine, session_id: str) -> Execution:
     """The session's execution, once its code has printed something."""
-    with anyio.fail_after(60), engine.subscribe(session_id) as events:
+    with fail_after(), engine.subscribe(session_id) as events:
         for execution in engine.session(session_id).runs.live:
             if execution.outputs:
                 return execution

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from tests.mcp.conftest import PATIENT, ask, connected, running
+from tests.mcp.conftest import PACE, ask, connected, running
 
 from cellwright import Engine
 from cellwright.mcp.face import Face
@@ -22,7 +22,7 @@ async def call(client: Client, tool: str, **arguments: Any) -> dict[str, Any]:
 
 
 async def test_a_data_analysis_over_three_cells(engine: Engine) -> None:
-    async with running(Face(engine, dialect="srcbook", pace=PATIENT)) as face, connected(face) as client:
+    async with running(Face(engine, dialect="srcbook", pace=PACE)) as face, connected(face) as client:
         created = await call(
             client,
             "notebook_create",
@@ -41,7 +41,7 @@ async def test_a_data_analysis_over_three_cells(engine: Engine) -> None:
 
 
 async def test_a_comparison_of_two_sorts(engine: Engine) -> None:
-    async with running(Face(engine, dialect="srcbook", pace=PATIENT)) as face, connected(face) as client:
+    async with running(Face(engine, dialect="srcbook", pace=PACE)) as face, connected(face) as client:
         created = await call(client, "notebook_create", name="Algorithm Comparison", language="typescript")
         session_id = created["session_id"]
         for content in (BUBBLE_SORT, QUICK_SORT, BENCHMARK):

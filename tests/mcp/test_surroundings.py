@@ -7,12 +7,12 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
-import anyio
 import pytest
 from mcp.types import CallToolResult
-from tests.engine.conftest import CELL_TIMEOUT_S, end_host, open_at
-from tests.mcp.conftest import PATIENT, ask, connected, new_session, read, refused, running, text_of
+from tests.engine.conftest import end_host, open_at
+from tests.mcp.conftest import PACE, ask, connected, new_session, read, refused, running, text_of
 from tests.sandbox.test_packages import make_wheel
+from tests.waiting import UNHURRIED, fail_after
 
 from cellwright import Engine
 from cellwright.engine import Event
@@ -36,7 +36,7 @@ async def boxed(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Engin
 
 @pytest.fixture
 async def client(boxed: Engine) -> AsyncIterator[Client]:
-    async with running(Face(boxed, pace=PATIENT)) as face, connected(face) as client:
+    async with running(Face(boxed, pace=PACE)) as face, connected(face) as client:
         yield client
 
 
@@ -68,7 +68,7 @@ async def test_creating_tells_where_the_code_works_and_how_well_it_is_confined(
 async def test_creating_tells_what_this_session_loses_beyond_its_tier(tmp_path: Path) -> None:
     async with (
         open_at(tmp_path, max_session_cpus=1.5) as engine,
-        running(Face(engine, pace=PATIENT)) as face,
+        running(Face(engine, pace=PACE)) as face,
         connected(face) as client,
     ):
         created = await ask(client, "notebook_create", name="shares")
@@ -80,7 +80,7 @@ async def test_creating_tells_what_this_session_loses_beyond_its_tier(tmp_path: 
 async def test_without_a_project_an_agents_session_gets_a_folder_of_its_own(tmp_path: Path) -> None:
     async with (
         open_at(tmp_path) as engine,
-        running(Face(engine, pace=PATIENT)) as face,
+        running(Face(engine, pace=PACE)) as face,
         connected(face) as client,
     ):
         created = await ask(client, "notebook_create", name="alone")
@@ -93,7 +93,7 @@ async def test_without_a_project_an_agents_session_gets_a_folder_of_its_own(tmp_
 async def test_every_reply_of_an_unconfined_engine_begins_with_the_banner(tmp_path: Path) -> None:
     async with (
         open_at(tmp_path, unsafe_no_sandbox=True, approved_packages=["small-tool"]) as engine,
-        running(Face(engine, pace=PATIENT)) as face,
+        running(Face(engine, pace=PACE)) as face,
         connected(face) as client,
     ):
         created = await ask(client, "notebook_create", name="open")
@@ -133,7 +133,7 @@ async def test_every_reply_of_an_unconfined_engine_begins_with_the_banner(tmp_pa
 async def test_another_dialect_leaves_the_banner_on(tmp_path: Path, dialect: str) -> None:
     async with (
         open_at(tmp_path, unsafe_no_sandbox=True) as engine,
-        running(Face(engine, dialect=dialect, pace=PATIENT)) as face,
+        running(Face(engine, dialect=dialect, pace=PACE)) as face,
         connected(face) as client,
     ):
         for tool in (await client.list_tools()).tools:
@@ -227,7 +227,7 @@ async def test_a_tool_installs_what_is_approved_and_refuses_the_rest(
 async def test_requests_to_the_network_can_be_read(client: Client, boxed: Engine) -> None:
     session = await new_session(client)
     code = "import urllib.request\nurllib.request.urlopen('http://127.0.0.9/')"
-    with boxed.subscribe(session) as events, anyio.fail_after(60):
+    with boxed.subscribe(session) as events, fail_after():
         assert "network_allow" in await read(client, "scratch_run", session_id=session, code=code)
         async for event in events:
             if isinstance(event, Event) and event.kind == "notebook.network.request":
@@ -280,7 +280,7 @@ async def test_an_apply_over_what_a_person_changed_is_refused_with_the_way_on(
 
 
 async def test_limits_are_asked_for_in_few_words_and_told_wherever_the_session_is(client: Client) -> None:
-    limits = {"memory": "256MB", "processes": 40, "cell_s": 200, "network": "off"}
+    limits = {"memory": "256MB", "processes": 40, "cell_s": 20, "network": "off"}
     created = await ask(client, "notebook_create", name="narrow", limits=limits)
     session = created["session_id"]
     assert created["limits"] == limits
@@ -297,7 +297,10 @@ async def test_limits_are_asked_for_in_few_words_and_told_wherever_the_session_i
     ("limits", "told"),
     [
         ({"memory": "1GB"}, "max_session_memory allows 512MB"),
-        ({"cell_s": 600}, f"cell_timeout_s allows {CELL_TIMEOUT_S} s"),
+        (
+            {"cell_s": UNHURRIED["cell_timeout_s"] + 1},
+            f"cell_timeout_s allows {UNHURRIED['cell_timeout_s']:g} s",
+        ),
         ({"write_paths": ["/etc"]}, "write_paths has nothing"),
         ({"network": "open"}, "network"),
         ({"speed": 1}, "speed"),
@@ -312,11 +315,11 @@ async def test_more_than_the_operator_allows_is_refused_by_name(
 async def test_a_cell_that_names_no_time_gets_the_operators(tmp_path: Path) -> None:
     async with (
         open_at(tmp_path, cell_timeout_s=0.3) as engine,
-        running(Face(engine, pace=PATIENT)) as face,
+        running(Face(engine, pace=PACE)) as face,
         connected(face) as client,
     ):
         session = await new_session(client)
-        with anyio.fail_after(60):
+        with fail_after():
             text = await read(client, "scratch_run", session_id=session, code="import time; time.sleep(1000)")
         assert "over its limit of 0.3 s; raise `cell_timeout_s`" in text
     end_host(tmp_path / "state")
@@ -340,7 +343,7 @@ async def test_where_a_session_works_follows_from_its_project_and_what_was_asked
     expected = asked or ("overlay" if mark else "private")
     if expected == "overlay" and mark is None:
         expected = "private"
-    async with running(Face(moded, pace=PATIENT)) as face, connected(face, directory=folder) as client:
+    async with running(Face(moded, pace=PACE)) as face, connected(face, directory=folder) as client:
         created = await ask(client, "notebook_create", name="where", **({"mode": asked} if asked else {}))
         session = created["session_id"]
         (seen,) = (await ask(client, "scratch_run", session_id=session, code=WHERE, response_format="json"))[
@@ -378,7 +381,7 @@ async def test_a_configured_project_needs_no_mark(tmp_path: Path) -> None:
     (work / "data.txt").write_text("seen")
     async with (
         open_at(work, storage=tmp_path / "state", project=work) as engine,
-        running(Face(engine, pace=PATIENT)) as face,
+        running(Face(engine, pace=PACE)) as face,
         connected(face) as client,
     ):
         created = await ask(client, "notebook_create", name="configured")

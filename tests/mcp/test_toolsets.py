@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 import pytest
-from tests.mcp.conftest import PATIENT, connected, running
+from tests.mcp.conftest import PACE, connected, running
 
 from cellwright import Engine
 from cellwright.mcp import Face
@@ -17,7 +17,7 @@ pytestmark = pytest.mark.anyio
 @pytest.mark.parametrize("name", TOOLSETS)
 async def test_a_toolset_shows_its_own_tools_and_speaks_of_no_others(engine: Engine, name: str) -> None:
     every = {definition.name for tools in TOOLSETS.values() for definition in tools}
-    async with running(Face(engine, toolset=name, pace=PATIENT)) as face, connected(face) as client:
+    async with running(Face(engine, toolset=name, pace=PACE)) as face, connected(face) as client:
         seen = {tool.name for tool in (await client.list_tools()).tools}
         told = client.instructions or ""
     assert seen == {definition.name for definition in TOOLSETS[name]}

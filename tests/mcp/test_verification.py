@@ -5,6 +5,7 @@ from typing import Any
 import anyio
 import pytest
 from tests.mcp.conftest import Connect, ask, new_session, read
+from tests.waiting import fail_after
 
 from cellwright import Engine, Event
 from mcp import Client
@@ -20,7 +21,7 @@ async def run(client: Client, session: str, content: str) -> str:
 
 
 async def begun(events: Any) -> None:
-    with anyio.fail_after(60):
+    with fail_after():
         async for event in events:
             if isinstance(event, Event) and event.kind == "notebook.cell.output":
                 return
@@ -59,7 +60,7 @@ async def test_a_notebook_that_holds_is_verified_and_the_json_form_has_every_cel
 async def test_past_its_wait_it_goes_on_and_the_next_call_has_its_end(client: Client, engine: Engine) -> None:
     session = engine.session(await new_session(client))
     await run(client, session.id, "1 + 1")
-    with engine.subscribe(session.id) as events, anyio.fail_after(60):
+    with engine.subscribe(session.id) as events, fail_after():
         first = await ask(client, "plan_verify", session_id=session.id, wait=0, response_format="json")
         assert (first["status"], first["done"], first["verified"]) == ("running", 0, False)
         async for event in events:
@@ -83,7 +84,7 @@ async def test_a_cancelled_call_stops_it_and_leaves_nothing(connect: Connect, en
                 text = await read(client, "plan_verify", session_id=session.id, wait=0)
                 assert f"Still running: plan_verify(session_id='{session.id}') goes on waiting" in text
                 tasks.cancel_scope.cancel()
-        with anyio.fail_after(60):
+        with fail_after():
             text = await read(client, "plan_verify", session_id=session.id, cancel=True)
         assert "It was cancelled after 0 of 1 cells" in text
     assert "certificate" not in session.document.metadata.get("cellwright", {})
@@ -104,7 +105,7 @@ async def test_progress_is_told_while_it_runs(connect: Connect, engine: Engine) 
     async with connect() as client:
         session = engine.session(await new_session(client))
         await session.add_cell(ENDLESS)
-        with anyio.fail_after(60):
+        with fail_after():
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(verify)
                 await told.wait()

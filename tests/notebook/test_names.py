@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.waiting import LIMIT_S
 
 from cellwright.errors import SaveFailed
 from cellwright.notebook import create_notebook_file, slug
@@ -95,7 +96,7 @@ def test_processes_never_share_a_name(tmp_path: Path) -> None:
     workers = [subprocess.Popen(command, **pipes) for _ in range(3)]  # type: ignore[call-overload]  # pipes are a dict
     for worker in workers:
         assert worker.stdout.readline() == "ready\n"
-    made = [line for worker in workers for line in worker.communicate("go", timeout=60)[0].splitlines()]
+    made = [line for worker in workers for line in worker.communicate("go", timeout=LIMIT_S)[0].splitlines()]
     assert len(set(made)) == len(made) == 30
     assert {Path(line) for line in made} == set(tmp_path.iterdir())
 

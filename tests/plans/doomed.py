@@ -10,6 +10,7 @@ import signal
 from pathlib import Path
 
 import anyio
+from tests.waiting import scaled
 
 from cellwright import Engine, Event, Settings, open_engine
 from cellwright.plans import Check, Failure, Outline, Planner, Proposal, TodoOutline
@@ -55,7 +56,7 @@ async def run(root: Path, changes: int) -> None:
         standby_kernels=0,
         host_idle_s=30,
         max_sessions=100,
-        cell_timeout_s=240,
+        cell_timeout_s=scaled(60),
     )
     async with open_engine(settings) as engine, anyio.create_task_group() as tasks:
         session = await engine.create(OUTLINE.problem, mode="private")

@@ -23,12 +23,13 @@ from tests.plans import failures_table_stops as stops
 from tests.plans import failures_table_syntax as syntax
 from tests.plans import failures_table_traps as traps
 from tests.plans.failures_rows import Row
+from tests.waiting import scaled
 
 from cellwright import Engine
 from cellwright.plans import Check, Outline, Plan, Planner, Todo, TodoOutline
 from cellwright.plans.classes import ERROR_CLASSES
 
-pytestmark = [pytest.mark.anyio, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.anyio, pytest.mark.timeout(scaled(450))]
 
 FAILURES: tuple[Row, ...] = (
     *names.ROWS,

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import anyio
 import pytest
 from tests.plans.test_running import outline, planned, run, statuses
+from tests.waiting import fail_after
 
 from cellwright import Engine, Event
 from cellwright.errors import UnknownSession
@@ -12,12 +12,11 @@ from cellwright.errors import UnknownSession
 pytestmark = pytest.mark.anyio
 
 FOR_EVER = "import time\ntime.sleep(1000)"
-WITHIN_S = 60
 
 
 async def test_a_session_that_is_deleted_under_its_plan_gets_no_other_kernel(engine: Engine) -> None:
     planner, session = await planned(engine, outline(FOR_EVER, "b = 1"))
-    with engine.subscribe(session.id) as events, anyio.fail_after(WITHIN_S):
+    with engine.subscribe(session.id) as events, fail_after():
         running = await planner.start(session)
         async for event in events:
             if isinstance(event, Event) and event.kind == "notebook.cell.executing":
@@ -32,7 +31,7 @@ async def test_a_session_that_is_deleted_under_its_plan_gets_no_other_kernel(eng
 async def test_a_plan_that_is_stopped_before_its_cell_is_queued_does_not_run_it(engine: Engine) -> None:
     planner, session = await planned(engine, outline(FOR_EVER))
     await session.suspend()
-    with engine.subscribe(session.id) as events, anyio.fail_after(WITHIN_S):
+    with engine.subscribe(session.id) as events, fail_after():
         running = await planner.start(session)
         async for event in events:
             if isinstance(event, Event) and event.data.get("session") == "active":
@@ -49,7 +48,7 @@ async def test_a_plan_that_is_stopped_while_its_state_is_made_again_makes_no_mor
     await run(planner, session)
     await (await session.execute_code("open('again', 'w').close()")).wait()
     await session.suspend()
-    with engine.subscribe(session.id) as events, anyio.fail_after(WITHIN_S):
+    with engine.subscribe(session.id) as events, fail_after():
         running = await planner.fix(session, "c = 3")
         async for event in events:
             if isinstance(event, Event) and event.kind == "notebook.cell.executing":
@@ -62,7 +61,7 @@ async def test_a_plan_that_is_stopped_while_its_state_is_made_again_makes_no_mor
 async def test_a_plan_whose_session_is_taken_over_ends_its_step_and_goes_no_further(engine: Engine) -> None:
     waits = "import os, time\nwhile not os.path.exists('go'): time.sleep(0.01)"
     planner, session = await planned(engine, outline(waits, "b = 1"))
-    with engine.subscribe(session.id) as events, anyio.fail_after(WITHIN_S):
+    with engine.subscribe(session.id) as events, fail_after():
         running = await planner.start(session)
         async for event in events:
             if isinstance(event, Event) and event.kind == "notebook.cell.executing":
@@ -73,7 +72,7 @@ async def test_a_plan_whose_session_is_taken_over_ends_its_step_and_goes_no_furt
     assert (running.plan.phase, statuses(running.plan)) == ("paused", ["done", "pending"])
     assert running.plan.todos[1].earlier[-1].note == "ann took the session over"
     assert len(running.executions) == 1
-    with anyio.fail_after(WITHIN_S):
+    with fail_after():
         # Whoever has it may go on with it.
         done = await run(planner, session)
     assert statuses(done) == ["done", "done"]

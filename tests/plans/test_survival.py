@@ -11,6 +11,7 @@ import pytest
 from tests.engine.conftest import OpenEngine, host_process
 from tests.forks import forked
 from tests.plans import doomed
+from tests.waiting import LIMIT_S
 
 from cellwright import Session
 from cellwright.plans import Planner
@@ -83,7 +84,7 @@ async def test_a_plan_whose_kernels_went_too_is_run_again_up_to_where_it_was_wit
     host = host_process(tmp_path / "state")
     assert host is not None
     host.kill()
-    host.wait(60)
+    host.wait(LIMIT_S)
     async with open_here() as engine:
         session = engine.session(session_id)
         planner = Planner(engine, fixers=[doomed.mend])

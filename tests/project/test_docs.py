@@ -14,6 +14,7 @@ from urllib.request import urlopen
 import pytest
 from tests.forks import forked
 from tests.project import scripts
+from tests.waiting import UNHURRIED_VARIABLES
 
 from cellwright.daemon.paths import DaemonPaths
 from cellwright.daemon.starting import stop
@@ -62,12 +63,11 @@ def test_example_runs(example: Example, tmp_path: Path) -> None:
     kept = {name: value for name, value in os.environ.items() if name not in MODEL_VARIABLES}
     environment = {
         **kept,
+        **UNHURRIED_VARIABLES,
         "CELLWRIGHT_STORAGE": str(tmp_path / "state"),
         "CELLWRIGHT_HOST_IDLE_S": "1",
         # Each example has a host of its own, which no second session comes to.
         "CELLWRIGHT_STANDBY_KERNELS": "0",
-        # A machine that stands still for a while ends no cell.
-        "CELLWRIGHT_CELL_TIMEOUT_S": "240",
         "PYTHON_KEYRING_BACKEND": "keyring.backends.null.Keyring",
     }
     try:

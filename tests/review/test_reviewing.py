@@ -6,6 +6,7 @@ from pathlib import Path
 
 import anyio
 import pytest
+from tests.waiting import fail_after
 
 from cellwright import Engine, Session
 from cellwright.notebook import Cell
@@ -55,7 +56,7 @@ async def with_cells(engine: Engine, where: Path, *sources: str) -> Session:
 
 
 async def reviewed(engine: Engine, session: Session, **options: object) -> Review:
-    with anyio.fail_after(110):
+    with fail_after(60):
         return await review(engine, session, rounds=1, **options)  # type: ignore[arg-type]
 
 
@@ -182,7 +183,7 @@ async def test_a_review_that_is_cancelled_leaves_nothing(engine: Engine, tmp_pat
     session = await with_cells(engine, tmp_path, "import time\nwhile True: time.sleep(0.01)")
     sessions = engine.settings.storage / "sessions"
     before = {one.name for one in sessions.iterdir()}
-    with anyio.fail_after(60):
+    with fail_after():
         async with anyio.create_task_group() as tasks:
             began = anyio.Event()
 

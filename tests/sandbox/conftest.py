@@ -9,13 +9,9 @@ import sysconfig
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 from tests.conftest import Require
-
-# Settings for sessions of which no test wants that they take too long: a machine may stand still for a while.
-UNHURRIED: dict[str, Any] = {"cell_timeout_s": 120, "interrupt_grace_s": 60}
 
 
 @pytest.fixture

@@ -13,12 +13,13 @@ from typing import Any
 
 import pytest
 from tests.conftest import Require
+from tests.waiting import scaled
 
 __all__ = ["RUN_TIMEOUT_S", "require_other_python", "run_as_nobody", "run_program"]
 
 RUNNING = Path(__file__).with_name("escapes") / "running.py"
 NOBODY = 65534
-RUN_TIMEOUT_S = 600
+RUN_TIMEOUT_S = scaled(300)
 
 
 def run_program(user: str, tier: str, options: dict[str, Any]) -> dict[str, Any]:
@@ -78,6 +79,7 @@ def _program(user: str, tier: str) -> tuple[list[str], dict[str, str], int | Non
         "PATH": f"/usr/bin:/bin:{sysconfig.get_path('scripts')}",
         "LANG": "C.UTF-8",
         "CELLWRIGHT_RUN_MODE": "local",
+        "CELLWRIGHT_TEST_TIMEOUT_FACTOR": f"{scaled(1):g}",
     }
     uid = None if user == "me" else NOBODY
     # Without namespaces root's kernels run as a user who must be able to reach the interpreter.

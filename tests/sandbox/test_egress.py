@@ -24,7 +24,7 @@ import anyio
 import anyio.lowlevel
 import pytest
 from anyio.streams.buffered import BufferedByteReceiveStream
-from tests.waiting import look_again
+from tests.waiting import LIMIT_S, fail_after, until
 
 from cellwright.sandbox.addresses import Address
 from cellwright.sandbox.destinations import NetworkRules
@@ -38,8 +38,7 @@ pytestmark = pytest.mark.anyio
 LOOPBACK: Address = ipaddress.ip_address("127.0.0.1")
 ELSEWHERE: Address = ipaddress.ip_address("127.0.0.2")
 BIG = 5_000_000
-# For tests of anything but the time that is given: a machine may stand still for a while.
-UNHURRIED = EgressLimits(head_timeout_s=60, connect_timeout_s=60, idle_timeout_s=120)
+UNHURRIED = EgressLimits(head_timeout_s=LIMIT_S, connect_timeout_s=LIMIT_S, idle_timeout_s=LIMIT_S)
 
 
 class Handler(http.server.BaseHTTPRequestHandler):
@@ -156,7 +155,7 @@ async def knock(door: Path) -> Wire:
 async def say(door: Path, data: bytes, *, finish: bool = False) -> bytes:
     """Everything that the proxy answers to these bytes until it closes."""
     answer = b""
-    with anyio.fail_after(60):
+    with fail_after():
         async with await knock(door) as stream:
             await stream.send(data)
             if finish:
@@ -169,9 +168,7 @@ async def say(door: Path, data: bytes, *, finish: bool = False) -> bytes:
 
 async def logged(egress: Egress, count: int) -> list[NetworkEntry]:
     """The log, once it has this many entries: they come when connections end, a moment after their answers."""
-    with anyio.fail_after(60):
-        while len(egress.log.since()) < count or egress.open_connections:
-            await look_again()
+    await until(lambda: not (len(egress.log.since()) < count or egress.open_connections))
     return egress.log.since()
 
 
@@ -482,9 +479,7 @@ async def test_connection_beyond_the_limit_is_told_and_the_next_works_again(
     request = f"GET http://127.0.0.1:{origin.port}/ HTTP/1.1\r\n\r\n".encode()
     async with proxying(door, rules_for(origin.port), limits=replace(UNHURRIED, max_connections=2)) as egress:
         async with await knock(door), await knock(door):
-            with anyio.fail_after(60):
-                while egress.open_connections < 2:
-                    await look_again()
+            await until(lambda: egress.open_connections >= 2)
             crowded = await say(door, request)
         await logged(egress, 3)
         roomy = await say(door, request)
@@ -514,7 +509,7 @@ async def test_slow_reader_slows_the_origin_and_not_the_proxy(door: Path, origin
         async with await knock(door) as slow:
             await slow.send(request)
             quick = await say(door, f"GET http://127.0.0.1:{origin.port}/ HTTP/1.1\r\n\r\n".encode())
-            with anyio.fail_after(60):
+            with fail_after():
                 received = 0
                 with contextlib.suppress(anyio.EndOfStream):
                     while True:

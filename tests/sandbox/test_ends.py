@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from tests.sandbox.conftest import UNHURRIED
+from tests.waiting import UNHURRIED, scaled
 
 from cellwright import Engine, Settings, open_engine
 
@@ -22,7 +22,7 @@ class End:
     state: str
     setting: str
     step: str
-    timeout_s: float = 240
+    timeout_s: float = scaled(60)
 
     @property
     def survives(self) -> bool:
@@ -147,7 +147,7 @@ async def test_a_full_working_directory_explains_itself(
         await session.execute_code("import os; v = os.statvfs('.'); print(v.f_blocks * v.f_frsize)")
     ).wait()
     fill = f"{FILLS[setting]}\nimport time; time.sleep(600)"
-    execution = await (await session.execute_code(fill, timeout_s=240)).wait()
+    execution = await (await session.execute_code(fill, timeout_s=scaled(60))).wait()
     assert execution.state in ("died", "error")
     assert setting in (execution.reason or ""), (execution.text, execution.reason)
     assert "elete files" in (execution.reason or "")
@@ -173,9 +173,9 @@ def _stored(directory: Path) -> int:
 
 async def test_dying_at_the_quota_gives_no_more_of_it(engine: Engine, tmp_path: Path) -> None:
     session = await engine.create("again", mode="direct", directory=tmp_path)
-    assert (await (await session.execute_code(FILL, timeout_s=240)).wait()).state == "died"
+    assert (await (await session.execute_code(FILL, timeout_s=scaled(60))).wait()).state == "died"
     more = "open('more', 'wb').write(b'x' * (40 << 20))\nimport time; time.sleep(600)"
-    execution = await (await session.execute_code(more, timeout_s=240)).wait()
+    execution = await (await session.execute_code(more, timeout_s=scaled(60))).wait()
     assert execution.state == "died", "what a dead kernel left counts on"
     assert "max_session_disk" in (execution.reason or "")
     await engine.delete(session.id)

@@ -20,8 +20,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.conftest import Require
-from tests.sandbox.conftest import UNHURRIED
-from tests.waiting import look_again
+from tests.waiting import LIMIT_S, UNHURRIED, fail_after, look_again
 
 from cellwright import Settings, open_engine
 from cellwright.errors import KernelStartError
@@ -281,7 +280,7 @@ def test_a_group_ends_everything_in_it_and_goes(groups: Groups) -> None:
         process.stdin.flush()
         assert process.pid in group.pids
         assert group.remove()
-        assert process.wait(60) == -9
+        assert process.wait(LIMIT_S) == -9
     assert not group.path.exists()
     assert group.remove()
 
@@ -297,7 +296,7 @@ def test_groups_of_hosts_that_are_gone_are_swept_and_others_are_left(groups: Gro
     with subprocess.Popen(["/bin/sleep", "600"]) as left:
         (groups.directory / delegation.group_name(ghosts[0], 1) / "cgroup.procs").write_text(str(left.pid))
         groups.sweep()
-        assert left.wait(60) == -9
+        assert left.wait(LIMIT_S) == -9
     assert _children(groups.directory) == {HOME, living.path.name, delegation.group_name(others[0], 1)}
     assert living.remove()
 
@@ -334,7 +333,7 @@ async def _fork_server(directory: Path, isolation: Isolation, **options: Any) ->
         await prepare_interpreter(None, cache=directory),
         directory=directory / "f",
         limits=LIMITS,
-        start_timeout_s=60,
+        start_timeout_s=LIMIT_S,
         isolation=isolation,
         **{**defaults, **options},
     )
@@ -350,14 +349,14 @@ async def test_a_kernels_whole_tree_is_in_its_group_and_goes_with_it(
 ) -> None:
     server = await _fork_server(short_path, _boxed(groups))
     async with _running(server):
-        with anyio.fail_after(60):
+        with fail_after():
             kernel = await server.launch(_launch(short_path))
         (name,) = _children(groups.directory) - {HOME}
         tree = [kernel.process.pid, *kernel.process.descendants()]
         assert {_group_of(pid) for pid in tree} == {name}
         assert len(tree) == 3  # the monitor, the reaper, the kernel
         assert _group_of(server.pid or 0) == HOME
-        with anyio.fail_after(60):
+        with fail_after():
             await kernel.stop(grace_s=5)
         assert _children(groups.directory) == {HOME}
 
@@ -366,7 +365,7 @@ async def test_a_kernels_whole_tree_is_in_its_group_and_goes_with_it(
 async def test_a_kernel_that_stands_by_has_its_group_and_keeps_it(groups: Groups, short_path: Path) -> None:
     server = await _fork_server(short_path, _boxed(groups), standby=1)
     async with _running(server):
-        with anyio.fail_after(60):
+        with fail_after():
             while not server.standing_by:
                 await look_again()
             (name,) = _children(groups.directory) - {HOME}
@@ -380,15 +379,15 @@ async def test_a_kernel_that_stands_by_has_its_group_and_keeps_it(groups: Groups
 async def test_killing_a_kernel_ends_all_that_is_in_its_group(groups: Groups, short_path: Path) -> None:
     server = await _fork_server(short_path, _boxed(groups))
     async with _running(server):
-        with anyio.fail_after(60):
+        with fail_after():
             kernel = await server.launch(_launch(short_path))
         (name,) = _children(groups.directory) - {HOME}
         # It is nobody's child that the kernel could be found by: only the group knows of it.
         with subprocess.Popen(["/bin/sleep", "600"]) as elsewhere:
             (groups.directory / name / "cgroup.procs").write_text(str(elsewhere.pid))
             kernel.process.kill_tree("for the test")
-            assert elsewhere.wait(60) == -9
-        with anyio.fail_after(60):
+            assert elsewhere.wait(LIMIT_S) == -9
+        with fail_after():
             assert (await kernel.wait()).cause == "killed"
         assert _children(groups.directory) == {HOME}
 
@@ -397,9 +396,11 @@ async def test_killing_a_kernel_ends_all_that_is_in_its_group(groups: Groups, sh
 async def test_a_spawned_kernels_whole_tree_is_in_its_group_and_goes_with_it(
     groups: Groups, short_path: Path
 ) -> None:
-    launcher = KernelspecLauncher("python3", environment={}, start_timeout_s=60, isolation=_boxed(groups))
+    launcher = KernelspecLauncher(
+        "python3", environment={}, start_timeout_s=LIMIT_S, isolation=_boxed(groups)
+    )
     async with _running(launcher):
-        with anyio.fail_after(60):
+        with fail_after():
             kernel = await launcher.launch(_launch(short_path))
         (name,) = _children(groups.directory) - {HOME}
         tree = [kernel.process.pid, *kernel.process.descendants()]
@@ -413,7 +414,7 @@ async def test_a_kernel_that_does_not_come_to_be_leaves_no_group(groups: Groups,
     isolation = replace(_boxed(groups), packages=str(short_path / "nowhere"))
     server = await _fork_server(short_path, isolation)
     async with _running(server):
-        with pytest.raises(KernelStartError), anyio.fail_after(60):
+        with pytest.raises(KernelStartError), fail_after():
             await server.launch(_launch(short_path))
         assert _children(groups.directory) == {HOME}
 
@@ -425,16 +426,18 @@ async def test_a_fork_that_is_refused_leaves_no_group(groups: Groups, short_path
     environment = {**os.environ, "PYTHONPATH": str(short_path)}
     server = await _fork_server(short_path, _boxed(groups), preload=("threaded",), environment=environment)
     async with _running(server):
-        with pytest.raises(KernelStartError, match="2 threads"), anyio.fail_after(60):
+        with pytest.raises(KernelStartError, match="2 threads"), fail_after():
             await server.launch(_launch(short_path))
         assert _children(groups.directory) == {HOME}
 
 
 @pytest.mark.anyio
 async def test_a_program_that_cannot_be_started_leaves_no_group(groups: Groups, short_path: Path) -> None:
-    launcher = KernelspecLauncher("python3", environment={}, start_timeout_s=60, isolation=_boxed(groups))
+    launcher = KernelspecLauncher(
+        "python3", environment={}, start_timeout_s=LIMIT_S, isolation=_boxed(groups)
+    )
     async with _running(launcher):
-        with pytest.raises(KernelStartError, match="needs a place"), anyio.fail_after(60):
+        with pytest.raises(KernelStartError, match="needs a place"), fail_after():
             await launcher.launch(replace(_launch(short_path), place=None))
         assert _children(groups.directory) == {HOME}
 
@@ -444,7 +447,7 @@ async def test_a_group_that_cannot_be_made_is_a_start_that_failed(groups: Groups
     elsewhere = Groups(groups.directory / "gone", frozenset())
     server = await _fork_server(short_path, _boxed(elsewhere))
     async with _running(server):
-        with pytest.raises(KernelStartError, match="group could not be made"), anyio.fail_after(60):
+        with pytest.raises(KernelStartError, match="group could not be made"), fail_after():
             await server.launch(_launch(short_path))
 
 
@@ -459,10 +462,10 @@ async def test_without_groups_a_share_is_whole_processors(
     launcher: ForkServer | KernelspecLauncher = (
         await _fork_server(short_path, isolation)
         if way == "forked"
-        else KernelspecLauncher("python3", environment={}, start_timeout_s=60, isolation=isolation)
+        else KernelspecLauncher("python3", environment={}, start_timeout_s=LIMIT_S, isolation=isolation)
     )
     async with _running(launcher):
-        with anyio.fail_after(60):
+        with fail_after():
             kernels = [await launcher.launch(_launch(short_path, name)) for name in ("a", "b")]
         own = [os.sched_getaffinity(kernel.process.descendants()[-1]) for kernel in kernels]
         assert [len(cpus) for cpus in own] == [1, 1]
@@ -476,7 +479,7 @@ async def test_a_session_is_told_that_its_share_of_the_processors_is_soft(tmp_pa
         root=tmp_path, storage=tmp_path / "state", max_session_cpus=0.5, host_idle_s=60, **UNHURRIED
     )
     async with open_engine(settings) as engine:
-        with engine.subscribe() as events, anyio.fail_after(60):
+        with engine.subscribe() as events, fail_after():
             session = await engine.create("share", mode="private")
             losses = [event.data["losses"] async for event in _until_active(events)][-1]
         assert (SOFT_CPUS in losses) == (session.tier != "A")

@@ -14,9 +14,8 @@ import anyio
 import psutil
 import pytest
 from tests.conftest import Require
-from tests.sandbox.conftest import UNHURRIED
 from tests.sandbox.programs import require_other_python, run_as_nobody
-from tests.waiting import look_again
+from tests.waiting import LIMIT_S, UNHURRIED, fail_after, look_again, scaled, until
 
 from cellwright import Engine, Session, Settings, open_engine
 from cellwright.sandbox.policy import Mode
@@ -91,10 +90,8 @@ async def test_a_session_at_its_memory_limit_ends_alone(engine: Engine) -> None:
     greedy = await engine.create("greedy", mode="private")
     neighbours = [await engine.create("neighbour", mode="private") for _ in range(20)]
     await _all_run(neighbours, "n = 0")
-    ended = await greedy.execute_code(GATED_HOG, timeout_s=240)
-    with anyio.fail_after(60):
-        while not (greedy.cwd / "begun").exists():
-            await look_again()
+    ended = await greedy.execute_code(GATED_HOG, timeout_s=scaled(60))
+    await until((greedy.cwd / "begun").exists)
     rounds = 0
     while not ended.done:
         await _all_run(neighbours, "n += 1")
@@ -130,9 +127,7 @@ async def test_a_daemon_goes_with_the_kernel_that_started_it(engine: Engine, end
             assert (await (await session.execute_code("os.kill(os.getpid(), 9)")).wait()).state == "died"
         case "limit":
             assert (await (await session.execute_code(HOG)).wait()).state == "died"
-    with anyio.fail_after(60):
-        while _sleepers(marker):
-            await look_again()
+    await until(lambda: not _sleepers(marker))
     if end != "delete":
         await engine.delete(session.id)
 
@@ -148,7 +143,7 @@ async def test_everything_goes_with_a_host_that_is_killed(tmp_path: Path) -> Non
         host = _host(engine)
         below = host.children(recursive=True)
         host.send_signal(signal.SIGKILL)
-        with anyio.move_on_after(60):
+        with anyio.move_on_after(LIMIT_S):
             while _sleepers(marker) or _living(below):
                 await look_again()
         assert (_sleepers(marker), _living(below)) == ([], [])
@@ -162,7 +157,7 @@ async def test_a_hundred_sessions_leave_nothing_behind(engine: Engine) -> None:
     before = await _settled(engine)
     await _come_and_go(engine, 100)
     after: dict[str, object] = {}
-    with anyio.move_on_after(60):
+    with anyio.move_on_after(LIMIT_S):
         while after != before:
             await look_again()
             # A process that ends while it is looked at is no reason to stop looking.
@@ -212,7 +207,7 @@ async def _settled(engine: Engine) -> dict[str, object]:
     host = _host(engine)
     standby = engine.settings.standby_kernels if engine.settings.sandbox_namespaces else 0
     seen, same = None, 0
-    with anyio.fail_after(60):
+    with fail_after():
         # A kernel that stands by has a monitor and a reaper beside it, and takes a moment until it is ready.
         while same < STEADY_LOOKS:
             await look_again()

@@ -21,7 +21,7 @@ import anyio.lowlevel
 import pytest
 from tests.conftest import Require
 from tests.sandbox.programs import require_other_python, run_as_nobody
-from tests.waiting import look_again
+from tests.waiting import LIMIT_S, fail_after, until
 
 from cellwright.errors import KernelStartError
 from cellwright.kernels.boxes import Isolation
@@ -35,7 +35,6 @@ from cellwright_kernel import descendants, landlock
 pytestmark = pytest.mark.anyio
 
 PROGRAM = Path(__file__).with_name("nested.py")
-DEADLINE_S = 60
 PACKET_BYTES = 1 << 16
 SCOPE_ABI = 6
 SET_APART = "from cellwright_kernel import freezing, landlock; result = landlock.set_apart(freezing.ROOTS)"
@@ -48,7 +47,7 @@ class Inside:
 
     def __init__(self) -> None:
         self.mine, self.theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        self.mine.settimeout(DEADLINE_S)
+        self.mine.settimeout(LIMIT_S)
         self._spawned: list[Inside] = []
 
     def close(self) -> None:
@@ -116,7 +115,7 @@ class Base:
         saved.mkdir()
         (saved / "name").write_text(name)
         mounts = self.isolation.mounts(self.place, READABLE)
-        with anyio.fail_after(DEADLINE_S):
+        with fail_after():
             nested = await (line or self.line).grow(mounts, saved=saved, lifeline_fd=self.lifeline[0])
         below = Below(nested)
         self.below.append(below)
@@ -170,7 +169,7 @@ async def boxed(
             async with anyio.create_task_group() as tasks:
                 base = Base(directory, place, isolation, line, tasks, lifeline, process, first, grown)
                 tasks.start_soon(line.run)
-                with anyio.fail_after(DEADLINE_S):
+                with fail_after():
                     await line.settle(isolation.mounts(place, readable), saved=Path(place.written))
                     await line.hold()
                 await first.run(f"import os; os.chdir({place.cwd!r})")
@@ -180,7 +179,7 @@ async def boxed(
             for below in grown:
                 await below.close()
             os.close(lifeline[1])
-            process.wait(DEADLINE_S)
+            process.wait(LIMIT_S)
             os.close(lifeline[0])
             first.close()
             await line.close()
@@ -193,7 +192,7 @@ async def inside(base: Base, below: Below, of: Inside | None = None) -> Inside:
 
 
 async def until_ended(pidfd: int) -> None:
-    with anyio.fail_after(DEADLINE_S):
+    with fail_after():
         await anyio.wait_readable(pidfd)
 
 
@@ -293,7 +292,7 @@ async def test_a_box_below_reaches_its_own_proxy_at_the_port_of_the_one_above(di
         for name, listener in listeners.items():
             listener.bind(str(doors[name]))
             listener.listen()
-            listener.settimeout(DEADLINE_S)
+            listener.settimeout(LIMIT_S)
         async with boxed(directory, proxy={"port": PROXY_PORT, "socket": "/ipc/door"}) as base:
             mounts = base.isolation.mounts(base.place, READABLE)
             nested = await base.line.grow(
@@ -410,9 +409,7 @@ async def test_every_end_in_a_box_below_is_told_on_its_own_line(directory: Path)
         process = await inside(base, below)
         pid = await process.run("import os; result = os.getpid()")
         process.mine.send(b'{"run": "import os; os._exit(7)"}')
-        with anyio.fail_after(DEADLINE_S):
-            while not below.ends:
-                await look_again()
+        await until(lambda: below.ends)
         assert below.ends == [(pid, 7)]
         again = await inside(base, below)
         assert await again.run("result = open('name').read()") == "one", "and it can be entered again"
@@ -425,9 +422,7 @@ async def test_a_box_below_ends_alone_and_leaves_nothing(directory: Path) -> Non
         second = await inside(base, two)
         one.nested.line.end()
         await until_ended(one.nested.pidfd)
-        with anyio.fail_after(DEADLINE_S):
-            while Path(f"/proc/{one.nested.pid}").exists():  # until it is buried
-                await look_again()
+        await until(lambda: not Path(f"/proc/{one.nested.pid}").exists())  # until it is buried
         assert await second.run("result = open('name').read()") == "two"
         assert await base.first.run("result = 1") == 1
         assert base.process.poll() is None
@@ -456,7 +451,7 @@ async def test_a_box_below_ends_with_the_one_above(directory: Path) -> None:
         await inside(base, below)
         base.line.end()
         await until_ended(below.nested.pidfd)
-        assert base.process.wait(DEADLINE_S) == 0
+        assert base.process.wait(LIMIT_S) == 0
 
 
 async def test_a_box_ends_when_its_monitor_is_killed(directory: Path) -> None:
@@ -472,7 +467,7 @@ async def test_a_box_below_ends_when_its_monitor_is_killed(directory: Path) -> N
         below = await base.grow("one")
         process = await inside(base, below)
         signal.pidfd_send_signal(below.nested.pidfd, signal.SIGKILL)
-        with anyio.fail_after(DEADLINE_S):
+        with fail_after():
             assert await anyio.to_thread.run_sync(process.mine.recv, PACKET_BYTES) == b""
 
 
@@ -506,9 +501,7 @@ async def test_a_box_whose_files_do_not_fit_is_refused_and_ends(directory: Path)
             await base.line.grow(
                 base.isolation.mounts(base.place, READABLE), saved=saved, lifeline_fd=base.lifeline[0]
             )
-        with anyio.fail_after(DEADLINE_S):
-            while set(descendants.tree_of(base.process.pid)) != before:
-                await look_again()
+        await until(lambda: set(descendants.tree_of(base.process.pid)) == before)
 
 
 async def test_a_box_that_cannot_be_furnished_says_why_and_leaves_the_one_above(directory: Path) -> None:

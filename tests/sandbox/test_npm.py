@@ -20,6 +20,7 @@ import anyio
 import pytest
 from tests.conftest import Require
 from tests.kernels.denohouse import TINY
+from tests.waiting import LIMIT_S, fail_after
 
 from cellwright.errors import LimitReached, PackageFailed, PackageRefused
 from cellwright.kernels import DenoLauncher, Isolation, Kernel, KernelLaunch, OutputLimits
@@ -200,7 +201,7 @@ async def launcher(tmp_path: Path) -> AsyncIterator[DenoLauncher]:
     store.mkdir(mode=0o711)
     found = try_isolation()
     isolation = Isolation(found.tier, Policy(), packages=str(store), groups=found.groups)
-    launcher = DenoLauncher(environment={}, start_timeout_s=60, driver=TINY, isolation=isolation)
+    launcher = DenoLauncher(environment={}, start_timeout_s=LIMIT_S, driver=TINY, isolation=isolation)
     async with anyio.create_task_group() as tasks:
         await tasks.start(launcher.run)
         yield launcher
@@ -241,7 +242,7 @@ async def value(kernel: Kernel, code: str) -> str:
 
     kernel.client.on_message = hear
     kernel.client.execute(code, message_id=message_id)
-    with anyio.fail_after(60):
+    with fail_after():
         await idle.wait()
     return "".join(told)
 

@@ -9,11 +9,8 @@ from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-import anyio
-import anyio.lowlevel
 import pytest
-from tests.sandbox.conftest import UNHURRIED
-from tests.waiting import look_again
+from tests.waiting import UNHURRIED, fail_after, look_again
 
 from cellwright import Engine, Execution, Session, Settings, open_engine
 from cellwright.errors import KernelStartError
@@ -167,7 +164,7 @@ async def test_files_are_exchanged_while_a_cell_runs(engine: Engine) -> None:
     session = await engine.create("long", mode="private")
     waits = "import os, time\nopen('begun', 'w').close()\nwhile not os.path.exists('gate'): time.sleep(0.01)"
     execution = await session.execute_code(waits)
-    with anyio.fail_after(60):
+    with fail_after():
         while not (session.cwd / "begun").exists():
             await look_again()
         (session.cwd / "gate").touch()

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import anyio
 import pytest
-from tests.sandbox.conftest import UNHURRIED
+from tests.waiting import UNHURRIED
 
 from cellwright import Engine, Session, Settings, open_engine
 from cellwright.errors import SandboxError

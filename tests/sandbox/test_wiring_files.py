@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from tests.engine.conftest import end_host, open_at
-from tests.sandbox.conftest import UNHURRIED
+from tests.waiting import UNHURRIED
 
 from cellwright import Engine, Execution, Session
 

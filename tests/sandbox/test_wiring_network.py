@@ -7,11 +7,11 @@ import threading
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
-import anyio
 import pytest
 from tests.conftest import Require
 from tests.engine.conftest import end_host, open_at
-from tests.sandbox.conftest import UNHURRIED, let_others_in
+from tests.sandbox.conftest import let_others_in
+from tests.waiting import UNHURRIED, fail_after
 
 from cellwright import Engine, Session
 from cellwright.engine import Event
@@ -61,7 +61,7 @@ async def run(session: Session, code: str) -> tuple[str, str]:
 
 async def request_event(engine: Engine, session: Session, code: str) -> tuple[str, str, Event]:
     """Run code that makes one request; what it said, and how the request was told."""
-    with engine.subscribe(session.id) as events, anyio.fail_after(60):
+    with engine.subscribe(session.id) as events, fail_after():
         execution_id, text = await run(session, code)
         async for event in events:
             if isinstance(event, Event) and event.kind == "notebook.network.request":

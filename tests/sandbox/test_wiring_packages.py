@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 from tests.conftest import Require
 from tests.engine.conftest import end_host, open_at
-from tests.sandbox.conftest import UNHURRIED, let_others_in
+from tests.sandbox.conftest import let_others_in
 from tests.sandbox.test_packages import make_wheel
+from tests.waiting import UNHURRIED, scaled
 
 from cellwright import Engine, Session
 from cellwright.errors import PackageRefused
@@ -87,7 +88,7 @@ async def test_a_package_comes_while_a_cell_runs(engine: Engine) -> None:
         "while importlib.util.find_spec('other_tool') is None: time.sleep(0.01)\n"
         "import other_tool; print(other_tool.version)"
     )
-    running = await session.execute_code(code, timeout_s=240)
+    running = await session.execute_code(code, timeout_s=scaled(60))
     await session.install(["other-tool"])
     await running.wait()
     assert running.text.strip() == "2.0"

@@ -15,7 +15,6 @@ from typing import Any
 from clients.installing import Installed, Program
 from servers.server import (
     MARK,
-    PACE_S,
     PYTHON,
     QUICK,
     READY_LIMIT_S,
@@ -25,6 +24,7 @@ from servers.server import (
     free_ports,
     new_token,
 )
+from waiting import PACE_S
 
 PROXY = Program("configurable-http-proxy", "5.3.0", "configurable-http-proxy")
 PERSON = "ada"

@@ -22,15 +22,14 @@ from time import monotonic
 from typing import Any
 
 from marked import kill_and_wait, marked, wait_until_buried
+from waiting import LIMIT_S, PACE_S, scaled
 
 ENVIRONMENT = Path(__file__).parents[2] / ".venv" / "servers"
 PYTHON = ENVIRONMENT / "bin" / "python"
 MARK = "CELLWRIGHT_TEST_SERVER"
 # Before all other packages of every server.
 QUICK = Path(__file__).with_name("quick")
-READY_LIMIT_S = 120
-REQUEST_LIMIT_S = 60
-PACE_S = 0.05
+READY_LIMIT_S = int(scaled(60))
 # What would make a server find somebody else's settings or packages.
 FOREIGN = ("JUPYTER", "PYTHON", "VIRTUAL_ENV", "KG_", "IPYTHON", "CELLWRIGHT_")
 
@@ -143,7 +142,7 @@ class Server:
             headers={"Authorization": f"token {token or self.token}", "Content-Type": "application/json"},
         )
         try:
-            with urllib.request.urlopen(request, timeout=REQUEST_LIMIT_S) as answer:  # noqa: S310
+            with urllib.request.urlopen(request, timeout=LIMIT_S) as answer:  # noqa: S310
                 said = answer.read()
         except urllib.error.HTTPError as error:
             with error:

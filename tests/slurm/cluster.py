@@ -23,6 +23,7 @@ from typing import IO
 
 from marked import kill_and_wait, marked
 from slurm.layout import SLOTS, Layout, cgroup_configuration, gres_configuration, slurm_configuration
+from waiting import LIMIT_S, PACE_S, scaled
 
 PROGRAMS = ("munged", "slurmctld", "slurmd", "sbatch", "srun", "ip", "nsenter", "setpriv")
 MISSING_HINT = (
@@ -33,9 +34,8 @@ DIRECTORIES = Path("/var/cache")
 CGROUPS = Path("/sys/fs/cgroup")
 # In the environment of every daemon, and so of every step's own process: how a later run knows them.
 MARK = "CELLWRIGHT_TEST_CLUSTER"
-COMMAND_LIMIT_S = 60
-UP_LIMIT_S = 90
-PACE_S = 0.05
+COMMAND_LIMIT_S = scaled(60)
+UP_LIMIT_S = scaled(90)
 
 
 class ClusterBrokenError(Exception):
@@ -258,7 +258,7 @@ class Cluster:
             return
         process.terminate()
         try:
-            process.wait(60)
+            process.wait(LIMIT_S)
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()

@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 
 import anyio
 import anyio.abc
+from tests.waiting import LIMIT_S, fail_after, scaled
 
 from cellwright.errors import HostPending, HostUnreachable
 from cellwright.hosts import HostConnection, protocol
@@ -28,7 +29,6 @@ from cellwright.sandbox.policy import Policy
 from slurm.cluster import Cluster
 
 T = TypeVar("T")
-UP_S = 120
 SMALL = Shape(cpus=4, memory="2000M", time="10")
 ENVIRONMENT = {name: os.environ[name] for name in ("PATH", "HOME", "LANG") if name in os.environ}
 
@@ -40,8 +40,8 @@ def options(
         standby_kernels=standby,
         preload=(),
         max_concurrent_starts=16,
-        start_timeout_s=240,
-        interrupt_grace_s=60,
+        start_timeout_s=scaled(60),
+        interrupt_grace_s=LIMIT_S,
         max_output_bytes=1_000_000,
         max_output_messages=25_000,
         max_memory_fraction=0.95,
@@ -81,7 +81,7 @@ class Lent:
         return [name for name in listed.stdout.split() if name not in ("batch", "extern")]
 
     async def steps_become(self, *names: str) -> None:
-        with anyio.fail_after(60):
+        with fail_after():
             while sorted(await anyio.to_thread.run_sync(self.steps)) != sorted(names):
                 await anyio.sleep(0.1)
 
@@ -91,19 +91,19 @@ class Lent:
         return str(directory)
 
     async def connect(self) -> HostConnection:
-        with anyio.fail_after(UP_S):
+        with fail_after(120):
             while True:
                 try:
                     return await self.way.connect()
                 except HostPending:
                     await self.allocations.look()
                 except HostUnreachable:
-                    # As an engine does: a way that took too long, on a machine that stood still, is tried again.
+                    # As an engine does: a connection that took too long is tried again.
                     await anyio.sleep(0.5)
 
     async def ended(self) -> str:
         """Why the allocation is gone, once it is."""
-        with anyio.fail_after(60):
+        with fail_after():
             while (why := await self.way.end()) is None:
                 await anyio.sleep(0.05)
         return why
@@ -177,7 +177,7 @@ class Attached:
 
     async def told(self, kind: type[T], wanted: Any = lambda _: True) -> T:
         """The first event of a kind that fits, once it was told."""
-        with anyio.fail_after(90):
+        with fail_after(60):
             while True:
                 for event in self.events:
                     if isinstance(event.body, kind) and wanted(event.body):
@@ -185,7 +185,7 @@ class Attached:
                 await self._grew.wait()
 
     async def printed_at_least(self, execution_id: str, lines: int) -> None:
-        with anyio.fail_after(60):
+        with fail_after():
             while len(self.printed(execution_id).splitlines()) < lines:
                 await self._grew.wait()
 
@@ -222,7 +222,7 @@ class Lender:
             python=sys.executable, poll_s=1, tls=connecting == "tls", warn_s=warn_s, expected=expected
         )
         allocations = Allocations(
-            self._storage / "allocations", SlurmCommands(environment, os.getuid(), timeout_s=60), chosen
+            self._storage / "allocations", SlurmCommands(environment, os.getuid(), timeout_s=LIMIT_S), chosen
         )
         allocation = await allocations.start("one", shape)
         return self.again(allocations, allocation, connecting=connecting)

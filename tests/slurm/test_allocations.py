@@ -12,6 +12,7 @@ from pathlib import Path
 import anyio
 import msgspec
 import pytest
+from tests.waiting import fail_after, scaled
 
 from cellwright.errors import LimitReached, ShapeRefused, SlurmFailed, UnknownHost
 from cellwright.hosts.slurm.allocations import AllocationOptions, Allocations
@@ -45,7 +46,9 @@ def make(mended: Cluster, place: Path, tmp_path: Path) -> Make:
     ) -> Allocations:
         template = tmp_path / "template.sh"
         template.write_text(f"#!/bin/bash\n{script}\n: {{{{host}}}}\n")
-        commands = SlurmCommands({**os.environ, **mended.env, **(env or {})}, os.getuid(), timeout_s=120)
+        commands = SlurmCommands(
+            {**os.environ, **mended.env, **(env or {})}, os.getuid(), timeout_s=scaled(60)
+        )
         chosen = AllocationOptions(python="/absent", template=template, poll_s=1)
         return Allocations(place, commands, replace(chosen, **options))  # type: ignore[arg-type]
 
@@ -54,7 +57,7 @@ def make(mended: Cluster, place: Path, tmp_path: Path) -> Make:
 
 async def reach(allocations: Allocations, key: str, *states: type) -> Allocation:
     """Look until it is in one of these states."""
-    with anyio.fail_after(60):
+    with fail_after():
         while True:
             await allocations.look()
             found = allocations.find(key)
@@ -155,7 +158,7 @@ async def test_waiting_one_is_told_with_its_place_and_reason(make: Make, mended:
     allocations = make()
     await allocations.start("first", WHOLE_NODE)
     await allocations.start("second", WHOLE_NODE)
-    with anyio.fail_after(60):
+    with fail_after():
         while True:
             await allocations.look()
             states = [allocations.find(name).state for name in ("first", "second")]
@@ -164,7 +167,7 @@ async def test_waiting_one_is_told_with_its_place_and_reason(make: Make, mended:
     second = states[1]
     assert isinstance(second, Pending)
     assert "place 2 in the queue" in told_state(second, now=0).text
-    with anyio.fail_after(60):  # the scheduler works estimates out in a round of its own
+    with fail_after():  # the scheduler works estimates out in a round of its own
         while not (isinstance(state := allocations.find("first").state, Pending) and state.estimated_start):
             await allocations.look()
 
@@ -172,7 +175,7 @@ async def test_waiting_one_is_told_with_its_place_and_reason(make: Make, mended:
 async def test_what_no_node_has_is_told_with_the_next_step(make: Make) -> None:
     allocations = make()
     await allocations.start("huge", Shape(cpus=4_000, time="5"))
-    with anyio.fail_after(60):
+    with fail_after():
         while True:
             await allocations.look()
             told = told_state(allocations.find("huge").state, now=0)
@@ -343,7 +346,7 @@ async def test_silent_controller_changes_nothing_and_is_told(make: Make, mended:
     assert allocations.stale_since is not None
     assert "controller" in str(allocations.trouble)
     mended.start_controller()
-    with anyio.fail_after(60):
+    with fail_after():
         while not await allocations.look():
             pass
     assert allocations.stale_since is None
@@ -364,7 +367,7 @@ async def test_watch_tells_each_change_once(make: Make, mended: Cluster) -> None
     async with anyio.create_task_group() as tasks, told, seen:
         tasks.start_soon(allocations.watch)
         started = await allocations.start("default", SMALL)
-        with anyio.fail_after(60):
+        with fail_after():
             async for allocation in seen:
                 kinds.append(type(allocation.state))
                 if isinstance(allocation.state, Running):

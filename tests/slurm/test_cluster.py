@@ -5,11 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import anyio
+from tests.waiting import until
 
 from marked import marked
 from slurm.cluster import MARK, Cluster, _cgroups_of
 from slurm.layout import SLURMD_PORT
-from waiting import until
 
 
 def test_each_node_has_a_name_and_a_network_of_its_own(cluster: Cluster) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import anyio
 import pytest
+from tests.waiting import LIMIT_S, until
 
 from cellwright.errors import HostUnreachable, SlurmFailed
 from cellwright.hosts.slurm import commands as slurm_commands
@@ -27,7 +28,6 @@ from cellwright.hosts.slurm.states import Running
 from cellwright.hosts.slurm.ways import AllocationWay
 from marked import marked
 from slurm.cluster import Cluster
-from waiting import until
 
 pytestmark = pytest.mark.anyio
 
@@ -40,13 +40,13 @@ LOOKUP = "sbatch: error: fetch_config: DNS SRV lookup failed"
 
 @pytest.fixture
 def commands(cluster: Cluster) -> SlurmCommands:
-    return SlurmCommands({**os.environ, **cluster.env}, os.getuid(), timeout_s=60)
+    return SlurmCommands({**os.environ, **cluster.env}, os.getuid(), timeout_s=LIMIT_S)
 
 
 @pytest.fixture
-def _patient(monkeypatch: pytest.MonkeyPatch) -> None:
+def _unhurried(monkeypatch: pytest.MonkeyPatch) -> None:
     """A client that does not say in time whether it is configured counts as one that is."""
-    monkeypatch.setattr(slurm_commands, "_CONFIGURED_S", 60)
+    monkeypatch.setattr(slurm_commands, "_CONFIGURED_S", LIMIT_S)
 
 
 def fake(directory: Path, name: str, script: str, *, timeout_s: float = 60) -> SlurmCommands:
@@ -231,7 +231,7 @@ def test_what_waiting_mends_is_told_from_what_it_does_not() -> None:
         (("sbatch: fatal: Unable to process configuration file",), True),
     ],
 )
-@pytest.mark.usefixtures("_patient")
+@pytest.mark.usefixtures("_unhurried")
 async def test_only_a_client_that_nobody_configures_is_without_a_cluster(
     tmp_path: Path,
     said: tuple[str, ...],
@@ -267,7 +267,7 @@ async def test_real_client_is_configured_where_it_has_a_configuration(
     assert await elsewhere.is_configured(), "a configuration that cannot be read is one"
 
 
-@pytest.mark.usefixtures("_patient")
+@pytest.mark.usefixtures("_unhurried")
 async def test_real_client_that_finds_no_configuration_is_recognised() -> None:
     if (sbatch := shutil.which("sbatch")) is None:
         pytest.skip("SLURM is not installed")
@@ -275,7 +275,7 @@ async def test_real_client_that_finds_no_configuration_is_recognised() -> None:
     asked = await anyio.run_process([sbatch, "--version"], check=False, env=bare)
     if b"Unknown host" not in asked.stderr:
         pytest.skip("SLURM is configured, or DNS does not answer")
-    assert not await SlurmCommands(bare, os.getuid(), timeout_s=60).is_configured()
+    assert not await SlurmCommands(bare, os.getuid(), timeout_s=LIMIT_S).is_configured()
 
 
 async def test_job_that_slurm_never_had_is_not_there(commands: SlurmCommands) -> None:
@@ -302,7 +302,7 @@ async def test_answers_do_not_depend_on_the_callers_own_settings(mended: Cluster
         "SQUEUE_STATES": "PENDING",
         "LC_ALL": "de_DE",
     }
-    commands = SlurmCommands({**os.environ, **mended.env, **odd}, os.getuid(), timeout_s=60)
+    commands = SlurmCommands({**os.environ, **mended.env, **odd}, os.getuid(), timeout_s=LIMIT_S)
     (row,) = [row for row in await commands.jobs() if row.job_id == int(job)]
     assert row.state == "RUNNING"
     assert row.node in mended.nodes

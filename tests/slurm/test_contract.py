@@ -8,8 +8,8 @@ import pytest
 from tests.engine.conftest import end_host
 from tests.hosts.contract import *  # noqa: F403  # the suite
 from tests.hosts.contract import Abode, abode_at
+from tests.waiting import scaled
 
-from cellwright.hosts.slurm import ways
 from slurm.cluster import Cluster
 
 pytestmark = pytest.mark.anyio
@@ -21,10 +21,8 @@ def abode(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterato
     with pytest.MonkeyPatch.context() as environment:
         for name, value in cluster.env.items():
             environment.setenv(name, value)
-        # No test of the suite cuts the host off: one that is slow to give a sign of life is not given up.
-        environment.setattr(ways, "BEAT_S", 20)
         shape = {"slurm_mem": "3000M", "slurm_cpus": 2, "slurm_time": "30"}
-        yield abode_at(root, "slurm", **shape, slurm_wait_s=240, slurm_command_timeout_s=60)
+        yield abode_at(root, "slurm", **shape, slurm_wait_s=min(280, scaled(60)))
     cluster.restore()
     for storage in ("state", "other"):
         end_host(root / storage)

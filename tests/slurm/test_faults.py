@@ -17,6 +17,7 @@ from pathlib import Path
 
 import anyio
 import pytest
+from tests.waiting import fail_after
 
 from cellwright.errors import HostLost, HostUnreachable
 from cellwright.hosts import protocol
@@ -88,7 +89,7 @@ with open({str(file)!r}, 'w', buffering=1) as file:
 
 async def gone(loop: Loop, limit_s: float = TOLD_S) -> str:
     """Why the allocation is gone, once that is certain."""
-    with anyio.fail_after(limit_s):
+    with fail_after(limit_s):
         while (why := await loop.lent.way.end()) is None:
             await anyio.sleep(0.05)
     with pytest.raises(HostLost):
@@ -98,7 +99,7 @@ async def gone(loop: Loop, limit_s: float = TOLD_S) -> str:
 
 async def silent(host: Attached, limit_s: float = TOLD_S) -> None:
     """Wait until a sign of life does not come, as an engine's link does."""
-    with anyio.fail_after(limit_s):
+    with fail_after(limit_s):
         while not host.connection.lost.is_set():
             await anyio.sleep(2)
             with anyio.move_on_after(6) as late:
@@ -187,7 +188,7 @@ async def test_network_cut_and_healed(lend: Lender, mended: Cluster) -> None:
         assert await lent.way.end() is None
         mended.heal(node)
         taken = list(loop.host.events)
-        with anyio.fail_after(180):
+        with fail_after(60):
             while True:
                 try:
                     async with lent.attached(since=taken[-1].seq) as again:
@@ -263,7 +264,7 @@ async def test_login_side_killed(lend: Lender) -> None:
     )
     process = await anyio.open_process([sys.executable, "-c", script], stderr=subprocess.PIPE)
     assert process.stdout is not None
-    with anyio.fail_after(60):
+    with fail_after():
         execution_id = (await process.stdout.receive()).decode().strip()
     os.kill(process.pid, signal.SIGKILL)
     await process.wait()

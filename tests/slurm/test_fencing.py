@@ -10,6 +10,7 @@ from pathlib import Path
 
 import anyio
 import pytest
+from tests.waiting import LIMIT_S, fail_after
 
 from cellwright.errors import HostPending
 from cellwright.hosts import protocol
@@ -60,7 +61,9 @@ def test_host_that_comes_after_a_later_one_does_not_even_start(tmp_path: Path) -
     Fence(directory).claim(Claim(12, 3, "a"))
     environment = {**os.environ, "SLURM_JOB_ID": "12", "SLURM_RESTART_COUNT": "2"}
     command = [sys.executable, "-m", "cellwright.hosts.slurm.inside", str(directory)]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(
+        command, env=environment, capture_output=True, text=True, timeout=LIMIT_S, check=False
+    )
     assert done.returncode == 1
     assert "fenced" in done.stderr
     assert list((directory / "host").iterdir()) == []
@@ -74,7 +77,7 @@ async def test_host_that_is_overtaken_ends_its_kernels_and_itself(lend: Lender) 
         await host.told(protocol.Output)
         about = lent.about
         Fence(lent.way.paths.storage).claim(Claim(about["job_id"], about["restarts"] + 1, "a"))
-        with anyio.fail_after(60):
+        with fail_after():
             await host.connection.lost.wait()
     assert "ended" in await lent.ended()
     events = list(read_events(lent.way.paths.journal(about["incarnation"])))
@@ -103,12 +106,12 @@ async def test_requeued_job_has_another_host_with_a_journal_of_its_own(lend: Len
         # We ask for none; a site's administrator, or a node's failure, may all the same.
         lent.cluster.run("scontrol", "update", f"JobId={lent.job_id}", "Requeue=1")
         lent.cluster.run("scontrol", "requeue", lent.job_id)
-        with anyio.fail_after(60):
+        with fail_after():
             await host.connection.lost.wait()
     # SLURM lets a requeued job wait for two minutes by itself. Less will do, but not none: a node refuses what begins in
     # the very second in which it ended there.
     sooner = ("scontrol", "update", f"JobId={lent.job_id}", "StartTime=now+5seconds")
-    with anyio.fail_after(180):
+    with fail_after(60):
         while lent.cluster.run(*sooner, check=False).returncode != 0:
             await anyio.sleep(0.1)
         while not lent.followed(first["incarnation"]):

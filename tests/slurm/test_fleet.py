@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 from tests.engine.conftest import OpenEngine, host_process, open_here
+from tests.waiting import LIMIT_S
 
 from cellwright.engine.attending import _only
 from cellwright.engine.hosting import called_place
@@ -165,8 +166,8 @@ async def test_where_slurm_is_installed_and_not_configured_sessions_run_here_and
 ) -> None:
     put_sbatch(tmp_path, UNCONFIGURED, monkeypatch)
     # One that does not say so in time counts as configured.
-    monkeypatch.setattr(commands, "_CONFIGURED_S", 60)
-    async with open_here(run_mode="auto", slurm_command_timeout_s=60) as engine:
+    monkeypatch.setattr(commands, "_CONFIGURED_S", LIMIT_S)
+    async with open_here(run_mode="auto", slurm_command_timeout_s=LIMIT_S) as engine:
         session = await engine.create("Here", directory=tmp_path)
         assert (await (await session.execute_code("1 + 1")).wait()).ok
         (here,) = await engine.hosts.list()

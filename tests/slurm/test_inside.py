@@ -8,6 +8,7 @@ from pathlib import Path
 
 import anyio
 import pytest
+from tests.waiting import fail_after
 
 from cellwright.errors import HostPending, HostStartError
 from cellwright.hosts import protocol
@@ -114,7 +115,7 @@ async def test_warning_reaches_kernels_that_live_and_those_that_start_later(lend
         expiring = await host.told(protocol.Expiring)
         assert expiring.ends_at == lent.about["ends_at"]
         await host.start("later")
-        with anyio.fail_after(60):
+        with fail_after():
             while {event.kernel_id for event in host.events if isinstance(event.body, protocol.Expiring)} != {
                 "k",
                 "later",

@@ -13,6 +13,7 @@ from pathlib import Path
 import anyio
 import anyio.abc
 import pytest
+from tests.waiting import fail_after
 
 from cellwright.errors import HostUnreachable
 from cellwright.hosts.slurm import pipe
@@ -73,7 +74,7 @@ async def test_host_that_ends_ends_the_stream_after_its_last_word(tmp_path: Path
 async def test_closing_our_side_is_noticed_by_the_host(tmp_path: Path) -> None:
     async with piped(tmp_path) as (stream, host):
         await stream.aclose()
-        with anyio.fail_after(60), pytest.raises(anyio.EndOfStream):
+        with fail_after(), pytest.raises(anyio.EndOfStream):
             await host.receive()
 
 

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import anyio
 import pytest
+from tests.waiting import fail_after
 
 from cellwright.hosts import protocol
 from cellwright.hosts.slurm.shapes import Shape
@@ -159,7 +160,7 @@ async def test_steps_stand_by_and_the_next_session_takes_one(lend: Lender) -> No
 async def _warm(host: Attached) -> None:
     """Start kernels until one was there before it was asked for: how soon a step is warm is nobody's promise."""
     pause_s = 0.5
-    with anyio.fail_after(60):
+    with fail_after():
         while (await host.start("k")).started_by != "standby":
             await host.call(protocol.StopKernel("k"), type(None))
             await anyio.sleep(pause_s)

@@ -20,6 +20,7 @@ from pathlib import Path
 import anyio
 import pytest
 from tests.engine.conftest import end_host
+from tests.waiting import LIMIT_S, UNHURRIED, fail_after, scaled, until
 
 from cellwright import Engine, Settings, open_engine
 from cellwright.engine import Execution, Session
@@ -75,9 +76,7 @@ class Scene:
         (self.folder / "gate").touch()
 
     async def until(self, condition: Callable[[], object], limit_s: float) -> None:
-        with anyio.fail_after(limit_s):
-            while not condition():
-                await anyio.sleep(0.05)
+        await until(condition, limit_s=limit_s)
 
 
 def settings(root: Path, **changes: object) -> Settings:
@@ -89,11 +88,9 @@ def settings(root: Path, **changes: object) -> Settings:
         "slurm_mem": "1500M",
         "slurm_cpus": 2,
         "slurm_time": "30",
-        "slurm_wait_s": 240,
+        "slurm_wait_s": min(280, scaled(60)),
         "slurm_poll_s": 2,
-        "slurm_command_timeout_s": 60,
-        "start_timeout_s": 240,
-        "interrupt_grace_s": 60,
+        **UNHURRIED,
     }
     return Settings.model_validate(values | changes)
 
@@ -131,7 +128,7 @@ async def ends_and_goes_on(scene: Scene, why: str, *, within_s: float = TOLD_S) 
     assert scene.lines() == scene.printed()
     scene.cluster.restore()
     scene.go_on()
-    again = await scene.session.run(scene.execution.cell_id or "", timeout_s=60)
+    again = await scene.session.run(scene.execution.cell_id or "", timeout_s=LIMIT_S)
     assert again.text.splitlines() == ALL
 
 
@@ -147,7 +144,7 @@ def put_lossy_sbatch(commands: Path, lossy: Path, monkeypatch: pytest.MonkeyPatc
 
 async def finishes(scene: Scene) -> None:
     scene.go_on()
-    with anyio.fail_after(60):
+    with fail_after():
         await scene.execution.wait()
     assert scene.execution.state == "ok", scene.execution.reason
     assert scene.lines() == ALL
@@ -276,7 +273,7 @@ async def test_a_killed_engine_finds_its_allocation_and_every_line_of_the_runnin
 
 async def run(session: Session, source: str) -> Execution:
     cell = await session.add_cell(source)
-    return await session.run(cell.id, timeout_s=60)
+    return await session.run(cell.id, timeout_s=LIMIT_S)
 
 
 async def _be_killed(root: Path) -> None:

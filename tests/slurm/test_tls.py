@@ -13,6 +13,7 @@ from pathlib import Path
 import anyio
 import anyio.abc
 import pytest
+from tests.waiting import LIMIT_S, fail_after
 
 from cellwright.errors import HostStartError, HostUnreachable
 from cellwright.hosts.slurm import tls
@@ -23,8 +24,8 @@ pytestmark = pytest.mark.anyio
 
 
 @pytest.fixture(autouse=True)
-def _patient(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tls, "_CONNECT_S", 60)
+def _unhurried(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tls, "_CONNECT_S", LIMIT_S)
 
 
 @pytest.fixture
@@ -112,7 +113,7 @@ async def test_who_does_not_speak_tls_gets_nothing(credentials: Path) -> None:
     async with listening(credentials) as (about, heard):
         async with await anyio.connect_tcp("127.0.0.1", about.port or 0) as stream:
             await stream.send(b"GET / HTTP/1.0\r\n\r\n")
-            with anyio.fail_after(60), pytest.raises((anyio.EndOfStream, anyio.BrokenResourceError)):
+            with fail_after(), pytest.raises((anyio.EndOfStream, anyio.BrokenResourceError)):
                 await _read_to_the_end(stream)
         assert heard == []
 
@@ -144,7 +145,7 @@ async def _read_to_the_end(stream: anyio.abc.ByteReceiveStream) -> None:
 def _without_certificate(port: int) -> bytes:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
-    with socket.create_connection(("127.0.0.1", port), timeout=60) as plain:
+    with socket.create_connection(("127.0.0.1", port), timeout=LIMIT_S) as plain:
         try:
             with context.wrap_socket(plain) as secured:
                 secured.sendall(b"hello")

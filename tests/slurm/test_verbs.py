@@ -12,16 +12,14 @@ from typing import Any
 
 import pytest
 from tests.daemon.conftest import Place, place_in
+from tests.waiting import LIMIT_S, UNHURRIED_VARIABLES, scaled
 
 from slurm.cluster import Cluster
 
-# Nothing here is to be given up because a machine stood still.
-PATIENT = {
+SETTINGS = {
+    **UNHURRIED_VARIABLES,
     "CELLWRIGHT_RUN_MODE": "slurm",
-    "CELLWRIGHT_SLURM_WAIT_S": "240",
-    "CELLWRIGHT_SLURM_COMMAND_TIMEOUT_S": "60",
-    "CELLWRIGHT_START_TIMEOUT_S": "240",
-    "CELLWRIGHT_CELL_TIMEOUT_S": "120",
+    "CELLWRIGHT_SLURM_WAIT_S": str(min(280, scaled(60))),
 }
 
 
@@ -29,7 +27,7 @@ PATIENT = {
 def login(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
     """A user's place on the login node, with a daemon; afterwards no job is left."""
     variables = {
-        **PATIENT,
+        **SETTINGS,
         "CELLWRIGHT_SLURM_CPUS": "1",
         "CELLWRIGHT_SLURM_MEM": "1500",
         "CELLWRIGHT_SLURM_TIME": "10",
@@ -111,7 +109,7 @@ def test_interrupted_wait_names_what_would_stop_that_one(login: Place) -> None:
     assert waiting.stderr is not None
     assert waiting.stderr.readline().startswith(b"slurm:huge: pending, ")
     waiting.send_signal(signal.SIGINT)
-    said = waiting.communicate(timeout=60)[1].decode()
+    said = waiting.communicate(timeout=LIMIT_S)[1].decode()
     assert waiting.returncode == 130
     assert "`cellwright stop huge` takes it out of the queue" in said
 
@@ -198,7 +196,7 @@ def test_next_daemon_finds_it(login: Place) -> None:
     first = told(login, "start", "--wait")
     killed = login.daemon()
     killed.kill()
-    killed.wait(60)
+    killed.wait(LIMIT_S)
     found = told(login, "wait")
     assert (found["job_id"], found["state"]) == (first["job_id"], "ready")
 
@@ -213,7 +211,7 @@ def test_stop_of_all_names_one_that_it_cannot_end_yet_and_ends_the_others(
     sbatch.write_text(f"#!/bin/sh\n{script}")
     sbatch.chmod(0o755)
     path = f"{sbatch.parent}:{os.environ['PATH']}"
-    variables = {**PATIENT, "CELLWRIGHT_SLURM_MEM": "500", **cluster.env, "PATH": path}
+    variables = {**SETTINGS, "CELLWRIGHT_SLURM_MEM": "500", **cluster.env, "PATH": path}
     with place_in(tmp_path, **variables) as place:
         lossy.touch()
         assert "Zero Bytes" in place.run("start", "--name", "lost").stderr
@@ -228,7 +226,7 @@ def test_stop_of_all_names_one_that_it_cannot_end_yet_and_ends_the_others(
 
 def test_program_that_fails_is_told_with_where_to_look(cluster: Cluster, tmp_path: Path) -> None:
     variables = {
-        **PATIENT,
+        **SETTINGS,
         "CELLWRIGHT_SLURM_MEM": "500",
         "CELLWRIGHT_SLURM_MODULES": "absent/1.0",
         **cluster.env,

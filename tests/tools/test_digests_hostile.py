@@ -16,6 +16,7 @@ from pathlib import Path
 
 import pytest
 from tests.tools.test_digests import SHEET, digest, png, workbook
+from tests.waiting import scaled
 
 from cellwright.errors import FileUnreadable
 from cellwright.tools.files.reading import ReadLimits
@@ -23,7 +24,7 @@ from cellwright.tools.files.reading import ReadLimits
 pytestmark = pytest.mark.anyio
 
 MEMORY = 700 << 20
-LIMITS = ReadLimits(cpu_s=120, timeout_s=240, memory_bytes=MEMORY)
+LIMITS = ReadLimits(cpu_s=120, timeout_s=scaled(60), memory_bytes=MEMORY)
 
 
 @dataclass(frozen=True)

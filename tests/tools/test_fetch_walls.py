@@ -12,6 +12,7 @@ import msgspec
 import pytest
 from tests.engine.conftest import OpenEngine
 from tests.tools.webserver import Asked, Reply, WebServer, serving
+from tests.waiting import scaled
 
 from cellwright import Settings
 from cellwright.errors import FetchRefused, FileRefused, FileTooLarge
@@ -40,7 +41,7 @@ def fetcher_of(web: WebServer, tmp_path: Path) -> Made:
         values = {
             "storage": tmp_path / "state",
             "fetch_interval_s": 0,
-            "fetch_timeout_s": 240,
+            "fetch_timeout_s": scaled(60),
             **web.allowed,
             **changes,
         }
@@ -115,7 +116,7 @@ async def test_file_for_a_session_in_a_project_is_never_one_that_others_run(
 ) -> None:
     (tmp_path / ".git").mkdir()
     web.routes["/"] = Reply("import os", headers={"Content-Type": "text/plain"})
-    async with open_here(fetch_interval_s=0, fetch_timeout_s=240, **web.allowed) as engine:
+    async with open_here(fetch_interval_s=0, fetch_timeout_s=scaled(60), **web.allowed) as engine:
         session = await engine.create("book", mode="direct")
         assert session.mode == "direct"
         fetcher = Fetcher(engine.settings)

@@ -13,6 +13,7 @@ import anyio
 import pytest
 from tests.tools.hostile_world import certified
 from tests.tools.webserver import Asked, Reply, WebServer, serving
+from tests.waiting import scaled
 
 from cellwright import Settings
 from cellwright.errors import FetchFailed, FetchRefused, FileRefused
@@ -43,7 +44,7 @@ def fetcher_of(web: WebServer, tmp_path: Path) -> Made:
         values = {
             "storage": tmp_path / "state",
             "fetch_interval_s": 0,
-            "fetch_timeout_s": 240,
+            "fetch_timeout_s": scaled(60),
             **web.allowed,
             **changes,
         }
@@ -352,7 +353,7 @@ async def test_encrypted_pages_come_from_whoever_proves_the_name(web: WebServer,
 
     allowed = [f"secure.example:{web.port}", f"127.0.0.1:{web.port}"]
     settings = Settings(
-        storage=tmp_path / "state", network="allow", network_allow=tuple(allowed), fetch_timeout_s=240
+        storage=tmp_path / "state", network="allow", network_allow=tuple(allowed), fetch_timeout_s=scaled(60)
     )
     fetcher = Fetcher(settings, resolve=loopback, tls=lambda: trusted)
     assert (await fetcher.fetch(web.url("/", "secure.example", "https"))).text == "safe"

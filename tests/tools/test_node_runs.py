@@ -9,6 +9,7 @@ import anyio
 import pytest
 from tests.engine.conftest import end_host, open_at
 from tests.tools.test_runs import run_to_limit
+from tests.waiting import scaled
 
 from cellwright import Engine
 from cellwright.tools.runs import RunResult, run_script
@@ -26,7 +27,7 @@ await new Promise((_, no) => new Worker(address, { type: "module" }).onerror = n
 async def engine(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Engine]:
     """One engine for all tests here, with a Deno that stands by."""
     root = tmp_path_factory.mktemp("node")
-    async with open_at(root, standby_kernels=1, run_mode="local", run_timeout_s=240) as engine:
+    async with open_at(root, standby_kernels=1, run_mode="local", run_timeout_s=scaled(60)) as engine:
         yield engine
     end_host(root / "state")
 
@@ -163,7 +164,9 @@ async def test_run_killed_at_its_limit_returns_what_it_had(engine: Engine, loop:
 
 async def test_run_killed_at_its_memory_limit_says_so(tmp_path: Path) -> None:
     code = "console.log('begun'); const held = []; for (;;) held.push(new Array(1e6).fill(held.length))"
-    async with open_at(tmp_path, run_mode="local", run_timeout_s=240, max_session_memory="300MB") as engine:
+    async with open_at(
+        tmp_path, run_mode="local", run_timeout_s=scaled(60), max_session_memory="300MB"
+    ) as engine:
         result = await run(engine, code)
         await engine.one_shots.settled()
         assert _nothing_left(engine)

@@ -12,6 +12,7 @@ import psutil
 import pytest
 from tests.engine.conftest import OpenEngine
 from tests.sandbox.programs import run_as_nobody
+from tests.waiting import UNHURRIED, fail_after
 
 from cellwright import Engine
 from cellwright.errors import FileRefused, FileTooLarge, LimitReached, PackageRefused
@@ -24,9 +25,8 @@ pytestmark = pytest.mark.anyio
 # Found by its arguments, whoever looks: processes of a session have numbers of their own. Others may run this as well.
 MARK = f"7654321.{os.getpid()}"
 # The first of these that a script has begun in: how long that takes depends on what else the machine does.
-LIMITS_S = (1, 5, 25, 125)
-MOST_S = 240
-ENGINE_SETTINGS = {"run_timeout_s": MOST_S}
+MOST_S = UNHURRIED["run_timeout_s"]
+LIMITS_S = (1, 5, 25, MOST_S)
 MANIFEST = """
 import json
 open('sales.csv', 'w').write('month,sum\\nJan,1\\nFeb,3\\n')
@@ -237,7 +237,7 @@ async def test_output_comes_while_the_script_runs(engine: Engine) -> None:
         await go_on.wait()
         tasks.cancel_scope.cancel()
 
-    with anyio.fail_after(60):
+    with fail_after():
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(stop_when_heard)
             await run_script(engine, "print('begun')\nimport time; time.sleep(1000)", on_output=hear)
@@ -340,7 +340,7 @@ async def test_a_working_directory_leads_nowhere_else(engine: Engine, working_di
 
 @pytest.mark.parametrize("timeout_s", [0, -1, MOST_S + 1])
 async def test_time_is_at_most_what_the_settings_allow(engine: Engine, timeout_s: float) -> None:
-    with pytest.raises(LimitReached, match=f"{MOST_S} s"):
+    with pytest.raises(LimitReached, match=f"{MOST_S:g} s"):
         await run_script(engine, "pass", timeout_s=timeout_s)
 
 
@@ -414,7 +414,7 @@ async def test_a_failure_is_told_with_the_next_step(
 
 async def test_a_run_that_took_too_long_is_told_how_long_it_may_take(engine: Engine) -> None:
     result = await run_script(engine, "import time; time.sleep(1000)", timeout_s=1)
-    assert f"(timeout, at most {MOST_S} s)" in (result.reason or "")
+    assert f"(timeout, at most {MOST_S:g} s)" in (result.reason or "")
     assert result.stderr.endswith(f"[cellwright: {result.reason}]\n")
 
 

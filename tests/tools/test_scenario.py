@@ -15,12 +15,12 @@ from pathlib import Path
 from threading import Thread
 from typing import Any
 
-import anyio
 import pytest
 from mcp.client.subscriptions import ResourceUpdated
 from mcp.types import CallToolResult, TextResourceContents
 from tests.engine.conftest import end_host, open_at
-from tests.mcp.conftest import PATIENT, connected, images_of, running, text_of
+from tests.mcp.conftest import PACE, connected, images_of, running, text_of
+from tests.waiting import fail_after
 
 from cellwright.mcp import Face
 from cellwright.tools.shelf import Shelf
@@ -152,11 +152,10 @@ async def agent(site: str, tmp_path_factory: pytest.TempPathFactory) -> AsyncIte
         "network": "allow",
         "network_allow": [site.removeprefix("http://")],
         "fetch_interval_s": 0,
-        "fetch_timeout_s": 240,
     }
     async with (
         open_at(root, **opened) as engine,
-        running(Face(engine, pace=PATIENT)) as face,
+        running(Face(engine, pace=PACE)) as face,
         connected(face, "2026-07-28") as client,
     ):
         yield Agent(client, site, Shelf(engine.settings).root)
@@ -507,7 +506,7 @@ async def test_what_any_tool_leaves_is_told_and_listed(agent: Agent) -> None:
         await agent.fetch("/states.csv", type="file", workingDir="told", path="states.csv")
         await agent.call("file_system", action="write", path="told/written.txt", content="here")
         await agent.python("open('left.json', 'w').write('[1]')", workingDir="told")
-        with anyio.fail_after(60):
+        with fail_after():
             async for event in events:
                 if isinstance(event, ResourceUpdated):
                     changed.add(event.uri)

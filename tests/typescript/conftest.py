@@ -14,12 +14,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.waiting import LIMIT_S
 
 from cellwright.kernels.deno import find_deno
 
 DRIVER = Path(__file__).parents[2] / "src" / "cellwright_kernel" / "deno" / "driver.mjs"
 TOKEN = "5ec2e7"  # noqa: S105  # of this very process
-WAIT_S = 60
 LISTENING = re.compile(r"Debugger listening on (ws://\S+)")
 
 
@@ -91,7 +91,7 @@ class Driver:
         self._threads = [threading.Thread(target=read) for read in (self._read_messages, self._read_words)]
         for thread in self._threads:
             thread.start()
-        address = self._address.get(timeout=WAIT_S)
+        address = self._address.get(timeout=LIMIT_S)
         limits = {"max_bytes": max_bytes, "max_messages": max_messages}
         self._write({"token": TOKEN, **limits, "cwd": str(cwd), "inspector": address})
 
@@ -121,7 +121,7 @@ class Driver:
         return request
 
     def receive(self) -> dict[str, Any]:
-        line = self._lines.get(timeout=WAIT_S)
+        line = self._lines.get(timeout=LIMIT_S)
         if line is None:
             raise EOFError("\n".join(self.last_words))
         assert line.startswith(TOKEN), line

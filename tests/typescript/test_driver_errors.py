@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from tests.waiting import LIMIT_S
 
 from typescript.conftest import Driver
 
@@ -192,6 +193,6 @@ def test_exit_of_a_cell_ends_the_process_with_its_code_and_a_word(own_driver: Dr
     own_driver.send("execute_request", {"code": f"console.log('before'); {call}"})
     with pytest.raises(EOFError):
         own_driver.wait_for(lambda message: message["content"].get("execution_state") == "idle")
-    assert own_driver.process.wait(60) == 3
+    assert own_driver.process.wait(LIMIT_S) == 3
     own_driver._threads[1].join()
     assert "Deno.exit(3) was called" in own_driver.last_words

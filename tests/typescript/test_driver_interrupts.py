@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from tests.waiting import LIMIT_S
 
 from typescript.conftest import Driver
 
@@ -84,14 +85,14 @@ def test_interrupted_cell_gets_no_more_timers(driver: Driver) -> None:
 def test_shutdown_ends_the_process_also_while_a_cell_computes(own_driver: Driver) -> None:
     own_driver.start("console.log('begun'); while (true);")
     own_driver.send("shutdown_request", {"restart": False}, "control")
-    assert own_driver.process.wait(60) == 0
+    assert own_driver.process.wait(LIMIT_S) == 0
 
 
 def test_end_of_the_hosts_line_ends_the_process(own_driver: Driver) -> None:
     own_driver.start("console.log('begun'); while (true);")
     assert own_driver.process.stdin is not None
     own_driver.process.stdin.close()
-    assert own_driver.process.wait(60) == 0
+    assert own_driver.process.wait(LIMIT_S) == 0
 
 
 def test_cells_get_neither_the_inspector_nor_its_address(start_driver: object) -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.waiting import LIMIT_S
 
 from cellwright.engine.oneshots import script_cell
 from typescript.conftest import Driver, Ran, StartDriver
@@ -222,7 +223,7 @@ def test_program_that_waits_for_ever_is_ended(own_driver: Driver) -> None:
 def test_process_ends_soon_after_its_program(own_driver: Driver, code: str) -> None:
     own_driver.run(script(code))
     own_driver.send("shutdown_request", {"restart": False}, "control")
-    own_driver.process.wait(60)
+    own_driver.process.wait(LIMIT_S)
 
 
 def test_thrown_value_that_is_no_error_is_shown(run_script: RunScript) -> None:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import anyio
 import nbformat
 import pytest
+from tests.waiting import fail_after, scaled
 
 from cellwright import Engine, Session
 from cellwright.errors import NotebookError
@@ -42,7 +42,7 @@ async def with_cells(
 
 
 async def verified(engine: Engine, session: Session, **options: object) -> Verification:
-    with anyio.fail_after(240):
+    with fail_after(60):
         return await (await verify(engine, session, **options)).wait()  # type: ignore[arg-type]
 
 
@@ -243,13 +243,13 @@ async def test_a_verification_is_joined_and_can_be_cancelled_and_leaves_nothing(
 ) -> None:
     session, _ = await with_cells(engine, tmp_path, "x = 1", ENDLESS, run=False)
     verifier = Verifier(engine)
-    with anyio.fail_after(60), engine.subscribe() as events:
-        first = await verifier.start(session, timeout_s=240)
+    with fail_after(), engine.subscribe() as events:
+        first = await verifier.start(session, timeout_s=scaled(60))
         assert await verifier.start(session) is first
         async for event in events:
             if getattr(event, "kind", "") == "notebook.cell.output":
                 break
-    with anyio.fail_after(60):
+    with fail_after():
         await first.cancel()
     assert (first.done, first.verified, first.certificate) == (True, False, None)
     assert first.reason == "It was cancelled after 1 of 2 cells"

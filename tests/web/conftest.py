@@ -13,13 +13,14 @@ from typing import Any
 import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_playwright
 from tests.daemon.conftest import Place, Pump, place_in
+from tests.waiting import LIMIT_S
 
 from clients.installing import Program, obtain
 from conftest import Require
 
 # A neighbour's load must not fail a test: what is expected comes, or never does.
-PATIENCE_MS = 60_000
-expect.set_options(timeout=PATIENCE_MS)
+LIMIT_MS = LIMIT_S * 1_000
+expect.set_options(timeout=LIMIT_MS)
 
 # The page takes its words away after a few seconds, in which a test may not have looked.
 REMEMBER = """() => {
@@ -113,23 +114,21 @@ def browser(require: Require) -> Iterator[Browser]:
     program = shutil.which("chromium") or shutil.which("google-chrome")
     require("Chromium", program is not None, "apt install chromium")
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(
-            executable_path=program, args=["--no-sandbox"], timeout=PATIENCE_MS
-        )
+        browser = playwright.chromium.launch(executable_path=program, args=["--no-sandbox"], timeout=LIMIT_MS)
         yield browser
         browser.close()
 
 
-def patient(context: BrowserContext) -> BrowserContext:
+def unhurried(context: BrowserContext) -> BrowserContext:
     """A window that waits for whatever is done in it as long as tests wait for what they expect."""
-    context.set_default_timeout(PATIENCE_MS)
+    context.set_default_timeout(LIMIT_MS)
     return context
 
 
 @contextmanager
 def looking(browser: Browser, served: Served, **options: Any) -> Iterator[Looker]:
     """A window of its own, signed in with the daemon's token."""
-    context = patient(browser.new_context(**({"viewport": {"width": 1280, "height": 900}} | options)))
+    context = unhurried(browser.new_context(**({"viewport": {"width": 1280, "height": 900}} | options)))
     looker = Looker(context.new_page(), served.url)
     page = looker.page
     page.on("console", lambda message: looker.messages.append(message.text))

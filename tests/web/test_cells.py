@@ -8,7 +8,7 @@ from pathlib import Path
 
 from playwright.sync_api import APIResponse, Page, Route, expect
 
-from web.conftest import PATIENCE_MS, Looker, Served
+from web.conftest import LIMIT_MS, Looker, Served
 
 
 def open_book(looker: Looker, served: Served, name: str, *cells: str) -> tuple[Page, str]:
@@ -101,7 +101,7 @@ def test_an_answer_that_comes_late_takes_nothing_back_that_the_stream_has_told(
     held: list[tuple[Route, APIResponse]] = []
 
     def hold(route: Route) -> None:
-        held.append((route, route.fetch(timeout=PATIENCE_MS)))
+        held.append((route, route.fetch(timeout=LIMIT_MS)))
         gate.touch()
 
     page.route("**/run", hold)

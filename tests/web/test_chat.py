@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, Page, expect
 from tests.agent.wires.servers import Call, Fault, Recorded, Reply, Server, Text, Think, reply, serve
+from tests.waiting import LIMIT_S, scaled
 
 from web.conftest import Looker, Served, assert_accessible, looking, serving
 
@@ -55,12 +56,12 @@ class Gate:
     def __call__(self, _: Recorded) -> Reply:
         self._asked.set()
         # Until after everything that a test waits for meanwhile.
-        assert self._open.wait(240)
+        assert self._open.wait(scaled(60))
         return self._answer
 
     def until_asked(self) -> None:
         """A cell's output is shown before the model is asked what comes next."""
-        assert self._asked.wait(60)
+        assert self._asked.wait(LIMIT_S)
 
     def open(self) -> None:
         self._open.set()

@@ -13,9 +13,10 @@ from urllib.parse import urlsplit
 import pytest
 from playwright.sync_api import Browser, Page, expect
 from tests.daemon.conftest import Place, place, place_in
+from tests.waiting import LIMIT_S
 
 from cellwright.daemon.starting import read_about
-from web.conftest import Served, assert_accessible, looking, patient, serving
+from web.conftest import Served, assert_accessible, looking, serving, unhurried
 
 __all__ = ["place"]
 
@@ -24,7 +25,7 @@ def asked(
     url: str, path: str, method: str = "GET", body: str | None = None, **headers: str
 ) -> http.client.HTTPResponse:
     """What a program gets that is no browser."""
-    connection = http.client.HTTPConnection(urlsplit(url).netloc, timeout=60)
+    connection = http.client.HTTPConnection(urlsplit(url).netloc, timeout=LIMIT_S)
     sent = {name.replace("_", "-"): value for name, value in headers.items()}
     if body is not None:
         sent.setdefault("Content-Type", "application/x-www-form-urlencoded")
@@ -51,7 +52,7 @@ def signed_in_cookie(served: Served) -> str:
 @pytest.fixture
 def window(browser: Browser) -> Iterator[Page]:
     """A browser's window that nobody is signed in with."""
-    context = patient(browser.new_context())
+    context = unhurried(browser.new_context())
     yield context.new_page()
     context.close()
 
@@ -244,7 +245,7 @@ def test_a_page_that_nobody_looks_at_keeps_no_daemon(tmp_path: Path) -> None:
     with place_in(tmp_path, CELLWRIGHT_DAEMON_IDLE_S="2") as place:
         link_of(place)
         for daemon in place.daemons():
-            daemon.wait(60)
+            daemon.wait(LIMIT_S)
 
 
 def test_serve_goes_on_with_the_next_daemon_at_the_same_address_until_it_is_stopped(place: Place) -> None:
@@ -258,7 +259,7 @@ def test_serve_goes_on_with_the_next_daemon_at_the_same_address_until_it_is_stop
     assert read_about(place.paths)["pid"] != first
     assert place.ready()["listeners"] == [url]
     assert place.run("daemon", "stop").returncode == 0
-    assert process.wait(60) == 3
+    assert process.wait(LIMIT_S) == 3
 
 
 def _until_said(process: subprocess.Popen[bytes], words: str) -> str:

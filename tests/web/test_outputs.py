@@ -137,7 +137,7 @@ def test_a_table_is_sorted_filtered_and_paged_by_the_keyboard(looker: Looker, se
 def test_a_chart_is_drawn_grows_and_is_saved(looker: Looker, served: Served) -> None:
     page = run_all(looker, served, "Chart", CHART)
     chart = page.locator("figure[data-drawn=yes]")
-    expect(chart.locator("svg.marks")).to_be_visible(timeout=60_000)
+    expect(chart.locator("svg.marks")).to_be_visible()
     expect(chart.locator("svg.marks")).to_contain_text("apple")
     for kind, begins in (("PNG", b"\x89PNG"), ("SVG", b"<svg")):
         with page.expect_download() as got:
@@ -176,7 +176,7 @@ def test_outputs_of_every_kind_are_accessible_in_both_kinds_of_light(
     )
     page = run_all(looker, served, "Everything", *cells, ends="error")
     see_all(page)
-    expect(page.locator("figure[data-drawn=yes]")).to_be_visible(timeout=60_000)
+    expect(page.locator("figure[data-drawn=yes]")).to_be_visible()
     expect(page.locator("math").first).to_be_visible()
     assert_accessible(page, axe)
     page.get_by_role("button", name="Switch between light and dark").click()

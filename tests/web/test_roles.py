@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import httpx
 import pytest
 from starlette.routing import Route
+from tests.waiting import LIMIT_S
 from tests.web.conftest import Served
 
 from cellwright.web import chat, debug, notebook, sessions, verified
@@ -55,7 +56,7 @@ def callers(served: Served) -> Iterator[Callable[[str], Caller]]:
             token = served.place.run("people", "add", f"Who may {role}", "--role", role).stdout.strip()
         # A line of its own for each request: one that is kept may be closed just when it is used again.
         alone = httpx.Limits(max_keepalive_connections=0)
-        client = httpx.Client(base_url=served.url, follow_redirects=True, timeout=60, limits=alone)
+        client = httpx.Client(base_url=served.url, follow_redirects=True, timeout=LIMIT_S, limits=alone)
         clients.append(client)
         front = client.post("/enter", data={"token": token}).text
         found = re.search(r'name="csrf" content="(\w+)"', front)

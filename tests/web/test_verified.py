@@ -11,7 +11,7 @@ from playwright.sync_api import Browser, expect
 
 from cellwright.web.downloads import attachment
 from cellwright.web.verified.shares import Shares, SharesUnreadable, SharesUnwritable
-from web.conftest import Looker, Served, assert_accessible, patient
+from web.conftest import Looker, Served, assert_accessible, unhurried
 
 DAY_S = 86_400
 
@@ -47,7 +47,7 @@ def test_the_file_opens_alone_with_its_certificate(
         page.get_by_role("link", name="Download as one HTML file").click()
     path = tmp_path / "notebook.html"
     download.value.save_as(path)
-    with patient(browser.new_context(offline=True)) as context:
+    with unhurried(browser.new_context(offline=True)) as context:
         alone = context.new_page()
         alone.goto(path.as_uri())
         alone.get_by_text("What was verified").click()
@@ -74,7 +74,7 @@ def test_a_link_shows_this_notebook_to_a_stranger_until_it_is_taken_back(
     page = looker.go(f"/sessions/{proven}/verified")
     page.get_by_role("button", name="Share by a link").click()
     link = page.get_by_label("This link").input_value()
-    with patient(browser.new_context()) as context:
+    with unhurried(browser.new_context()) as context:
         stranger = context.new_page()
         stranger.goto(link)
         expect(stranger.locator(".verdict")).to_contain_text("Verified.")

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from pydantic_ai.messages import ModelMessage, ModelResponse, TextPart
 from pydantic_ai.usage import RequestUsage
 from tests.agent.wires.talking import Clock, question
+from tests.waiting import fail_after
 
 from cellwright.agent.models.chain import LONGEST_WAIT_S, Chain, wait_before
 from cellwright.agent.models.table import ModelRow, Price
@@ -114,13 +115,13 @@ async def test_model_that_says_nothing_is_left_at_the_deadline() -> None:
             await anyio.sleep_forever()
             raise AssertionError
 
-    with anyio.fail_after(60), pytest.raises(ModelFailed, match="when the time was over"):
+    with fail_after(), pytest.raises(ModelFailed, match="when the time was over"):
         await chain_of(Silent("one"), clock=Clock()).ask(question(), Want("act"), deadline_s=0.01)
 
 
 async def test_waiting_can_be_cancelled() -> None:
     speaker = Written("one", busy(after_s=30), "Yes.")
-    with anyio.fail_after(60), anyio.CancelScope() as scope:
+    with fail_after(), anyio.CancelScope() as scope:
 
         async def wait(_: float) -> None:
             scope.cancel()

@@ -7,12 +7,12 @@ import sys
 import threading
 from collections.abc import Iterator
 
-import anyio
 import keyring
 import pytest
 from keyring.backend import KeyringBackend
 from tests.agent.wires.servers import KEY, reply, serve
 from tests.agent.wires.talking import finished, question
+from tests.waiting import fail_after
 
 from cellwright.agent.models import keys as keys_module
 from cellwright.agent.models.connecting import connect_models
@@ -78,7 +78,7 @@ async def test_environment_of_this_process_is_not_read(kept: Kept, monkeypatch: 
 async def test_locked_keyring_is_not_waited_for(kept: Kept, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(keys_module, "KEYRING_S", 0.01)
     kept.locked = threading.Event()
-    with anyio.fail_after(60):
+    with fail_after():
         found = await find_keys({"OPENAI_API_KEY": "k"}, ALL)
     kept.locked.set()
     assert set(found.found) == {"openai"}

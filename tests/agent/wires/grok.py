@@ -10,6 +10,7 @@ from typing import Any
 
 import grpc
 from tests.agent.wires.replies import Call, Fault, Garbled, Recorded, Reply, Text, Think
+from tests.waiting import LIMIT_S
 from xai_sdk.proto import chat_pb2, chat_pb2_grpc, sample_pb2, usage_pb2
 
 _STATUSES = {
@@ -45,7 +46,7 @@ def serving(script: Any) -> Iterator[int]:
     try:
         yield port
     finally:
-        server.stop(None).wait(60)
+        server.stop(None).wait(LIMIT_S)
 
 
 def _answers(script: Any, request: Any, context: Any) -> Iterator[Any]:

@@ -35,6 +35,7 @@ from tests.agent.wires.replies import (
     Think,
     reply,
 )
+from tests.waiting import LIMIT_S
 
 __all__ = [
     "KEY",
@@ -128,7 +129,7 @@ def serve(entries: Sequence[Entry] = ()) -> Iterator[Server]:
             yield server
         finally:
             http.shutdown()
-            thread.join(60)
+            thread.join(LIMIT_S)
 
 
 @contextmanager

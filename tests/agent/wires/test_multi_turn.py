@@ -8,9 +8,10 @@ from typing import Any
 
 import anyio
 import pytest
-from tests.agent.conftest import PATIENCE, PATIENT
+from tests.agent.conftest import PACE
 from tests.agent.wires.servers import Call, Entry, Fault, Server, reply, serve, serve_grok
 from tests.engine.conftest import end_host, open_at
+from tests.waiting import UNHURRIED
 
 from cellwright import Engine
 from cellwright.agent.asking import DataAgent
@@ -133,8 +134,8 @@ async def test_a_conversation_goes_on_with_the_next_provider_when_one_fails(talk
 
 async def test_a_conversation_is_resumed_on_another_provider_after_a_restart(tmp_path: Path) -> None:
     async def ask(provider: str, *entries: Entry, **about: Any) -> tuple[Outcome, Server]:
-        async with open_at(tmp_path, **PATIENCE) as engine, anyio.create_task_group() as tasks:
-            face = Face(engine, pace=PATIENT)
+        async with open_at(tmp_path, **UNHURRIED) as engine, anyio.create_task_group() as tasks:
+            face = Face(engine, pace=PACE)
             await tasks.start(lambda task_status: face.run(task_status=task_status))
             talk = Talk(DataAgent(face), tmp_path)
             talk.conversation = about.pop("conversation", None)

@@ -25,6 +25,7 @@ from tests.agent.wires.talking import (
     serving,
     thinking_turn,
 )
+from tests.waiting import LIMIT_S
 
 from cellwright.agent.models.chain import Chain
 from cellwright.agent.models.connecting import connect
@@ -282,7 +283,7 @@ async def test_provider_that_says_nothing_is_given_up_in_time() -> None:
     told = threading.Event()
 
     def silent(_: Recorded) -> Reply:
-        told.wait(60)
+        told.wait(LIMIT_S)
         return reply("Too late.")
 
     with serving("compatible", [silent]) as server:

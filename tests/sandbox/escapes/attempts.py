@@ -230,7 +230,7 @@ PROCESSES = (
     ),
     Attempt(
         "start very many threads",
-        "import threading, time\nfor _ in range(400):\n    threading.Thread(target=time.sleep, args=(max(20, W['patience']),), daemon=True).start()\ntime.sleep(W['patience'])\nprint('ESCAPED')",
+        "import threading, time\nfor _ in range(400):\n    threading.Thread(target=time.sleep, args=(max(20, W['wait_s']),), daemon=True).start()\ntime.sleep(W['wait_s'])\nprint('ESCAPED')",
         "said",
         greedy=True,
     ),

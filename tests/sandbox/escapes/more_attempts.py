@@ -124,14 +124,14 @@ RESOURCES = (
     ),
     Attempt(
         "use memory in many processes",
-        "import os, time\nfor _ in range(7):\n    if os.fork() == 0:\n        x = b'x' * (90 << 20); time.sleep(W['patience']); os._exit(0)\ntime.sleep(W['patience'])\nprint('ESCAPED')",
+        "import os, time\nfor _ in range(7):\n    if os.fork() == 0:\n        x = b'x' * (90 << 20); time.sleep(W['wait_s']); os._exit(0)\ntime.sleep(W['wait_s'])\nprint('ESCAPED')",
         "said",
         greedy=True,
     ),
     Attempt(
         "use memory in processes that hide it",
         LIBC
-        + "import time\nfor _ in range(7):\n    if os.fork() == 0:\n        libc.prctl(4, 0, 0, 0, 0); x = b'x' * (90 << 20); time.sleep(W['patience']); os._exit(0)\ntime.sleep(W['patience'])\nprint('ESCAPED')",
+        + "import time\nfor _ in range(7):\n    if os.fork() == 0:\n        libc.prctl(4, 0, 0, 0, 0); x = b'x' * (90 << 20); time.sleep(W['wait_s']); os._exit(0)\ntime.sleep(W['wait_s'])\nprint('ESCAPED')",
         "said",
         greedy=True,
     ),
@@ -144,7 +144,7 @@ RESOURCES = (
     ),
     Attempt(
         "use shared memory",
-        "import mmap, time\nm = mmap.mmap(-1, 450 << 20)\nfor i in range(0, len(m), 1 << 20): m[i:i + (1 << 20)] = b'x' * (1 << 20)\ntime.sleep(W['patience'])\nprint('ESCAPED')\nm.close()",
+        "import mmap, time\nm = mmap.mmap(-1, 450 << 20)\nfor i in range(0, len(m), 1 << 20): m[i:i + (1 << 20)] = b'x' * (1 << 20)\ntime.sleep(W['wait_s'])\nprint('ESCAPED')\nm.close()",
         "said",
         greedy=True,
     ),
@@ -163,19 +163,19 @@ RESOURCES = (
     ),
     Attempt(
         "fill the temporary directory",
-        "import os, tempfile, time\nd = tempfile.mkdtemp()\ntry:\n    for i in range(4): open(f'{d}/{i}', 'wb').write(b'x' * (25 << 20))\n    time.sleep(W['patience'])\n    print('ESCAPED')\nfinally:\n    import shutil; shutil.rmtree(d)",
+        "import os, tempfile, time\nd = tempfile.mkdtemp()\ntry:\n    for i in range(4): open(f'{d}/{i}', 'wb').write(b'x' * (25 << 20))\n    time.sleep(W['wait_s'])\n    print('ESCAPED')\nfinally:\n    import shutil; shutil.rmtree(d)",
         "said",
         greedy=True,
     ),
     Attempt(
         "fill the disk with one file",
-        "import os, time\nwith open('fill', 'wb') as f:\n    for _ in range(8): f.write(b'x' * (10 << 20))\ntime.sleep(W['patience'])\nprint('ESCAPED')",
+        "import os, time\nwith open('fill', 'wb') as f:\n    for _ in range(8): f.write(b'x' * (10 << 20))\ntime.sleep(W['wait_s'])\nprint('ESCAPED')",
         "said",
         greedy=True,
     ),
     Attempt(
         "fill the disk with many files",
-        "import time\nfor i in range(4): open(f'fill{i}', 'wb').write(b'x' * (30 << 20))\ntime.sleep(W['patience'])\nprint('ESCAPED')",
+        "import time\nfor i in range(4): open(f'fill{i}', 'wb').write(b'x' * (30 << 20))\ntime.sleep(W['wait_s'])\nprint('ESCAPED')",
         "said",
         greedy=True,
     ),
@@ -188,7 +188,7 @@ RESOURCES = (
     ),
     Attempt(
         "use up the inodes",
-        "import os, time\nos.mkdir('fill-many')\nfor i in range(3_000): os.close(os.open(f'fill-many/{i}', os.O_CREAT, 0o600))\ntime.sleep(W['patience'])\nprint('ESCAPED')",
+        "import os, time\nos.mkdir('fill-many')\nfor i in range(3_000): os.close(os.open(f'fill-many/{i}', os.O_CREAT, 0o600))\ntime.sleep(W['wait_s'])\nprint('ESCAPED')",
         "said",
         greedy=True,
     ),

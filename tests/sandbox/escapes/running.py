@@ -26,10 +26,8 @@ from sandbox.escapes.deno_attempts import DENO
 from sandbox.escapes.more_attempts import ATTEMPTS
 from sandbox.escapes.together import cell_of, outputs_in
 from sandbox.escapes.world import World
+from waiting import LIMIT_S, UNHURRIED
 
-# A machine may stand still for a while, and with it whoever ends what goes too far.
-CELL_TIMEOUT_S = 240
-PATIENCE_S = 60
 LOW_LIMITS = {"max_session_memory": 256 << 20, "max_session_disk": 40 << 20, "max_session_files": 2_000}
 """For attempts: what goes beyond them costs the less. What people use needs the usual ones."""
 SAID = ("token", "said")
@@ -44,7 +42,7 @@ async def main(options: dict[str, Any]) -> dict[str, Any]:
         # Without namespaces root's kernels run as a user who must be able to pass through.
         base.chmod(0o711)
         world.open()
-        world.facts["patience"] = 0.1 if options["tier"] == "none" else PATIENCE_S
+        world.facts["wait_s"] = 0.1 if options["tier"] == "none" else LIMIT_S
         os.environ |= {
             "HOME": str(base / "home"),
             "CW_SECRET": world.token,
@@ -75,10 +73,9 @@ def _settings(base: Path, options: dict[str, Any]) -> Settings:
         "root": base / "project",
         "storage": base / "storage",
         "standby_kernels": 1,
+        **UNHURRIED,
         "host_idle_s": 5,
         "max_memory_fraction": 1.0,
-        "cell_timeout_s": CELL_TIMEOUT_S,
-        "interrupt_grace_s": PATIENCE_S,
         **(LOW_LIMITS if "tables" in options else {}),
         "read_paths": [base / "environment"],
         "unsafe_no_sandbox": options["tier"] == "none",
@@ -125,7 +122,7 @@ async def _session(engine: Engine, base: Path, tier: str, launcher: str) -> Sess
 async def _run_codes(session: Session, codes: dict[str, str]) -> dict[str, Any]:
     results: dict[str, Any] = {}
     for name, code in codes.items():
-        execution = await (await session.execute_code(code, timeout_s=CELL_TIMEOUT_S)).wait()
+        execution = await (await session.execute_code(code)).wait()
         results[name] = {"ok": execution.ok, "error": execution.error, "reason": execution.reason}
     return results | {"tier": session.tier, "mode": session.mode}
 
@@ -207,7 +204,7 @@ class Table:
 
     async def _execute(self, code: str) -> Execution:
         language = "python" if self.launcher == "beside" else None
-        execution = await self.session.execute_code(code, language=language, timeout_s=CELL_TIMEOUT_S)
+        execution = await self.session.execute_code(code, language=language)
         return await execution.wait()
 
     async def _try(self, attempt: Attempt) -> dict[str, Any]:

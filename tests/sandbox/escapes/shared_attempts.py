@@ -113,13 +113,13 @@ SHARED = (
     ),
     Attempt(
         "fill the disk with deleted files",
-        "import os, time\nkept = []\nfor i in range(4):\n    f = open(f'fill{i}', 'wb', buffering=0); os.unlink(f'fill{i}'); kept.append(f)\n    for _ in range(3): f.write(b'x' * (10 << 20))\ntime.sleep(W['patience'])\nprint('ESCAPED')\nfor f in kept: f.close()",
+        "import os, time\nkept = []\nfor i in range(4):\n    f = open(f'fill{i}', 'wb', buffering=0); os.unlink(f'fill{i}'); kept.append(f)\n    for _ in range(3): f.write(b'x' * (10 << 20))\ntime.sleep(W['wait_s'])\nprint('ESCAPED')\nfor f in kept: f.close()",
         "said",
         greedy=True,
     ),
     Attempt(
         "fill the disk in a directory of a directory",
-        "import os, time\nos.makedirs('fill-deep/' + '/'.join('d' * 40))\nfor i in range(4): open('fill-deep/' + '/'.join('d' * 40) + f'/{i}', 'wb').write(b'x' * (30 << 20))\ntime.sleep(W['patience'])\nprint('ESCAPED')",
+        "import os, time\nos.makedirs('fill-deep/' + '/'.join('d' * 40))\nfor i in range(4): open('fill-deep/' + '/'.join('d' * 40) + f'/{i}', 'wb').write(b'x' * (30 << 20))\ntime.sleep(W['wait_s'])\nprint('ESCAPED')",
         "said",
         greedy=True,
     ),
