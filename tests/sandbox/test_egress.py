@@ -1,21 +1,16 @@
-"""The proxy with real clients and real servers, all of them on loopback addresses that the rules list."""
+"""The proxy in this process, before real servers on loopback addresses that the rules list. For clients that reach it by
+the bridge see ``test_egress_bridge``.
+"""
 
 from __future__ import annotations
 
 import contextlib
-import http.server
-import importlib
 import ipaddress
 import json
-import os
-import shutil
 import socket
-import ssl
 import stat
-import subprocess
-import sys
 import threading
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -23,121 +18,31 @@ from typing import Any
 import anyio
 import anyio.lowlevel
 import pytest
-from anyio.streams.buffered import BufferedByteReceiveStream
-from tests.waiting import LIMIT_S, fail_after, until
+from tests.sandbox.origins import (
+    BIG,
+    LOOPBACK,
+    UNHURRIED,
+    Server,
+    logged,
+    proxying,
+    rules_for,
+    serving,
+)
+from tests.waiting import look_again
 
 from cellwright.sandbox.addresses import Address
 from cellwright.sandbox.destinations import NetworkRules
-from cellwright.sandbox.egress import Egress, EgressLimits, Resolver
-from cellwright.sandbox.netlog import NetworkEntry
 from cellwright.sandbox.wires import Wire
-from cellwright_kernel.bridge import proxy_environment
 
 pytestmark = pytest.mark.anyio
 
-LOOPBACK: Address = ipaddress.ip_address("127.0.0.1")
 ELSEWHERE: Address = ipaddress.ip_address("127.0.0.2")
-BIG = 5_000_000
-UNHURRIED = EgressLimits(head_timeout_s=LIMIT_S, connect_timeout_s=LIMIT_S, idle_timeout_s=LIMIT_S)
-
-
-class Handler(http.server.BaseHTTPRequestHandler):
-    """Says what it was asked, byte for byte."""
-
-    protocol_version = "HTTP/1.1"
-
-    def do_GET(self) -> None:
-        if self.path == "/big":
-            self._reply(b"x" * BIG)
-        elif self.path == "/silent":
-            self.server.released.wait()  # type: ignore[attr-defined]
-            self.close_connection = True
-        elif self.path == "/nonsense":
-            self.wfile.write(b"SSH-2.0-nonsense\r\n\r\n")
-            self.close_connection = True
-        else:
-            self._reply(json.dumps({"path": self.path, "headers": dict(self.headers.items())}).encode())
-
-    def do_POST(self) -> None:
-        if self.headers.get("Transfer-Encoding") == "chunked":
-            body = b""
-            while size := int(self.rfile.readline(), 16):
-                body += self.rfile.read(size)
-                self.rfile.readline()
-            self.rfile.readline()
-        else:
-            body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
-        self._reply(b"got " + body)
-
-    def _reply(self, body: bytes) -> None:
-        self.send_response(200)
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        with contextlib.suppress(ConnectionError):
-            self.wfile.write(body)
-
-    def log_message(self, *_: object) -> None:
-        """Stay quiet."""
-
-
-class Server(http.server.ThreadingHTTPServer):
-    def __init__(self, host: str = "127.0.0.1") -> None:
-        super().__init__((host, 0), Handler)
-        self.released = threading.Event()
-        self.accepted = 0
-
-    @property
-    def port(self) -> int:
-        return int(self.server_address[1])
-
-    def process_request(self, request: Any, client_address: Any) -> None:
-        self.accepted += 1
-        super().process_request(request, client_address)
-
-    def handle_error(self, *_: object) -> None:
-        """A client that leaves early is no error here."""
-
-
-@contextlib.contextmanager
-def serving(server: Server) -> Iterator[Server]:
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
-    thread.start()
-    try:
-        yield server
-    finally:
-        server.released.set()
-        server.shutdown()
-        thread.join()
-        server.server_close()
 
 
 @pytest.fixture
 def origin() -> Iterator[Server]:
     with serving(Server()) as server:
         yield server
-
-
-async def loopback(host: str, port: int) -> list[Address]:
-    """Every name of these tests leads to this machine."""
-    assert host
-    assert port
-    return [LOOPBACK]
-
-
-def rules_for(*ports: int) -> NetworkRules:
-    listed = [f"{host}:{port}" for port in ports for host in ("allowed.example", "127.0.0.1")]
-    return NetworkRules.parse("allow", allow=listed)
-
-
-@contextlib.asynccontextmanager
-async def proxying(
-    path: Path, rules: NetworkRules, *, resolve: Resolver = loopback, limits: EgressLimits = UNHURRIED
-) -> AsyncIterator[Egress]:
-    egress = Egress(rules, resolve=resolve, limits=limits, execution=lambda: "exec-1")
-    async with anyio.create_task_group() as tasks:
-        await tasks.start(egress.serve, path)
-        yield egress
-        tasks.cancel_scope.cancel()
 
 
 @pytest.fixture
@@ -166,36 +71,8 @@ async def say(door: Path, data: bytes, *, finish: bool = False) -> bytes:
     return answer
 
 
-async def logged(egress: Egress, count: int) -> list[NetworkEntry]:
-    """The log, once it has this many entries: they come when connections end, a moment after their answers."""
-    await until(lambda: not (len(egress.log.since()) < count or egress.open_connections))
-    return egress.log.since()
-
-
 async def in_thread(work: Callable[[], Any]) -> Any:
     return await anyio.to_thread.run_sync(work)
-
-
-@contextlib.asynccontextmanager
-async def bridged(door: Path) -> AsyncIterator[int]:
-    """The port of a bridge to the proxy, in a process of its own."""
-    command = [sys.executable, "-m", "cellwright_kernel.bridge", str(door)]
-    async with await anyio.open_process(command, stdout=subprocess.PIPE, stderr=None) as process:
-        assert process.stdout is not None
-        ready = await BufferedByteReceiveStream(process.stdout).receive_until(b"\n", 100)
-        try:
-            yield int(ready.split()[1])
-        finally:
-            process.kill()
-
-
-async def python_with_proxy(port: int, script: str, *arguments: object) -> str:
-    """What a Python program prints whose environment names the proxy."""
-    environment = {**os.environ, **proxy_environment(port), "NO_PROXY": "", "no_proxy": ""}
-    command = [sys.executable, "-c", script, *map(str, arguments)]
-    done = await anyio.run_process(command, env=environment, check=False)
-    assert done.returncode == 0, done.stderr.decode()
-    return done.stdout.decode().strip()
 
 
 async def test_socket_is_private_and_goes_with_the_proxy(door: Path) -> None:
@@ -517,154 +394,3 @@ async def test_slow_reader_slows_the_origin_and_not_the_proxy(door: Path, origin
         await logged(egress, 2)
     assert quick.startswith(b"HTTP/1.1 200 ")
     assert received > BIG
-
-
-URLLIB = """
-import sys, urllib.request
-print(urllib.request.urlopen(sys.argv[1]).read().decode())
-print(urllib.request.urlopen(sys.argv[1], data=b"body").read().decode())
-"""
-REQUESTS = """
-import importlib, sys
-requests = importlib.import_module(sys.argv[2])
-with requests.Session() as session:
-    print(session.get(sys.argv[1]).text)
-    print(session.post(sys.argv[1], data=iter([b"bo", b"dy"])).text)
-"""
-HTTPX = """
-import importlib, sys
-httpx = importlib.import_module(sys.argv[2])
-with httpx.Client() as client:
-    print(client.get(sys.argv[1]).text)
-    print(client.post(sys.argv[1], content=b"body").text)
-"""
-AIOHTTP = """
-import asyncio, sys, aiohttp
-async def main():
-    async with aiohttp.ClientSession(trust_env=True) as session:
-        async with session.get(sys.argv[1]) as answer: print(await answer.text())
-        async with session.post(sys.argv[1], data=b"body") as answer: print(await answer.text())
-asyncio.run(main())
-"""
-CLIENTS = {
-    "urllib": (URLLIB, ""),
-    "requests": (REQUESTS, "requests"),
-    "the requests inside pip": (REQUESTS, "pip._vendor.requests"),
-    "httpx": (HTTPX, "httpx"),
-    "httpx2": (HTTPX, "httpx2"),
-    "aiohttp": (AIOHTTP, "aiohttp"),
-}
-
-
-@pytest.mark.parametrize("client", CLIENTS)
-async def test_real_client_works_through_bridge_and_proxy(door: Path, origin: Server, client: str) -> None:
-    script, module = CLIENTS[client]
-    if module and importlib.util.find_spec(module.partition(".")[0]) is None:
-        pytest.skip(f"{module} is not installed here")
-    async with proxying(door, rules_for(origin.port)) as egress, bridged(door) as port:
-        url = f"http://allowed.example:{origin.port}/hello"
-        told = await python_with_proxy(port, script, url, module)
-        entries = await logged(egress, 2)
-    first, second = told.splitlines()
-    assert json.loads(first)["path"] == "/hello"
-    assert second == "got body"
-    assert [entry.method for entry in entries] == ["GET", "POST"]
-
-
-async def test_client_shows_why_it_was_refused(door: Path) -> None:
-    script = "import urllib.request\ntry: urllib.request.urlopen('https://unlisted.example/')\nexcept OSError as e: print(e)"
-    async with proxying(door, rules_for(443)), bridged(door) as port:
-        told = await python_with_proxy(port, script)
-    assert "unlisted.example:443 is not on the allow-list (setting network_allow)" in told
-
-
-async def test_https_works_through_bridge_and_proxy(
-    door: Path, origin: Server, tmp_path: Path, require: Callable[[str, bool, str], None]
-) -> None:
-    require("openssl", shutil.which("openssl") is not None, "apt install openssl")
-    key, certificate = tmp_path / "key", tmp_path / "certificate"
-    command = ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes"]
-    command += ["-keyout", str(key), "-out", str(certificate), "-subj", "/CN=allowed.example"]
-    command += ["-addext", "subjectAltName=DNS:allowed.example"]
-    await anyio.run_process(command)
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(certificate, key)
-    origin.socket = context.wrap_socket(origin.socket, server_side=True)
-    script = """
-import ssl, sys, urllib.request
-context = ssl.create_default_context(cafile=sys.argv[2])
-print(urllib.request.urlopen(sys.argv[1], context=context).read().decode())
-"""
-    async with proxying(door, rules_for(origin.port)) as egress, bridged(door) as port:
-        url = f"https://allowed.example:{origin.port}/secure"
-        told = await python_with_proxy(port, script, url, certificate)
-        (entry,) = await logged(egress, 1)
-    assert json.loads(told)["path"] == "/secure"
-    assert entry.method == "CONNECT"
-
-
-async def test_refusal_of_a_large_upload_reaches_the_client_through_the_bridge(
-    door: Path, origin: Server
-) -> None:
-    script = """
-import sys, urllib.error, urllib.request
-try: urllib.request.urlopen(sys.argv[1], data=b"x" * 3_000_000)
-except urllib.error.HTTPError as error: print(error.code, error.read().decode())
-"""
-    async with proxying(door, NetworkRules()), bridged(door) as port:
-        told = await python_with_proxy(port, script, f"http://allowed.example:{origin.port}/")
-    assert told.startswith("403 ")
-    assert "`network`" in told
-
-
-async def test_bridge_whose_proxy_is_gone_says_so(tmp_path: Path) -> None:
-    script = "import urllib.request\ntry: urllib.request.urlopen('http://h/')\nexcept OSError as e: print(e)"
-    async with bridged(tmp_path / "nothing") as port:
-        assert "proxy is gone" in await python_with_proxy(port, script)
-
-
-async def test_big_download_crosses_the_bridge_whole_and_many_at_once(door: Path, origin: Server) -> None:
-    script = """
-import concurrent.futures, sys, urllib.request
-with concurrent.futures.ThreadPoolExecutor(8) as pool:
-    print(set(pool.map(lambda _: len(urllib.request.urlopen(sys.argv[1]).read()), range(16))))
-"""
-    async with proxying(door, rules_for(origin.port)), bridged(door) as port:
-        told = await python_with_proxy(port, script, f"http://allowed.example:{origin.port}/big")
-    assert told == str({BIG})
-
-
-CLOSED_NETWORK = """
-import ctypes, encodings.idna, fcntl, os, socket, struct, sys, threading, urllib.request
-from cellwright_kernel import bridge
-user, group = os.getuid(), os.getgid()
-libc = ctypes.CDLL(None, use_errno=True)
-if libc.unshare(0x10000000 | 0x40000000) != 0: print("no namespaces"); sys.exit()
-open("/proc/self/setgroups", "w").write("deny")
-open("/proc/self/uid_map", "w").write(f"0 {user} 1"); open("/proc/self/gid_map", "w").write(f"0 {group} 1")
-with socket.socket() as control:
-    fcntl.ioctl(control, 0x8914, struct.pack("16sh", b"lo", 1))
-listener = bridge.open_listener()
-os.environ.update(bridge.proxy_environment(listener.getsockname()[1]))
-door = os.open(sys.argv[1], os.O_PATH)
-threading.Thread(target=bridge.relay, args=(listener, f"/proc/self/fd/{door}"), daemon=True).start()
-try: socket.create_connection(("127.0.0.1", int(sys.argv[2])))
-except OSError: print("closed")
-print(urllib.request.urlopen(f"http://allowed.example:{sys.argv[2]}/out").read().decode())
-"""
-
-
-async def test_closed_network_has_the_bridge_as_its_only_way_out(
-    door: Path, origin: Server, require: Callable[[str, bool, str], None]
-) -> None:
-    async with proxying(door, rules_for(origin.port)):
-        done = await anyio.run_process(
-            [sys.executable, "-c", CLOSED_NETWORK, str(door), str(origin.port)], check=False
-        )
-    told = done.stdout.decode().splitlines()
-    require(
-        "user namespaces", told != ["no namespaces"], "sysctl kernel.apparmor_restrict_unprivileged_userns=0"
-    )
-    assert done.returncode == 0, done.stderr.decode()
-    assert told[0] == "closed"
-    assert json.loads(told[1])["path"] == "/out"
