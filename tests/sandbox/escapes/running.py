@@ -165,7 +165,7 @@ class Table:
     async def run(self, names: list[str]) -> dict[str, Any]:
         attempts = [one for one in (DENO if self.launcher == "deno" else ATTEMPTS) if one.name in names]
         together = [one for one in attempts if self._fits_in(one)]
-        results = await self._try_together(together)
+        results = await self._try_together(together) if together else {}
         doubted = [one.name for one in together if one.name not in results]
         for attempt in attempts:
             if attempt.name not in results:
@@ -185,7 +185,7 @@ class Table:
 
     async def _try_together(self, attempts: list[Attempt]) -> dict[str, Any]:
         """The verdicts that are certain: without the others, which are then found one by one."""
-        self.world.reset()
+        self.world.reset(self.session.cwd)
         execution = await self._execute(cell_of(attempts, self.world.facts))
         outputs = outputs_in(execution.text) if execution.ok else {}
         touched = self.confined and self.world.touched()
@@ -208,7 +208,7 @@ class Table:
         return await execution.wait()
 
     async def _try(self, attempt: Attempt) -> dict[str, Any]:
-        self.world.reset()
+        self.world.reset(self.session.cwd)
         begun = time.monotonic()
         facts = self.world.facts
         told = f"var W = {json.dumps(facts)};" if self.launcher == "deno" else f"W = {facts!r}"

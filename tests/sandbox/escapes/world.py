@@ -64,10 +64,10 @@ class World:
             "kernelspecs": str(self.base / "jupyter/kernels"),
         }
         self.facts |= {"secret": str(self.base / "outside/secret"), "bait": str(self.base / "outside/bait")}
-        self.reset()
+        self.reset(self.base / "project")
 
-    def reset(self) -> None:
-        """Put right whatever an attempt that succeeded has changed."""
+    def reset(self, workdir: Path) -> None:
+        """Put right whatever an attempt that succeeded has changed, and remove the files that it left to the next one."""
         self._unmount()
         bait = self.base / "outside" / "bait"
         bait.unlink(missing_ok=True)
@@ -77,7 +77,7 @@ class World:
         for planted in self._planted():
             shutil.rmtree(planted, ignore_errors=True)
             planted.unlink(missing_ok=True)
-        for leftover in (self.base / "project").glob("*"):
+        for leftover in workdir.glob("*"):
             if leftover.suffix != ".ipynb" and leftover.name not in (".git", "notebooks"):
                 shutil.rmtree(leftover, ignore_errors=True)
                 leftover.unlink(missing_ok=True)
