@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 from collections.abc import Awaitable, Callable
@@ -346,3 +347,17 @@ async def test_completion_knows_tables_columns_and_keywords(
         asked["code"][found["cursor_start"] : found["cursor_end"]]
         == cell[: cell.index("|")].rsplit(maxsplit=1)[-1].rsplit(".", maxsplit=1)[-1]
     )
+
+
+async def test_a_value_is_a_table_to_sql_unless_a_variable_has_its_name(
+    python: Run, sql: Run, short_path: Path
+) -> None:
+    (short_path / ".cellwright" / "values").mkdir(parents=True, exist_ok=True)
+    records = {"version": 1, "kind": "value", "value": [{"a": 1}, {"a": 2}]}
+    (short_path / ".cellwright" / "values" / "rows.json").write_text(json.dumps(records))
+    count = "SELECT count(*) AS n FROM rows"
+    assert (await sql(count)).result.split() == ["n", "0", "2"]
+    await python("from cellwright_kernel import put\nrows = [{'a': 1}]\nput('more', rows)")
+    assert (await sql(count)).result.split() == ["n", "0", "1"]
+    ran = await sql("SELECT a FROM more")
+    assert ran.result.split() == ["a", "0", "1"]

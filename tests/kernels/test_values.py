@@ -18,7 +18,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import cellwright_kernel
-from cellwright.kernels.kernel import Kernel
 from cellwright_kernel import get, names, put, values
 from cellwright_kernel.tables import Table
 
@@ -204,18 +203,3 @@ def test_the_package_gives_out_these_and_costs_nothing_to_import() -> None:
     assert {"get", "names", "put"} <= set(cellwright_kernel.__all__)
     with pytest.raises(AttributeError):
         _ = cellwright_kernel.nothing  # type: ignore[attr-defined]  # that is the point
-
-
-@pytest.mark.anyio
-async def test_a_value_is_a_table_to_sql_unless_a_variable_has_its_name(
-    kernel: Kernel, run_cell: Run, short_path: Path
-) -> None:
-    (short_path / ".cellwright" / "values").mkdir(parents=True, exist_ok=True)
-    records = {"version": 1, "kind": "value", "value": [{"a": 1}, {"a": 2}]}
-    (short_path / ".cellwright" / "values" / "rows.json").write_text(json.dumps(records))
-    count = "SELECT count(*) AS n FROM rows"
-    assert (await run_cell(kernel, count, language="sql")).result.split() == ["n", "0", "2"]
-    await run_cell(kernel, "from cellwright_kernel import put\nrows = [{'a': 1}]\nput('more', rows)")
-    assert (await run_cell(kernel, count, language="sql")).result.split() == ["n", "0", "1"]
-    ran = await run_cell(kernel, "SELECT a FROM more", language="sql")
-    assert ran.result.split() == ["a", "0", "1"]
