@@ -201,6 +201,9 @@ def test_a_supervisor_ends_everything_with_its_host(*, held: bool) -> None:
 
 
 @pytest.mark.skipif(os.getuid() != 0, reason="this is the ordinary user")
-def test_the_same_as_an_ordinary_user(require: Require) -> None:
+@pytest.mark.parametrize(
+    "tests", ["outlives or grows_below", pytest.param("not ordinary_user", marks=pytest.mark.matrix)]
+)
+def test_the_same_as_an_ordinary_user(require: Require, tests: str) -> None:
     require_other_python("nobody", "C", require)
-    run_as_nobody(["-m", "pytest", "-q", "-p", "no:cacheprovider", __file__])
+    run_as_nobody(["-m", "pytest", "-q", "-p", "no:cacheprovider", "-k", tests, __file__])

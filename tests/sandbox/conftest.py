@@ -8,20 +8,27 @@ import sys
 import sysconfig
 import tempfile
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 from tests.conftest import Require
 
 
-@pytest.fixture
-def open_root(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+@contextmanager
+def opened_root() -> Iterator[Path]:
     """A directory that every user can get to: without namespaces root's sessions, which run as others, must."""
-    with tempfile.TemporaryDirectory() as directory:
+    with tempfile.TemporaryDirectory() as directory, pytest.MonkeyPatch.context() as patch:
         Path(directory).chmod(0o755)
         Path(directory, "state").mkdir(mode=0o711)
-        monkeypatch.setenv("XDG_RUNTIME_DIR", directory)
+        patch.setenv("XDG_RUNTIME_DIR", directory)
         yield Path(directory)
+
+
+@pytest.fixture
+def open_root() -> Iterator[Path]:
+    with opened_root() as root:
+        yield root
 
 
 def let_others_in(root: Path, require: Require) -> None:

@@ -514,6 +514,13 @@ async def test_a_box_that_cannot_be_furnished_says_why_and_leaves_the_one_above(
 
 
 @pytest.mark.skipif(os.getuid() != 0, reason="this is the ordinary user")
-def test_the_same_as_an_ordinary_user(require: Require) -> None:
+@pytest.mark.parametrize(
+    "tests",
+    [
+        "powers or shows_it_and_keeps_it or only_its_own_processes",
+        pytest.param("not ordinary_user", marks=pytest.mark.matrix),
+    ],
+)
+def test_the_same_as_an_ordinary_user(require: Require, tests: str) -> None:
     require_other_python("nobody", "C", require)
-    run_as_nobody(["-m", "pytest", "-q", "-p", "no:cacheprovider", __file__])
+    run_as_nobody(["-m", "pytest", "-q", "-p", "no:cacheprovider", "-k", tests, __file__])

@@ -58,10 +58,19 @@ def secret(tmp_path: Path) -> Path:
     return tmp_path / "secret"
 
 
-@pytest.mark.parametrize("swap", [SWAP_FILE, SWAP_DIRECTORY], ids=["file", "directory"])
-@pytest.mark.parametrize("mode", ["overlay", "private", "direct"])
+@pytest.mark.parametrize(
+    ("mode", "swap"),
+    [
+        pytest.param("overlay", SWAP_DIRECTORY, id="overlay-directory"),
+        pytest.param("private", SWAP_FILE, id="private-file"),
+        pytest.param("direct", SWAP_DIRECTORY, id="direct-directory"),
+        pytest.param("overlay", SWAP_FILE, id="overlay-file", marks=pytest.mark.matrix),
+        pytest.param("private", SWAP_DIRECTORY, id="private-directory", marks=pytest.mark.matrix),
+        pytest.param("direct", SWAP_FILE, id="direct-file", marks=pytest.mark.matrix),
+    ],
+)
 async def test_the_host_reads_nothing_but_what_lies_inside(
-    engine: Engine, secret: Path, swap: str, mode: str, request: pytest.FixtureRequest
+    engine: Engine, secret: Path, mode: str, swap: str, request: pytest.FixtureRequest
 ) -> None:
     session = await engine.create(
         "races", mode=mode, directory=engine.settings.root / request.node.callspec.id

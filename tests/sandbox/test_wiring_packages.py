@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
 from tests.conftest import Require
 from tests.engine.conftest import end_host, open_at
-from tests.sandbox.conftest import let_others_in
+from tests.sandbox.conftest import UNHURRIED, let_others_in, opened_root
 from tests.sandbox.test_packages import make_wheel
 from tests.waiting import UNHURRIED, scaled
 
@@ -20,35 +20,37 @@ pytestmark = pytest.mark.anyio
 APPROVED = ("small-tool", "other-tool")
 
 
-@pytest.fixture
-def wheels(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The only source of packages for uv in this test."""
-    directory = tmp_path / "wheels"
-    directory.mkdir()
+@pytest.fixture(scope="module")
+def wheels(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """The only source of packages for uv here, but for the test that asks the registry."""
+    directory = tmp_path_factory.mktemp("wheels")
     make_wheel(directory, "small-tool", "1.0", "unlisted-part")
     make_wheel(directory, "unlisted-part", "0.3")
     make_wheel(directory, "other-tool", "2.0")
-    monkeypatch.setenv("UV_FIND_LINKS", str(directory))
-    monkeypatch.setenv("UV_OFFLINE", "1")
-    return directory
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("UV_FIND_LINKS", str(directory))
+        patch.setenv("UV_OFFLINE", "1")
+        yield directory
 
 
-@pytest.fixture(params=["boxed", "watched", "unconfined"])
-async def engine(
-    open_root: Path, request: pytest.FixtureRequest, wheels: Path, require: Require
-) -> AsyncIterator[Engine]:
+SETTINGS: dict[str, dict[str, bool]] = {
+    "boxed": {},
+    "watched": {"sandbox_namespaces": False},
+    "unconfined": {"unsafe_no_sandbox": True},
+}
+
+
+@pytest.fixture(scope="module")
+async def engine(request: pytest.FixtureRequest, wheels: Path, require: Require) -> AsyncIterator[Engine]:
     """An engine for each way of confining kernels, since each shows layers in its own way."""
     assert wheels.is_dir()
-    if request.param == "watched":
-        let_others_in(open_root, require)
-    ways = {
-        "boxed": {},
-        "watched": {"sandbox_namespaces": False},
-        "unconfined": {"unsafe_no_sandbox": True},
-    }
-    async with open_at(open_root, approved_packages=APPROVED, **UNHURRIED, **ways[request.param]) as engine:
-        yield engine
-    end_host(open_root / "state")
+    with opened_root() as root:
+        if request.param == "watched":
+            let_others_in(root, require)
+        confined = SETTINGS[request.param]
+        async with open_at(root, approved_packages=APPROVED, **UNHURRIED, **confined) as engine:
+            yield engine
+        end_host(root / "state")
 
 
 async def said(session: Session, code: str) -> str:
@@ -56,6 +58,7 @@ async def said(session: Session, code: str) -> str:
     return execution.text.strip()
 
 
+@pytest.mark.parametrize("engine", ["boxed", "watched", "unconfined"], indirect=True)
 async def test_a_package_can_be_imported_at_once_in_the_live_kernel_and_after_a_restart(
     engine: Engine,
 ) -> None:
@@ -71,9 +74,8 @@ async def test_a_package_can_be_imported_at_once_in_the_live_kernel_and_after_a_
     assert await said(session, "import small_tool; print(small_tool.version)") == "1.0"
 
 
+@pytest.mark.parametrize("engine", ["boxed", "watched"], indirect=True)
 async def test_code_can_read_a_layer_and_not_change_it(engine: Engine) -> None:
-    if engine.settings.unsafe_no_sandbox:
-        pytest.skip("nothing protects anything there, and every reply says so")
     session = await engine.create("packages", mode="private")
     await session.install(["small-tool"])
     code = "import small_tool, os\nopen(small_tool.__file__, 'w')"
@@ -81,6 +83,15 @@ async def test_code_can_read_a_layer_and_not_change_it(engine: Engine) -> None:
     assert "PermissionError" in text or "Read-only" in text, text
 
 
+@pytest.mark.parametrize(
+    "engine",
+    [
+        "boxed",
+        pytest.param("watched", marks=pytest.mark.matrix),
+        pytest.param("unconfined", marks=pytest.mark.matrix),
+    ],
+    indirect=True,
+)
 async def test_a_package_comes_while_a_cell_runs(engine: Engine) -> None:
     session = await engine.create("packages", mode="private")
     code = (
@@ -94,6 +105,7 @@ async def test_a_package_comes_while_a_cell_runs(engine: Engine) -> None:
     assert running.text.strip() == "2.0"
 
 
+@pytest.mark.parametrize("engine", ["boxed"], indirect=True)
 async def test_an_unlisted_name_is_refused_with_the_nearest_one(engine: Engine) -> None:
     session = await engine.create("packages", mode="private")
     with pytest.raises(PackageRefused, match="smal-tool") as refused:
@@ -102,6 +114,15 @@ async def test_an_unlisted_name_is_refused_with_the_nearest_one(engine: Engine) 
     assert session.record.layers == ()
 
 
+@pytest.mark.parametrize(
+    "engine",
+    [
+        "boxed",
+        pytest.param("watched", marks=pytest.mark.matrix),
+        pytest.param("unconfined", marks=pytest.mark.matrix),
+    ],
+    indirect=True,
+)
 async def test_the_standard_library_is_already_there_and_no_other_session_gets_what_one_asked_for(
     engine: Engine,
 ) -> None:
@@ -142,7 +163,11 @@ async def test_a_session_in_another_language_gets_no_packages(open_root: Path) -
     end_host(open_root / "state")
 
 
-async def test_a_real_package_comes_from_the_registry(open_root: Path) -> None:
+async def test_a_real_package_comes_from_the_registry(
+    open_root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("UV_FIND_LINKS", raising=False)
+    monkeypatch.delenv("UV_OFFLINE", raising=False)
     async with open_at(open_root, approved_packages=("toolz",), **UNHURRIED) as engine:
         session = await engine.create("packages", mode="private")
         result = await session.install(["toolz"])

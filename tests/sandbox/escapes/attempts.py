@@ -224,13 +224,13 @@ PROCESSES = (
     ),
     Attempt(
         "start very many processes",
-        "import os, time\nfor _ in range(300):\n    if os.fork() == 0:\n        time.sleep(120); os._exit(0)",
+        "import os, time\nfor _ in range(200):\n    if os.fork() == 0:\n        time.sleep(120); os._exit(0)",
         "crowd",
         greedy=True,
     ),
     Attempt(
         "start very many threads",
-        "import threading, time\nfor _ in range(400):\n    threading.Thread(target=time.sleep, args=(max(20, W['wait_s']),), daemon=True).start()\ntime.sleep(W['wait_s'])\nprint('ESCAPED')",
+        "import threading, time\nfor _ in range(200):\n    threading.Thread(target=time.sleep, args=(max(20, W['patience']),), daemon=True).start()\ntime.sleep(W['patience'])\nprint('ESCAPED')",
         "said",
         greedy=True,
     ),

@@ -81,7 +81,7 @@ DENO = (
     ),
     _ts(
         "use memory outside the heap",
-        "globalThis.kept = []; for (let i = 0; i < 6; i++) kept.push(new Uint8Array(100 << 20).fill(1)); await new Promise((r) => setTimeout(r, W.wait_s * 1000)); console.log('ESCAPED'); globalThis.kept = null",
+        "globalThis.kept = []; for (let i = 0; i < 4; i++) kept.push(new Uint8Array(100 << 20).fill(1)); await new Promise((r) => setTimeout(r, W.patience * 1000)); console.log('ESCAPED'); globalThis.kept = null",
         "said",
     ),
     _ts(

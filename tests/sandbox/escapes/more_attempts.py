@@ -118,33 +118,33 @@ KERNEL = (
 RESOURCES = (
     Attempt(
         "use memory in one process",
-        "x = b'x' * (600 << 20)\nprint('ESCAPED', len(x))\ndel x",
+        "x = b'x' * (400 << 20)\nprint('ESCAPED', len(x))\ndel x",
         "said",
         greedy=True,
     ),
     Attempt(
         "use memory in many processes",
-        "import os, time\nfor _ in range(7):\n    if os.fork() == 0:\n        x = b'x' * (90 << 20); time.sleep(W['wait_s']); os._exit(0)\ntime.sleep(W['wait_s'])\nprint('ESCAPED')",
+        "import os, time\nfor _ in range(4):\n    if os.fork() == 0:\n        x = b'x' * (90 << 20); time.sleep(W['patience']); os._exit(0)\ntime.sleep(W['patience'])\nprint('ESCAPED')",
         "said",
         greedy=True,
     ),
     Attempt(
         "use memory in processes that hide it",
         LIBC
-        + "import time\nfor _ in range(7):\n    if os.fork() == 0:\n        libc.prctl(4, 0, 0, 0, 0); x = b'x' * (90 << 20); time.sleep(W['wait_s']); os._exit(0)\ntime.sleep(W['wait_s'])\nprint('ESCAPED')",
+        + "import time\nfor _ in range(4):\n    if os.fork() == 0:\n        libc.prctl(4, 0, 0, 0, 0); x = b'x' * (90 << 20); time.sleep(W['patience']); os._exit(0)\ntime.sleep(W['patience'])\nprint('ESCAPED')",
         "said",
         greedy=True,
     ),
     Attempt(
         "use memory in a memory file",
         LIBC
-        + "fd = os.memfd_create('x')\nfor _ in range(40): os.write(fd, b'x' * (10 << 20))\nprint('ESCAPED')\nos.close(fd)",
+        + "fd = os.memfd_create('x')\nfor _ in range(30): os.write(fd, b'x' * (10 << 20))\nprint('ESCAPED')\nos.close(fd)",
         "said",
         greedy=True,
     ),
     Attempt(
         "use shared memory",
-        "import mmap, time\nm = mmap.mmap(-1, 450 << 20)\nfor i in range(0, len(m), 1 << 20): m[i:i + (1 << 20)] = b'x' * (1 << 20)\ntime.sleep(W['wait_s'])\nprint('ESCAPED')\nm.close()",
+        "import mmap, time\nm = mmap.mmap(-1, 330 << 20)\nfor i in range(0, len(m), 1 << 20): m[i:i + (1 << 20)] = b'x' * (1 << 20)\ntime.sleep(W['patience'])\nprint('ESCAPED')\nm.close()",
         "said",
         greedy=True,
     ),
@@ -188,7 +188,7 @@ RESOURCES = (
     ),
     Attempt(
         "use up the inodes",
-        "import os, time\nos.mkdir('fill-many')\nfor i in range(3_000): os.close(os.open(f'fill-many/{i}', os.O_CREAT, 0o600))\ntime.sleep(W['wait_s'])\nprint('ESCAPED')",
+        "import os, time\nos.mkdir('fill-many')\nfor i in range(2_400): os.close(os.open(f'fill-many/{i}', os.O_CREAT, 0o600))\ntime.sleep(W['patience'])\nprint('ESCAPED')",
         "said",
         greedy=True,
     ),

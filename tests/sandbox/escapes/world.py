@@ -21,7 +21,7 @@ from .attempts import Attempt
 
 __all__ = ["World"]
 
-CROWD = 250
+CROWD = 180
 VICTIM = "import sys, time; sys.stdout.write('up'); sys.stdout.flush(); time.sleep(600)"
 
 
