@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 
-from hypothesis import HealthCheck, given, settings
+import pytest
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cellwright.charts import Config, Output, Spec, chart_spec
@@ -76,9 +77,12 @@ def asked(draw: st.DrawFn) -> tuple[Output, Table]:
     return Output("a", draw(st.sampled_from(TYPES)), "data.csv", title, config, "outputs[0]"), table
 
 
-@given(asked())
-@settings(max_examples=300, suppress_health_check=[HealthCheck.too_slow])
-def test_any_table_is_drawn_or_refused_by_its_field(question: tuple[Output, Table]) -> None:
+@pytest.mark.parametrize("examples", [30, pytest.param(300, marks=pytest.mark.matrix)])
+def test_any_table_is_drawn_or_refused_by_its_field(examples: int) -> None:
+    settings(max_examples=examples)(given(asked())(is_drawn_or_refused))()
+
+
+def is_drawn_or_refused(question: tuple[Output, Table]) -> None:
     output, table = question
     made: Spec | None = None
     refused: tuple[str, ...] = ()

@@ -7,6 +7,7 @@ import random
 from typing import Any
 
 import pytest
+from tests.matrix import each_with_one
 
 from cellwright.charts import Config, Output, chart_spec
 from cellwright.charts.datafiles import read_table
@@ -288,24 +289,22 @@ def test_a_million_rows_make_less_than_a_megabyte() -> None:
         assert len(json.dumps(made.vega_lite)) < 1_000_000, type_
 
 
-@pytest.mark.parametrize(
-    "word",
-    [
-        "if",
-        "constructor",
-        "toString",
-        "__proto__",
-        "\\",
-        '\\"+(1)+"',
-        "'+datum+'",
-        "${x}",
-        "a\x07b\ufffe",
-        "",
-    ],
-)
-@pytest.mark.parametrize(
-    "type_", ["bar_chart", "line_chart", "scatter", "pie_chart", "heatmap", "box", "histogram", "graph"]
-)
+WORDS = [
+    "if",
+    "constructor",
+    "toString",
+    "__proto__",
+    "\\",
+    '\\"+(1)+"',
+    "'+datum+'",
+    "${x}",
+    "a\x07b\ufffe",
+    "",
+]
+TYPES = ["bar_chart", "line_chart", "scatter", "pie_chart", "heatmap", "box", "histogram", "graph"]
+
+
+@pytest.mark.parametrize(("word", "type_"), each_with_one(WORDS, TYPES))
 def test_words_that_vega_stumbles_over_are_drawn(word: str, type_: Any) -> None:
     table = Table(
         (Column(word, "text"), Column("v", "number"), Column("g", "text")),

@@ -223,20 +223,22 @@ class SessionsAgainstModel(RuleBasedStateMachine):
 
 @pytest.mark.timeout(scaled(300))
 @pytest.mark.parametrize("mode", MODES)
-def test_sessions_go_back_and_forth_as_a_model_does(mode: Any, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("examples", "steps"), [(2, 40), pytest.param(7, 100, marks=pytest.mark.matrix)], ids=["few", "many"]
+)
+def test_sessions_go_back_and_forth_as_a_model_does(
+    mode: Any, examples: int, steps: int, tmp_path: Path
+) -> None:
     with start_blocking_portal() as portal:
         opening = open_at(tmp_path, max_sessions=20, save_quiet_s=60)
         with portal.wrap_async_context_manager(opening) as engine:
             root = tmp_path / "work"
             root.mkdir()
             machine = partial(SessionsAgainstModel, portal, engine, root, mode)
-            run_state_machine_as_test(machine, settings=RUNS)
+            run_state_machine_as_test(
+                machine, settings=settings(RUNS, max_examples=examples, stateful_step_count=steps)
+            )
     end_host(tmp_path / "state")
 
 
-RUNS = settings(
-    max_examples=7,
-    stateful_step_count=100,
-    deadline=None,
-    suppress_health_check=list(HealthCheck),
-)
+RUNS = settings(deadline=None, suppress_health_check=list(HealthCheck))

@@ -274,15 +274,16 @@ class EngineAgainstModel(RuleBasedStateMachine):
         nbformat.validate(json.loads(self.session.path.read_text()))
 
 
-@pytest.mark.timeout(scaled(300))
-def test_an_engine_does_as_its_model(tmp_path: Path) -> None:
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("examples", [3, pytest.param(12, marks=pytest.mark.matrix)])
+def test_an_engine_does_as_its_model(examples: int, tmp_path: Path) -> None:
     with start_blocking_portal() as portal:
-        run_state_machine_as_test(partial(EngineAgainstModel, portal, tmp_path), settings=RUNS)
+        machine = partial(EngineAgainstModel, portal, tmp_path)
+        run_state_machine_as_test(machine, settings=settings(RUNS, max_examples=examples))
     end_host(tmp_path / "state")
 
 
 RUNS = settings(
-    max_examples=12,
     stateful_step_count=25,
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from _pytest.mark import ParameterSet
+from tests.matrix import one_of_each
 from tests.plans import failures_table_columns as columns
 from tests.plans import failures_table_data as data
 from tests.plans import failures_table_meanings as meanings
@@ -46,15 +46,6 @@ ROWS = (*FAILURES, *TEMPTING)
 PART_REPAIRED = 0.7
 PRELOAD = ("pandas",)
 ENGINE_SETTINGS = {"plan_backoff_s": 0}
-
-
-def _params() -> list[ParameterSet]:
-    params, seen = [], set()
-    for row in ROWS:
-        kind = row.verdict, row.fixer, row.ending, row.says
-        params.append(pytest.param(row, id=row.name, marks=[pytest.mark.matrix] if kind in seen else []))
-        seen.add(kind)
-    return params
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +87,10 @@ async def run_row(engine: Engine, row: Row, directory: Path) -> Outcome:
     return Outcome(plan, source)
 
 
-@pytest.mark.parametrize("row", _params())
+@pytest.mark.parametrize(
+    "row",
+    one_of_each(ROWS, lambda row: (row.verdict, row.fixer, row.ending, row.says), lambda row: row.name),
+)
 async def test_a_failure_ends_as_it_must(engine: Engine, tmp_path: Path, row: Row) -> None:
     outcome = await run_row(engine, row, tmp_path / "work")
     attempts = outcome.todo.attempts

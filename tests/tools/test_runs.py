@@ -358,8 +358,16 @@ async def test_no_kernel_of_a_run_is_left_on_the_host(engine: Engine) -> None:
 
 
 @pytest.mark.skipif(os.getuid() != 0, reason="only root can become another user")
-def test_an_ordinary_users_runs_are_the_same() -> None:
-    run_as_nobody(["-m", "pytest", "-q", "-p", "no:cacheprovider", "-k", "not ordinary", __file__])
+@pytest.mark.parametrize(
+    "which",
+    [
+        "main_module or working_directory_lasts or time_limit",
+        pytest.param("not ordinary", marks=pytest.mark.matrix),
+    ],
+    ids=["few", "all"],
+)
+def test_an_ordinary_users_runs_are_the_same(which: str) -> None:
+    run_as_nobody(["-m", "pytest", "-q", "-p", "no:cacheprovider", "-k", which, __file__])
 
 
 async def run_to_limit(engine: Engine, code: str, **options: Any) -> tuple[RunResult, float]:
