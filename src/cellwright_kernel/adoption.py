@@ -13,6 +13,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from cellwright_kernel.budget import Limits
+from cellwright_kernel.librarycaches import copy_caches
 
 if TYPE_CHECKING:
     from cellwright_kernel.outputs import OutputGate
@@ -28,8 +29,9 @@ def adopt(
     max_bytes: int,
     max_messages: int,
     layers: tuple[str, ...] = (),
+    caches: str = "",
 ) -> dict[str, Any]:
-    """Take on a session's directory, environment (on top of the fork server's), limits and packages."""
+    """Take on a session's directory, environment (on top of the fork server's), limits, packages and caches."""
     os.chdir(cwd)
     os.environ.update(environment)
     # `!cd` and `%cd` keep it for shells; a stale one makes `pwd` lie.
@@ -37,6 +39,8 @@ def adopt(
     time.tzset()
     gate.limits = Limits(max_bytes, max_messages)
     add_layers(layers=layers)
+    if caches:
+        copy_caches(caches)
     return {"pid": os.getpid()}
 
 

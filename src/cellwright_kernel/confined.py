@@ -24,6 +24,8 @@ def main(argv: list[str]) -> None:
         return
     request = json.loads(said)
     program = request["program"]
+    if request["caches"]:  # few programs have any, and later there is nothing to import from
+        from cellwright_kernel.librarycaches import copy_caches  # noqa: PLC0415
     joining.join(request["group_fd"], request["processors"])
     lines = lockdown.Lifelines(control_fd=int(argv[0]), lifeline_fd=_lifeline(request))
     lockdown.confine(request["plan"], lines, [2, *request["streams"]], request["directory"])
@@ -36,6 +38,8 @@ def main(argv: list[str]) -> None:
     for target, link in request["links"]:
         os.makedirs(os.path.dirname(link), exist_ok=True)  # noqa: PTH103, PTH120  # quick
         os.symlink(target, link)  # noqa: PTH211
+    if request["caches"]:
+        copy_caches(request["caches"])
     os.chdir(request["cwd"])
     if request["tcp_only"]:
         from cellwright_kernel import ferry  # noqa: PLC0415  # a third of all imports here, and few need it

@@ -21,6 +21,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from cellwright_kernel.librarycaches import hold_notices
+
 __all__ = ["preload", "warming"]
 
 INLINE_BACKEND = "module://matplotlib_inline.backend_inline"
@@ -55,6 +57,7 @@ def preload(modules: list[str]) -> dict[str, str]:
     """Import what a kernel cannot do without; returns the modules that could not be imported, each with the reason."""
     # pyplot chooses its backend when it is imported: without this, figures of preloaded pyplot would vanish.
     os.environ.setdefault("MPLBACKEND", INLINE_BACKEND)
+    hold_notices()
     with _one_thread_each():
         _import_without_debugger()
         return _import_all(modules)

@@ -35,6 +35,7 @@ from cellwright.kernels import (
     Kernel,
     KernelLaunch,
     KernelspecLauncher,
+    LibraryCaches,
     OutputLimits,
     Programs,
     Steps,
@@ -101,6 +102,7 @@ class Launchers:
         self._tasks = tasks
         self._runtime = runtime
         self._cache = cache
+        self._caches = LibraryCaches(cache / "libraries")
         self._fork_servers: dict[_Key, ForkServer] = {}
         self._locks: dict[_Key, anyio.Lock] = {}
         self._interpreters: dict[str | None, Interpreter] = {}
@@ -170,15 +172,18 @@ class Launchers:
                 f"Code cannot be confined on this machine: {'; '.join(found.reasons)}",
                 hint="; ".join((*found.remedies, "or run unconfined with --unsafe-no-sandbox")),
             )
-        if options.packages:
-            store = Path(options.packages)
-            await anyio.to_thread.run_sync(lambda: store.mkdir(mode=0o711, parents=True, exist_ok=True))
+        for shown in (options.packages, self._caches.directory):
+            if shown:
+                await anyio.to_thread.run_sync(
+                    partial(Path(shown).mkdir, mode=0o711, parents=True, exist_ok=True)
+                )
         return Isolation(
             found.tier,
             options.policy,
             options.secret,
             options.passed_environment,
             packages=options.packages,
+            caches=str(self._caches.directory),
             opening=options.opening,
             groups=found.groups,
         )
@@ -274,6 +279,7 @@ class Launchers:
             isolation=await self.isolation(options),
             programs=programs,
             single=single,
+            caches=self._caches,
         )
         await self._tasks.start(self._run_fork_server, server)
         return server
@@ -336,6 +342,7 @@ class Launchers:
             # All of a kernel's environment comes with its launch.
             launcher = KernelspecLauncher(
                 name,
+                caches=self._caches,
                 environment={},
                 start_timeout_s=options.start_timeout_s,
                 isolation=await self.isolation(options),

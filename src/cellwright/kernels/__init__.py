@@ -15,6 +15,7 @@ from cellwright.kernels.freezing import Frozen
 from cellwright.kernels.interpreters import Interpreter, find_project_python, prepare_interpreter
 from cellwright.kernels.kernel import Kernel, KernelLaunch, Launcher, OutputLimits
 from cellwright.kernels.kernelspecs import KernelspecLauncher
+from cellwright.kernels.librarycaches import LibraryCaches
 from cellwright.kernels.lives import QuickCount
 from cellwright.kernels.messages import Message
 from cellwright.kernels.processes import adopt_orphans, reap_strangers
@@ -36,6 +37,7 @@ __all__ = [
     "KernelLaunch",
     "KernelspecLauncher",
     "Launcher",
+    "LibraryCaches",
     "Message",
     "OutputLimits",
     "Programs",

@@ -17,6 +17,7 @@ from cellwright.sandbox.doors import DOOR, PROXY_PORT, Door, Opening
 from cellwright.sandbox.groups import Groups
 from cellwright.sandbox.places import Place, Shared, needs_own_fork, place_mounts
 from cellwright.sandbox.plans import (
+    CACHES,
     PACKAGES,
     SOCKETS,
     allowed_environment,
@@ -46,6 +47,8 @@ class Isolation:
     """Environment variables that code may see beyond the harmless ones."""
     packages: str = ""
     """The directory of all layers of packages, to be read by every kernel."""
+    caches: str = ""
+    """The directory of all prepared caches of libraries, to be read by every kernel."""
     opening: Opening | None = None
     """How far the network is open, if it is."""
     groups: Groups | None = None
@@ -72,6 +75,12 @@ class Isolation:
     def seen_layers(self, names: Sequence[str]) -> tuple[str, ...]:
         """Layers of packages as a kernel sees them."""
         return tuple(f"{PACKAGES if self.stands_by else self.packages}/{name}" for name in names)
+
+    def seen_caches(self, prepared: Path | None) -> str:
+        """Caches as a kernel sees them; "" where they are not made."""
+        if prepared is None or not prepared.is_dir():
+            return ""
+        return f"{CACHES if self.stands_by else self.caches}/{prepared.name}"
 
     def readable(self, paths: Sequence[str]) -> list[str]:
         """What of an interpreter's own paths may be shown."""
@@ -119,9 +128,10 @@ class Isolation:
                 plan["limits"]["processes"] = self.policy.processes + OWN_PROCESSES
             if self.has_door:
                 plan["proxy"] = {"port": PROXY_PORT, "socket": f"{SOCKETS}/{DOOR}"}
-            if self.packages:
-                plan["mounts"].append({"kind": "bind", "from": self.packages, "at": PACKAGES, "write": False})
-                plan["rules"]["READ"].append(PACKAGES)
+            for source, at in ((self.packages, PACKAGES), (self.caches, CACHES)):
+                if source:
+                    plan["mounts"].append({"kind": "bind", "from": source, "at": at, "write": False})
+                    plan["rules"]["READ"].append(at)
             if place is not None and (known or shared is not None or needs_own_fork(place)):
                 plan["mounts"] += self._mounts(place, readable, shared)
                 plan["rules"]["WRITE"].append(place.cwd)
@@ -133,7 +143,7 @@ class Isolation:
             _refuse_unreachable([place.cwd, str(directory), *readable])
         temporary = directory / "tmp"
         temporary.mkdir(mode=0o700, parents=True, exist_ok=True)
-        shown = [path for path in (*readable, place.project, self.packages) if path]
+        shown = [path for path in (*readable, place.project, self.packages, self.caches) if path]
         directories = {"sockets": str(directory), "temporary": str(temporary)}
         return watched_plan(
             self.policy,

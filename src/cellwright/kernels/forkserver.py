@@ -34,6 +34,7 @@ from cellwright.kernels.housing import Housing
 from cellwright.kernels.interpreters import Interpreter
 from cellwright.kernels.kernel import Beginning, Kernel, KernelLaunch, OutputLimits, StartedBy, tend
 from cellwright.kernels.lastwords import LastWords
+from cellwright.kernels.librarycaches import LibraryCaches
 from cellwright.kernels.lodgings import Lodging
 from cellwright.kernels.processes import KernelProcess, raise_file_limit, wanted
 from cellwright.kernels.programs import HERE, Enclosure, Programs, Started
@@ -62,8 +63,13 @@ class ForkServer:
         isolation: Isolation | None = None,
         programs: Programs = HERE,
         single: bool = False,
+        caches: LibraryCaches | None = None,
     ) -> None:
-        """A ``single`` one serves one launch, and ends when all that came of it has ended."""
+        """A ``single`` one serves one launch, and ends when all that came of it has ended.
+
+        ``caches`` are copied into confined kernels. Where they are missing, one that keeps kernels standing by makes
+        them.
+        """
         self.interpreter = interpreter
         self.isolation = isolation
         """How its kernels are confined; None where they are not."""
@@ -76,6 +82,10 @@ class ForkServer:
         self._enclosure: Enclosure | None = None
         self._allotter = Allotter(isolation)
         self._preload = tuple(preload)
+        self._caches = caches if isolation is not None else None
+        self._makes_caches = standby > 0
+        self._prepared: Path | None = None
+        """Where caches of the interpreter's libraries are, or will be."""
         self._environment = dict(environment)
         self._standby = Standby(
             standby if isolation is None or isolation.stands_by else 0, self._fork_standby
@@ -140,6 +150,7 @@ class ForkServer:
                         version=self._channel.version,
                         search_path=tuple(self._channel.search),
                     )
+                    await self._find_caches()
                     task_status.started()
                     await self._serve(tasks)
                 tasks.cancel_scope.cancel()
@@ -175,6 +186,15 @@ class ForkServer:
         )
         self.pid, self._enclosure = process.pid, process.enclosure
         return process, host_end
+
+    async def _find_caches(self) -> None:
+        if self._caches is None:
+            return
+        self._prepared = await self._caches.find(self.interpreter.search_path)
+        if self._makes_caches:
+            # Nobody waits: a kernel that plots before they are made fills a cache of its own.
+            python, search_path = self.interpreter.python, self.interpreter.search_path
+            self._tasks.start_soon(self._caches.make, python, search_path)
 
     async def _listen(self) -> None:
         try:
@@ -331,15 +351,17 @@ class ForkServer:
             self._one_ended.set()
 
     async def _adopt(self, kernel: Kernel, launch: KernelLaunch) -> None:
-        environment = dict(launch.environment)
+        environment, caches = dict(launch.environment), ""
         if (isolation := self._isolation_of(launch)) is not None:
             environment = isolation.environment(environment, kernel.directory)
+            caches = isolation.seen_caches(self._prepared)
         content = {
             "cwd": str(launch.cwd),
             "environment": environment,
             "max_bytes": launch.limits.max_bytes,
             "max_messages": launch.limits.max_messages,
             "layers": launch.layers,
+            "caches": caches,
         }
         try:
             if self.isolation is not None and self.isolation.stands_by:

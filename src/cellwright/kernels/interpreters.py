@@ -12,6 +12,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Literal
@@ -22,7 +23,7 @@ import msgspec
 from cellwright.errors import KernelStartError
 from cellwright.kernels.processes import wanted
 
-__all__ = ["Interpreter", "find_project_python", "prepare_interpreter"]
+__all__ = ["Interpreter", "find_project_python", "prepare_interpreter", "put_in_place", "run_program"]
 
 REQUIREMENT = "ipykernel>=7.2,<8"
 MIN_IPYKERNEL = (7, 2)
@@ -100,7 +101,7 @@ class _Facts(msgspec.Struct, frozen=True):
 
 
 async def _probe(python: Path) -> _Facts:
-    output = await _run(
+    output = await run_program(
         [str(python), "-c", PROBE], timeout_s=PROBE_TIMEOUT_S, purpose=f"{python} does not run"
     )
     return msgspec.json.decode(output, type=_Facts)
@@ -125,14 +126,15 @@ async def _layer(python: Path, tag: str, cache: Path) -> Path:
         command = [uv, "pip", "install", "--quiet", "--link-mode", "copy"]
         command += ["--python", str(python), "--target", str(temporary), REQUIREMENT]
         purpose = f"ipykernel could not be layered beside {python}"
-        await _run(command, timeout_s=INSTALL_TIMEOUT_S, purpose=purpose)
-        _put_in_place(temporary, layer)
+        await run_program(command, timeout_s=INSTALL_TIMEOUT_S, purpose=purpose)
+        put_in_place(temporary, layer)
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
     return layer
 
 
-def _put_in_place(temporary: Path, layer: Path) -> None:
+def put_in_place(temporary: Path, layer: Path) -> None:
+    """Give a directory that is whole its lasting name."""
     try:
         temporary.rename(layer)
     except OSError:
@@ -152,7 +154,14 @@ def _find_uv() -> str | None:
         return shutil.which("uv")
 
 
-async def _run(command: list[str], *, timeout_s: float, purpose: str) -> bytes:
+async def run_program(
+    command: list[str],
+    *,
+    timeout_s: float,
+    purpose: str,
+    environment: Mapping[str, str] | None = None,
+    cwd: Path | None = None,
+) -> bytes:
     """The program's output.
 
     Raises:
@@ -162,7 +171,12 @@ async def _run(command: list[str], *, timeout_s: float, purpose: str) -> bytes:
         try:
             # Blocking, so that nobody can take the child for a stranger before it is known.
             process = subprocess.Popen(  # noqa: ASYNC220
-                command, stdin=subprocess.DEVNULL, stdout=output, stderr=errors
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=errors,
+                env=environment,
+                cwd=cwd,
             )
         except OSError as error:
             raise KernelStartError(f"{purpose}: {error}") from error

@@ -23,6 +23,7 @@ from cellwright.kernels.boxes import Isolation
 from cellwright.kernels.client import KernelClient, new_context
 from cellwright.kernels.connections import INSIDE, create_connection
 from cellwright.kernels.kernel import KernelLaunch
+from cellwright.kernels.librarycaches import LibraryCaches
 from cellwright.kernels.programs import own_script
 from cellwright.kernels.spawning import (
     KernelStart,
@@ -70,6 +71,12 @@ class KernelspecLauncher(Spawner):
 
     _spec: Any
     _context: zmq.asyncio.Context
+    _prepared: Path | None = None
+    """Caches of its libraries."""
+
+    def __init__(self, name: str, *, caches: LibraryCaches | None = None, **options: Any) -> None:
+        super().__init__(name, **options)
+        self._caches = caches
 
     async def run(self, *, task_status: anyio.abc.TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
         """Hold the kernels' tasks until cancelled; then every kernel ends."""
@@ -81,6 +88,10 @@ class KernelspecLauncher(Spawner):
 
     async def _find(self) -> None:
         self._spec = _find_spec(self.name)
+        if self._spec.language == "python" and self._caches is not None and self._isolation is not None:
+            # Awaited: none of our code is in such a kernel that would hold back a notice of its own making them.
+            python = _command(self._spec.argv, {})[0]
+            self._prepared = await self._caches.make(Path(python), _site_packages(python))
 
     def _start(self, launch: KernelLaunch, isolation: Isolation | None, allotment: Allotment) -> KernelStart:
         if isolation is None:
@@ -125,7 +136,8 @@ class KernelspecLauncher(Spawner):
         if needs.own_memory is not None:
             plan["limits"]["own_memory"] = needs.own_memory
         client = KernelClient(connection, self._context, answers_input=True)
-        more = {"tcp_only": needs.tcp_only, "connection_file": file}
+        caches = isolation.seen_caches(self._prepared)
+        more = {"tcp_only": needs.tcp_only, "connection_file": file, "caches": caches}
         start = confined_start(Start(program, {}, launch.cwd), plan, launch, allotment, **more)
         return KernelStart(start, client, _interrupt_by(spec))
 
@@ -146,6 +158,11 @@ def _program_paths(program: str) -> list[str]:
     if found is None:
         return []
     return [str(path.parent.parent) for path in (Path(found), Path(found).resolve())]
+
+
+def _site_packages(python: str) -> list[str]:
+    found = (Path(prefix).glob("lib/python3*/site-packages") for prefix in _program_paths(python))
+    return [str(path) for paths in found for path in paths]
 
 
 def _find_spec(name: str) -> Any:

@@ -322,6 +322,7 @@ def confined_start(
         "connection_file": "",
         "copies": [],
         "links": [],
+        "caches": "",
         "program": start.command,
         "streams": _streams(start),
         "directory": str(launch.directory),

@@ -13,13 +13,25 @@ from typing import Any
 
 from cellwright.sandbox.policy import Policy
 
-__all__ = ["HOME", "PACKAGES", "SOCKETS", "allowed_environment", "box_plan", "readable_paths", "watched_plan"]
+__all__ = [
+    "CACHES",
+    "HOME",
+    "PACKAGES",
+    "SOCKETS",
+    "allowed_environment",
+    "box_plan",
+    "readable_paths",
+    "watched_plan",
+]
 
 SOCKETS = "/ipc"
 """Where a confined kernel makes its sockets; taken out of its sight before any of the session's code runs."""
 
 PACKAGES = "/packages"
 """Where a kernel with a view of its own finds layers of packages."""
+
+CACHES = "/caches"
+"""Where it finds the prepared caches of libraries."""
 
 HOME = "/tmp"  # noqa: S108  # private: a file system in memory of the session's own
 _GATE, _BELOW = "/.gate", "/.below"

@@ -1,0 +1,110 @@
+"""Caches that libraries fill at their first use: made once outside the sandbox, copied by kernels, never in an output."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import anyio
+import pytest
+from tests.conftest import Require
+from tests.engine.conftest import OpenEngine, end_host, open_at
+from tests.sandbox.conftest import let_others_in
+from tests.waiting import until
+
+from cellwright import Engine, Execution, Session
+from cellwright.verification import verify
+
+pytestmark = pytest.mark.anyio
+
+PLOT = "import matplotlib.pyplot as plt\nplt.bar(['a', 'b'], [1, 2])\nplt.show()"
+# Matplotlib tells by a timer that it builds its cache, where that takes five seconds: here they are over at once.
+SLOW_MACHINE = """
+import threading
+class Due(threading.Timer):
+    def start(self):
+        self.function()
+threading.Timer = Due
+"""
+# Without a timer it cannot build one at all.
+NO_BUILDING = "import threading\nthreading.Timer = None"
+WHERE = "import glob, os\nlen(glob.glob(os.path.expanduser('~/.cache/matplotlib/fontlist-*.json')))"
+
+
+@pytest.fixture(autouse=True)
+def _new_machine(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+    home = tmp_path_factory.mktemp("home")
+    monkeypatch.setenv("HOME", str(home))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(home / "cache"))
+
+
+async def run(session: Session, code: str) -> Execution:
+    return await (await session.execute_code(code)).wait()
+
+
+def said(execution: Execution) -> list[str]:
+    """What it wrote to a stream, or what it raised."""
+    return (
+        [execution.text] if any("image/png" not in each.get("data", {}) for each in execution.outputs) else []
+    )
+
+
+async def made_in(storage: Path) -> Path:
+    """The caches, once they are made."""
+    libraries = storage / "cache" / "libraries"
+    await until(lambda: any(libraries.glob("[!.]*")), limit_s=240)
+    return next(libraries.glob("[!.]*"))
+
+
+async def test_a_first_plot_on_a_slow_new_machine_says_nothing_and_is_verified(
+    open_here: OpenEngine, tmp_path: Path
+) -> None:
+    async with open_here() as engine:
+        session = await engine.create("plots", directory=tmp_path)
+        slow, plotted = [
+            await session.run((await session.add_cell(source)).id) for source in (SLOW_MACHINE, PLOT)
+        ]
+        assert (slow.ok, plotted.ok, said(plotted)) == (True, True, [])
+        assert (await run(session, WHERE)).text.strip() == "1"  # which this very kernel has built
+        with anyio.fail_after(240):
+            verification = await (await verify(engine, session)).wait()
+        assert (verification.reason, verification.verified) == (None, True)
+
+
+async def test_confined_kernels_find_the_caches_that_the_host_has_made(
+    open_here: OpenEngine, tmp_path: Path
+) -> None:
+    async with open_here(standby_kernels=1) as engine:
+        made = await made_in(tmp_path / "state")
+        await reads_it_and_keeps_its_own(engine, f"/caches/{made.name}")
+        await reads_it_and_keeps_its_own(engine, f"/caches/{made.name}")
+        assert [path.name for path in made.parent.iterdir()] == [made.name]
+
+
+async def test_without_namespaces_kernels_find_them_too(open_root: Path, require: Require) -> None:
+    let_others_in(open_root, require)
+    try:
+        async with open_at(open_root, standby_kernels=1, sandbox_namespaces=False) as engine:
+            made = await made_in(open_root / "state")
+            await reads_it_and_keeps_its_own(engine, str(made))
+    finally:
+        end_host(open_root / "state")
+
+
+async def reads_it_and_keeps_its_own(engine: Engine, seen_at: str) -> None:
+    session = await engine.create("plots", mode="private")
+    assert said(await run(session, f"{NO_BUILDING}\n{PLOT}")) == []
+    assert (await run(session, WHERE)).text.strip() == "1"
+    writes = "import matplotlib, os\nopen(matplotlib.get_cachedir() + '/own', 'w').close()"
+    assert (await run(session, writes)).ok
+    spoils = f"import glob\nopen(glob.glob('{seen_at}/matplotlib/*')[0], 'w')"
+    assert ((await run(session, spoils)).error or {}).get("ename") in {"OSError", "PermissionError"}
+
+
+async def test_a_kernel_of_jupyters_waits_for_the_caches(open_here: OpenEngine, tmp_path: Path) -> None:
+    spec = {"kernelspec": {"name": "python3", "language": "other", "display_name": "x"}}
+    path = tmp_path / "spawned.ipynb"
+    path.write_text(json.dumps({"cells": [], "metadata": spec, "nbformat": 4, "nbformat_minor": 5}))
+    async with open_here() as engine:
+        session = await engine.open(path, mode="direct")
+        assert said(await run(session, f"{NO_BUILDING}\n{PLOT}")) == []
