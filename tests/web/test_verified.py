@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -16,13 +17,25 @@ from web.conftest import Looker, Served, assert_accessible, unhurried
 DAY_S = 86_400
 
 
+RESULT = "six times seven: 42"
+# A minute and a second in which the time on the page has the digits of the result.
+CLOCK = "2026-11-17T17:42:42+00:00"
+
+
 @pytest.fixture(scope="session")
 def proven(served: Served) -> str:
-    """A notebook that holds, and was verified."""
-    session_id = served.notebook(
-        "Proven", "from pathlib import Path; Path('a.txt').write_text('1')", "print(6 * 7)"
+    """A notebook that holds, and was verified at ``CLOCK``."""
+    first = served.notebook(
+        "Proven",
+        "from pathlib import Path; Path('a.txt').write_text('1')",
+        "print('six times seven:', 6 * 7)",
     )
-    assert "verified" in served.tell("plan_verify", session_id=session_id)
+    assert "verified" in served.tell("plan_verify", session_id=first)
+    notebook = json.loads(served.tell("notebook_export", session_id=first, format="ipynb"))
+    notebook["metadata"]["cellwright"]["certificate"]["at"] = CLOCK
+    path = served.place.root / "work" / "proven.ipynb"
+    path.write_text(json.dumps(notebook))
+    session_id: str = served.agent.call("notebook_open", path=str(path))["session_id"]
     return session_id
 
 
@@ -31,11 +44,12 @@ def test_the_verified_view_says_what_was_rerun_and_shows_the_notebook(
 ) -> None:
     page = looker.go(f"/sessions/{proven}/verified")
     expect(page.locator(".verdict")).to_contain_text("Verified.")
+    expect(page.locator(".verdict")).to_contain_text("17:42")
     page.get_by_text("2 of 2 cells gave the same").click()
     expect(page.locator("#proof-cells td").first).to_be_visible()
     page.get_by_text("Environment").click()
     expect(page.locator("#proof-environment")).to_contain_text("Python")
-    expect(page.frame_locator(".paper").get_by_text("42")).to_be_visible()
+    expect(page.frame_locator(".paper").get_by_text(RESULT)).to_be_visible()
     assert_accessible(page, axe)
 
 
@@ -52,7 +66,7 @@ def test_the_file_opens_alone_with_its_certificate(
         alone.goto(path.as_uri())
         alone.get_by_text("What was verified").click()
         expect(alone.locator(".proof td").first).to_be_visible()
-        expect(alone.get_by_text("42")).to_be_visible()
+        expect(alone.get_by_text(RESULT)).to_be_visible()
 
 
 def test_a_notebook_that_was_changed_is_not_verified_any_more_until_it_is_again(
@@ -78,7 +92,7 @@ def test_a_link_shows_this_notebook_to_a_stranger_until_it_is_taken_back(
         stranger = context.new_page()
         stranger.goto(link)
         expect(stranger.locator(".verdict")).to_contain_text("Verified.")
-        expect(stranger.frame_locator(".paper").get_by_text("42")).to_be_visible()
+        expect(stranger.frame_locator(".paper").get_by_text(RESULT)).to_be_visible()
         stranger.goto(f"{served.url}/sessions/{proven}")
         expect(stranger.get_by_label("Token")).to_be_visible()
         page.reload()
