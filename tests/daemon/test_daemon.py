@@ -342,8 +342,8 @@ def test_in_process_needs_no_daemon_and_keeps_stray_prints_off_the_wire(place: P
 
 def test_in_process_and_a_daemon_do_not_share_a_storage_directory(shared: Place) -> None:
     pump = shared.pump("--in-process")
-    assert pump.process.wait(LIMIT_S) == 3
-    assert "has" in pump.errors()
+    assert pump.process.wait(60) == 3
+    assert f"has {shared.storage} open" in pump.errors()
 
 
 def test_an_unknown_dialect_is_refused_with_the_known_ones(shared: Place) -> None:
@@ -392,7 +392,7 @@ def test_the_log_is_kept_to_a_size_and_what_is_printed_follows_it(place: Place) 
     pump.initialize()
     place.ready()
     assert log.stat().st_size < 100_000
-    assert "old" in Path(place.paths.older_log).read_text()
+    assert Path(place.paths.older_log).read_text().startswith("old\nold\n")
     assert psutil.pid_exists(place.daemon().pid)
 
 

@@ -76,7 +76,8 @@ async def test_two_clients_on_one_session_see_each_others_work(connect: Connect)
     async with connect() as first, connect("2026-07-28") as second:
         session = await new_session(first)
         await read(first, "cell_add_and_run", session_id=session, content="shared = 41")
-        assert "42" in await read(second, "scratch_run", session_id=session, code="shared + 1")
+        code = "print('one more is', shared + 1)"
+        assert "one more is 42" in await read(second, "scratch_run", session_id=session, code=code)
         cell = (await ask(first, "cell_add", session_id=session, content="a = 1"))["cell_id"]
         await ask(second, "cell_update", session_id=session, cell_id=cell, content="a = 2", version=1)
         stale = await refused(

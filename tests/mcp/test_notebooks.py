@@ -116,7 +116,7 @@ async def test_a_notebook_survives_being_exported_and_imported(
     )
     await read(client, "cell_add_and_run", session_id=session, content="print('hi')\n\n'''\n```\n'''")
     exported = await read(client, "notebook_export", session_id=session, format=form)
-    assert "hi" in exported
+    assert "print('hi')" in exported
     imported = await ask(client, "notebook_import", content=exported, format=form)
     before, after = engine.session(session).cells, engine.session(imported["session_id"]).cells
     assert [(cell.kind, cell.source) for cell in after] == [(cell.kind, cell.source) for cell in before]
@@ -126,11 +126,11 @@ async def test_a_notebook_survives_being_exported_and_imported(
 
 async def test_an_export_without_outputs_has_none(client: Client) -> None:
     session = await new_session(client)
-    await read(client, "cell_add_and_run", session_id=session, content="print('a' + 'b')")
+    await read(client, "cell_add_and_run", session_id=session, content="print('left ' + 'over')")
     for form in ("json", "markdown", "ipynb"):
         arguments = {"session_id": session, "format": form}
-        assert "ab\n" in (await read(client, "notebook_export", **arguments)).replace("\\n", "\n")
-        assert "ab\n" not in await read(client, "notebook_export", **arguments, include_outputs=False)
+        assert "left over" in await read(client, "notebook_export", **arguments)
+        assert "left over" not in await read(client, "notebook_export", **arguments, include_outputs=False)
 
 
 @pytest.mark.parametrize(("form", "magic"), [("html", b"<!DOCTYPE html>"), ("pdf", b"%PDF-")])

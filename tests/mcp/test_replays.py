@@ -54,8 +54,8 @@ async def test_a_replay_says_what_is_the_same_and_what_differs_and_how(client: C
     assert "  result text/plain: 0." in text
     assert "\n-0." in text
     assert "\n+0." in text
-    again = await read(client, "scratch_run", session_id=session, code="x")
-    assert "20" in again
+    again = await read(client, "scratch_run", session_id=session, code="print('x is', x)")
+    assert "x is 20" in again
     assert "earlier names are gone" not in again
 
 
