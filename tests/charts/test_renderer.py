@@ -14,7 +14,7 @@ import anyio
 import psutil
 import pytest
 from tests.matrix import each_with_one
-from tests.waiting import look_again
+from tests.waiting import fail_after, look_again, until
 
 from cellwright.charts import Config, Output, Picture, Renderer, RendererLimits, ThemeName
 from cellwright.errors import ChartRefused, DrawingFailed, SpecRefused

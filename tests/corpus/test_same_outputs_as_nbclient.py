@@ -12,6 +12,7 @@ import pytest
 from jupyter_client.kernelspec import KernelSpecManager
 from nbclient import NotebookClient
 from tests.matrix import one_of_each
+from tests.waiting import scaled
 
 from cellwright import Engine, Settings, open_engine
 from cellwright.sandbox.plans import HOME

@@ -22,7 +22,7 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 from tests.engine.conftest import end_host
-from tests.waiting import UNHURRIED, scaled
+from tests.waiting import UNHURRIED
 
 from cellwright import Engine, Session, Settings, open_engine
 from cellwright.engine.executions import text_of

@@ -17,7 +17,7 @@ from tests.engine.conftest import OpenEngine, end_host, host_process, open_at
 from tests.engine.doomed import saves_forever
 from tests.forks import forked
 from tests.sandbox.conftest import let_others_in
-from tests.waiting import LIMIT_S, fail_after, scaled, until
+from tests.waiting import LIMIT_S, fail_after, until
 
 from cellwright import Engine, Event
 from cellwright.errors import SaveFailed

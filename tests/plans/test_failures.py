@@ -23,7 +23,6 @@ from tests.plans import failures_table_stops as stops
 from tests.plans import failures_table_syntax as syntax
 from tests.plans import failures_table_traps as traps
 from tests.plans.failures_rows import Row
-from tests.waiting import scaled
 
 from cellwright import Engine
 from cellwright.plans import Check, Outline, Plan, Planner, Todo, TodoOutline

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import anyio
-from tests.waiting import look_again
+from tests.waiting import LIMIT_S, until
 
 from cellwright.sandbox.addresses import Address
 from cellwright.sandbox.destinations import NetworkRules
@@ -23,8 +23,8 @@ __all__ = ["BIG", "LOOPBACK", "UNHURRIED", "Server", "logged", "loopback", "prox
 
 LOOPBACK: Address = ipaddress.ip_address("127.0.0.1")
 BIG = 5_000_000
-# For tests of anything but the time that is given: a machine may stand still for a while.
-UNHURRIED = EgressLimits(head_timeout_s=60, connect_timeout_s=60, idle_timeout_s=120)
+# For tests of anything but the time that is given.
+UNHURRIED = EgressLimits(head_timeout_s=LIMIT_S, connect_timeout_s=LIMIT_S, idle_timeout_s=LIMIT_S)
 
 
 class Handler(http.server.BaseHTTPRequestHandler):
@@ -122,7 +122,5 @@ async def proxying(
 
 async def logged(egress: Egress, count: int) -> list[NetworkEntry]:
     """The log, once it has this many entries: they come when connections end, a moment after their answers."""
-    with anyio.fail_after(60):
-        while len(egress.log.since()) < count or egress.open_connections:
-            await look_again()
+    await until(lambda: len(egress.log.since()) >= count and not egress.open_connections)
     return egress.log.since()

@@ -28,7 +28,7 @@ from tests.sandbox.origins import (
     rules_for,
     serving,
 )
-from tests.waiting import look_again
+from tests.waiting import fail_after, until
 
 from cellwright.sandbox.addresses import Address
 from cellwright.sandbox.destinations import NetworkRules

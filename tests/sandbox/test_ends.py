@@ -96,7 +96,6 @@ async def engine(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Engi
         root=root,
         storage=root / "state",
         max_sessions=40,
-        host_idle_s=30,
         max_session_cpu_s=CPU_S,
         max_session_files=FILES,
         **UNHURRIED,

@@ -317,9 +317,7 @@ async def test_without_groups_a_share_is_whole_processors(
 
 @pytest.mark.anyio
 async def test_a_session_is_told_that_its_share_of_the_processors_is_soft(tmp_path: Path) -> None:
-    settings = Settings(
-        root=tmp_path, storage=tmp_path / "state", max_session_cpus=0.5, host_idle_s=60, **UNHURRIED
-    )
+    settings = Settings(root=tmp_path, storage=tmp_path / "state", max_session_cpus=0.5, **UNHURRIED)
     async with open_engine(settings) as engine:
         with engine.subscribe() as events, fail_after():
             session = await engine.create("share", mode="private")

@@ -72,7 +72,6 @@ async def engine(
         root=root,
         storage=root / "state",
         max_sessions=200,
-        host_idle_s=30,
         standby_kernels=2,
         sandbox_namespaces=request.param,
         **UNHURRIED,
@@ -134,9 +133,7 @@ async def test_a_daemon_goes_with_the_kernel_that_started_it(engine: Engine, end
 
 
 async def test_everything_goes_with_a_host_that_is_killed(tmp_path: Path) -> None:
-    settings = Settings(
-        root=tmp_path, storage=tmp_path / "state", host_idle_s=30, standby_kernels=1, **UNHURRIED
-    )
+    settings = Settings(root=tmp_path, storage=tmp_path / "state", standby_kernels=1, **UNHURRIED)
     async with open_engine(settings) as engine:
         session = await engine.create("host", mode="private")
         marker = f"8{os.getpid()}"

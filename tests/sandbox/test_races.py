@@ -45,9 +45,7 @@ threading.Thread(target=swap, daemon=True).start()
 async def engine(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Engine]:
     root = tmp_path_factory.mktemp("races")
     (root / "pyproject.toml").touch()
-    async with open_engine(
-        Settings(root=root, storage=root / "state", host_idle_s=30, **UNHURRIED)
-    ) as engine:
+    async with open_engine(Settings(root=root, storage=root / "state", **UNHURRIED)) as engine:
         yield engine
         await engine.close(stop_host=True)
 

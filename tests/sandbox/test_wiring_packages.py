@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from tests.conftest import Require
 from tests.engine.conftest import end_host, open_at
-from tests.sandbox.conftest import UNHURRIED, let_others_in, opened_root
+from tests.sandbox.conftest import let_others_in, opened_root
 from tests.sandbox.test_packages import make_wheel
 from tests.waiting import UNHURRIED, scaled
 
