@@ -141,8 +141,17 @@ async def _other_session(engine: Engine, world: World) -> dict[str, Any]:
     sockets = {str(path) for path in (*known, *walked) if path.name == "s-1" and path.is_socket()}
     assert sockets, "kernels listen somewhere"
     number = int(execution.text)
-    seen = number if psutil.pid_exists(number) and psutil.Process(number) in below else below[-1].pid
+    forked = [process.pid for process in below if _is_forked(process)]
+    seen = number if number in forked else forked[-1]
     return {"kernel_sockets": sorted(sockets), "other_kernel": seen}
+
+
+def _is_forked(process: psutil.Process) -> bool:
+    """Whether it is of a fork server, and not what makes the caches of libraries."""
+    try:
+        return "--channel" in process.cmdline()
+    except psutil.Error:  # it has ended
+        return False
 
 
 def _unix_addresses(process: psutil.Process) -> list[str]:
