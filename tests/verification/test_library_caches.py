@@ -12,7 +12,7 @@ from tests.engine.conftest import OpenEngine, end_host, open_at
 from tests.sandbox.conftest import let_others_in
 from tests.waiting import until
 
-from cellwright import Engine, Execution, Session
+from cellwright import Engine, Execution, Session, Settings, open_engine
 from cellwright.verification import verify
 
 pytestmark = pytest.mark.anyio
@@ -32,10 +32,13 @@ WHERE = "import glob, os\nlen(glob.glob(os.path.expanduser('~/.cache/matplotlib/
 
 
 @pytest.fixture(autouse=True)
-def _new_machine(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
-    home = tmp_path_factory.mktemp("home")
+def libraries(open_root: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Where a machine that has nothing yet keeps its caches of libraries."""
+    home = open_root / "home"
+    home.mkdir()
     monkeypatch.setenv("HOME", str(home))
     monkeypatch.setenv("XDG_CACHE_HOME", str(home / "cache"))
+    return home / "cache" / "cellwright" / "libraries"
 
 
 async def run(session: Session, code: str) -> Execution:
@@ -49,9 +52,8 @@ def said(execution: Execution) -> list[str]:
     )
 
 
-async def made_in(storage: Path) -> Path:
+async def made_in(libraries: Path) -> Path:
     """The caches, once they are made."""
-    libraries = storage / "cache" / "libraries"
     await until(lambda: any(libraries.glob("[!.]*")), limit_s=240)
     return next(libraries.glob("[!.]*"))
 
@@ -72,20 +74,22 @@ async def test_a_first_plot_on_a_slow_new_machine_says_nothing_and_is_verified(
 
 
 async def test_confined_kernels_find_the_caches_that_the_host_has_made(
-    open_here: OpenEngine, tmp_path: Path
+    open_here: OpenEngine, libraries: Path
 ) -> None:
     async with open_here(standby_kernels=1) as engine:
-        made = await made_in(tmp_path / "state")
+        made = await made_in(libraries)
         await reads_it_and_keeps_its_own(engine, f"/caches/{made.name}")
         await reads_it_and_keeps_its_own(engine, f"/caches/{made.name}")
         assert [path.name for path in made.parent.iterdir()] == [made.name]
 
 
-async def test_without_namespaces_kernels_find_them_too(open_root: Path, require: Require) -> None:
+async def test_without_namespaces_kernels_find_them_too(
+    open_root: Path, libraries: Path, require: Require
+) -> None:
     let_others_in(open_root, require)
     try:
         async with open_at(open_root, standby_kernels=1, sandbox_namespaces=False) as engine:
-            made = await made_in(open_root / "state")
+            made = await made_in(libraries)
             await reads_it_and_keeps_its_own(engine, str(made))
     finally:
         end_host(open_root / "state")
@@ -107,4 +111,15 @@ async def test_a_kernel_of_jupyters_waits_for_the_caches(open_here: OpenEngine, 
     path.write_text(json.dumps({"cells": [], "metadata": spec, "nbformat": 4, "nbformat_minor": 5}))
     async with open_here() as engine:
         session = await engine.open(path, mode="direct")
+        assert said(await run(session, f"{NO_BUILDING}\n{PLOT}")) == []
+
+
+async def test_a_run_that_keeps_nothing_else_finds_them_again(
+    open_here: OpenEngine, libraries: Path, tmp_path: Path
+) -> None:
+    async with open_here(standby_kernels=1):
+        await made_in(libraries)
+    settings = Settings(root=tmp_path, standby_kernels=0, cell_timeout_s=300)
+    async with open_engine(settings, ephemeral=True) as engine:
+        session = await engine.create("plots", mode="private")
         assert said(await run(session, f"{NO_BUILDING}\n{PLOT}")) == []

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from cellwright.errors import ChartError
+from cellwright.settings import places
 
 __all__ = ["bundle", "interactive", "page_script", "placeholder"]
 
@@ -91,7 +92,7 @@ def bundle(cache: Path | None = None) -> str:
         release = metadata.version("vl-convert-python")
     except metadata.PackageNotFoundError:
         raise ChartError("Charts need vl-convert", hint="Run `pip install 'cellwright[charts]'`") from None
-    directory = cache or _cache_directory()
+    directory = cache or Path(places.cache_base())
     key = hashlib.sha256(f"{release} {_VERSION} {_MAKING}".encode()).hexdigest()[:16]
     path = directory / f"vega-{key}.js"
     try:
@@ -127,8 +128,3 @@ def _keep(path: Path, text: str) -> None:
         partial.replace(path)
     except OSError:
         return
-
-
-def _cache_directory() -> Path:
-    home = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
-    return Path(home) / "cellwright"

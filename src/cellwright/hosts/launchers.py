@@ -47,6 +47,7 @@ from cellwright.sandbox.doors import Opening
 from cellwright.sandbox.policy import Policy
 from cellwright.sandbox.tiers import Finding, Tier
 from cellwright.sandbox.trials import try_isolation
+from cellwright.settings import places
 
 if TYPE_CHECKING:
     from cellwright.kernels.jupyter.launcher import JupyterLauncher
@@ -102,7 +103,8 @@ class Launchers:
         self._tasks = tasks
         self._runtime = runtime
         self._cache = cache
-        self._caches = LibraryCaches(cache / "libraries")
+        # The user's: a run that is over at once has a storage directory of its own.
+        self._caches = LibraryCaches(Path(places.cache_base(), "libraries"))
         self._fork_servers: dict[_Key, ForkServer] = {}
         self._locks: dict[_Key, anyio.Lock] = {}
         self._interpreters: dict[str | None, Interpreter] = {}
@@ -172,18 +174,16 @@ class Launchers:
                 f"Code cannot be confined on this machine: {'; '.join(found.reasons)}",
                 hint="; ".join((*found.remedies, "or run unconfined with --unsafe-no-sandbox")),
             )
-        for shown in (options.packages, self._caches.directory):
-            if shown:
-                await anyio.to_thread.run_sync(
-                    partial(Path(shown).mkdir, mode=0o711, parents=True, exist_ok=True)
-                )
+        if options.packages:
+            store = Path(options.packages)
+            await anyio.to_thread.run_sync(lambda: store.mkdir(mode=0o711, parents=True, exist_ok=True))
         return Isolation(
             found.tier,
             options.policy,
             options.secret,
             options.passed_environment,
             packages=options.packages,
-            caches=str(self._caches.directory),
+            caches=await anyio.to_thread.run_sync(self._caches.shown),
             opening=options.opening,
             groups=found.groups,
         )

@@ -49,6 +49,14 @@ class LibraryCaches:
         self.directory = directory
         self._making: dict[str, anyio.Lock] = {}
 
+    def shown(self) -> str:
+        """The directory, to be shown to kernels; "" where it cannot be made, and every kernel fills its own caches."""
+        try:
+            self.directory.mkdir(mode=0o711, parents=True, exist_ok=True)
+        except OSError:
+            return ""
+        return str(self.directory)
+
     async def find(self, search_path: Sequence[str]) -> Path | None:
         """Where the caches for the libraries on this path are, or will be once they are made; None for no libraries."""
         try:

@@ -11,6 +11,7 @@ from cellwright.errors import CellwrightError
 
 __all__ = [
     "NotPrivate",
+    "cache_base",
     "default_storage",
     "find_storage",
     "make_private",
@@ -56,6 +57,12 @@ def find_storage(directory: str) -> str:
         given = files.storage_in_files(directory)
     given = given or _default_storage()
     return os.path.realpath(os.path.join(directory, os.path.expanduser(given)))  # noqa: PTH111, PTH118
+
+
+def cache_base() -> str:
+    """The user's directory for what can be made again, whatever the storage directory."""
+    base = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")  # noqa: PTH111
+    return f"{base}/cellwright"
 
 
 def runtime_base() -> str:
