@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 from tests.engine.conftest import end_host, open_at
-from tests.sandbox.test_files import hostile
+from tests.sandbox.test_files_races import hostile
 
 from cellwright import Engine
 from cellwright.errors import FileRefused, NoSuchFile, SandboxError
