@@ -74,7 +74,13 @@ class Driver:
     """One process of the driver."""
 
     def __init__(
-        self, cwd: Path, *, max_bytes: int = 200_000, max_messages: int = 500, flags: tuple[str, ...] = ()
+        self,
+        cwd: Path,
+        deno_dir: Path,
+        *,
+        max_bytes: int = 200_000,
+        max_messages: int = 500,
+        flags: tuple[str, ...] = (),
     ) -> None:
         command = [
             str(find_deno()), "run", "--no-prompt", "--no-config", "--no-lock", "--inspect=127.0.0.1:0",
@@ -82,7 +88,7 @@ class Driver:
         ]  # fmt: skip
         self.process = subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=cwd,
-            env={"NO_COLOR": "1", "PATH": "/usr/bin:/bin", "DENO_DIR": str(cwd / ".deno"), "HOME": str(cwd)},
+            env={"NO_COLOR": "1", "PATH": "/usr/bin:/bin", "DENO_DIR": str(deno_dir), "HOME": str(cwd)},
         )  # fmt: skip
         self._ids = map("m{}".format, itertools.count(1))
         self._lines: queue.Queue[str | None] = queue.Queue()
@@ -184,20 +190,26 @@ class Driver:
 StartDriver = Callable[..., Driver]
 
 
+@pytest.fixture(scope="session")
+def deno_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Deno's cache: the first process compiles the driver for all others, as the host's does."""
+    return tmp_path_factory.mktemp("cache")
+
+
 @pytest.fixture(scope="module")
-def driver(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Driver]:
+def driver(tmp_path_factory: pytest.TempPathFactory, deno_dir: Path) -> Iterator[Driver]:
     """One process for the tests of a module that leave nothing behind but names of their own."""
-    driver = Driver(tmp_path_factory.mktemp("deno"))
+    driver = Driver(tmp_path_factory.mktemp("deno"), deno_dir)
     yield driver
     driver.end()
 
 
 @pytest.fixture
-def start_driver(tmp_path: Path) -> Iterator[StartDriver]:
+def start_driver(tmp_path: Path, deno_dir: Path) -> Iterator[StartDriver]:
     started: list[Driver] = []
 
     def start(**options: Any) -> Driver:
-        started.append(Driver(tmp_path, **options))
+        started.append(Driver(tmp_path, deno_dir, **options))
         return started[-1]
 
     yield start
