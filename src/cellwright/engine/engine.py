@@ -233,7 +233,7 @@ class Engine(Archive):
         await session.suspend()
         await self._mirrors.end(session, remove=remove_file)
         if remove_file or session.record.there is not None:
-            session.path.unlink(missing_ok=True)
+            await session.keeper.remove()
         else:
             await session.save()
         await session.suspend()  # whoever ran something meanwhile began another kernel

@@ -62,6 +62,7 @@ class Keeper:
         self._file = file
         self._seq = seq
         self._saving = anyio.Lock()
+        self._removed = False
 
     @property
     def base(self) -> Document:
@@ -71,7 +72,7 @@ class Keeper:
     @property
     def is_due(self) -> bool:
         """Whether the file is to be written. Under a guest's hands only for what it does not know: it is asked then."""
-        return self.dirty and (self.owed or not self.guests)
+        return self.dirty and not self._removed and (self.owed or not self.guests)
 
     def notice(self, seq: int, by_hand: Container[str] = ()) -> Noticed | None:
         """Take in what somebody else wrote to the file since we last looked; cheap when nobody did.
@@ -133,7 +134,7 @@ class Keeper:
             SaveFailed: the file could not be written; the document stays dirty.
         """
         async with self._saving:
-            if not self.dirty:
+            if self._removed or not self.dirty:
                 return False
             snapshot, at = self.document.copy(), seq()
             self.dirty = self.owed = False
@@ -145,6 +146,12 @@ class Keeper:
             self._base, self._seq = snapshot, at
             self.guests.wrote(snapshot)
             return True
+
+    async def remove(self) -> None:
+        """Remove the file for good: after a save that is under way, and no later save brings it back."""
+        async with self._saving:
+            self._removed = True
+            await anyio.to_thread.run_sync(lambda: self.path.unlink(missing_ok=True))
 
     def base_row(self, session_id: str) -> Statement:
         """The row from which the document can be rebuilt, together with the events after its number."""
