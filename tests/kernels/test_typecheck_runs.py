@@ -81,7 +81,7 @@ async def test_a_cell_that_cannot_be_read_is_told_as_that(house: House) -> None:
     assert (found.cell_id, found.code) == ("c2", "SyntaxError")
 
 
-@pytest.mark.parametrize("mode", ["direct", "overlay"])
+@pytest.mark.parametrize("mode", ["overlay", pytest.param("direct", marks=pytest.mark.matrix)])
 async def test_imports_find_the_files_of_the_working_directory(
     mode: Mode, house: House, tmp_path: Path
 ) -> None:
@@ -100,7 +100,7 @@ async def test_imports_find_the_files_of_the_working_directory(
         assert await check(house, *sources[:2], place=place) == []
 
 
-@pytest.mark.parametrize("mode", ["direct", "overlay"])
+@pytest.mark.parametrize("mode", ["direct", pytest.param("overlay", marks=pytest.mark.matrix)])
 async def test_a_check_sees_nothing_of_what_is_hidden_from_its_session(
     mode: Mode, house: House, tmp_path: Path
 ) -> None:
