@@ -14,9 +14,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.conftest import Require
 from tests.sandbox.directories import change, paths, tree
-from tests.sandbox.programs import require_other_python, run_as_nobody
 
 from cellwright.errors import FileFailed
 from cellwright.sandbox.versions import Restored, Taken, Versions
@@ -393,14 +391,3 @@ def test_closing_removes_the_directory(tmp_path: Path) -> None:
     work.close()
     work.versions.close()
     assert not work.store.exists()
-
-
-# Permissions bind nobody as they do not bind root.
-@pytest.mark.parametrize(
-    "tests", ["modes or group or links", pytest.param("not nobody", marks=pytest.mark.matrix)]
-)
-def test_all_of_this_holds_for_nobody_too(require: Require, tests: str) -> None:
-    if os.getuid() != 0:
-        pytest.skip("NOT TESTED: only root can become nobody")
-    require_other_python("nobody", "C", require)
-    run_as_nobody(["-m", "pytest", "-q", "-p", "no:cacheprovider", "-k", tests, __file__])

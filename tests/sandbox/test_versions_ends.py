@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import fcntl
+import inspect
 import mmap
 import os
 import shutil
@@ -394,10 +395,16 @@ def test_a_directory_that_could_not_be_read_is_named_and_left_as_it_is(work: Wor
 
 # Permissions bind nobody as they do not bind root.
 @pytest.mark.parametrize(
-    "tests", ["directories or directory", pytest.param("not nobody", marks=pytest.mark.matrix)]
+    "tests",
+    [
+        "directories or directory or modes or group or links",
+        pytest.param("not nobody", marks=pytest.mark.matrix),
+    ],
 )
 def test_all_of_this_holds_for_nobody_too(require: Require, tests: str) -> None:
     if os.getuid() != 0:
         pytest.skip("NOT TESTED: only root can become nobody")
     require_other_python("nobody", "C", require)
-    run_as_nobody(["-m", "pytest", "-q", "-p", "no:cacheprovider", "-k", tests, __file__])
+    run_as_nobody(
+        ["-m", "pytest", "-q", "-p", "no:cacheprovider", "-k", tests, __file__, inspect.getfile(Work)]
+    )
