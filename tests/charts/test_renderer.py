@@ -152,25 +152,27 @@ async def test_one_process_draws_everything(renderer: Renderer) -> None:
     assert renderer.pid == first is not None
 
 
-async def test_a_process_that_was_killed_between_charts_is_started_again(renderer: Renderer) -> None:
-    await renderer.draw(PLAIN)
-    first = renderer.pid
+async def test_a_process_that_was_killed_between_charts_is_started_again(shared_renderer: Renderer) -> None:
+    await shared_renderer.draw(PLAIN)
+    first = shared_renderer.pid
     assert first is not None
     os.kill(first, signal.SIGKILL)
-    await until(lambda: renderer.pid is None)
-    assert (await renderer.draw(PLAIN)).startswith(PNG)
-    assert renderer.pid != first
+    await until(lambda: shared_renderer.pid is None)
+    assert (await shared_renderer.draw(PLAIN)).startswith(PNG)
+    assert shared_renderer.pid != first
 
 
-async def test_a_chart_whose_process_is_killed_in_the_middle_is_drawn_by_the_next(renderer: Renderer) -> None:
-    await renderer.draw(PLAIN)
-    first = renderer.pid
+async def test_a_chart_whose_process_is_killed_in_the_middle_is_drawn_by_the_next(
+    shared_renderer: Renderer,
+) -> None:
+    await shared_renderer.draw(PLAIN)
+    first = shared_renderer.pid
     assert first is not None
     rows = "".join(f"{number},{number % 977}\n" for number in range(400_000))
     drawn: list[Picture] = []
 
     async def draw() -> None:
-        drawn.append(await renderer.chart(output("line_chart"), f"x,y\n{rows}".encode()))
+        drawn.append(await shared_renderer.chart(output("line_chart"), f"x,y\n{rows}".encode()))
 
     busy = psutil.Process(first)
     before = sum(busy.cpu_times()[:2])
@@ -182,7 +184,7 @@ async def test_a_chart_whose_process_is_killed_in_the_middle_is_drawn_by_the_nex
             os.kill(first, signal.SIGKILL)
     assert drawn[0].png is not None
     # It was drawn before where the killer came late.
-    await until(lambda: renderer.pid != first)
+    await until(lambda: shared_renderer.pid != first)
 
 
 async def test_what_takes_too_long_is_ended_and_the_next_chart_is_drawn() -> None:
@@ -194,19 +196,20 @@ async def test_what_takes_too_long_is_ended_and_the_next_chart_is_drawn() -> Non
         assert (await renderer.draw(PLAIN)).startswith(PNG)
 
 
-async def test_what_needs_too_much_memory_ends_its_process_and_no_other(renderer: Renderer) -> None:
+async def test_what_needs_too_much_memory_ends_its_process_and_no_other() -> None:
     hungry = {**PLAIN, "data": {"sequence": {"start": 0, "stop": 3e8}}}
-    with pytest.raises(DrawingFailed, match=r"memory|not drawn within"):
-        await renderer.draw(hungry)
-    assert (await renderer.draw(PLAIN)).startswith(PNG)
+    async with Renderer(RendererLimits(memory_bytes=3 << 29)) as renderer:
+        with pytest.raises(DrawingFailed, match=r"memory|not drawn within"):
+            await renderer.draw(hungry)
+        assert (await renderer.draw(PLAIN)).startswith(PNG)
 
 
-async def test_a_caller_who_goes_away_leaves_no_answer_for_the_next(renderer: Renderer) -> None:
-    await renderer.draw(PLAIN)
+async def test_a_caller_who_goes_away_leaves_no_answer_for_the_next(shared_renderer: Renderer) -> None:
+    await shared_renderer.draw(PLAIN)
     with anyio.move_on_after(0.05) as scope:
-        await renderer.draw(ENDLESS)
+        await shared_renderer.draw(ENDLESS)
     assert scope.cancelled_caught
-    picture = await renderer.chart(output(), SALES)
+    picture = await shared_renderer.chart(output(), SALES)
     assert picture.type == "bar_chart"
 
 
