@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.request import urlopen
@@ -52,21 +53,28 @@ def _examples() -> list[Example]:
     return blocks + scripts
 
 
+@pytest.fixture(scope="module")
+def shared_storage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """Examples of the pages come to one host, one after another, as a reader's do."""
+    storage = tmp_path_factory.mktemp("docs") / "state"
+    yield storage
+    stop(DaemonPaths(str(storage)), kernels=True)
+
+
 @pytest.mark.parametrize("example", _examples(), ids=lambda example: example.name)
-def test_example_runs(example: Example, tmp_path: Path) -> None:
+def test_example_runs(example: Example, tmp_path: Path, shared_storage: Path) -> None:
     work = tmp_path / "work"
     work.mkdir()
     script = example.script or tmp_path / "example.py"
     if example.script is None:
         script.write_text(example.code)
+    storage = shared_storage if example.script is None else tmp_path / "state"
     # No example may ask a model, whoever runs it.
     kept = {name: value for name, value in os.environ.items() if name not in MODEL_VARIABLES}
     environment = {
         **kept,
-        **UNHURRIED_VARIABLES,
-        "CELLWRIGHT_STORAGE": str(tmp_path / "state"),
-        "CELLWRIGHT_HOST_IDLE_S": "1",
-        # Each example has a host of its own, which no second session comes to.
+        "CELLWRIGHT_STORAGE": str(storage),
+        "CELLWRIGHT_HOST_IDLE_S": "60" if example.script is None else "1",
         "CELLWRIGHT_STANDBY_KERNELS": "0",
         "PYTHON_KEYRING_BACKEND": "keyring.backends.null.Keyring",
     }
@@ -80,7 +88,8 @@ def test_example_runs(example: Example, tmp_path: Path) -> None:
                 assert "set-cookie" in answer.headers
         assert example.script is None or SIGN_IN.search(said), "it ends with a link to the page"
     finally:
-        stop(DaemonPaths(str(tmp_path / "state")), kernels=True)
+        if example.script is not None:
+            stop(DaemonPaths(str(storage)), kernels=True)
 
 
 def test_links_lead_somewhere() -> None:
