@@ -73,6 +73,7 @@ def test_example_runs(example: Example, tmp_path: Path, shared_storage: Path) ->
     kept = {name: value for name, value in os.environ.items() if name not in MODEL_VARIABLES}
     environment = {
         **kept,
+        **UNHURRIED_VARIABLES,
         "CELLWRIGHT_STORAGE": str(storage),
         "CELLWRIGHT_HOST_IDLE_S": "60" if example.script is None else "1",
         "CELLWRIGHT_STANDBY_KERNELS": "0",

@@ -16,7 +16,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.waiting import wait_until
 
 from cellwright.errors import FileFailed, FileRefused, FileTooLarge, NoSuchFile
 from cellwright.sandbox.files import Workdir

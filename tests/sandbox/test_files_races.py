@@ -10,20 +10,19 @@ import inspect
 import os
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 from tests.sandbox import test_files
 from tests.sandbox.test_files import SECRET
+from tests.waiting import wait_until
 
 from cellwright.errors import SandboxError
 from cellwright.sandbox.beneath import has_openat2
 from cellwright.sandbox.files import Workdir
 
 ROUNDS = 3_000
-PATIENCE_S = 60
 WITHOUT_OPENAT2 = "CELLWRIGHT_TEST_WITHOUT_OPENAT2"
 # Runs pytest under a filter that answers ENOSYS to openat2, as an old kernel does.
 FORBID_OPENAT2 = """
@@ -79,15 +78,6 @@ def hostile(script: str, *arguments: Path) -> Iterator[None]:
         process.stdout.close()
 
 
-def until(happens: Callable[[], bool]) -> bool:
-    """Whether it happens, for as long as whoever attacks may stand still."""
-    end = time.monotonic() + PATIENCE_S
-    while time.monotonic() < end:
-        if happens():
-            return True
-    return happens()
-
-
 def repeat(attempt: Callable[[], None], rounds: int, *, enough: Callable[[], bool]) -> None:
     """So many rounds, and more where the attack stood still during all of them."""
     for _ in range(rounds):
@@ -98,7 +88,8 @@ def repeat(attempt: Callable[[], None], rounds: int, *, enough: Callable[[], boo
             attempt()
         return enough()
 
-    until(once_more)
+    with contextlib.suppress(TimeoutError):
+        wait_until(once_more)
 
 
 SWAPS = {
@@ -136,7 +127,7 @@ def test_reader_is_never_led_outside_by_swapping(
         return False
 
     with hostile(SWAPS[swapped], box, outside):
-        assert until(naive), "the attack does not work against a careless reader either"
+        wait_until(naive)  # else the attack does not work against a careless reader either
         seen = set()
 
         def read() -> None:
@@ -160,7 +151,7 @@ def test_writer_and_remover_are_never_led_outside_by_swapping(
         return (outside / "planted").exists()
 
     with hostile(script, box, outside):
-        assert until(naive), "the attack does not work against a careless writer either"
+        wait_until(naive)  # else the attack does not work against a careless writer either
         (outside / "planted").unlink()
         written = []
 

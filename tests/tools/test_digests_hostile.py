@@ -25,7 +25,7 @@ from cellwright.tools.files.reading import ReadLimits
 pytestmark = pytest.mark.anyio
 
 MEMORY = 350 << 20
-LIMITS = ReadLimits(cpu_s=120, patience_s=240, memory_bytes=MEMORY)
+LIMITS = ReadLimits(cpu_s=120, timeout_s=scaled(60), memory_bytes=MEMORY)
 
 BLOWN = "xl/worksheets/sheet1.xml"
 

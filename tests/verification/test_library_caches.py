@@ -5,12 +5,11 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-import anyio
 import pytest
 from tests.conftest import Require
 from tests.engine.conftest import OpenEngine, end_host, open_at
 from tests.sandbox.conftest import let_others_in
-from tests.waiting import until
+from tests.waiting import fail_after, until
 
 from cellwright import Engine, Execution, Session, Settings, open_engine
 from cellwright.verification import verify
@@ -68,7 +67,7 @@ async def test_a_first_plot_on_a_slow_new_machine_says_nothing_and_is_verified(
         ]
         assert (slow.ok, plotted.ok, said(plotted)) == (True, True, [])
         assert (await run(session, WHERE)).text.strip() == "1"  # which this very kernel has built
-        with anyio.fail_after(240):
+        with fail_after(60):
             verification = await (await verify(engine, session)).wait()
         assert (verification.reason, verification.verified) == (None, True)
 
