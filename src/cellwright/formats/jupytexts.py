@@ -48,6 +48,8 @@ _OURS = frozenset(
     {"cellwright", "vscode", "active", "lines_to_next_cell", "lines_to_end_of_cell_marker", "tags"}
 )
 _ACTIVE = {"active": "ipynb"}
+# jupytext's own spelling: with another it knows no comments, and fails at a line that looks like a magic.
+_SPELLED = {"r": "R"}
 _percent = re.compile(r"^(?P<comment>#|//|--) ?%%(?:[ \t]|$)", re.MULTILINE)
 _wide_margin = re.compile(r"(?:[^\n]{0,2000}\n)?[ \t\f]{2000}")
 _long_mark = re.compile(r"^[ \t]{0,80}(?:#|//|--)[ \t]{0,80}%%[^\n]{4000}", re.MULTILINE)
@@ -133,7 +135,11 @@ def _notebook(document: Document, variant: Variant) -> Any:
         spec = {"name": main, "display_name": main}
     own = {key: value for key, value in own_section(document.metadata).items() if key in BOOK_KEYS}
     metadata: dict[str, Any] = {
-        "kernelspec": {"name": spec["name"], "display_name": spec["display_name"], "language": main},
+        "kernelspec": {
+            "name": spec["name"],
+            "display_name": spec["display_name"],
+            "language": _SPELLED.get(main, main),
+        },
         "jupytext": {"cell_metadata_filter": "all"},
     }
     if own:
