@@ -65,11 +65,7 @@ class ForkServer:
         single: bool = False,
         caches: LibraryCaches | None = None,
     ) -> None:
-        """A ``single`` one serves one launch, and ends when all that came of it has ended.
-
-        ``caches`` are copied into confined kernels. Where they are missing, one that keeps kernels standing by makes
-        them.
-        """
+        """``single``: one launch, then the end. ``caches`` go to confined kernels; with standbys it makes them."""
         self.interpreter = interpreter
         self.isolation = isolation
         """How its kernels are confined; None where they are not."""
