@@ -11,8 +11,9 @@ SERVERS_STAMP := $(VENV)/.stamp-servers
 # `make clean test PYTHON=python3.12` chooses the interpreter; otherwise the newest of these that can make a venv.
 PYTHON ?=
 PYTHONS := $(or $(PYTHON),python3.13 python3.12 python3.11 python3)
-# `make test ARGS="tests/engine -k restart"` narrows a run down.
+# `make test ARGS="tests/kernel/engine -k restart"` and `make test LANE=kernel` narrow a run down.
 ARGS ?=
+LANE ?=
 
 # With it set, every process compiles every import again: four times slower to start.
 unexport PYTHONDONTWRITEBYTECODE
@@ -22,39 +23,29 @@ unexport PYTHONHOME
 unexport VIRTUAL_ENV
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test bench lint docs lock clean
+.PHONY: help demo check test test-matrix bench lint docs lock clean
 
 help: ## Print this list
-	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 14
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 20
 
 demo: $(ENV_STAMP) ## Show what Cellwright does, in a minute
 	$(BIN)/python examples/demo.py
 
-# Three files at a time: many tests wait for a kernel or a clock, and two cores have room for a third.
-WORKERS := 3
-# These have a process to themselves: they count processes, fill memory, and become the parent of every orphan, which
-# they end. Each counts its own only, so that two such runs can stand side by side.
-WALLS := tests/sandbox
-ALONE := tests/kernels tests/clients
-# And these another from the beginning, since they mostly wait, and SLURM's own daemons leave orphans that must go on.
-CLUSTER := tests/slurm
-LANES := .cache/lanes
-test: $(ENV_STAMP) $(SERVERS_STAMP) ## Run the tests (ARGS="..." goes to pytest)
+# Everything a test of any lane needs.
+TESTED := $(ENV_STAMP) $(SERVERS_STAMP)
+
+check: $(ENV_STAMP) ## Run the tests that start no process, in less than a minute
+	$(BIN)/python -m tests.lanes --lane unit
+
+test: $(TESTED) ## Run the tests, all but the exhaustive products (ARGS="..." goes to pytest, LANE=kernel runs one lane)
 ifeq ($(strip $(ARGS)),)
-	@failed=; mkdir -p $(LANES); \
-	$(BIN)/python -m pytest $(CLUSTER) >$(LANES)/cluster.log 2>&1 & cluster=$$!; \
-	trap "kill $$cluster" INT TERM; \
-	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder \
-	    $(foreach path,$(WALLS) $(ALONE) $(CLUSTER),--ignore=$(path)) || failed=1; \
-	$(BIN)/python -m pytest $(WALLS) >$(LANES)/walls.log 2>&1 & walls=$$!; \
-	trap "kill $$walls $$cluster" INT TERM; \
-	$(BIN)/python -m pytest $(ALONE) || failed=1; \
-	wait $$walls || failed=1; wait $$cluster || failed=1; trap - INT TERM; \
-	cat $(LANES)/walls.log $(LANES)/cluster.log; \
-	[ -z "$$failed" ]
+	$(BIN)/python -m tests.lanes $(addprefix --lane ,$(LANE))
 else
 	$(BIN)/python -m pytest $(ARGS)
 endif
+
+test-matrix: $(TESTED) ## Run the exhaustive products: every escape as every user in every tier, and the like
+	$(BIN)/python -m tests.lanes --matrix $(addprefix --lane ,$(LANE))
 
 bench: $(BENCH_STAMP) ## Measure against jupyter_client, nbclient and papermill
 	@failed=; for script in benchmarks/bench_*.py; do \
@@ -69,10 +60,10 @@ lint: $(ENV_STAMP) ## Check style, types, layers and the house rules
 	$(BIN)/lint-imports
 	$(BIN)/deno fmt --quiet --check --line-width 110 src/cellwright_kernel/deno
 	$(BIN)/deno lint --quiet src/cellwright_kernel/deno
-	$(BIN)/python -m pytest -q tests/project/test_house_rules.py
+	$(BIN)/python -m pytest -q tests/unit/project/test_house_rules.py
 
 docs: $(ENV_STAMP) ## Run every example of the README, the guides and examples/, and check the links
-	$(BIN)/python -m pytest tests/project/test_docs.py $(ARGS)
+	$(BIN)/python -m pytest tests/system/project/test_docs.py $(ARGS)
 
 # What stands in the environment: --no-config keeps a mirror of one machine out of the files.
 LOCK := $(UV) pip compile --quiet --no-config --universal --python-version 3.11 --generate-hashes \

@@ -24,9 +24,9 @@ from cellwright import Engine, Session, open_engine
 from jobs import job_processes, pss_bytes
 from measuring import MB, Bench, host_pid, main, settled, tree
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from slurm.cluster import MISSING_HINT, Cluster, missing_programs
+from tests.support.slurm.cluster import MISSING_HINT, Cluster, missing_programs
 
 USE_PANDAS = "import pandas as pd; float(pd.DataFrame({'a': range(1000)})['a'].mean())"
 QUESTIONS = 10

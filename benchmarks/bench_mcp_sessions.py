@@ -15,8 +15,8 @@ from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 
 import anyio
-
 from mcp import Client, MCPError
+
 from measuring import Bench, main, milliseconds
 from peers import CallFailed, open_ours, text_of
 from peers_tools import OurAgent

@@ -15,9 +15,9 @@ from collections.abc import Mapping
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 
+from mcp import Client
 from mcp.types import CallToolResult
 
-from mcp import Client
 from measuring import Bench, main
 from peers import open_ours, open_peer, peer_environment, pictures_of, text_of
 from peers_tools import Agent, OurAgent, PeerAgent

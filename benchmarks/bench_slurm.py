@@ -1,6 +1,6 @@
 """Sessions in a SLURM allocation: against sessions on this machine, and against a Jupyter server in a batch job.
 
-The cluster is a real one of three nodes on this machine (``tests/slurm/cluster.py``); without root or SLURM nothing is
+The cluster is a real one of three nodes on this machine (``tests/support/slurm/cluster.py``); without root or SLURM nothing is
 measured, and that is said. Ours is ``engine.create`` and ``1+1`` up to its journalled result, on an engine that is open.
 
 - *Later sessions*: the same call with ``host="slurm"`` and ``host="local"``, one after the other, with kernels standing
@@ -33,9 +33,9 @@ from jobs import job_processes, kernel_count, login_processes, pss_bytes
 from measuring import MB, Bench, alternate, host_pid, main, milliseconds, quiet, settled, tree
 from serverjobs import AS_IT_IS, EAGER, Pace, RemoteKernel, ServerJob, servers_environment
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from slurm.cluster import MISSING_HINT, Cluster, missing_programs  # beside the tests
+from tests.support.slurm.cluster import MISSING_HINT, Cluster, missing_programs  # beside the tests
 
 STANDBY = 2
 SHAPE = {"slurm_mem": "3800M", "slurm_cpus": 4, "slurm_time": "60", "slurm_wait_s": 120}

@@ -24,12 +24,12 @@ from typing import Any, TextIO
 import anyio
 import httpx2
 import psutil
+from mcp import Client
 from mcp.client.stdio import StdioServerParameters, stdio_client
 from mcp.client.streamable_http import streamable_http_client
 from mcp.types import CallToolResult, ImageContent, TextContent
 
 from cellwright.hosts import HostPaths
-from mcp import Client
 
 __all__ = [
     "CallFailed",

@@ -10,9 +10,9 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 import httpx2
+from mcp import Client
 from mcp.types import CallToolResult
 
-from mcp import Client
 from peers import Peer, call, text_of
 
 __all__ = ["Agent", "OurAgent", "PeerAgent"]

@@ -4,26 +4,27 @@ from __future__ import annotations
 
 import gc
 import os
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import hypothesis
 import pytest
-from tests.waiting import scaled
 
 from cellwright.formats.grammars import leave_out_address_grammars
+from tests.waiting import scaled
 
 # A neighbour's load must not fail a property: time is measured in benchmarks/, never in a test.
-# Sixty examples, where a test names no number of its own: there are over a hundred properties, and two processors.
+# Thirty examples, where a test names no number of its own: each run draws others, and there are a hundred properties.
 hypothesis.settings.register_profile(
     "cellwright",
     deadline=None,
-    max_examples=60,
+    max_examples=30,
     suppress_health_check=[hypothesis.HealthCheck.too_slow],
 )
 hypothesis.settings.load_profile("cellwright")
 
-# Collecting makes a million objects that live to the end: looking through them for garbage is in vain, now and later.
+# Collecting makes many objects that live to the end: looking through them for garbage is in vain.
 gc.disable()
 
 # Two seconds of every process that collects, for what no test is about.
@@ -32,35 +33,12 @@ leave_out_address_grammars()
 # There may be an `sbatch` on this machine, and the default would be to ask it for nodes.
 os.environ["CELLWRIGHT_RUN_MODE"] = "local"
 
-# Real clusters and real servers, for whoever asks for one.
-pytest_plugins = ["servers.fixtures", "slurm.fixtures"]
+TESTS = Path(__file__).parent
+STARTS = {"os.exec", "os.fork", "os.forkpty", "os.posix_spawn", "subprocess.Popen"}
+"""What Python's audit calls the ways to start a process."""
 
-# A process takes one file after another: the longest must not be the last, with the other processes done.
-LONGEST_FIRST = (
-    "engine/test_checkpoint_model.py",
-    "plans/test_failures.py",
-    "corpus/test_same_outputs_as_nbclient.py",
-    "lab/test_lab.py",
-    "agent/wires/test_wires.py",
-    "agent/test_asking.py",
-    "project/test_docs.py",
-    "daemon/test_plan_survival.py",
-    "daemon/test_daemon.py",
-    "jupyter/test_hub.py",
-    "charts/test_any_table.py",
-    "cli/test_surroundings.py",
-    "plans/test_drafting.py",
-    "jupyter/test_contract.py",
-    "tools/test_calculator_hostile.py",
-    "engine/test_survival.py",
-    "plans/test_survival.py",
-    "engine/test_model.py",
-    "cli/test_returns.py",
-    "lab/test_command.py",
-    "charts/test_renderer.py",
-    "servers/test_servers.py",
-    "tools/test_runs.py",
-)
+_unit_test: str | None = None
+"""The test that runs now, where it is one of the unit lane."""
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -70,21 +48,38 @@ def pytest_configure(config: pytest.Config) -> None:
         config.option.timeout = scaled(150)
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Files in the order in which they are taken; within a file the order stays."""
-    places = {name: place for place, name in enumerate(LONGEST_FIRST)}
-    root = Path(__file__).parent
-    items.sort(key=lambda item: places.get(item.path.relative_to(root).as_posix(), len(places)))
+    """Mark each test with its lane, the folder that it is in."""
+    for item in items:
+        item.add_marker(item.path.relative_to(TESTS).parts[0])
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
+    """Know which unit test runs."""
+    global _unit_test  # noqa: PLW0603  # an audit hook cannot be taken out again
+    _unit_test = item.nodeid if item.get_closest_marker("unit") is not None else None
+    try:
+        return (yield)
+    finally:
+        _unit_test = None
+
+
+def _refuse_processes(event: str, arguments: tuple[object, ...]) -> None:
+    """Fail a unit test that starts a process; others' programs, such as git, are not ours."""
+    if _unit_test is None or event not in STARTS:
+        return
+    started = str(arguments[0])
+    if event == "os.fork" or any(name in started for name in ("python", "deno", "chromium")):
+        raise AssertionError(f"{_unit_test} starts a process ({started or event}): move it to another lane")
+
+
+sys.addaudithook(_refuse_processes)
 
 
 def pytest_collection_finish() -> None:
-    gc.freeze()
     gc.enable()
-
-
-def pytest_unconfigure() -> None:
-    # Libraries complain of what is still there at the end.
-    gc.unfreeze()
 
 
 Require = Callable[[str, bool, str], None]

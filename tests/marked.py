@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
-from waiting import LIMIT_S, wait_until
+from tests.waiting import LIMIT_S, wait_until
 
 
 def marked(name: str, value: str) -> Iterator[int]:

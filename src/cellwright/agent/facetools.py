@@ -9,13 +9,13 @@ import base64
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
+from mcp import Client
 from mcp.types import CallToolResult, ImageContent, TextContent, Tool
 from pydantic_ai.tools import ToolDefinition
 
 from cellwright.agent.toolbox import ToolReply
 from cellwright.errors import AgentError
 from cellwright.tools.web.fetching import FETCHED
-from mcp import Client
 
 __all__ = ["FaceTools"]
 

@@ -10,6 +10,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import anyio
+from mcp import Client
 from mcp.client.stdio import StdioServerParameters, get_default_environment, stdio_client
 from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.exceptions import MCPError
@@ -23,7 +24,6 @@ from cellwright.agent.toolbox import ToolReply
 from cellwright.errors import AgentError
 from cellwright.mcp.budget import cut_middle
 from cellwright.mcp.images import MAX_PICTURES, picture_content
-from mcp import Client
 
 __all__ = ["ServerTools", "server_tools"]
 

@@ -13,13 +13,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeAlias, get_args
 
+from mcp import MCPDeprecationWarning
 from mcp.server.context import ServerRequestContext
 from mcp.server.session import ServerSession
 from mcp.types import LoggingLevel
 from starlette.requests import Request
 
 from cellwright.engine.records import Handback
-from mcp import MCPDeprecationWarning
 
 __all__ = ["NOTHING_BROUGHT", "Brought", "Client", "Clients", "RequestContext"]
 

@@ -11,6 +11,7 @@ from functools import partial
 from pathlib import Path
 
 import anyio
+from mcp import Client
 from mcp.client._transport import TransportStreams
 from mcp.shared.message import SessionMessage
 from mcp.types import Implementation
@@ -18,7 +19,6 @@ from mcp_types.version import LATEST_MODERN_VERSION
 
 import cellwright
 from cellwright.mcp.face import Face
-from mcp import Client
 
 __all__ = ["connected"]
 

@@ -10,6 +10,7 @@ from itertools import count
 from typing import Annotated, Any, Literal
 
 import anyio
+from mcp import MCPDeprecationWarning
 from mcp.types import LOG_LEVEL_META_KEY, ImageContent, ToolAnnotations
 from pydantic import Field
 
@@ -23,7 +24,6 @@ from cellwright.sandbox.listing import quoted_path
 from cellwright.tools.runs import RunResult, run_script
 from cellwright.tools.shelf import RUNS, Shelf
 from cellwright.tools.web.names import numbered
-from mcp import MCPDeprecationWarning
 
 __all__ = ["RUN_TOOLS"]
 

@@ -15,6 +15,7 @@ from functools import partial
 from typing import TypeVar
 
 import anyio
+from mcp import MCPDeprecationWarning
 from mcp.types import LOG_LEVEL_META_KEY
 from starlette.requests import ClientDisconnect
 
@@ -27,7 +28,6 @@ from cellwright.mcp.rendering import last_line
 from cellwright.plans import PlanRun
 from cellwright.plans.reports import plan_brief
 from cellwright.verification import Verification
-from mcp import MCPDeprecationWarning
 
 __all__ = [
     "done_with_progress",

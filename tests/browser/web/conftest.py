@@ -1,0 +1,182 @@
+"""A real daemon that serves the page, and a real browser that looks at it, both shared by all tests of a process."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_playwright
+
+from tests.conftest import Require
+from tests.support.clients.installing import Program, obtain
+from tests.system.daemon.conftest import Place, Pump, place_in
+from tests.waiting import LIMIT_S
+
+# A neighbour's load must not fail a test: what is expected comes, or never does.
+LIMIT_MS = LIMIT_S * 1_000
+expect.set_options(timeout=LIMIT_MS)
+
+# The page takes its words away after a few seconds, in which a test may not have looked.
+REMEMBER = """() => {
+  window.remembered = [];
+  new MutationObserver((changes) => {
+    for (const { addedNodes } of changes) for (const line of addedNodes) remembered.push(line.textContent);
+  }).observe(document.getElementById("says"), { childList: true });
+}"""
+
+AXE = Program("axe-core", "4.10.3", file="axe-core/axe.min.js")
+
+
+@dataclass
+class Served:
+    """A place whose daemon listens, and how to get in."""
+
+    place: Place
+    url: str
+    token: str
+    agent: Pump
+    """An MCP client, as agents are."""
+
+    def notebook(self, name: str, *cells: str, run: bool = True) -> str:
+        """A session with these code cells, as an agent makes it; its id."""
+        session_id: str = self.agent.call("notebook_create", name=name)["session_id"]
+        for cell in cells:
+            self.add(session_id, cell, run=run)
+        return session_id
+
+    def add(self, session_id: str, content: str, *, run: bool = True) -> str:
+        """A code cell more, run unless it is not to be; its id."""
+        cell_id: str = self.agent.call("cell_add", session_id=session_id, content=content)["cell_id"]
+        if run:
+            self.tell("cell_execute", session_id=session_id, cell_id=cell_id)
+        return cell_id
+
+    def tell(self, tool: str, **arguments: Any) -> str:
+        """Call a tool as the agent; what it answers in words, be it an error."""
+        content = self.agent.answer(self.agent.begin(tool, **arguments))["result"]["content"]
+        return "\n".join(piece.get("text", "") for piece in content)
+
+
+@dataclass
+class Looker:
+    """A browser's window, signed in, and what it had to say."""
+
+    page: Page
+    url: str
+    messages: list[str] = field(default_factory=list)
+    requests: list[str] = field(default_factory=list)
+    overlooked: str | None = None
+    """The status of refusals that are meant: the browser tells of each by itself, now or later."""
+
+    def go(self, path: str) -> Page:
+        self.page.goto(self.url + path)
+        self.page.evaluate(REMEMBER)
+        return self.page
+
+    def hears(self, text: str) -> None:
+        """The page says this in passing, or has said it since somebody went there."""
+        self.page.wait_for_function("text => remembered.some((line) => line.includes(text))", arg=text)
+
+    def assert_quiet(self) -> None:
+        """Nothing was complained of, and nothing was asked of anybody else."""
+        assert [one for one in self.messages if self.overlooked is None or self.overlooked not in one] == []
+        assert [one for one in self.requests if not one.startswith((self.url, "data:", "blob:"))] == []
+
+
+@contextmanager
+def serving(root: Path, **variables: str) -> Iterator[Served]:
+    with place_in(root, **variables) as place:
+        process = place.start("serve", "--port", "0", "--json")
+        assert process.stdout is not None
+        about = json.loads(process.stdout.readline())
+        agent = place.pump()
+        agent.initialize()
+        token = Path(about["token_file"]).read_text().strip()
+        yield Served(place, about["mcp"].removesuffix("/mcp"), token, agent)
+
+
+@pytest.fixture(scope="session")
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    """One daemon for all tests that leave it usable: each makes a notebook of its own."""
+    with serving(tmp_path_factory.mktemp("served"), CELLWRIGHT_MAX_SESSIONS="200") as served:
+        yield served
+
+
+@pytest.fixture(scope="session")
+def browser(require: Require) -> Iterator[Browser]:
+    """One for all tests of a process: while it is there its driver's loop runs in this thread."""
+    program = shutil.which("chromium") or shutil.which("google-chrome")
+    require("Chromium", program is not None, "apt install chromium")
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=program, args=["--no-sandbox"], timeout=LIMIT_MS)
+        yield browser
+        browser.close()
+
+
+def unhurried(context: BrowserContext) -> BrowserContext:
+    """A window that waits for whatever is done in it as long as tests wait for what they expect."""
+    context.set_default_timeout(LIMIT_MS)
+    return context
+
+
+@contextmanager
+def looking(browser: Browser, served: Served, **options: Any) -> Iterator[Looker]:
+    """A window of its own, signed in with the daemon's token."""
+    context = unhurried(browser.new_context(**({"viewport": {"width": 1280, "height": 900}} | options)))
+    looker = Looker(context.new_page(), served.url)
+    page = looker.page
+    page.on("console", lambda message: looker.messages.append(message.text))
+    page.on("pageerror", lambda failure: looker.messages.append(str(failure)))
+    page.on("request", lambda request: looker.requests.append(request.url))
+    page.goto(served.url + "/enter")
+    page.get_by_label("Token").fill(served.token)
+    page.get_by_role("button", name="Sign in").click()
+    page.wait_for_url(served.url + "/")
+    try:
+        yield looker
+    finally:
+        context.close()
+
+
+@pytest.fixture
+def looker(browser: Browser, served: Served) -> Iterator[Looker]:
+    """Somebody who is signed in; at the end nothing may have been complained of."""
+    with looking(browser, served) as looker:
+        yield looker
+        looker.assert_quiet()
+
+
+@pytest.fixture
+def looking_at(browser: Browser, served: Served) -> Callable[..., AbstractContextManager[Looker]]:
+    """Windows of other kinds than ``looker``'s, quiet at their end too."""
+
+    @contextmanager
+    def open_window(**options: Any) -> Iterator[Looker]:
+        with looking(browser, served, **options) as looker:
+            yield looker
+            looker.assert_quiet()
+
+    return open_window
+
+
+@pytest.fixture(scope="session")
+def axe(require: Require) -> str:
+    """The script that looks for what people with a screen reader or a keyboard stumble over."""
+    return obtain(AXE, require).command.read_text()
+
+
+def assert_accessible(page: Page, axe: str) -> None:
+    """No finding of axe on the page as it stands."""
+    # Through the debugger, as the page's own policy lets no foreign script in.
+    found = page.evaluate(f"(() => {{ {axe}; return axe.run(); }})()")
+    told = [
+        f"{one['id']}: {one['help']} {[node['html'][:120] for node in one['nodes'][:3]]}"
+        for one in found["violations"]
+    ]
+    assert told == []

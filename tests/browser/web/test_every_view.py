@@ -1,0 +1,126 @@
+"""Every view as it is seen: light, dark and on a telephone, accessible, quiet, light in weight.
+
+``CELLWRIGHT_GALLERY=docs/gallery python -m pytest tests/browser/web/test_every_view.py`` keeps the pictures.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+from playwright.sync_api import Browser, Page, Response, expect
+
+from tests.browser.web.conftest import Served, assert_accessible, looking
+from tests.browser.web.test_debug import traced
+from tests.browser.web.test_verified import proven
+from tests.matrix import each_with_one
+
+__all__ = ["proven", "traced"]
+
+# Where a test ran is nobody's business who looks at its picture.
+ELSEWHERE = """([from, to]) => {
+  const texts = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+  while (texts.nextNode()) texts.currentNode.data = texts.currentNode.data.replaceAll(from, to);
+}"""
+STATIC = Path(__file__).parents[3] / "src" / "cellwright" / "web" / "static"
+MOST_BYTES = 150_000
+MOST_REQUESTS = 10
+MOST_LINES = 500
+SALES = """\
+import pandas as pd
+sales = pd.DataFrame({"region": ["North", "South", "East", "West"], "units": [1204, 872, 1011, 640]})
+sales"""
+CHART = """\
+from cellwright_kernel import show
+show(sales, "bar", x="region", y="units", title="Units sold by region")"""
+FAILING = "sales['unit'].sum()"
+
+
+@pytest.fixture(scope="session")
+def shown(served: Served) -> str:
+    """A notebook with a bit of everything."""
+    session_id = served.notebook("Units sold by region", SALES, CHART)
+    served.tell("checkpoint_create", session_id=session_id, name="before the sum")
+    served.add(session_id, "for month in range(1, 13):\n    print(f'month {month:2}: \\x1b[32mok\\x1b[0m')")
+    served.add(session_id, FAILING)
+    return session_id
+
+
+def go_to(name: str, shown: str, traced: str, proven: str) -> tuple[str, str]:
+    """A view's address, and what is there once it is whole."""
+    return {
+        "sessions": ("/", "#sessions"),
+        "notebook": (f"/sessions/{shown}", "[data-chart][data-drawn=yes]"),
+        "chat": ("/chat", "#chat-models > *"),
+        "runs": ("/runs", "main h1"),
+        "run": (f"/runs/{traced}", "#step-3"),
+        "debug": (f"/sessions/{shown}/debug", ".timeline"),
+        "verified": (f"/sessions/{proven}/verified", ".verdict"),
+    }[name]
+
+
+def open_what_can_be(name: str, page: Page) -> None:
+    """As a person would, to see more."""
+    if name == "notebook":
+        for panel in ("Variables", "Checkpoints"):
+            page.locator("aside").get_by_text(panel, exact=True).first.click()
+        expect(page.locator("#panel-variables-content")).to_contain_text("sales")
+        expect(page.locator("#panel-checkpoints-content")).to_contain_text("before the sum")
+    if name == "run":
+        page.locator("#step-3 summary").first.click()
+        expect(page.locator("#step-3 .diff").first).to_be_visible()
+
+
+@pytest.mark.parametrize(
+    ("name", "look"),
+    each_with_one(
+        ["sessions", "notebook", "chat", "runs", "run", "debug", "verified"], ["light", "dark", "narrow"]
+    ),
+)
+def test_a_view_is_accessible_quiet_and_within_its_window(
+    name: str, look: str, browser: Browser, served: Served, axe: str, shown: str, traced: str, proven: str
+) -> None:
+    width = 360 if look == "narrow" else 1280
+    options: dict[str, Any] = {
+        "color_scheme": "dark" if look == "dark" else "light",
+        "viewport": {"width": width, "height": 900},
+    }
+    path, whole = go_to(name, shown, traced, proven)
+    with looking(browser, served, **options) as looker:
+        page = looker.go(path)
+        expect(page.locator(whole).first).to_be_visible()
+        if look != "narrow":
+            open_what_can_be(name, page)
+        if kept := os.environ.get("CELLWRIGHT_GALLERY"):
+            page.evaluate(ELSEWHERE, [str(served.place.root / "work"), "~/sales"])
+            page.screenshot(path=Path(kept) / f"page-{name}-{look}.png")
+        assert page.evaluate("document.documentElement.scrollWidth") <= width
+        assert_accessible(page, axe)
+        looker.assert_quiet()
+
+
+def test_the_first_page_is_light(browser: Browser, served: Served) -> None:
+    with looking(browser, served) as looker:
+        # By address: what is loaded again every few seconds is no part of the first look.
+        answers: dict[str, Response] = {}
+
+        def hear(answer: Response) -> None:
+            answers[answer.url] = answer
+
+        looker.page.on("response", hear)
+        page = looker.go("/")
+        expect(page.locator("#sessions")).to_be_visible()
+        whole = [
+            answer
+            for answer in answers.values()
+            if "event-stream" not in answer.headers.get("content-type", "")
+        ]
+        assert len(answers) < MOST_REQUESTS
+        assert sum(int(answer.headers["content-length"]) for answer in whole) < MOST_BYTES
+
+
+def test_the_script_can_be_read_in_one_sitting() -> None:
+    assert [path.name for path in STATIC.glob("*.js")] == ["page.js"]
+    assert len((STATIC / "page.js").read_text().splitlines()) < MOST_LINES

@@ -1,1 +1,0 @@
-"""Notebooks that nobody here wrote, and what nbclient makes of them."""

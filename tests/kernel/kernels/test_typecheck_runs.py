@@ -1,0 +1,159 @@
+"""Types of a notebook's cells, as a real Deno checks them in a session's sandbox."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import AsyncIterator
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from cellwright.errors import KernelStartError
+from cellwright.hosts.protocol import CheckTypes
+from cellwright.kernels.deno import INSTALL
+from cellwright.kernels.typecheck import CellSource, Diagnostic
+from cellwright.sandbox.places import Place
+from cellwright.sandbox.policy import Mode
+from tests.conftest import Require
+from tests.support.kernels.denohouse import OPTIONS, House, open_house
+
+pytestmark = pytest.mark.anyio
+
+
+def cells(*sources: str) -> list[CellSource]:
+    return [CellSource(f"c{number}", source) for number, source in enumerate(sources, 1)]
+
+
+@pytest.fixture
+async def house(short_path: Path, tmp_path: Path, require: Require) -> AsyncIterator[House]:
+    require("Deno", shutil.which("deno") is not None or find_spec("deno") is not None, INSTALL)
+    root = short_path / tmp_path.name
+    root.mkdir()
+    async with open_house(root) as house:
+        yield house
+
+
+async def check(
+    house: House, *sources: CellSource, tsconfig: dict[str, Any] | None = None, place: Place | None = None
+) -> list[Diagnostic]:
+    storage = house.root / "s"
+    storage.mkdir(exist_ok=True)
+    place = place or Place("private", str(storage / "files"), None, str(storage))
+    return await house.kernels.check_types(CheckTypes(sources, place.cwd, place, None, tsconfig))
+
+
+async def test_a_real_check_finds_what_is_wrong_and_where(house: House) -> None:
+    found = await check(
+        house,
+        *cells("interface Sale { price: number }", "const sales: Sale[] = [{ price: 1 }]"),
+        *[CellSource("last", "\nawait display(sales)\nconst total: string = sales[0].price")],
+    )
+    assert [(one.cell_id, one.line, one.column, one.code) for one in found] == [("last", 3, 7, "TS2322")]
+    assert found[0].message == "Type 'number' is not assignable to type 'string'."
+
+
+async def test_nothing_is_wrong_with_a_notebook_as_people_write_it(house: House) -> None:
+    sources = cells(
+        "import { join } from 'node:path'",
+        "const x = 1; function f() { return later }",
+        "const x = 'text'; x.toUpperCase()",
+        "const later = html`<b>${x}</b>`; await Deno.jupyter.display(later)",
+        "function f() { return 2 }\nenum Colour { Red }\n({ x, f, c: Colour.Red })",
+        "await cellwright.put('x', x); (await cellwright.get('y')).anything",
+    )
+    named = CellSource("n", "export const one = 1", "one.ts")
+    user = CellSource("u", "import { one } from './one.ts'; const two: number = one + 1")
+    assert await check(house, *sources, named, user) == []
+
+
+async def test_the_options_of_the_notebook_count(house: House) -> None:
+    sources = cells("function f(a) { return a }")
+    assert [one.code for one in await check(house, *sources, tsconfig={"strict": True})] == ["TS7006"]
+    options = {"compilerOptions": {"strict": False, "target": "es2022", "moduleResolution": "nodenext"}}
+    assert await check(house, *sources, tsconfig=options) == []
+
+
+async def test_a_cell_that_cannot_be_read_is_told_as_that(house: House) -> None:
+    (found,) = await check(house, *cells("const a = 1", "const b = (1 +"))
+    assert (found.cell_id, found.code) == ("c2", "SyntaxError")
+
+
+@pytest.mark.parametrize("mode", ["overlay", pytest.param("direct", marks=pytest.mark.matrix)])
+async def test_imports_find_the_files_of_the_working_directory(
+    mode: Mode, house: House, tmp_path: Path
+) -> None:
+    project = tmp_path / "a project"
+    (project / "work").mkdir(parents=True)
+    (project / "work" / "helper.ts").write_text("export const one: number = 1")
+    place = Place(mode, str(project / "work"), str(project), str(house.root / "s"))
+    sources = cells("import { one } from './helper.ts'", "const two: string = one", "import './missing.ts'")
+    found = await check(house, *sources, place=place)
+    assert [(one.cell_id, one.code) for one in found] == [("c3", "TS2307"), ("c2", "TS2322")]
+    if mode == "overlay":
+        # What the session wrote comes before what was there.
+        layer = Path(place.written, "work")
+        layer.mkdir(parents=True)
+        (layer / "helper.ts").write_text("export const one: string = '1'")
+        assert await check(house, *sources[:2], place=place) == []
+
+
+@pytest.mark.parametrize("mode", ["direct", pytest.param("overlay", marks=pytest.mark.matrix)])
+async def test_a_check_sees_nothing_of_what_is_hidden_from_its_session(
+    mode: Mode, house: House, tmp_path: Path
+) -> None:
+    state = tmp_path / "state"
+    own, others = state / "own", state / "others"
+    others.mkdir(parents=True)
+    (others / "secret.json").write_text('{"told": 1}')
+    place = Place(mode, str(tmp_path), str(tmp_path), str(own), hidden=(str(state),))
+    (found,) = await check(
+        house,
+        *cells(f"import held from '{others}/secret.json' with {{ type: 'json' }}\nconst a: string = held"),
+        place=place,
+    )
+    assert (found.code, "told" in found.message) == ("TS2307", False)
+
+
+async def test_a_link_in_place_of_the_working_directory_tells_nothing_of_where_it_leads(
+    house: House, tmp_path: Path
+) -> None:
+    outside, project = tmp_path / "outside", tmp_path / "project"
+    (outside / "work").mkdir(parents=True)
+    (outside / "work" / "secret.json").write_text("{}")
+    (project / "deep" / "work").mkdir(parents=True)
+    place = Place("overlay", str(project / "deep" / "work"), str(project), str(house.root / "s"))
+    Path(place.written).mkdir(parents=True)
+    Path(place.written, "deep").symlink_to(outside)
+    (found,) = await check(house, *cells("import './secret.json'"), place=place)
+    assert found.message == "Cannot find module 'file://" + f"{place.cwd}/secret.json'."
+
+
+async def test_without_namespaces_a_check_leaves_the_working_directory_alone(house: House) -> None:
+    house.options = msgspec.structs.replace(OPTIONS, namespaces=False)
+    place = Place("private", str(house.root / "s" / "files"), None, str(house.root / "s"))
+    Path(place.cwd).mkdir(parents=True)
+    owner = Path(place.cwd).stat().st_uid
+    with pytest.raises(KernelStartError, match="needs a network of its own"):
+        await check(house, *cells("1"), place=place)
+    assert Path(place.cwd).stat().st_uid == owner
+
+
+async def test_names_that_no_file_can_have_keep_nothing_from_being_checked(house: House) -> None:
+    names = ["a" * 300 + ".ts", "a\0b.ts", "notebook.ts/x.ts", "one.ts", "one.ts/two.ts"]
+    named = [CellSource(f"n{number}", "export {}", name) for number, name in enumerate(names)]
+    found = await check(house, *named, *cells("const a: string = 1"))
+    assert [(one.cell_id, one.code) for one in found] == [("c1", "TS2322")]
+
+
+async def test_a_check_leaves_nothing_behind(house: House) -> None:
+    await check(house, *cells("1"))
+    assert not list((house.root / "r").glob("c*"))
+    assert not (house.root / "s" / "files").exists() or not list((house.root / "s" / "files").iterdir())
+
+
+async def test_a_check_works_where_nothing_is_confined(house: House) -> None:
+    house.options = msgspec.structs.replace(OPTIONS, policy=None)
+    assert [one.code for one in await check(house, *cells("const a: string = 1"))] == ["TS2322"]

@@ -1,0 +1,189 @@
+"""The real face over a real engine and real kernels, driven by the official client over a byte stream."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from functools import partial
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+import anyio
+import pytest
+from anyio.abc import ByteReceiveStream, ByteSendStream
+from mcp import Client
+from mcp.client._transport import TransportStreams
+from mcp.shared.message import SessionMessage
+from mcp.types import CallToolResult, ImageContent, TextContent, jsonrpc_message_adapter
+
+from cellwright import Engine
+from cellwright.mcp import Face, Pace
+from cellwright.mcp.clients import NOTHING_BROUGHT, Brought
+from cellwright.unixstreams import UnixStream
+from tests.kernel.engine.conftest import end_host, open_at
+from tests.waiting import LIMIT_S, scaled
+
+Connect = Callable[..., AbstractAsyncContextManager[Client]]
+
+# Calls are handed back early only where that is tested.
+PACE = Pace(wait_s=scaled(60), files_s=LIMIT_S, stopping_s=LIMIT_S, progress_s=0.05, notify_s=0.01)
+
+
+@pytest.fixture(scope="module")
+async def engine(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Engine]:
+    root = tmp_path_factory.mktemp("mcp")
+    async with open_at(root, max_sessions=200, interrupt_grace_s=LIMIT_S) as engine:
+        yield engine
+    end_host(root / "state")
+
+
+@pytest.fixture(scope="module")
+async def face(engine: Engine) -> AsyncIterator[Face]:
+    async with running(Face(engine, pace=PACE)) as face:
+        yield face
+
+
+@pytest.fixture
+def connect(face: Face) -> Connect:
+    """Connect the official client to the face, in either protocol era."""
+
+    def connect(mode: str = "legacy", **options: Any) -> AbstractAsyncContextManager[Client]:
+        return connected(face, mode, **options)
+
+    return connect
+
+
+@pytest.fixture
+async def client(connect: Connect) -> AsyncIterator[Client]:
+    async with connect() as client:
+        yield client
+
+
+@asynccontextmanager
+async def running(face: Face) -> AsyncIterator[Face]:
+    async with anyio.create_task_group() as tasks:
+        await tasks.start(lambda task_status: face.run(task_status=task_status))
+        yield face
+        tasks.cancel_scope.cancel()
+
+
+@asynccontextmanager
+async def connected(
+    face: Face,
+    mode: str = "legacy",
+    *,
+    directory: Path | None = None,
+    brought: Brought = NOTHING_BROUGHT,
+    **options: Any,
+) -> AsyncIterator[Client]:
+    async with Client(Wire(face, directory, brought), mode=mode, **options) as client:
+        yield client
+
+
+class Wire:
+    """A transport for the official client: bytes over a socket pair, as the daemon's socket carries them."""
+
+    def __init__(self, face: Face, directory: Path | None = None, brought: Brought = NOTHING_BROUGHT) -> None:
+        self._face = face
+        self._directory = directory
+        self._brought = brought
+        self._open: AbstractAsyncContextManager[TransportStreams] | None = None
+
+    async def __aenter__(self) -> TransportStreams:
+        self._open = self._connect()
+        return await self._open.__aenter__()
+
+    async def __aexit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> bool | None:
+        assert self._open is not None
+        return await self._open.__aexit__(exc_type, exc, traceback)
+
+    @asynccontextmanager
+    async def _connect(self) -> AsyncIterator[TransportStreams]:
+        ours, theirs = socket_pair()
+        to_client, incoming = anyio.create_memory_object_stream[SessionMessage | Exception](0)
+        outgoing, from_client = anyio.create_memory_object_stream[SessionMessage](0)
+        async with theirs, anyio.create_task_group() as tasks:
+            serve = partial(self._face.serve, directory=self._directory, brought=self._brought)
+            tasks.start_soon(serve, theirs, theirs)
+            tasks.start_soon(_read, ours, to_client)
+            tasks.start_soon(_write, from_client, ours)
+            try:
+                yield incoming, outgoing
+            finally:
+                incoming.close()
+                outgoing.close()
+                with anyio.CancelScope(shield=True):
+                    await ours.aclose()
+
+
+def socket_pair() -> tuple[UnixStream, UnixStream]:
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
+    return UnixStream(ours), UnixStream(theirs)
+
+
+async def _read(stream: ByteReceiveStream, to_client: Any) -> None:
+    rest = b""
+    async with to_client:
+        try:
+            while True:
+                rest += await stream.receive()
+                *lines, rest = rest.split(b"\n")
+                for line in lines:
+                    await to_client.send(
+                        SessionMessage(jsonrpc_message_adapter.validate_json(line, by_name=False))
+                    )
+        except (anyio.EndOfStream, anyio.ClosedResourceError, anyio.BrokenResourceError):
+            return
+
+
+async def _write(from_client: Any, stream: ByteSendStream) -> None:
+    async with from_client:
+        async for item in from_client:
+            text = item.message.model_dump_json(by_alias=True, exclude_unset=True)
+            await stream.send(text.encode() + b"\n")
+
+
+# What a model reads of a result --------------------------------------------------------------------------------------
+
+
+def text_of(result: CallToolResult) -> str:
+    return "\n".join(block.text for block in result.content if isinstance(block, TextContent))
+
+
+def images_of(result: CallToolResult) -> list[ImageContent]:
+    return [block for block in result.content if isinstance(block, ImageContent)]
+
+
+async def ask(client: Client, tool: str, **arguments: Any) -> Any:
+    """Call a tool of data and return its data."""
+    result = await client.call_tool(tool, arguments)
+    assert not result.is_error, text_of(result)
+    assert result.structured_content is not None
+    return result.structured_content
+
+
+async def read(client: Client, tool: str, **arguments: Any) -> str:
+    """Call a tool of text and return its text."""
+    result = await client.call_tool(tool, arguments)
+    assert not result.is_error, text_of(result)
+    assert result.structured_content is None
+    return text_of(result)
+
+
+async def refused(client: Client, tool: str, **arguments: Any) -> str:
+    """Call a tool that must refuse and return what it says."""
+    result = await client.call_tool(tool, arguments)
+    assert result.is_error, text_of(result)
+    return text_of(result)
+
+
+async def new_session(client: Client, name: str = "a problem") -> str:
+    created = await ask(client, "notebook_create", name=name)
+    return str(created["session_id"])

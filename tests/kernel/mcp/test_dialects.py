@@ -1,0 +1,169 @@
+"""Each dialect through a workflow as its own system's users would go."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import pytest
+from mcp import Client
+
+from cellwright import Engine
+from cellwright.mcp import Face
+from tests.kernel.mcp.conftest import PACE, ask, connected, images_of, read, refused, running
+
+pytestmark = pytest.mark.anyio
+
+JLAB = {
+    "start_new_notebook", "start_notebook", "execute_code", "run_cell", "edit_cell", "add_markdown", "edit_markdown",
+    "delete_cell", "interrupt_kernel", "shutdown_session", "execute_scratch", "ping", "check_resources",
+}  # fmt: skip
+JUPYTER = {
+    "use_notebook", "unuse_notebook", "restart_notebook", "list_notebooks", "list_kernels", "list_files",
+    "read_notebook", "read_cell", "insert_cell", "overwrite_cell_source", "edit_cell_source", "delete_cell",
+    "move_cell", "clear_cell_output", "execute_cell", "insert_execute_code_cell", "execute_code",
+}  # fmt: skip
+MONADIC = {
+    "create_jupyter_notebook", "create_and_populate_jupyter_notebook", "add_jupyter_cells", "delete_jupyter_cell",
+    "update_jupyter_cell", "get_jupyter_cells_with_results", "list_jupyter_notebooks",
+    "execute_and_fix_jupyter_cells",
+}  # fmt: skip
+LASTING = {"execution_wait", "execution_cancel"}
+
+
+@asynccontextmanager
+async def speaking(engine: Engine, dialect: str) -> AsyncIterator[Client]:
+    async with running(Face(engine, dialect=dialect, pace=PACE)) as face, connected(face) as client:
+        yield client
+
+
+async def names(client: Client) -> set[str]:
+    return {tool.name for tool in (await client.list_tools()).tools}
+
+
+async def test_a_workflow_of_jlab_mcp(engine: Engine) -> None:
+    async with speaking(engine, "jlab") as client:
+        assert await names(client) == JLAB | LASTING
+        assert (await ask(client, "ping"))["status"] == "ok"
+        started = await ask(client, "start_new_notebook", experiment_name="training run")
+        session = started["session_id"]
+        assert started["notebook_path"].endswith("_training_run.ipynb")
+        assert "hello" in await read(client, "execute_code", session_id=session, code="x = 2\nprint('hello')")
+        assert (
+            await read(client, "add_markdown", session_id=session, markdown="# Notes")
+            == "Added markdown cell at index 1"
+        )
+        plot = "import matplotlib.pyplot as plt\nplt.plot([1]); plt.show()"
+        drawn = await client.call_tool("execute_code", {"session_id": session, "code": plot})
+        assert len(images_of(drawn)) == 1
+        assert "\n30" in await read(client, "edit_cell", session_id=session, cell_index=0, code="x = 30\nx")
+        assert "\n30" in await read(client, "run_cell", session_id=session, cell_index=0)
+        assert "index 1" in await read(
+            client, "edit_markdown", session_id=session, cell_index=1, markdown="# More"
+        )
+        assert "2 are left" in await read(client, "delete_cell", session_id=session, cell_index=-1)
+        assert "NameError" in await read(client, "execute_scratch", code="x")
+        assert session in await read(client, "interrupt_kernel", session_id=session)
+        status = json.loads((await client.read_resource("jlab-mcp://server/status")).contents[0].text)  # type: ignore[union-attr]
+        assert session in status["sessions"]
+        assert (await ask(client, "check_resources"))["memory"]["total_mb"] > 0
+        assert "shutdown successfully" in await read(client, "shutdown_session", session_id=session)
+        again = await ask(client, "start_notebook", notebook_path=started["notebook_path"])
+        assert again["session_id"] == session
+        assert "NameError" in await read(client, "execute_code", session_id=session, code="x")
+        assert "There is no cell 9" in await refused(client, "run_cell", session_id=session, cell_index=9)
+
+
+async def test_a_workflow_of_jupyter_mcp_server(engine: Engine) -> None:
+    async with speaking(engine, "jupyter") as client:
+        assert await names(client) == JUPYTER | LASTING
+        assert "use_notebook first" in await refused(client, "execute_cell", cell_index=0)
+        path = "analysis/first.ipynb"
+        used = await read(client, "use_notebook", notebook_name="first", notebook_path=path, mode="create")
+        assert "Successfully activated notebook 'first'" in used
+        inserted = await read(
+            client, "insert_cell", cell_index=-1, cell_type="markdown", cell_source="# Title"
+        )
+        assert "at index 0 (markdown)" in inserted
+        ran = await read(
+            client, "insert_execute_code_cell", cell_index=1, cell_source="x = 1\nprint('x is', x)"
+        )
+        assert "x is 1" in ran
+        changed = await read(client, "edit_cell_source", cell_index=1, old_string="x = 1", new_string="x = 5")
+        assert "-x = 1\n+x = 5" in changed
+        assert "x is 5" in await read(client, "execute_cell", cell_index=1, timeout=200)
+        assert "x is 5" in await read(client, "read_cell", cell_index=1)
+        assert "+y = 2" in await read(client, "overwrite_cell_source", cell_index=1, cell_source="y = 2")
+        assert "x was 5" in await read(client, "execute_code", code="print('x was', x)")
+        assert "Moved cell 0 to 1" in await read(client, "move_cell", source_index=0, target_index=1)
+        await read(client, "clear_cell_output", cell_index=0)
+        assert "x is 5" not in await read(client, "read_cell", cell_index=0)
+        assert "has 2 cells" in await read(client, "read_notebook", notebook_name="first")
+        assert "y = 2" in await read(
+            client, "read_notebook", notebook_name="first", response_format="detailed"
+        )
+        assert "# Title" in await read(client, "delete_cell", cell_indices=[1])
+        assert "first.ipynb\tfile" in await read(client, "list_files", path="analysis")
+        assert "first\t" in await read(client, "list_notebooks")
+        assert "idle" in await read(client, "list_kernels")
+        assert "restarted" in await read(client, "restart_notebook", notebook_name="first")
+        assert "NameError" in await read(client, "execute_code", code="x")
+        assert "unused" in await read(client, "unuse_notebook", notebook_name="first")
+        assert "mode='connect'" in await refused(
+            client, "use_notebook", notebook_name="first", notebook_path=path, mode="create"
+        )
+        assert "is outside the directories" in await refused(client, "list_files", path="../..")
+
+
+async def test_the_activated_notebook_is_each_clients_own(engine: Engine) -> None:
+    async with (
+        running(Face(engine, dialect="jupyter", pace=PACE)) as face,
+        connected(face) as first,
+        connected(face) as second,
+    ):
+        for client, name in ((first, "a"), (second, "b")):
+            await read(
+                client, "use_notebook", notebook_name=name, notebook_path=f"own/{name}.ipynb", mode="create"
+            )
+        await read(first, "insert_execute_code_cell", cell_index=-1, cell_source="holder = 'first'")
+        assert "NameError" in await read(second, "execute_code", code="holder")
+
+
+async def test_a_workflow_of_monadic_chat(engine: Engine) -> None:
+    async with speaking(engine, "monadic") as client:
+        assert await names(client) == MONADIC | LASTING
+        created = await read(client, "create_jupyter_notebook", filename="math_notebook")
+        full = created.removeprefix("Notebook created: ")
+        assert full.endswith("_math_notebook.ipynb")
+        cells = [
+            {"cell_type": "markdown", "source": "# Derivatives"},
+            {"cell_type": "code", "source": "d = 2\nd * 2"},
+        ]
+        added = await read(client, "add_jupyter_cells", filename=full.removesuffix(".ipynb"), cells=cells)
+        assert "2 cells added" in added
+        assert "\n4" in added
+        wrong = [{"cell_type": "code", "source": "integral(d)"}]
+        # Without its timestamp, as models forget it; and as JSON in a string, as models send it.
+        assert "NameError" in await read(
+            client, "add_jupyter_cells", filename="math_notebook", cells=json.dumps(wrong)
+        )
+        found = await ask(client, "execute_and_fix_jupyter_cells", filename=full)
+        assert (found["status"], found["cell_index"], found["error_type"]) == ("error_found", 2, "NameError")
+        mended = "def integral(x): return x\nintegral(d)"
+        await read(client, "update_jupyter_cell", filename=full, index=2, content=mended)
+        assert (await ask(client, "execute_and_fix_jupyter_cells", filename=full))["status"] == "success"
+        results = (await ask(client, "get_jupyter_cells_with_results", filename=full))["cells"]
+        assert [cell["type"] for cell in results] == ["markdown", "code", "code"]
+        assert results[2]["outputs"] == ["2"]
+        assert "2 are left" in await read(client, "delete_jupyter_cell", filename=full, index=0)
+        listed = (await ask(client, "list_jupyter_notebooks"))["notebooks"]
+        assert full in {entry["filename"] for entry in listed}
+        both = await read(
+            client,
+            "create_and_populate_jupyter_notebook",
+            filename="second",
+            cells=[{"source": "print('made')"}],
+        )
+        assert "_second.ipynb" in both
+        assert "made" in both

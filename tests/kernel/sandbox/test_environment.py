@@ -1,0 +1,28 @@
+"""Code sees of the environment what is harmless and what the operator passes, and never what an earlier one passed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.kernel.engine.conftest import end_host, open_at
+from tests.waiting import UNHURRIED
+
+pytestmark = pytest.mark.anyio
+
+LOOK = "import os; print(os.environ.get('SHOWN'), os.environ.get('AWS_SECRET_ACCESS_KEY'))"
+
+
+async def test_a_variable_is_seen_only_while_the_operator_passes_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SHOWN", "yes")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "secret")
+    seen = []
+    for passed in (["SHOWN"], []):  # the second engine finds the host, and the fork server, of the first
+        async with open_at(tmp_path, pass_environment=passed, **UNHURRIED) as engine:
+            session = await engine.create("environment", mode="private")
+            seen.append((await (await session.execute_code(LOOK)).wait()).text)
+    end_host(tmp_path / "state")
+    assert seen == ["yes None\n", "None None\n"]

@@ -1,0 +1,7 @@
+"""One-shot tools on real engines and kernels."""
+
+from __future__ import annotations
+
+from tests.kernel.engine.conftest import engine, open_here, own_engine
+
+__all__ = ["engine", "open_here", "own_engine"]

@@ -1,0 +1,5 @@
+"""Engines for verifying on."""
+
+from tests.kernel.engine.conftest import engine, open_here, open_root, own_engine
+
+__all__ = ["engine", "open_here", "open_root", "own_engine"]

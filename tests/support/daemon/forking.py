@@ -1,0 +1,144 @@
+"""Runs the command line as a process of its own without importing it anew each time.
+
+One process has imported what the verbs need, and nothing has run in it; each call is a fork of it, with the caller's
+arguments, environment, directory and streams. So a test sees what it would see of a fresh process, a second sooner.
+Tests of how the program itself starts use ``Place.start`` instead.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from threading import Lock, Thread
+from typing import BinaryIO
+
+_MESSAGE_BYTES = 2**20
+
+
+class ForkedCommand:
+    """The command line, imported once. ``run`` is ``subprocess.run`` for it. One call at a time."""
+
+    def __init__(self, limit_s: float) -> None:
+        self._limit_s = limit_s
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        with theirs:
+            self._process = subprocess.Popen(
+                [sys.executable, __file__, str(theirs.fileno())],
+                pass_fds=[theirs.fileno()],
+                stdin=subprocess.DEVNULL,
+            )
+        self._line = ours
+        self._turn = Lock()
+
+    def run(
+        self, arguments: Sequence[str], *, cwd: Path, env: Mapping[str, str], given: str = ""
+    ) -> subprocess.CompletedProcess[str]:
+        call = json.dumps({"arguments": arguments, "cwd": str(cwd), "env": dict(env)}).encode()
+        (stdin, ours), (out, stdout), (err, stderr) = os.pipe(), os.pipe(), os.pipe()
+        with self._turn:
+            socket.send_fds(self._line, [call], [stdin, stdout, stderr])
+            for theirs in (stdin, stdout, stderr):
+                os.close(theirs)
+            pid = int(self._line.recv(_MESSAGE_BYTES))
+            giving = Thread(target=_give, args=[ours, given.encode()], daemon=True)
+            hearings = [_Hearing(out), _Hearing(err)]
+            for thread in (giving, *hearings):
+                thread.start()
+            status = self._ended(pid, arguments)
+        for thread in (giving, *hearings):
+            # As with any process, its output ends when nobody holds it any more, its own children included.
+            thread.join(self._limit_s)
+            if thread.is_alive():
+                raise subprocess.TimeoutExpired(list(arguments), self._limit_s)
+        return subprocess.CompletedProcess(arguments, status, *(hearing.text for hearing in hearings))
+
+    def close(self) -> None:
+        self._line.close()
+        self._process.wait(self._limit_s)
+
+    def _ended(self, pid: int, arguments: Sequence[str]) -> int:
+        in_time, _, _ = select.select([self._line], [], [], self._limit_s)
+        if not in_time:
+            os.kill(pid, signal.SIGKILL)
+        status = int(self._line.recv(_MESSAGE_BYTES))
+        if not in_time:
+            raise subprocess.TimeoutExpired(list(arguments), self._limit_s)
+        return status
+
+
+class _Hearing(Thread):
+    """Reads one stream to its end."""
+
+    def __init__(self, descriptor: int) -> None:
+        super().__init__(daemon=True)
+        self._stream: BinaryIO = os.fdopen(descriptor, "rb")
+        self.text = ""
+
+    def run(self) -> None:
+        with self._stream:
+            self.text = self._stream.read().decode()
+
+
+def _give(descriptor: int, data: bytes) -> None:
+    try:
+        with os.fdopen(descriptor, "wb") as stream:
+            stream.write(data)
+    except BrokenPipeError:
+        return
+
+
+def serve(line: socket.socket) -> None:
+    """Fork for each call, until the line ends. Returns in the forks, as the process that was asked for."""
+    while True:
+        message, files, _, _ = socket.recv_fds(line, _MESSAGE_BYTES, 3)
+        if not message:
+            sys.exit()
+        if (pid := os.fork()) == 0:
+            line.close()
+            _become(json.loads(message), files)
+            return
+        for file in files:
+            os.close(file)
+        line.send(str(pid).encode())
+        _, status = os.waitpid(pid, 0)
+        line.send(str(os.waitstatus_to_exitcode(status)).encode())
+
+
+def _become(call: dict[str, object], files: list[int]) -> None:
+    for number, file in enumerate(files):
+        os.dup2(file, number)
+        os.close(file)
+    os.chdir(str(call["cwd"]))
+    env, arguments = call["env"], call["arguments"]
+    assert isinstance(env, dict)
+    assert isinstance(arguments, list)
+    os.environ.clear()
+    os.environ.update(env)
+    sys.argv = ["-c", *arguments]
+
+
+def _import_everything() -> None:
+    """What verbs import when they need it, as far as it starts no thread: that would not be there in a fork."""
+    import anyio._backends._asyncio  # noqa: F401, PLC0415
+    import mcp  # noqa: F401, PLC0415
+
+    import cellwright.cli.commands  # noqa: PLC0415
+    import cellwright.mcp.wire  # noqa: PLC0415
+    import cellwright.plans.planfiles  # noqa: F401, PLC0415
+
+
+if __name__ == "__main__":
+    # The script's own directory, which would hide packages behind files of ours.
+    del sys.path[0]
+    _import_everything()
+    serve(socket.socket(fileno=int(sys.argv[1])))
+    from cellwright.cli import main
+
+    main()

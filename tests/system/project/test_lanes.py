@@ -1,0 +1,76 @@
+"""The runner of the tests, on small trees of its own: what fails once, what fails twice, and a process that dies."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests import lanes
+
+UNSTEADY = """
+from pathlib import Path
+
+def test_it():
+    seen = Path(__file__).with_suffix(".seen")
+    was_there = seen.exists()
+    seen.touch()
+    assert was_there, "only once"
+"""
+
+
+def run_lanes(root: Path, **files: str) -> subprocess.CompletedProcess[str]:
+    """Run the unit lane of a tree that has these test files."""
+    (root / "tests" / "unit").mkdir(parents=True)
+    shutil.copy(lanes.__file__, root / "tests" / "lanes.py")
+    for name, source in files.items():
+        folder = root / "tests" / "unit" / name
+        folder.mkdir()
+        (folder / f"test_{name}.py").write_text(source)
+    command = [sys.executable, "-m", "tests.lanes", "--lane", "unit"]
+    return subprocess.run(command, cwd=root, capture_output=True, text=True, check=False)
+
+
+def test_what_fails_once_is_listed_with_its_first_error_and_fails_nothing(tmp_path: Path) -> None:
+    done = run_lanes(tmp_path, shaky=UNSTEADY, sound="def test_it(): pass")
+    assert done.returncode == 0, done.stdout + done.stderr
+    listed = done.stdout.split("UNSTEADY: 1 ")[1]
+    assert "tests/unit/shaky/test_shaky.py::test_it" in listed
+    assert "AssertionError: only once" in listed
+    assert "tests: 2 passed, 0 failed, 0 skipped" in done.stdout
+
+
+def test_three_that_fail_once_fail_the_run(tmp_path: Path) -> None:
+    done = run_lanes(tmp_path, one=UNSTEADY, two=UNSTEADY, three=UNSTEADY)
+    assert done.returncode == 1
+    assert "tests: 3 passed, 0 failed, 0 skipped" in done.stdout
+
+
+def test_what_came_after_a_process_died_is_run_with_the_second_look(tmp_path: Path) -> None:
+    dies = UNSTEADY.replace("assert was_there", "was_there or __import__('os')._exit(7)\n    assert True")
+    done = run_lanes(tmp_path, doomed=dies + "\ndef test_after_it(): assert 1 + 1 == 3\n")
+    assert done.returncode == 1
+    assert "test_doomed.py::test_it" in done.stdout.split("UNSTEADY: 1 ")[1]
+    assert "test_doomed.py::test_after_it" in done.stdout.split("FAILED: 1\n")[1]
+    assert "tests: 1 passed, 1 failed, 0 skipped" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("source", "error"),
+    [
+        ("def test_it(): assert 1 + 1 == 3", "assert (1 + 1) == 3"),
+        ("import os\ndef test_it(): os._exit(7)", "the process ended in it, with 7"),
+        ("import no_such_module", "No module named 'no_such_module'"),
+    ],
+    ids=["it fails", "its process dies", "it cannot be imported"],
+)
+def test_what_fails_twice_fails_the_run_and_is_named(tmp_path: Path, source: str, error: str) -> None:
+    done = run_lanes(tmp_path, broken=source, sound="def test_it(): pass")
+    assert done.returncode == 1
+    failed = done.stdout.split("FAILED: 1\n")[1]
+    assert "tests/unit/broken/test_broken.py" in failed
+    assert error in failed
+    assert "tests: 1 passed, 1 failed, 0 skipped" in done.stdout
