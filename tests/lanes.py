@@ -41,7 +41,8 @@ LANES = ("unit", "kernel", "system", "browser", "cluster")
 
 # Two cores have room for a third process, since kernels, daemons and browsers are also waited for.
 JOBS = 3
-# Its groups come on top of the others, all at once: SLURM is mostly waited for.
+# Its groups come on top of the others, one at a time: SLURM is mostly waited for, and a host that starts in one cluster
+# clears away what a killed one of another has left on this machine.
 BESIDE = "cluster"
 # Folders whose files share something dear, a cluster, a browser or a daemon, or that become the parent of every orphan:
 # each is one process, as every folder of the unit lane is. Begun in this order, before all others: the longest must
@@ -212,14 +213,14 @@ class Pool:
         self._numbers = itertools.count(1)
 
     def run(self, groups: Sequence[Group], *, jobs: int) -> Iterator[Outcome]:
-        """Yield each group's outcome as it ends; ``jobs`` run at a time, and SLURM's beside them."""
+        """Yield each group's outcome as it ends; ``jobs`` run at a time, and one of SLURM's beside them."""
         beside = [group for group in groups if group.lane == BESIDE]
         waiting = [group for group in groups if group.lane != BESIDE]
         while beside or waiting or self._running:
-            busy = sum(running.group.lane != BESIDE for running in self._running.values())
-            if beside:
-                self._begin(beside.pop())
-            elif waiting and busy < jobs:
+            busy = Counter(running.group.lane == BESIDE for running in self._running.values())
+            if beside and not busy[True]:
+                self._begin(beside.pop(0))
+            elif waiting and busy[False] < jobs:
                 self._begin(waiting.pop(0))
             else:
                 yield self._wait()
