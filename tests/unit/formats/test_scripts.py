@@ -24,7 +24,7 @@ SCRIPTS = {
     "julia": ".jl",
 }
 PLAIN = st.text("abc xyz=()1\n", max_size=30).map(str.strip)
-moderate = settings(max_examples=30)
+moderate = settings(max_examples=20)
 
 
 def _same_but_for_ids(left: Document, right: Document) -> bool:
