@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import hashlib
-import shutil
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +12,8 @@ import pytest
 
 from cellwright.charts.embedding import bundle, interactive, page_script, placeholder
 from tests.conftest import Require
+from tests.support.browsers import LIMIT_MS, open_browser
 from tests.support.charts.making import SALES, spec
-from tests.waiting import LIMIT_S
 
 pytestmark = pytest.mark.anyio
 ONLY_OURS = "default-src 'none'; img-src data:; style-src 'unsafe-inline'; script-src 'sha256-{}'"
@@ -66,8 +65,6 @@ def test_the_script_is_made_once_and_kept(tmp_path: Path) -> None:
 async def test_a_browser_draws_it_under_a_strict_policy_without_a_request(
     tmp_path: Path, require: Require
 ) -> None:
-    chromium = shutil.which("chromium") or ""
-    require("Chromium", bool(chromium), "apt install chromium")
     script = page_script(tmp_path)
     policy = ONLY_OURS.format(base64.b64encode(hashlib.sha256(script.encode()).digest()).decode())
     places = "".join(placeholder(chart, still="still") for chart in (made(), made(x_column="revenue")))
@@ -76,22 +73,17 @@ async def test_a_browser_draws_it_under_a_strict_policy_without_a_request(
         f'<!doctype html><meta charset="utf-8"><meta http-equiv="Content-Security-Policy" content="{policy}">'
         f"<body>{places}<script>{script}</script>"
     )
-    said, asked = await anyio.to_thread.run_sync(_look, chromium, page.as_uri())
+    said, asked = await anyio.to_thread.run_sync(_look, require, page.as_uri())
     assert said == []
     assert asked == [page.as_uri()]
 
 
-def _look(chromium: str, address: str) -> tuple[list[str], list[str]]:
-    from playwright.sync_api import sync_playwright  # noqa: PLC0415  # slow to import
-
+def _look(require: Require, address: str) -> tuple[list[str], list[str]]:
     said: list[str] = []
     asked: list[str] = []
-    with sync_playwright() as play:
-        browser = play.chromium.launch(
-            executable_path=chromium, args=["--no-sandbox"], timeout=LIMIT_S * 1_000
-        )
+    with open_browser(require) as browser:
         page = browser.new_page()
-        page.set_default_timeout(LIMIT_S * 1_000)
+        page.set_default_timeout(LIMIT_MS)
         page.on("console", lambda message: said.append(message.text))
         page.on("pageerror", lambda error: said.append(str(error)))
         page.on("request", lambda request: asked.append(request.url))
@@ -99,5 +91,4 @@ def _look(chromium: str, address: str) -> tuple[list[str], list[str]]:
         page.wait_for_function(
             "document.querySelectorAll('.cw-chart svg').length === 2 && !document.querySelector('.cw-still')"
         )
-        browser.close()
     return said, asked

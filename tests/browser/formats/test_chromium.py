@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, expect, sync_playwright
+from playwright.sync_api import Browser, expect
 
 from cellwright.formats.html import to_html
 from cellwright_kernel.htmltables import html_table
 from cellwright_kernel.tables import Column, Table
 from tests.conftest import Require
+from tests.support.browsers import LIMIT_MS, open_browser
 from tests.support.formats.pagebooks import PNG, code, display, error, notebook, result, stream, text
-from tests.waiting import LIMIT_S
 
-LIMIT_MS = LIMIT_S * 1_000
 WIDE = (
     "<table class='dataframe'><tr>"
     + "".join(f"<td>column {number}</td>" for number in range(80))
@@ -65,12 +63,8 @@ class Seen:
 
 @pytest.fixture(scope="module")
 def browser(require: Require) -> Iterator[Browser]:
-    program = shutil.which("chromium") or shutil.which("google-chrome")
-    require("Chromium", program is not None, "apt install chromium")
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=program, args=["--no-sandbox"], timeout=LIMIT_MS)
+    with open_browser(require) as browser:
         yield browser
-        browser.close()
 
 
 def look(

@@ -12,11 +12,10 @@ import pytest
 from playwright.sync_api import Browser, expect
 
 from tests.conftest import Require
+from tests.support.browsers import LIMIT_MS, open_browser
 from tests.support.lab.windows import (
-    LIMIT_MS,
     Window,
     agent,
-    browser,
     notebook,
     said,
     started,
@@ -35,7 +34,7 @@ SOURCES = [
 
 @pytest.fixture(scope="module")
 def chromium(require: Require) -> Iterator[Browser]:
-    with browser(require) as found:
+    with open_browser(require) as found:
         yield found
 
 

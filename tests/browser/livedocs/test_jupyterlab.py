@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -14,12 +13,12 @@ from playwright.async_api import Browser, Page, async_playwright, expect
 from cellwright import Session
 from tests.conftest import Require
 from tests.kernel.engine.conftest import OpenEngine
+from tests.support.browsers import LIMIT_MS, launch_options
 from tests.support.livedocs.visiting import new_notebook
 from tests.support.servers.server import Server
-from tests.waiting import LIMIT_S, until
+from tests.waiting import until
 
 pytestmark = pytest.mark.anyio
-LIMIT_MS = LIMIT_S * 1_000
 expect.set_options(timeout=LIMIT_MS)
 STORY = """import pathlib, time
 for month in ("January", "February", "March"):
@@ -32,12 +31,9 @@ print("All months are read")"""
 
 @pytest.fixture
 async def browser(require: Require) -> AsyncIterator[Browser]:
-    program = shutil.which("chromium") or shutil.which("google-chrome")
-    require("Chromium", program is not None, "apt install chromium")
+    options = launch_options(require)
     async with async_playwright() as playwright:
-        browser = await playwright.chromium.launch(
-            executable_path=program, args=["--no-sandbox"], timeout=LIMIT_MS
-        )
+        browser = await playwright.chromium.launch(**options)
         yield browser
         await browser.close()
 

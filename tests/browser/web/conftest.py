@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
@@ -11,15 +10,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, Page, expect
 
 from tests.conftest import Require
+from tests.support.browsers import LIMIT_MS, open_browser
 from tests.support.clients.installing import Program, obtain
 from tests.system.daemon.conftest import Place, Pump, place_in
-from tests.waiting import LIMIT_S
 
 # A neighbour's load must not fail a test: what is expected comes, or never does.
-LIMIT_MS = LIMIT_S * 1_000
 expect.set_options(timeout=LIMIT_MS)
 
 # The page takes its words away after a few seconds, in which a test may not have looked.
@@ -110,13 +108,9 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
 
 @pytest.fixture(scope="session")
 def browser(require: Require) -> Iterator[Browser]:
-    """One for all tests of a process: while it is there its driver's loop runs in this thread."""
-    program = shutil.which("chromium") or shutil.which("google-chrome")
-    require("Chromium", program is not None, "apt install chromium")
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=program, args=["--no-sandbox"], timeout=LIMIT_MS)
+    """One for all tests of a process."""
+    with open_browser(require) as browser:
         yield browser
-        browser.close()
 
 
 def unhurried(context: BrowserContext) -> BrowserContext:
@@ -173,8 +167,8 @@ def axe(require: Require) -> str:
 
 def assert_accessible(page: Page, axe: str) -> None:
     """No finding of axe on the page as it stands."""
-    # Through the debugger, as the page's own policy lets no foreign script in.
-    found = page.evaluate(f"(() => {{ {axe}; return axe.run(); }})()")
+    # Through the debugger, as the page's own policy lets no foreign script in; into its frames nothing comes at all.
+    found = page.evaluate(f"(() => {{ {axe}; return axe.run({{ iframes: false }}); }})()")
     told = [
         f"{one['id']}: {one['help']} {[node['html'][:120] for node in one['nodes'][:3]]}"
         for one in found["violations"]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import shutil
 import signal
 import subprocess
 from collections.abc import Iterator
@@ -12,13 +11,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from playwright.sync_api import Browser, Page, Response, expect, sync_playwright
+from playwright.sync_api import Browser, Page, Response, expect
 
-from tests.conftest import Require
+from tests.support.browsers import LIMIT_MS
 from tests.system.daemon.conftest import Place, Pump
 from tests.waiting import LIMIT_S
 
-LIMIT_MS = LIMIT_S * 1_000
 expect.set_options(timeout=LIMIT_MS)
 
 
@@ -68,16 +66,6 @@ class Window:
 
 def _makes_checkpoint(response: Response) -> bool:
     return response.request.method == "POST" and response.url.split("?")[0].endswith("/checkpoints")
-
-
-@contextmanager
-def browser(require: Require) -> Iterator[Browser]:
-    program = shutil.which("chromium") or shutil.which("google-chrome")
-    require("Chromium", program is not None, "apt install chromium")
-    with sync_playwright() as play:
-        found = play.chromium.launch(executable_path=program, args=["--no-sandbox"], timeout=LIMIT_MS)
-        yield found
-        found.close()
 
 
 @contextmanager
