@@ -44,8 +44,8 @@ __all__ = ["ForkServer", "Job", "main"]
 
 PACKET_BYTES = 1 << 18
 FDS_PER_JOB = 5
-# Whoever was just forked needs the processor more than those to come.
-PAUSE_MS = 500
+# Whoever was just forked needs the processor more than those to come, of whom there may be none.
+CALM_MS = 2_000
 
 
 @dataclass(frozen=True)
@@ -79,7 +79,7 @@ def main(argv: list[str]) -> None:
     gc.disable()
     failures = preload(arguments.preload)
     gc.freeze()
-    server = ForkServer(channel, warming(), single=arguments.single)
+    server = ForkServer(channel, warming(), at_once=arguments.at_once, single=arguments.single)
     server.tell({"op": "ready", "failures": failures, "paths": _own_paths(), **_python()})
     job = server.serve()
     if job is not None:
@@ -134,6 +134,9 @@ def _parse(argv: list[str]) -> argparse.Namespace:
     parser.add_argument("--channel", type=int, required=True, help="descriptor of the socket to the host")
     parser.add_argument("--layer", action="append", default=[], help="directory added at the end of sys.path")
     parser.add_argument("--preload", action="append", default=[], help="module to import before forking")
+    parser.add_argument(
+        "--at-once", action="store_true", help="warm up at once, and not when nothing is wanted"
+    )
     parser.add_argument("--single", action="store_true", help="one kernel is wanted, and no others after it")
     return parser.parse_args(argv)
 
@@ -141,11 +144,15 @@ def _parse(argv: list[str]) -> argparse.Namespace:
 class ForkServer:
     """Forks on request and reports ends, until its channel closes."""
 
-    def __init__(self, channel: socket.socket, warming: Iterator[None], *, single: bool) -> None:
-        """``warming`` goes on whenever there is nothing else to do; a ``single`` one leaves it once it has forked."""
+    def __init__(
+        self, channel: socket.socket, warming: Iterator[None], *, at_once: bool, single: bool
+    ) -> None:
+        """``warming`` goes on ``at_once``, or when all is calm, or before the second fork; a ``single`` one needs none."""
         self._channel = channel
         self._warming: Iterator[None] | None = warming
+        self._at_once = at_once
         self._single = single
+        self._has_forked = False
         self._kernels: set[int] = set()
         self._wake_read, self._wake_write = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
         signal.signal(signal.SIGCHLD, lambda *_: None)
@@ -180,7 +187,7 @@ class ForkServer:
         """How long to listen before the next step of the warming; None where there is none."""
         if self._warming is None:
             return None
-        return PAUSE_MS if self._kernels else 0
+        return 0 if self._at_once and not self._kernels else CALM_MS
 
     def _warm_on(self) -> None:
         if self._warming is None:
@@ -201,6 +208,9 @@ class ForkServer:
             request = json.loads(data)
             request_id = request.get("id")
             job = _job_from(request, fds)
+            # The first does not wait. The second tells that there will be more, all of them cheaper.
+            while self._has_forked and self._warming is not None:
+                self._warm_on()
             _require_single_thread()
             pid = os.fork()
         except Exception as error:  # noqa: BLE001  # boundary: a bad request must not end every other kernel
@@ -212,6 +222,7 @@ class ForkServer:
             return job
         _close(fds)
         self._kernels.add(pid)
+        self._has_forked = True
         if self._single:
             self._warming = None
         pidfd = os.pidfd_open(pid)

@@ -24,9 +24,12 @@ async def start_fork_server(
     last_words: LastWords,
     programs: Programs,
     *,
+    at_once: bool,
     single: bool,
 ) -> tuple[Started, socket.socket]:
     """The process, and this side's end of the channel to it.
+
+    It warms up ``at_once``, or when nobody has wanted a kernel for a while.
 
     Raises:
         KernelStartError: the interpreter cannot be run.
@@ -39,6 +42,8 @@ async def start_fork_server(
             "--channel",
             str(server_end.fileno()),
         ]
+        if at_once:
+            command.append("--at-once")
         if single:
             command.append("--single")
         for layer in interpreter.layers:

@@ -79,7 +79,7 @@ class ForkServer:
         self._allotter = Allotter(isolation)
         self._preload = tuple(preload)
         self._caches = caches if isolation is not None else None
-        self._makes_caches = standby > 0
+        self._keeps_standby = standby > 0
         self._prepared: Path | None = None
         """Where caches of the interpreter's libraries are, or will be."""
         self._environment = dict(environment)
@@ -137,8 +137,8 @@ class ForkServer:
                 tasks.start_soon(self._last_words.run)
                 tasks.start_soon(self._listen)
                 with anyio.move_on_after(self._start_timeout_s):
-                    # One that serves many makes the first of them wait, and all the others cheaper.
-                    await (self._channel.ready if self._single else self._channel.warm).wait()
+                    # The first kernel waits for no warming: that is for those that stand by and those to come.
+                    await self._channel.ready.wait()
                     can_fork = not self._channel.closed.is_set()
                 if can_fork:
                     self.interpreter = replace(
@@ -178,6 +178,7 @@ class ForkServer:
             self._directory,
             self._last_words,
             self._programs,
+            at_once=self._single or self._keeps_standby,
             single=self._single,
         )
         self.pid, self._enclosure = process.pid, process.enclosure
@@ -187,7 +188,7 @@ class ForkServer:
         if self._caches is None:
             return
         self._prepared = await self._caches.find(self.interpreter.search_path)
-        if self._makes_caches:
+        if self._keeps_standby:
             # Nobody waits: a kernel that plots before they are made fills a cache of its own.
             python, search_path = self.interpreter.python, self.interpreter.search_path
             self._tasks.start_soon(self._caches.make, python, search_path)

@@ -59,6 +59,16 @@ async def test_a_launch_takes_the_kernel_that_stands_by_and_another_takes_its_pl
         await standing_by(server, 1)
 
 
+async def test_the_first_kernel_waits_for_no_warming_and_the_second_has_all_of_it(
+    make_server: Any, launch_on: Any, run_cell: Any
+) -> None:
+    what_errors_need = "import sys; 'executing' in sys.modules"
+    async with serving(await make_server(standby=0)) as server:
+        first, second = await launch_on(server), await launch_on(server)
+        assert (await run_cell(first, what_errors_need)).result == "False"
+        assert (await run_cell(second, what_errors_need)).result == "True"
+
+
 async def test_a_kernel_that_died_standing_by_is_not_given_out(make_server: Any, launch_on: Any) -> None:
     async with serving(await make_server(standby=1)) as server:
         await standing_by(server, 1)
