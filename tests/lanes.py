@@ -39,8 +39,8 @@ TESTS = Path(__file__).parent
 LOGS = TESTS.parent / ".cache" / "tests"
 LANES = ("unit", "kernel", "system", "browser", "cluster")
 
-# Two cores have room for a third process, since kernels, daemons and browsers are also waited for.
-JOBS = 3
+# As many as there are cores: one more, and every test takes twice as long, its processor time included.
+JOBS = 2
 # Its groups come on top of the others, one at a time: SLURM is mostly waited for, and a host that starts in one cluster
 # clears away what a killed one of another has left on this machine.
 BESIDE = "cluster"
@@ -60,6 +60,25 @@ TOGETHER = (
     "unit/tools",
     "unit/kernels",
 )
+
+# Folders whose files share an engine and its host: dear enough to share, and not so dear that all must wait in a row.
+SHARED = (
+    "kernel/agent",
+    "kernel/engine",
+    "kernel/languages",
+    "kernel/mcp",
+    "kernel/plans",
+    "kernel/tools",
+    "kernel/verification",
+    "system/daemon",
+    "system/jupyter",
+    "system/lab",
+    "system/livedocs",
+)
+FILES_SHARED = 7
+
+# How long an interrupted test may take for clearing away after itself.
+END_S = 30
 
 # How pytest ends after its last test.
 LAST_TEST_CODES = (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED, pytest.ExitCode.NO_TESTS_COLLECTED)
@@ -160,15 +179,22 @@ def find_groups(lanes: Iterable[str]) -> Iterator[Group]:
         found: dict[str, list[str]] = {}
         for path in sorted((TESTS / lane).rglob("test_*.py")):
             name = path.relative_to(TESTS).as_posix()
-            found.setdefault(_process(name), []).append(str(path))
-        yield from (Group(lane, name, tuple(paths)) for name, paths in found.items())
+            found.setdefault(_folder(name), []).append(str(path))
+        for name, paths in found.items():
+            if name not in SHARED:
+                yield Group(lane, name, tuple(paths))
+                continue
+            for begin in range(0, len(paths), FILES_SHARED):
+                part = f"{name} from {Path(paths[begin]).name}"
+                yield Group(lane, part, tuple(paths[begin : begin + FILES_SHARED]))
 
 
-def _process(name: str) -> str:
-    """Return the name of the process that a test file runs in: mostly the file's own."""
+def _folder(name: str) -> str:
+    """Return the folder with which a test file shares a process, or its own name."""
     lane, area, *_ = name.split("/")
+    folder = f"{lane}/{area}"
     # Unit tests leave nothing behind that another could see.
-    return f"{lane}/{area}" if lane == "unit" or f"{lane}/{area}" in TOGETHER else name
+    return folder if lane == "unit" or folder in (*TOGETHER, *SHARED) else name
 
 
 def _turn(group: Group) -> tuple[int, int]:
@@ -229,8 +255,15 @@ class Pool:
         """End what still runs, as an interrupted run leaves it."""
         for pid in self._running:
             os.kill(pid, signal.SIGINT)
+        deadline = time.monotonic() + END_S
         while self._running:
-            self._wait()
+            pid, _ = os.waitpid(-1, os.WNOHANG)
+            self._running.pop(pid, None)
+            if time.monotonic() > deadline:
+                for hung in self._running:
+                    os.kill(hung, signal.SIGKILL)
+            if pid == 0:
+                time.sleep(0.05)
 
     def _begin(self, group: Group) -> None:
         number = next(self._numbers)

@@ -40,6 +40,8 @@ class Served:
     token: str
     agent: Pump
     """An MCP client, as agents are."""
+    signed_in: Any = None
+    """What a browser keeps of having signed in with the token, once one has."""
 
     def notebook(self, name: str, *cells: str, run: bool = True) -> str:
         """A session with these code cells, as an agent makes it; its id."""
@@ -122,16 +124,19 @@ def unhurried(context: BrowserContext) -> BrowserContext:
 @contextmanager
 def looking(browser: Browser, served: Served, **options: Any) -> Iterator[Looker]:
     """A window of its own, signed in with the daemon's token."""
-    context = unhurried(browser.new_context(**({"viewport": {"width": 1280, "height": 900}} | options)))
+    options = {"viewport": {"width": 1280, "height": 900}, "storage_state": served.signed_in} | options
+    context = unhurried(browser.new_context(**options))
     looker = Looker(context.new_page(), served.url)
     page = looker.page
     page.on("console", lambda message: looker.messages.append(message.text))
     page.on("pageerror", lambda failure: looker.messages.append(str(failure)))
     page.on("request", lambda request: looker.requests.append(request.url))
-    page.goto(served.url + "/enter")
-    page.get_by_label("Token").fill(served.token)
-    page.get_by_role("button", name="Sign in").click()
-    page.wait_for_url(served.url + "/")
+    page.goto(served.url + "/")
+    if served.signed_in is None:
+        page.get_by_label("Token").fill(served.token)
+        page.get_by_role("button", name="Sign in").click()
+        page.wait_for_url(served.url + "/")
+        served.signed_in = context.storage_state()
     try:
         yield looker
     finally:

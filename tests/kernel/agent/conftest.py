@@ -7,7 +7,6 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
-import anyio
 import pytest
 
 from cellwright import Engine
@@ -16,29 +15,21 @@ from cellwright.agent.models.chain import Chain
 from cellwright.agent.questions import Outcome, Question
 from cellwright.mcp.face import Face
 from cellwright.mcp.pace import Pace
-from tests.kernel.engine.conftest import end_host, open_at
+from tests.kernel.engine.conftest import engine, shared_engine
+from tests.kernel.mcp.conftest import running
 from tests.support.agent.scripting import Script
-from tests.waiting import UNHURRIED, scaled
+from tests.waiting import scaled
+
+__all__ = ["engine", "shared_engine"]
 
 Ask = Callable[..., Awaitable[Outcome]]
 PACE = Pace(wait_s=scaled(60))
 
 
 @pytest.fixture(scope="module")
-async def engine(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Engine]:
-    root = tmp_path_factory.mktemp("agent")
-    async with open_at(root, max_sessions=200, standby_kernels=1, **UNHURRIED) as engine:
-        yield engine
-    end_host(root / "state")
-
-
-@pytest.fixture(scope="module")
 async def face(engine: Engine) -> AsyncIterator[Face]:
-    async with anyio.create_task_group() as tasks:
-        face = Face(engine, pace=PACE)
-        await tasks.start(lambda task_status: face.run(task_status=task_status))
+    async with running(Face(engine, pace=PACE)) as face:
         yield face
-        tasks.cancel_scope.cancel()
 
 
 @pytest.fixture

@@ -53,9 +53,8 @@ async def engine(tmp_path_factory: pytest.TempPathFactory, anyio_backend: str) -
 
 
 def _kind(notebook: CorpusNotebook) -> tuple[object, ...]:
-    """Each of nbclient's own notebooks tries another feature; the rest differ by kernel, ending and what is volatile."""
-    own = notebook.name if notebook.source.distribution == "nbclient" else ""
-    return own, notebook.kernel, notebook.raises, notebook.volatile
+    """They differ by kernel, ending and what is volatile; most of a test's time is nbclient's start of a kernel."""
+    return notebook.kernel, notebook.raises, notebook.volatile
 
 
 @pytest.mark.usefixtures("sources")

@@ -34,18 +34,44 @@ async def own_engine(open_here: OpenEngine) -> AsyncIterator[Engine]:
         yield engine
 
 
+@pytest.fixture(scope="session")
+async def shared_engine(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Engine]:
+    """One engine for all tests of a process that leave it usable."""
+    async with open_anew(tmp_path_factory) as engine:
+        yield engine
+
+
 @pytest.fixture(scope="module")
 async def engine(
-    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+    request: pytest.FixtureRequest, shared_engine: Engine, tmp_path_factory: pytest.TempPathFactory
 ) -> AsyncIterator[Engine]:
-    """One engine for all tests of a module that leave it usable.
+    """The engine of all tests, empty for each module; a module with settings of its own has an engine of its own.
 
     A module's ``PRELOAD`` is imported once for all its kernels: what most of them would import, each for itself.
     Its ``ENGINE_SETTINGS`` are the engine's.
     """
+    changes = dict(getattr(request.module, "ENGINE_SETTINGS", {}))
+    if preload := getattr(request.module, "PRELOAD", ()):
+        changes["preload"] = preload
+    if changes:
+        async with open_anew(tmp_path_factory, **changes) as engine:
+            yield engine
+        return
+    yield shared_engine
+    await empty(shared_engine)
+
+
+async def empty(engine: Engine) -> None:
+    """Leave nothing of a module's behind for the next one."""
+    for session in engine.sessions():
+        await engine.delete(session.id, remove_file=True)
+
+
+@asynccontextmanager
+async def open_anew(tmp_path_factory: pytest.TempPathFactory, **changes: object) -> AsyncIterator[Engine]:
+    """Open an engine in a directory of its own, with room for the sessions of many tests."""
     root = tmp_path_factory.mktemp("engine")
-    changes = {"max_sessions": 100, "preload": getattr(request.module, "PRELOAD", ())}
-    async with open_at(root, **changes, **getattr(request.module, "ENGINE_SETTINGS", {})) as engine:
+    async with open_at(root, **{"max_sessions": 1_000, **changes}) as engine:
         yield engine
     end_host(root / "state")
 

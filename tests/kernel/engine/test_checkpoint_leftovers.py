@@ -19,8 +19,8 @@ from tests.waiting import LIMIT_S, look_again
 
 pytestmark = pytest.mark.anyio
 
-CHECKPOINTS = 200
-ROLLBACKS = 20
+CHECKPOINTS = 80
+ROLLBACKS = 10
 # Allocators and journals of a host that has worked; a leak of each would be a multiple of it.
 WORTH_NAMING = 16 << 20
 PER_CHECKPOINT = 16 << 10

@@ -24,10 +24,11 @@ from hypothesis.stateful import (
 from cellwright import Engine, Session
 from cellwright.errors import UnknownCheckpoint
 from tests.kernel.engine.conftest import end_host, open_at
+from tests.matrix import one_of_each
 from tests.support.engine.checkpoint_model import DEEDS, MODULES, PRELUDE, Deed, State, probe_code
 from tests.waiting import scaled
 
-MODES = ["direct", "private", "overlay"]
+MODES = ["overlay", "direct", "private"]
 MOST_LINES = 3
 PROBE_EVERY = 5
 MOST_KEPT = 8
@@ -222,7 +223,7 @@ class SessionsAgainstModel(RuleBasedStateMachine):
 
 
 @pytest.mark.timeout(scaled(300))
-@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("mode", one_of_each(MODES, lambda _: "mode", str))
 @pytest.mark.parametrize(
     ("examples", "steps"), [(2, 40), pytest.param(7, 100, marks=pytest.mark.matrix)], ids=["few", "many"]
 )

@@ -16,7 +16,8 @@ import pytest
 from cellwright.engine import Engine, Execution, Session
 from cellwright.engine.returning import NOT_FILES
 from cellwright.errors import CheckpointRefused
-from tests.support.engine.checkpoint_rows import ROWS, Row
+from tests.matrix import one_of_each
+from tests.support.engine.checkpoint_rows import DATA, ROWS, Row
 
 pytestmark = pytest.mark.anyio
 
@@ -49,7 +50,10 @@ class Found:
 FOUND: dict[str, Found] = {}
 
 
-@pytest.mark.parametrize("row", ROWS, ids=lambda row: row.what)
+# Data differ by the library that holds them, and each has to be imported.
+@pytest.mark.parametrize(
+    "row", one_of_each(ROWS, lambda row: "data" if row in DATA else row.what, lambda row: row.what)
+)
 async def test_it_comes_back_or_is_refused_or_is_named(engine: Engine, tmp_path: Path, row: Row) -> None:
     found = FOUND[row.what] = await find_out(engine, tmp_path, row, "private")
     assert IS_TO_BE_WRITTEN or found.line(row) in table(), f"the guide does not say: {found.line(row)}"

@@ -12,13 +12,19 @@ from cellwright import Engine
 from cellwright.engine import Execution, Session
 from cellwright.mcp.outputs import clean
 from tests.conftest import Require
+from tests.matrix import one_of_each
 from tests.support.languages.speech import LANGUAGES, R_KERNELSPEC, UNICODE, Speech
 from tests.waiting import scaled, until
 
 pytestmark = pytest.mark.anyio
 
 
-@pytest.fixture(params=LANGUAGES, ids=[speech.language for speech in LANGUAGES])
+# JavaScript and TypeScript have one kernel.
+def _kernel(speech: Speech) -> str:
+    return "typescript" if speech.language == "javascript" else speech.language
+
+
+@pytest.fixture(params=one_of_each(LANGUAGES, _kernel, lambda speech: speech.language))
 def speech(request: pytest.FixtureRequest, require: Require) -> Speech:
     found: Speech = request.param
     if found.language == "r":

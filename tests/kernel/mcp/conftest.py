@@ -22,8 +22,10 @@ from cellwright import Engine
 from cellwright.mcp import Face, Pace
 from cellwright.mcp.clients import NOTHING_BROUGHT, Brought
 from cellwright.unixstreams import UnixStream
-from tests.kernel.engine.conftest import end_host, open_at
+from tests.kernel.engine.conftest import engine, shared_engine
 from tests.waiting import LIMIT_S, scaled
+
+__all__ = ["engine", "shared_engine"]
 
 Connect = Callable[..., AbstractAsyncContextManager[Client]]
 
@@ -31,18 +33,16 @@ Connect = Callable[..., AbstractAsyncContextManager[Client]]
 PACE = Pace(wait_s=scaled(60), files_s=LIMIT_S, stopping_s=LIMIT_S, progress_s=0.05, notify_s=0.01)
 
 
-@pytest.fixture(scope="module")
-async def engine(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Engine]:
-    root = tmp_path_factory.mktemp("mcp")
-    async with open_at(root, max_sessions=200, interrupt_grace_s=LIMIT_S) as engine:
-        yield engine
-    end_host(root / "state")
-
-
-@pytest.fixture(scope="module")
-async def face(engine: Engine) -> AsyncIterator[Face]:
-    async with running(Face(engine, pace=PACE)) as face:
+@pytest.fixture(scope="session")
+async def shared_face(shared_engine: Engine) -> AsyncIterator[Face]:
+    async with running(Face(shared_engine, pace=PACE)) as face:
         yield face
+
+
+@pytest.fixture(scope="module")
+def face(engine: Engine, shared_face: Face) -> Face:  # noqa: ARG001  # which empties it
+    """The face of all tests, over an engine that is empty for each module."""
+    return shared_face
 
 
 @pytest.fixture

@@ -1,5 +1,5 @@
 """Engines for reviewing on."""
 
-from tests.kernel.engine.conftest import engine, open_here, open_root, own_engine
+from tests.kernel.engine.conftest import engine, open_here, open_root, own_engine, shared_engine
 
-__all__ = ["engine", "open_here", "open_root", "own_engine"]
+__all__ = ["engine", "open_here", "open_root", "own_engine", "shared_engine"]

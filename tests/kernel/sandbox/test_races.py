@@ -17,7 +17,7 @@ from tests.waiting import UNHURRIED
 pytestmark = pytest.mark.anyio
 
 SECRET = "a secret that no session may see"  # noqa: S105  # it guards nothing
-ROUNDS = 150
+ROUNDS = 60
 # Each turn a name is a file, then a link to the secret (or to the directory that holds it), then a file again.
 SWAP_FILE = """
 import os, threading

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-__all__ = ["ROWS", "Row"]
+__all__ = ["DATA", "ROWS", "Row"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -192,34 +192,36 @@ def test_doctor_shows_what_stands_in_brackets(place: Place) -> None:
     assert f"{place.root}/[state]" in place.run("doctor").stdout
 
 
-def test_doctor_looks_at_every_extra_and_all_that_it_brings(place: Place) -> None:
+@pytest.fixture(scope="module")
+def findings(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, str]]:
+    """What ``doctor`` finds where sessions are to go to a SLURM that nobody has configured, by what it looked at."""
+    said = (
+        "res_nsearch error: Unknown host, DNS SRV lookup failed, Could not establish a configuration source"
+    )
+    with place_in(tmp_path_factory.mktemp("examined"), CELLWRIGHT_RUN_MODE="slurm") as place:
+        sbatch = place.root / "commands" / "sbatch"
+        sbatch.parent.mkdir()
+        sbatch.write_text(f"#!/bin/sh\necho '{said}' >&2\nexit 1\n")
+        sbatch.chmod(0o755)
+        place.environment["PATH"] = f"{sbatch.parent}:{os.environ['PATH']}"
+        found = json.loads(place.run("doctor", "--json").stdout)
+    return {finding["what"]: finding for finding in found}
+
+
+def test_doctor_looks_at_every_extra_and_all_that_it_brings(findings: dict[str, dict[str, str]]) -> None:
     project = tomllib.loads((Path(__file__).parents[3] / "pyproject.toml").read_text())["project"]
     extras = {name: needs for name, needs in project["optional-dependencies"].items() if name != "all"}
     looked_at = {extra: len(modules) for extra, modules, _ in EXTRAS} | {"typescript": 1}
     assert looked_at == {name: len(needs) for name, needs in extras.items()}
-    findings = json.loads(place.run("doctor", "--json").stdout)
-    told = {finding["what"]: finding["verdict"] for finding in findings}
     (every,) = project["optional-dependencies"]["all"]
-    assert {told[f"extra {extra}"] for extra, _, _ in EXTRAS if extra in re.findall(r"\w+", every)} == {"ok"}
+    in_all = [extra for extra, _, _ in EXTRAS if extra in re.findall(r"\w+", every)]
+    assert {findings[f"extra {extra}"]["verdict"] for extra in in_all} == {"ok"}
 
 
-def test_doctor_tries_this_machine_wherever_sessions_go(place: Place) -> None:
-    place.environment["CELLWRIGHT_RUN_MODE"] = "slurm"
-    findings = json.loads(place.run("doctor", "--json").stdout)
-    (found,) = [finding for finding in findings if finding["what"] == "fork server"]
-    assert found["verdict"] == "ok", found
+def test_doctor_tries_this_machine_wherever_sessions_go(findings: dict[str, dict[str, str]]) -> None:
+    assert findings["fork server"]["verdict"] == "ok", findings["fork server"]
 
 
-def test_doctor_says_that_slurm_is_installed_and_not_configured(place: Place) -> None:
-    sbatch = place.root / "commands" / "sbatch"
-    sbatch.parent.mkdir()
-    said = (
-        "res_nsearch error: Unknown host, DNS SRV lookup failed, Could not establish a configuration source"
-    )
-    sbatch.write_text(f"#!/bin/sh\necho '{said}' >&2\nexit 1\n")
-    sbatch.chmod(0o755)
-    place.environment["PATH"] = f"{sbatch.parent}:{os.environ['PATH']}"
-    findings = json.loads(place.run("doctor", "--json").stdout)
-    (found,) = [finding for finding in findings if finding["what"] == "slurm"]
-    assert found["verdict"] == "missing", found
-    assert "not configured" in found["detail"]
+def test_doctor_says_that_slurm_is_installed_and_not_configured(findings: dict[str, dict[str, str]]) -> None:
+    assert findings["slurm"]["verdict"] == "missing", findings["slurm"]
+    assert "not configured" in findings["slurm"]["detail"]

@@ -13,7 +13,15 @@ from tests.support.hosts.contract import Abode, abode_at
 pytestmark = pytest.mark.anyio
 
 
-@pytest.fixture(scope="module", params=["jupyter_server", "kernel_gateway", "jupyterhub"])
+# What the other two do by themselves is in ``test_kernels`` and ``test_hub``.
+@pytest.fixture(
+    scope="module",
+    params=[
+        "jupyter_server",
+        pytest.param("kernel_gateway", marks=pytest.mark.matrix),
+        pytest.param("jupyterhub", marks=pytest.mark.matrix),
+    ],
+)
 def abode(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Abode]:
     server = request.getfixturevalue(request.param)
     root = tmp_path_factory.mktemp(request.param)

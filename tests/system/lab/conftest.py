@@ -21,11 +21,21 @@ from cellwright.daemon.guard import Guard
 from cellwright.daemon.listeners import Listener
 from cellwright.engine import Session
 from cellwright.lab.gateway import Gateway
-from tests.kernel.engine.conftest import engine, open_here, own_engine
+from tests.kernel.engine.conftest import engine, open_here, own_engine, shared_engine
 from tests.system.daemon.conftest import place
 from tests.waiting import LIMIT_S, fail_after
 
-__all__ = ["Client", "Gate", "engine", "gate", "open_gate", "open_here", "own_engine", "place"]
+__all__ = [
+    "Client",
+    "Gate",
+    "engine",
+    "gate",
+    "open_gate",
+    "open_here",
+    "own_engine",
+    "place",
+    "shared_engine",
+]
 
 
 @dataclass

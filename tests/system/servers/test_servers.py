@@ -13,6 +13,9 @@ from tests.support.servers import kinds
 from tests.support.servers.hub import Hub
 from tests.support.servers.server import MARK, Server, ServerBrokenError
 
+# The tests that stand on them say as much, if less plainly.
+pytestmark = pytest.mark.matrix
+
 
 @pytest.mark.parametrize("kind", ["jupyter_server", "collaboration_server", "kernel_gateway"])
 def test_server_starts_kernels_for_its_token_only(kind: str, request: pytest.FixtureRequest) -> None:
