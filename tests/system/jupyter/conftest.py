@@ -37,9 +37,15 @@ async def desk(shared_storage: Path) -> AsyncIterator[Desk]:
         await desk.clear()
 
 
-@pytest.fixture(params=["jupyter_server", "kernel_gateway"])
+@pytest.fixture(params=["jupyter_server", pytest.param("kernel_gateway", marks=pytest.mark.matrix)])
 def server(request: pytest.FixtureRequest) -> JupyterServer:
     """Each kind of server that has kernels of its own."""
+    return address(request.getfixturevalue(request.param))
+
+
+@pytest.fixture(params=["jupyter_server", "kernel_gateway"])
+def each_server(request: pytest.FixtureRequest) -> JupyterServer:
+    """The same, for what stands for all the rest."""
     return address(request.getfixturevalue(request.param))
 
 

@@ -24,9 +24,9 @@ pytestmark = pytest.mark.anyio
 
 
 async def test_state_stays_from_cell_to_cell_and_is_told_to_be_elsewhere(
-    desk: Desk, server: JupyterServer
+    desk: Desk, each_server: JupyterServer
 ) -> None:
-    ready = await desk.start(server)
+    ready = await desk.start(each_server)
     assert ready.tier == "remote"
     assert ready.remote is not None
     assert ready.language["name"] == "python"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import shutil
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -25,7 +25,9 @@ def test_it():
 def run_lanes(root: Path, **files: str) -> subprocess.CompletedProcess[str]:
     """Run the unit lane of a tree that has these test files."""
     (root / "tests" / "unit").mkdir(parents=True)
-    shutil.copy(lanes.__file__, root / "tests" / "lanes.py")
+    # These tests import nothing that would have to be there before.
+    source = re.sub(r"(?ms)^PRELOADED = \(.*?^\)", "PRELOADED = ()", Path(lanes.__file__).read_text())
+    (root / "tests" / "lanes.py").write_text(source)
     for name, source in files.items():
         folder = root / "tests" / "unit" / name
         folder.mkdir()
