@@ -55,7 +55,7 @@ class Archive:
         With ``after`` only those that have a higher number.
         """
         self.session(session_id)
-        await self._journal.flush()
+        await self._journal.catch_up()
         return recovery.load_executions(
             self._journal, session_id, cell_id=cell_id, after=after, outputs=outputs
         )
@@ -63,12 +63,12 @@ class Archive:
     async def network_log(self, session_id: str) -> NetworkUse:
         """What a session's code asked of the network: its newest requests, each with its verdict."""
         self.session(session_id)
-        await self._journal.flush()
+        await self._journal.catch_up()
         return read_requests(self._journal, session_id)
 
     async def events_of(self, execution_id: str) -> list[Event]:
         """Everything that happened to one execution so far, oldest first."""
-        await self._journal.flush()
+        await self._journal.catch_up()
         return recovery.read_event_rows(self._journal, "execution = ?", (execution_id,))
 
     @property

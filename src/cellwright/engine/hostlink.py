@@ -16,7 +16,14 @@ import anyio.abc
 
 import cellwright
 from cellwright.engine.journal import Journal, Statement
-from cellwright.errors import CellwrightError, HostError, HostLost, HostStartError, HostUnreachable
+from cellwright.errors import (
+    CellwrightError,
+    HostError,
+    HostLost,
+    HostStartError,
+    HostUnreachable,
+    SaveFailed,
+)
 from cellwright.hosts import (
     HostConnection,
     HostWay,
@@ -326,7 +333,14 @@ class HostLink:
             self._tasks.start_soon(self._forget, incarnation)
 
     async def _forget(self, incarnation: str) -> None:
-        await self._journal.flush()
+        """Remove a dead host's journal once all that it told is in ours, however late that is."""
+        written = False
+        while not written:
+            with suppress(SaveFailed):
+                await self._journal.flush()
+                written = True
+            if not written:
+                await anyio.sleep(_RETRY_S)
         forget_incarnation(self.way.paths, incarnation)
         self._taken.pop(incarnation, None)
         self._journal.write([("DELETE FROM hosts WHERE incarnation = ?", (incarnation,))])

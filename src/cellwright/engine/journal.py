@@ -108,18 +108,32 @@ class Journal:
         """Queue one transaction; the future is done, and ``then`` called in the loop, once it is committed.
 
         A failed commit raises ``SaveFailed`` from the future and is tried again, in order, until it succeeds: what
-        the engine already did cannot be undone, only told late.
+        the engine already did cannot be undone, only told late. The future is the caller's own: one who is cancelled
+        cancels it, and neither the transaction nor what others wait for.
         """
         batch = _Batch(list(statements), self._loop.create_future(), then)
-        # A caller may not care; then nobody must be warned that the future was never looked at.
-        batch.done.add_done_callback(lambda done: done.cancelled() or done.exception())
         self._last = batch.done
         self._queue.put(batch)
-        return batch.done
+        told = asyncio.shield(batch.done)
+        # A caller may not care; then nobody must be warned that the future was never looked at.
+        for future in (batch.done, told):
+            future.add_done_callback(_look_at)
+        return told
 
     async def flush(self) -> None:
-        """Return when everything written so far is committed."""
+        """Return when everything written so far is committed.
+
+        Raises:
+            SaveFailed: the last of it could not be, and will be tried again.
+        """
+        if self._last.done() and self._last.exception() is not None:
+            # It may have been written since; what comes after it is written only then.
+            self.write([])
         await asyncio.shield(self._last)
+
+    async def catch_up(self) -> None:
+        """Return when everything written so far can be read, or could not be written: a full disk can be read."""
+        await asyncio.wait([self._last])
 
     def read(self, query: str, parameters: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
         return self._reader.execute(query, parameters).fetchall()
@@ -178,6 +192,11 @@ def _commit(connection: sqlite3.Connection, statements: list[Statement]) -> sqli
             connection.execute("ROLLBACK")
         return error
     return None
+
+
+def _look_at(future: asyncio.Future[None]) -> None:
+    if not future.cancelled():
+        future.exception()
 
 
 def _settle(batches: list[_Batch], error: sqlite3.Error | None, path: Path) -> None:
