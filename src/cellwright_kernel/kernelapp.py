@@ -99,6 +99,8 @@ def build_app(connection_file: str, *, profile: str, max_bytes: int, max_message
     config.IPKernelApp.parent_handle = 0  # the lifeline does that work, without polling
     config.IPKernelApp.log_level = 40
     config.ProfileDir.location = profile
+    # What is sent without a copy is let go by a thread of pyzmq's, with which no checkpoint can be taken.
+    config.Session.copy_threshold = sys.maxsize
     app: KernelApp = KernelApp.instance(config=config)
     app.connection_file = connection_file
     app.gate = OutputGate(Limits(max_bytes, max_messages))

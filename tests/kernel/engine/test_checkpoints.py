@@ -43,6 +43,27 @@ async def test_a_rollback_brings_state_and_files_back(engine: Engine, tmp_path: 
 
 
 @pytest.mark.parametrize(
+    "large",
+    [
+        "print('x' * 200_000)",
+        "for number in range(800): print(number, 'x' * 300)",
+        "import os; from IPython.display import Image, display; display(Image(os.urandom(150_000), format='png'))",
+    ],
+    ids=["line", "lines", "picture"],
+)
+async def test_large_outputs_leave_nothing_that_keeps_a_checkpoint_from_being_taken(
+    engine: Engine, large: str
+) -> None:
+    session = await engine.create("large", mode="private")
+    await run(session, "x = 1")
+    await run(session, large)
+    await session.checkpoint("after")
+    await run(session, "x = 2")
+    await session.roll_back("after")
+    assert await run(session, "print(x)") == "1\n"
+
+
+@pytest.mark.parametrize(
     ("failure", "state", "timeout_s"),
     [
         ("1 / 0", "error", 300),
