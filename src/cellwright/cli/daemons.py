@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -61,15 +62,27 @@ def stop_daemon(
     """Stop the daemon. Kernels go on for a while, and the next daemon finds them."""
     try:
         answer = stop(daemon_paths(), kernels=kernels, if_idle=if_idle)
+        if answer is None:
+            _show_without_daemon(ended=kernels and _end_host(), as_json=as_json)
+            return
     except CellwrightError as error:
         fail(error)
-    if answer is None:
-        _show({"stopped": False, "running": False}, "no daemon was running", as_json=as_json)
-        return
     stopped = bool(answer.get("stopping"))
     text = "stopped" if stopped else f"not stopped: {answer.get('busy')}"
     _show({"stopped": stopped, "busy": answer.get("busy")}, text, as_json=as_json)
     raise typer.Exit(ExitCode.OK if stopped else ExitCode.RUN_FAILED)
+
+
+def _end_host() -> bool:
+    """End the host that a killed daemon has left with its kernels; returns whether there was one."""
+    from cellwright.hosts.local import HostPaths, end_host  # noqa: PLC0415  # most verbs do without anyio
+
+    return end_host(HostPaths(Path(daemon_paths().storage)))
+
+
+def _show_without_daemon(*, ended: bool, as_json: bool) -> None:
+    text = "no daemon was running" + ("; the kernels of the last one were ended" if ended else "")
+    _show({"stopped": False, "running": False, "kernels_ended": ended}, text, as_json=as_json)
 
 
 @daemon_app.command("status")

@@ -11,9 +11,11 @@ import hashlib
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import threading
+import time
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -29,6 +31,7 @@ __all__ = [
     "LocalWay",
     "connect_or_start",
     "dead_incarnations",
+    "end_host",
     "forget_incarnation",
     "make_private",
     "runtime_base",
@@ -38,6 +41,7 @@ __all__ = [
 _DYING_S = 2.0
 _DEAF_S = 60.0
 _DYING_CHECK_S = 0.02
+_END_S = 60.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,6 +139,26 @@ async def connect_or_start(paths: HostPaths) -> HostConnection:
     if connection is None:
         raise HostStartError("The host started but does not answer", hint=f"See {paths.log}")
     return connection
+
+
+def end_host(paths: HostPaths) -> bool:
+    """End the living host of a storage directory with all its kernels; returns whether there was one.
+
+    Raises:
+        HostStartError: it does not end.
+    """
+    if not is_held(paths.lock):
+        return False
+    pid = int(json.loads(paths.current.read_text())["pid"])
+    os.kill(pid, signal.SIGTERM)
+    deadline = time.monotonic() + _END_S
+    while is_held(paths.lock):
+        if time.monotonic() > deadline:
+            raise HostStartError(
+                f"The host (process {pid}) does not end", hint=f"End it with `kill -9 {pid}`"
+            )
+        time.sleep(_DYING_CHECK_S)
+    return True
 
 
 def dead_incarnations(paths: HostPaths, *, living: str | None) -> list[str]:

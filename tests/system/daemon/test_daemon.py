@@ -15,6 +15,7 @@ import pytest
 
 from cellwright.daemon import greetings, recording
 from cellwright.daemon.starting import ask, connect, connect_or_start, read_about
+from tests.kernel.engine.conftest import host_process
 from tests.system.daemon.conftest import CLIENT, LONG_WAIT_MS, Place
 from tests.waiting import LIMIT_S, fail_after, wait_until
 
@@ -107,6 +108,11 @@ def test_a_killed_daemon_is_told_and_the_next_one_still_has_the_sessions(place: 
     assert place.status()["pid"] != daemon.pid
     found = again.call("scratch_run", code="x + 1", **run)
     assert (found["result"], found["generation"]) == ("42", 1), "the kernel went on without a daemon"
+    place.daemon().kill()
+    again.process.wait(LIMIT_S)
+    stopped = place.run("daemon", "stop", "--kernels")
+    assert stopped.stdout == "no daemon was running; the kernels of the last one were ended\n"
+    assert host_process(place.storage) is None
 
 
 def first_execution(place: Place, session: str) -> str:
