@@ -140,9 +140,15 @@ class KernelClient(Client):
                 except BadMessageError as error:
                     log.warning("kernel_message_refused", extra={"channel": channel, "reason": str(error)})
                 else:
-                    self._dispatch(message)
+                    self._take(message)
             # Frames that are there already are returned without yielding: others must get their turn.
             await anyio.lowlevel.checkpoint()
+
+    def _take(self, message: Message) -> None:
+        try:
+            self._dispatch(message)
+        except Exception:  # boundary: whatever a kernel says, the next message is heard
+            log.exception("kernel_message_failed", extra={"channel": message.channel, "kind": message.kind})
 
     def _dispatch(self, message: Message) -> None:
         if message.parent_id in self._proofs and message.channel == "iopub":
@@ -155,7 +161,8 @@ class KernelClient(Client):
         self._hand_on(message)
 
     def _answer_input(self, message: Message) -> None:
-        self._send(STDIN, "input_reply", {"value": "", "status": "ok"}, new_message_id())
+        if STDIN in self._sockets and self._gone is None:
+            self._send(STDIN, "input_reply", {"value": "", "status": "ok"}, new_message_id())
         if message.parent_id not in self._asked:
             self._asked = {message.parent_id}
             told = msgspec.json.encode({"name": "stderr", "text": NO_INPUT})

@@ -5,6 +5,7 @@ How one comes to be is a launcher's affair (``forkserver``, ``kernelspecs``); wh
 
 from __future__ import annotations
 
+import logging
 import shutil
 import signal
 from collections.abc import Awaitable, Callable, Mapping
@@ -31,6 +32,8 @@ from cellwright.sandbox.policy import Policy
 __all__ = ["Beginning", "Home", "Kernel", "KernelLaunch", "Launcher", "OutputLimits", "StartedBy", "tend"]
 
 StartedBy = Literal["standby", "fork", "spawn", "checkpoint", "server", "attached"]
+
+log = logging.getLogger(__name__)
 
 END_GRACE_S = 10.0
 CONTROL_TIMEOUT_S = 10.0
@@ -298,7 +301,7 @@ async def _bring_up(beginning: Beginning, tasks: anyio.abc.TaskGroup) -> Kernel 
         except KernelStartError as error:
             process.expect_end(error.message)
             return None
-        info = await tasks.start(client.run)
+        info = await tasks.start(_hear, process, client)
         kernel = Kernel(
             process=process,
             client=client,
@@ -314,6 +317,18 @@ async def _bring_up(beginning: Beginning, tasks: anyio.abc.TaskGroup) -> Kernel 
     if process.exit is None:
         process.expect_end(f"it did not answer within {beginning.start_timeout_s:g} s")
     return None
+
+
+async def _hear(
+    process: KernelProcess, client: Client, *, task_status: anyio.abc.TaskStatus[dict[str, Any]]
+) -> None:
+    """Receive what the kernel says. Should that fail, this kernel ends, and the others are not told."""
+    try:
+        await client.run(task_status=task_status)
+    except Exception:  # boundary: nothing that one kernel says ends anything but that kernel
+        log.exception("kernel_connection_failed", extra={"pid": process.pid})
+        process.kill_tree("what it said could not be followed; the host's log has the reason")
+        await anyio.sleep_forever()  # whoever waits for it waits for the process's end
 
 
 async def _cancel_at_end(process: KernelProcess, scope: anyio.CancelScope) -> None:

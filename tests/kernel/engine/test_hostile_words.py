@@ -26,7 +26,17 @@ SHAPES: tuple[Any, ...] = (
     {"execution_count": "x"},
     {"wait": {}},
 )
-KINDS = ("stream", "display_data", "execute_result", "update_display_data", "error", "clear_output")
+OUTPUTS = ("stream", "display_data", "execute_result", "update_display_data", "error", "clear_output")
+# What belongs on other channels, or is said by others than kernels.
+OUT_OF_PLACE = (
+    "input_request",
+    "execute_reply",
+    "shutdown_reply",
+    "status",
+    "execute_input",
+    "comm_open",
+    "nonsense",
+)
 
 
 @pytest.fixture
@@ -39,14 +49,24 @@ async def goes_on(engine: Engine, session: Session) -> None:
     assert engine.session(session.id) is session
 
 
-@pytest.mark.parametrize("kind", KINDS)
-async def test_messages_of_no_shape_end_nothing(engine: Engine, session: Session, kind: str) -> None:
-    for shape in SHAPES:
+@pytest.fixture
+async def neighbour(engine: Engine) -> Session:
+    neighbour = await engine.create("neighbour")
+    await (await neighbour.execute_code("kept = 42")).wait()
+    return neighbour
+
+
+@pytest.mark.parametrize("kind", OUTPUTS + OUT_OF_PLACE)
+async def test_messages_of_no_shape_end_nothing(
+    engine: Engine, session: Session, neighbour: Session, kind: str
+) -> None:
+    for shape in (*SHAPES, {}):
         code = f"{FORGE}\nsay({kind!r}, {shape!r})"
         execution = await (await session.execute_code(code)).wait()
         # Our own kernel refuses some of them by itself.
         assert execution.state in ("ok", "error"), shape
     await goes_on(engine, session)
+    assert (await (await neighbour.execute_code("kept")).wait()).text.strip() == "42"
 
 
 async def test_a_message_that_is_left_out_is_told_in_its_cell(session: Session) -> None:
@@ -62,7 +82,7 @@ async def test_displays_deeper_than_anybody_can_follow_end_nothing(engine: Engin
 
 
 async def test_what_typescript_broadcasts_ends_nothing(engine: Engine, session: Session) -> None:
-    for kind in KINDS:
+    for kind in OUTPUTS:
         for shape in SHAPES:
             code = f"await Deno.jupyter.broadcast({json.dumps(kind)}, {json.dumps(shape)}); 1"
             await (await session.execute_code(code, language="typescript")).wait()
