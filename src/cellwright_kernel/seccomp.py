@@ -1,7 +1,8 @@
 """A filter of system calls, assembled here for x86_64 and aarch64.
 
 Denied is what reaches the kernel's own machinery and no notebook needs: namespaces, mounts, tracing, keys, BPF,
-io_uring, clocks, modules. A denied call fails with an error that code can catch; it does not end the process.
+io_uring, clocks, modules; and System V's memory, messages and semaphores and POSIX's queues, which count against no
+limit of a process, outlive it, and without an IPC namespace are those of the user's other programs. A denied call fails with an error that code can catch; it does not end the process.
 
 In a box one call about namespaces is allowed, ``setns``: a fork of a kernel goes into a box below with it (see
 ``nesting``). The call asks for powers over the namespace, and code has them over none but a user namespace that was
@@ -34,7 +35,9 @@ reboot 169 142|settimeofday 164 170|clock_settime 227 112|adjtimex 159 171|clock
 acct 163 89|fanotify_init 300 262|syslog 103 116|vhangup 153 58|sethostname 170 161|setdomainname 171 162
 mknod 133 -1|mknodat 259 33|iopl 172 -1|ioperm 173 -1|modify_ldt 154 -1|uselib 134 -1|ustat 136 -1
 sysfs 139 -1|_sysctl 156 -1|nfsservctl 180 42|lookup_dcookie 212 18|move_pages 279 239
-migrate_pages 256 238|vmsplice 278 75|memfd_create 319 279|shmget 29 194
+migrate_pages 256 238|vmsplice 278 75|memfd_create 319 279
+shmget 29 194|shmat 30 196|shmctl 31 195|shmdt 67 197|semget 64 190|semop 65 193|semctl 66 191|semtimedop 220 192
+msgget 68 186|msgsnd 69 189|msgrcv 70 188|msgctl 71 187|mq_open 240 180|mq_unlink 241 181
 io_uring_setup 425 425|io_uring_enter 426 426|io_uring_register 427 427|open_tree 428 428
 move_mount 429 429|fsopen 430 430|fsconfig 431 431|fsmount 432 432|fspick 433 433|pidfd_getfd 438 438
 process_madvise 440 440|mount_setattr 442 442|quotactl_fd 443 443|memfd_secret 447 447

@@ -156,6 +156,22 @@ RESOURCES = (
         greedy=True,
     ),
     Attempt(
+        "keep System V messages",
+        LIBC + "q = libc.msgget(0, 0o1600)\nprint('ESCAPED' if q >= 0 else '')\nlibc.msgctl(q, 0, None)",
+        "said",
+    ),
+    Attempt(
+        "use System V semaphores",
+        LIBC + "s = libc.semget(0, 1, 0o1600)\nprint('ESCAPED' if s >= 0 else '')\nlibc.semctl(s, 0, 0)",
+        "said",
+    ),
+    Attempt(
+        "keep a POSIX message queue",
+        LIBC
+        + "name = f'/cw-{os.getpid()}'.encode()\nq = libc.mq_open(name, os.O_CREAT | os.O_RDWR, 0o600, None)\nprint('ESCAPED' if q >= 0 else '')\nlibc.mq_unlink(name)",
+        "said",
+    ),
+    Attempt(
         "fill /dev/shm",
         "import os\nname = f'/dev/shm/cw-fill-{os.getpid()}'\nwith open(name, 'wb') as f:\n    for _ in range(12): f.write(b'x' * (10 << 20))\nprint('ESCAPED')\nos.unlink(name)",
         "said",
