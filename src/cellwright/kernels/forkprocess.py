@@ -36,22 +36,14 @@ async def start_fork_server(
     """
     host_end, server_end = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     with server_end:
-        command = [
-            str(interpreter.python),
-            own_script("__main__.py"),
-            "--channel",
-            str(server_end.fileno()),
-        ]
-        if at_once:
-            command.append("--at-once")
-        if single:
-            command.append("--single")
+        options = ["--at-once"] * at_once + ["--single"] * single
         for layer in interpreter.layers:
-            command += ["--layer", str(layer)]
+            options += ["--layer", str(layer)]
         for module in preload:
-            command += ["--preload", module]
+            options += ["--preload", module]
+        channel = ["--channel", str(server_end.fileno())]
         program = Program(
-            command,
+            [str(interpreter.python), own_script("__main__.py"), *channel, *options],
             environment,
             directory,
             stdout=last_words.write_fd,
