@@ -39,12 +39,11 @@ TESTS = Path(__file__).parent
 LOGS = TESTS.parent / ".cache" / "tests"
 LANES = ("unit", "kernel", "system", "browser", "cluster")
 
-# One more than there are cores, since kernels, servers and clusters are also waited for. With two more, every test took
-# four times as long, and twice the processor time.
+# One more than there are cores, since kernels, servers and browsers are also waited for.
 JOBS = 3
-# Its groups run one at a time: a host that starts in one cluster clears away what a killed one of another has left on
-# this machine.
-ONE_BY_ONE = "cluster"
+# Its groups come on top of the others, one at a time: SLURM is nearly always waited for, and a host that starts in one
+# cluster clears away what a killed one of another has left on this machine.
+BESIDE = "cluster"
 # Folders whose files share something dear, a cluster, a browser or a daemon, or that become the parent of every orphan:
 # each is one process, as every folder of the unit lane is. Begun in this order, before all others: the longest must
 # not be the last, with the others done.
@@ -240,14 +239,15 @@ class Pool:
         self._numbers = itertools.count(1)
 
     def run(self, groups: Sequence[Group], *, jobs: int) -> Iterator[Outcome]:
-        """Yield each group's outcome as it ends; ``jobs`` run at a time, among them one of a cluster's."""
-        waiting = list(groups)
-        while waiting or self._running:
-            taken = any(running.group.lane == ONE_BY_ONE for running in self._running.values())
-            able = [group for group in waiting if not (taken and group.lane == ONE_BY_ONE)]
-            if able and len(self._running) < jobs:
-                self._begin(able[0])
-                waiting.remove(able[0])
+        """Yield each group's outcome as it ends; ``jobs`` run at a time, and one of SLURM's beside them."""
+        beside = [group for group in groups if group.lane == BESIDE]
+        waiting = [group for group in groups if group.lane != BESIDE]
+        while beside or waiting or self._running:
+            busy = Counter(running.group.lane == BESIDE for running in self._running.values())
+            if beside and not busy[True]:
+                self._begin(beside.pop(0))
+            elif waiting and busy[False] < jobs:
+                self._begin(waiting.pop(0))
             else:
                 yield self._wait()
 

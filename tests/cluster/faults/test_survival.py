@@ -176,7 +176,7 @@ async def test_an_allocation_at_its_time_limit_is_warned_of_told_and_left(
         await ends_and_goes_on(scene, "time limit", within_s=4 * TOLD_S)
 
 
-@pytest.mark.parametrize("answer", ["heard", "lost"])
+@pytest.mark.parametrize("answer", [pytest.param("heard", marks=pytest.mark.matrix), "lost"])
 async def test_a_session_moves_before_the_time_limit_where_that_is_set(
     mended: Cluster, root: Path, monkeypatch: pytest.MonkeyPatch, answer: str
 ) -> None:
