@@ -49,6 +49,8 @@ class Given:
     """MCP servers: a name, and a command or an address."""
     models: tuple[str, ...] = ()
     """Models that may be asked, wherever they are."""
+    applied: tuple[str, ...] = ()
+    """Paths of a project that may be overwritten, whatever runs them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,6 +194,7 @@ async def _caller(given: Given) -> AsyncIterator[Caller]:
         files=given.files,
         servers=given.servers,
         models=given.models,
+        applied=given.applied,
     )
     async with UnixStream(connection) as stream:
         await stream.send(hello)

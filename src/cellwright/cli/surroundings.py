@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
-from cellwright.cli.client import call_daemon
+from cellwright.cli.client import Given, call_daemon
 from cellwright.cli.verbs import AsJson, SessionArgument, show_data
 from cellwright.sandbox.listing import quoted_path
 
@@ -75,7 +75,10 @@ def apply_files(
     force: Annotated[bool, typer.Option("--force", help="Overwrite what changed there meanwhile.")] = False,  # noqa: FBT002  # as above
     as_json: AsJson = False,  # noqa: FBT002  # as above
 ) -> None:
-    """Bring what a session in overlay mode wrote over into the project."""
+    """Bring what a session in overlay mode wrote over into the project.
+
+    What tools run by themselves (.git, .venv, a Makefile and the like) and new programs stay behind unless you name them.
+    """
     data = _files(session, "apply", paths, force=force)
     lines = [f"{one['change']}: {quoted_path(one['path'])}" for one in data["applied"]]
     show_data(data, "\n".join(lines), as_json=as_json)
@@ -85,4 +88,5 @@ def apply_files(
 
 def _files(session: str, action: str, paths: list[str] | None, *, force: bool = False) -> dict[str, Any]:
     asked: dict[str, Any] = {"action": action, "paths": paths or None, "force": force}
-    return call_daemon(lambda caller: caller.data("session_files", session_id=session, **asked))
+    given = Given(applied=tuple(paths or ()))
+    return call_daemon(lambda caller: caller.data("session_files", session_id=session, **asked), given)

@@ -20,8 +20,8 @@ def take_brought(hello: dict[str, Any]) -> Brought:
     """What a hello brought, out of it; whatever is of the wrong kind is left aside."""
     from cellwright.mcp.clients import Brought  # noqa: PLC0415  # the SDK takes a second to import
 
-    environment, files, servers, models = (
-        hello.pop(name, None) for name in ("environment", "files", "servers", "models")
+    environment, files, servers, models, applied = (
+        hello.pop(name, None) for name in ("environment", "files", "servers", "models", "applied")
     )
     return Brought(
         environment=model_environment(_texts(environment)) if isinstance(environment, dict) else None,
@@ -32,6 +32,7 @@ def take_brought(hello: dict[str, Any]) -> Brought:
             if isinstance(name, str) and isinstance(target, str)
         ),
         models=frozenset(model for model in _list(models) if isinstance(model, str)),
+        applied=frozenset(path for path in _list(applied) if isinstance(path, str)),
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import logging
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -111,17 +111,24 @@ class Workplace(Book):
         refuse_elsewhere(self.record, "files")
         return await anyio.to_thread.run_sync(layer_diff, self.place, paths)
 
-    async def apply_files(self, paths: Sequence[str] | None = None, *, force: bool = False) -> Applied:
+    async def apply_files(
+        self, paths: Sequence[str] | None = None, *, force: bool = False, trusted: Collection[str] = ()
+    ) -> Applied:
         """Bring what it wrote over into the project: all of it, or the named files and directories.
+
+        What tools run by themselves stays behind (``.git``, ``.venv``, a Makefile: ``sandbox.autorun`` lists them), as
+        do files that can newly be run, except for paths that a person named: ``trusted``.
 
         Raises:
             FileConflict: the project's own changed meanwhile, and ``force`` was not given. Nothing was applied.
             NoSuchFile: a named path was not changed.
-            FileRefused: it has no layer over a project, or a named path is no plain file.
+            FileRefused: it has no layer over a project, or a named path is no plain file or for a person to name.
         """
         refuse_elsewhere(self.record, "files")
         async with self._looking:
-            apply = partial(apply_changes, self.place, paths, since=self._looked_at, force=force)
+            apply = partial(
+                apply_changes, self.place, paths, since=self._looked_at, force=force, trusted=trusted
+            )
             return await anyio.to_thread.run_sync(apply)
 
     def _explained(self, body: protocol.Finished) -> protocol.Finished:

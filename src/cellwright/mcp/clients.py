@@ -49,6 +49,9 @@ class Brought:
     models: frozenset[str] = field(default=frozenset(), repr=False)
     """Models by their addresses or files: data and a key would go there."""
 
+    applied: frozenset[str] = field(default=frozenset(), repr=False)
+    """Paths of a project that may be overwritten though tools run by themselves what lies there."""
+
 
 NOTHING_BROUGHT = Brought()
 

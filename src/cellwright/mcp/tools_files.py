@@ -31,7 +31,8 @@ class SessionFiles(Arguments):
 
 async def session_files(call: Call, args: SessionFiles) -> Reply:
     """Files that a session's code wrote. In overlay mode they lie beside the project until 'apply' copies them over
-    it (refused for files that changed there meanwhile); 'diff' shows what that would change."""
+    it (refused for files that changed there meanwhile, and for what tools run by themselves, such as .git or a
+    Makefile, which a person applies); 'diff' shows what that would change."""
     session = call.session(args.session_id, reads=args.action != "apply")
     about: dict[str, Any] = {
         "session_id": session.id,
@@ -45,7 +46,8 @@ async def session_files(call: Call, args: SessionFiles) -> Reply:
             diff = await session.file_diff(args.paths) if session.mode == "overlay" else ""
             about["diff"] = cut_middle(diff, _DIFF_TOKENS * CHARACTERS_PER_TOKEN)
         case "apply":
-            applied = await session.apply_files(args.paths, force=args.force)
+            trusted = call.client.brought.applied
+            applied = await session.apply_files(args.paths, force=args.force, trusted=trusted)
             about["applied"] = [_told(change) for change in applied.changes]
             if applied.skipped:
                 about["skipped"] = dict(applied.skipped)

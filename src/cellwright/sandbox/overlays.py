@@ -6,13 +6,14 @@ project had before stands in ``originals``. Blocking.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
 from cellwright.errors import FileConflict, FileFailed, FileRefused, NoSuchFile, SandboxError
+from cellwright.sandbox.autorun import is_trusted, why_autorun
 from cellwright.sandbox.differences import file_difference
 from cellwright.sandbox.files import Entry, Workdir
 from cellwright.sandbox.listing import EntryType, quoted_path, shown_path
@@ -84,16 +85,22 @@ def layer_diff(place: Place, paths: Iterable[str] | None = None) -> str:
 
 
 def apply_changes(
-    place: Place, paths: Iterable[str] | None = None, *, since: float, force: bool = False
+    place: Place,
+    paths: Iterable[str] | None = None,
+    *,
+    since: float,
+    force: bool = False,
+    trusted: Collection[str] = (),
 ) -> Applied:
     """Bring changes over into the project: all, or those of the named files and directories.
 
-    ``since`` is when the layer was last looked at. Links are never brought over.
+    ``since`` is when the layer was last looked at. Links are never brought over; what tools run by themselves
+    (``autorun``) and new programs only where a person named them, which ``trusted`` says.
 
     Raises:
         FileConflict: the project's own changed meanwhile, and ``force`` was not given. Nothing was applied.
         NoSuchFile: a named path was not changed.
-        FileRefused: the session has no layer, or a named path is no plain file.
+        FileRefused: the session has no layer, or a named path is no plain file or for a person to name.
     """
     if place.mode != "overlay" or place.project is None:
         raise FileRefused(
@@ -106,9 +113,10 @@ def apply_changes(
         originals.note(_shadows(layer, project), since=since)
         found = _differing(layer, project, originals)
         chosen = _chosen(found, paths)
-        skipped = {shown_path(shadow.path): why for shadow in chosen if (why := _obstacle(shadow))}
+        skipped = {shown_path(shadow.path): why for shadow in chosen if (why := _obstacle(shadow, trusted))}
         _refuse_named(skipped, paths)
-        wanted = _with_what_is_in_the_way([shadow for shadow in chosen if not _obstacle(shadow)], found)
+        free = [shadow for shadow in chosen if shown_path(shadow.path) not in skipped]
+        wanted = _with_what_is_in_the_way(free, found)
         if not force:
             _refuse_conflicts([shadow.path for shadow in wanted if originals.conflicts(shadow)])
         told = [_told(place, shadow, originals) for shadow in wanted]
@@ -233,8 +241,16 @@ def _chosen(found: Sequence[Shadow], paths: Iterable[str] | None) -> list[Shadow
     return [chosen[path] for path in sorted(chosen)]
 
 
-def _obstacle(shadow: Shadow) -> str | None:
+def _obstacle(shadow: Shadow, trusted: Collection[str]) -> str | None:
     """Why a change cannot be brought over, if it cannot."""
+    path = shown_path(shadow.path)
+    if not is_trusted(path, trusted):
+        if why := why_autorun(path):
+            return f"for a person to bring over by its name: {why}"
+        if _is_new_program(shadow):
+            return (
+                "for a person to bring over by its name: it can be run, and what the project has there cannot"
+            )
     match shadow.ours:
         case Entry(type="link"):
             return "a link: whoever uses it would be led wherever it points"
@@ -245,10 +261,20 @@ def _obstacle(shadow: Shadow) -> str | None:
     return None
 
 
+def _is_new_program(shadow: Shadow) -> bool:
+    ours, theirs = shadow.ours, shadow.theirs
+    if ours is None or ours.type != "file" or not ours.executable:
+        return False
+    return theirs is None or theirs.type != "file" or not theirs.executable
+
+
 def _refuse_named(skipped: Mapping[str, str], paths: Iterable[str] | None) -> None:
     for path in paths or ():
         if path in skipped:
-            raise FileRefused(f"{quoted_path(path)} is {skipped[path]}", hint="Nothing was applied")
+            raise FileRefused(
+                f"{quoted_path(path)} is {skipped[path]}",
+                hint="Nothing was applied; a person can, with `cellwright files apply SESSION PATH`",
+            )
 
 
 def _refuse_conflicts(paths: Sequence[str]) -> None:

@@ -144,7 +144,7 @@ async def test_applying_everything_gives_the_project_what_the_session_sees(
         "os.chmod('run.sh', 0o644)\n"
         "open('tool', 'w').write('#!/bin/sh\\n'); os.chmod('tool', 0o755)\n",
     )
-    await session.apply_files()
+    await session.apply_files(trusted=[f"{folder.name}/tool"])
     assert tree(folder) == {
         "deep": (b"a file now", False),
         "kept.txt": "directory",
@@ -154,6 +154,50 @@ async def test_applying_everything_gives_the_project_what_the_session_sees(
     }
     assert await session.file_changes() == [], "what was applied is no change any more"
     assert (await session.apply_files()).changes == ()
+
+
+PLANTED = """
+import os, pathlib
+planted = {
+    ".git/config": "[core] fsmonitor = touch /tmp/owned",
+    ".git/hooks/pre-commit": "#!/bin/sh",
+    ".venv/lib/python3.11/site-packages/x.pth": "import os",
+    "sub/Makefile": "all:",
+    "sub/.VSCode/tasks.json": "{}",
+    "__pycache__/table.cpython-311.pyc": "code",
+    "new.sh": "#!/bin/sh",
+    "table.csv": "a,b",
+}
+for path, text in planted.items():
+    pathlib.Path(path).parent.mkdir(parents=True, exist_ok=True)
+    pathlib.Path(path).write_text(text)
+os.chmod("new.sh", 0o755)
+"""
+
+
+async def test_what_tools_run_by_themselves_is_applied_only_where_a_person_named_it(
+    engine: Engine, folder: Path
+) -> None:
+    session = await work(engine, folder, PLANTED)
+    before = tree(folder)
+    applied = await session.apply_files()
+    top = f"{folder.name}/"
+    brought = {change.path.removeprefix(top) for change in applied.changes if change.type == "file"}
+    assert brought == {"table.csv"}
+    assert {path.removeprefix(top) for path in applied.skipped} >= {
+        ".git/config", ".git/hooks/pre-commit", ".venv/lib/python3.11/site-packages/x.pth", "sub/Makefile",
+        "sub/.VSCode/tasks.json", "__pycache__/table.cpython-311.pyc", "new.sh",
+    }  # fmt: skip
+    assert set(tree(folder)) - set(before) == {"sub", "table.csv"}
+    for path in (".git", ".git/config", "new.sh"):
+        with pytest.raises(FileRefused, match="for a person to bring over"):
+            await session.apply_files([top + path])
+    await session.apply_files([f"{top}.git/config"], trusted=[f"{top}.git"])
+    await session.apply_files([f"{top}new.sh"], trusted=[f"{top}new.sh"])
+    assert (folder / ".git" / "config").is_file()
+    assert (folder / "new.sh").stat().st_mode & 0o100
+    with pytest.raises(FileRefused):
+        await session.apply_files([f"{top}sub/Makefile"], trusted=[folder.name, "."])
 
 
 async def test_a_directory_that_was_replaced_whole_loses_what_it_held(engine: Engine, folder: Path) -> None:
@@ -380,6 +424,7 @@ async def test_after_an_apply_the_project_is_what_the_session_saw(
         acting, f"top = pathlib.Path({str(number)!r})\ndo(top, {steps!r})\nprint(seen(top))"
     )
     # Forced: what was made a moment before counts as changed meanwhile.
-    await acting.apply_files(force=True)
+    trusted = [change.path for change in await acting.file_changes()]
+    await acting.apply_files(force=True, trusted=trusted)
     assert here["seen"](top) == literal_eval(execution.text)
     assert await acting.file_changes() == []

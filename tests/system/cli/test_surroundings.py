@@ -54,6 +54,12 @@ def test_packages_files_and_network_of_a_session(opened: Place) -> None:
     applied = opened.run("files", "apply", session, "notebooks/left.txt")
     assert applied.stdout == "added: notebooks/left.txt\n", applied.stderr
     assert (opened.root / "work" / "notebooks" / "left.txt").read_text() == "hi"
+    opened.run("exec", session, "--code", "open('Makefile', 'w').write('all:')")
+    rest = opened.run("files", "apply", session)
+    assert rest.stdout == ""
+    assert "skipped: notebooks/Makefile is for a person to bring over by its name" in rest.stderr
+    named = opened.run("files", "apply", session, "notebooks/Makefile")
+    assert named.stdout == "added: notebooks/Makefile\n", named.stderr
 
     code = "import urllib.request\ntry: urllib.request.urlopen('http://elsewhere.example/')\nexcept OSError as e: print(e)"
     assert "network_allow" in opened.run("exec", session, "--code", code).stdout
