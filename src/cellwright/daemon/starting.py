@@ -18,7 +18,7 @@ import cellwright
 from cellwright.daemon.hello import encode_hello
 from cellwright.daemon.paths import DaemonPaths
 from cellwright.errors import CellwrightError
-from cellwright.settings.places import make_private
+from cellwright.settings.places import make_private, make_storage
 
 __all__ = ["DaemonUnavailable", "ask", "connect", "connect_or_start", "read_about", "stop", "was_killed"]
 
@@ -166,6 +166,7 @@ class _start_lock:  # noqa: N801  # reads as a function; contextlib costs the by
 
     def __enter__(self) -> None:
         try:
+            make_storage(self._paths.storage)
             os.makedirs(self._paths.home, mode=0o700, exist_ok=True)  # noqa: PTH103
             make_private(self._paths.runtime)
             self._fd = os.open(self._paths.start_lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)

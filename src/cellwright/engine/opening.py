@@ -18,6 +18,7 @@ from cellwright.engine.journal import Journal
 from cellwright.errors import StorageInUse
 from cellwright.formats.renderer import PageMaker
 from cellwright.settings import Settings
+from cellwright.settings.places import make_storage
 
 __all__ = ["open_engine"]
 
@@ -73,7 +74,7 @@ async def _running(engine: Engine, *, ephemeral: bool) -> AsyncIterator[Engine]:
 @contextmanager
 def _storage(settings: Settings, *, ephemeral: bool) -> Iterator[Path]:
     if not ephemeral:
-        settings.storage.mkdir(mode=0o700, parents=True, exist_ok=True)
+        make_storage(str(settings.storage))
         yield settings.storage
         return
     directory = Path(tempfile.mkdtemp(prefix="cellwright-"))

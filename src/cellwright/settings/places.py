@@ -15,6 +15,7 @@ __all__ = [
     "default_storage",
     "find_storage",
     "make_private",
+    "make_storage",
     "runtime_base",
     "socket_name",
     "user_settings_file",
@@ -81,6 +82,22 @@ def socket_name(storage: str) -> str:
     from hashlib import sha256  # noqa: PLC0415  # quick, but not free
 
     return sha256(os.fsencode(storage)).hexdigest()[:12]
+
+
+def make_storage(storage: str) -> None:
+    """Make the directory of all that is kept, and that of sessions in it, in which nobody else can look around.
+
+    Others may pass through: without namespaces root's sessions run as other users, each in a folder of its own.
+    """
+    os.makedirs(os.path.dirname(storage), exist_ok=True)  # noqa: PTH103, PTH120
+    # One that somebody made for more than this is theirs to close.
+    for directory, ours in ((storage, f"{storage}/journal.db"), (f"{storage}/sessions", storage)):
+        try:
+            os.mkdir(directory, 0o711)  # noqa: PTH102
+        except FileExistsError:
+            status = os.stat(directory)  # noqa: PTH116
+            if os.path.exists(ours) and status.st_uid == os.getuid():  # noqa: PTH110
+                os.chmod(directory, stat.S_IMODE(status.st_mode) & 0o711)  # noqa: PTH101
 
 
 def make_private(directory: str) -> str:
