@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import re
 from collections import Counter
 from dataclasses import dataclass
@@ -49,7 +50,9 @@ def held(engine: Engine) -> Held:
         files=Counter(
             re.sub(r"\d+", "#", str(path.relative_to(root)))
             for root in roots
-            for path in root.rglob("*")
+            # Others are at work there: a directory that goes meanwhile is passed over.
+            for directory, _, names in os.walk(root)
+            for path in (Path(directory, name) for name in names)
             if _counts(path)
         ),
         private_bytes=sum(_private(process.pid) for process in tree),
