@@ -58,16 +58,14 @@ def shared(spot: Place, pump: Pump, chromium: Browser) -> Iterator[tuple[Window,
 
 @pytest.fixture(scope="module")
 def lab(spot: Place, chromium: Browser) -> Iterator[Window]:
-    """The same, with a query, for all tests that leave the other cells as they are."""
-    with _opened(spot, agent(spot), chromium, "select 40 + 2 as total") as (found, _):
+    """The same for all tests that leave the cells as they are."""
+    with _opened(spot, agent(spot), chromium) as (found, _):
         yield found
 
 
 @contextmanager
-def _opened(spot: Place, pump: Pump, chromium: Browser, *queries: str) -> Iterator[tuple[Window, str]]:
+def _opened(spot: Place, pump: Pump, chromium: Browser) -> Iterator[tuple[Window, str]]:
     session, path = notebook(pump, *SOURCES)
-    for query in queries:
-        pump.call("cell_add", session_id=session, content=query, language="sql")
     with started(spot, session) as (_, told), window(chromium, session, told["url"]) as opened:
         yield opened, path
 
@@ -188,16 +186,19 @@ def _lose_no_line(place: Place, chromium: Browser) -> None:
         lab.shows(2, "and on")
 
 
-def test_cell_of_another_language_runs_as_what_it_is(lab: Window) -> None:
-    lab.run(4)
-    lab.shows(4, "42")
-    lab.type(4, "select 40 + 3 as total")
-    lab.run(4)
-    lab.shows(4, "43")
+def test_cell_of_another_language_runs_as_what_it_is(spot: Place, pump: Pump, chromium: Browser) -> None:
+    session, _ = notebook(pump, "answer = 41")
+    pump.call("cell_add", session_id=session, content="select 40 + 2 as total", language="sql")
+    with started(spot, session) as (_, told), window(chromium, session, told["url"]) as lab:
+        lab.run(2)
+        lab.shows(2, "42")
+        lab.type(2, "select 40 + 3 as total")
+        lab.run(2)
+        lab.shows(2, "43")
 
 
-# The last one: nobody in this Lab has a kernel after it.
-def test_shutting_the_kernel_down_in_lab_keeps_the_session(lab: Window, pump: Pump) -> None:
+def test_shutting_the_kernel_down_in_lab_keeps_the_session(shared: tuple[Window, str], pump: Pump) -> None:
+    lab, _ = shared
     said(pump, "scratch_run", session_id=lab.session, code="answer = 41")
     lab.choose("Kernel", "Shut Down Kernel")
     expect(lab.page.get_by_text("No Kernel").first).to_be_visible(timeout=LIMIT_MS)
