@@ -44,7 +44,9 @@ __all__ = ["ForkServer", "Job", "main"]
 
 PACKET_BYTES = 1 << 18
 FDS_PER_JOB = 5
-# Whoever was just forked needs the processor more than those to come, of whom there may be none.
+# Whoever was just forked needs the processor more than those to come.
+PAUSE_MS = 500
+# Where no kernels stand by, there may be none to come.
 CALM_MS = 2_000
 
 
@@ -134,9 +136,7 @@ def _parse(argv: list[str]) -> argparse.Namespace:
     parser.add_argument("--channel", type=int, required=True, help="descriptor of the socket to the host")
     parser.add_argument("--layer", action="append", default=[], help="directory added at the end of sys.path")
     parser.add_argument("--preload", action="append", default=[], help="module to import before forking")
-    parser.add_argument(
-        "--at-once", action="store_true", help="warm up at once, and not when nothing is wanted"
-    )
+    parser.add_argument("--at-once", action="store_true", help="warm up before a kernel is wanted")
     parser.add_argument("--single", action="store_true", help="one kernel is wanted, and no others after it")
     return parser.parse_args(argv)
 
@@ -187,7 +187,9 @@ class ForkServer:
         """How long to listen before the next step of the warming; None where there is none."""
         if self._warming is None:
             return None
-        return 0 if self._at_once and not self._kernels else CALM_MS
+        if not self._at_once:
+            return CALM_MS
+        return PAUSE_MS if self._kernels else 0
 
     def _warm_on(self) -> None:
         if self._warming is None:

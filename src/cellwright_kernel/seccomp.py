@@ -2,7 +2,8 @@
 
 Denied is what reaches the kernel's own machinery and no notebook needs: namespaces, mounts, tracing, keys, BPF,
 io_uring, clocks, modules; and System V's memory, messages and semaphores and POSIX's queues, which count against no
-limit of a process, outlive it, and without an IPC namespace are those of the user's other programs. A denied call fails with an error that code can catch; it does not end the process.
+limit of a process, outlive it, and without an IPC namespace are those of the user's other programs. A denied call
+fails with an error that code can catch; it does not end the process.
 
 In a box one call about namespaces is allowed, ``setns``: a fork of a kernel goes into a box below with it (see
 ``nesting``). The call asks for powers over the namespace, and code has them over none but a user namespace that was

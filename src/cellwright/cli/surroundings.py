@@ -88,5 +88,5 @@ def apply_files(
 
 def _files(session: str, action: str, paths: list[str] | None, *, force: bool = False) -> dict[str, Any]:
     asked: dict[str, Any] = {"action": action, "paths": paths or None, "force": force}
-    given = Given(applied=tuple(paths or ()))
+    given = Given(applied=tuple(paths or ())) if action == "apply" else None
     return call_daemon(lambda caller: caller.data("session_files", session_id=session, **asked), given)

@@ -333,14 +333,13 @@ class HostLink:
             self._tasks.start_soon(self._forget, incarnation)
 
     async def _forget(self, incarnation: str) -> None:
-        """Remove a dead host's journal once all that it told is in ours, however late that is."""
-        written = False
-        while not written:
-            with suppress(SaveFailed):
+        """Remove a dead host's journal once all of its events are committed to ours, however long the disk is full."""
+        while True:
+            try:
                 await self._journal.flush()
-                written = True
-            if not written:
-                await anyio.sleep(_RETRY_S)
+                break
+            except SaveFailed:
+                await anyio.sleep(_MAX_RETRY_S)
         forget_incarnation(self.way.paths, incarnation)
         self._taken.pop(incarnation, None)
         self._journal.write([("DELETE FROM hosts WHERE incarnation = ?", (incarnation,))])

@@ -114,11 +114,11 @@ class Journal:
         batch = _Batch(list(statements), self._loop.create_future(), then)
         self._last = batch.done
         self._queue.put(batch)
-        told = asyncio.shield(batch.done)
+        answer = asyncio.shield(batch.done)
         # A caller may not care; then nobody must be warned that the future was never looked at.
-        for future in (batch.done, told):
+        for future in (batch.done, answer):
             future.add_done_callback(_look_at)
-        return told
+        return answer
 
     async def flush(self) -> None:
         """Return when everything written so far is committed.

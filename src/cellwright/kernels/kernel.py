@@ -322,7 +322,7 @@ async def _bring_up(beginning: Beginning, tasks: anyio.abc.TaskGroup) -> Kernel 
 async def _hear(
     process: KernelProcess, client: Client, *, task_status: anyio.abc.TaskStatus[dict[str, Any]]
 ) -> None:
-    """Receive what the kernel says. Should that fail, this kernel ends, and the others are not told."""
+    """Receive the kernel's messages. Should that fail, this kernel ends, and no other."""
     try:
         await client.run(task_status=task_status)
     except Exception:  # boundary: nothing that one kernel says ends anything but that kernel
