@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import fcntl
 import functools
 import itertools
 import json
@@ -101,12 +102,14 @@ class Place:
         return psutil.Process(read_about(self.paths)["pid"])
 
     def daemons(self) -> list[psutil.Process]:
-        """Every daemon of this place that lives."""
+        """Every daemon of this place that lives: they all have its lock open."""
+        with suppress(OSError), open(self.paths.lock) as lock:  # noqa: PTH123
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return []
         return [
             process
-            for process in psutil.process_iter(["cmdline", "status"])
-            if "cellwright.daemon" in (process.info["cmdline"] or [])
-            and str(self.storage) in process.info["cmdline"]
+            for process in psutil.process_iter(["open_files", "status"])
+            if any(file.path == self.paths.lock for file in process.info["open_files"] or ())
             and process.info["status"] != psutil.STATUS_ZOMBIE
         ]
 
