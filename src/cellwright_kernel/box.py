@@ -26,7 +26,8 @@ WRITABLE = "/.w"
 TEMPORARY = "/tmp"  # noqa: S108  # a file system in memory
 STAGE = "/.stage"
 ROOT_BYTES, ROOT_INODES = 4 << 20, 4096
-DEVICES = ("null", "zero", "full", "random", "urandom")
+# What is mapped of /dev/zero is memory of nobody's; what is read of /dev/full is zeros too, and cannot be mapped.
+DEVICES = {"null": "null", "zero": "full", "full": "full", "random": "random", "urandom": "urandom"}
 STREAMS = ("stdin", "stdout", "stderr")
 
 
@@ -143,8 +144,8 @@ def build(root: str, plan: dict[str, Any], owner: tuple[int, int], offer: mounts
         os.mkdir(root + directory, 0o755)  # noqa: PTH102
     os.symlink(WRITABLE[1:] + TEMPORARY, root + BELOW + TEMPORARY)  # noqa: PTH211
     devices = [
-        {"kind": "bind", "from": f"/dev/{name}", "at": f"/dev/{name}", "write": True, "device": True}
-        for name in DEVICES
+        {"kind": "bind", "from": f"/dev/{device}", "at": f"/dev/{name}", "write": True, "device": True}
+        for name, device in DEVICES.items()
     ]
     box.furnish(devices)
     for number, name in enumerate(STREAMS):

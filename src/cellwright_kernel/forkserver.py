@@ -33,7 +33,7 @@ import signal
 import socket
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from cellwright_kernel import descendants, joining, lockdown
@@ -44,6 +44,7 @@ __all__ = ["ForkServer", "Job", "main"]
 
 PACKET_BYTES = 1 << 18
 FDS_PER_JOB = 5
+CHANNELS, BACKLOG = 5, 64
 # Whoever was just forked needs the processor more than those to come.
 PAUSE_MS = 500
 # Where no kernels stand by, there may be none to come.
@@ -67,6 +68,8 @@ class Job:
     directory: str = ""
     group_fd: int = -1
     processors: tuple[int, ...] = ()
+    listeners: tuple[int, ...] = ()
+    """For each channel, where the kernel itself may not listen."""
 
 
 def main(argv: list[str]) -> None:
@@ -89,7 +92,7 @@ def main(argv: list[str]) -> None:
         del server, channel
         gc.enable()
         _join(job)
-        _set_beside(job)
+        job = _set_beside(job)
         from cellwright_kernel.kernelapp import run_kernel  # noqa: PLC0415  # preloaded, bound only in the child
 
         run_kernel(job)
@@ -106,15 +109,36 @@ def _join(job: Job) -> None:
         os._exit(lockdown.FAILED)
 
 
-def _set_beside(job: Job) -> None:
+def _set_beside(job: Job) -> Job:
     """Go on in a process that is watched by another, and confined if it is to be."""
     # The lifeline goes there too: the kernel's own code can neither close it nor be asked to mind it.
     lines = lockdown.Lifelines(job.control_fd, job.lifeline_fd)
     keep = [job.stderr_fd, job.ready_fd, job.line_fd]
-    if job.plan is None:
+    plan = job.plan
+    if plan is None:
         lockdown.accompany(lines, keep)
-    else:
-        lockdown.confine(job.plan, lines, keep, job.directory)
+        return job
+    if not plan["namespaces"]:
+        # Later it may not listen any more: there is no network of its own, and everybody could connect to it.
+        plan = {**plan, "bound": True}
+        job = replace(job, listeners=_listen(job.connection_file), plan=plan)
+        keep += job.listeners
+    lockdown.confine(plan, lines, keep, job.directory)
+    return job
+
+
+def _listen(connection_file: str) -> tuple[int, ...]:
+    """The sockets of a kernel's channels, in their order."""
+    with open(connection_file, encoding="utf-8") as file:  # noqa: PTH123
+        prefix = json.load(file)["ip"]
+    listeners = []
+    for channel in range(1, CHANNELS + 1):
+        listener = socket.socket(socket.AF_UNIX)
+        listener.bind(f"{prefix}-{channel}")
+        listener.listen(BACKLOG)
+        listener.setblocking(False)  # noqa: FBT003
+        listeners.append(listener.detach())
+    return tuple(listeners)
 
 
 def _own_paths() -> list[str]:

@@ -8,9 +8,11 @@ new sockets is ``kernelapp``'s, whether it may be forked is ``forksafety``'s.
 
     host → kernel, on its line   {"ended": [4711], "at_once": true} + the new process's end of its socket
                                  {"apart": true}: a branch of it comes to be
-    kernel → host                {"taken": true, "pid": 4712} + a pidfd, or {"taken": false, "reason": "why"}
+    kernel → host                {"taken": true, "pid": 4712} or {"taken": false, "reason": "why"}
+    frozen → host                {"frozen": true}, by which the system tells which process it is
     frozen → host                {"cannot_return": ["the open socket 127.0.0.1:8080"]}, when it has settled
     host → frozen                {"spawn": {…}} + stderr, ready, line, five listening sockets, namespaces to join
+    frozen → host                {"joining": 4711}, where there are some, answered when it is watched
     frozen → host                {"born": 4711}, {"ready": […what did not come back]} or {"failed": "why"}
 """
 
@@ -127,9 +129,8 @@ class Freezer:
             except Refused as refused:
                 self._line.send(json.dumps({"taken": False, "reason": str(refused)}).encode())
                 return
-        pidfd = os.pidfd_open(pid)
-        socket.send_fds(self._line, [json.dumps({"taken": True, "pid": pid}).encode()], [pidfd])
-        os.close(pidfd)
+        # No descriptor goes with it: of those on their way Linux counts all of a user's together, other sessions' too.
+        self._line.send(json.dumps({"taken": True, "pid": pid}).encode())
 
     def _set_apart(self) -> None:
         """Lose sight of what branches of this kernel start. It would lose sight of its own children as well."""
@@ -210,6 +211,7 @@ class Frozen:
         Settling takes time that the kernel could use. Unless it is wanted ``at_once``, many a checkpoint is dropped
         before.
         """
+        self._tell({"frozen": True})
         if at_once or not select.select([self._line], [], [], SETTLE_S)[0]:
             self._settle(lost)
         while True:
@@ -244,13 +246,13 @@ class Frozen:
         if between:
             for fd in fds:
                 os.close(fd)
-            if between != NOBODY:
-                os.waitpid(between, 0)
+            if between != NOBODY and os.WIFSIGNALED(os.waitpid(between, 0)[1]):
+                self._tell({"failed": "it was ended on its way"})
             return
         try:
             namespaces = fds[OWN_FDS + LISTENERS :]
             if namespaces:
-                nesting.join(namespaces)
+                nesting.join(self._line, namespaces)
                 # Neither a branch nor its origin is to meddle with the other's processes by mistake. Only once it is
                 # in its own root, within which it may move files.
                 landlock.set_apart(ROOTS)

@@ -48,6 +48,8 @@ def run_kernel(job: Job) -> None:
     app = build_app(
         job.connection_file, profile=job.profile, max_bytes=job.max_bytes, max_messages=job.max_messages
     )
+    if job.listeners:
+        app.listeners = dict(zip(CHANNEL_PORTS, job.listeners, strict=True))
     app.initialize([])
     app.ready_fd = job.ready_fd
     app.line_fd = job.line_fd

@@ -10,7 +10,18 @@ from collections.abc import Sequence
 
 from cellwright_kernel.syscalls import invoke
 
-__all__ = ["READ", "READ_FILE", "SOCKETS", "WRITE", "WRITE_FILE", "abi", "restrict", "set_apart"]
+__all__ = [
+    "LIST",
+    "OWN_PROCESS",
+    "READ",
+    "READ_FILE",
+    "SOCKETS",
+    "WRITE",
+    "WRITE_FILE",
+    "abi",
+    "restrict",
+    "set_apart",
+]
 
 EXECUTE, WRITE_FILE_BIT, READ_FILE_BIT, READ_DIR = 1, 2, 4, 8
 MAKE_CHAR, MAKE_SOCK, MAKE_BLOCK = 64, 512, 2048
@@ -22,12 +33,57 @@ TCP = 3
 SCOPE_SIGNAL = 2
 SCOPES = 1 | SCOPE_SIGNAL  # abstract unix sockets and signals
 
+LIST = READ_DIR
 READ = EXECUTE | READ_FILE_BIT | READ_DIR
 READ_FILE = READ_FILE_BIT
 WRITE_FILE = READ_FILE_BIT | WRITE_FILE_BIT
 WRITE = 0xFFFF & ~(MAKE_CHAR | MAKE_BLOCK | IOCTL_DEV)
 SOCKETS = READ_FILE_BIT | READ_DIR | MAKE_SOCK
 """A directory in which sockets can be made, and nothing else: no file to fill it, no link to lead elsewhere."""
+
+OWN_PROCESS = (
+    *(
+        f"/proc/self/{name}"
+        for name in (
+            *(
+                "auxv",
+                "cgroup",
+                "cmdline",
+                "comm",
+                "environ",
+                "fdinfo",
+                "io",
+                "limits",
+                "loginuid",
+                "maps",
+                "mountinfo",
+            ),
+            *(
+                "mounts",
+                "mountstats",
+                "numa_maps",
+                "oom_adj",
+                "oom_score",
+                "oom_score_adj",
+                "pagemap",
+                "personality",
+            ),
+            *(
+                "schedstat",
+                "sessionid",
+                "smaps",
+                "smaps_rollup",
+                "stat",
+                "statm",
+                "status",
+                "timers",
+                "wchan",
+            ),
+        )
+    ),
+    *(f"/proc/thread-self/{name}" for name in ("children", "comm", "schedstat", "stat", "statm", "status")),
+)
+"""What a process may read about itself: all but ``net``, which is the machine's where there is no network namespace."""
 
 _NET_ABI, _SCOPE_ABI = 4, 6
 

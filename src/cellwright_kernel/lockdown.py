@@ -8,13 +8,14 @@ the new pid namespace; and the kernel. Without them there are two: a supervisor 
 
 from __future__ import annotations
 
+import contextlib
 import os
 import resource
 import signal
 import socket
 import sys
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, NoReturn
 
@@ -133,12 +134,12 @@ def _stay_outside(plan: dict[str, Any], lines: Lifelines, keep: list[int]) -> No
         # Counted for all of the user's processes on the machine, so this can only be a last wall: the host watches.
         last_wall = plan["limits"]["processes"] + descendants.threads_of_user(owner[0]) + SPARE_THREADS
         plan = {**plan, "limits": {**plan["limits"], "processes": last_wall}}
-    _supervise(lines, keep)
+    _supervise(lines, keep, landlock.OWN_PROCESS)
     lock(plan, owner, keep)
 
 
-def _supervise(lines: Lifelines, keep: list[int]) -> None:
-    """Stay as the supervisor of a child, in which this returns."""
+def _supervise(lines: Lifelines, keep: list[int], shown: Sequence[str] = ()) -> None:
+    """Stay as the supervisor of a child, in which this returns; ``shown`` is what the child may read about itself."""
     os.setsid()
     descendants.become_subreaper()
     supervisor = os.getpid()
@@ -147,11 +148,22 @@ def _supervise(lines: Lifelines, keep: list[int]) -> None:
         for fd in keep:
             if fd > STDERR:
                 os.close(fd)
+        _pin(kernel, shown)
         ward = reaper.tree_ward(kernel, lambda: _end_below(supervisor))
         reaper.watch(ward, lines, _refuse_change)
     prctl(PR_SET_PDEATHSIG, signal.SIGKILL, what="parent death signal")
     for fd in (lines.control_fd, lines.lifeline_fd):
         os.close(fd)
+
+
+def _pin(pid: int, shown: Sequence[str]) -> None:
+    """Keep what a process reads about itself in the system's memory: a rule is about an inode, and another would follow."""
+    for path in shown:
+        own = path.replace("/proc/thread-self", f"/proc/{pid}/task/{pid}").replace(
+            "/proc/self", f"/proc/{pid}"
+        )
+        with contextlib.suppress(OSError):  # not every kernel has each
+            os.open(own, os.O_PATH | os.O_CLOEXEC)
 
 
 def _refuse_change(request: dict[str, Any], _fds: list[int]) -> NoReturn:
@@ -188,7 +200,12 @@ def lock(plan: dict[str, Any], owner: tuple[int, int], keep: list[int]) -> None:
     namespaces.no_new_privileges()
     rules = [(path, getattr(landlock, kind)) for kind, paths in plan["rules"].items() for path in paths]
     landlock.restrict(rules, tcp=plan["namespaces"])
-    seccomp.install(local_network=plan["namespaces"])
+    seccomp.install(
+        local_network=plan["namespaces"],
+        listens=not plan.get("bound"),
+        # Where a group counts the session's memory, nothing of it is out of sight.
+        shares_memory=plan["counted"],
+    )
 
 
 def set_limits(limits: dict[str, int | None]) -> None:

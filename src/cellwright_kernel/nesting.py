@@ -3,7 +3,8 @@
 Three processes come with each, beside those that run code: its monitor, which sees the machine's files as the one above
 does, but is born among the first box's processes; a keeper in the box above, which only waits; and the reaper, the first
 process inside. None of them can be looked into from a box. ``join`` is what a process of the box above calls to be
-inside; it may, because the new user namespace is one below its own and belongs to its own user.
+inside; it may, because the new user namespace is one below its own and belongs to its own user, and because the box's
+monitor, whom the host asks, has it watched (see ``admission``).
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, NoReturn
 
-from cellwright_kernel import mounts, namespaces, reaper
+from cellwright_kernel import admission, mounts, namespaces, reaper
 from cellwright_kernel.box import Box
 from cellwright_kernel.syscalls import close_all_but, prctl
 
@@ -28,6 +29,7 @@ NAMESPACES = ("user", "mnt", "pid", "net", "ipc", "uts", "cgroup")
 
 PR_SET_PDEATHSIG, PR_SET_DUMPABLE = 1, 4
 PACKET_BYTES = 1 << 12
+NETLINK_SOCK_DIAG = 4
 ARRIVED, GO = b"arrived", b"go"
 
 
@@ -47,9 +49,16 @@ class Family:
     """Only where it is not the monitor's own."""
 
     def change(self, request: dict[str, Any], fds: list[int]) -> reaper.Outcome:
-        """Do what the host asks of the monitor: mount and unmount, hand out a mount, or make a box below."""
+        """Do what the host asks of the monitor: mount and unmount, hand out a mount, make a box below, let somebody in.
+
+        It also lends a socket that tells what the box's sockets hold.
+        """
         if "share" in request:
             return reaper.Outcome((self.box.share(self.mount_ns, request["share"]),))
+        if "sockets" in request:
+            return reaper.Outcome((_open_diagnostics(),))
+        if "admit" in request:
+            return reaper.Outcome(child=_start_attending(request["admit"]))
         if "grow" not in request:
             self.box.refurnish(self.mount_ns, request["mounts"], request["drop"], request.get("first", ()))
             return reaper.Outcome()
@@ -103,6 +112,8 @@ class Family:
             os.close(fd)
         with socket.socket(fileno=os.dup(lines.control_fd)) as control:
             socket.send_fds(control, [json.dumps({"ok": True}).encode()], joined)
+        # As the monitor of the first box is in that one's network: of it alone the system tells.
+        namespaces.enter(joined[3])
         family = replace(self, box=box, user_ns=joined[0], mount_ns=joined[1], pid_ns=joined[2])
         for fd in joined[3:]:
             os.close(fd)
@@ -148,15 +159,19 @@ class Family:
         reaper.become(None, told_fd, self.box.owner)
 
 
-def join(descriptors: Sequence[int]) -> None:
+def join(line: socket.socket, descriptors: Sequence[int]) -> None:
     """Go into a box below, by its namespaces in their order, and close them; returns in a child, which is inside.
 
-    The caller itself waits for that child and ends as it ends, so that what the child leaves behind is the box's.
+    Over the line the host is asked to have it watched. The caller itself waits for that child and ends as it ends, so that
+    what the child leaves behind is the box's.
 
     Raises:
-        OSError: it is no box below, or more than one thread runs here.
+        OSError: it is no box below, nobody watches, or more than one thread runs here.
     """
     owner = os.getuid(), os.getgid()
+    line.send(json.dumps({"joining": os.getpid()}).encode())
+    if not line.recv(PACKET_BYTES):
+        raise ConnectionError("the host went away")
     for descriptor in descriptors:
         namespaces.enter(descriptor)
         os.close(descriptor)
@@ -166,6 +181,33 @@ def join(descriptors: Sequence[int]) -> None:
     if child:
         code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
         os._exit(code if code >= 0 else reaper.FAILED)
+
+
+def _start_attending(pid: int) -> int:
+    """Start whoever traces a process of the box above into this one; returns its own number once it does.
+
+    It is born among the processes of the box above, so that it can mean none but those.
+    """
+    told_read, told_write = os.pipe2(os.O_CLOEXEC)
+    child = os.fork()
+    if child == 0:
+        try:
+            prctl(PR_SET_PDEATHSIG, signal.SIGKILL, what="parent death signal")
+            close_all_but([told_write])
+            admission.attend(pid, told_write)
+        finally:
+            os._exit(0)
+    os.close(told_write)
+    with open(told_read, "rb") as told:  # noqa: PTH123  # a descriptor
+        said = told.read()
+    if said != admission.ATTENDED:
+        os.waitpid(child, 0)
+        raise OSError(said.decode("utf-8", "replace") or "whoever was to trace it ended")
+    return child
+
+
+def _open_diagnostics() -> int:
+    return socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, NETLINK_SOCK_DIAG).detach()
 
 
 def _open_door(path: str, owner: tuple[int, int]) -> int:

@@ -79,7 +79,7 @@ class _Script:
 
     def __init__(self, pid: int, pipes: Sequence[int]) -> None:
         self.pid = pid
-        self._pidfd = os.pidfd_open(pid)
+        self._end = _end_of(pid)
         self._decoders = {fd: codecs.getincrementaldecoder("utf-8")("replace") for fd in pipes}
         self._streams = dict(zip(pipes, (sys.stdout, sys.stderr), strict=True))
         for fd in pipes:
@@ -88,11 +88,11 @@ class _Script:
     def follow(self) -> None:
         """Pass on what it writes, until it has ended."""
         poller = select.poll()
-        for fd in (*self._streams, self._pidfd):
+        for fd in (*self._streams, self._end):
             poller.register(fd, select.POLLIN)
         while True:
             for fd, _ in poller.poll():
-                if fd == self._pidfd:
+                if fd == self._end:
                     return
                 if not self._pass_on(fd):
                     poller.unregister(fd)
@@ -105,7 +105,7 @@ class _Script:
             stream.write(self._decoders[fd].decode(b"", final=True))
 
     def close(self) -> None:
-        for fd in (*self._streams, self._pidfd):
+        for fd in (*self._streams, self._end):
             os.close(fd)
 
     def _pass_on(self, fd: int) -> bool:
@@ -116,6 +116,22 @@ class _Script:
         if text := self._decoders[fd].decode(data):
             self._streams[fd].write(text)
         return bool(data)
+
+
+def _end_of(pid: int) -> int:
+    """A descriptor that is readable once a child has ended, which is still to be buried.
+
+    No pidfd: without a pid namespace there are none.
+    """
+    read, write = os.pipe2(os.O_CLOEXEC)
+
+    def wait() -> None:
+        with contextlib.suppress(ChildProcessError):
+            os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
+        os.close(write)
+
+    threading.Thread(target=wait, name="script", daemon=True).start()
+    return read
 
 
 def _attended(before: frozenset[int], start: Callable[[], _Script]) -> int:

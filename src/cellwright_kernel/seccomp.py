@@ -5,10 +5,9 @@ io_uring, clocks, modules; and System V's memory, messages and semaphores and PO
 limit of a process, outlive it, and without an IPC namespace are those of the user's other programs. A denied call
 fails with an error that code can catch; it does not end the process.
 
-In a box one call about namespaces is allowed, ``setns``: a fork of a kernel goes into a box below with it (see
-``nesting``). The call asks for powers over the namespace, and code has them over none but a user namespace that was
-made for it, by the host, below its own. There it would have every power, if it does not let go of them as ``join`` does;
-so what powers could be used for inside is denied to all: mounts and more namespaces above, the network's own machinery
+In a box one call about namespaces is left to whoever is traced, ``setns``: a fork of a kernel goes into a box below with it
+(see ``nesting``), where it has every power at first, and the tracer lets go of it once it has none (see ``admission``).
+What powers could be used for is denied to all the same: mounts and more namespaces above, the network's own machinery
 below.
 """
 
@@ -52,6 +51,7 @@ EXAMINED = {
     "socket": (41, 198),
     "socketpair": (53, 199),
     "connect": (42, 203),
+    "mmap": (9, 222),
     "ioctl": (16, 29),
     "chmod": (90, -1),
     "fchmod": (91, 52),
@@ -87,12 +87,17 @@ NAMING_A_PROCESS = {
     "sched_setattr": (314, 274, 0),
 }
 UTIMENSAT = (280, 88)
+# Landlock sees neither: watching a directory is no opening, and a name that is no path has no directory.
+WATCHING = "inotify_init 253 -1|inotify_init1 294 26"
+LISTENING = "bind 49 200|listen 50 201"
+PIDFD_OPEN = (434, 434)
 LOAD, EQUAL, ANY_BIT, AT_LEAST, RETURN, AND = 0x20, 0x15, 0x45, 0x35, 0x06, 0x54
-ALLOW, KILL = 0x7FFF0000, 0x80000000
+ALLOW, ASK_TRACER, KILL = 0x7FFF0000, 0x7FF00000, 0x80000000
 NUMBER, ARCH, ARGUMENTS = 0, 4, 16
 NAMESPACE_FLAGS = 0x7E020000
 TIOCSTI, TIOCLINUX = 0x5412, 0x541C
 SET_ID_BITS = 0o6000
+SHARED_ANONYMOUS = 0x21
 AF_UNIX, AF_INET, AF_INET6 = 1, 2, 10
 SOCK_STREAM, SOCK_DGRAM, SOCK_RAW, SOCK_TYPE_MASK = 1, 2, 3, 0xF
 SECCOMP_SET_MODE_FILTER, TSYNC = 1, 1
@@ -100,19 +105,23 @@ SECCOMP_SET_MODE_FILTER, TSYNC = 1, 1
 Instruction = tuple[int, int, int, int]
 
 
-def install(*, local_network: bool) -> None:
+def install(*, local_network: bool, listens: bool = True, shares_memory: bool = True) -> None:
     """Filter every system call of this process and of whatever it starts, for good."""
-    code = program(ARCHITECTURE, local_network=local_network)
+    code = program(ARCHITECTURE, local_network=local_network, listens=listens, shares_memory=shares_memory)
     buffer = ctypes.create_string_buffer(code, len(code))
     header = struct.pack("HxxxxxxQ", len(code) // 8, ctypes.addressof(buffer))
     invoke("seccomp", SECCOMP_SET_MODE_FILTER, TSYNC, ctypes.create_string_buffer(header, len(header)))
 
 
-def program(architecture: str, *, local_network: bool) -> bytes:
+def program(
+    architecture: str, *, local_network: bool, listens: bool = True, shares_memory: bool = True
+) -> bytes:
     """The filter in the kernel's own code.
 
     With ``local_network`` the process has a network namespace, in which it may do as it likes; without, it may only
-    have unix stream sockets and may connect to nothing.
+    have unix stream sockets and may connect to nothing, and unless it ``listens`` nobody outside connects to it. Unless it
+    ``shares_memory`` it shares none but that of files: what is in no file and not mapped just now no process has, for
+    whoever counts from outside.
     """
     if architecture not in AUDIT:
         raise UnsupportedArchitecture(f"no system call filter for {architecture}")
@@ -125,25 +134,28 @@ def program(architecture: str, *, local_network: bool) -> bytes:
     ]
     if architecture == "x86_64":
         code += [(AT_LEAST, 0, 1, X32), _error(errno.ENOSYS)]
-    for line in DENIED.replace("\n", "|").split("|"):
-        if line:
-            code += _on(int(line.split()[1 + column]), [_error(errno.EPERM)])
+    code += _refused(DENIED, column, errno.EPERM)
+    # Where nobody traces the caller there is no such call.
+    code += _on(SETNS[column], [(RETURN, 0, 0, ASK_TRACER) if local_network else _error(errno.EPERM)])
     if not local_network:
         code += _among_others(column)
+        code += _refused("" if listens else LISTENING, column, errno.EPERM)
     examined = {name: numbers[column] for name, numbers in EXAMINED.items()}
     code += _examinations(examined, local_network=local_network)
+    if not shares_memory:
+        unnamed = [(AND, 0, 0, SHARED_ANONYMOUS), (EQUAL, 0, 1, SHARED_ANONYMOUS), _error(errno.EPERM)]
+        code += _on(examined["mmap"], _argument(3, unnamed))
     code.append((RETURN, 0, 0, ALLOW))
     return b"".join(struct.pack("HBBI", *instruction) for instruction in code)
 
 
 def _among_others(column: int) -> list[Instruction]:
     """What takes the place of the namespaces that there are not."""
-    code = _on(SETNS[column], [_error(errno.EPERM)])
-    for line in WITHOUT_EFFECT.replace("\n", "|").split("|"):
-        if line:
-            code += _on(int(line.split()[1 + column]), [_error(0)])
-    for line in UNSUPPORTED.split("|"):
-        code += _on(int(line.split()[1 + column]), [_error(errno.EOPNOTSUPP)])
+    code = _refused(WITHOUT_EFFECT, column, 0)
+    code += _refused(UNSUPPORTED, column, errno.EOPNOTSUPP)
+    code += _refused(WATCHING, column, errno.EPERM)
+    # As on a system that has none: libraries then wait for their children in another way.
+    code += _on(PIDFD_OPEN[column], [_error(errno.ENOSYS)])
     # Without a path (both halves of the pointer zero) it is about a descriptor.
     path = ARGUMENTS + 8
     by_path = [(LOAD, 0, 0, path), (EQUAL, 0, 2, 0), (LOAD, 0, 0, path + 4), (EQUAL, 1, 0, 0), _error(0)]
@@ -217,6 +229,13 @@ def _socket(*, local_network: bool) -> list[Instruction]:
 
 def _argument(position: int, body: list[Instruction]) -> list[Instruction]:
     return [(LOAD, 0, 0, ARGUMENTS + 8 * position), *body, (LOAD, 0, 0, NUMBER)]
+
+
+def _refused(calls: str, column: int, code: int) -> list[Instruction]:
+    found: list[Instruction] = []
+    for line in filter(None, calls.replace("\n", "|").split("|")):
+        found += _on(int(line.split()[1 + column]), [_error(code)])
+    return found
 
 
 def _on(number: int, body: list[Instruction]) -> list[Instruction]:

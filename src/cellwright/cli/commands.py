@@ -9,6 +9,7 @@ import typer
 import cellwright
 from cellwright.cli import allocations, executions, filing, plans, returns, verbs
 from cellwright.cli.ask import ask
+from cellwright.cli.audit import audit_app
 from cellwright.cli.calculation import calc
 from cellwright.cli.chat import chat
 from cellwright.cli.creation import new
@@ -68,6 +69,7 @@ app.add_typer(daemon_app)
 app.command()(serve)
 app.command()(ui)
 app.add_typer(people_app)
+app.add_typer(audit_app)
 app.command()(lab)
 app.command()(install)
 app.command()(doctor)

@@ -9,6 +9,7 @@ from typing import Annotated
 
 import typer
 
+from cellwright.audit import AuditLog, acting
 from cellwright.cli.client import daemon_paths
 from cellwright.cli.exits import ExitCode, fail
 from cellwright.cli.verbs import AsJson, note, show_data
@@ -43,6 +44,7 @@ def add(
         token = add_member(_storage(), name, role.value)
     except CellwrightError as error:
         fail(error, ExitCode.RUN_FAILED)
+    _write_down(added=name, role=role.value)
     show_data({"name": name, "role": role.value, "token": token}, token, as_json=as_json)
     note(f"{name} signs in with this token, and may {role.value}. It is not shown again")
 
@@ -58,6 +60,7 @@ def set_role(
         change_role(_storage(), name, role.value)
     except CellwrightError as error:
         fail(error, ExitCode.RUN_FAILED)
+    _write_down(changed=name, role=role.value)
     show_data({"name": name, "role": role.value}, f"{name}  {role.value}", as_json=as_json)
 
 
@@ -83,7 +86,13 @@ def remove(name: NameArgument, as_json: AsJson = False) -> None:  # noqa: FBT002
         remove_member(_storage(), name)
     except CellwrightError as error:
         fail(error, ExitCode.RUN_FAILED)
+    _write_down(removed=name)
     show_data({"name": name, "removed": True}, f"{name} is removed", as_json=as_json)
+
+
+def _write_down(**about: str) -> None:
+    with acting("command line"):
+        AuditLog(_storage()).note("people", **about)
 
 
 def _storage() -> Path:

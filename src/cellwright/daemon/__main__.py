@@ -18,6 +18,7 @@ import time
 import cellwright
 from cellwright.daemon.greeter import Greeter
 from cellwright.daemon.paths import DaemonPaths
+from cellwright.rlimits import limit_own_memory, raise_file_limit
 from cellwright.settings.places import make_private
 
 _WAITING_CONNECTIONS = 128
@@ -45,6 +46,8 @@ def main() -> int:
     greeter.start()
     _say_ready()
     greeter.wait_for_first(_FIRST_GREETING_S)
+    raise_file_limit()
+    limit_own_memory()
     # Thousands of classes are about to be made, and none of them is garbage.
     gc.disable()
     # Nor is it worth a look when the process ends, and all of it with it.

@@ -68,7 +68,7 @@ class Conversation:
         for line in lines:
             try:
                 message = _peek(line)
-            except msgspec.DecodeError:
+            except (msgspec.DecodeError, ValueError, RecursionError):
                 continue
             if message.method == "notifications/cancelled" and isinstance(message.params, _Params):
                 self._settle(message.params.requestId)

@@ -36,7 +36,7 @@ class Greetings:
         if _is_installed(recorded["sdk"]):
             self._answers = recorded["dialects"]
 
-    def answer(self, line: bytes, dialect: str | None) -> dict[str, Any] | None:
+    def answer(self, line: bytes, dialect: object) -> dict[str, Any] | None:
         """The reply to a first message, if it is one that has a known reply."""
         try:
             message = json.loads(line)
@@ -45,9 +45,11 @@ class Greetings:
             well_formed = method == DISCOVER or (
                 isinstance(params["clientInfo"]["name"], str) and isinstance(params["capabilities"], dict)
             )
-        except (ValueError, KeyError, TypeError):
+        except (ValueError, KeyError, TypeError, RecursionError):
             return None
         if not well_formed or not isinstance(version, str) or not isinstance(ident, str | int):
+            return None
+        if not isinstance(method, str) or not isinstance(dialect, str | None):
             return None
         known = self._answers.get(dialect or "", {}).get(method, {})
         result = known.get(version, known.get(OTHER))

@@ -10,16 +10,23 @@ from __future__ import annotations
 
 import hmac
 import json
+from contextlib import suppress
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from starlette.datastructures import Headers
+from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+if TYPE_CHECKING:
+    from cellwright.audit import AuditLog
 
 __all__ = ["MACHINES", "Gate", "Guard", "Refusal", "refusal"]
 
 MACHINES = ("/mcp", "/events")
 
+_WRONG_TOKEN = 401
 _LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 
 
@@ -50,12 +57,14 @@ class Guard:
         hosts: tuple[str, ...] = (),
         origins: tuple[str, ...] = (),
         people: ASGIApp | None = None,
+        audit: AuditLog | None = None,
     ) -> None:
         """Only what ``app`` serves at ``MACHINES`` is behind the token where there is something for ``people``."""
         if not token:
             raise ValueError("a listener needs a token")
         self._app = app
         self._people = people
+        self._audit = audit
         self._gate = Gate(
             token,
             frozenset(host.lower() for host in hosts),
@@ -71,7 +80,13 @@ class Guard:
             app, found = self._people, misdirection(headers, server, self._gate)
         else:
             app, found = self._app, refusal(headers, server, self._gate)
-        await (app(scope, receive, send) if found is None else _refuse(scope, send, found))
+            if found is None:
+                scope.setdefault("state", {})["machine"] = True  # whom the listener knows
+        if found is not None and found.status == _WRONG_TOKEN and self._audit is not None:
+            client = scope.get("client") or ("", 0)
+            self._audit.note_stranger("sign_in", refused="no token, or a wrong one", address=client[0])
+        with suppress(ClientDisconnect):  # who hangs up while sending a body wants no answer
+            await (app(scope, receive, send) if found is None else _refuse(scope, send, found))
 
 
 def refusal(headers: Headers, server: tuple[str, int | None], gate: Gate) -> Refusal | None:
@@ -82,7 +97,7 @@ def refusal(headers: Headers, server: tuple[str, int | None], gate: Gate) -> Ref
     right = hmac.compare_digest(given.strip().encode(), gate.token.encode())
     if scheme.lower() != "bearer" or not right:
         challenge = ((b"www-authenticate", b'Bearer realm="cellwright"'),)
-        return Refusal(401, "A bearer token is needed: Authorization: Bearer …", challenge)
+        return Refusal(_WRONG_TOKEN, "A bearer token is needed: Authorization: Bearer …", challenge)
     return None
 
 

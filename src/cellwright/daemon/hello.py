@@ -28,7 +28,7 @@ def parse_hello(line: bytes) -> dict[str, Any] | None:
     """What a first line wants, or none if it is no hello."""
     try:
         hello = json.loads(line)
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
     if isinstance(hello, dict) and _KEY in hello and isinstance(hello.get("want"), str):
         return hello

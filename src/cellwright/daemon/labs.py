@@ -104,7 +104,8 @@ class Labs:
             if found is not None:
                 await self._close(found)
             await session.save()  # what Lab reads first
-            app = Guard(Gateway(self._engine, wish.session).app(), token=wish.token)
+            gateway = Gateway(self._engine, wish.session).app()
+            app = Guard(gateway, token=wish.token, audit=self._engine.audit)
             listener = Listener.on_loopback(wish.port, app, longest_message=_LONGEST_MESSAGE)
             self._open[wish.session] = opened = _Open(wish, listener)
             self._tasks.start_soon(self._keep, opened)

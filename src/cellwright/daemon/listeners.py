@@ -10,6 +10,7 @@ import socket
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Self
 
 import anyio
@@ -28,7 +29,8 @@ __all__ = ["CannotListen", "Listener", "ListenerWish"]
 
 _GRACE_S = 1
 _END_S = 3.0
-_WAITING_CONNECTIONS = 128
+_WAITING_CONNECTIONS = 1_024
+_TAKEN_AT_ONCE = 128
 _MOST_PORTS = 65_535
 _LONGEST_MESSAGE = 64 * 1024
 
@@ -83,15 +85,23 @@ class Listener:
         *,
         longest_message: int = _LONGEST_MESSAGE,
         lasting: bool = True,
+        header_s: float | None = None,
     ) -> None:
         """One that is not ``lasting`` is needed only while somebody is connected."""
         import uvicorn  # noqa: PLC0415  # only for who serves
+
+        from cellwright.daemon.httpconnections import HEADER_S, HttpConnection  # noqa: PLC0415  # as above
 
         class Server(uvicorn.Server):
             @contextmanager
             def capture_signals(self) -> Iterator[None]:
                 """The daemon has handlers of its own."""
                 yield
+
+            async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+                """Let more wait than asyncio takes in one go, before any of them can be sent away."""
+                await super().startup(sockets)
+                bound.listen(_WAITING_CONNECTIONS)
 
         self._bound = bound
         self._lasting = lasting
@@ -103,8 +113,11 @@ class Listener:
             access_log=False,
             server_header=False,
             lifespan="on",
+            # uvicorn only calls it
+            http=partial(HttpConnection, header_s=header_s or HEADER_S),  # type: ignore[arg-type]
             ws="websockets-sansio",
             ws_max_size=longest_message,
+            backlog=_TAKEN_AT_ONCE,
             timeout_graceful_shutdown=_GRACE_S,
         )
         self._server = Server(config)
@@ -116,7 +129,10 @@ class Listener:
     @property
     def needed(self) -> bool:
         """Whether the daemon must go on for it."""
-        return self._lasting or bool(self._server.server_state.connections)
+        # Other kinds of connection come of a request that was let in.
+        return self._lasting or any(
+            getattr(one, "known", True) for one in self._server.server_state.connections
+        )
 
     @classmethod
     def open(
@@ -131,7 +147,12 @@ class Listener:
 
         hosts = wish.hosts if _is_address(wish.host) else (*wish.hosts, wish.host)
         app = Guard(
-            _application(engine, face), token=wish.token, hosts=hosts, origins=wish.origins, people=people
+            _application(engine, face),
+            token=wish.token,
+            hosts=hosts,
+            origins=wish.origins,
+            people=people,
+            audit=engine.audit,
         )
         return cls(_bind(wish.host, wish.port), app, lasting=lasting)
 

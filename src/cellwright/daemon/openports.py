@@ -123,6 +123,7 @@ class OpenPorts:
         async with self._opening:
             fitting = [one for one in self._open if not exact or one.port == wish.port]
             listener = fitting[0] if fitting else await self._opened_for_people(wish, hello, exact=exact)
+        self._engine.audit.note("sign_in", link_given=True)
         return {"url": _as_seen_here(listener.url), "code": self._entry.codes.issue()}
 
     async def _opened_for_people(self, wish: ListenerWish, hello: dict[str, Any], *, exact: bool) -> Listener:
@@ -156,10 +157,13 @@ class OpenPorts:
                 self._remember()
 
     def _remember(self) -> None:
-        if self._detached:
-            write_private(self._paths.listeners, msgspec.json.encode(list(self._detached.values())))
-        else:
-            Path(self._paths.listeners).unlink(missing_ok=True)
+        try:
+            if self._detached:
+                write_private(self._paths.listeners, msgspec.json.encode(list(self._detached.values())))
+            else:
+                Path(self._paths.listeners).unlink(missing_ok=True)
+        except OSError as error:  # they are open all the same, and only a daemon after this one misses it
+            _log.warning("listeners_not_remembered %s", error)
 
 
 def _record(

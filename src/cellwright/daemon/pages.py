@@ -56,5 +56,5 @@ def _made(
 
     storage = engine.settings.storage
     identities = Identities(token, obtain_key(storage / "page.key"), Members(storage))
-    door = Door(identities, entry.codes, entry.attempts)
+    door = Door(identities, entry.codes, entry.attempts, engine.audit)
     return application(Site(engine, planner, verifier, faces.delegate, door))

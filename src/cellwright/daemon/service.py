@@ -21,6 +21,7 @@ import anyio
 import anyio.abc
 
 import cellwright
+from cellwright.audit import acting
 from cellwright.daemon.connections import Conversation, Heard, Said, is_hung_up, receive_arrival
 from cellwright.daemon.faces import Faces
 from cellwright.daemon.greeter import Arrival, Greeter
@@ -41,6 +42,7 @@ __all__ = ["Daemon", "run_daemon"]
 _log = logging.getLogger(__name__)
 _GONE = (anyio.EndOfStream, anyio.BrokenResourceError, anyio.ClosedResourceError)
 _IDLE_CHECKS_PER_PERIOD = 4
+_LISTEN = ("serve", "page", "lab")
 
 
 def run_daemon(paths: DaemonPaths, directory: str, listener: socket.socket, greeter: Greeter) -> None:
@@ -144,9 +146,13 @@ class Daemon:
             self._last_needed = time.monotonic()
 
     async def _answer_or_refuse(self, stream: anyio.abc.ByteStream, arrival: Arrival) -> None:
+        listens = arrival.wants in _LISTEN
         try:
-            await self._answer(stream, arrival)
+            with acting("command line" if listens else "cellwright"):
+                await self._answer(stream, arrival)
         except CellwrightError as error:
+            if listens:
+                self._engine.audit.note("listen", refused=f"{error.code}: {error.message}")
             await _tell(stream, {"error": error.message, "hint": error.hint})
 
     async def _answer(self, stream: anyio.abc.ByteStream, arrival: Arrival) -> None:
@@ -203,9 +209,11 @@ class Daemon:
     async def _keep_open(self, listener: Listener) -> None:
         self._listeners.append(listener)
         _log.info("listening url=%s", listener.url)
+        self._engine.audit.note("listen", opened=listener.url)
         try:
             await listener.run()
         finally:
+            self._engine.audit.note("listen", closed=listener.url)
             self._listeners.remove(listener)
             _log.info("closed url=%s", listener.url)
 

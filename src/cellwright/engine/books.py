@@ -10,11 +10,14 @@ import time
 from collections.abc import Callable, Collection, Coroutine, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import anyio
+from msgspec.structs import replace
 
+from cellwright.audit import AuditLog
 from cellwright.charts import Renderer
 from cellwright.engine.events import EventKind
 from cellwright.engine.hosting import Hosts
@@ -22,7 +25,7 @@ from cellwright.engine.hostlink import HostLink
 from cellwright.engine.journal import Journal
 from cellwright.engine.keeping import Halfway, Keeper, Noticed
 from cellwright.engine.network import network_opening
-from cellwright.engine.records import Batch, Recorder, SessionRecord, SessionState
+from cellwright.engine.records import Batch, Recorder, SessionRecord, SessionState, put_session
 from cellwright.engine.runs import Runs
 from cellwright.notebook import (
     Cell,
@@ -54,6 +57,7 @@ class Services:
 
     settings: Settings
     recorder: Recorder
+    audit: AuditLog
     hosts: Hosts
     environment: Mapping[str, str]
     home: Path
@@ -259,7 +263,9 @@ class Book:
         self._note_conflicts(batch, noticed.conflicts)
         batch.statements.append(self.keeper.base_row(self.id))
         self._touch(shown=True)
-        await recorder.commit(batch)
+        recorder.commit(batch)
+        # It is in the file, so that nobody is refused for it.
+        await recorder.journal.catch_up()
 
     async def _noticed(self, journal: Journal) -> Noticed | None:
         while True:
@@ -289,15 +295,20 @@ class Book:
         await self.refresh()
         journal = self._services.recorder.journal
         if await self.keeper.save(lambda: journal.last_seq):
-            await journal.write([self.keeper.base_row(self.id)])
+            journal.write([self.keeper.base_row(self.id)])
+            await journal.catch_up()
 
     async def apply(
         self, changes: Iterable[Change], *, told_as: tuple[EventKind, dict[str, Any]] | None = None
     ) -> None:
-        """Make changes that were decided elsewhere, all in one step of the journal, with an event that says why."""
+        """Make changes that were decided elsewhere, all in one step of the journal, with an event that says why.
+
+        Raises:
+            NotebookError: one of them does not fit the document; none is made.
+            SaveFailed: they could not be journalled; none is made.
+        """
         batch = Batch()
-        for change in changes:
-            self.change(batch, change)
+        self._propose(batch, changes)
         if told_as is not None:
             self._services.recorder.note(batch, told_as[0], self.record, told_as[1])
         self._touch()
@@ -310,21 +321,50 @@ class Book:
         self._services.recorder.commit(batch)
 
     async def take_in(self, changes: Iterable[Change], conflicts: Iterable[Conflict] = ()) -> None:
-        """Make changes that a person made to the notebook where it lies on a server (see ``mirroring``)."""
+        """Make changes that a person made to the notebook where it lies on a server (see ``mirroring``).
+
+        Raises:
+            SaveFailed: they could not be journalled; none is made.
+        """
         batch = Batch()
-        for change in changes:
-            self.change(batch, change, by="person")
+        self._propose(batch, changes, by="person")
         self._note_conflicts(batch, conflicts)
         self._touch()
         await self._services.recorder.commit(batch)
 
-    def change(self, batch: Batch, change: Change, *, by: str | None = None) -> None:
-        """Make one change as part of a batch; ``by`` says who did, where that was not the session's own caller."""
-        self.keeper.document.apply(change)
-        data = {"change": json.loads(encode_change(change)), "cell_id": getattr(change, "cell_id", None)}
-        if by is not None:
-            data["by"] = by
-        self._services.recorder.note(batch, "notebook.state.changed", self.record, data)
+    def change(self, batch: Batch, change: Change) -> None:
+        """Have one change in the document that goes with something that has happened."""
+        self.keeper.alter(partial(Document.apply, change=change))
+        self._note_changes(batch, [change])
+
+    def _propose(self, batch: Batch, changes: Iterable[Change], *, by: str | None = None) -> None:
+        """Make changes unless the journal refuses them; ``by`` says who did, where that was not the session's own caller."""
+        wanted, seq = list(changes), self._services.recorder.journal.last_seq + 1
+        self._note_changes(batch, wanted, by=by)
+        proposal = self.keeper.propose(partial(_apply, changes=wanted), seq)
+        batch.after.append(partial(self.keeper.accept, proposal))
+        batch.undo.append(self.keeper.refuse)
+        batch.lasting = True
+
+    def _propose_record(self, batch: Batch, **fields: Any) -> None:
+        """Have the session's record say something else unless the journal refuses it."""
+        before = {name: getattr(self.record, name) for name in fields}
+        self.record = replace(self.record, **fields)
+        batch.statements.append(put_session(self.record))
+        batch.undo.append(partial(self._withdraw_record, before))
+        batch.lasting = True
+
+    def _withdraw_record(self, before: Mapping[str, Any]) -> None:
+        self.record = replace(self.record, **before)
+        # What happened meanwhile was journalled with the record as it was then.
+        self._services.recorder.commit(Batch(statements=[put_session(self.record)]))
+
+    def _note_changes(self, batch: Batch, changes: Iterable[Change], *, by: str | None = None) -> None:
+        for change in changes:
+            data = {"change": json.loads(encode_change(change)), "cell_id": getattr(change, "cell_id", None)}
+            if by is not None:
+                data["by"] = by
+            self._services.recorder.note(batch, "notebook.state.changed", self.record, data)
 
     @contextmanager
     def shown_elsewhere(self) -> Iterator[None]:
@@ -342,3 +382,8 @@ class Book:
         self.keeper.owed = self.keeper.owed or not shown
         self.last_active = self.changed_at = time.monotonic()
         self._services.wake_saver()
+
+
+def _apply(document: Document, changes: Iterable[Change]) -> None:
+    for change in changes:
+        document.apply(change)

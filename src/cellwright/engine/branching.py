@@ -10,6 +10,7 @@ import time
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Literal
 
@@ -33,7 +34,6 @@ from cellwright.errors import (
 )
 from cellwright.hosts import protocol
 from cellwright.notebook import DocumentReplaced
-from cellwright.sandbox.overlays import apply_changes
 from cellwright.sandbox.storage import exchange_storage, remove_storage
 
 __all__ = ["Adopted", "Branch", "Branches"]
@@ -221,6 +221,7 @@ class Branches:
         journal = self._services.recorder.journal
         await journal.flush()
         lineage = kept.lineage if kept is not None else cut(origin.record.lineage, origin.runs.count + 1)
+        recovery.refuse_if_let_go(journal, origin.record, lineage)
         wanted = steps(recovery.load_lineage(journal, origin.id, lineage), lineage)
         failed = ""
         async for redone in run_steps(branch, wanted, journal):
@@ -274,7 +275,7 @@ class Branches:
 
     async def _bring_files(self, origin: Session, branch: Session) -> None:
         if origin.mode == "direct" and branch.mode == "overlay":
-            apply = lambda: apply_changes(branch.place, None, since=branch.record.created_at, force=True)  # noqa: E731
+            apply = partial(branch.apply_now, None, since=branch.record.created_at, force=True)
             await anyio.to_thread.run_sync(apply)
         elif origin.mode == branch.mode:
             await anyio.to_thread.run_sync(exchange_storage, origin.storage, branch.storage)

@@ -148,19 +148,21 @@ finally:
 """
 
 
+# Code can answer in its kernel's name, with another shape, or with a text that is too deep or too long to be read.
+_UNREADABLE = (AttributeError, KeyError, TypeError, ValueError, SyntaxError, RecursionError, MemoryError)
+
+
 def inspect_reply(reply: dict[str, Any]) -> dict[str, Any]:
     """What the kernel told, in the form in which kernels of ours tell it.
 
     Raises:
         KernelError: it could not look.
     """
-    told = (reply.get("user_expressions") or {}).get(_TOLD) or reply
-    if told.get("status") != "ok":
-        raise KernelError(f"The namespace could not be inspected: {told.get('ename')}: {told.get('evalue')}")
     try:
-        snapshot: dict[str, Any] = json.loads(ast.literal_eval(told["data"]["text/plain"]))
-    except (KeyError, ValueError, SyntaxError) as error:
-        raise KernelError(
-            f"The namespace could not be inspected: the kernel's answer is unreadable: {error}"
-        ) from None
-    return {"status": "ok", **snapshot}
+        told = (reply.get("user_expressions") or {}).get(_TOLD) or reply
+        if told.get("status") == "ok":
+            return {"status": "ok", **json.loads(ast.literal_eval(told["data"]["text/plain"]))}
+        why = f"{told.get('ename')}: {told.get('evalue')}"
+    except _UNREADABLE as error:
+        why = f"the kernel's answer is unreadable: {error}"
+    raise KernelError(f"The namespace could not be inspected: {why}")

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Callable, Coroutine, Sequence
-from contextlib import AbstractAsyncContextManager, AbstractContextManager
+from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
+from contextlib import AbstractAsyncContextManager, AbstractContextManager, asynccontextmanager, suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -18,6 +18,8 @@ from typing import Any, Literal, TypeAlias
 import anyio
 import anyio.abc
 
+import cellwright
+from cellwright.audit import AuditLog
 from cellwright.charts import Renderer
 from cellwright.engine import recovery
 from cellwright.engine.apart import run_apart
@@ -36,15 +38,17 @@ from cellwright.engine.ids import new_session_id
 from cellwright.engine.journal import Journal
 from cellwright.engine.keeping import Keeper
 from cellwright.engine.limits import checked_narrowing, host_options, refuse_other_limits
+from cellwright.engine.memory import MemoryReturn
 from cellwright.engine.mirrors import Mirrors
 from cellwright.engine.oneshots import OneShots
 from cellwright.engine.records import Batch, Recorder, SessionRecord, delete_session, put_session
 from cellwright.engine.rehearsals import Rehearsals
+from cellwright.engine.retention import Retention
 from cellwright.engine.saving import Saver
 from cellwright.engine.sessions import Session
 from cellwright.engine.unseen import Unseen
 from cellwright.engine.wishes import Wish, new_file, new_record
-from cellwright.errors import CellwrightError, HostPending, TooManySessions
+from cellwright.errors import CellwrightError, HostPending, SaveFailed, TooManySessions
 from cellwright.formats.renderer import PageMaker
 from cellwright.hosts import HostPaths, LocalWay, protocol
 from cellwright.hosts.slurm.expectations import expectation
@@ -73,11 +77,20 @@ class Engine(Archive):
     """Owns sessions. Made by ``open_engine``."""
 
     def __init__(
-        self, settings: Settings, journal: Journal, renderer: Renderer, pages: PageMaker, *, lasting: bool
+        self,
+        settings: Settings,
+        journal: Journal,
+        audit: AuditLog,
+        renderer: Renderer,
+        pages: PageMaker,
+        *,
+        lasting: bool,
     ) -> None:
         """``lasting`` is an engine whose storage outlives it: only such a one can have allocations."""
         super().__init__(journal)
         self.settings = settings
+        self.audit = audit
+        """Where decisions and acts are written down."""
         self.pages = pages
         """Makes HTML and PDF of notebooks, in processes of their own."""
         self.renderer = renderer
@@ -92,6 +105,7 @@ class Engine(Archive):
         self._services = Services(
             settings=settings,
             recorder=self._recorder,
+            audit=audit,
             hosts=self.hosts,
             environment=environment,
             home=self._home,
@@ -101,6 +115,7 @@ class Engine(Archive):
             renderer=renderer,
             notebooks=lambda: {session.path for session in self._sessions.values()},
         )
+        self._memory = MemoryReturn(self.in_background)
         self._mirrors = Mirrors(settings, self._recorder, self._stream.subscribe)
         delete = partial(self.delete, remove_file=True)
         self._branches = Branches(
@@ -162,13 +177,16 @@ class Engine(Archive):
             session = await self._enter_there(document, wish)
         else:
             target = (directory or self.settings.root / "notebooks").absolute()
-            session = await self._enter(await new_file(target, problem, document), document, wish)
+            path = await new_file(target, problem, document)
+            async with _made_for_a_session(path):
+                session = await self._enter(path, document, wish)
         try:
             await session.resume()
         except HostPending as pending:
             await session.wait_for_host(pending.message)
         except CellwrightError:  # nobody knows of it yet, and there is nothing in it
-            await self.delete(session.id, remove_file=True)
+            with suppress(SaveFailed):  # what is gone is journalled late
+                await self.delete(session.id, remove_file=True)
             raise
         return session
 
@@ -230,19 +248,22 @@ class Engine(Archive):
     async def delete(self, session_id: str, *, remove_file: bool = False) -> None:
         """End a session and forget its history. The notebook stays, unless it is to be removed too."""
         session = self.session(session_id)
-        await session.suspend()
+        with suppress(SaveFailed):  # what is not journalled of its end goes with the rest
+            await session.suspend()
         await self._mirrors.end(session, remove=remove_file)
         if remove_file or session.record.there is not None:
             await session.keeper.remove()
         else:
             await session.save()
-        await session.suspend()  # whoever ran something meanwhile began another kernel
+        with suppress(SaveFailed):
+            await session.suspend()  # whoever ran something meanwhile began another kernel
         del self._sessions[session_id]
         await anyio.to_thread.run_sync(remove_storage, session.storage)
-        batch = Batch(statements=delete_session(session_id))
+        batch = Batch(statements=delete_session(session_id), lasting=not session.record.is_unseen)
         for adopted in recovery.load_adopted(self._journal, session_id):
             batch.statements += delete_session(adopted)
         self._recorder.note(batch, "notebook.state.changed", session.record, {"session": "deleted"})
+        self._memory.something_went()
         await self._recorder.commit(batch)
 
     async def branch(self, session_id: str, *, checkpoint: str | None = None, count: int = 1) -> list[Branch]:
@@ -297,6 +318,7 @@ class Engine(Archive):
     async def run(self, *, task_status: anyio.abc.TaskStatus[None]) -> None:
         """Take up every session from the journal, attach to the host, and keep house until cancelled."""
         self._recover()
+        self.audit.note("start", version=cellwright.__version__, dangers=list(self.settings.dangers))
         async with anyio.create_task_group() as tasks:
             self._tasks = tasks
             await tasks.start(self.hosts.run)
@@ -307,6 +329,7 @@ class Engine(Archive):
                 await self._hearing.reconcile(self.hosts.local, attached)
             self.hosts.seek(records)
             await self._unseen.clear([one for one in self._sessions.values() if one.record.is_unseen])
+            tasks.start_soon(Retention(self._journal, self._sessions, self.settings).run)
             tasks.start_soon(suspend_the_idle, partial(self.sessions, "active"), self.settings.session_idle_s)
             for session in self.sessions():
                 self._mirrors.begin(session)
@@ -339,7 +362,8 @@ class Engine(Archive):
         await anyio.to_thread.run_sync(write_atomically, path, document.to_bytes())
         # Beside a copy in the storage directory is no place for code, should the session come to this machine.
         wish = replace(wish, mode="private")
-        session = await self._enter(path, document, wish)
+        async with _made_for_a_session(path):
+            session = await self._enter(path, document, wish)
         self._mirrors.begin(session)
         return session
 
@@ -347,10 +371,11 @@ class Engine(Archive):
         """A session with a copy of another's document, in a file of its own, kept from work."""
         document = origin.document.copy()
         await anyio.to_thread.run_sync(create_exclusively, Path(record.path), document.to_bytes())
-        return await self._begin(record, document)
+        async with _made_for_a_session(Path(record.path)):
+            return await self._begin(record, document)
 
     async def _begin(self, record: SessionRecord, document: Document) -> Session:
-        path, batch = Path(record.path), Batch()
+        path, batch = Path(record.path), Batch(lasting=not record.is_unseen)
         created = self._recorder.note(batch, "notebook.state.changed", record, {"session": "created"})
         keeper = Keeper(path, document, base=document.copy(), file=file_state(path), seq=created.seq)
         keeper.dirty = bool(document.repairs)
@@ -358,6 +383,7 @@ class Engine(Archive):
         if record.branch_of is not None:
             session.keep_from_work()
         batch.statements += [put_session(record), keeper.base_row(record.id)]
+        batch.undo.append(partial(self._sessions.pop, record.id))
         await self._recorder.commit(batch)
         return session
 
@@ -397,3 +423,13 @@ class Engine(Archive):
         data = {"code": error.code, "message": error.message, "hint": error.hint}
         self._recorder.note(batch, "notebook.error", session.record, data)
         self._recorder.commit(batch)
+
+
+@asynccontextmanager
+async def _made_for_a_session(path: Path) -> AsyncIterator[None]:
+    """Remove a notebook that was made for a session where that is refused."""
+    try:
+        yield
+    except SaveFailed:
+        await anyio.to_thread.run_sync(lambda: path.unlink(missing_ok=True))
+        raise

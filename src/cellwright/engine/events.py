@@ -19,6 +19,7 @@ EventKind: TypeAlias = Literal[
     "notebook.cell.executing",
     "notebook.cell.output",
     "notebook.cell.completed",
+    "notebook.cell.late_output",
     "notebook.cell.files",
     "notebook.types.checked",
     "notebook.state.changed",

@@ -21,10 +21,12 @@ class Execution:
     def __init__(self, record: ExecutionRecord, collector: OutputCollector | None = None) -> None:
         self.record = record
         self.collector = collector if collector is not None else OutputCollector()
-        self._settled = anyio.Event()
-        self._files_known: anyio.Event | None = None
-        if record.state in FINAL_STATES:
-            self._settled.set()
+        self.late: OutputCollector | None = None
+        """What was said in its name after its end."""
+        self._settled = record.state in FINAL_STATES
+        self._expects_files = False
+        # Made only while somebody waits: most executions are waited for once or never, and each is kept with its cell.
+        self._changed: anyio.Event | None = None
 
     @property
     def id(self) -> str:
@@ -79,6 +81,17 @@ class Execution:
         return self.collector.outputs
 
     @property
+    def late_outputs(self) -> list[dict[str, Any]]:
+        """What was said in its name after its end, by a thread of it or by anything else: no part of what it did."""
+        return self.late.outputs if self.late is not None else []
+
+    def add_late(self, kind: str, content: Mapping[str, Any]) -> None:
+        """Take in a message that came after its end."""
+        if self.late is None:
+            self.late = OutputCollector(keeps_updates=True)
+        self.late.add(kind, content)
+
+    @property
     def text(self) -> str:
         """What a terminal would have shown: streams, plain results and the error's last line."""
         return text_of(self.outputs)
@@ -86,31 +99,43 @@ class Execution:
     @property
     def settled(self) -> bool:
         """Whether it has ended, and that is journalled."""
-        return self._settled.is_set()
+        return self._settled
 
     async def wait(self, timeout_s: float | None = None) -> Execution:
         """Return when it has ended and that is journalled, or after ``timeout_s`` with it still running."""
         with anyio.move_on_after(timeout_s):
-            await self._settled.wait()
+            while not self._settled:
+                await self._change()
         return self
 
     async def wait_for_files(self, timeout_s: float) -> None:
         """Return when it is known what it left in the working directory, or after ``timeout_s``."""
-        if self._files_known is not None:
-            with anyio.move_on_after(timeout_s):
-                await self._files_known.wait()
+        with anyio.move_on_after(timeout_s):
+            while self._expects_files:
+                await self._change()
 
     def expect_files(self) -> None:
         """Somebody will look at what it left."""
-        self._files_known = anyio.Event()
+        self._expects_files = True
 
     def files_known(self) -> None:
-        if self._files_known is not None:
-            self._files_known.set()
+        self._expects_files = False
+        self._tell_change()
 
     def settle(self) -> None:
         """Release whoever waits; called once the end is in the journal."""
-        self._settled.set()
+        self._settled = True
+        self._tell_change()
+
+    async def _change(self) -> None:
+        if self._changed is None:
+            self._changed = anyio.Event()
+        await self._changed.wait()
+
+    def _tell_change(self) -> None:
+        if self._changed is not None:
+            self._changed.set()
+            self._changed = None
 
     def __repr__(self) -> str:
         return f"<Execution {self.id} {self.state} of cell {self.cell_id}>"
@@ -123,11 +148,12 @@ def text_of(outputs: Iterable[Mapping[str, Any]]) -> str:
         if output["output_type"] == "stream":
             parts.append(_joined(output["text"]))
         elif output["output_type"] == "error":
-            parts.append(f"{output['ename']}: {output['evalue']}")
+            parts.append(f"{output.get('ename', 'Error')}: {output.get('evalue', '')}")
         elif "text/plain" in output.get("data", {}):
             parts.append(_joined(output["data"]["text/plain"]) + "\n")
     return "".join(parts)
 
 
-def _joined(text: str | list[str]) -> str:
-    return text if isinstance(text, str) else "".join(text)
+def _joined(text: Any) -> str:
+    """A text as a file may have it: whole, in lines, or as something else altogether."""
+    return "".join(map(str, text)) if isinstance(text, list) else str(text)

@@ -5,6 +5,7 @@ What a session makes of it is ``listening``'s, how a host is heard ``hostlink``'
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Collection, Mapping
 
 from cellwright.engine.hosting import link_name, place_name
@@ -15,6 +16,8 @@ from cellwright.engine.sessions import Session
 from cellwright.hosts import protocol
 
 __all__ = ["Hearing"]
+
+log = logging.getLogger(__name__)
 
 
 class Hearing:
@@ -30,10 +33,19 @@ class Hearing:
         for event in events:
             session = self._sessions.get(_session_of(event.kernel_id))
             if session is not None:
-                session.take(batch, event)
+                self._take(batch, session, event)
         batch.statements.append(consumed)
         batch.after.append(committed)
         self._recorder.commit(batch)
+
+    def _take(self, batch: Batch, session: Session, event: protocol.Event) -> None:
+        try:
+            session.take(batch, event)
+        except Exception:  # boundary: what one session cannot take in is told there, and nobody else notices
+            log.exception("event_not_taken", extra={"session": session.id, "seq": event.seq})
+            message = f"What the kernel's host told could not be taken in ({type(event.body).__name__})"
+            data = {"code": "host", "message": message, "hint": "The engine's log has the reason"}
+            self._recorder.note(batch, "notebook.error", session.record, data)
 
     def lost(self, link: HostLink, why: str) -> None:
         """A host is gone."""

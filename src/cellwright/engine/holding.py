@@ -36,20 +36,23 @@ class Holding(Workplace):
             SessionTaken: a person has taken it over.
         """
         if (hold := self.record.hold) is not None:
-            raise SessionTaken(hold.by, self.id)
+            with self._services.audit.outcome("take_over", session=self.id, held_by=hold.by):
+                raise SessionTaken(hold.by, self.id)
 
     async def take_over(self, by: str) -> None:
         """Let a person have it alone, also instead of another one. What runs goes on."""
         before = self.record.hold
         if before is not None and before.by == by:
             return
+        self._services.audit.note(
+            "take_over", session=self.id, person=by, instead_of=before.by if before is not None else None
+        )
         recorder, batch = self._services.recorder, Batch()
         data = {"by": by, "instead_of": before.by} if before is not None else {"by": by}
         event = recorder.note(batch, "notebook.session.taken", self.record, data)
         # What an earlier person did since is news for the agents too, once it is given back.
         seq = before.seq if before is not None else event.seq
-        self.record = replace(self.record, hold=Hold(by, event.time, seq))
-        batch.statements.append(put_session(self.record))
+        self._propose_record(batch, hold=Hold(by, event.time, seq))
         await recorder.commit(batch)
 
     async def give_back(self, by: str, note: str = "") -> Handback | None:
@@ -57,7 +60,8 @@ class Holding(Workplace):
         hold, recorder = self.record.hold, self._services.recorder
         if hold is None:
             return None
-        await recorder.journal.flush()
+        self._services.audit.note("take_over", session=self.id, person=hold.by, given_back_by=by)
+        await recorder.journal.catch_up()
         past = recovery.read_event_rows(
             recorder.journal, f"session = ? AND seq > ? AND {_TELLING}", (self.id, hold.seq)
         )
@@ -65,8 +69,7 @@ class Holding(Workplace):
         data = {"by": by, "note": note, **meanwhile.told()}
         event = recorder.note(batch, "notebook.session.given_back", self.record, data)
         handback = Handback(by, note, event.seq, meanwhile)
-        self.record = replace(self.record, hold=None, handback=handback)
-        batch.statements.append(put_session(self.record))
+        self._propose_record(batch, hold=None, handback=handback)
         await recorder.commit(batch)
         return handback
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -21,6 +21,7 @@ __all__ = [
 ]
 
 INSPECT_REQUEST = "cellwright_inspect_request"
+T = TypeVar("T")
 
 
 class Variable(msgspec.Struct, frozen=True):
@@ -81,14 +82,34 @@ def inspection_of(reply: dict[str, Any]) -> Inspection:
     """Read the kernel's answer.
 
     Raises:
-        KernelError: the kernel could not look.
+        KernelError: the kernel could not look, or its answer is none.
     """
     if reply.get("status") != "ok":
         raise KernelError(
             f"The namespace could not be inspected: {reply.get('ename')}: {reply.get('evalue')}"
         )
-    return msgspec.convert(reply, Inspection)
+    return _read(reply, Inspection)
+
+
+class _Completed(msgspec.Struct):
+    matches: tuple[str, ...]
+    cursor_start: int
+    cursor_end: int
 
 
 def completion_of(reply: dict[str, Any]) -> Completion:
-    return Completion(tuple(reply["matches"]), reply["cursor_start"], reply["cursor_end"])
+    """Read the kernel's answer.
+
+    Raises:
+        KernelError: it is none.
+    """
+    found = _read(reply, _Completed)
+    return Completion(found.matches, found.cursor_start, found.cursor_end)
+
+
+def _read(reply: dict[str, Any], kind: type[T]) -> T:
+    try:
+        return msgspec.convert(reply, kind)
+    except msgspec.ValidationError as error:
+        # What runs in a kernel can change what it answers.
+        raise KernelError(f"What the kernel tells of its names cannot be read: {error}") from error

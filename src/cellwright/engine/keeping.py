@@ -9,9 +9,13 @@ from __future__ import annotations
 import json
 import secrets
 import time
+from collections import deque
 from collections.abc import Callable, Container
+from contextlib import suppress
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
+from typing import TypeAlias
 
 import anyio
 
@@ -28,14 +32,16 @@ from cellwright.notebook import (
     write_atomically,
 )
 
-__all__ = ["Halfway", "Keeper", "Noticed"]
+__all__ = ["Halfway", "Keeper", "Noticed", "Proposal"]
+
+Alter: TypeAlias = Callable[[Document], object]
 
 # Many programs empty a file before they write it, Jupyter's server among them: what is no notebook may become one.
 _WRITING_S = 5.0
 
 
 class Halfway(Exception):
-    """Somebody seems to be writing the file just now: look again."""
+    """Somebody seems to be writing the file or changing the document just now: look again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +49,15 @@ class Noticed:
     """Somebody else changed the file; what of theirs could not be reconciled with ours."""
 
     conflicts: tuple[Conflict, ...]
+
+
+@dataclass(slots=True, eq=False)
+class Proposal:
+    """Something in the document that the journal does not have yet; ``seq`` is the number of its first event."""
+
+    alter: Alter
+    seq: int
+    accepted: bool = False
 
 
 class Keeper:
@@ -63,6 +78,10 @@ class Keeper:
         self._seq = seq
         self._saving = anyio.Lock()
         self._removed = False
+        self._sure: Document | None = None
+        """The document without what the journal may still refuse, and without what came after that."""
+        self._unsure: deque[Proposal] = deque()
+        """What the document has more, in order, the first of it one that may be refused."""
 
     @property
     def base(self) -> Document:
@@ -81,11 +100,13 @@ class Keeper:
         somebody ran who shows them by himself.
 
         Raises:
-            Halfway: it is no notebook, and was written a moment ago.
+            Halfway: it is no notebook, and was written a moment ago; or what it is merged with may still be refused.
         """
         try:
             if not self._changed():
                 return None
+            if self._sure is not None:
+                raise Halfway
             if not self.path.exists():
                 # Deleted or moved away under us: the next save puts it back, nothing is lost.
                 self.dirty, self._file = True, None
@@ -105,6 +126,49 @@ class Keeper:
         self.dirty = self.dirty or merged.document.to_bytes() != theirs.to_bytes()
         self.owed = self.owed or _gist(merged.document, by_hand) != _gist(theirs, by_hand)
         return Noticed(merged.conflicts) if merged.changed else None
+
+    def alter(self, alter: Alter) -> None:
+        """Let the document have something that has happened."""
+        alter(self.document)
+        if self._sure is not None:
+            self._unsure.append(Proposal(alter, 0, accepted=True))
+
+    def propose(self, alter: Alter, seq: int) -> Proposal:
+        """Let the document have something that is to be journalled from number ``seq`` on, and may be refused.
+
+        Raises:
+            NotebookError: it does not fit the document, which is as it was.
+        """
+        before = self.document.copy()
+        try:
+            alter(self.document)
+        except NotebookError:
+            self.document = before
+            raise
+        proposal = Proposal(alter, seq)
+        self._sure = self._sure or before
+        self._unsure.append(proposal)
+        return proposal
+
+    def accept(self, proposal: Proposal) -> None:
+        """The journal has a proposal, and so all before it."""
+        proposal.accepted = True
+        if all(one.accepted for one in self._unsure):
+            self._sure, self._unsure = None, deque()
+        while self._sure is not None and self._unsure[0].accepted:
+            self._unsure.popleft().alter(self._sure)
+
+    def refuse(self) -> None:
+        """The journal refuses all proposals: the document is as if nobody had made them."""
+        if self._sure is None:
+            return
+        self.document, unsure = self._sure, self._unsure
+        self._sure, self._unsure = None, deque()
+        for one in unsure:
+            # What happened to a cell that a proposal had brought is gone with it.
+            with suppress(NotebookError):
+                if one.accepted:
+                    one.alter(self.document)
 
     def _changed(self) -> bool:
         if self._file is None:
@@ -136,10 +200,14 @@ class Keeper:
         async with self._saving:
             if self._removed or not self.dirty:
                 return False
-            snapshot, at = self.document.copy(), seq()
-            self.dirty = self.owed = False
+            if self._sure is None:
+                snapshot, at = self.document.copy(), seq()
+            else:
+                snapshot, at = self._sure.copy(), self._unsure[0].seq - 1
+            self.dirty = self.owed = self._sure is not None
+            write = partial(write_atomically, self.path, snapshot.to_bytes(), follow=False)
             try:
-                self._file = await anyio.to_thread.run_sync(write_atomically, self.path, snapshot.to_bytes())
+                self._file = await anyio.to_thread.run_sync(write)
             except BaseException:
                 self.dirty = self.owed = True
                 raise

@@ -124,8 +124,9 @@ class Kernelled(Listener):
                 f"Session {self.id} has a kernel on {self.record.on or self.record.host}",
                 hint="Suspend it first, or take its state along with `notebook_replay` and its argument `host`",
             )
-        self.record = replace(self.record, host=str(wanted), remote=None)
-        await self._record_state({"session": self.state, "host": str(wanted)})
+        batch = Batch()
+        self._propose_record(batch, host=str(wanted), remote=None)
+        await self._record_state({"session": self.state, "host": str(wanted)}, batch)
 
     async def reserve_host(self) -> None:
         """Have a host at hand on which its next kernel could start.
@@ -246,7 +247,9 @@ class Kernelled(Listener):
             )
         async with self._installing:
             await self.resume()
-            result = await install_packages(packages, self.record, self._services.settings)
+            with self._services.audit.outcome("install", session=self.id, asked=packages) as told:
+                result = await install_packages(packages, self.record, self._services.settings)
+                told["installed"] = [str(pin) for pin in result.installed]
             if result.layer is not None:
                 with anyio.CancelScope(shield=True):
                     await self._add_layer(result.layer.name, result)
@@ -347,6 +350,16 @@ class Kernelled(Listener):
             remote_ours=ready.remote_ours,
             remote_languages=ready.remote_languages,
         )
+        if self.network != "off":
+            lists = self._services.settings
+            self._services.audit.note(
+                "network",
+                session=self.id,
+                kernel=kernel_id,
+                opened=self.network,
+                allow=lists.network_allow,
+                deny=lists.network_deny,
+            )
         data = {
             "session": "active",
             "host": host,
@@ -391,8 +404,8 @@ class Kernelled(Listener):
             return request.kernel_id
         return None
 
-    async def _record_state(self, data: dict[str, Any]) -> None:
-        recorder, batch = self._services.recorder, Batch()
+    async def _record_state(self, data: dict[str, Any], batch: Batch | None = None) -> None:
+        recorder, batch = self._services.recorder, batch or Batch()
         recorder.note(batch, "notebook.state.changed", self.record, data)
         batch.statements.append(put_session(self.record))
         self.last_active = time.monotonic()

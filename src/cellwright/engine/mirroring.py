@@ -185,9 +185,9 @@ class Mirror:
             changes = revisions(document, ours, sheet)
             shared.become(sheet)
             shared.show_running(str(run.cell_id) for run in live)
-            self._common = self._unconfirmed = sheet
             if changes:
                 await session.take_in(changes)
+            self._common = self._unconfirmed = sheet
             if shared.path and shared.path != self.path:
                 await self._moved(shared.path)
 
@@ -246,13 +246,13 @@ class Mirror:
     async def _take_file(self, contents: Contents) -> None:
         if self._stamp is not None and await contents.look(self.path) == self._stamp:
             return
-        theirs, self._stamp = await contents.read(self.path)
+        theirs, stamp = await contents.read(self.path)
         base = Document.from_bytes(self._base.to_bytes(), name="What both had")
         merged = merge(base, self._session.document, theirs)
-        self._base = sheet_of(theirs)
         if not _alike(sheet_of(merged.document), sheet_of(self._session.document)):
             whole = DocumentReplaced(merged.document.to_bytes().decode(), merged.document.versions)
             await self._session.take_in([whole], merged.conflicts)
+        self._base, self._stamp = sheet_of(theirs), stamp
         await anyio.to_thread.run_sync(self._write_base)
 
     def _write_base(self) -> None:

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import anyio
 
+from cellwright.audit import AuditLog
 from cellwright.charts import Renderer
 from cellwright.engine.engine import Engine
 from cellwright.engine.journal import Journal
@@ -37,6 +38,10 @@ async def open_engine(settings: Settings | None = None, *, ephemeral: bool = Fal
     """
     settings = settings if settings is not None else Settings()
     with _storage(settings, ephemeral=ephemeral) as storage, _owned(storage):
+        audit = AuditLog(
+            storage if settings.persist_sessions else _kept_whatever(settings.storage),
+            max_bytes=settings.audit_max_bytes,
+        )
         settings = settings.model_copy(update={"storage": storage})
         journal = Journal(storage / "journal.db")
         try:
@@ -44,13 +49,15 @@ async def open_engine(settings: Settings | None = None, *, ephemeral: bool = Fal
                 Renderer() as renderer,
                 PageMaker() as pages,
                 _running(
-                    Engine(settings, journal, renderer, pages, lasting=not ephemeral), ephemeral=ephemeral
+                    Engine(settings, journal, audit, renderer, pages, lasting=not ephemeral),
+                    ephemeral=ephemeral,
                 ) as engine,
             ):
                 yield engine
         finally:
             with anyio.CancelScope(shield=True):
                 await journal.close()
+            audit.close()
 
 
 @asynccontextmanager
@@ -82,6 +89,12 @@ def _storage(settings: Settings, *, ephemeral: bool) -> Iterator[Path]:
         yield directory
     finally:
         shutil.rmtree(directory, ignore_errors=True)
+
+
+def _kept_whatever(storage: Path) -> Path:
+    """The directory of what is kept also where sessions are not to be: who did what."""
+    make_storage(str(storage))
+    return storage
 
 
 @contextmanager

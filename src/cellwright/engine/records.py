@@ -137,6 +137,8 @@ class SessionRecord(msgspec.Struct, frozen=True):
     former: tuple[Span, ...] = ()
     """What made the state that it lost with an earlier kernel; none once something new ran well in this one."""
 
+    let_go: int = 0
+    """The newest generation of which something that ran is no longer kept (see ``retention``)."""
     checkpoints: tuple[CheckpointRecord, ...] = ()
     """Those that it can go back to, oldest first."""
     returning_to: str | None = None
@@ -274,6 +276,11 @@ class Batch:
     events: list[Event] = field(default_factory=list)
     statements: list[Statement] = field(default_factory=list)
     after: list[Callable[[], None]] = field(default_factory=list)
+    undo: list[Callable[[], object]] = field(default_factory=list)
+    """Takes back, the last first, what it is in memory already. With any it is refused where it cannot be written,
+    and nothing has happened; without, it tells what cannot be taken back (see ``Journal.write``)."""
+    lasting: bool = False
+    """Whether it is to outlive a power cut once it is committed."""
 
 
 class Recorder:
@@ -282,6 +289,11 @@ class Recorder:
     def __init__(self, journal: Journal, stream: EventStream) -> None:
         self.journal = journal
         self._stream = stream
+
+    def recorded(self, execution_id: str) -> ExecutionRecord | None:
+        """An execution as the journal has it."""
+        rows = self.journal.read("SELECT record FROM executions WHERE id = ?", (execution_id,))
+        return msgspec.json.decode(rows[0][0], type=ExecutionRecord) if rows else None
 
     def note(
         self,
@@ -317,6 +329,12 @@ class Recorder:
             for act in batch.after:
                 act()
 
+        def undo() -> None:
+            for act in reversed(batch.undo):
+                act()
+
         kept = (event for event in batch.events if not event.unseen)
         statements = [*(insert_event(event) for event in kept), *batch.statements]
-        return self.journal.write(statements, then=then)
+        return self.journal.write(
+            statements, then=then, undo=undo if batch.undo else None, lasting=batch.lasting
+        )

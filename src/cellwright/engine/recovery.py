@@ -18,7 +18,8 @@ from cellwright.engine.journal import Journal
 from cellwright.engine.keeping import Keeper
 from cellwright.engine.records import FINAL_STATES, ExecutionRecord, SessionRecord, Span
 from cellwright.engine.runs import cell_completed, cell_started
-from cellwright.notebook import Document, FileState, OutputCollector, decode_change
+from cellwright.errors import UnknownExecution
+from cellwright.notebook import Document, FileState, decode_change
 
 __all__ = ["load_execution", "load_executions", "load_keeper", "load_session_records", "read_event_rows"]
 
@@ -29,6 +30,11 @@ def load_session_records(journal: Journal) -> list[SessionRecord]:
     # What was adopted is another's history now.
     living = [record for record in records if record.adopted_by is None]
     return sorted(living, key=lambda record: record.created_at)
+
+
+def load_session_record(journal: Journal, session_id: str) -> SessionRecord | None:
+    rows = journal.read("SELECT record FROM sessions WHERE id = ?", (session_id,))
+    return msgspec.json.decode(rows[0][0], type=SessionRecord) if rows else None
 
 
 def load_adopted(journal: Journal, session_id: str) -> list[str]:
@@ -83,6 +89,22 @@ def load_lineage(journal: Journal, session_id: str, lineage: Sequence[Span]) -> 
     return [*others, *own]
 
 
+def refuse_if_let_go(journal: Journal, session: SessionRecord, lineage: Sequence[Span]) -> None:
+    """Refuse to make a state again of which something that made it is no longer kept (see ``retention``).
+
+    Raises:
+        UnknownExecution: it is not.
+    """
+    for span in lineage:
+        own = span.session in (None, session.id)
+        record = session if own else load_session_record(journal, str(span.session))
+        if record is not None and span.generation <= record.let_go:
+            raise UnknownExecution(
+                f"Part of what made the state of session {session.id} is no longer kept",
+                hint="Run the notebook's cells instead; history_days and max_journal say how much history is kept",
+            )
+
+
 def load_execution(journal: Journal, execution_id: str) -> Execution | None:
     rows = journal.read("SELECT record FROM executions WHERE id = ?", (execution_id,))
     return _with_outputs(journal, msgspec.json.decode(rows[0][0], type=ExecutionRecord)) if rows else None
@@ -126,8 +148,10 @@ def _fold(journal: Journal, document: Document, event: Event) -> None:
 
 
 def _with_outputs(journal: Journal, record: ExecutionRecord) -> Execution:
-    collector = OutputCollector()
-    condition = "execution = ? AND kind = 'notebook.cell.output'"
+    execution = Execution(record)
+    condition = "execution = ? AND kind IN ('notebook.cell.output', 'notebook.cell.late_output')"
     for event in read_event_rows(journal, condition, (record.id,)):
-        collector.add(event.data["type"], event.data["content"])
-    return Execution(record, collector)
+        is_late = event.kind == "notebook.cell.late_output"
+        add = execution.add_late if is_late else execution.collector.add
+        add(event.data["type"], event.data["content"])
+    return execution

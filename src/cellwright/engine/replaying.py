@@ -155,6 +155,7 @@ async def begin_replay(
         )
     await recorder.journal.flush()
     lineage = to_replay(session.record)
+    recovery.refuse_if_let_go(recorder.journal, session.record, lineage)
     made = steps(recovery.load_lineage(recorder.journal, session.id, lineage), lineage)
     wanted = steps_until(made, upto)
     await empty_kernel()

@@ -170,8 +170,9 @@ class Returning(Checked):
                 f"Checkpoint {checkpoint.id} went with the kernel that held it",
                 hint="Make the state again with `notebook_replay`",
             )
-        self.record = replace(self.record, returning_to=checkpoint.id)
-        await self._services.recorder.commit(Batch(statements=[put_session(self.record)]))
+        batch = Batch()
+        self._propose_record(batch, returning_to=checkpoint.id)
+        await self._services.recorder.commit(batch)
         request = protocol.RollBack(old_kernel, checkpoint.id, self._next_kernel)
         try:
             return await self.host.call(request, protocol.KernelReady)

@@ -25,12 +25,10 @@ from cellwright.engine.records import (
 from cellwright.hosts.protocol import Finished
 from cellwright.notebook import (
     CellMetadataSet,
-    DisplayUpdate,
     Document,
     OutputsSet,
     encode_change,
     ran_mark,
-    updated_outputs,
 )
 
 __all__ = ["Runs", "cell_completed", "cell_started"]
@@ -98,6 +96,11 @@ class Runs:
         known = (*self._newest.values(), *self._ending)
         return next((run for run in known if run.id == execution_id), None)
 
+    def late_outputs(self, cell_id: str) -> list[dict[str, Any]]:
+        """What was said in the name of a cell after its newest execution had ended."""
+        newest = self._newest.get(cell_id)
+        return newest.late_outputs if newest is not None else []
+
     def adopt(self, execution: Execution) -> None:
         """Take in an execution from the journal, oldest first."""
         record = execution.record
@@ -112,13 +115,23 @@ class Runs:
                 self._newest[record.cell_id] = execution
 
     def queue(self, batch: Batch, session: SessionRecord, record: ExecutionRecord) -> Execution:
-        """Begin an execution: journalled as queued."""
+        """Begin an execution: journalled as queued, and forgotten where the journal refuses that."""
         execution = Execution(record)
+        batch.undo.append(partial(self._forget, execution, self._newest.get(record.cell_id or "")))
         self.adopt(execution)
         data = {"state": "queued", "attempt": record.attempt, "source": record.source}
         self._recorder.note(batch, "notebook.cell.executing", session, data, execution=record)
         batch.statements.append(put_execution(record))
         return execution
+
+    def _forget(self, execution: Execution, before: Execution | None) -> None:
+        del self._live[execution.id]
+        cell_id = execution.cell_id
+        if cell_id is not None:
+            self._attempts[cell_id] -= 1
+            del self._newest[cell_id]
+            if before is not None:
+                self._newest[cell_id] = before
 
     def next_attempt(self, cell_id: str | None) -> int:
         return self._attempts.get(cell_id, 0) + 1 if cell_id is not None else 1
@@ -130,7 +143,7 @@ class Runs:
         if execution is None:
             return
         execution.record = replace(execution.record, state="running", started_at=at)
-        cell_started(self._keeper.document, execution.cell_id)
+        self._keeper.alter(partial(cell_started, cell_id=execution.cell_id))
         data = {"state": "running", "attempt": execution.record.attempt}
         self._recorder.note(
             batch, "notebook.cell.executing", session, data, execution=execution.record, at=at
@@ -140,15 +153,16 @@ class Runs:
     def output(
         self, batch: Batch, session: SessionRecord, execution_id: str, kind: str, content: bytes, at: float
     ) -> None:
-        execution = self.find(execution_id)
-        if execution is None:
-            return
         decoded = json.loads(content)
-        update = execution.collector.add(kind, decoded)
+        execution = self._live.get(execution_id)
+        if execution is None:
+            self._late_output(batch, session, execution_id, {"type": kind, "content": decoded}, at)
+            return
+        display_id = execution.collector.add(kind, decoded)
         self._unsynced.add(execution.id)
-        if update is not None:
-            self._update_displays(batch, session, execution, update)
         data = {"type": kind, "content": decoded}
+        for earlier in self._showing(display_id, but=execution):
+            self._late_output(batch, session, earlier.id, {**data, "by": execution.id}, at)
         self._recorder.note(batch, "notebook.cell.output", session, data, execution=execution.record, at=at)
 
     def finished(self, batch: Batch, session: SessionRecord, body: Finished, at: float) -> None:
@@ -170,7 +184,7 @@ class Runs:
             exit_code=body.exit_code,
         )
         if record.started_at is not None:
-            cell_completed(self._keeper.document, record, execution.outputs)
+            self._keeper.alter(partial(cell_completed, record=record, outputs=execution.outputs))
             self._keeper.dirty = True
         data = {
             "state": record.state,
@@ -200,11 +214,11 @@ class Runs:
         execution.collector.add(kind, content)
         data = {"type": kind, "content": content}
         self._recorder.note(batch, "notebook.cell.output", session, data, execution=execution.record)
-        cell_id, document = execution.cell_id, self._keeper.document
-        if cell_id is None or cell_id not in document:
+        cell_id = execution.cell_id
+        if cell_id is None or cell_id not in self._keeper.document:
             return
         change = OutputsSet(cell_id, execution.outputs, execution.record.execution_count)
-        document.apply(change)
+        self._keeper.alter(partial(Document.apply, change=change))
         changed = {"cell_id": cell_id, "change": json.loads(encode_change(change))}
         self._recorder.note(batch, "notebook.state.changed", session, changed)
         self._keeper.dirty = True
@@ -220,21 +234,27 @@ class Runs:
             ):
                 continue
             count = execution.record.execution_count
-            self._keeper.document.apply(OutputsSet(execution.cell_id, execution.outputs, count))
+            change = OutputsSet(execution.cell_id, execution.outputs, count)
+            self._keeper.alter(partial(Document.apply, change=change))
             self._keeper.dirty = True
 
-    def _update_displays(
-        self, batch: Batch, session: SessionRecord, source: Execution, update: DisplayUpdate
+    def _showing(self, display_id: str | None, *, but: Execution) -> list[Execution]:
+        """The executions whose outputs show a display, besides one."""
+        if display_id is None:
+            return []
+        known = [execution for execution in self._newest.values() if execution is not but]
+        return [execution for execution in known if execution.collector.shows(display_id)]
+
+    def _late_output(
+        self, batch: Batch, session: SessionRecord, execution_id: str, data: dict[str, Any], at: float
     ) -> None:
-        document = self._keeper.document
-        for cell_id, execution in self._newest.items():
-            if execution is source or cell_id not in document:
-                continue
-            cell = document.cell(cell_id)
-            outputs = updated_outputs(cell.outputs, execution.collector.displays, update)
-            if outputs is not None:
-                change = OutputsSet(cell_id, outputs, cell.execution_count)
-                document.apply(change)
-                data = {"cell_id": cell_id, "change": json.loads(encode_change(change))}
-                self._recorder.note(batch, "notebook.state.changed", session, data)
-                self._keeper.dirty = True
+        """Keep what is said for an execution that has ended apart from its outputs: anything may say so."""
+        execution = self.find(execution_id)
+        record = execution.record if execution is not None else self._recorder.recorded(execution_id)
+        if record is None or record.session_id != session.id:
+            return
+        first = execution is None or not execution.late_outputs
+        if execution is not None:
+            execution.add_late(data["type"], data["content"])
+        told = {**data, "first": first}
+        self._recorder.note(batch, "notebook.cell.late_output", session, told, execution=record, at=at)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass
 from functools import partial
+from hashlib import sha256
 
 import anyio
 from msgspec.structs import replace
@@ -169,13 +170,19 @@ class Session(Returning):
         return executions
 
     async def _queue(self, wanted: list[_Wanted], timeout_s: float | None, kernel_id: str) -> list[Execution]:
-        batch, limit_s = Batch(), self.time_limit(timeout_s)
+        batch, limit_s, notice = Batch(), self.time_limit(timeout_s), self.notice
         executions = [self.runs.queue(batch, self.record, self._new_record(want, limit_s)) for want in wanted]
         # Code in no cell leaves nothing in the notebook.
         self._touch(shown=all(want.asker is not None or want.cell_id is None for want in wanted))
-        commit = self._services.recorder.commit(batch)
-        await self._send(kernel_id, wanted, executions, limit_s)
-        await commit
+        batch.undo.append(partial(setattr, self, "notice", notice))
+        # Only then sent: what was refused must not run.
+        await self._services.recorder.commit(batch)
+        for execution in executions:
+            self._note_run(kernel_id, execution.record)
+        if not any(
+            execution.done for execution in executions
+        ):  # as they are where the kernel was lost meanwhile
+            await self._send(kernel_id, wanted, executions, limit_s)
         return executions
 
     async def _send(
@@ -209,6 +216,12 @@ class Session(Returning):
         except CellwrightError as error:
             self._fail(executions, "interrupted", f"{error.message}; it did not run")
             raise
+
+    def _note_run(self, kernel_id: str, record: ExecutionRecord) -> None:
+        source = sha256(record.source.encode(errors="surrogatepass")).hexdigest()
+        self._services.audit.note(
+            "run", session=self.id, kernel=kernel_id, cell=record.cell_id, execution=record.id, source=source
+        )
 
     def _fail(self, executions: list[Execution], state: protocol.ExecutionState, reason: str) -> None:
         batch = Batch()

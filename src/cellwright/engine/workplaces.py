@@ -38,6 +38,7 @@ from cellwright.sandbox.policy import Policy
 __all__ = ["Workplace"]
 
 _MOST_FILES = 1_000
+_MOST_DESTINATIONS = 200
 # A directory that takes longer to look through is not waited for.
 _LOOK_S = 30.0
 _log = logging.getLogger(__name__)
@@ -56,6 +57,8 @@ class Workplace(Book):
         self._cut: tuple[str | None, str] = (None, "")
         """The execution whose request to the network was stopped half-way last, and why."""
         self._fetched = 0
+        self._destinations: set[tuple[str, str]] = set()
+        """What the audit log has of the network."""
 
     @property
     def limits(self) -> dict[str, Any]:
@@ -126,10 +129,26 @@ class Workplace(Book):
         """
         refuse_elsewhere(self.record, "files")
         async with self._looking:
-            apply = partial(
-                apply_changes, self.place, paths, since=self._looked_at, force=force, trusted=trusted
+            return await anyio.to_thread.run_sync(
+                partial(self.apply_now, paths, since=self._looked_at, force=force, trusted=trusted)
             )
-            return await anyio.to_thread.run_sync(apply)
+
+    def apply_now(
+        self,
+        paths: Sequence[str] | None,
+        *,
+        since: float,
+        force: bool,
+        trusted: Collection[str] = (),
+    ) -> Applied:
+        """Bring files over, and write down which, however whoever waits for it ends. Blocking."""
+        asked = {"asked": paths, "force": force or None, "named_by_a_person": sorted(trusted) or None}
+        with self._services.audit.outcome("apply", session=self.id, **asked) as told:
+            applied = apply_changes(self.place, paths, since=since, force=force, trusted=trusted)
+            told["project"] = self.place.project
+            told["applied"] = [f"{change.change} {change.path}" for change in applied.changes]
+            told["skipped"] = applied.skipped or None
+        return applied
 
     def _explained(self, body: protocol.Finished) -> protocol.Finished:
         """The end of an execution, with what the network and the session's own limits had to do with it."""
@@ -139,9 +158,21 @@ class Workplace(Book):
             reason = self._cut[1]
         return replace(body, reason=explained(reason, self.record.limits))
 
+    def _audit_request(self, entry: NetworkEntry) -> None:
+        """Write down each destination once with what became of it; code may ask as often as it likes."""
+        destination = (f"{entry.host}:{entry.port}", entry.verdict)
+        if destination in self._destinations or len(self._destinations) >= _MOST_DESTINATIONS:
+            return
+        self._destinations.add(destination)
+        why = f"{entry.reason} ({entry.setting})" if entry.verdict in ("refused", "cut") else None
+        self._services.audit.note(
+            "network", session=self.id, refused=why, to=destination[0], verdict=entry.verdict
+        )
+
     def _note_request(self, batch: Batch, entry: NetworkEntry, at: float) -> None:
         execution = self.runs.find(entry.execution) if entry.execution is not None else None
         note_request(self._services.recorder, batch, self.record, entry, execution=execution, at=at)
+        self._audit_request(entry)
         if entry.verdict == "cut":
             told = f"The request to {entry.host} was stopped: {entry.reason} ({entry.setting})"
             setting = (entry.setting or "").upper()
@@ -152,6 +183,7 @@ class Workplace(Book):
         self._fetched += 1
         batch, recorder = Batch(), self._services.recorder
         numbered = dataclasses.replace(entry, number=self._fetched)
+        self._audit_request(entry)
         note_request(recorder, batch, self.record, numbered, execution=None, at=entry.time)
         recorder.commit(batch)
 

@@ -103,7 +103,7 @@ def _read_cell(cell: Any, number: int, main: str, name: str) -> DraftCell:
     source = about.get("content", about.get("source"))
     if isinstance(source, list) and all(isinstance(line, str) for line in source):
         source = "".join(source)
-    if kind not in {"code", "markdown", "raw"} or not isinstance(source, str):
+    if kind not in ("code", "markdown", "raw") or not isinstance(source, str):
         raise NotebookFormatError(f"{where} is not a cell: {str(cell)[:_SHOWN]}", hint=_SHAPE)
     metadata = _mapping(about.get("metadata"), f"{where}: metadata")
     language = _text(about.get("language"))

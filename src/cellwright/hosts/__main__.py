@@ -8,7 +8,6 @@ import gc
 import json
 import logging
 import os
-import resource
 import shutil
 import signal
 import sys
@@ -19,6 +18,7 @@ import anyio
 
 from cellwright.hosts.local import HostPaths, make_private
 from cellwright.hosts.server import Host
+from cellwright.rlimits import limit_own_memory, raise_file_limit
 
 _LOG_BYTES = 1_000_000
 
@@ -34,7 +34,8 @@ def main() -> int:
         return 1
     if paths.log.stat().st_size > _LOG_BYTES:
         os.truncate(paths.log, 0)
-    _raise_file_limit()
+    raise_file_limit()
+    limit_own_memory()
     # All there is goes with the process: looking for garbage first is in vain.
     atexit.register(gc.freeze)
     anyio.run(_serve, paths)
@@ -80,11 +81,6 @@ def _say_ready(about: dict[str, object]) -> None:
     null = os.open(os.devnull, os.O_WRONLY)
     os.dup2(null, sys.stdout.fileno())
     os.close(null)
-
-
-def _raise_file_limit() -> None:
-    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
 if __name__ == "__main__":

@@ -37,7 +37,7 @@ class Attachment:
                     calls = [protocol.decode_from_engine(payload) for payload in payloads]
                 except (anyio.EndOfStream, anyio.BrokenResourceError, anyio.ClosedResourceError):
                     return
-                except (ValueError, msgspec.DecodeError) as error:
+                except (ValueError, msgspec.DecodeError, RecursionError) as error:
                     await self.send(protocol.Refusal(0, "protocol", f"Not a call: {error}"))
                     return
                 for call in calls:

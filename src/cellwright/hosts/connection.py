@@ -5,6 +5,7 @@ It neither starts hosts (see ``local``) nor interprets events (see ``engine``).
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from typing import TypeAlias, TypeVar
 
@@ -17,6 +18,8 @@ from cellwright.hosts import protocol
 from cellwright.hosts.frames import FrameReader, frame
 
 __all__ = ["EventSink", "HostConnection"]
+
+_log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 EventSink: TypeAlias = Callable[[list[protocol.Event]], None]
@@ -71,9 +74,13 @@ class HostConnection:
         reader = FrameReader()
         try:
             while True:
-                self._take(reader.feed(await self._stream.receive()), on_events)
+                payloads = reader.feed(await self._stream.receive())
+                self._take([protocol.decode_from_host(payload) for payload in payloads], on_events)
         except _BROKEN:
             pass
+        except (ValueError, msgspec.DecodeError, RecursionError) as error:
+            # Nothing that comes after it can be trusted; whoever attaches again is told all of it anew.
+            _log.error("host_not_understood reason=%s", error)  # where it came from says nothing
         finally:
             self.lost.set()
             for arrived in self._waiting.values():
@@ -92,10 +99,9 @@ class HostConnection:
         except _BROKEN as error:
             raise _lost() from error
 
-    def _take(self, payloads: list[bytes], on_events: EventSink) -> None:
+    def _take(self, messages: list[protocol.FromHost], on_events: EventSink) -> None:
         events: list[protocol.Event] = []
-        for payload in payloads:
-            message = protocol.decode_from_host(payload)
+        for message in messages:
             if isinstance(message, protocol.Event):
                 events.append(message)
             elif arrived := self._waiting.get(message.id):
@@ -109,7 +115,10 @@ class HostConnection:
         if answer is None:
             raise _lost()
         if isinstance(answer, protocol.Reply):
-            return msgspec.msgpack.decode(answer.result, type=result)
+            try:
+                return msgspec.msgpack.decode(answer.result, type=result)
+            except (ValueError, msgspec.DecodeError, RecursionError) as error:
+                raise errors.HostError(f"The host's answer cannot be read: {error}") from None
         if answer.setting is not None:
             raise errors.LimitReached(answer.message, setting=answer.setting, hint=answer.hint)
         if answer.code in _REFUSALS:

@@ -66,16 +66,16 @@ class _About(msgspec.Struct):
 
 _decode_reply = msgspec.json.Decoder(_Reply).decode
 _decode_about = msgspec.json.Decoder(_About).decode
-_display = msgspec.json.Decoder(_Display).decode
-OUTPUTS: Mapping[str, Any] = {
-    "stream": msgspec.json.Decoder(_Stream).decode,
-    "display_data": _display,
-    "execute_result": _display,
-    "update_display_data": _display,
-    "error": msgspec.json.Decoder(_Error).decode,
-    "clear_output": msgspec.json.Decoder(_Clearing).decode,
+_decode_whole = msgspec.json.Decoder(dict[str, Any]).decode
+OUTPUTS: Mapping[str, type[_Said]] = {
+    "stream": _Stream,
+    "display_data": _Display,
+    "execute_result": _Display,
+    "update_display_data": _Display,
+    "error": _Error,
+    "clear_output": _Clearing,
 }
-"""The kinds of message that are outputs, each with what reads it."""
+"""The kinds of message that are outputs, each with its shape."""
 
 
 def output_of(kind: str, content: bytes) -> tuple[str, bytes]:
@@ -96,13 +96,15 @@ def output_of(kind: str, content: bytes) -> tuple[str, bytes]:
 
 
 def _checked(kind: str, content: bytes) -> bytes:
-    said = OUTPUTS[kind](content)
+    # All of it: what a shape does not know is skipped without a look, and others will look.
+    whole = _decode_whole(content)
+    said = msgspec.convert(whole, OUTPUTS[kind])
     if isinstance(said, _Display):
         for mime, form in (said.data or {}).items():
             if not _is_form(mime, form):
                 raise ValueError(f"its {mime[:100]} is no text")
-        if content.count(b"[") + content.count(b"{") > _MAX_DEPTH:
-            _refuse_deep(said)
+    if content.count(b"[") + content.count(b"{") > _MAX_DEPTH:
+        _refuse_deep(whole)
     return content
 
 
@@ -112,8 +114,8 @@ def _is_form(mime: str, form: Any) -> bool:
     return isinstance(form, list) and all(isinstance(line, str) for line in form)
 
 
-def _refuse_deep(said: _Display) -> None:
-    level: list[Any] = [said.data or {}, said.metadata or {}]
+def _refuse_deep(said: dict[str, Any]) -> None:
+    level: list[Any] = [said]
     for _ in range(_MAX_DEPTH):
         inside = (one.values() if isinstance(one, dict) else one for one in level)
         level = [value for values in inside for value in values if isinstance(value, dict | list)]

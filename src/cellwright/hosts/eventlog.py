@@ -13,6 +13,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+import msgspec
+
 from cellwright.hosts.frames import FrameReader, frame, frame_bytes, whole_frames
 from cellwright.hosts.protocol import Event, EventBody, Output, decode_event
 
@@ -142,13 +144,20 @@ class EventLog:
 
 
 def read_events(directory: Path, *, since: int = 0) -> Iterator[Event]:
-    """Yield what a dead host's directory still holds after event ``since``; a torn last frame is left out."""
-    names = (path.name for path in directory.glob(f"{_PREFIX}*{_SUFFIX}"))
-    for first in sorted(int(name[len(_PREFIX) : -len(_SUFFIX)]) for name in names):
-        for payload, _ in _frames(_segment_path(directory, first)):
-            event = decode_event(payload)
-            if event.seq > since:
-                yield event
+    """Yield what a dead host's directory still holds after event ``since``.
+
+    A torn last frame is left out, and so is what follows one that cannot be read, in its file.
+    """
+    names = (path.name[len(_PREFIX) : -len(_SUFFIX)] for path in directory.glob(f"{_PREFIX}*{_SUFFIX}"))
+    for first in sorted(int(name) for name in names if name.isdecimal()):
+        path = _segment_path(directory, first)
+        try:
+            for payload, _ in _frames(path):
+                event = decode_event(payload)
+                if event.seq > since:
+                    yield event
+        except (ValueError, msgspec.DecodeError, RecursionError) as error:
+            _log.error("journal_not_read path=%s %s", path, error)  # where it came from says nothing
 
 
 def _weight(body: EventBody) -> int:

@@ -53,6 +53,8 @@ class FrameReader:
         while len(self._pending) - at >= _LENGTH_BYTES:
             length = int.from_bytes(self._pending[at : at + _LENGTH_BYTES], "big")
             if length > MAX_FRAME_BYTES:
+                if payloads:  # what came before it is whole; the next bytes, or none, find it again
+                    break
                 raise ValueError(f"a frame of {length:,} bytes is over the protocol's {MAX_FRAME_BYTES:,}")
             if len(self._pending) - at - _LENGTH_BYTES < length:
                 break

@@ -116,7 +116,7 @@ class Kernels:
             pid=kernel.process.pid,
             started_by=kernel.started_by,
             interpreter=str(interpreter.python) if interpreter is not None else None,
-            language=kernel.info.get("language_info", {}),
+            language=kernel.language,
             tier=finding.tier if finding is not None else "none",
             losses=losses(finding, options, request.policy, kernel),
             mode=mode_of(request, launch.place),
@@ -285,8 +285,7 @@ class Kernels:
         watch = None
         if place is not None and policy is not None:
             kernel.process.policy = policy
-            found = self._found.get(place.storage)
-            watch = await anyio.to_thread.run_sync(Watch, kernel, place, policy, found)
+            watch = await self._watch(kernel, place, policy)
             self._found[place.storage] = watch.found
 
         def where() -> Place | None:
@@ -348,8 +347,16 @@ class Kernels:
         if place is None or policy is None:
             return Beside(kernel)
         kernel.process.policy = policy
+        return Beside(kernel, await self._watch(kernel, place, policy, main))
+
+    async def _watch(
+        self, kernel: Kernel, place: Place, policy: Policy, holder: Kernel | None = None
+    ) -> Watch:
+        """Whoever looks after what a kernel takes; ``holder`` holds what is written, where that is another one."""
+        if kernel.line is not None and not kernel.process.in_group:
+            await kernel.line.borrow_diagnostics()
         found = self._found.get(place.storage)
-        return Beside(kernel, await anyio.to_thread.run_sync(Watch, kernel, place, policy, found, main))
+        return await anyio.to_thread.run_sync(Watch, kernel, place, policy, found, holder)
 
     async def _run(
         self, runner: KernelRunner, *, task_status: anyio.abc.TaskStatus[None] = anyio.TASK_STATUS_IGNORED

@@ -19,7 +19,7 @@ def ready_elsewhere(kernel: Kernel) -> protocol.KernelReady:
         pid=kernel.process.pid,
         started_by=kernel.started_by,
         interpreter=None,
-        language=kernel.info.get("language_info", {}),
+        language=kernel.language,
         tier="remote",
         losses=LOSSES["remote"],
         remote=kernel.remote,

@@ -7,14 +7,16 @@ journal (its ``report`` does).
 from __future__ import annotations
 
 import contextlib
+import logging
 import time
 from collections.abc import Awaitable, Callable, Coroutine
+from functools import partial
 from typing import Any, assert_never
 
 import anyio
 import anyio.abc
 
-from cellwright.errors import HostError, KernelBusy, KernelGone
+from cellwright.errors import HostError, KernelBusy, KernelError, KernelGone
 from cellwright.hosts import jobs
 from cellwright.hosts.budget import Budgets
 from cellwright.hosts.checkpointing import Checkpointing
@@ -41,6 +43,8 @@ from cellwright.kernels import BoxLine, Exit, Kernel, Message
 from cellwright.sandbox.exits import explain_error
 
 __all__ = ["KernelRunner"]
+
+log = logging.getLogger(__name__)
 
 _STOP_GRACE_S = 2.0
 _EXCHANGE_S = 1.0
@@ -128,20 +132,30 @@ class KernelRunner:
     async def run(self, *, task_status: anyio.abc.TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
         """Follow the kernel to its end and report that end last; started once work can be submitted."""
         self._hear(self.kernel)
-        async with anyio.create_task_group() as tasks:
-            self._tasks = tasks
-            if self._line is not None and self._line.layer is not None:
-                tasks.start_soon(self._exchange_files, self._line)
-            task_status.started()
-            end, expected = await self._explain(await self.kernel.wait())
-            self._expected_end = self._expected_end or expected
-            await self.sides.stop(grace_s=0)
-            self._close(end)
-            tasks.cancel_scope.cancel()
+        try:
+            async with anyio.create_task_group() as tasks:
+                self._tasks = tasks
+                if self._line is not None and self._line.layer is not None:
+                    tasks.start_soon(self._exchange_files, self._line)
+                task_status.started()
+                await self._follow_to_its_end()
+                tasks.cancel_scope.cancel()
+        except (
+            Exception
+        ):  # boundary: whatever fails in looking after one kernel ends that kernel, and no other
+            log.exception("runner_failed", extra={"kernel": self.kernel_id})
+            self.kernel.process.kill_tree("it could not be looked after; the host's log has the reason")
+            await self._follow_to_its_end()
+
+    async def _follow_to_its_end(self) -> None:
+        end, expected = await self._explain(await self.kernel.wait())
+        self._expected_end = self._expected_end or expected
+        await self.sides.stop(grace_s=0)
+        self._close(end)
 
     def _hear(self, kernel: Kernel) -> None:
         """Listen to what a kernel says, and what it does on the network."""
-        kernel.client.on_message = self._on_message
+        kernel.client.on_message = partial(self._on_message, kernel)
         if kernel.door is not None:
             kernel.door.execution = lambda: self.running
             kernel.door.told = lambda entry: self._tell(NetworkUsed(entry))
@@ -305,16 +319,21 @@ class KernelRunner:
         return ". ".join(part for part in (reason, unsaved) if part) or None
 
     async def _interrupt(self) -> None:
-        side = self._running_side
-        kernel = self.kernel if side is None else self.sides.find(side.name)
+        kernel = self._running_kernel
         # A kernel too busy to take the interrupt is killed when its grace is over; one that is gone needs none.
-        with contextlib.suppress(TimeoutError, KernelGone):
+        with contextlib.suppress(TimeoutError, KernelError):
             if kernel is not None:
                 await kernel.interrupt()
 
     @property
     def _running_side(self) -> Side | None:
         return self._queue.running.job.side if self._queue.running is not None else None
+
+    @property
+    def _running_kernel(self) -> Kernel | None:
+        """The kernel of what runs, as far as it is there."""
+        side = self._running_side
+        return self.kernel if side is None else self.sides.find(side.name)
 
     async def _run_beside(self, job: Run, side: Side) -> None:
         """Run a cell on the kernel of its own language."""
@@ -325,7 +344,9 @@ class KernelRunner:
 
     # Messages ----------------------------------------------------------------------------------------------------
 
-    def _on_message(self, message: Message) -> None:
+    def _on_message(self, kernel: Kernel, message: Message) -> None:
+        if message.parent_id == self.running and kernel is not self._running_kernel:
+            return  # it speaks of a cell that another one runs
         if message.channel == "iopub":
             self._on_iopub(message)
         elif message.kind == "execute_reply":

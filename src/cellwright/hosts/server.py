@@ -25,6 +25,7 @@ from cellwright.hosts.footing import Footing
 from cellwright.hosts.kernels import Kernels
 from cellwright.hosts.launchers import Launchers
 from cellwright.hosts.resources import resources
+from cellwright.hosts.runner import KernelRunner
 from cellwright.kernels import adopt_orphans
 
 __all__ = ["Host"]
@@ -39,6 +40,7 @@ _IDLE_CHECK_S = 4.0
 _WIND_UP_S = 5.0
 _STOP_S = 20.0
 _WINDING_UP_S = 0.02
+_WORDS = 500
 
 
 class Host:
@@ -121,23 +123,21 @@ class Host:
         if isinstance(call.request, protocol.Execute | protocol.Cancel | protocol.Interrupt):
             try:
                 self._control(call.request)
-            except CellwrightError as error:
-                calls.start_soon(connection.send, _refusal(call.id, error))
-            else:
-                calls.start_soon(connection.send, _reply(call.id, None))
+                answer: protocol.Reply | protocol.Refusal = _reply(call.id, None)
+            except Exception as error:  # noqa: BLE001  # boundary: as in ``_answer``
+                answer = _refused(call, error)
+            calls.start_soon(connection.send, answer)
         else:
             calls.start_soon(self._answer, connection, call, calls)
 
     async def _answer(self, connection: Attachment, call: protocol.Call, calls: anyio.abc.TaskGroup) -> None:
         try:
             result = await self._do(connection, call.request, calls)
-        except (CellwrightError, TimeoutError) as error:
-            await connection.send(_refusal(call.id, error))
+            # What a kernel answered may be more than can be written.
+            answer: protocol.Reply | protocol.Refusal = _reply(call.id, result)
         except Exception as error:  # noqa: BLE001  # boundary: a defect in one request must not end everybody's kernels
-            _log.exception("request_failed kind=%s", type(call.request).__name__)
-            await connection.send(_refusal(call.id, HostError(f"The host failed: {error!r}")))
-        else:
-            await connection.send(_reply(call.id, result))
+            answer = _refused(call, error)
+        await connection.send(answer)
 
     # Requests ----------------------------------------------------------------------------------------------------
 
@@ -285,7 +285,14 @@ class Host:
             for runner in self._kernels:
                 # Threads and daemons of a kernel may go on when no cell runs, but hardly ever do.
                 if runner.busy or idle_looks == 0:
-                    await runner.keep_limits()
+                    await self._keep_limits(runner)
+
+    async def _keep_limits(self, runner: KernelRunner) -> None:
+        try:
+            await runner.keep_limits()
+        except Exception:  # noqa: BLE001  # boundary: what one kernel's processes and files are like must not end the others
+            _log.exception("limits_not_kept kernel=%s", runner.kernel_id)
+            runner.kernel.process.kill_tree("its limits could not be kept; the host's log has the reason")
 
     def _guard_memory(self) -> None:
         # One on a Jupyter server takes nothing of this machine's.
@@ -336,6 +343,13 @@ class Host:
 
 def _reply(call_id: int, result: object) -> protocol.Reply:
     return protocol.Reply(call_id, msgspec.Raw(msgspec.msgpack.encode(result)))
+
+
+def _refused(call: protocol.Call, error: Exception) -> protocol.Refusal:
+    if isinstance(error, CellwrightError | TimeoutError):
+        return _refusal(call.id, error)
+    _log.error("request_failed kind=%s", type(call.request).__name__, exc_info=error)
+    return _refusal(call.id, HostError(f"The host failed: {error!r}"[:_WORDS]))
 
 
 def _refusal(call_id: int, error: CellwrightError | TimeoutError) -> protocol.Refusal:

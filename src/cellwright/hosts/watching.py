@@ -1,4 +1,5 @@
-"""Watches what no hard limit keeps: the memory of a kernel's whole tree, and what it writes to its directory.
+"""Watches what no hard limit keeps: the memory of a kernel's whole tree with its sockets and pipes, and what it writes to
+its directory.
 
 Looks and tells (``look`` returns the limit that was passed); whoever asked ends the kernel.
 """
@@ -12,6 +13,14 @@ import time
 from dataclasses import dataclass
 
 from cellwright.kernels import Kernel, QuickCount
+from cellwright.sandbox.buffers import (
+    Held,
+    descriptors_of,
+    held_by,
+    pipe_bytes,
+    socket_bytes,
+    unix_bytes_among,
+)
 from cellwright.sandbox.exits import LimitHit, over_disk, over_files, over_memory, over_processes
 from cellwright.sandbox.places import Place
 from cellwright.sandbox.policy import Policy
@@ -26,6 +35,8 @@ _OWN_TASKS = 4
 # Looking at a directory may take no more than this part of a processor's time.
 _SHARE = 10
 _BLOCK = 512
+# Were they all pipes, they would hold a few megabytes.
+_FEW_DESCRIPTORS = 256
 # So many times over its quota, a session is not even let to clear up any more.
 _HOPELESS = 4
 
@@ -65,6 +76,8 @@ class Watch:
         begun = self._written()
         self._clearing = begun if self._is_over(begun) else None
         self._next_look = 0.0
+        self._worked: dict[tuple[int, int], int] = {}
+        self._buffers_then = 0
         self._counts: Counts = {}
         self._memory_then = 0
         """What an exact count found, when the quick ones were these."""
@@ -80,14 +93,31 @@ class Watch:
             return None
         counts = process.quick_counts()
         # The quick count has shared pages in it more than once, and can only be too high.
-        if sum(count.resident for count in counts.values()) <= limit:
+        quick = sum(count.resident for count in counts.values())
+        buffers = self._buffers(counts, limit - quick)
+        if quick + buffers <= limit:
             return None
         # Checkpoints share nearly all they have: the exact count is far below, and too dear to be taken at each look.
-        if self._counts and self._memory_then + most_grown(self._counts, counts) <= limit:
+        if self._counts and self._memory_then + most_grown(self._counts, counts) + buffers <= limit:
             return None
         self._counts, self._memory_then = counts, process.memory_bytes()
-        used = self._memory_then
+        used = self._memory_then + buffers
         return over_memory(self._policy, used) if used > limit else None
+
+    def _buffers(self, counts: Counts, room: int) -> int:
+        """What sockets and pipes hold, up to what does not matter; asked for only when somebody did something."""
+        worked = {which: count.worked for which, count in counts.items()}
+        if worked == self._worked:
+            return self._buffers_then
+        self._worked = worked
+        pids, line = [pid for pid, _ in counts], self._kernel.line
+        diagnostics = line.diagnostics if line is not None else -1
+        few = diagnostics >= 0 and descriptors_of(pids) <= _FEW_DESCRIPTORS
+        held = Held() if few else held_by(pids)
+        # Without a network of its own it has unix sockets only, among all of the machine's.
+        sockets = socket_bytes(diagnostics, room) if diagnostics >= 0 else unix_bytes_among(held.sockets)
+        self._buffers_then = sockets + pipe_bytes(len(held.pipes))
+        return self._buffers_then
 
     def _tasks(self) -> LimitHit | None:
         """Processes and threads: hard where the kernel's user is nobody else, watched where it is the host's."""

@@ -12,7 +12,7 @@ from cellwright.errors import KernelStartError
 from cellwright.hosts.launchers import Launchers
 from cellwright.hosts.options import HostOptions
 from cellwright.kernels import Kernel
-from cellwright.sandbox.places import Place, Shared, without_overlay
+from cellwright.sandbox.places import Place, Shared, refuse_unhidden, without_overlay
 from cellwright.sandbox.storage import prepare_storage
 
 __all__ = ["find_place", "shared_place"]
@@ -34,8 +34,9 @@ async def find_place(
         raise KernelStartError("A confined kernel needs a place to work in")
     found = await launchers.finding(options)
     place = replace(wanted, hidden=(*wanted.hidden, str(runtime)))
-    if place.mode == "overlay" and found.tier == "C":
-        place = without_overlay(place)
+    if found.tier == "C":
+        place = without_overlay(place) if place.mode == "overlay" else place
+        refuse_unhidden(place)
     prepare_storage(place)
     return place
 

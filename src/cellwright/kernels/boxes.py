@@ -122,7 +122,7 @@ class Isolation:
     ) -> dict[str, Any]:
         allowed = self.environment(environment, directory)
         if self.stands_by:
-            plan = box_plan(self.policy, readable, allowed)
+            plan = box_plan(self.policy, readable, allowed) | {"counted": self.groups is not None}
             if self.groups is not None and self.policy.processes is not None:
                 # The group counts them too, and can say later that it refused: it must come first.
                 plan["limits"]["processes"] = self.policy.processes + OWN_PROCESSES

@@ -29,20 +29,37 @@ PACKET_BYTES = 1 << 16
 MAX_FDS = 16
 # One ask is under way at a time, and is answered with two packets at most.
 WAITING_PACKETS = 4
+_GONE = "its monitor is gone"
 
 log = logging.getLogger(__name__)
+
+
+class _Words(msgspec.Struct):
+    """All that the other end may say."""
+
+    ok: bool = False
+    error: str = "its monitor does not say why"
+    offer: bool = False
+    ended: tuple[int, int] | None = None
+
+
+_decode = msgspec.json.Decoder(_Words).decode
 
 
 @dataclass(frozen=True, slots=True)
 class _Packet:
     """What the other end said, with the descriptors that came along."""
 
-    content: dict[str, Any]
+    words: _Words
     fds: list[int] = field(default_factory=list)
 
+    def taken(self) -> int:
+        """The first descriptor, which is the caller's from now on."""
+        return self.fds.pop(0)
+
     def close(self) -> None:
-        for fd in self.fds:
-            os.close(fd)
+        while self.fds:
+            os.close(self.fds.pop())
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +83,8 @@ class BoxLine:
         """What the session writes, where that is in memory."""
         self.on_end: Callable[[int, int], None] = lambda _pid, _code: None
         """Called for each process that ended in a box that is held: its number as seen in there, and its exit code."""
+        self.diagnostics = -1
+        """A socket that tells what the sockets of the box hold, where its monitor has lent one."""
         self._saved = saved
         self._unsaved = ""
         self.changes = 0
@@ -97,6 +116,9 @@ class BoxLine:
         self.handed_over()
         self._mine.close()
         self._heard.close()
+        if self.diagnostics >= 0:
+            os.close(self.diagnostics)
+            self.diagnostics = -1
         with contextlib.suppress(anyio.WouldBlock, anyio.EndOfStream, anyio.ClosedResourceError):
             while True:
                 self._answers.receive_nowait().close()
@@ -109,11 +131,17 @@ class BoxLine:
     async def run(self) -> None:
         """Listen until the other end is gone; by whoever owns the kernel. Cancelled, it can be run again."""
         while (packet := await self._receive()) is not None:
-            ended = packet.content.get("ended")
-            if ended is None:
-                await self._heard.send(packet)
+            if packet.words.ended is None:
+                try:
+                    await self._heard.send(packet)
+                except BaseException as error:
+                    packet.close()
+                    if isinstance(error, anyio.BrokenResourceError | anyio.ClosedResourceError):
+                        return  # it was closed meanwhile
+                    raise
             else:
-                self.on_end(ended[0], ended[1])
+                packet.close()
+                self.on_end(*packet.words.ended)
         self._heard.close()
 
     async def hold(self) -> None:
@@ -122,9 +150,9 @@ class BoxLine:
         Raises:
             KernelGone: the kernel has ended before, and its box with it.
         """
-        reply = (await self._ask({"hold": True})).content
-        if not reply.get("ok"):
-            raise KernelGone(f"The kernel's box cannot be held: {reply['error']}")
+        reply = (await self._ask({"hold": True})).words
+        if not reply.ok:
+            raise KernelGone(f"The kernel's box cannot be held: {reply.error}")
 
     async def grow(
         self, mounts: list[dict[str, Any]], *, saved: Path | None, lifeline_fd: int, door: Path | None = None
@@ -141,19 +169,43 @@ class BoxLine:
         nested = BoxLine(saved)
         nested._overlaid = _has_overlay(mounts)
         request = {"grow": mounts, "door": str(door) if door is not None else None}
-        made = await self._ask(request, [nested.fd, lifeline_fd])
+        made = await self._ask(request, [nested.fd, lifeline_fd], wants_fd=True)
         nested.handed_over()
+        error = made.words.error
         try:
-            if made.content.get("ok"):
+            if made.words.ok:
                 answer = await nested._first_answer()
-                if answer.content.get("ok"):
-                    return Nested(nested, pid_of(made.fds[0]), made.fds[0], tuple(answer.fds))
-                made.content["error"] = answer.content["error"]
+                if answer.words.ok:
+                    pid = pid_of(made.fds[0])
+                    return Nested(nested, pid, made.taken(), tuple(answer.fds))
+                error = answer.words.error
+        except (OSError, ValueError) as failure:
+            answer.close()
+            error = str(failure)
         except BaseException:
             await nested._forget(made)
             raise
         await nested._forget(made)
-        raise KernelStartError(f"No box could be made below the kernel's: {made.content['error']}")
+        raise KernelStartError(f"No box could be made below the kernel's: {error}")
+
+    async def admit(self, number: int) -> None:
+        """Let a process of the box above, which has this number there, come into this one; it is watched on its way.
+
+        Raises:
+            KernelStartError: it cannot be watched.
+        """
+        admitted = await self._ask({"admit": number})
+        if not admitted.words.ok:
+            raise KernelStartError(f"The branch cannot enter its box: {admitted.words.error}")
+
+    async def borrow_diagnostics(self) -> None:
+        """Have the monitor lend a socket that tells what the box's sockets hold; it has none where there is no box."""
+        if self.diagnostics >= 0:
+            return
+        lent = await self._ask({"sockets": True}, wants_fd=True)
+        if lent.words.ok:
+            self.diagnostics = lent.taken()
+        lent.close()
 
     async def share(self, path: str) -> int:
         """A descriptor of what the session sees at a path, for another box to mount; the caller's to close.
@@ -161,10 +213,12 @@ class BoxLine:
         Raises:
             KernelStartError: there are no namespaces here, or nothing is mounted there.
         """
-        shared = await self._ask({"share": path})
-        if not shared.content.get("ok"):
-            raise KernelStartError(f"The session's place cannot be shared: {shared.content['error']}")
-        return shared.fds[0]
+        shared = await self._ask({"share": path}, wants_fd=True)
+        if not shared.words.ok:
+            raise KernelStartError(f"The session's place cannot be shared: {shared.words.error}")
+        found = shared.taken()
+        shared.close()
+        return found
 
     def end(self) -> None:
         """End everything in the box; safe to call when it has ended."""
@@ -238,10 +292,10 @@ class BoxLine:
             "drop": [] if again else [SOCKETS],
             "first": _uppermost(mounts) if again else [],
         }
-        reply = (await self._ask(request)).content
-        if not reply.get("ok"):
+        reply = (await self._ask(request)).words
+        if not reply.ok:
             raise KernelStartError(
-                f"The working directory could not be shown to the kernel: {reply['error']}",
+                f"The working directory could not be shown to the kernel: {reply.error}",
                 hint="Run `cellwright doctor` to see what this machine allows",
             )
 
@@ -255,17 +309,17 @@ class BoxLine:
         self._overlaid = _has_overlay(mounts)
         if any(mount.get("offered") or mount.get("memory") for mount in mounts):
             async with self._asking:
-                await self._next()
+                (await self._next()).close()
 
     async def _first_answer(self) -> _Packet:
         """What a new monitor says of itself."""
         async with self._asking, anyio.create_task_group() as tasks:
             tasks.start_soon(self.run)
             try:
-                while (answer := await self._next()).content.get("offer"):
+                while (answer := await self._next()).words.offer:
                     pass
             except (KernelStartError, OSError) as error:  # what was saved does not fit, most likely
-                answer = _Packet({"error": str(error)})
+                answer = _refused(str(error))
             tasks.cancel_scope.cancel()
         return answer
 
@@ -275,8 +329,13 @@ class BoxLine:
         made.close()
         await self.close()
 
-    async def _ask(self, request: dict[str, Any], fds: Sequence[int] = ()) -> _Packet:
-        """What the other end answers; a directory that it offers first is filled."""
+    async def _ask(
+        self, request: dict[str, Any], fds: Sequence[int] = (), *, wants_fd: bool = False
+    ) -> _Packet:
+        """What the other end answers; a directory that it offers first is filled.
+
+        A good answer has a descriptor where that is wanted, and none elsewhere.
+        """
         async with self._asking:
             while self._unheard:
                 (await self._next_packet()).close()
@@ -284,28 +343,37 @@ class BoxLine:
             try:
                 socket.send_fds(self._mine, [msgspec.json.encode(request)], fds)
             except OSError:
-                return _gone()
+                return _refused(_GONE)
             self._unheard += 1
-            while (reply := await self._next()).content.get("offer"):
+            while (reply := await self._next()).words.offer:
                 pass
             self._unheard -= 1
+        if wants_fd and reply.words.ok and not reply.fds:
+            return _refused("its monitor handed nothing over")
+        if not wants_fd or not reply.words.ok:
+            reply.close()
         return reply
 
     async def _next(self) -> _Packet:
+        """The next packet; a directory that it offers is filled."""
         packet = await self._next_packet()
-        if packet.content.get("offer") and self._saved is not None:
-            self.layer = MemoryLayer(packet.fds[0], self._saved, shared=not self._overlaid)
+        if not packet.words.offer:
+            return packet
+        if packet.fds and self._saved is not None:
+            self.layer = MemoryLayer(packet.taken(), self._saved, shared=not self._overlaid)
             await anyio.to_thread.run_sync(self.layer.fill)
             self._mine.send(b"filled")
+        packet.close()
         return packet
 
     async def _next_packet(self) -> _Packet:
         try:
             return await self._answers.receive()
         except (anyio.EndOfStream, anyio.ClosedResourceError):
-            return _gone()
+            return _refused(_GONE)
 
     async def _receive(self) -> _Packet | None:
+        """What is said next; None where that is nothing any more, or nothing that can be understood."""
         try:
             await anyio.wait_readable(self._mine)
             # It may have been closed in the moment when something arrived.
@@ -314,7 +382,14 @@ class BoxLine:
             data, fds, _, _ = socket.recv_fds(self._mine, PACKET_BYTES, MAX_FDS)
         except (ConnectionError, anyio.ClosedResourceError):
             return None
-        return _Packet(msgspec.json.decode(data), fds) if data else None
+        if not data:
+            return None
+        try:
+            return _Packet(_decode(data), fds)
+        except (msgspec.MsgspecError, ValueError, RecursionError) as error:
+            log.error("monitor_not_understood reason=%s", error)  # noqa: TRY400  # where it came from says nothing
+            _Packet(_Words(), fds).close()
+            return None
 
 
 def _uppermost(mounts: Sequence[Mapping[str, Any]]) -> list[str]:
@@ -332,8 +407,8 @@ def _refuse_ungrowable(mounts: Sequence[Mapping[str, Any]]) -> None:
             )
 
 
-def _gone() -> _Packet:
-    return _Packet({"error": "its monitor is gone"})
+def _refused(error: str) -> _Packet:
+    return _Packet(_Words(error=error))
 
 
 def _has_overlay(mounts: Sequence[Mapping[str, Any]]) -> bool:

@@ -15,12 +15,34 @@ import anyio
 import anyio.abc
 import msgspec
 
-from cellwright.errors import KernelGone
+from cellwright.errors import KernelError, KernelGone
 from cellwright.kernels.messages import Channel, Message, new_message_id
 
-__all__ = ["Client", "Pending"]
+__all__ = ["Client", "Pending", "read_reply", "refusal_in"]
 
 log = logging.getLogger(__name__)
+
+
+_decode_object = msgspec.json.Decoder(dict[str, Any]).decode
+
+
+def read_reply(content: bytes) -> dict[str, Any]:
+    """The content of a reply.
+
+    Raises:
+        KernelError: it is none; code can answer in its kernel's name.
+    """
+    try:
+        return _decode_object(content)
+    except (msgspec.MsgspecError, ValueError, RecursionError) as error:
+        raise KernelError(f"The kernel's answer cannot be read: {str(error)[:200]}") from None
+
+
+def refusal_in(reply: Mapping[str, Any]) -> str | None:
+    """Why a kernel did not do what it was asked for; None where it did."""
+    if reply.get("status") == "ok":
+        return None
+    return f"{reply.get('ename', 'Error')}: {reply.get('evalue', 'it does not say why')}"
 
 
 class Pending:
@@ -103,6 +125,7 @@ class Client(ABC):
         """The content of the reply to any request.
 
         Raises:
+            KernelError: what it answered is no reply.
             KernelGone: the kernel ended before it answered.
             TimeoutError: it did not answer in time.
         """
@@ -116,8 +139,7 @@ class Client(ABC):
             self._pending.pop(message_id, None)
         if pending.reply is None:
             raise self._gone_error()
-        reply: dict[str, Any] = msgspec.json.decode(pending.reply)
-        return reply
+        return read_reply(pending.reply)
 
     async def interrupt(self, *, timeout_s: float) -> None:
         """Ask the kernel to interrupt itself and the subprocesses of its group."""

@@ -18,7 +18,7 @@ from typing import Any
 
 import anyio
 
-from cellwright.errors import KernelGone, KernelStartError
+from cellwright.errors import KernelError, KernelGone, KernelStartError
 from cellwright.kernels.allotments import Allotment
 from cellwright.kernels.boxes import Isolation
 from cellwright.kernels.compiled import CompiledDriver
@@ -160,7 +160,7 @@ class DenoLauncher(Spawner):
         content = {"code": WARMING, "silent": True, "store_history": False}
         try:
             await kernel.client.request("execute_request", content, timeout_s=self._start_timeout_s)
-        except (KernelGone, TimeoutError) as error:
+        except (KernelError, TimeoutError) as error:
             kernel.process.kill_tree("it could not be warmed up")
             raise KernelStartError(f"A kernel that was to stand by did not run anything: {error}") from error
         return kernel

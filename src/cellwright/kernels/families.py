@@ -18,7 +18,6 @@ from pathlib import Path
 from typing import Any
 
 import anyio
-import zmq.asyncio
 
 from cellwright.errors import CheckpointRefused, KernelError, KernelGone, KernelStartError
 from cellwright.kernels.boxlines import BoxLine, Nested
@@ -45,7 +44,6 @@ BURY_TIMEOUT_S = 5.0
 class Makings:
     """What a launcher lends to make kernels from checkpoints."""
 
-    context: zmq.asyncio.Context
     bring_up: Callable[[Beginning], Awaitable[Kernel]]
     grow: Callable[[Family, Place, Policy], Awaitable[tuple[Family, Nested]]]
     """Makes a box below a family's."""
@@ -74,6 +72,8 @@ class Family:
         self._makings = makings
         self._monitor = monitor
         self._depth = depth
+        self.unforkable = ""
+        """Why there are no checkpoints of its kernels, if so."""
         self._above = above
         self._below: set[Family] = set()
         self._frozen: set[Frozen] = set()
@@ -106,10 +106,12 @@ class Family:
         """
         if kernel.kernel_line is None or kernel.over.is_set():
             raise CheckpointRefused("this kernel cannot be forked")
+        if self.unforkable:
+            raise CheckpointRefused(self.unforkable)
         await self._hold(kernel)
         ended, kernel.unburied = kernel.unburied, []
         try:
-            frozen = await kernel.kernel_line.freeze(ended, at_once=at_once)
+            frozen = await kernel.kernel_line.freeze(ended, self.pids, at_once=at_once)
         except TimeoutError:
             raise CheckpointRefused("the kernel did not answer in time") from None
         except KernelStartError as error:
@@ -148,7 +150,7 @@ class Family:
         Raises:
             KernelStartError: it could not be made.
         """
-        return await self._make(frozen, limits, self, ())
+        return await self._make(frozen, limits, self)
 
     async def grow(
         self, frozen: Frozen, limits: OutputLimits, place: Place, policy: Policy
@@ -173,7 +175,7 @@ class Family:
                 os.close(fd)
 
     async def _make(
-        self, frozen: Frozen, limits: OutputLimits, home: Family, namespaces: Sequence[int]
+        self, frozen: Frozen, limits: OutputLimits, home: Family, namespaces: Sequence[int] = ()
     ) -> Kernel:
         directory = home.directory / f"n{next(home._numbers)}"
         connection = create_connection(directory)
@@ -189,8 +191,8 @@ class Family:
                     "max_bytes": limits.max_bytes,
                     "max_messages": limits.max_messages,
                 }
-                born, pid, lost = await frozen.spawn(job, fds)
-                pidfd = os.pidfd_open(pid)
+                born, pid, lost = await frozen.spawn(job, fds, home.line.admit if namespaces else None)
+                pidfd = _opened(pid)
         except BaseException:
             os.close(ready_read)
             last_words.handed_over()
@@ -208,7 +210,7 @@ class Family:
         )
         beginning = Beginning(
             process=process,
-            client=KernelClient(connection, self._makings.context),
+            client=KernelClient(connection),
             directory=directory,
             started_by="checkpoint",
             ready=partial(_ready, line, ready_read),
@@ -365,6 +367,14 @@ def _is_relay(pid: int) -> bool:
         return Path(f"/proc/{pid}/comm").read_bytes().strip() == RELAY
     except OSError:
         return False
+
+
+def _opened(pid: int) -> int:
+    """A descriptor of a new kernel's process, whose code may have ended it by now."""
+    try:
+        return os.pidfd_open(pid)
+    except OSError as error:
+        raise KernelStartError(f"The checkpoint's kernel is gone: {error.strerror}") from error
 
 
 @contextlib.contextmanager

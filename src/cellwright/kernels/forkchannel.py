@@ -6,12 +6,13 @@ Forks nothing by itself and starts no process: ``forkserver`` does, and hands th
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
 import signal
 import socket
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeAlias, assert_never
 
 import anyio
 import msgspec
@@ -20,6 +21,8 @@ from cellwright.errors import KernelStartError
 from cellwright.kernels.processes import reap
 
 __all__ = ["ForkChannel", "Forked"]
+
+log = logging.getLogger(__name__)
 
 PACKET_BYTES = 1 << 18
 ADOPTION_S = 10.0
@@ -32,6 +35,37 @@ class Forked:
 
     pid: int
     pidfd: int
+
+
+class _Ready(msgspec.Struct, tag_field="op", tag="ready"):
+    failures: dict[str, str]
+    paths: list[str]
+    version: str
+    search: list[str]
+
+
+class _Warm(msgspec.Struct, tag_field="op", tag="warm"):
+    pass
+
+
+class _ForkedOne(msgspec.Struct, tag_field="op", tag="forked"):
+    id: int
+    pid: int
+
+
+class _Refused(msgspec.Struct, tag_field="op", tag="refused"):
+    id: int | None
+    """None of a request that could not be read."""
+    reason: str
+
+
+class _Exited(msgspec.Struct, tag_field="op", tag="exited"):
+    pid: int
+    status: int | None
+
+
+_Packet: TypeAlias = _Ready | _Warm | _ForkedOne | _Refused | _Exited
+_decode: Callable[[bytes], _Packet] = msgspec.json.Decoder(_Packet).decode
 
 
 @dataclass(slots=True)
@@ -78,7 +112,8 @@ class ForkChannel:
                     return
                 if not data:
                     return
-                self._hear(msgspec.json.decode(data), fds)
+                if not self._understands(data, fds):
+                    return
         finally:
             self.closed.set()
             self.ready.set()
@@ -139,28 +174,42 @@ class ForkChannel:
                 return
         raise KernelStartError("The fork server is gone")
 
-    def _hear(self, packet: dict[str, Any], fds: list[int]) -> None:
+    def _understands(self, data: bytes, fds: list[int]) -> bool:
+        """Take a packet in; False where it is none: then nothing that comes after it can be trusted."""
+        try:
+            self._hear(_decode(data), fds)
+        except (msgspec.MsgspecError, ValueError, RecursionError) as error:
+            log.error("fork_server_not_understood reason=%s", error)  # noqa: TRY400  # where it came from says nothing
+            return False
+        finally:
+            for fd in fds:
+                os.close(fd)
+        return True
+
+    def _hear(self, packet: _Packet, fds: list[int]) -> None:
+        """Settle what a packet tells; a descriptor that is kept is taken out of ``fds``."""
         match packet:
-            case {"op": "ready", "failures": failures, "paths": paths}:
-                self.preload_failures, self.paths = failures, paths
-                self.version, self.search = packet["version"], packet["search"]
+            case _Ready():
+                self.preload_failures, self.paths = packet.failures, packet.paths
+                self.version, self.search = packet.version, packet.search
                 self.ready.set()
-            case {"op": "warm"}:
+            case _Warm():
                 self.warm.set()
-            case {"op": "forked", "id": request_id, "pid": pid}:
-                forked, fds = Forked(pid, fds[0]), fds[1:]
-                self._settle_fork(request_id, forked)
-            case {"op": "refused", "id": request_id, "reason": reason}:
-                waiting = self._forks.get(request_id)
+            case _ForkedOne(request_id, pid):
+                if not fds:
+                    raise ValueError("a fork without its descriptor")
+                self._settle_fork(request_id, Forked(pid, fds.pop(0)))
+            case _Refused(request_id, reason):
+                waiting = self._forks.get(request_id) if request_id is not None else None
                 if waiting is not None:
                     waiting.refusal = reason
                     waiting.settled.set()
-            case {"op": "exited", "pid": pid, "status": status}:
+            case _Exited(pid, status):
                 waiting = self._ends.setdefault(pid, _Waiting())
                 waiting.status = status
                 waiting.settled.set()
-        for fd in fds:
-            os.close(fd)
+            case _:
+                assert_never(packet)
 
     def _settle_fork(self, request_id: int, forked: Forked) -> None:
         waiting = self._forks.get(request_id)
@@ -168,6 +217,6 @@ class ForkChannel:
             waiting.forked = forked
             waiting.settled.set()
             return
-        with contextlib.suppress(ProcessLookupError):
+        with contextlib.suppress(OSError):
             signal.pidfd_send_signal(forked.pidfd, signal.SIGKILL)
         os.close(forked.pidfd)

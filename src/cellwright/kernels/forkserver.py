@@ -20,13 +20,13 @@ from typing import Any
 
 import anyio
 import anyio.abc
-import zmq.asyncio
 
 from cellwright.errors import KernelGone, KernelStartError
 from cellwright.kernels.allotments import Allotter
 from cellwright.kernels.boxes import Isolation
-from cellwright.kernels.client import KernelClient, new_context
+from cellwright.kernels.client import KernelClient
 from cellwright.kernels.connections import INSIDE, create_connection
+from cellwright.kernels.correspondence import refusal_in
 from cellwright.kernels.families import Family
 from cellwright.kernels.forkchannel import ForkChannel
 from cellwright.kernels.forkprocess import END_GRACE_S, start_fork_server
@@ -36,10 +36,11 @@ from cellwright.kernels.kernel import Beginning, Kernel, KernelLaunch, OutputLim
 from cellwright.kernels.lastwords import LastWords
 from cellwright.kernels.librarycaches import LibraryCaches
 from cellwright.kernels.lodgings import Lodging
-from cellwright.kernels.processes import KernelProcess, raise_file_limit, wanted
+from cellwright.kernels.processes import KernelProcess, wanted
 from cellwright.kernels.programs import HERE, Enclosure, Programs, Started
 from cellwright.kernels.standby import Standby
 from cellwright.kernels.wiring import Wiring
+from cellwright.rlimits import raise_file_limit
 from cellwright.sandbox.doors import DOOR, Door
 from cellwright.sandbox.places import needs_own_fork
 from cellwright.sandbox.plans import SOCKETS
@@ -92,7 +93,6 @@ class ForkServer:
         self._numbers = count(1)
         self._living: Counter[int] = Counter()
         self._one_ended = anyio.Event()
-        self._context: zmq.asyncio.Context
         self._last_words: LastWords
         self._channel: ForkChannel
         self._tasks: anyio.abc.TaskGroup
@@ -117,7 +117,7 @@ class ForkServer:
         """
         raise_file_limit()
         self._directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-        self._context, self._last_words = new_context(), LastWords()
+        self._last_words = LastWords()
         process, host_end = await self._spawn()
         with wanted(process.pid):
             await self._run(process, host_end, task_status)
@@ -283,7 +283,7 @@ class ForkServer:
                 last_words=wiring.last_words,
                 group=wiring.allotment.group,
             ),
-            client=KernelClient(connection, self._context),
+            client=KernelClient(connection),
             directory=directory,
             started_by=by,
             ready=wiring.ready,
@@ -299,7 +299,6 @@ class ForkServer:
     def _new_housing(self, tasks: anyio.abc.TaskGroup) -> Housing:
         return Housing(
             tasks,
-            context=self._context,
             bring_up=partial(tasks.start, self._tend),
             lives=self._lives,
             isolation=self.isolation,
@@ -369,11 +368,9 @@ class ForkServer:
         except BaseException:
             kernel.process.kill_tree("its session did not come to be")
             raise
-        if reply["status"] != "ok":
+        if (refusal := refusal_in(reply)) is not None:
             kernel.process.kill_tree("its session could not be set up")
-            raise KernelStartError(
-                f"The kernel could not enter its session: {reply['ename']}: {reply['evalue']}"
-            )
+            raise KernelStartError(f"The kernel could not enter its session: {refusal}")
 
     async def _settle(self, kernel: Kernel, launch: KernelLaunch) -> None:
         if self.isolation is None or kernel.line is None or launch.place is None:
@@ -406,7 +403,6 @@ class ForkServer:
         with anyio.CancelScope(shield=True):
             await anyio.to_thread.run_sync(process.finish, END_GRACE_S)
         self._last_words.close()
-        self._context.term()
         shutil.rmtree(self._directory, ignore_errors=True)
 
 

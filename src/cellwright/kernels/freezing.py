@@ -10,24 +10,23 @@ import os
 import signal
 import socket
 import struct
-from array import array
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import anyio
 import msgspec
 
 from cellwright.errors import CheckpointRefused, KernelStartError
-from cellwright.kernels.processes import pid_of
 
 __all__ = ["Frozen", "KernelLine", "private_bytes"]
 
 PACKET_BYTES = 1 << 16
 FREEZE_TIMEOUT_S = 60.0
 _CREDENTIALS = struct.Struct("3i")
-_ANCILLARY = socket.CMSG_SPACE(_CREDENTIALS.size) + socket.CMSG_SPACE(4)
+# No room for descriptors: a kernel has none to give, and what it sends anyway the system closes.
+_ANCILLARY = socket.CMSG_SPACE(_CREDENTIALS.size)
 
 
 class KernelLine:
@@ -62,11 +61,11 @@ class KernelLine:
         with contextlib.suppress(OSError):
             self._mine.send(b'{"apart": true}')
 
-    async def freeze(self, ended: Sequence[int], *, at_once: bool) -> Frozen:
+    async def freeze(self, ended: Sequence[int], family: Callable[[], list[int]], *, at_once: bool) -> Frozen:
         """A checkpoint of the kernel, which must be idle. One at a time.
 
-        ``ended`` are checkpoints of it that were dropped, of which it has yet to take note. ``at_once``: it is to tell
-        what cannot come back without delay.
+        ``ended`` are checkpoints of it that were dropped, of which it has yet to take note; ``family`` tells the processes
+        of its box. ``at_once``: it is to tell what cannot come back without delay.
 
         Raises:
             CheckpointRefused: it cannot be forked now, with the reason.
@@ -80,16 +79,16 @@ class KernelLine:
                 socket.send_fds(self._mine, [request], [theirs.fileno()])
             with anyio.fail_after(FREEZE_TIMEOUT_S):
                 told = await _receive(self._mine)
-        except OSError as error:
+                if told.words.taken:
+                    await frozen.meet(told.words.pid, family)
+        except BaseException as error:
             frozen.close()
-            raise CheckpointRefused(f"the kernel cannot be asked: {error.strerror}") from error
-        except BaseException:
-            frozen.close()
+            if isinstance(error, OSError) and not isinstance(error, TimeoutError):
+                raise CheckpointRefused(f"the kernel cannot be asked: {error.strerror}") from error
             raise
-        if not told.content.get("taken") or not told.fds:
+        if not told.words.taken:
             frozen.close()
-            raise CheckpointRefused(str(told.content.get("reason", "the kernel does not say why")))
-        frozen.begin(told.fds[0], number=int(told.content["pid"]))
+            raise CheckpointRefused(told.words.reason)
         return frozen
 
 
@@ -108,9 +107,21 @@ class Frozen:
         self.cannot_return: tuple[str, ...] | None = None
         """What will not come back, in words; None while it has not been told."""
 
-    def begin(self, pidfd: int, *, number: int) -> None:
-        """It is there now."""
-        self._pidfd, self.number, self.pid = pidfd, number, pid_of(pidfd)
+    async def meet(self, number: int, family: Callable[[], list[int]]) -> None:
+        """Wait for its first word, by which the system tells which process it is; one of the family's.
+
+        Raises:
+            KernelStartError: it ended instead.
+        """
+        self.number, self.pid = number, (await _receive(self._socket)).sender
+        with contextlib.suppress(ProcessLookupError):
+            pidfd = os.pidfd_open(self.pid)
+            # Should it have ended, its number may be that of somebody who must not be ended with it.
+            if self.pid in family():
+                self._pidfd = pidfd
+                return
+            os.close(pidfd)
+        raise KernelStartError("The kernel's checkpoint has ended")
 
     async def describe(self) -> tuple[str, ...]:
         """What will not come back with it, once it knows.
@@ -121,15 +132,19 @@ class Frozen:
         with self._listening:
             async with self._asking:
                 while self.cannot_return is None:
-                    self._hear((await _receive(self._socket)).content)
+                    self._hear((await _receive(self._socket)).words)
         return self.cannot_return or ()
 
-    def _hear(self, told: dict[str, Any]) -> None:
-        if "cannot_return" in told:
-            self.cannot_return = tuple(map(str, told["cannot_return"]))
+    def _hear(self, words: _Words) -> None:
+        if words.cannot_return is not None:
+            self.cannot_return = words.cannot_return
 
-    async def spawn(self, job: dict[str, Any], fds: Sequence[int]) -> tuple[int, int, tuple[str, ...]]:
+    async def spawn(
+        self, job: dict[str, Any], fds: Sequence[int], admit: Callable[[int], Awaitable[None]] | None = None
+    ) -> tuple[int, int, tuple[str, ...]]:
         """A new kernel's process: its number as its own keeper sees it, its number here, and what did not come back.
+
+        ``admit`` lets a process with that number into the box whose namespaces are among the descriptors.
 
         Raises:
             KernelStartError: it could not be made.
@@ -141,17 +156,34 @@ class Frozen:
                 socket.send_fds(self._socket, [msgspec.json.encode({"spawn": job})], list(fds))
             except OSError as error:
                 raise KernelStartError(f"The checkpoint is gone: {error.strerror}") from error
-            born = sender = 0
-            lost: tuple[str, ...] | None = None
-            # Two processes speak here, and the second may be first.
-            while lost is None or not born:
-                told = await _receive(self._socket)
-                self._hear(told.content)
-                if "failed" in told.content:
-                    raise KernelStartError(f"The checkpoint could not come back: {told.content['failed']}")
-                born = int(told.content.get("born", born))
-                if "ready" in told.content:
-                    sender, lost = told.sender, tuple(map(str, told.content["ready"]))
+            try:
+                with anyio.fail_after(FREEZE_TIMEOUT_S):
+                    return await self._follow(admit)
+            except TimeoutError:
+                raise KernelStartError(
+                    f"The checkpoint did not come back within {FREEZE_TIMEOUT_S:g} s",
+                    hint="Go back to another checkpoint, or restart the kernel",
+                ) from None
+
+    async def _follow(
+        self, admit: Callable[[int], Awaitable[None]] | None
+    ) -> tuple[int, int, tuple[str, ...]]:
+        """Hear of a new kernel's process until it is there."""
+        born = sender = 0
+        lost: tuple[str, ...] | None = None
+        # Two processes speak here, and the second may be first.
+        while lost is None or not born:
+            told = await _receive(self._socket)
+            self._hear(told.words)
+            if told.words.failed is not None:
+                raise KernelStartError(f"The checkpoint could not come back: {told.words.failed}")
+            if told.words.joining and admit is not None:
+                await admit(told.words.joining)
+                with contextlib.suppress(OSError):  # that it has ended is heard next
+                    self._socket.send(b"{}")
+            born = told.words.born or born
+            if told.words.ready is not None:
+                sender, lost = told.sender, told.words.ready
         return born, sender, lost
 
     def private_bytes(self) -> int:
@@ -187,16 +219,34 @@ def _pair() -> tuple[socket.socket, socket.socket]:
     return mine, theirs
 
 
+_Number = Annotated[int, msgspec.Meta(ge=0, lt=1 << 31)]
+
+
+class _Words(msgspec.Struct):
+    """All that a kernel or a checkpoint may say. Code can say it too, so nothing else is let in."""
+
+    taken: bool = False
+    pid: _Number = 0
+    reason: str = "the kernel does not say why"
+    cannot_return: tuple[str, ...] | None = None
+    joining: _Number = 0
+    born: _Number = 0
+    ready: tuple[str, ...] | None = None
+    failed: str | None = None
+
+
+_decode = msgspec.json.Decoder(_Words).decode
+
+
 @dataclass(frozen=True, slots=True)
 class _Told:
-    content: dict[str, Any]
+    words: _Words
     sender: int
     """The process that said it, as the system tells it."""
-    fds: tuple[int, ...]
 
 
 async def _receive(end: socket.socket) -> _Told:
-    """The next word that can be understood."""
+    """The next words that can be understood."""
     while True:
         await anyio.wait_readable(end)
         try:
@@ -207,15 +257,8 @@ async def _receive(end: socket.socket) -> _Told:
             raise KernelStartError(f"The kernel's checkpoint cannot be heard: {error.strerror}") from error
         if not data:
             raise KernelStartError("The kernel's checkpoint has ended")
-        sender, fds = 0, array("i")
-        for _, kind, content in ancillary:
-            if kind == socket.SCM_CREDENTIALS:
-                sender = _CREDENTIALS.unpack(content)[0]
-            elif kind == socket.SCM_RIGHTS:
-                fds.frombytes(content[: len(content) - len(content) % fds.itemsize])
-        with contextlib.suppress(msgspec.DecodeError):
-            told = msgspec.json.decode(data)
-            if isinstance(told, dict):
-                return _Told(told, sender, tuple(fds))
-        for fd in fds:
-            os.close(fd)
+        sender = next(
+            (_CREDENTIALS.unpack(told)[0] for _, kind, told in ancillary if kind == socket.SCM_CREDENTIALS), 0
+        )
+        with contextlib.suppress(msgspec.MsgspecError, ValueError, RecursionError):
+            return _Told(_decode(data), sender)

@@ -10,7 +10,6 @@ from typing import Any
 
 import anyio
 import anyio.abc
-import zmq.asyncio
 
 from cellwright.errors import CheckpointRefused
 from cellwright.kernels.boxes import Isolation
@@ -29,11 +28,10 @@ __all__ = ["Housing"]
 class Housing:
     """All families of one fork server."""
 
-    def __init__(  # noqa: PLR0913  # what a fork server has
+    def __init__(
         self,
         tasks: anyio.abc.TaskGroup,
         *,
-        context: zmq.asyncio.Context,
         bring_up: Callable[[Beginning], Awaitable[Kernel]],
         lives: Callable[[int], AbstractContextManager[None]],
         isolation: Isolation | None,
@@ -51,7 +49,6 @@ class Housing:
         self._lifeline_fd = lifeline_fd
         self._numbers = count(1)
         self._makings = Makings(
-            context=context,
             bring_up=bring_up,
             grow=self._grow,
             mounts=self.mounts,
@@ -62,6 +59,8 @@ class Housing:
         """A family in a box that was just made."""
         boxed = self._isolation is not None and self._isolation.stands_by
         family = Family(lodging, line, self._makings, monitor=monitor, depth=1 if boxed else 0)
+        if self._isolation is not None and not boxed:
+            family.unforkable = "without namespaces (tier C) no copy of a kernel may look at its own memory"
         self._tasks.start_soon(self._look_after, family, monitor)
         return family
 

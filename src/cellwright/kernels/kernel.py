@@ -16,9 +16,9 @@ from typing import Any, Literal, Protocol
 import anyio
 import anyio.abc
 
-from cellwright.errors import KernelError, KernelGone, KernelStartError
+from cellwright.errors import KernelError, KernelStartError
 from cellwright.kernels.boxlines import BoxLine
-from cellwright.kernels.correspondence import Client
+from cellwright.kernels.correspondence import Client, refusal_in
 from cellwright.kernels.exits import Exit
 from cellwright.kernels.freezing import KernelLine
 from cellwright.kernels.lives import Life
@@ -99,7 +99,9 @@ class Kernel:
     ) -> None:
         self.process = process
         self.client = client
-        self.info = info
+        told = info.get("language_info")
+        self.language: dict[str, Any] = told if isinstance(told, dict) else {}
+        """What it says of its language."""
         self.started_by = started_by
         self.directory = directory
         self._interrupt_by = interrupt_by
@@ -147,8 +149,9 @@ class Kernel:
         reply = await self.client.request(
             "cellwright_inspect_request", {"packages": packages}, timeout_s=timeout_s
         )
-        if reply.pop("status") != "ok":
-            raise KernelError(f"The namespace could not be inspected: {reply['ename']}: {reply['evalue']}")
+        if (refusal := refusal_in(reply)) is not None:
+            raise KernelError(f"The namespace could not be inspected: {refusal}")
+        del reply["status"]
         return reply
 
     async def enter(self, cwd: str, limits: OutputLimits) -> None:
@@ -166,8 +169,8 @@ class Kernel:
             "max_messages": limits.max_messages,
         }
         reply = await self.client.request("cellwright_adopt_request", content, timeout_s=CONTROL_TIMEOUT_S)
-        if reply["status"] != "ok":
-            raise KernelError(f"The kernel could not enter {cwd}: {reply['ename']}: {reply['evalue']}")
+        if (refusal := refusal_in(reply)) is not None:
+            raise KernelError(f"The kernel could not enter {cwd}: {refusal}")
 
     async def add_layers(self, layers: tuple[str, ...]) -> None:
         """Let it find these directories of packages, as it sees them; a running cell goes on. Others' are left out.
@@ -188,8 +191,8 @@ class Kernel:
         reply = await self.client.request(
             "cellwright_layers_request", {"layers": layers}, timeout_s=CONTROL_TIMEOUT_S, channel="control"
         )
-        if reply["status"] != "ok":
-            raise KernelError(f"The packages could not be added: {reply['ename']}: {reply['evalue']}")
+        if (refusal := refusal_in(reply)) is not None:
+            raise KernelError(f"The packages could not be added: {refusal}")
 
     async def stop(self, *, grace_s: float) -> Exit:
         """End the kernel and everything below it: asked first, killed after the grace. Safe to call again."""
@@ -200,7 +203,7 @@ class Kernel:
             try:
                 await self.client.shutdown_request(timeout_s=grace_s)
                 await self.process.wait()
-            except (KernelGone, TimeoutError):
+            except (KernelError, TimeoutError):  # code may answer anything in its name
                 pass
         self.process.kill_tree("it was stopped")
         await self.process.wait()

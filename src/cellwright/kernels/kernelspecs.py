@@ -13,14 +13,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-import anyio
-import anyio.abc
-import zmq.asyncio
-
 from cellwright.errors import KernelStartError
 from cellwright.kernels.allotments import Allotment
 from cellwright.kernels.boxes import Isolation
-from cellwright.kernels.client import KernelClient, new_context
+from cellwright.kernels.client import KernelClient
 from cellwright.kernels.connections import INSIDE, create_connection
 from cellwright.kernels.kernel import KernelLaunch
 from cellwright.kernels.librarycaches import LibraryCaches
@@ -70,21 +66,12 @@ class KernelspecLauncher(Spawner):
     """Spawns kernels of one installed kernelspec. Output limits are the engine's to keep."""
 
     _spec: Any
-    _context: zmq.asyncio.Context
     _prepared: Path | None = None
     """Caches of its libraries."""
 
     def __init__(self, name: str, *, caches: LibraryCaches | None = None, **options: Any) -> None:
         super().__init__(name, **options)
         self._caches = caches
-
-    async def run(self, *, task_status: anyio.abc.TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
-        """Hold the kernels' tasks until cancelled; then every kernel ends."""
-        self._context = new_context()
-        try:
-            await super().run(task_status=task_status)
-        finally:
-            self._context.term()
 
     async def _find(self) -> None:
         self._spec = _find_spec(self.name)
@@ -106,7 +93,7 @@ class KernelspecLauncher(Spawner):
             ferry = [sys.executable, "-I", "-S", own_script("__main__.py"), "--ferry"]
             program = [*ferry, values["connection_file"], *program]
         environment = {**self._environment, **spec.env, **launch.environment}
-        client = KernelClient(connection, self._context, answers_input=True)
+        client = KernelClient(connection, answers_input=True)
         start = Start(program, environment, launch.cwd)
         return KernelStart(start, client, _interrupt_by(spec))
 
@@ -135,7 +122,7 @@ class KernelspecLauncher(Spawner):
         plan["environment"] |= spec.env
         if needs.own_memory is not None:
             plan["limits"]["own_memory"] = needs.own_memory
-        client = KernelClient(connection, self._context, answers_input=True)
+        client = KernelClient(connection, answers_input=True)
         caches = isolation.seen_caches(self._prepared)
         more = {"tcp_only": needs.tcp_only, "connection_file": file, "caches": caches}
         start = confined_start(Start(program, {}, launch.cwd), plan, launch, allotment, **more)

@@ -23,6 +23,10 @@ class QuickCount:
     """In bytes; what is shared counts in full for each who has it."""
     faulted: int
     """Every page that it was ever given, also in the place of one that it shared and wrote to."""
+    worked: int = 0
+    """How long it ran, in the system's ticks: one that did not took nothing."""
+    unmapped: int = 0
+    """What of the first is no page that it sees."""
 
 
 class Life(ABC):

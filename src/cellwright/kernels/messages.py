@@ -93,7 +93,7 @@ class Codec:
         header, parent, metadata, content = signed
         try:
             kind, parent_id = _decode_header(header).msg_type, _decode_parent(parent).msg_id
-        except msgspec.MsgspecError as error:
+        except (msgspec.MsgspecError, ValueError, RecursionError) as error:
             raise BadMessageError(f"unreadable header: {error}") from None
         return Message(channel, kind, parent_id, content, metadata)
 

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import contextlib
 import os
-import resource
+import re
 import signal
-from collections.abc import Awaitable, Callable, Collection, Iterator
+from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Protocol
 
@@ -30,7 +30,6 @@ __all__ = [
     "Tree",
     "adopt_orphans",
     "pid_of",
-    "raise_file_limit",
     "reap",
     "reap_strangers",
     "wanted",
@@ -50,6 +49,7 @@ class Tree(Protocol):
 
 
 PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
+_UNMAPPED = re.compile(rb"^(?:VmPTE|HugetlbPages):\s+(\d+) kB$", re.MULTILINE)
 
 
 class KernelProcess(Life):
@@ -80,6 +80,7 @@ class KernelProcess(Life):
         self._limit: LimitHit | None = None
         self._oom_kills_before = _oom_kills()
         self._watching = anyio.CancelScope(shield=True)
+        self._counts: dict[tuple[int, int], QuickCount] = {}
 
     async def watch(self) -> None:
         """Notice the end and explain it; run exactly once, by whoever owns the process.
@@ -196,7 +197,9 @@ class KernelProcess(Life):
 
     def quick_counts(self) -> dict[tuple[int, int], QuickCount]:
         """Memory of the kernel and everything below it, by process and when that began."""
-        return dict(map(_quick_count, [self.pid, *self.descendants()])) if self._exit is None else {}
+        pids = [self.pid, *self.descendants()] if self._exit is None else []
+        self._counts = dict(_quick_count(pid, self._counts) for pid in pids)
+        return self._counts
 
     def memory_bytes(self) -> int:
         """Memory of the kernel and everything below it; pages shared with siblings count in part.
@@ -269,27 +272,42 @@ def reap(pid: int) -> int | None:
 
 
 def pid_of(pidfd: int) -> int:
-    """The number of a process, as this one sees it."""
+    """The number of a process, as this one sees it.
+
+    Raises:
+        ValueError: it is a descriptor of something else.
+    """
     told = Path(f"/proc/self/fdinfo/{pidfd}").read_text(encoding="ascii")
-    return int(next(line for line in told.splitlines() if line.startswith("Pid:")).split()[1])
+    found = [line for line in told.splitlines() if line.startswith("Pid:")]
+    if not found:
+        raise ValueError("it is no descriptor of a process")
+    return int(found[0].split()[1])
 
 
-def raise_file_limit() -> None:
-    """Allow as many open files as the system lets us; a kernel takes about ten."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if soft < hard:
-        with contextlib.suppress(ValueError, OSError):
-            resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
-
-
-def _quick_count(pid: int) -> tuple[tuple[int, int], QuickCount]:
+def _quick_count(
+    pid: int, before: Mapping[tuple[int, int], QuickCount]
+) -> tuple[tuple[int, int], QuickCount]:
     try:
         # The name before it is in parentheses, and may be anything.
         told = Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()
-        small, large, began, resident = (int(told[place]) for place in (7, 9, 19, 21))
+        small, large, user, system, began, resident = (int(told[place]) for place in (7, 9, 11, 12, 19, 21))
     except (OSError, IndexError):
         return (pid, 0), QuickCount(0, 0)
-    return (pid, began), QuickCount(resident * PAGE_BYTES, (small + large) * PAGE_BYTES)
+    earlier = before.get((pid, began))
+    worked = user + system
+    unmapped = earlier.unmapped if earlier and earlier.worked == worked else _unmapped_bytes(pid)
+    return (pid, began), QuickCount(
+        resident * PAGE_BYTES + unmapped, (small + large) * PAGE_BYTES, worked, unmapped
+    )
+
+
+def _unmapped_bytes(pid: int) -> int:
+    """What a process takes beside the pages that it sees: its page tables, and pages of the machine's store of large ones."""
+    try:
+        told = Path(f"/proc/{pid}/status").read_bytes()
+    except OSError:
+        return 0
+    return sum(int(found) for found in _UNMAPPED.findall(told)) * 1024
 
 
 def _resident_bytes(pid: int) -> int:
@@ -304,10 +322,10 @@ def _proportional_bytes(pid: int) -> int:
     try:
         for line in Path(f"/proc/{pid}/smaps_rollup").read_bytes().splitlines():
             if line.startswith(b"Pss:"):
-                return int(line.split()[1]) * 1024
+                return int(line.split()[1]) * 1024 + _unmapped_bytes(pid)
     except PermissionError:
         # It made itself unreadable: then all that it has counts as its own.
-        return _resident_bytes(pid)
+        return _resident_bytes(pid) + _unmapped_bytes(pid)
     except OSError:
         pass
     return 0

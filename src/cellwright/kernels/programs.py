@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 import cellwright_kernel
+from cellwright.rlimits import unlimited_children
 from cellwright.sandbox.exits import LimitHit
 
 __all__ = ["HERE", "NO_INPUT", "Enclosure", "Here", "Program", "Programs", "Started", "own_script"]
@@ -110,8 +111,8 @@ class Here:
         return [sys.executable, "-I", "-S", own_script("spawn.py"), str(os.getpid()), *command]
 
     async def open(self, program: Program) -> Started:
-        return _Child(
-            subprocess.Popen(  # noqa: ASYNC220  # quick, and children must be known before anything else can run
+        with unlimited_children():
+            process = subprocess.Popen(  # noqa: ASYNC220  # quick, and children must be known before anything else can run
                 program.command,
                 cwd=program.cwd,
                 env=program.environment,
@@ -121,7 +122,7 @@ class Here:
                 pass_fds=list(program.fds),
                 start_new_session=program.own_session,
             )
-        )
+        return _Child(process)
 
 
 HERE = Here()

@@ -27,8 +27,9 @@ from cellwright.kernels.lastwords import LastWords
 from cellwright.kernels.lodgings import Lodging
 from cellwright.kernels.npmshelves import NpmShelf
 from cellwright.kernels.pipeclient import Pipes
-from cellwright.kernels.processes import KernelProcess, raise_file_limit, wanted
+from cellwright.kernels.processes import KernelProcess, wanted
 from cellwright.kernels.programs import HERE, NO_INPUT, Program, Programs, Started
+from cellwright.rlimits import raise_file_limit
 from cellwright.sandbox.doors import DOOR, Door
 
 __all__ = [

@@ -34,6 +34,7 @@ from cellwright.kernels.lastwords import LastWords
 from cellwright.kernels.processes import wanted
 from cellwright.kernels.programs import Program, Started, own_script
 from cellwright.kernels.stepmemory import MEGABYTE, StepMemory
+from cellwright.rlimits import unlimited_children
 from cellwright_kernel.step import HEADER
 
 __all__ = ["Steps", "step_command", "step_environment"]
@@ -235,15 +236,16 @@ class _Srun:
     def __init__(self, command: list[str]) -> None:
         self.words = LastWords()
         try:
-            self._process = subprocess.Popen(
-                command,
-                cwd="/",
-                env=step_environment(os.environ),
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL,
-                stderr=self.words.write_fd,
-                start_new_session=True,
-            )
+            with unlimited_children():
+                self._process = subprocess.Popen(
+                    command,
+                    cwd="/",
+                    env=step_environment(os.environ),
+                    stdin=subprocess.DEVNULL,
+                    stdout=subprocess.DEVNULL,
+                    stderr=self.words.write_fd,
+                    start_new_session=True,
+                )
         except OSError as error:
             self.words.close()
             raise KernelStartError(f"srun could not be run: {error}") from error

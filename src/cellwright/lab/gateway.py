@@ -18,6 +18,7 @@ from starlette.routing import Route, WebSocketRoute
 from starlette.websockets import WebSocket
 
 import cellwright
+from cellwright.audit import acting
 from cellwright.engine import Engine, Session
 from cellwright.errors import CellwrightError, UnknownSession
 from cellwright.lab.channels import Channels
@@ -73,7 +74,8 @@ class Gateway:
                 session = self._engine.session(self._session_id)
                 if not self._knows(request.path_params.get("kernel_id")):
                     return _refusal(404, "There is no such kernel here")
-                return await do(request, session)
+                with acting("lab"):
+                    return await do(request, session)
             except CellwrightError as error:
                 return _refusal(404 if isinstance(error, UnknownSession) else 503, str(error))
 
@@ -148,7 +150,7 @@ class Gateway:
             return
         self._connections[kernel_id] += 1
         try:
-            with session.shown_elsewhere():
+            with acting("lab"), session.shown_elsewhere():
                 await Channels(socket, self._engine, session, knows=self._ended_here).serve()
         finally:
             self._connections[kernel_id] -= 1

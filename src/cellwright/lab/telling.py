@@ -16,6 +16,7 @@ from cellwright.lab.messages import Header, Said
 __all__ = ["cleared", "messages_for", "parent_of", "state_lost", "status"]
 
 _SOMEBODY = "cellwright"
+_LATE = "[cellwright: what follows came after this cell's end and is no part of its outputs]\n"
 _CUT_SHORT = {"timeout": "TimeLimit", "interrupted": "Interrupted", "died": "KernelDied"}
 # What the protocol asks of a kind, where a kernel may leave it out.
 _NEEDED: Mapping[str, Mapping[str, Any]] = {
@@ -43,15 +44,31 @@ def messages_for(event: Event, record: ExecutionRecord, client: str) -> list[Sai
             began = {"code": record.source, "execution_count": record.number}
             return [status("busy", parent), Said("iopub", "execute_input", began, parent)]
         case "notebook.cell.output":
-            kind, content = event.data["type"], event.data["content"]
-            needed = _NEEDED.get(kind, {})
-            given = {key: value for key, value in content.items() if value is not None or key not in needed}
-            return [Said("iopub", kind, {**needed, **given}, parent)]
+            return [_output(event.data["type"], event.data["content"], parent)]
+        case "notebook.cell.late_output":
+            return _late(event.data, parent)
         case "notebook.cell.completed":
             is_own = record.asker is not None and record.asker.client == client
             return [*_cut_short(record, parent), *([_reply(record, parent)] if is_own else [])]
         case _:
             return []
+
+
+def _output(kind: str, content: Mapping[str, Any], parent: Header) -> Said:
+    needed = _NEEDED.get(kind, {})
+    given = {key: value for key, value in content.items() if value is not None or key not in needed}
+    return Said("iopub", kind, {**needed, **given}, parent)
+
+
+def _late(data: Mapping[str, Any], parent: Header) -> list[Said]:
+    """What came after an execution's end, below its outputs; what would change those is left out."""
+    kind, content = data["type"], data["content"]
+    if kind == "clear_output" or data.get("by") is not None:  # who says it tells it as its own output too
+        return []
+    if kind in ("display_data", "update_display_data"):
+        kind, content = "display_data", {**content, "transient": {}}
+    mark = [Said("iopub", "stream", {"name": "stderr", "text": _LATE}, parent)] if data["first"] else []
+    return [*mark, _output(kind, content, parent)]
 
 
 def cleared(record: ExecutionRecord) -> Said:

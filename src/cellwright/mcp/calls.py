@@ -20,6 +20,7 @@ from mcp.shared.exceptions import MCPError
 from mcp.types import CallToolResult, ContentBlock, ImageContent, TextContent, ToolAnnotations
 from pydantic import ConfigDict, Field, ValidationError
 
+from cellwright.audit import acting
 from cellwright.engine import Engine, Session
 from cellwright.errors import (
     CellwrightError,
@@ -102,6 +103,12 @@ class Call:
         return self.shared.engine
 
     @property
+    def program(self) -> str | None:
+        """What the client calls itself."""
+        about = self.context.request_context.session.client_params
+        return about.client_info.name[:_MAX_CLIENT] if about is not None else None
+
+    @property
     def root(self) -> Path:
         """Where the caller works."""
         return self.client.directory or self.engine.settings.root
@@ -146,9 +153,8 @@ class Call:
     def works_with(self, session: Session) -> None:
         """A session is the client's own from now on, and known as what it works on."""
         self.client.worked_with(session.id)
-        about = self.context.request_context.session.client_params
-        if about is not None and self.changes:
-            session.worked_on_by(about.client_info.name[:_MAX_CLIENT])
+        if self.program is not None and self.changes:
+            session.worked_on_by(self.program)
 
 
 @dataclass(frozen=True, slots=True)
@@ -267,7 +273,8 @@ class _FaceTool(Tool):
             changes=not self.definition.hints.read_only_hint,
         )
         try:
-            reply = await self.definition.run(call, checked)
+            with acting(f"mcp:{call.program or 'unnamed'}"):
+                reply = await self.definition.run(call, checked)
         except CellwrightError as error:
             raise told(error, self.shared.tools, call.notes) from error
         except (MCPError, ToolError):

@@ -23,7 +23,7 @@ from cellwright.mcp.uris import cell_output_uri, data_uri, session_uri
 __all__ = ["Notifier", "changed_resources", "log_entry"]
 
 _VIEWS = ("state", "history", "context")
-_SHOWS = frozenset({"notebook.cell.output", "notebook.cell.completed"})
+_SHOWS = frozenset({"notebook.cell.output", "notebook.cell.late_output", "notebook.cell.completed"})
 _HISTORY = frozenset(
     {
         "notebook.cell.executing",
@@ -161,7 +161,7 @@ def changed_resources(event: Event) -> list[str]:
     if event.kind == "notebook.network.request":
         return [session_uri(event.session_id, "network")]
     uris = [session_uri(event.session_id, "state")]
-    if event.kind != "notebook.cell.output":
+    if event.kind not in ("notebook.cell.output", "notebook.cell.late_output"):
         uris.append(session_uri(event.session_id, "context"))
     if event.kind in _HISTORY:
         uris.append(session_uri(event.session_id, "history"))
@@ -176,6 +176,7 @@ _LEVELS: dict[str, LoggingLevel] = {
     "notebook.error": "error",
     "notebook.session.taken": "warning",
     "notebook.cell.output": "debug",
+    "notebook.cell.late_output": "debug",
     "notebook.state.changed": "debug",
 }
 

@@ -31,6 +31,7 @@ __all__ = [
 DEFAULT_TOKENS = 2_000
 _SLACK = 400
 _MOST_OUTPUTS = 40
+_MOST_LATE = 2_000
 Gathered: TypeAlias = tuple[Execution, list[Part]]
 
 
@@ -102,6 +103,7 @@ def executions_text(
     for (execution, parts), line in zip(gathered, lines, strict=True):
         said.append(line)
         said += [_tell(execution, part, next(limits), pictures) for part in parts]
+        said.append(_late_text(execution))
     text = "\n".join(text.rstrip("\n") for text in said if text)
     # Thousands of small outputs are each within their share and together are not.
     return cut_middle(text, whole + _SLACK, rest=_history(gathered)), tuple(pictures.taken)
@@ -162,6 +164,13 @@ def _tell(execution: Execution, part: Part, limit: int, pictures: _Pictures) -> 
     return text
 
 
+def _late_text(execution: Execution) -> str:
+    """What was said in its name after its end, as such."""
+    late = [f"{_label(part)}: {part.text or size(part.size)}" for part in parts_of(execution.late_outputs)]
+    words = "After its end, no part of its outputs (a thread or another cell said it in its name):"
+    return cut_middle("\n".join([words, *late]), _MOST_LATE) if late else ""
+
+
 # As one JSON object --------------------------------------------------------------------------------------------------
 
 
@@ -199,6 +208,8 @@ def executions_json(
     found |= _returning(last)
     if note := next((each.record.note for each in executions if each.record.note), None):
         found["note"] = clean(note)
+    if late := "\n".join(filter(None, map(_late_text, executions))):
+        found["late_output"] = late
     if len(executions) > 1:
         found["cells"] = [_brief(execution) for execution in executions]
     return found

@@ -216,7 +216,7 @@ def _write_new(path: Path, found: Exported) -> None:
     for place, content in (*found.files.items(), (path.name, found.content)):
         target = path.parent / place
         target.parent.mkdir(parents=True, exist_ok=True)
-        write_atomically(target, content)
+        write_atomically(target, content, follow=False)  # code may put links into its folder meanwhile
 
 
 class ImportNotebook(Arguments):

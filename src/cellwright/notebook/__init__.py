@@ -33,7 +33,7 @@ from cellwright.notebook.files import (
 )
 from cellwright.notebook.merge import Conflict, Merge, merge
 from cellwright.notebook.names import create_notebook_file, slug
-from cellwright.notebook.outputs import DisplayUpdate, OutputCollector, updated_outputs
+from cellwright.notebook.outputs import OutputCollector
 from cellwright.notebook.parameters import inject_parameters, parse_parameter
 
 __all__ = [
@@ -47,7 +47,6 @@ __all__ = [
     "Comparison",
     "Conflict",
     "Difference",
-    "DisplayUpdate",
     "Document",
     "DocumentReplaced",
     "FileState",
@@ -76,6 +75,5 @@ __all__ = [
     "remove_leftovers",
     "slug",
     "source_hash",
-    "updated_outputs",
     "write_atomically",
 ]

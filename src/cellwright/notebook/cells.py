@@ -15,7 +15,7 @@ from typing import Any, Literal, TypeAlias, cast
 
 from cellwright.notebook.jsontext import Members, encode, format_value, scan_object
 
-__all__ = ["Cell", "CellKind", "CellRecord", "join_lines", "ran_mark", "source_hash"]
+__all__ = ["Cell", "CellKind", "CellRecord", "is_output", "join_lines", "ran_mark", "source_hash"]
 
 CellKind: TypeAlias = Literal["code", "markdown", "raw"]
 
@@ -159,11 +159,34 @@ def join_lines(fields: dict[str, Any]) -> None:
         for attachment in _mappings(attachments.values()):
             _join_bundle(attachment)
     for output in fields.get("outputs", ()):
-        if output.get("output_type") in {"execute_result", "display_data"}:
+        if output.get("output_type") in ("execute_result", "display_data"):
             for bundle in _mappings([output.get("data")]):
                 _join_bundle(bundle)
         elif "text" in output:
             output["text"] = _joined(output["text"])
+
+
+def is_output(output: Mapping[str, Any]) -> bool:
+    """Whether an output has the shape that everybody relies on who shows or compares it; its lines are joined."""
+    match output.get("output_type"):
+        case "stream":
+            return isinstance(output.get("text"), str) and isinstance(output.get("name", ""), str)
+        case "error":
+            lines = output.get("traceback") or []
+            told = (
+                output.get("ename", ""),
+                output.get("evalue", ""),
+                *(lines if isinstance(lines, list) else (lines,)),
+            )
+            return all(isinstance(text, str) for text in told)
+        case str(kind):
+            data, metadata = output.get("data"), output.get("metadata")
+            is_shown = kind in ("execute_result", "display_data")
+            return (isinstance(data, dict) or (data is None and not is_shown)) and isinstance(
+                metadata, dict | None
+            )
+        case _:
+            return False
 
 
 def _language(metadata: Mapping[str, Any]) -> str | None:
@@ -194,7 +217,7 @@ def _format_field(key: str, value: Any) -> str:
 
 def _split_output(output: Mapping[str, Any]) -> dict[str, Any]:
     split = dict(output)
-    if split.get("output_type") in {"execute_result", "display_data"}:
+    if split.get("output_type") in ("execute_result", "display_data"):
         if "data" in split:
             split["data"] = _split_bundle(split["data"])
     elif split.get("output_type") == "stream" and isinstance(split.get("text"), str):

@@ -94,17 +94,19 @@ def changed_since(path: Path, state: FileState) -> bool:
     return current is None or current.digest != state.digest
 
 
-def write_atomically(path: Path, data: bytes) -> FileState:
+def write_atomically(path: Path, data: bytes, *, follow: bool = True) -> FileState:
     """Put this content in place of the file's, so that a reader or a crash sees the old or the new, never a part.
 
     The file keeps its mode, and one that is read-only is left alone. A symbolic link stays, and the file that it
-    points to is written.
+    points to is written; without ``follow``, where code may have put it there, the link is replaced.
 
     Raises:
         SaveFailed: the file is as it was before.
     """
-    target = Path(os.path.realpath(path))
+    target = Path(os.path.realpath(path)) if follow else path
     try:
+        if not follow and _is_foreign(path):
+            path.unlink(missing_ok=True)
         _check_writable(target)
         with _temporary(target.parent, data, mode=_mode(target)) as (temporary, state):
             temporary.replace(target)
@@ -189,15 +191,29 @@ def _create_in_place(path: Path, data: bytes) -> bool:
     return True
 
 
-def _read(path: Path) -> tuple[bytes, FileState] | None:
+def _is_foreign(path: Path) -> bool:
+    """Whether something other than a file lies there, which only the session's code can have put there."""
     try:
-        with path.open("rb") as file:
+        return not stat.S_ISREG(path.lstat().st_mode)
+    except OSError:
+        return False
+
+
+def _read(path: Path) -> tuple[bytes, FileState] | None:
+    """The content of a file; nothing where it was replaced by a link, which may lead anywhere, or by a pipe."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
+        with os.fdopen(descriptor, "rb") as file:
             # Taken before reading: a write in between then shows as a change, never as the state of this content.
             status = os.fstat(file.fileno())
+            if stat.S_ISFIFO(status.st_mode):
+                return None
             data = file.read()
     except FileNotFoundError:
         return None
     except OSError as error:
+        if error.errno == errno.ELOOP:
+            return None
         raise NotebookError(
             f"Cannot read {path}: {error.strerror}", hint="Check that it is a file that you may read"
         ) from error

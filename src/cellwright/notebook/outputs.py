@@ -1,25 +1,17 @@
 """Folds what a kernel says during one execution into the outputs that a notebook stores.
 
-Stores what nbclient would, with one difference: neighbouring pieces of one stream become one output, as Jupyter's
-own pages do. Each message costs the same however many came before. Knows neither kernels nor documents.
+Stores what nbclient would, with two differences: neighbouring pieces of one stream become one output, as Jupyter's own
+pages do, and no message changes what another execution has put out. Each message costs the same however many came
+before. Knows neither kernels nor documents.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-__all__ = ["DisplayUpdate", "OutputCollector", "updated_outputs"]
-
-
-@dataclass(frozen=True, slots=True)
-class DisplayUpdate:
-    """New content for every display of this id, also those that earlier cells left."""
-
-    display_id: str
-    data: dict[str, Any]
-    metadata: dict[str, Any]
+__all__ = ["OutputCollector"]
 
 
 @dataclass(slots=True)
@@ -64,9 +56,10 @@ class OutputCollector:
     """The outputs of one execution so far. Give it every iopub message of that execution, in order."""
 
     execution_count: int | None = None
+    keeps_updates: bool = False
+    """Whether an update of a display that is not among these becomes one of them."""
     _items: list[_Stream | _Display | _Error] = field(default_factory=list)
     _contents: dict[str, _Content] = field(default_factory=dict)
-    _places: dict[str, list[int]] = field(default_factory=dict)
     _clear_before_next: bool = False
 
     @property
@@ -74,15 +67,14 @@ class OutputCollector:
         """The outputs in nbformat's form."""
         return [item.output() for item in self._items]
 
-    @property
-    def displays(self) -> dict[str, tuple[int, ...]]:
-        """Which outputs show which display id: what a later cell's update needs (see ``updated_outputs``)."""
-        return {display_id: tuple(places) for display_id, places in self._places.items()}
+    def shows(self, display_id: str) -> bool:
+        """Whether one of the outputs is a display of this id."""
+        return display_id in self._contents
 
-    def add(self, msg_type: str, content: Mapping[str, Any]) -> DisplayUpdate | None:
+    def add(self, msg_type: str, content: Mapping[str, Any]) -> str | None:
         """Take in one message; messages that are no output are passed over.
 
-        Returns the update that outputs of earlier cells with the same display id must take, if there is one.
+        Returns the id of the display that it shows anew, of which other executions may have some too.
         """
         if "execution_count" in content:
             self.execution_count = content["execution_count"]
@@ -111,17 +103,19 @@ class OutputCollector:
         else:
             self._items.append(_Stream(name, [text]))
 
-    def _show(self, msg_type: str, content: Mapping[str, Any]) -> DisplayUpdate | None:
+    def _show(self, msg_type: str, content: Mapping[str, Any]) -> str | None:
         shown = _Content(content.get("data") or {}, content.get("metadata") or {})
         # A kernel may send transient as null, so that a default does not help.
-        display_id = (content.get("transient") or {}).get("display_id")
-        if display_id in self._contents:
-            known = self._contents[display_id]
+        display_id: str | None = (content.get("transient") or {}).get("display_id")
+        known = self._contents.get(display_id) if display_id else None
+        if known is not None:
             known.data, known.metadata = shown.data, shown.metadata
             shown = known
         if msg_type != "update_display_data":
             self._place(msg_type, content, shown, display_id)
-        return DisplayUpdate(display_id, shown.data, shown.metadata) if display_id else None
+        elif known is None and self.keeps_updates:
+            self._place("display_data", content, shown, display_id)
+        return display_id or None
 
     def _place(
         self, msg_type: str, content: Mapping[str, Any], shown: _Content, display_id: str | None
@@ -129,7 +123,6 @@ class OutputCollector:
         self._clear_if_due()
         if display_id:
             self._contents[display_id] = shown
-            self._places.setdefault(display_id, []).append(len(self._items))
         is_result = msg_type == "execute_result"
         extra = {"execution_count": content.get("execution_count")} if is_result else {}
         self._items.append(_Display(msg_type, shown, extra))
@@ -141,18 +134,4 @@ class OutputCollector:
     def _clear(self) -> None:
         self._items.clear()
         self._contents.clear()
-        self._places.clear()
         self._clear_before_next = False
-
-
-def updated_outputs(
-    outputs: Sequence[dict[str, Any]], displays: Mapping[str, Sequence[int]], update: DisplayUpdate
-) -> list[dict[str, Any]] | None:
-    """An earlier cell's outputs after a display update, or None where the update does not concern them."""
-    places = [place for place in displays.get(update.display_id, ()) if place < len(outputs)]
-    if not places:
-        return None
-    changed = list(outputs)
-    for place in places:
-        changed[place] = {**changed[place], "data": update.data, "metadata": update.metadata}
-    return changed

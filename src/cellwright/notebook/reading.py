@@ -13,7 +13,7 @@ from pathlib import PurePath
 from typing import Any
 
 from cellwright.errors import NotebookFormatError
-from cellwright.notebook.cells import CellRecord, join_lines
+from cellwright.notebook.cells import CellRecord, is_output, join_lines
 from cellwright.notebook.ids import derived_id, is_valid_id
 from cellwright.notebook.jsontext import (
     Members,
@@ -201,6 +201,14 @@ def _complete(record: Any, number: int, name: str, repairs: list[str]) -> CellRe
         raise _malformed(name, number, "its source is not text, or its metadata not an object")
     if missing:
         repairs.append(f"Cell {number} had no {', '.join(sorted(missing))}")
+    sound = [output for output in outputs if is_output(output)]
+    if len(sound) < len(outputs):
+        repairs.append(f"Cell {number} had {len(outputs) - len(sound)} outputs that are none")
+        missing["outputs"] = sound
+    count = fields.get("execution_count")
+    if isinstance(count, bool) or not isinstance(count, int | None):
+        repairs.append(f"Cell {number} had an execution_count that is no number")
+        missing["execution_count"] = None
     return record.changed(missing) if missing else record
 
 

@@ -132,11 +132,11 @@ class PlanRun:
     async def _keep(self, step: Next) -> None:
         """Journal the plan as it is now, with the cells that are written, before anything else is done."""
         writes = [effect for effect in step.effects if isinstance(effect, WriteCell)]
-        self.plan = step.plan
         self._engine.session(self.session_id)  # it may have been deleted meanwhile
         await self._session.refresh()
         changes = keeping_changes(self._session.document, step.plan, writes)
         await self._session.apply(changes, told_as=("notebook.plan.changed", _told(step.plan)))
+        self.plan = step.plan
         changed, self._changed = self._changed, anyio.Event()
         changed.set()
 

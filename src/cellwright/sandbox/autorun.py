@@ -12,7 +12,9 @@ __all__ = ["is_trusted", "why_autorun"]
 
 # A name at any depth, in small letters, which is how some file systems compare them; the whole of a directory counts.
 _REASONS: dict[str, tuple[str, ...]] = {
-    "version control runs hooks and programs that are named there": (".git", ".hg", ".jj", ".svn", ".gitmodules"),
+    "version control runs hooks and programs that are named there": (
+        ".git", ".hg", ".jj", ".svn", ".gitmodules", ".gitattributes",
+    ),
     "Python runs it when it starts, in place of what the project's own files say": (
         ".venv", "venv", "site-packages", "__pypackages__", "__pycache__", "*.pyc", "*.pth", "pyvenv.cfg",
         "sitecustomize.py", "usercustomize.py",
@@ -22,7 +24,7 @@ _REASONS: dict[str, tuple[str, ...]] = {
         ".envrc", ".direnv", ".env", ".env.*", "mise.toml", ".mise.toml", ".mise", ".tool-versions", "devenv.nix",
         "flake.nix", "shell.nix", "default.nix", ".bashrc", ".bash_profile", ".bash_login", ".bash_logout", ".profile",
         ".zshrc", ".zshenv", ".zprofile", ".zlogin", ".kshrc", ".cshrc", ".tcshrc", ".login", ".xprofile", ".xsession",
-        ".xinitrc", ".inputrc", ".pam_environment",
+        ".xinitrc", ".inputrc", ".pam_environment", ".autoenv*", ".tmuxinator*",
     ),
     "an editor runs tasks, tools and extensions that are named there": (
         ".vscode", ".idea", ".fleet", ".zed", ".cursor", ".devcontainer", "*.code-workspace", ".vim", ".vimrc", ".exrc",
@@ -35,16 +37,19 @@ _REASONS: dict[str, tuple[str, ...]] = {
         "pytest.ini", "tox.ini", "noxfile.py", "dodo.py", "tasks.py", "fabfile.py", "sconstruct", "wscript",
         "package.json", ".npmrc", ".yarnrc*", ".yarn", ".pnpmfile.cjs", "pnpm-workspace.yaml", "deno.json*",
         "*.config.js", "*.config.cjs", "*.config.mjs", "*.config.ts", "dockerfile*", "containerfile*",
-        "docker-compose*.y*ml", "compose*.y*ml", "vagrantfile",
+        "docker-compose*.y*ml", "compose*.y*ml", "vagrantfile", ".mvn", ".gradle", "binding.gyp", ".bazelrc",
+        "build.bazel", "workspace.bazel", "module.bazel", ".bundle", ".eslintrc*", ".prettierrc*", ".stylelintrc*",
+        ".babelrc*", ".mocharc*", ".lintstagedrc*", "package.swift", ".swiftpm", "pip.conf", "tiltfile", "skaffold.yaml",
     ),
     "it runs with every commit or push": (
         ".pre-commit-config.yaml", ".husky", "lefthook.y*ml", ".lefthook.y*ml", ".github", ".gitlab-ci.yml",
-        ".gitlab", ".circleci", ".travis.yml", ".drone.yml", ".buildkite", ".woodpecker*", "jenkinsfile*",
+        ".gitlab", ".circleci", ".travis.yml", ".drone.yml", ".buildkite", "buildkite.y*ml", ".woodpecker*", "jenkinsfile*",
         "azure-pipelines*.yml", "bitbucket-pipelines.yml", ".ci",
     ),
     "an interpreter or debugger runs it when it starts": (
         ".pythonrc*", ".pythonstartup", ".pdbrc*", ".ipython", "ipython_config.py", ".jupyter", "jupyter_*config.*",
         ".rprofile", ".renviron", ".julia", ".gdbinit", ".lldbinit", ".psqlrc", ".sqliterc", ".duckdbrc",
+        ".irbrc", ".pryrc", ".ghci",
     ),
     "programs of this user are set up or started by it": (
         ".ssh", ".gnupg", ".config", ".local", ".aws", ".kube", ".docker", ".gitconfig", ".netrc", ".pypirc",

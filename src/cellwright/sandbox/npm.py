@@ -25,6 +25,7 @@ import anyio
 import anyio.to_thread
 
 from cellwright.errors import LimitReached, PackageFailed, PackageRefused
+from cellwright.rlimits import unlimited_children
 from cellwright.sandbox.layers import Lock, Pin, keep_layer, remove_tree, tree_bytes
 from cellwright.sandbox.packages import InstallLimits, InstallResult
 from cellwright.sandbox.resolutions import Resolutions
@@ -227,7 +228,7 @@ async def _cache(
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(_watch, fresh, limits.max_bytes, tasks.cancel_scope)
         with errors.open("wb") as told:
-            with anyio.CancelScope(shield=True):
+            with anyio.CancelScope(shield=True), unlimited_children():
                 process = await anyio.open_process(
                     [str(deno), "cache", *_FLAGS, *specifiers],
                     stdin=subprocess.DEVNULL,

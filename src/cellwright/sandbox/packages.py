@@ -25,6 +25,7 @@ import anyio
 import anyio.to_thread
 
 from cellwright.errors import LimitReached, PackageFailed
+from cellwright.rlimits import unlimited_children
 from cellwright.sandbox.approved import ApprovedList, Requirement, normal_name
 from cellwright.sandbox.layers import Lock, Pin, keep_layer, remove_tree, tree_bytes
 from cellwright.sandbox.resolutions import Resolutions
@@ -319,7 +320,7 @@ async def _run(command: list[str], output: Path, errors: Path) -> int:
     environment = {name: value for name, value in os.environ.items() if name not in _DROPPED}
     with output.open("wb") as out, errors.open("wb") as err:
         # A process that is cancelled while it is being born would outlive us.
-        with anyio.CancelScope(shield=True):
+        with anyio.CancelScope(shield=True), unlimited_children():
             process = await anyio.open_process(
                 command,
                 stdin=subprocess.DEVNULL,

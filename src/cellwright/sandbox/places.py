@@ -23,6 +23,7 @@ __all__ = [
     "needs_own_fork",
     "place_mounts",
     "refuse_too_open",
+    "refuse_unhidden",
     "where_to_work",
     "without_overlay",
 ]
@@ -112,6 +113,17 @@ def refuse_too_open(place: Place, home: str) -> None:
                 f"Working in {what} would show code everything in {home}",
                 hint="Put the notebook into a folder of its own, or choose the mode `private`",
             )
+
+
+def refuse_unhidden(place: Place) -> None:
+    """Raise where nothing can be mounted, and what code must not see lies in what it may write or read."""
+    for path in place.hidden:
+        for seen in {place.cwd, place.project or place.cwd}:
+            if PurePath(path).is_relative_to(seen):
+                raise KernelStartError(
+                    f"Without namespaces code that sees {seen} would reach {path}, which is Cellwright's own",
+                    hint="Set CELLWRIGHT_STORAGE to a directory elsewhere, or choose the mode `private`",
+                )
 
 
 def without_overlay(place: Place) -> Place:

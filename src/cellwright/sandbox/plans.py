@@ -12,6 +12,7 @@ from pathlib import PurePath
 from typing import Any
 
 from cellwright.sandbox.policy import Policy
+from cellwright_kernel.landlock import OWN_PROCESS
 
 __all__ = [
     "CACHES",
@@ -57,7 +58,8 @@ _CONFIGURATION = tuple(
         "R",
     ]
 )
-_DEVICES = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom")
+# Without /dev/zero, which can be mapped only by who may write to it: see ``cellwright_kernel.box``.
+_DEVICES = ("/dev/null", "/dev/full", "/dev/random", "/dev/urandom")
 _FILES = {
     "/etc/passwd": f"user:x:{{uid}}:{{gid}}:user:{HOME}:/bin/sh\n",
     "/etc/group": "user:x:{gid}:\n",
@@ -118,6 +120,7 @@ def box_plan(policy: Policy, readable: Sequence[str], environment: Mapping[str, 
     ]
     return {
         "namespaces": True,
+        "counted": False,
         "hostname": "cellwright",
         "sockets": SOCKETS,
         "links": [
@@ -157,6 +160,7 @@ def watched_plan(
     seen = [*_SYSTEM, *_CONFIGURATION, *readable, *policy.read]
     return {
         "namespaces": False,
+        "counted": False,
         "environment": {
             **environment,
             "HOME": directories["temporary"],
@@ -165,7 +169,16 @@ def watched_plan(
         "limits": _limits(policy),
         "owned": [directories["sockets"], directories["temporary"], *owned],
         "rules": {
-            "READ": [*seen, "/proc/self", "/proc/meminfo", "/proc/cpuinfo", "/proc/stat", "/etc/passwd"],
+            "LIST": ["/proc/self"],
+            "READ": [
+                *seen,
+                *OWN_PROCESS,
+                "/dev/zero",
+                "/proc/meminfo",
+                "/proc/cpuinfo",
+                "/proc/stat",
+                "/etc/passwd",
+            ],
             "WRITE_FILE": list(_DEVICES),
             "WRITE": [directories["temporary"], *writable, *policy.write],
             "SOCKETS": [directories["sockets"]],

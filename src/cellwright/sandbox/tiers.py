@@ -14,12 +14,15 @@ Tier: TypeAlias = Literal["A", "B", "C", "remote", "none"]
 
 LOSSES: dict[Tier, tuple[str, ...]] = {
     "A": (),
-    "B": ("the memory limit is per process, and watched for the whole tree",),
+    "B": (
+        "the memory limit is per process, and watched for the whole tree",
+        "no memory that processes share without a file",
+    ),
     "C": (
         "no private network stack: sockets are refused altogether",
         "the memory limit is per process, and watched for the whole tree",
         "the disk quota is watched, not hard, and so is the number of processes unless root starts them",
-        "no multiprocessing queues or shared memory, no Deno",
+        "no multiprocessing queues or shared memory, no Deno, no checkpoints",
         "changing a file's mode, owner or time by its path has no effect",
         "no overlay: sessions of agents get a folder of their own, with the project to read",
     ),

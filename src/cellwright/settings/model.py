@@ -16,7 +16,7 @@ from cellwright.settings.jupyter import JupyterSettings
 from cellwright.settings.models import ModelsSettings
 from cellwright.settings.places import default_storage
 from cellwright.settings.runs import RunSettings
-from cellwright.settings.sizes import size_bytes
+from cellwright.settings.sizes import Size, size_bytes
 from cellwright.settings.slurm import SlurmSettings
 
 __all__ = ["Settings"]
@@ -104,6 +104,12 @@ class Settings(JupyterSettings, ModelsSettings, RunSettings, SlurmSettings):
     save_quiet_s: float = Field(default=0.5, ge=0, le=60)
     """How long a notebook must be quiet before it is written to its file."""
 
+    history_days: float = Field(default=90, ge=0, le=36_500)
+    """How long it is kept what ran and what was changed; notebooks themselves stay."""
+
+    max_journal: Size = Field(default=1024**3, ge=1024**2)
+    """How large the journal may become before the oldest history is let go."""
+
     event_buffer: int = Field(default=1_000, ge=1, le=1_000_000)
     """Events that wait for one slow subscriber before it starts to miss some and is told so."""
 
@@ -115,6 +121,9 @@ class Settings(JupyterSettings, ModelsSettings, RunSettings, SlurmSettings):
 
     persist_sessions: bool = True
     """Whether sessions and history outlive the daemon."""
+
+    audit_max_bytes: int = Field(default=64 * 1024**2, ge=64 * 1024)
+    """What the audit log may take, in bytes or as ``"64MB"``; then its oldest lines are let go, and a line says so."""
 
     unsafe_no_sandbox: bool = False
     """Run code with nothing to confine it. Every reply then says so."""
@@ -267,6 +276,7 @@ class Settings(JupyterSettings, ModelsSettings, RunSettings, SlurmSettings):
         return value
 
     @field_validator(
+        "audit_max_bytes",
         "max_session_memory",
         "max_session_disk",
         "max_checkpoint_memory",

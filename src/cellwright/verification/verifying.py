@@ -70,6 +70,9 @@ class Verifier:
         if going_on is not None and not going_on.done:
             return going_on
         begun = Verification(self._engine, session, history, rules=rules or Volatile(), timeout_s=timeout_s)
+        # One that is over holds its session, which may have been deleted since.
+        seen = {one.id for one in self._engine.sessions()}
+        self._last = {known: one for known, one in self._last.items() if known in seen or not one.done}
         self._last[session.id] = begun
         self._engine.in_background(begun.run)
         return begun

@@ -9,10 +9,13 @@ from dataclasses import dataclass
 from functools import wraps
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 from starlette.routing import Route
+from starlette.types import Message, Receive
 
+from cellwright.audit import acting
 from cellwright.engine import Engine, Session
 from cellwright.errors import CellwrightError, UnknownConversation, UnknownRun, UnknownSession
 from cellwright.web.people import Person, Role, may
@@ -25,6 +28,7 @@ __all__ = ["Visit", "answer", "deed", "page"]
 
 _log = logging.getLogger(__name__)
 View: TypeAlias = Callable[["Visit"], Awaitable[Response]]
+_MAX_BODY_BYTES = 8 * 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,8 +88,30 @@ class Visit:
         return answer({"say": say, "parts": parts or {}, "upto": upto, "go": go})
 
     async def form(self) -> dict[str, str]:
-        """The texts that a form sent."""
-        return {name: value for name, value in (await self.request.form()).items() if isinstance(value, str)}
+        """The texts that a form sent.
+
+        Raises:
+            HTTPException: it is longer than a form may be, or is no form.
+        """
+        form = await self.request.form(max_part_size=_MAX_BODY_BYTES)
+        return {name: value for name, value in form.items() if isinstance(value, str)}
+
+
+def _at_most(limit_bytes: int, receive: Receive) -> Receive:
+    """Stop reading a body that goes on beyond a limit, whatever length it was announced with."""
+    received = 0
+
+    async def receiving() -> Message:
+        nonlocal received
+        message = await receive()
+        received += len(message.get("body", b""))
+        if received > limit_bytes:
+            raise HTTPException(
+                413, f"This is longer than the {limit_bytes // 1024**2} MB that one request may have"
+            )
+        return message
+
+    return receiving
 
 
 def answer(told: Mapping[str, Any], status: int = 200) -> Response:
@@ -122,15 +148,19 @@ def _let_in(
 ) -> Callable[[Request], Awaitable[Response]]:
     @wraps(view)
     async def answering(request: Request) -> Response:
-        visit = Visit(request, request.app.state.site, request.state.person)
-        if not may(visit.person, needs):
-            return refuse(visit, _NotAllowed(needs, visit.person), 403)
+        bounded = Request(request.scope, _at_most(_MAX_BODY_BYTES, request.receive))
+        visit = Visit(bounded, request.app.state.site, request.state.person)
         try:
-            return await view(visit)
+            with acting(f"page:{visit.person.name}"):
+                return await _allowed(visit, needs, view)
+        except _NotAllowed as error:
+            return refuse(visit, error, 403)
         except (UnknownSession, UnknownConversation, UnknownRun) as error:
             return refuse(visit, error, 404)
         except CellwrightError as error:
             return refuse(visit, error, 409)
+        except HTTPException as error:
+            return refuse(visit, _Unreadable(error.detail), error.status_code)
         except Exception:  # noqa: BLE001  # boundary: a defect met by one page must be told, and must not end the others
             _log.exception("page_failed path=%s", request.url.path)
             return refuse(visit, _Defect(), 500)
@@ -138,11 +168,25 @@ def _let_in(
     return answering
 
 
+async def _allowed(visit: Visit, needs: Role, view: View) -> Response:
+    if not may(visit.person, needs):
+        with visit.engine.audit.outcome("people", path=visit.request.url.path):
+            raise _NotAllowed(needs, visit.person)
+    return await view(visit)
+
+
 class _Defect(CellwrightError):
     code = "page_failed"
 
     def __init__(self) -> None:
         super().__init__("This failed inside Cellwright", hint="Look at `cellwright daemon logs`")
+
+
+class _Unreadable(CellwrightError):
+    code = "form_unreadable"
+
+    def __init__(self, problem: str) -> None:
+        super().__init__(problem, hint="Send less at once: larger data belongs in a file of the project")
 
 
 class _NotAllowed(CellwrightError):

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from playwright.sync_api import Browser, expect
 
+from cellwright.audit import read_lines
 from cellwright.web.downloads import attachment
 from cellwright.web.verified.shares import Shares, SharesUnreadable, SharesUnwritable
 from tests.browser.web.conftest import Looker, Served, assert_accessible, unhurried
@@ -99,6 +100,11 @@ def test_a_link_shows_this_notebook_to_a_stranger_until_it_is_taken_back(
         expect(page.get_by_text("1 link given")).to_have_count(0)
         stranger.goto(link)
         expect(stranger.get_by_role("heading")).to_have_text("Not here")
+    raw = [line for line in read_lines(served.place.storage) if b'"kind":"share"' in line]
+    shared, taken_back = (json.loads(line) for line in raw)
+    assert (shared["by"], shared["session"], shared["about"]) == ("page:owner", proven, {"days": 30})
+    assert list(taken_back["about"]) == ["taken_back"]
+    assert link.rpartition("/")[2].encode() not in b"".join(raw)
 
 
 def test_a_link_ends_by_itself_and_only_its_hash_is_kept(tmp_path: Path) -> None:

@@ -1,9 +1,13 @@
-"""Every notebook of the corpus gives the same outputs and execution counts here as in nbclient."""
+"""Every notebook of the corpus gives the same outputs and execution counts here as in nbclient, at each cell's end.
+
+What later cells make of a cell's display is not in its outputs here (ADR 29), and is in nbclient's.
+"""
 
 from __future__ import annotations
 
 import tempfile
 from collections.abc import AsyncIterator
+from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
@@ -82,6 +86,11 @@ async def test_outputs_are_those_of_nbclient(
 async def _run_by_nbclient(notebook: CorpusNotebook, directory: Path) -> list[Any]:
     path = lay_out(notebook, directory)
     document = nbformat.read(path, as_version=4)
+    at_end = {}
+
+    def keep(cell: Any, cell_index: int, **_: Any) -> None:
+        at_end[cell_index] = deepcopy(cell.outputs)
+
     client = NotebookClient(
         document,
         kernel_name=notebook.kernel,
@@ -91,6 +100,7 @@ async def _run_by_nbclient(notebook: CorpusNotebook, directory: Path) -> list[An
         startup_timeout=CELL_LIMIT_S,
         allow_errors=True,
         resources={"metadata": {"path": str(path.parent)}},
+        on_cell_executed=keep,
     )
     with tempfile.TemporaryDirectory() as sockets:
         manager = client.create_kernel_manager()
@@ -98,6 +108,8 @@ async def _run_by_nbclient(notebook: CorpusNotebook, directory: Path) -> list[An
             # A port is chosen before it is bound, and somebody else may have taken it by then.
             manager.transport, manager.ip = "ipc", f"{sockets}/kernel"
         await client.async_execute()
+    for index, outputs in at_end.items():
+        document.cells[index].outputs = outputs
     return normalised_cells(
         document, directory=str(directory), home=str(Path.home()), volatile=notebook.volatile
     )

@@ -27,6 +27,20 @@ def commands():
 print(any("3600" in command for command in commands()))
 """
 
+OPEN_FILES = 1024
+SENDING = """
+import os, socket
+null, pairs, sent = os.open('/dev/null', os.O_RDONLY), [], 0
+try:
+    while sent < 2000:
+        pairs.append(socket.socketpair())
+        for _ in range(5):
+            socket.send_fds(pairs[-1][0], [b'x'], [null] * 250)
+            sent += 250
+except OSError as error:
+    print(error)
+"""
+
 
 async def run(session: Session, code: str, **options: Any) -> str:
     cell = await session.add_cell(code)
@@ -52,6 +66,35 @@ async def test_branches_and_their_origin_see_neither_processes_nor_files_of_each
         assert await run(other, reach) == "True\n"
     assert await run(one, "print(p.poll())") == "None\n"
     await run(one, "p.kill(); p.wait()")
+
+
+async def test_a_branch_of_a_kernel_that_keeps_its_copies_from_dropping_powers_has_none(
+    engine: Engine, tmp_path: Path
+) -> None:
+    origin = await engine.create("powers", directory=tmp_path, mode="private")
+    await run(origin, "from cellwright_kernel import namespaces; namespaces.drop_powers = lambda *_: None")
+    (branch,) = await engine.branch(origin.id)
+    powers = (
+        "print(*{line.split()[1].strip('0') for line in open('/proc/self/status') if line.startswith('Cap')})"
+    )
+    for session in (origin, branch.session):
+        assert await run(session, powers) == "\n"
+    assert branch.by != "checkpoint"
+
+
+async def test_descriptors_that_a_session_leaves_on_their_way_do_not_keep_others_from_checkpoints(
+    engine: Engine, tmp_path: Path
+) -> None:
+    one, two = [await engine.create(name, directory=tmp_path, mode="private") for name in ("one", "two")]
+    await run(one, SENDING)
+    assert int(await run(one, "print(sent)")) > OPEN_FILES
+    await run(two, "x = 1")
+    kept = await two.checkpoint()
+    await run(two, "x = 2")
+    (branch,) = await engine.branch(two.id)
+    assert branch.by == "checkpoint", branch.reason
+    await two.roll_back(kept.id)
+    assert await run(two, "print(x)") == "1\n"
 
 
 async def test_a_branch_that_passes_its_limit_ends_alone(engine: Engine, tmp_path: Path) -> None:

@@ -6,10 +6,12 @@ import json
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 
 from cellwright import Engine
 from cellwright.engine import Session
+from tests.kernel.engine.conftest import host_process
 
 pytestmark = pytest.mark.anyio
 
@@ -96,4 +98,61 @@ async def test_work_in_the_background_fails_alone(engine: Engine, session: Sessi
         raise RecursionError("over what a session left lying about")
 
     engine.in_background(stumble)
+    await goes_on(engine, session)
+
+
+RAW = """
+import os, socket
+
+def iopub():
+    "The connection to the host over which this kernel publishes."
+    for name in os.listdir("/proc/self/fd"):
+        try:
+            end = socket.socket(fileno=os.dup(int(name)))
+        except OSError:
+            continue
+        if end.family == socket.AF_UNIX and str(end.getsockname()).endswith("s-2"):
+            if not end.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN):
+                end.setblocking(True)
+                return end
+
+end = iopub()
+"""
+MANY_BYTES = 300 << 20
+
+
+async def test_a_message_of_any_size_takes_no_memory_of_the_host(
+    engine: Engine, session: Session, neighbour: Session
+) -> None:
+    host = host_process(engine.settings.storage)
+    assert host is not None
+    await (await session.execute_code("1")).wait()
+    before = peak_bytes(host)
+    long_frame = f"end.sendall(b'\\x02' + ({MANY_BYTES}).to_bytes(8, 'big') + bytes({MANY_BYTES}))"
+    execution = await (await session.execute_code(f"{RAW}\n{long_frame}\nprint('sent')")).wait()
+    assert "a message of 314,572,800 bytes was dropped" in execution.text
+    assert "sent" in execution.text
+    assert (await (await neighbour.execute_code("kept")).wait()).text.strip() == "42"
+    assert peak_bytes(host) - before < MANY_BYTES // 2
+
+
+def peak_bytes(process: psutil.Process) -> int:
+    status = Path(f"/proc/{process.pid}/status").read_text()
+    return 1024 * next(int(line.split()[1]) for line in status.splitlines() if line.startswith("VmHWM"))
+
+
+@pytest.mark.parametrize(
+    "attack",
+    ["b'\\x02' + (1 << 62).to_bytes(8, 'big')", "b'\\x01\\x00' * 20_000"],
+    ids=["a frame of any size", "frames without end"],
+)
+async def test_words_that_no_kernel_says_end_that_kernel_alone(
+    engine: Engine, session: Session, neighbour: Session, attack: str
+) -> None:
+    await (await session.execute_code("1")).wait()
+    code = f"{RAW}\nend.sendall({attack})\nimport time; time.sleep(600)"
+    execution = await (await session.execute_code(code)).wait()
+    assert execution.state == "died"
+    assert "could not be followed" in str(execution.reason)
+    assert (await (await neighbour.execute_code("kept")).wait()).text.strip() == "42"
     await goes_on(engine, session)

@@ -7,6 +7,8 @@ import resource
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import nbformat
@@ -16,6 +18,7 @@ import pytest
 from cellwright import Engine, Event
 from cellwright.errors import SaveFailed
 from cellwright.hosts import HostPaths
+from cellwright.notebook import Document
 from tests.conftest import Require
 from tests.forks import forked
 from tests.kernel.engine.conftest import OpenEngine, end_host, host_process, open_at
@@ -238,17 +241,50 @@ async def test_kills_in_the_middle_of_saving_leave_a_valid_file_and_every_acknow
     assert int("".join(saved["cells"][0]["source"])) >= told["edited"]
 
 
-async def test_a_full_disk_refuses_the_call_and_loses_nothing_once_there_is_room(own_engine: Engine) -> None:
-    session = await own_engine.create("full")
+@contextmanager
+def full_disk() -> Iterator[None]:
+    """A system that refuses to write anywhere, as a full disk does, to this process alone."""
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (1_000, hard))  # the system then refuses, as a full disk does
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1_000, hard))
     try:
-        with pytest.raises(SaveFailed, match="Free space"):
-            await session.add_cell("refused = 1")
+        yield
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
-    await session.add_cell("accepted = 1")
-    changes = [
-        event.data["change"]["source"] for event in own_engine.events(since=0) if "change" in event.data
-    ]
-    assert changes == ["refused = 1", "accepted = 1"], "what was done in memory is journalled late, in order"
+
+
+async def test_what_a_full_disk_refuses_has_not_happened_and_can_be_repeated(
+    open_here: OpenEngine, tmp_path: Path
+) -> None:
+    there = tmp_path / "there.ipynb"
+    there.write_bytes(Document.new().to_bytes())
+    async with open_here() as engine:
+        session = await engine.create("full")
+        cell = await session.add_cell("ran = globals().get('ran', 0) + 1; ran")
+        await session.take_over("first")
+        attempts = (
+            lambda: session.add_cell("added"),
+            lambda: session.edit_cell(cell.id, "edited"),
+            lambda: session.delete_cell(cell.id),
+            lambda: session.move_cell(cell.id, 0),
+            lambda: session.execute(cell.id),
+            lambda: session.take_over("second"),
+            lambda: engine.create("another"),
+            lambda: engine.open(there),
+        )
+        before = session.document.to_bytes(), session.document.versions, session.record
+        with full_disk():
+            for attempt in attempts * 2:
+                with pytest.raises(SaveFailed, match=r"Cannot|Nothing was changed"):
+                    await attempt()
+            assert before == (session.document.to_bytes(), session.document.versions, session.record)
+            assert await engine.history(session.id) == [], "what was journalled can be read"
+            assert (session.runs.live, engine.sessions()) == ([], [session])
+        assert (await session.run(cell.id)).text == "1\n", "what was refused did not run"
+        await session.add_cell("added")
+        cells = [one.source for one in session.cells]
+        assert cells.count("added") == 1
+        kept = [found.name for found in (session.path.parent).iterdir()]
+        assert kept == [session.path.name], "a session that was refused leaves no notebook"
+    async with open_here() as engine:
+        assert [one.source for one in engine.sessions()[0].cells] == cells
+        assert engine.sessions()[0].held_by == "first"

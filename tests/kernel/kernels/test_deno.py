@@ -102,7 +102,7 @@ async def tiny(
 async def test_a_kernel_starts_keeps_its_state_and_ends(tier: str, root: Path, run_cell: Any) -> None:
     async with tiny(root, tier) as kernel:
         assert kernel.started_by == "spawn"
-        assert kernel.info["language_info"]["name"] == "typescript"
+        assert kernel.language["name"] == "typescript"
         await run_cell(kernel, "globalThis.x = 20")
         assert (await run_cell(kernel, "x + 1")).result == "21"
         assert kernel.process.last_words.text == ""

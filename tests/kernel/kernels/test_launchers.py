@@ -30,7 +30,7 @@ async def test_an_installed_kernelspec_runs_and_ends_with_its_tree(launch_on: An
         await tasks.start(launcher.run)
         kernel = await launch_on(launcher, environment={"COLOUR": "red"})
         assert kernel.started_by == "spawn"
-        assert kernel.info["language_info"]["name"] == "python"
+        assert kernel.language["name"] == "python"
         assert (await run_cell(kernel, "import os; os.environ['COLOUR']")).result == "'red'"
         code = "import subprocess; child = subprocess.Popen(['sleep', '1000'], start_new_session=True); child.pid"
         child = int((await run_cell(kernel, code)).result)

@@ -160,6 +160,15 @@ async def test_a_big_export_goes_to_a_file_or_a_resource(client: Client, engine:
     )
 
 
+async def test_an_export_follows_no_link_that_code_put_there(
+    client: Client, engine: Engine, tmp_path: Path
+) -> None:
+    session = await new_session(client)
+    (engine.settings.root / "planted.json").symlink_to(tmp_path / "not there yet.json")
+    await refused(client, "notebook_export", session_id=session, format="json", path="planted.json")
+    assert list(tmp_path.iterdir()) == []
+
+
 async def test_kernels_are_inspected_completed_restarted_and_resumed(client: Client) -> None:
     session = await new_session(client)
     code = "import math as m\nrows = [1, 2]\ndef double(x): return 2 * x"

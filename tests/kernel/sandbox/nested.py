@@ -16,8 +16,7 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parents[3] / "src"))
 
-from cellwright_kernel import lockdown, nesting
-from cellwright_kernel.namespaces import enter
+from cellwright_kernel import lockdown, namespaces, nesting
 
 PACKET_BYTES = 1 << 16
 
@@ -38,7 +37,7 @@ def serve(line: socket.socket) -> None:
             os._exit(0)
         request = json.loads(data)
         if "spawn" in request:
-            spawn(line, socket.socket(fileno=fds[0]), fds[1:], hostile=request["spawn"] == "hostile")
+            spawn(line, socket.socket(fileno=fds[0]), fds[1:], keeps_powers=request["spawn"] == "powerful")
             continue
         try:
             scope["result"] = None
@@ -49,23 +48,21 @@ def serve(line: socket.socket) -> None:
         line.send(json.dumps(answer).encode())
 
 
-def spawn(line: socket.socket, own: socket.socket, namespaces: list[int], *, hostile: bool) -> None:
-    """Fork twice: the grandchild serves, and is the reaper's. A hostile one keeps the powers it gets."""
+def spawn(line: socket.socket, own: socket.socket, descriptors: list[int], *, keeps_powers: bool) -> None:
+    """Fork twice: the grandchild serves, and is the reaper's. One that keeps its powers does not let go of any."""
     middle = os.fork()
     if middle:
         own.close()
-        for fd in namespaces:
+        for fd in descriptors:
             os.close(fd)
         status = os.waitstatus_to_exitcode(os.waitpid(middle, 0)[1])
         line.send(json.dumps({"result": status}).encode())
         return
     try:
-        if hostile:
-            for fd in namespaces:
-                enter(fd)
-                os.close(fd)
-        elif namespaces:
-            nesting.join(namespaces)
+        if keeps_powers:
+            namespaces.drop_powers = lambda *_: None
+        if descriptors:
+            nesting.join(line, descriptors)
         if os.fork():
             os._exit(0)
     except BaseException:  # noqa: BLE001  # boundary: this child ends here

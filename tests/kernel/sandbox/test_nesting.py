@@ -52,6 +52,7 @@ class Inside:
 
     def close(self) -> None:
         self.mine.close()
+        self.theirs.close()
         for other in self._spawned:
             other.close()
 
@@ -59,16 +60,25 @@ class Inside:
         self.mine.send(json.dumps({"run": code}).encode())
         return await self._answer()
 
-    async def spawn(self, namespaces: tuple[int, ...] = (), how: str = "join") -> Inside:
-        """A fork of it, in these namespaces."""
+    async def spawn(self, nested: Nested) -> Inside:
+        """A fork of it, in a box below."""
         other = Inside()
         self._spawned.append(other)
-        socket.send_fds(
-            self.mine, [json.dumps({"spawn": how}).encode()], [other.theirs.fileno(), *namespaces]
-        )
-        assert await self._answer() == 0
+        assert await self.send_into(nested, other) == 0
         other.theirs.close()
         return other
+
+    async def send_into(
+        self, nested: Nested, other: Inside, how: str = "join", *, watched: bool = True
+    ) -> int:
+        """How a fork of it ended that went into a box below."""
+        request = json.dumps({"spawn": how}).encode()
+        socket.send_fds(self.mine, [request], [other.theirs.fileno(), *nested.namespaces])
+        joining = json.loads(await anyio.to_thread.run_sync(self.mine.recv, PACKET_BYTES))["joining"]
+        if watched:
+            await nested.line.admit(joining)
+        self.mine.send(b"{}")
+        return int(await self._answer())
 
     async def fails(self, code: str) -> str:
         with pytest.raises(AssertionError) as caught:
@@ -186,7 +196,7 @@ async def boxed(
 
 
 async def inside(base: Base, below: Below, of: Inside | None = None) -> Inside:
-    process = await (of or base.first).spawn(below.nested.namespaces)
+    process = await (of or base.first).spawn(below.nested)
     await process.run(f"import os; os.chdir({base.place.cwd!r})")
     return process
 
@@ -207,6 +217,7 @@ async def test_a_view_over_a_folder_in_which_the_box_above_works_shows_it_and_ke
         mounts = base.isolation.mounts(place, READABLE)
         nested = await base.line.grow(mounts, saved=Path(place.written), lifeline_fd=base.lifeline[0])
         base.below.append(below := Below(nested))
+        base.tasks.start_soon(nested.line.run)
         process = await inside(base, below)
         await process.run("open('own', 'w').write('y'); open('above', 'a').write('z')")
         assert await process.run("result = open('above').read()") == "xz"
@@ -302,6 +313,7 @@ async def test_a_box_below_reaches_its_own_proxy_at_the_port_of_the_one_above(di
                 door=doors["below"],
             )
             base.below.append(below := Below(nested))
+            base.tasks.start_soon(nested.line.run)
             for name, process in (("above", base.first), ("below", await inside(base, below))):
                 await process.run(connect)
                 with (await anyio.to_thread.run_sync(listeners[name].accept))[0] as connection:
@@ -330,54 +342,32 @@ async def test_a_process_in_a_box_below_has_no_powers_and_writes_nowhere_else(di
         assert seen >= {"usr", "etc", "dev", "proc", "tmp"}
 
 
-ATTEMPTS = {
-    "mount": "call('mount', b'none', b'/tmp', b'tmpfs', 0, None)",
-    "unmount": "call('umount2', b'/proc', 2)",
-    "see what is mounted over": "call('umount2', b'/', 2)",
-    "make namespaces": "call('unshare', 0x20000)",
-    "change the root": "os.chroot('/tmp')",
-    "name the host": "socket.sethostname('x')",
-    "take the loopback down": "fcntl.ioctl(socket.socket(), 0x8914, struct.pack('16sh22x', b'lo', 0))",
-    "add a route": "fcntl.ioctl(socket.socket(), 0x890B, bytes(120))",
-    "make a bridge": "fcntl.ioctl(socket.socket(), 0x89A0, b'b0' + bytes(14))",
-    "ask for filters": "socket.socket().getsockopt(0, 64, 84)",
-    "set filters": "socket.socket().setsockopt(0, 64, bytes(96))",
-    "set filters of version 6": "socket.socket(socket.AF_INET6).setsockopt(41, 64, bytes(96))",
-    "set a policy": "socket.socket().setsockopt(0, 17, bytes(168))",
-    "repair a connection": "socket.socket().setsockopt(6, 19, 1)",
-    "open a raw socket": "socket.socket(socket.AF_INET, socket.SOCK_RAW, 1)",
-    "open a netlink socket": "socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, 0)",
-    "write a setting": "open('/proc/sys/net/ipv4/ip_forward', 'w').write('1')",
-    "be somebody else": "os.setuid(0)",
-    "go back up": "if not [fd for fd in above if libc.setns(fd, 0) == 0]: raise OSError",
-    "make a device": "os.mknod('x', 0o20600, os.makedev(1, 1))",
-}
-"""What powers over one's namespaces would be good for."""
-
-CALLING = """
-import ctypes, fcntl, os, socket, struct
-libc = ctypes.CDLL(None, use_errno=True)
-def call(name, *arguments):
-    if getattr(libc, name)(*arguments) == -1:
-        raise OSError(ctypes.get_errno(), name)
-"""
-
-
-async def test_powers_that_a_process_keeps_when_it_joins_are_good_for_nothing(directory: Path) -> None:
+async def test_a_process_that_keeps_its_powers_when_it_joins_is_ended(directory: Path) -> None:
     async with boxed(directory) as base:
         below = await base.grow("one")
-        names = "user", "mnt", "pid", "net", "ipc", "uts", "cgroup"
-        await base.first.run(f"above = [os.open(f'/proc/self/ns/{{name}}', 0) for name in {names}]")
-        process = await base.first.spawn(below.nested.namespaces, "hostile")
-        await process.run(f"{CALLING}\nos.chdir({base.place.cwd!r})")
-        assert set((await process.run(POWERS))["CapEff:"]) > {"0"}, "it has them"
-        await process.run("above = [fd for fd in range(3, 64) if os.path.lexists(f'/proc/self/fd/{fd}')]")
-        for name, attempt in ATTEMPTS.items():
-            error = await process.fails(attempt)
-            assert "OSError" in error or "PermissionError" in error, (name, error)
-        # And what asks only, still works.
-        await process.run("fcntl.ioctl(socket.socket(), 0x8913, struct.pack('16sh22x', b'lo', 0))")
-        await process.run("socket.socket().setsockopt(6, 1, 1); socket.create_server(('127.0.0.1', 0))")
+        with ExitStack() as stack:
+            stack.callback((other := Inside()).close)
+            ended = await base.first.send_into(below.nested, other, "powerful")
+            other.theirs.close()
+            assert ended == -signal.SIGKILL
+            assert await anyio.to_thread.run_sync(other.mine.recv, PACKET_BYTES) == b"", "nobody is there"
+        assert await base.first.run("result = 1") == 1
+        await inside(base, below)
+
+
+async def test_a_process_that_nobody_watches_enters_no_namespace(directory: Path) -> None:
+    async with boxed(directory) as base:
+        below = await base.grow("one")
+        with ExitStack() as stack:
+            stack.callback((other := Inside()).close)
+            assert await base.first.send_into(below.nested, other, watched=False) == 1
+        process = await inside(base, below)
+        pid = await process.run("import os; result = os.getpid()")
+        of_branch = (
+            f"[f'/proc/{{p}}/ns/user' for p in os.listdir('/proc') if p.isdigit() and int(p) != {pid}]"
+        )
+        code = f"import ctypes, os; libc = ctypes.CDLL(None)\nresult = [libc.setns(os.open(p, 0), 0) for p in {of_branch}]"
+        assert set(await base.first.run(code)) == {-1}, "not even that of a branch that it sees"
 
 
 async def test_processes_that_set_themselves_apart_neither_see_nor_signal_each_other(directory: Path) -> None:
@@ -517,7 +507,7 @@ async def test_a_box_that_cannot_be_furnished_says_why_and_leaves_the_one_above(
 @pytest.mark.parametrize(
     "tests",
     [
-        "powers or shows_it_and_keeps_it or only_its_own_processes",
+        "powers or nobody_watches or shows_it_and_keeps_it or only_its_own_processes",
         pytest.param("not ordinary_user", marks=pytest.mark.matrix),
     ],
 )

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from cellwright import Engine, Execution, Session
+from cellwright.errors import KernelStartError
 from tests.kernel.engine.conftest import end_host, open_at
 from tests.waiting import UNHURRIED
 
@@ -86,3 +87,19 @@ async def test_an_overlay_shows_its_difference_and_is_applied_on_request(engine:
     await session.apply_files(["notebooks/old.txt"])
     assert (project / "notebooks" / "old.txt").read_text() == "new\n"
     assert not (project / "notebooks" / "fresh.txt").exists()
+
+
+async def test_without_namespaces_nobody_works_where_cellwrights_own_files_would_be_seen(
+    open_root: Path,
+) -> None:
+    project = open_root / "project"
+    (project / "below").mkdir(parents=True)
+    (project / "pyproject.toml").touch()
+    storage = project / "state"
+    storage.mkdir(mode=0o711)
+    async with open_at(project, sandbox_namespaces=False) as engine:
+        for mode, directory in (("direct", project), ("overlay", project), ("direct", project / "below")):
+            with pytest.raises(KernelStartError, match="which is Cellwright's own") as refused:
+                await engine.create("near", directory=directory, mode=mode)
+            assert "CELLWRIGHT_STORAGE" in (refused.value.hint or "")
+        await engine.close(stop_host=True)

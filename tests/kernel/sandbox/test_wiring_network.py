@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import http.server
+import json
 import threading
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from cellwright import Engine, Session
+from cellwright.audit import read_lines
 from cellwright.engine import Event
-from cellwright.errors import NetworkRuleInvalid
+from cellwright.errors import CheckpointRefused, NetworkRuleInvalid
 from tests.conftest import Require
 from tests.kernel.engine.conftest import end_host, open_at
 from tests.kernel.sandbox.conftest import let_others_in
@@ -59,6 +62,12 @@ async def run(session: Session, code: str) -> tuple[str, str]:
     return execution.id, execution.text.strip()
 
 
+def audited(engine: Engine, session: Session) -> list[dict[str, Any]]:
+    """What the audit log has of a session's network."""
+    lines = [json.loads(line) for line in read_lines(engine.settings.storage)]
+    return [line for line in lines if (line.get("session"), line["kind"]) == (session.id, "network")]
+
+
 async def request_event(engine: Engine, session: Session, code: str) -> tuple[str, str, Event]:
     """Run code that makes one request; what it said, and how the request was told."""
     with engine.subscribe(session.id) as events, fail_after():
@@ -85,6 +94,9 @@ async def test_code_reaches_a_listed_address_and_the_request_is_told_with_its_ex
     assert [(entry.host, entry.port, entry.verdict) for entry in use.entries] == [
         (ADDRESS, int(server.rpartition(":")[2]), "allowed")
     ]
+    opened, reached = audited(engine, session)
+    assert opened["about"] == {"kernel": f"{session.id}.1", "opened": "allow", "allow": [server], "deny": []}
+    assert reached["about"] == {"to": server, "verdict": "allowed"}
 
 
 async def test_code_does_not_reach_an_address_that_is_not_listed_and_reads_which_list(engine: Engine) -> None:
@@ -92,6 +104,10 @@ async def test_code_does_not_reach_an_address_that_is_not_listed_and_reads_which
     _, text, event = await request_event(engine, session, CODE.format(url="http://192.0.2.7/"))
     assert "network_allow" in text
     assert (event.data["verdict"], event.data["setting"]) == ("refused", "network_allow")
+    await run(session, CODE.format(url="http://192.0.2.7/again"))
+    (refused,) = audited(engine, session)[1:]
+    assert refused["about"] == {"to": "192.0.2.7:80", "verdict": "refused"}
+    assert "(network_allow)" in refused["refused"]
 
 
 async def test_nothing_leads_out_but_the_proxy(engine: Engine, server: str) -> None:
@@ -161,7 +177,7 @@ async def test_an_entry_that_cannot_be_understood_is_refused_when_the_engine_ope
             raise AssertionError("it opened")
 
 
-async def test_without_namespaces_the_network_stays_closed_and_the_session_says_so(
+async def test_without_namespaces_there_is_neither_network_nor_checkpoint_and_the_session_says_so(
     server: str, open_root: Path, require: Require
 ) -> None:
     let_others_in(open_root, require)
@@ -175,6 +191,8 @@ async def test_without_namespaces_the_network_stays_closed_and_the_session_says_
         assert session.network == "off"
         _, text = await run(session, CODE.format(url=f"http://{server}/"))
         assert "Error" in text
+        with pytest.raises(CheckpointRefused, match="tier C"):
+            await session.checkpoint()
     end_host(open_root / "state")
 
 

@@ -89,12 +89,13 @@ async def test_a_private_session_is_verified_on_copies_of_what_it_was_given(
 async def test_without_namespaces_files_are_copied_and_stay_as_they_are(
     open_root: Path, require: Require
 ) -> None:
-    let_others_in(open_root, require)
-    work = open_root / "work"
-    work.mkdir()
+    project = open_root / "project"
+    work = project / "work"
+    work.mkdir(parents=True)
     work.chmod(0o777)
+    let_others_in(project, require)
     (work / "data.txt").write_text("given")
-    async with open_at(open_root, sandbox_namespaces=False) as engine:
+    async with open_at(project, storage=open_root / "state", sandbox_namespaces=False) as engine:
         # Not in a directory: without namespaces root's kernels own only what lies at the top of their folder.
         sources = (
             READS_AND_WRITES[0],

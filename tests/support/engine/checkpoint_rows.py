@@ -317,9 +317,9 @@ SYSTEM = [
         "s.buf[0] = 2",
     ),
     Row(
-        "anonymous memory maps (`mmap.mmap(-1, …)`)",
-        "import mmap\nm = mmap.mmap(-1, 10000); m[:3] = b'one'",
-        "m[:3]",
+        "anonymous memory maps (`mmap.mmap(-1, …, flags=mmap.MAP_PRIVATE)`)",
+        "import mmap\nm = mmap.mmap(-1, 10000, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS); m[:3] = b'one'",
+        "assert m[:3] == b'one'",
         "m[:3] = b'two'",
     ),
     Row(

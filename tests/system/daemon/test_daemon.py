@@ -15,6 +15,7 @@ import pytest
 
 from cellwright.daemon import greetings, recording
 from cellwright.daemon.starting import ask, connect, connect_or_start, read_about
+from cellwright.rlimits import OWN_MEMORY_BYTES
 from tests.kernel.engine.conftest import host_process
 from tests.system.daemon.conftest import CLIENT, LONG_WAIT_MS, Place
 from tests.waiting import LIMIT_S, fail_after, wait_until
@@ -51,6 +52,19 @@ def test_the_socket_and_everything_beside_it_is_for_this_user_alone(shared: Plac
     assert mode(shared.paths.log) == 0o600
     assert mode(shared.paths.about) == 0o600
     assert len(about["socket"]) <= 107
+
+
+def test_daemon_and_host_have_a_limit_of_memory_which_their_kernels_have_not(shared: Place) -> None:
+    pump = shared.pump()
+    pump.initialize()
+    pump.call("notebook_create", name="limits")
+    code = "import resource; resource.getrlimit(resource.RLIMIT_DATA)[0]"
+    told = pump.answer(pump.begin("scratch_run", code=code, wait=LONG_WAIT_MS, response_format="json"))
+    host = host_process(shared.storage)
+    assert host is not None
+    for process in (shared.daemon(), host):
+        assert process.rlimit(psutil.RLIMIT_DATA)[0] == OWN_MEMORY_BYTES
+    assert int(told["result"]["structuredContent"]["result"]) != OWN_MEMORY_BYTES
 
 
 def test_clients_that_come_early_start_one_daemon_and_are_greeted_as_the_server_itself_greets(

@@ -5,17 +5,20 @@ from __future__ import annotations
 import http.client
 import json
 import os
+import resource
 import signal
 import socket
 import stat
 import subprocess
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+import psutil
 import pytest
 from websockets.exceptions import InvalidStatus
 from websockets.sync.client import ClientConnection, connect
@@ -331,6 +334,7 @@ def test_a_listener_closes_with_who_opened_it_and_a_detached_one_stays(place: Pl
     with served(place) as listener:
         assert place.ready()["listeners"] == [f"http://{listener.address}"]
     wait_until(lambda: not place.status()["listeners"])
+    assert {"closed": f"http://{listener.address}"} in [line["about"] for line in shown(place)]
     done = place.run("serve", "--port", "0", "--detach", "--json")
     assert done.returncode == 0
     address = urlsplit(json.loads(done.stdout)["mcp"]).netloc
@@ -349,3 +353,112 @@ def test_listening_for_other_machines_is_warned_of(place: Place) -> None:
         )
     assert listener.process.stderr is not None
     assert "can be reached from other machines" in listener.process.stderr.read().decode()
+
+
+HALF_OPEN = 1_100
+# Nothing, half a header, and a header whose body does not come.
+HALF_REQUESTS = (
+    b"",
+    b"GET / HTTP/1.1\r\nHost:",
+    b"POST /enter HTTP/1.1\r\nHost: %b\r\nContent-Length: 9\r\n\r\n",
+)
+
+
+@contextmanager
+def open_files_at_least(count: int) -> Iterator[None]:
+    before = soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, min(count, hard)), hard))
+    yield
+    resource.setrlimit(resource.RLIMIT_NOFILE, before)
+
+
+@pytest.mark.parametrize("said", HALF_REQUESTS, ids=["silent", "half a header", "no body"])
+def test_half_open_connections_shut_neither_the_owner_nor_anybody_who_is_connected_out(
+    few_files: Served, said: bytes
+) -> None:
+    pump = few_files.pump()
+    with (
+        open_files_at_least(HALF_OPEN + 500),
+        few_files.ask("/events", token=few_files.token) as response,
+        ExitStack() as strangers,
+    ):
+        host, _, port = few_files.address.partition(":")
+        for _ in range(HALF_OPEN):
+            stranger = strangers.enter_context(socket.create_connection((host, int(port)), LIMIT_S))
+            stranger.sendall(said.replace(b"%b", few_files.address.encode()))
+        assert few_files.status_of("/mcp/nothing", token=few_files.token) == 404
+        assert few_files.status_of("/enter") == 200
+        assert few_files.place.status()["state"] == "ready"
+        session = pump.call("notebook_create", name="while strangers wait")["session_id"]
+        assert next(sse_events(response))["session_id"] == session, "who was let in before stays connected"
+
+
+@pytest.fixture(scope="module")
+def few_files(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    """A listener of a daemon that may have no more files open than systems mostly let a process have."""
+    few = partial(resource.setrlimit, resource.RLIMIT_NOFILE, (512, 1_024))
+    with place_in(tmp_path_factory.mktemp("few")) as place:
+        assert place.start("daemon", "start", preexec_fn=few).wait(LIMIT_S) == 0
+        with served(place) as listener:
+            yield listener
+
+
+def test_a_daemon_may_have_as_many_files_open_as_the_system_lets_it(few_files: Served) -> None:
+    assert few_files.place.daemon().rlimit(psutil.RLIMIT_NOFILE) == (1_024, 1_024)
+
+
+# The audit log --------------------------------------------------------------------------------------------------------
+
+
+def shown(place: Place, *options: str) -> list[dict[str, Any]]:
+    done = place.run("audit", "--json", *options)
+    assert done.returncode == 0, done.stderr
+    lines: list[dict[str, Any]] = json.loads(done.stdout)["lines"]
+    return lines
+
+
+def sign_in(listener: Served, token: str) -> int:
+    with closing(http.client.HTTPConnection(listener.address, timeout=LIMIT_S)) as connection:
+        form = {"Content-Type": "application/x-www-form-urlencoded"}
+        connection.request("POST", "/enter", f"token={token}", form)
+        return connection.getresponse().status
+
+
+def test_who_came_in_what_they_did_and_what_was_refused_is_in_the_audit_log(http_place: Served) -> None:
+    place = http_place.place
+    token = place.run("people", "add", "ada", "--role", "run").stdout.strip()
+    assert [sign_in(http_place, given) for given in ("wrong-token-of-ada", token)] == [401, 303]
+    assert http_place.status_of("/mcp") == 401
+    pump = http_place.pump()
+    session = pump.call("notebook_create", name="audited")["session_id"]
+    run_a_cell(pump, session, "print('a secret of mine')")
+    about = {
+        kind: [(line["by"], line.get("refused"), line.get("about")) for line in shown(place, "--kind", kind)]
+        for kind in ("listen", "people", "sign_in")
+    }
+    assert ("command line", None, {"opened": f"http://{http_place.address}"}) in about["listen"]
+    assert ("command line", None, {"added": "ada", "role": "run"}) in about["people"]
+    signed_in = {"role": "run", "with_a": "token", "address": "127.0.0.1"}
+    assert ("page:ada", None, signed_in) in about["sign_in"]
+    refusals = {refused for _, refused, _ in about["sign_in"]}
+    assert {"no token, or a wrong one", "a wrong token on the page"} <= refusals
+    (ran,) = shown(place, "--session", session, "--kind", "run", "--since", "1h")
+    assert ran["by"] == "mcp:test"
+    assert shown(place, "--since", "2999-01-01") == []
+    for secret in (token, http_place.token, "a secret of mine", "wrong-token-of-ada"):
+        assert files_with(place.storage / "audit", secret) == []
+
+
+def test_the_audit_log_can_be_exported_and_verified(http_place: Served, tmp_path: Path) -> None:
+    place, exported = http_place.place, tmp_path / "log.jsonl"
+    place.run("people", "add", "bob", "--role", "view")
+    assert place.run("audit", "export", "-o", str(exported)).returncode == 0
+    people = place.run("audit", "export", "--kind", "people").stdout.splitlines()
+    assert '"added":"bob"' in people[-1]
+    assert set(people) < set(exported.read_text().splitlines())
+    for options in ((), (str(exported),)):
+        whole = place.run("audit", "verify", *options)
+        assert (whole.returncode, whole.stdout.startswith("whole: ")) == (0, True)
+    exported.write_bytes(exported.read_bytes().replace(b'"version":', b'"Version":', 1))
+    broken = place.run("audit", "verify", str(exported))
+    assert (broken.returncode, broken.stdout.startswith("broken: line 1 ")) == (1, True)

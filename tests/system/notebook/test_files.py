@@ -85,6 +85,25 @@ def test_link_to_a_notebook_stays_a_link(tmp_path: Path) -> None:
     assert names(tmp_path / "real") == ["a.ipynb"]
 
 
+def test_link_that_code_put_in_a_notebooks_place_is_neither_read_nor_written_through(tmp_path: Path) -> None:
+    outside = tmp_path / "outside.ipynb"
+    outside.write_bytes(b"not yours")
+    path = tmp_path / "a.ipynb"
+    path.symlink_to(outside)
+    assert file_state(path) is None
+    write_atomically(path, b"mine", follow=False)
+    assert not path.is_symlink()
+    assert (path.read_bytes(), outside.read_bytes()) == (b"mine", b"not yours")
+
+
+def test_pipe_in_a_notebooks_place_makes_nobody_wait(tmp_path: Path) -> None:
+    path = tmp_path / "a.ipynb"
+    os.mkfifo(path)
+    assert file_state(path) is None
+    write_atomically(path, b"mine", follow=False)
+    assert path.read_bytes() == b"mine"
+
+
 def test_link_that_leads_to_itself_is_refused(tmp_path: Path) -> None:
     link = tmp_path / "a.ipynb"
     link.symlink_to(link)

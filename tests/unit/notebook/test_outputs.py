@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from nbclient import NotebookClient
 from nbclient.exceptions import CellExecutionComplete
 
-from cellwright.notebook import OutputCollector, updated_outputs
+from cellwright.notebook import OutputCollector
 
 Message = tuple[str, dict[str, Any]]
 
@@ -84,19 +84,16 @@ def test_update_reaches_every_display_of_its_id() -> None:
         display("1", "d"), display("2"), display("3", "d"), display("4", "d", "update_display_data")
     )
     assert texts(collector) == ["4", "2", "4"]
-    assert collector.displays == {"d": (0, 2)}
+    assert collector.shows("d")
+    assert not collector.shows("e")
 
 
-def test_update_of_an_earlier_cells_display_is_handed_out() -> None:
-    earlier = collect(stream("x"), display("old", "d"))
-    update = OutputCollector().add(*display("new", "d", "update_display_data"))
-    assert update is not None
-    changed = updated_outputs(earlier.outputs, earlier.displays, update)
-    assert changed is not None
-    assert changed[1]["data"] == {"text/plain": "new"}
-    assert earlier.outputs[1]["data"] == {"text/plain": "old"}
-    assert updated_outputs(earlier.outputs, {}, update) is None
-    assert updated_outputs([], earlier.displays, update) is None
+def test_update_of_a_display_that_is_not_there_is_named_and_kept_only_where_that_is_wanted() -> None:
+    updates = display("new", "d", "update_display_data"), display("newer", "d", "update_display_data")
+    collector, late = OutputCollector(), OutputCollector(keeps_updates=True)
+    assert {one.add(*update) for one in (collector, late) for update in updates} == {"d"}
+    assert texts(collector) == []
+    assert texts(late) == ["newer"]
 
 
 def test_messages_that_are_no_output_are_passed_over() -> None:
@@ -129,27 +126,20 @@ messages = st.lists(
 
 
 @settings(max_examples=50, deadline=None)
-@given(messages, messages)
-def test_two_cells_store_what_nbclient_stores(first: list[Message], second: list[Message]) -> None:
-    notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(), nbformat.v4.new_code_cell()])
+@given(messages)
+def test_a_cell_stores_what_nbclient_stores(said: list[Message]) -> None:
+    notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell()])
     client = NotebookClient(notebook, record_timing=False)
     client.reset_execution_trackers()
-    ours: list[list[dict[str, Any]]] = []
-    displays: list[dict[str, tuple[int, ...]]] = []
-    for index, said in enumerate([first, second]):
-        client.clear_before_next_output = False
-        collector = OutputCollector()
-        for kind, content in said:
-            _tell_nbclient(client, notebook.cells[index], index, kind, content)
-            update = collector.add(kind, copy.deepcopy(content))
-            if update is not None and index == 1:
-                ours[0] = updated_outputs(ours[0], displays[0], update) or ours[0]
-        ours.append(collector.outputs)
-        displays.append(collector.displays)
-        assert collector.execution_count == notebook.cells[index].execution_count
-    assert ours == [_coalesced(cell.outputs) for cell in notebook.cells]
-    for cell, outputs in zip(notebook.cells, ours, strict=True):
-        cell.outputs = outputs
+    client.clear_before_next_output = False
+    (cell,) = notebook.cells
+    collector = OutputCollector()
+    for kind, content in said:
+        _tell_nbclient(client, cell, 0, kind, content)
+        collector.add(kind, copy.deepcopy(content))
+    assert collector.execution_count == cell.execution_count
+    assert collector.outputs == _coalesced(cell.outputs)
+    cell.outputs = collector.outputs
     nbformat.validate(notebook)
 
 

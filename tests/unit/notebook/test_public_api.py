@@ -20,7 +20,6 @@ def test_public_api_changes_only_on_purpose() -> None:
             "Comparison",
             "Conflict",
             "Difference",
-            "DisplayUpdate",
             "Document",
             "DocumentReplaced",
             "FileState",
@@ -49,7 +48,6 @@ def test_public_api_changes_only_on_purpose() -> None:
             "remove_leftovers",
             "slug",
             "source_hash",
-            "updated_outputs",
             "write_atomically",
         ]
     )

@@ -54,6 +54,11 @@ def test_texts_that_are_the_same_are_shown_whole() -> None:
     assert [row.kind for row in line_rows("a\n" * 20, "a\n" * 20)] == ["same"] * 20
 
 
+def test_what_came_after_a_cells_end_is_shown_with_its_outputs() -> None:
+    kinds = ("notebook.cell.output", "notebook.cell.late_output")
+    assert {touched_by(Event(1, 0.0, kind, "s", 1, "a")) for kind in kinds} == {frozenset({"out-a"})}  # type: ignore[arg-type]  # words of the test
+
+
 def test_cells_are_paired_by_id_and_what_only_one_side_has_stands_where_it_was() -> None:
     pairs = paired(
         [cell("a", "x"), cell("b", "y", "1\n"), cell("c")], [cell("a", "x"), cell("c"), cell("d", "z")]

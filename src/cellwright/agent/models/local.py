@@ -39,6 +39,7 @@ from cellwright.agent.models.textactions import read, told
 from cellwright.agent.models.turns import spoken
 from cellwright.agent.models.wants import Delta, Heard, Want
 from cellwright.errors import ModelFailed, NoModel
+from cellwright.rlimits import unlimited_children
 
 __all__ = ["LocalSpeaker", "connect", "order_of", "weights_of"]
 
@@ -169,13 +170,14 @@ class LocalSpeaker:
             await self._end()
             self._private = tempfile.TemporaryDirectory(prefix="cellwright-model-")
             words = [str(self._weights), str(self.row.context_tokens), self._private.name]
-            self._process = await anyio.open_process(
-                [sys.executable, "-P", "-m", "cellwright.agent.models.localworker", *words],
-                stderr=subprocess.DEVNULL,
-                cwd="/",
-                env={name: os.environ[name] for name in _ENVIRONMENT if name in os.environ},
-                start_new_session=True,
-            )
+            with unlimited_children():
+                self._process = await anyio.open_process(
+                    [sys.executable, "-P", "-m", "cellwright.agent.models.localworker", *words],
+                    stderr=subprocess.DEVNULL,
+                    cwd="/",
+                    env={name: os.environ[name] for name in _ENVIRONMENT if name in os.environ},
+                    start_new_session=True,
+                )
         return self._process
 
     def _response(self, text: str, end: dict[str, Any]) -> ModelResponse:

@@ -17,6 +17,7 @@ import anyio
 
 from cellwright.errors import SlurmFailed
 from cellwright.hosts.slurm.states import Ended, JobRow, Waiting, state_of
+from cellwright.rlimits import unlimited_children
 
 __all__ = [
     "UNCONFIGURED",
@@ -176,7 +177,8 @@ class SlurmCommands:
     ) -> subprocess.CompletedProcess[bytes]:
         name = command[0]
         try:
-            with anyio.move_on_after(within_s):
+            # A job begins with the limits of whoever submits it.
+            with anyio.move_on_after(within_s), unlimited_children():
                 return await anyio.run_process(
                     command, stdin=subprocess.DEVNULL, check=False, env=environment, cwd="/"
                 )

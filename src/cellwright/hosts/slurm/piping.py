@@ -14,6 +14,7 @@ from cellwright import children
 from cellwright.errors import HostUnreachable
 from cellwright.hosts.slurm.pipe import FOUND, READ_BYTES
 from cellwright.hosts.slurm.promptness import Promptness
+from cellwright.rlimits import unlimited_children
 
 __all__ = ["PipeStream", "pipe_command"]
 
@@ -60,15 +61,16 @@ class PipeStream(anyio.abc.ByteStream):
             HostUnreachable: it cannot be run.
         """
         try:
-            process = await anyio.open_process(
-                command,
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
-                cwd="/",
-                env=environment,
-                start_new_session=True,
-            )
+            with unlimited_children():
+                process = await anyio.open_process(
+                    command,
+                    stdin=subprocess.PIPE,
+                    stdout=subprocess.PIPE,
+                    stderr=subprocess.PIPE,
+                    cwd="/",
+                    env=environment,
+                    start_new_session=True,
+                )
         except OSError as error:
             raise HostUnreachable(f"{command[0]} cannot be run: {error}") from error
         return cls(process)

@@ -63,5 +63,5 @@ def read_about(path: Path) -> About | None:
     """What the host said; None where there is none, or nothing that can be read."""
     try:
         return msgspec.json.decode(path.read_bytes(), type=About)
-    except (OSError, msgspec.DecodeError):
+    except (OSError, msgspec.DecodeError, ValueError, RecursionError):
         return None

@@ -101,7 +101,7 @@ class Shelf:
                 record = msgspec.json.decode((entry / _RECORD).read_bytes(), type=Allocation)
             except NotADirectoryError:
                 continue
-            except (OSError, msgspec.DecodeError):
+            except (OSError, msgspec.DecodeError, ValueError, RecursionError):
                 unreadable.append(entry.name)
             else:
                 # Where the storage was moved, the record did not know.

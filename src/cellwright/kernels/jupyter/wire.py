@@ -97,7 +97,7 @@ def decode_v1(frame: bytes) -> Heard:
         head = _decode_header(header)
         parent_id = _decode_parent(parent).msg_id
         name = channel.decode()
-    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+    except (msgspec.MsgspecError, ValueError, RecursionError) as error:
         raise BadMessageError(f"unreadable header: {error}") from None
     return Heard(Message(_channel(name), head.msg_type, parent_id, content, metadata), head.msg_id)
 
@@ -133,7 +133,7 @@ def decode_json(frame: str | bytes) -> Heard:
     """
     try:
         whole = _decode_whole(_json_of(frame) if isinstance(frame, bytes) else frame)
-    except (msgspec.MsgspecError, struct.error) as error:
+    except (msgspec.MsgspecError, struct.error, ValueError, RecursionError) as error:
         raise BadMessageError(f"unreadable message: {error}") from None
     parent_id = whole.parent_header.msg_id if whole.parent_header is not None else ""
     message = Message(

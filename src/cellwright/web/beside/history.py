@@ -94,7 +94,11 @@ async def _outputs(visit: Visit) -> Response:
     execution = visit.engine.execution(execution_id)
     if execution.session_id != session.id:
         raise UnknownExecution(f"Session {session.id} has no execution {execution_id!r}")
-    return visit.fragment("outputs_shown.html", outputs=shown_outputs(execution.outputs))
+    return visit.fragment(
+        "outputs_past.html",
+        outputs=shown_outputs(execution.outputs),
+        late=shown_outputs(execution.late_outputs),
+    )
 
 
 ROUTES = (page("/sessions/{session_id}/executions/{execution_id}/outputs", _outputs),)

@@ -18,6 +18,7 @@ from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Re
 from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from cellwright.audit import AuditLog, acting
 from cellwright.web.doors.attempts import Attempts
 from cellwright.web.doors.codes import Codes
 from cellwright.web.doors.identities import LASTS_S, Identities
@@ -52,6 +53,7 @@ class Door:
     identities: Identities
     codes: Codes = field(repr=False)
     attempts: Attempts = field(repr=False)
+    audit: AuditLog = field(repr=False)
 
     @property
     def routes(self) -> Sequence[Route]:
@@ -128,7 +130,11 @@ class Door:
         if request.method == "HEAD" or "sec-purpose" in request.headers:
             code = None
         if code and self.codes.redeem(code):
-            return self._signed_in(request, self.identities.owner, _onward(ahead))
+            return self._signed_in(request, self.identities.owner, _onward(ahead), by="link")
+        if code:
+            self.audit.note_stranger(
+                "sign_in", refused="a link that is old or was used", address=_address(request)
+            )
         if self._person(request) is not None:
             return RedirectResponse(ahead, 303)
         return _form(ahead, _STALE_LINK if code else None, 410 if code else 200)
@@ -140,7 +146,7 @@ class Door:
             return _said("This is no token", 413)
         given = await request.form()
         token, ahead = str(given.get("token", "")).strip(), own_path(str(given.get("next", "/")))
-        address = request.client.host if request.client is not None else ""
+        address = _address(request)
         # From here to the count nothing is waited for: many tokens at once are looked at one by one.
         if wait_s := math.ceil(self.attempts.wait_s(address)):
             seconds = "1 second" if wait_s == 1 else f"{wait_s} seconds"
@@ -150,15 +156,18 @@ class Door:
         person = self.identities.with_token(token)
         if person is None:
             self.attempts.wrong(address)
+            self.audit.note_stranger("sign_in", refused="a wrong token on the page", address=address)
             return _form(ahead, "This token is not the right one.", 401)
-        return self._signed_in(request, person, RedirectResponse(ahead, 303))
+        return self._signed_in(request, person, RedirectResponse(ahead, 303), by="token")
 
     async def _leave(self, request: Request) -> Response:
         answer = JSONResponse({"say": "", "parts": {}, "go": _ENTRANCE})
         answer.delete_cookie(_cookie_name(request), httponly=True, samesite="strict")
         return answer
 
-    def _signed_in(self, request: Request, person: Person, answer: Response) -> Response:
+    def _signed_in(self, request: Request, person: Person, answer: Response, *, by: str) -> Response:
+        with acting(f"page:{person.name}"):
+            self.audit.note("sign_in", role=person.role, with_a=by, address=_address(request))
         answer.set_cookie(
             _cookie_name(request),
             self.identities.cookie(person),
@@ -178,6 +187,10 @@ class _NoLongerWelcome(Exception):  # ends an answer, and is no error
 async def _here(_request: Request) -> Response:
     """Says that somebody is signed in, to a page that lost its connection."""
     return Response(status_code=204)
+
+
+def _address(request: Request) -> str:
+    return request.client.host if request.client is not None else ""
 
 
 def _cookie_name(request: Request) -> str:

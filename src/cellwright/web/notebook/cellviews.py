@@ -16,6 +16,7 @@ from cellwright.mcp.cellstates import cell_states
 from cellwright.notebook import Cell
 from cellwright.notebook.cells import CellRecord
 from cellwright.notebook.comments import Comment, comments_of
+from cellwright.web.beside.showing import Shown, shown_outputs
 from cellwright.web.outputs import Outputs
 
 __all__ = ["CellView", "cell_view", "cell_views"]
@@ -47,6 +48,8 @@ class CellView:
     execution_id: str | None
     """Of the run that goes on or waits."""
     outputs: Markup
+    late: tuple[Shown, ...] = ()
+    """What was said in its name after its last run had ended."""
     comments: tuple[Comment, ...] = ()
 
     @property
@@ -98,6 +101,7 @@ def _view(
         seconds=None if live is not None else held.get("seconds"),
         execution_id=live.id if live is not None else None,
         outputs=_OUTPUTS.html(at, cell.outputs, growing=live is not None),
+        late=tuple(shown_outputs(session.runs.late_outputs(cell.id))),
         comments=comments_of(cell),
     )
 

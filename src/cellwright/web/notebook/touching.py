@@ -47,6 +47,7 @@ _PANELS: dict[str, tuple[str, ...]] = {
         "@environment",
     ),
 }
+_OUTPUT = ("notebook.cell.output", "notebook.cell.late_output")
 # After these any cell may stand differently than before: its kernel or its state is another.
 _ALL = frozenset(
     {
@@ -73,7 +74,7 @@ def outputs_part(cell_id: str) -> str:
 def touched_by(event: Event) -> frozenset[str]:
     """The parts that are no longer what they were."""
     parts = set(_OF_EDITS if "change" in event.data else _PANELS.get(event.kind, ()))
-    if event.kind == "notebook.cell.output" and event.cell_id is not None:
+    if event.kind in _OUTPUT and event.cell_id is not None:
         parts.add(outputs_part(event.cell_id))
     elif event.cell_id is not None:
         parts |= {cell_part(event.cell_id), STATUS}

@@ -81,6 +81,7 @@ async def _share(visit: Visit) -> Response:
     token = Shares(visit.engine.settings.storage).give(
         session.id, by=visit.person.name, days=_DAYS, now=time.time()
     )
+    visit.engine.audit.note("share", session=session.id, days=_DAYS)
     link = f"{visit.request.base_url}verified/{token}"
     given = render("verified_link.html", link=link, days=_DAYS)
     return visit.done("Whoever has this link sees the notebook", parts={"shared-link": given})
@@ -91,6 +92,7 @@ async def _take_back(visit: Visit) -> Response:
     Shares(visit.engine.settings.storage).take_back(
         session.id, visit.request.path_params["share_id"], now=time.time()
     )
+    visit.engine.audit.note("share", session=session.id, taken_back=visit.request.path_params["share_id"])
     return visit.done("The link leads nowhere now", go=f"/sessions/{session.id}/verified")
 
 

@@ -28,6 +28,8 @@ class Attempt:
     """Works without a sandbox only for root."""
     tiers: str = "BC"
     """Where it must fail; what a tier does not promise is left out here and stands in the documentation."""
+    open_at: str = ""
+    """A tier and a launcher in which it is documented to succeed."""
     greedy: bool = False
     """Takes so much that it would spoil what is tried beside it."""
 
@@ -90,6 +92,12 @@ FILES = (
     Attempt("change a file's mode", "import os; os.chmod(W['bait'], 0o666)", "altered"),
     Attempt("set a file's time", "import os; os.utime(W['bait'], (1, 1))", "altered"),
     Attempt("make a file outside", "open(W['outside'] + '/planted', 'w').close()", "planted"),
+    Attempt(
+        "watch a directory outside",
+        LIBC
+        + "fd = libc.inotify_init1(0)\nprint('ESCAPED' if fd >= 0 and libc.inotify_add_watch(fd, W['outside'].encode(), 0x100) >= 0 else '')\nfd >= 0 and os.close(fd)",
+        "said",
+    ),
     Attempt("make a directory outside", "import os; os.mkdir(W['outside'] + '/planted')", "planted"),
     Attempt("write to another session's folder", "open(W['other'] + '/planted', 'w').close()", "planted"),
     Attempt("poison a shared environment", "open(W['environment'] + '/planted.py', 'w').close()", "planted"),
@@ -177,6 +185,23 @@ NETWORK = (
         "import socket; global_listener = socket.create_server(('127.0.0.1', W['free'])); print('listening')",
         "reached",
     ),
+    Attempt(
+        "listen on an abstract socket",
+        "import socket; global_listener = socket.socket(socket.AF_UNIX); global_listener.bind('\\0' + W['free_abstract']); global_listener.listen(); print('listening')",
+        "reached",
+        # A program that we did not write makes its own sockets, and then may make others.
+        open_at="C-spawn",
+    ),
+    Attempt(
+        "see the machine's sockets",
+        "print('ESCAPED' if W['unix'] in open('/proc/self/net/unix').read() else '')",
+        "said",
+    ),
+    Attempt(
+        "see the machine's sockets as a thread",
+        "import os; print('ESCAPED' if W['unix'] in open(f'/proc/self/task/{os.getpid()}/net/unix').read() else '')",
+        "said",
+    ),
     Attempt("open a vsock", "import socket; socket.socket(40, socket.SOCK_STREAM); print('ESCAPED')", "said"),
     Attempt("open a netlink socket", "import socket; socket.socket(16, 3, 0); print('ESCAPED')", "said"),
     Attempt(
@@ -195,6 +220,7 @@ PROCESSES = (
         "dead",
     ),
     Attempt("see a process's command", "print(open(f\"/proc/{W['victim']}/cmdline\").read())", "token"),
+    Attempt("hold on to a process", "import os; os.pidfd_open(W['victim']); print('ESCAPED')", "said"),
     Attempt(
         "find processes by listing",
         "import os; print([open(f'/proc/{p}/cmdline').read() for p in os.listdir('/proc') if p.isdigit() and int(p) == W['victim']])",

@@ -115,6 +115,49 @@ KERNEL = (
     ),
 )
 
+_SOCKETS = """
+import socket, time
+kept, sent = [], 0
+while sent < 330 << 20:
+    kept += socket.socketpair()
+    for s in kept[-2:]:
+        s.setblocking(False); s.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 1 << 22)
+        try:
+            while True: sent += s.send(b'x' * 65536)
+        except BlockingIOError: pass
+time.sleep(W['wait_s'])
+print('ESCAPED')
+for s in kept: s.close()
+"""
+_UNACCEPTED = """
+import socket, time
+listener = socket.create_server(('127.0.0.1', 0), backlog=4096)
+sent = 0
+while sent < 330 << 20:
+    with socket.create_connection(listener.getsockname()) as s:
+        s.settimeout(0.005)
+        try:
+            while sent < 330 << 20: sent += s.send(b'x' * 65536)
+        except TimeoutError: pass
+time.sleep(W['wait_s'])
+print('ESCAPED')
+listener.close()
+"""
+_PIPES = """
+import os, time
+def fill():
+    for _ in range(450):
+        r, w = os.pipe(); os.set_blocking(w, False)
+        try:
+            while True: os.write(w, b'x' * 4096)
+        except BlockingIOError: pass
+for _ in range(60):
+    if os.fork() == 0:
+        fill(); time.sleep(W['wait_s']); os._exit(0)
+time.sleep(W['wait_s'])
+print('ESCAPED')
+"""
+
 RESOURCES = (
     Attempt(
         "use memory in one process",
@@ -145,6 +188,43 @@ RESOURCES = (
     Attempt(
         "use shared memory",
         "import mmap, time\nm = mmap.mmap(-1, 330 << 20)\nfor i in range(0, len(m), 1 << 20): m[i:i + (1 << 20)] = b'x' * (1 << 20)\ntime.sleep(W['wait_s'])\nprint('ESCAPED')\nm.close()",
+        "said",
+        greedy=True,
+    ),
+    Attempt(
+        "use shared memory that is not mapped",
+        "import mmap, time\nm = mmap.mmap(-1, 330 << 20)\nfor i in range(0, len(m), 1 << 20):\n    m[i:i + (1 << 20)] = b'x' * (1 << 20); m.madvise(mmap.MADV_DONTNEED, i, 1 << 20)\ntime.sleep(W['wait_s'])\nprint('ESCAPED')\nm.close()",
+        "said",
+        greedy=True,
+    ),
+    Attempt(
+        "use shared memory of a device that is not mapped",
+        "import mmap, os, time\nm = mmap.mmap(os.open('/dev/zero', os.O_RDWR), 330 << 20)\nfor i in range(0, len(m), 1 << 20):\n    m[i:i + (1 << 20)] = b'x' * (1 << 20); m.madvise(mmap.MADV_DONTNEED, i, 1 << 20)\ntime.sleep(W['wait_s'])\nprint('ESCAPED')\nm.close()",
+        "said",
+        greedy=True,
+    ),
+    Attempt(
+        "use memory for page tables",
+        "import mmap, time\nm = mmap.mmap(-1, 160 << 30, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | 0x4000, prot=mmap.PROT_READ)\nfor i in range(0, len(m), 2 << 20): m[i]\ntime.sleep(W['wait_s'])\nprint('ESCAPED')\nm.close()",
+        "said",
+        greedy=True,
+    ),
+    Attempt(
+        "use memory in sockets",
+        _SOCKETS,
+        "said",
+        greedy=True,
+    ),
+    Attempt(
+        "use memory in sockets that nobody has accepted",
+        _UNACCEPTED,
+        "said",
+        tiers="B",
+        greedy=True,
+    ),
+    Attempt(
+        "use memory in pipes",
+        _PIPES,
         "said",
         greedy=True,
     ),

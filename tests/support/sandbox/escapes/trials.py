@@ -29,7 +29,7 @@ class Place:
         """Whether the attempt has a certain outcome here: see docs/security.md for what a tier does not promise."""
         if self.tier == "none":
             return not attempt.root or (self.user == "me" and os.getuid() == 0)
-        return self.tier in attempt.tiers
+        return self.tier in attempt.tiers and f"{self.tier}-{self.launcher}" != attempt.open_at
 
     def __str__(self) -> str:
         return f"{self.user}-{self.tier}-{self.launcher}"

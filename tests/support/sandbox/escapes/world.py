@@ -154,7 +154,7 @@ class World:
                 listener.listen()
             self.listeners.append(listener)
         abstract = socket.socket(socket.AF_UNIX)
-        self.facts["abstract"] = f"cw-{secrets.token_hex(6)}"
+        self.facts |= {name: f"cw-{secrets.token_hex(6)}" for name in ("abstract", "free_abstract")}
         abstract.bind("\0" + self.facts["abstract"])
         abstract.listen()
         self.listeners.append(abstract)
@@ -176,11 +176,16 @@ class World:
         return bool(ready)
 
     def _reached(self) -> bool:
-        try:
-            socket.create_connection(("127.0.0.1", self.facts["free"]), 1).close()
-        except OSError:
-            return False
-        return True
+        addresses: list[tuple[int, Any]] = [
+            (socket.AF_INET, ("127.0.0.1", self.facts["free"])),
+            (socket.AF_UNIX, "\0" + self.facts["free_abstract"]),
+        ]
+        for family, address in addresses:
+            with contextlib.suppress(OSError), socket.socket(family) as connection:
+                connection.settimeout(1)
+                connection.connect(address)
+                return True
+        return False
 
     def _planted(self) -> list[Path]:
         return [
