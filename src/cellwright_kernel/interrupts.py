@@ -1,7 +1,7 @@
 """Makes sure that an interrupt reaches the cell it is meant for, however early it comes.
 
 Between taking a request up and running its code IPython calls hooks that swallow ``KeyboardInterrupt``, so one that
-comes then waits until the code begins. And a signal that arrives just before Python goes to sleep in a system call
+comes then waits until the code begins. One that comes after the code has ended does nothing. And a signal that arrives just before Python goes to sleep in a system call
 does not wake it, so the signal is repeated until Python has taken note.
 """
 
@@ -58,6 +58,10 @@ class Interrupts:
         self._code_began = True
         waited, self._pending = self._pending, False
         return waited
+
+    def code_ended(self) -> None:
+        """From now on interrupts come too late; raised, they would keep the reply or the idle status from being sent."""
+        self._code_began = False
 
     def insist(self, call_later: Callable[..., object]) -> None:
         """Repeat a signal that was just sent until it is noted; ``call_later(seconds, function)`` does the waiting."""

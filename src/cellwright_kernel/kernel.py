@@ -202,7 +202,9 @@ class Kernel(IPythonKernel):
                 cell_meta=cell_meta,
                 cell_id=cell_id,
             )
+            shell.interrupts.code_ended()
         except KeyboardInterrupt:
+            shell.interrupts.code_ended()
             reply = {
                 "status": "error",
                 "ename": "KeyboardInterrupt",

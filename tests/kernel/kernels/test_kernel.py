@@ -51,6 +51,23 @@ async def test_an_interrupt_stops_a_cell(kernel: Any, run_cell: Any, code: str) 
     assert (await run_cell(kernel, "1")).result == "1"
 
 
+async def test_an_interrupt_that_comes_after_the_code_leaves_the_reply_as_it_is(
+    kernel: Any, run_cell: Any
+) -> None:
+    code = """
+import os, signal
+kernel = get_ipython().kernel
+def interrupted(*arguments, **options):
+    del kernel.finish_metadata
+    os.kill(os.getpid(), signal.SIGINT)
+    return kernel.finish_metadata(*arguments, **options)
+kernel.finish_metadata = interrupted
+"""
+    with fail_after():
+        assert (await run_cell(kernel, code)).reply["status"] == "ok"
+        assert (await run_cell(kernel, "1")).result == "1"
+
+
 class Box:
     """Runs a cell beside the test, and tells when it has said something."""
 
