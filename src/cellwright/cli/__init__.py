@@ -20,6 +20,6 @@ def main() -> None:
         from cellwright.cli.mcp import mcp  # noqa: PLC0415  # see above
 
         sys.exit(mcp(arguments[1:]))
-    from cellwright.cli.commands import app  # noqa: PLC0415  # see above
+    from cellwright.cli.commands import app, narrowed  # noqa: PLC0415  # see above
 
-    app()
+    narrowed(app, arguments)()

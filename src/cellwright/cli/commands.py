@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from copy import copy
 from typing import Annotated
 
 import typer
+from typer.main import get_command_name
+from typer.models import CommandInfo
 
 import cellwright
 from cellwright.cli import allocations, executions, filing, plans, returns, verbs
@@ -31,7 +35,7 @@ from cellwright.cli.ui import ui
 from cellwright.cli.verification import verify
 from cellwright.cli.visuals import visualize
 
-__all__ = ["app"]
+__all__ = ["app", "narrowed"]
 
 app = typer.Typer(
     name="cellwright",
@@ -96,3 +100,29 @@ def _options(
     ] = False,
 ) -> None:
     pass
+
+
+def narrowed(program: typer.Typer, arguments: Sequence[str]) -> typer.Typer:
+    """Return the program with only the command that these arguments name first, or all of it if they name none.
+
+    Typer builds every command before it runs one: a tenth of a second of processor time.
+    """
+    name = arguments[0] if arguments else ""
+    commands = [command for command in program.registered_commands if _name(command) == name]
+    groups = [
+        group
+        for group in program.registered_groups
+        if group.typer_instance is not None and group.typer_instance.info.name == name
+    ]
+    if not commands and not groups:
+        return program
+    narrow = copy(program)
+    narrow.registered_commands, narrow.registered_groups = commands, groups
+    return narrow
+
+
+def _name(command: CommandInfo) -> str:
+    """Return what a command is called on the command line."""
+    if command.name is not None or command.callback is None:
+        return command.name or ""
+    return get_command_name(command.callback.__name__)
