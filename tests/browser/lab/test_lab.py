@@ -41,6 +41,7 @@ def chromium(require: Require) -> Iterator[Browser]:
 @pytest.fixture(scope="module")
 def spot(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
     with place_in(tmp_path_factory.mktemp("lab"), CELLWRIGHT_SAVE_QUIET_S="0.1") as place:
+        place.start_daemon()
         yield place
 
 
@@ -169,6 +170,7 @@ def test_daemon_that_is_killed_costs_the_person_no_line(tmp_path: Path, chromium
 
 
 def _lose_no_line(place: Place, chromium: Browser) -> None:
+    place.start_daemon()
     pump = agent(place)
     loop = "import time\nfor n in range(40): print('line', n, flush=True); time.sleep(0.25)"
     session, _ = notebook(pump, loop, "print('and on')")

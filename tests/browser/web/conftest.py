@@ -92,6 +92,7 @@ class Looker:
 @contextmanager
 def serving(root: Path, **variables: str) -> Iterator[Served]:
     with place_in(root, **variables) as place:
+        place.start_daemon()
         process = place.start("serve", "--port", "0", "--json")
         assert process.stdout is not None
         about = json.loads(process.stdout.readline())

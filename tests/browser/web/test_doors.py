@@ -13,6 +13,7 @@ from urllib.parse import urlsplit
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
+from cellwright.audit import read_lines
 from cellwright.daemon.starting import read_about
 from tests.browser.web.conftest import Served, assert_accessible, looking, serving, unhurried
 from tests.system.daemon.conftest import Place, place, place_in
@@ -114,6 +115,11 @@ def test_whoever_may_only_look_cannot_do_more_until_they_may_and_is_out_once_rem
             f"/sessions/{session_id}/suspend",
         )
         assert told == 403
+        noted = [json.loads(line) for line in read_lines(served.place.storage)]
+        refused = [
+            (line["by"], line["about"]["path"]) for line in noted if "not_allowed" in line.get("refused", "")
+        ]
+        assert refused == [("page:Ann", f"/sessions/{session_id}/suspend")]
         assert served.place.run("people", "role", "Ann", "own").returncode == 0
         looker.page.reload()
         expect(suspend).to_be_visible()

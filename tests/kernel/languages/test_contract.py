@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-from pathlib import Path
 
 import pytest
 
@@ -24,7 +23,7 @@ def _kernel(speech: Speech) -> str:
     return "typescript" if speech.language == "javascript" else speech.language
 
 
-@pytest.fixture(params=one_of_each(LANGUAGES, _kernel, lambda speech: speech.language))
+@pytest.fixture(params=one_of_each(LANGUAGES, _kernel, lambda speech: speech.language), scope="module")
 def speech(request: pytest.FixtureRequest, require: Require) -> Speech:
     found: Speech = request.param
     if found.language == "r":
@@ -32,9 +31,11 @@ def speech(request: pytest.FixtureRequest, require: Require) -> Speech:
     return found
 
 
-@pytest.fixture
-async def session(engine: Engine, speech: Speech, tmp_path: Path) -> Session:
-    return await engine.create(f"{speech.language} contract", language=speech.language, directory=tmp_path)
+@pytest.fixture(scope="module")
+async def session(engine: Engine, speech: Speech, tmp_path_factory: pytest.TempPathFactory) -> Session:
+    """One for all tests of a language: each begins with what it needs, whatever the last one left."""
+    place = tmp_path_factory.mktemp(speech.language)
+    return await engine.create(f"{speech.language} contract", language=speech.language, directory=place)
 
 
 async def run(session: Session, source: str, *, timeout_s: float = 60) -> Execution:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
 
 from cellwright import Engine, Session
+from cellwright.audit import read_lines
 from cellwright.errors import PackageRefused
 from tests.conftest import Require
 from tests.kernel.engine.conftest import end_host, open_at
@@ -69,6 +71,9 @@ async def test_a_package_can_be_imported_at_once_in_the_live_kernel_and_after_a_
 
     assert [str(pin) for pin in result.installed] == ["small-tool==1.0", "unlisted-part==0.3"]
     assert result.not_listed == ("unlisted-part",)
+    audited = [json.loads(line) for line in read_lines(engine.settings.storage)]
+    (installed,) = [line["about"] for line in audited if line["kind"] == "install"]
+    assert installed == {"asked": ["small-tool"], "installed": ["small-tool==1.0", "unlisted-part==0.3"]}
     assert await said(session, "import small_tool; print(kept, small_tool.version)") == "1 1.0"
     await session.restart()
     assert await said(session, "import small_tool; print(small_tool.version)") == "1.0"

@@ -84,6 +84,10 @@ class Place:
     def run(self, *arguments: str, given: str = "") -> subprocess.CompletedProcess[str]:
         return forked_command().run(arguments, cwd=self.root / "work", env=self.environment, given=given)
 
+    def start_daemon(self) -> None:
+        """Start what the first client would start, at a tenth of the processor time."""
+        assert self.run("daemon", "start").returncode == 0
+
     def pump(self, *arguments: str) -> Pump:
         return Pump(self.start("mcp", *arguments))
 
@@ -249,6 +253,6 @@ def place(tmp_path: Path) -> Iterator[Place]:
 def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
     """One place with a warm daemon for all tests of a process that leave it usable."""
     with place_in(tmp_path_factory.mktemp("shared"), CELLWRIGHT_MAX_SESSIONS="500") as place:
-        assert place.run("daemon", "start").returncode == 0
+        place.start_daemon()
         place.ready()
         yield place

@@ -105,6 +105,7 @@ async def test_the_greetings_are_what_the_server_says() -> None:
 
 
 def test_a_killed_daemon_is_told_and_the_next_one_still_has_the_sessions(place: Place) -> None:
+    place.start_daemon()
     pump = place.pump()
     pump.initialize()
     created = pump.call("notebook_create", name="survives")
@@ -194,6 +195,7 @@ def test_cancelling_a_call_interrupts_its_cell(shared: Place) -> None:
 
 
 def test_questions_that_are_piped_in_are_all_answered_before_the_end(place: Place) -> None:
+    place.start_daemon()
     pump = place.pump()
     pump.ask("initialize", protocolVersion="2025-06-18", capabilities={}, clientInfo=CLIENT)
     pump.send({"method": "notifications/initialized"})
@@ -238,6 +240,7 @@ def test_an_idle_daemon_of_another_version_makes_way(place: Place) -> None:
 
 
 def test_a_busy_daemon_is_not_stopped_if_idle_and_used_in_another_version_which_is_said(place: Place) -> None:
+    place.start_daemon()
     busy = place.pump()
     busy.initialize()
     before = place.ready()["pid"]
@@ -281,6 +284,7 @@ def test_settings_that_are_wrong_end_the_daemon_with_the_reason_in_its_log(place
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, pytest.param(signal.SIGINT, marks=pytest.mark.matrix)])
 def test_a_signal_ends_the_daemon_cleanly_with_everything_saved(place: Place, number: signal.Signals) -> None:
+    place.start_daemon()
     pump = place.pump()
     pump.initialize()
     created = pump.call("notebook_create", name="saved at the end")
@@ -384,6 +388,7 @@ def test_the_log_is_kept_to_a_size_and_what_is_printed_follows_it(place: Place) 
     (place.storage / "daemon").mkdir(mode=0o700)
     log = Path(place.paths.log)
     log.write_text("old\n" * 300_000)
+    place.start_daemon()
     pump = place.pump()
     pump.initialize()
     place.ready()

@@ -89,6 +89,7 @@ class Served:
 
 @contextmanager
 def served(place: Place, *arguments: str) -> Iterator[Served]:
+    place.start_daemon()
     process = place.start("serve", "--port", "0", "--json", *arguments)
     assert process.stdout is not None
     line = process.stdout.readline()
@@ -429,6 +430,9 @@ def test_who_came_in_what_they_did_and_what_was_refused_is_in_the_audit_log(http
     token = place.run("people", "add", "ada", "--role", "run").stdout.strip()
     assert [sign_in(http_place, given) for given in ("wrong-token-of-ada", token)] == [401, 303]
     assert http_place.status_of("/mcp") == 401
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = str(taken.getsockname()[1])
+        assert place.run("serve", "--port", port).returncode != 0
     pump = http_place.pump()
     session = pump.call("notebook_create", name="audited")["session_id"]
     run_a_cell(pump, session, "print('a secret of mine')")
@@ -437,6 +441,7 @@ def test_who_came_in_what_they_did_and_what_was_refused_is_in_the_audit_log(http
         for kind in ("listen", "people", "sign_in")
     }
     assert ("command line", None, {"opened": f"http://{http_place.address}"}) in about["listen"]
+    assert any(port in refused for _, refused, _ in about["listen"] if refused)
     assert ("command line", None, {"added": "ada", "role": "run"}) in about["people"]
     signed_in = {"role": "run", "with_a": "token", "address": "127.0.0.1"}
     assert ("page:ada", None, signed_in) in about["sign_in"]

@@ -14,7 +14,9 @@ def names(program: object) -> list[str]:
 
 
 def test_every_command_can_be_built_alone() -> None:
-    assert {name: names(narrowed(app, [name])) for name in names(app)} == {name: [name] for name in names(app)}
+    assert {name: names(narrowed(app, [name])) for name in names(app)} == {
+        name: [name] for name in names(app)
+    }
 
 
 @pytest.mark.parametrize("arguments", [["new", "--help"], ["files", "apply", "--help"], ["calc"]])
