@@ -48,7 +48,8 @@ def execute(  # noqa: PLR0913, PLR0917  # each is an option of the command
     timeout: Annotated[
         float | None,
         typer.Option(
-            min=0.001, help="Seconds it may run. [default: cell_timeout_s, 30; with --once run_timeout_s, 60]"
+            min=0.001,
+            help="Seconds it may run. [default: the setting cell_timeout_s; with --once run_timeout_s]",
         ),
     ] = None,
     on_error: OnErrorOption = OnError.KEEP,

@@ -50,7 +50,8 @@ def review(  # a verb's options
         typer.Option(metavar="CELL|all", help="Rewrite a cell, by its number or id; may be repeated."),
     ] = None,
     timeout: Annotated[
-        float | None, typer.Option(min=0.001, help="Seconds a cell may run. [default: cell_timeout_s, 30]")
+        float | None,
+        typer.Option(min=0.001, help="Seconds a cell may run. [default: the setting cell_timeout_s]"),
     ] = None,
     model: Annotated[
         list[str] | None, typer.Option(help="Ask this model where no rule has a faster cell; as in ask.")

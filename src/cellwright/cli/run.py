@@ -54,7 +54,8 @@ def run(  # noqa: PLR0913, PLR0917  # each is an option of the command
         Path | None, typer.Option("-o", "--output", help="Write here instead of into the notebook itself.")
     ] = None,
     timeout: Annotated[
-        float | None, typer.Option(min=0.001, help="Seconds a cell may run. [default: cell_timeout_s, 30]")
+        float | None,
+        typer.Option(min=0.001, help="Seconds a cell may run. [default: the setting cell_timeout_s]"),
     ] = None,
     param: Annotated[
         list[str] | None, typer.Option(metavar="NAME=VALUE", help="Set a variable; may be repeated.")

@@ -5,9 +5,13 @@ The untrusted edge of the face. Each tool's own arguments stand beside the tool.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Annotated, Any, Literal, TypeAlias
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, WithJsonSchema
+
+from cellwright.settings import Settings
 
 __all__ = [
     "AS_IN_CREATE",
@@ -33,6 +37,14 @@ class Arguments(BaseModel):
     """The arguments of one tool."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
+
+    @classmethod
+    def operators_defaults(cls, settings: Settings) -> Mapping[str, Any]:  # noqa: ARG003  # for those that have some
+        """Return the values, by argument, that the operator's settings give to a call which leaves them out.
+
+        They are published, since some clients fill in every default: another one would override the operator.
+        """
+        return {}
 
 
 SessionId: TypeAlias = Annotated[str | None, Field(default=None, max_length=_MAX_ID)]
@@ -63,16 +75,22 @@ def _problem(place: tuple[int | str, ...], message: str) -> str:
 
 
 def published_schema(
-    model: type[BaseModel], *, also_required: tuple[str, ...] = (), but: tuple[str, ...] = ()
+    model: type[BaseModel],
+    *,
+    also_required: tuple[str, ...] = (),
+    but: tuple[str, ...] = (),
+    defaults: Mapping[str, Any] = MappingProxyType({}),
 ) -> dict[str, Any]:
     """A model's JSON schema without what tells a caller nothing.
 
     ``also_required`` are arguments that callers should give, though a call without them is understood; ``but`` are
-    those that are not told of.
+    those that are not told of. ``defaults`` come in place of the model's own.
     """
     schema = model.model_json_schema()
     told = {name: about for name, about in schema.get("properties", {}).items() if name not in but}
     properties = {name: _plain(about) for name, about in told.items()}
+    for name, default in defaults.items():
+        properties[name]["default"] = default
     wanted = {*schema.get("required", ()), *also_required}
     slim: dict[str, Any] = {"type": "object", "properties": properties}
     if required := [name for name in properties if name in wanted]:

@@ -222,7 +222,10 @@ def told(error: CellwrightError, tools: Container[str] = (), notes: Sequence[str
 def as_tool(definition: Definition, shared: Shared) -> Tool:
     """The SDK's tool of a definition."""
     schema = published_schema(
-        definition.arguments, also_required=definition.asks_for, but=definition.keeps_back
+        definition.arguments,
+        also_required=definition.asks_for,
+        but=definition.keeps_back,
+        defaults=definition.arguments.operators_defaults(shared.engine.settings),
     )
     return _FaceTool(
         fn=definition.run,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Literal, TypeAlias
 
 from pydantic import Field
@@ -27,6 +27,7 @@ from cellwright.notebook.languages import (
     is_plain_path,
     language_of_file,
 )
+from cellwright.settings import Settings
 
 __all__ = ["CELL_TOOLS"]
 
@@ -77,17 +78,21 @@ def _about_cell(session: Session, language: str | None, filename: str | None = N
 
 
 class RunArguments(Arguments):
-    timeout: int = Field(
-        default=30_000, gt=0, le=_MAX_TIMEOUT_MS, description="Stop the cell after this many ms"
+    timeout: int | None = Field(
+        default=None, gt=0, le=_MAX_TIMEOUT_MS, description="Stop the cell after this many ms"
     )
     wait: WaitMs = None
     response_format: ResponseFormat = "text"
     max_tokens: MaxTokens = None
 
+    @classmethod
+    def operators_defaults(cls, settings: Settings) -> Mapping[str, Any]:
+        return {"timeout": round(settings.cell_timeout_s * 1_000)}
+
     @property
     def timeout_s(self) -> float | None:
         """The same in seconds; None, where the caller named none, is the setting ``cell_timeout_s``."""
-        return self.timeout / 1_000 if "timeout" in self.model_fields_set else None
+        return self.timeout / 1_000 if self.timeout is not None else None
 
 
 OnErrorArgument: TypeAlias = Annotated[

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import warnings
+from collections.abc import Mapping
 from functools import partial
 from itertools import count
 from typing import Annotated, Any, Literal
@@ -21,6 +22,7 @@ from cellwright.mcp.images import MAX_PICTURES, picture_content
 from cellwright.mcp.outputs import size
 from cellwright.mcp.waiting import done_with_progress
 from cellwright.sandbox.listing import quoted_path
+from cellwright.settings import Settings
 from cellwright.tools.runs import RunResult, run_script
 from cellwright.tools.shelf import RUNS, Shelf
 from cellwright.tools.web.names import numbered
@@ -43,12 +45,16 @@ class Execute(Arguments):
         max_length=1_000,
         description="In the data directory, lasts; default: fresh",
     )
-    timeout: float | None = Field(default=None, gt=0, description="s, at most 60")
+    timeout: float | None = Field(default=None, gt=0, description="s")
     argv: list[str] = Field(default=[], max_length=1_000)
     stream: bool = False
     """Whether progress is told as what the script puts out, each piece as JSON."""
     response_format: ResponseFormat = "text"
     max_tokens: MaxTokens = None
+
+    @classmethod
+    def operators_defaults(cls, settings: Settings) -> Mapping[str, Any]:
+        return {"timeout": settings.run_timeout_s}
 
 
 class ExecuteNode(Execute):

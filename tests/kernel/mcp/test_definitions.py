@@ -9,9 +9,10 @@ import pytest
 from mcp import Client
 from mcp.types import Tool
 
-from cellwright import Engine
+from cellwright import Engine, Settings
 from cellwright.mcp import DIALECTS, Face
-from tests.kernel.mcp.conftest import Connect
+from tests.kernel.engine.conftest import open_at
+from tests.kernel.mcp.conftest import PACE, Connect, connected, running
 
 pytestmark = pytest.mark.anyio
 
@@ -73,13 +74,36 @@ async def test_every_tool_is_documented_with_its_arguments(client: Client) -> No
         assert set(tool.input_schema["properties"]) <= told, tool.name
 
 
-async def test_the_named_tools_have_the_named_arguments(client: Client) -> None:
+async def test_a_client_that_fills_in_published_defaults_keeps_to_the_operators_limits(
+    tmp_path: Path,
+) -> None:
+    async with (
+        open_at(tmp_path, cell_timeout_s=0.75, run_timeout_s=7) as engine,
+        running(Face(engine, pace=PACE)) as face,
+        connected(face) as client,
+    ):
+        tools = {tool.name: tool.input_schema for tool in (await client.list_tools()).tools}
+    published = {
+        tool: tools[tool]["properties"]["timeout"]["default"]
+        for tool in ("cell_execute", "cell_add_and_run", "scratch_run", "python_execute", "node_execute")
+    }
+    assert published == {
+        "cell_execute": 750,
+        "cell_add_and_run": 750,
+        "scratch_run": 750,
+        "python_execute": 7,
+        "node_execute": 7,
+    }
+
+
+async def test_the_named_tools_have_the_named_arguments(client: Client, engine: Engine) -> None:
     tools = {tool.name: tool.input_schema for tool in (await client.list_tools()).tools}
     for name, (arguments, required) in ISSUED.items():
         schema = tools[name]
         assert arguments <= set(schema["properties"]), name
         assert set(schema.get("required", ())) == required, name
-    assert tools["cell_execute"]["properties"]["timeout"]["default"] == 30_000
+    assert tools["cell_execute"]["properties"]["timeout"]["default"] == 1_000 * engine.settings.cell_timeout_s
+    assert Settings.model_fields["cell_timeout_s"].default == 30
     assert tools["cell_execute"]["properties"]["on_error"]["enum"] == ["keep", "rollback"]
     assert tools["session_branch"]["properties"]["count"]["default"] == 1
     assert tools["notebook_list"]["properties"]["filter"]["enum"] == ["active", "suspended", "all"]
