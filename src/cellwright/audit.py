@@ -25,7 +25,7 @@ import msgspec
 from cellwright.errors import CellwrightError
 from cellwright.settings.places import make_private
 
-__all__ = ["AuditKind", "AuditLine", "AuditLog", "Checked", "acting", "check", "read_lines"]
+__all__ = ["AuditKind", "AuditLine", "AuditLog", "Checked", "acting", "check", "is_line", "read_lines"]
 
 AuditKind: TypeAlias = Literal[
     "start",
@@ -252,6 +252,15 @@ def read_lines(storage: Path) -> Iterator[bytes]:
                 yield from file
         except FileNotFoundError:
             continue
+
+
+def is_line(raw: bytes) -> bool:
+    """Tell whether a line has the form of one, whatever its hash says."""
+    try:
+        _decode(raw)
+    except msgspec.MsgspecError:
+        return False
+    return True
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from typing import Annotated, Any
 
 import typer
 
-from cellwright.audit import check, read_lines
+from cellwright.audit import check, is_line, read_lines
 from cellwright.cli.client import daemon_paths
 from cellwright.cli.exits import ExitCode, fail
 from cellwright.cli.verbs import AsJson, note, show_data
@@ -100,15 +100,12 @@ def _chosen(
         begin = _time(since) if since is not None else 0.0
     except BadTime as error:
         fail(error, ExitCode.BAD_USAGE)
-    for raw in read_lines(_storage()):
-        try:
-            told = json.loads(raw)
-        except ValueError:
-            continue
+    for raw in filter(is_line, read_lines(_storage())):
+        told = json.loads(raw)
         right = (session is None or told.get("session") == session) and (
             not kinds or told.get("kind") in kinds
         )
-        if right and told.get("time", 0) >= begin:
+        if right and told["time"] >= begin:
             yield raw, told
 
 
