@@ -8,8 +8,7 @@ from typing import Any
 import msgspec
 
 from cellwright.errors import KernelError
-from cellwright.notebook.pynames import cell_names
-from cellwright.notebook.pysource import text_constants
+from cellwright.notebook.python_names import cell_names, text_constants
 
 __all__ = [
     "INPUTS_REQUEST",

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
-from cellwright.notebook.readable import names_only_itself
+from cellwright.notebook.outputs import names_only_itself
 
 __all__ = [
     "MAX_PICTURE_BYTES",

@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 
 from cellwright.errors import TooManyCells
 from cellwright.notebook import CellAdded, CellKind, Document, NotebookMetadataSet, OutputsSet
-from cellwright.notebook.ids import derived_id, is_valid_id
+from cellwright.notebook.cells import derived_id, is_valid_id
 from cellwright.notebook.languages import canonical_language, cell_metadata
 
 __all__ = [

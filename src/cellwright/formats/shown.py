@@ -15,7 +15,7 @@ from typing import Any, TypeAlias
 from cellwright.formats.fences import fenced
 from cellwright.formats.htmltables import markdown_table, rows_in
 from cellwright.formats.markup import text_of_html
-from cellwright.notebook.readable import clean, names_only_itself
+from cellwright.notebook.outputs import clean, names_only_itself
 
 __all__ = ["PlacePicture", "blocks_of"]
 

@@ -21,7 +21,7 @@ from cellwright.notebook import (
 )
 from cellwright.notebook.cells import CellRecord
 from cellwright.notebook.jsontext import same
-from cellwright.notebook.lineup import moved_cells
+from cellwright.notebook.merge import moved_cells
 
 __all__ = ["placements", "revisions"]
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from cellwright.livedocs.revisions import placements
 from cellwright.livedocs.sheets import PRIVATE, Sheet, SheetCell, plain, shared_metadata
 from cellwright.livedocs.texts import text_edits
-from cellwright.notebook.ids import is_valid_id, new_id
+from cellwright.notebook.cells import is_valid_id, new_id
 from cellwright.notebook.jsontext import same
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from cellwright.livedocs.texts import merged_text
 from cellwright.notebook import Document
 from cellwright.notebook.cells import CellRecord
 from cellwright.notebook.jsontext import same
-from cellwright.notebook.lineup import merge_order
+from cellwright.notebook.merge import merge_order
 
 __all__ = [
     "PRIVATE",

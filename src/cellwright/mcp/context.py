@@ -18,7 +18,7 @@ from cellwright.mcp.handovers import hold_data
 from cellwright.mcp.knowledge import Knowledge, Known
 from cellwright.mcp.outputs import clean
 from cellwright.notebook import Cell
-from cellwright.notebook.comments import comments_of
+from cellwright.notebook.edits import comments_of
 from cellwright.plans.reports import plan_in
 
 __all__ = ["DEFAULT_CONTEXT_TOKENS", "context_of", "fit_lists", "inspected"]

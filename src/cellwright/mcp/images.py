@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from mcp.types import ImageContent
 
-from cellwright.notebook.pictures import PICTURE_FORMATS
+from cellwright.notebook.comparison import PICTURE_FORMATS
 
 if TYPE_CHECKING:
     from PIL import Image

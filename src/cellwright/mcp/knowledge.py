@@ -15,7 +15,7 @@ from typing import Any
 from cellwright.engine import Engine, Event, Execution, Session
 from cellwright.engine.lineages import Lineage, contains
 from cellwright.errors import UnknownExecution, UnknownSession
-from cellwright.notebook.pynames import Names, names_defined
+from cellwright.notebook.python_names import Names, names_defined
 
 __all__ = ["Ended", "Failure", "Knowledge", "Known"]
 

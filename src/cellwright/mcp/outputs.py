@@ -15,7 +15,7 @@ from typing import Any, Literal, TypeAlias
 from cellwright.formats.markup import text_of_html
 from cellwright.mcp.budget import cut_tail
 from cellwright.mcp.frames import frame_digest
-from cellwright.notebook.readable import clean, names_only_itself
+from cellwright.notebook.outputs import clean, names_only_itself
 from cellwright_kernel.figuredigests import bundle_digest
 
 __all__ = ["Part", "clean", "output_mime", "output_payload", "parts_of", "size"]

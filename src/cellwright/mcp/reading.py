@@ -9,7 +9,7 @@ from cellwright.mcp.budget import CHARACTERS_PER_TOKEN, cut_middle, cut_tail, sh
 from cellwright.mcp.outputs import clean, parts_of, size
 from cellwright.mcp.uris import cell_output_uri
 from cellwright.notebook import Cell
-from cellwright.notebook.comments import comments_of
+from cellwright.notebook.edits import comments_of
 
 __all__ = ["find_text", "outline", "section"]
 

@@ -6,12 +6,14 @@ Pure and synchronous. Knows nothing of kernels, sessions or settings, which stan
 from __future__ import annotations
 
 from cellwright.notebook.cells import Cell, CellKind, ran_mark, source_hash
-from cellwright.notebook.changes import (
+from cellwright.notebook.comparison import Comparison, Difference, Rules, compare_outputs
+from cellwright.notebook.document import (
     CellAdded,
     CellDeleted,
     CellMetadataSet,
     CellMoved,
     Change,
+    Document,
     DocumentReplaced,
     NotebookMetadataSet,
     OutputsSet,
@@ -19,22 +21,27 @@ from cellwright.notebook.changes import (
     decode_change,
     encode_change,
 )
-from cellwright.notebook.comparison import Comparison, Difference, Rules, compare_outputs
-from cellwright.notebook.document import Document
-from cellwright.notebook.edits import add_cell, change_source, delete_cell, move_cell
+from cellwright.notebook.edits import (
+    add_cell,
+    change_source,
+    delete_cell,
+    inject_parameters,
+    move_cell,
+    parse_parameter,
+)
 from cellwright.notebook.files import (
     FileState,
     changed_since,
     create_exclusively,
+    create_notebook_file,
     file_state,
     read_notebook,
     remove_leftovers,
+    slug,
     write_atomically,
 )
 from cellwright.notebook.merge import Conflict, Merge, merge
-from cellwright.notebook.names import create_notebook_file, slug
 from cellwright.notebook.outputs import OutputCollector
-from cellwright.notebook.parameters import inject_parameters, parse_parameter
 
 __all__ = [
     "Cell",

@@ -8,19 +8,34 @@ document's business (see document).
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+import re
+import uuid
+from collections.abc import Container, Mapping
 from dataclasses import dataclass
+from itertools import count
 from types import MappingProxyType
 from typing import Any, Literal, TypeAlias, cast
 
 from cellwright.notebook.jsontext import Members, encode, format_value, scan_object
 
-__all__ = ["Cell", "CellKind", "CellRecord", "is_output", "join_lines", "ran_mark", "source_hash"]
-
+__all__ = [
+    "Cell",
+    "CellKind",
+    "CellRecord",
+    "derived_id",
+    "is_output",
+    "is_valid_id",
+    "join_lines",
+    "new_id",
+    "ran_mark",
+    "source_hash",
+]
 CellKind: TypeAlias = Literal["code", "markdown", "raw"]
 
 _CELL_DEPTH = 2
+
 _MEMBER_DEPTH = 3
+
 _SPLIT_MIMES = frozenset({"application/javascript", "image/svg+xml"})
 
 
@@ -250,3 +265,32 @@ def _joined(value: Any) -> Any:
 
 def _mappings(values: Any) -> list[dict[str, Any]]:
     return [value for value in values if isinstance(value, dict)]
+
+
+# Cell ids: which are valid, how new ones are made, and how cells that came without one get theirs.
+
+_valid = re.compile(r"[a-zA-Z0-9_-]{1,64}")
+
+
+def is_valid_id(value: object) -> bool:
+    """Whether nbformat 4.5 accepts this as a cell's id."""
+    return isinstance(value, str) and _valid.fullmatch(value) is not None
+
+
+def new_id(taken: Container[str]) -> str:
+    """A random id in Jupyter's form that none of the others has."""
+    while (candidate := uuid.uuid4().hex[:8]) in taken:
+        pass
+    return candidate
+
+
+def derived_id(seed: str, taken: Container[str]) -> str:
+    """An id that follows from the content alone.
+
+    Reading the same file twice, or merging the same documents twice, must give the same ids.
+    """
+    for attempt in count():
+        digest = hashlib.sha256(f"{attempt}:{seed}".encode("utf-8", "backslashreplace")).hexdigest()
+        if (candidate := digest[:8]) not in taken:
+            return candidate
+    raise AssertionError  # count() never ends

@@ -1,15 +1,15 @@
-"""Says whether two runs of one cell put out the same, and where not. Pure.
+"""Parts of a text that may be another with every run, and what stands for them when texts are compared. Pure.
 
-What no two runs have in common is masked first (see ``masks``). Numbers with a fraction may differ by a relative
-tolerance; whole numbers may not. What is written to one stream is one text, however it was cut into pieces; displays
-keep their order. ``docs/guides/replay.md`` says the same to users. It neither runs anything nor knows what is to be
-done about a difference.
+Some are masked always; others only where somebody says so, by name. Patterns that a notebook brings along are not
+trusted to end, and are not here (see ``verification.masking``).
 """
 
 from __future__ import annotations
 
 import base64
 import binascii
+import importlib.util
+import io
 import json
 import math
 import re
@@ -17,28 +17,200 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from difflib import unified_diff
 from itertools import zip_longest
-from typing import Any, TypeAlias
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, TypeAlias
 
-from cellwright.notebook.masks import ALWAYS, OF_PICTURES, Mask
-from cellwright.notebook.pictures import same_bytes
+from cellwright.notebook.outputs import TERMINAL_CODES
 
-__all__ = ["TOLERANCE", "Comparison", "Difference", "Rules", "compare_outputs"]
+if TYPE_CHECKING:
+    from PIL import Image
+
+__all__ = [
+    "ALWAYS",
+    "BY_NAME",
+    "PICTURE_FORMATS",
+    "TOLERANCE",
+    "Comparison",
+    "Difference",
+    "Rules",
+    "compare_outputs",
+    "same_bytes",
+    "same_look",
+]
+Mask: TypeAlias = tuple[re.Pattern[str], str]
+
+# A cell may print a megabyte of anything: each of these is done in one pass, whatever the text.
+ALWAYS: tuple[Mask, ...] = (
+    (TERMINAL_CODES, ""),
+    (re.compile(r"\bat 0x[0-9a-fA-F]{6,16}\b|\b0x[0-9a-f]{12}\b"), "<address>"),
+    (re.compile(r"<ipython-input-\d+-[0-9a-f]+>|/ipykernel_\d+/\d+\.py"), "<cell>"),
+    (re.compile(r"\b(Cell In|Input In ?)\[\d+\]"), r"\1[…]"),
+    (re.compile(r"/tmp[a-z0-9_]{8}(?![a-z0-9_])"), "/<temporary>"),  # noqa: S108  # the name, as tempfile makes it
+    # What %time and %timeit say.
+    (re.compile(r"^(CPU times|Wall time|Compiler time|Compiler) ?:.*$", re.MULTILINE), r"\1: <time>"),
+    (re.compile(r"^.{1,60} per loop \(mean ± std\. dev\. of .{1,80}\)$", re.MULTILINE), "<time> per loop"),
+)
+
+OF_PICTURES: tuple[Mask, ...] = (
+    # What matplotlib puts into an SVG beside the picture: when it was made, and ids that are random.
+    (re.compile(r"<dc:date>[^<]{0,100}</dc:date>"), "<dc:date/>"),
+    (re.compile(r"\b[mpi][0-9a-f]{10}\b"), "<id>"),
+)
+
+_CLOCK = r"\d{1,2}:\d{2}(?::\d{2}(?:[.,]\d{1,9})?)?(?: ?[AaPp][Mm]\b)?"
+
+_ZONE = r"(?:Z|UTC|GMT|[+-]\d{2}:?\d{2})"
+
+_DAY = r"\d{4}-\d{2}-\d{2}"
+
+_MONTH = r"(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)[a-z]{0,6}\.?"
+
+_WEEKDAY = r"(?:(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun)[a-z]{0,6},? )?"
+
+_UNIT = r"(?:ns|[µμ]s|us|ms|s|secs?|seconds?|mins?|minutes?|h|hrs?|hours?|days?)"
+
+_DATE = (
+    rf"(?<![\w.]){_DAY}(?![\w.]\d)|(?<![\w./])\d{{1,2}}[./]\d{{1,2}}[./]\d{{4}}(?![\w/])"
+    rf"|\b{_WEEKDAY}{_MONTH} {{1,2}}\d{{1,2}}(?:, \d{{4}}|\b)|\b{_WEEKDAY}\d{{1,2}}\.? {_MONTH},? \d{{4}}\b"
+)
+
+BY_NAME: Mapping[str, tuple[Mask, ...]] = MappingProxyType(
+    {
+        "times": (
+            (re.compile(rf"(?<![\w.]){_DAY}[T ]{_CLOCK} ?{_ZONE}?"), "<time>"),
+            (re.compile(rf"(?<![\w.:]){_CLOCK}(?:<{_CLOCK})?(?: ?{_ZONE})?(?![\w:])"), "<time>"),
+            (re.compile(rf"(?<![\w.])\d+(?:\.\d+)?(?:e[+-]?\d{{1,3}})? ?{_UNIT}\b"), "<duration>"),
+            (re.compile(r"(?<![\w.])(?:\d+(?:\.\d+)?|\?)[kMG]?(?:it|s|B)/(?:s|it)\b"), "<rate>"),
+        ),
+        "dates": ((re.compile(_DATE), "<date>"),),
+        "uuids": (
+            (
+                re.compile(
+                    r"(?<![0-9a-fA-F])(?:[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}|[0-9a-f]{32})(?![0-9a-fA-F])"
+                ),
+                "<uuid>",
+            ),
+        ),
+        "paths": ((re.compile(r"(?<![\w/.<])(?:/[\w.@+~-]{1,255}){2,}/?"), "<path>"),),
+    }
+)
+
+
+# Says whether two pictures show the same, as far as an eye can tell. Pure.
+
+PICTURE_FORMATS = ("PNG", "JPEG", "GIF", "WEBP", "BMP")
+
+"""All that is ever decoded, whatever a picture is called: Pillow hands PostScript to ``gs``, outside of every box."""
+
+_MAX_AREA = 50_000_000
+
+_BLUR = 0.8
+
+_LEAST_CONTRAST = 48
+
+"""How much of 255 a place must differ by to count."""
+
+_LEAST_PATCH = 6
+
+"""How many such places, in a picture of any size, make it another."""
+
+_PER_AREA = 2e-5
+
+_WHITE = (255, 255, 255)
+
+
+def same_bytes(expected: bytes, got: bytes) -> str | None:
+    """Why two pictures are not the same, or None."""
+    return None if expected == got else f"the picture differs ({len(expected):,} bytes became {len(got):,})"
+
+
+def same_look(expected: bytes, got: bytes) -> str | None:
+    """Why two pictures do not look the same, or None."""
+    if expected == got:
+        return None
+    if importlib.util.find_spec("PIL") is None:
+        return (
+            f"{same_bytes(expected, got)}; `pip install cellwright[images]` lets what they show be compared"
+        )
+    before, now = _opened(expected), _opened(got)
+    if before is None or now is None:  # sound, a film, a page; or broken
+        return same_bytes(expected, got)
+    if before.size != now.size:
+        was, became = (f"{one.width} by {one.height}" for one in (before, now))
+        return f"the picture has another size ({was} became {became})"
+    return _why_other(before, now)
+
+
+def _opened(data: bytes) -> Image.Image | None:
+    from PIL import Image  # noqa: PLC0415  # an extra, and slow to import
+
+    try:
+        with Image.open(io.BytesIO(data), formats=PICTURE_FORMATS) as image:
+            if image.width * image.height > _MAX_AREA or getattr(image, "n_frames", 1) > 1:
+                return None
+            seen = image.convert("RGBA")
+    except (OSError, ValueError, SyntaxError, Image.DecompressionBombError):
+        return None
+    page = Image.new("RGBA", seen.size, (*_WHITE, 255))
+    page.alpha_composite(seen)
+    return page.convert("RGB")
+
+
+def _why_other(before: Image.Image, now: Image.Image) -> str | None:
+    from PIL import ImageChops, ImageFilter  # noqa: PLC0415  # as above
+
+    smooth = ImageFilter.GaussianBlur(_BLUR)
+    before, now = before.filter(smooth), now.filter(smooth)
+    apart = ImageChops.lighter(_beyond(before, now), _beyond(now, before))
+    red, green, blue = apart.split()
+    strongest = ImageChops.lighter(ImageChops.lighter(red, green), blue)
+    different = sum(strongest.histogram()[_LEAST_CONTRAST:])
+    area = before.width * before.height
+    if different < max(_LEAST_PATCH, area * _PER_AREA):
+        return None
+    marked = strongest.point(lambda value: 255 if value >= _LEAST_CONTRAST else 0)
+    box = marked.getbbox() or (0, 0, 0, 0)
+    return f"the picture shows something else ({different / area:.2%} of it, around {_middle(box)})"
+
+
+def _beyond(one: Image.Image, other: Image.Image) -> Image.Image:
+    """How far each place of one is from all that lies next to that place in the other."""
+    from PIL import ImageChops, ImageFilter  # noqa: PLC0415  # as above
+
+    darkest, lightest = other.filter(ImageFilter.MinFilter(3)), other.filter(ImageFilter.MaxFilter(3))
+    return ImageChops.lighter(ImageChops.subtract(one, lightest), ImageChops.subtract(darkest, one))
+
+
+def _middle(box: tuple[int, int, int, int]) -> str:
+    left, upper, right, lower = box
+    return f"{(left + right) // 2}, {(upper + lower) // 2}"
+
+
+# Says whether two runs of one cell put out the same, and where not. Pure.
 
 TOLERANCE = 1e-9
+
 """How far apart, relative to the larger, two numbers with a fraction may be."""
 
 Output: TypeAlias = Mapping[str, Any]
 
 _NUMBER = re.compile(r"(?<![\w.])[-+]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d{1,9})?(?![\w.])")
+
 _WHOLE = re.compile(r"[-+]?\d+")
+
 # The id of something that lives in one kernel.
 _LIVE = frozenset({"application/vnd.jupyter.widget-view+json"})
 
 _MOST_DIFFERENCES = 20
+
 _SHOWN = 400
+
 _LEAD = 80
+
 _DIFF_LINES = 16
+
 _DIFF_WIDTH = 200
+
 _DIFF_WINDOW = 200
 
 

@@ -6,17 +6,39 @@ Pure: nothing is applied here. The caller journals the change, then applies it (
 
 from __future__ import annotations
 
+import ast
 import difflib
-from collections.abc import Mapping
+import json
+import keyword
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass
 from typing import Any, get_args
 
 from cellwright.errors import NotebookError, StaleEdit, TooManyCells
-from cellwright.notebook.cells import Cell, CellKind
-from cellwright.notebook.changes import CellAdded, CellDeleted, CellMoved, SourceChanged
-from cellwright.notebook.document import Document
-from cellwright.notebook.ids import is_valid_id, new_id
+from cellwright.notebook.cells import Cell, CellKind, is_valid_id, new_id
+from cellwright.notebook.document import (
+    CellAdded,
+    CellDeleted,
+    CellMetadataSet,
+    CellMoved,
+    Change,
+    Document,
+    SourceChanged,
+)
+from cellwright.notebook.languages import own_section
 
-__all__ = ["add_cell", "change_source", "delete_cell", "move_cell"]
+__all__ = [
+    "Comment",
+    "add_cell",
+    "change_source",
+    "comments_of",
+    "delete_cell",
+    "inject_parameters",
+    "move_cell",
+    "parse_parameter",
+    "with_comment",
+    "without_comment",
+]
 
 
 def add_cell(
@@ -121,3 +143,107 @@ def _check_version(cell: Cell, source: str, expected: int | None) -> None:
         diff="\n".join(lines),
         hint=f"Read the cell again and repeat the edit with version {cell.version}",
     )
+
+
+# Gives a notebook values from outside, in a cell that runs after its own defaults, as papermill does. Pure.
+
+_DEFAULTS_TAG = "parameters"
+
+_INJECTED_TAG = "injected-parameters"
+
+
+def parse_parameter(text: str) -> tuple[str, Any]:
+    """Read ``name=value``; the value is JSON or a Python literal where it is one, else the text itself.
+
+    Raises:
+        NotebookError: there is no name, or it cannot be a variable's.
+    """
+    name, equals, value = text.partition("=")
+    if not equals or not name.isidentifier() or keyword.iskeyword(name):
+        raise NotebookError(f"{text!r} is not a parameter", hint="Write it as name=value, e.g. rows=100")
+    for read in (json.loads, ast.literal_eval):
+        try:
+            return name, read(value)
+        except (ValueError, SyntaxError):
+            continue
+    return name, value
+
+
+def inject_parameters(document: Document, values: Mapping[str, Any]) -> list[Change]:
+    """The changes that put these values behind the cell tagged ``parameters``, or first where there is none.
+
+    A cell that an earlier run injected is replaced.
+    """
+    changes: list[Change] = []
+    position = 0
+    for index, cell in enumerate(cell for cell in document.cells if _INJECTED_TAG not in cell.tags):
+        if _DEFAULTS_TAG in cell.tags:
+            position = index + 1
+    changes += [CellDeleted(cell.id) for cell in document.cells if _INJECTED_TAG in cell.tags]
+    lines = ["# Parameters", *(f"{name} = {value!r}" for name, value in values.items())]
+    added = CellAdded(
+        cell_id=new_id(document),
+        kind="code",
+        source="\n".join(lines),
+        position=position,
+        metadata={"tags": [_INJECTED_TAG]},
+    )
+    return [*changes, added]
+
+
+# What people remark on cells: kept in a cell's metadata, beside the code and never in it. Pure.
+
+MAX_COMMENT = 4_000
+
+_MOST = 50
+
+_OWN, _KEY = "cellwright", "comments"
+
+
+@dataclass(frozen=True, slots=True)
+class Comment:
+    """One remark."""
+
+    by: str
+    at: float
+    text: str
+
+    @property
+    def key(self) -> str:
+        """By which it is found among those of its cell."""
+        return f"{self.at:.3f}"
+
+
+def comments_of(cell: Cell) -> tuple[Comment, ...]:
+    """A cell's comments, oldest first. What is no comment, in a file that somebody else wrote, is passed over."""
+    held = own_section(cell.metadata).get(_KEY)
+    found = [_comment(one) for one in held] if isinstance(held, list) else []
+    return tuple(one for one in found if one is not None)
+
+
+def with_comment(cell: Cell, comment: Comment) -> CellMetadataSet:
+    """A cell's metadata with one more; of very many the oldest go."""
+    text = comment.text[:MAX_COMMENT]
+    return _with(cell, [*comments_of(cell), Comment(comment.by, round(comment.at, 3), text)][-_MOST:])
+
+
+def without_comment(cell: Cell, key: str) -> CellMetadataSet:
+    """A cell's metadata without one of them."""
+    return _with(cell, [one for one in comments_of(cell) if one.key != key])
+
+
+def _with(cell: Cell, comments: Iterable[Comment]) -> CellMetadataSet:
+    ours = {name: value for name, value in own_section(cell.metadata).items() if name != _KEY}
+    told = [asdict(one) for one in comments]
+    metadata = dict(cell.metadata)
+    metadata[_OWN] = {**ours, _KEY: told} if told else ours
+    return CellMetadataSet(cell.id, metadata)
+
+
+def _comment(held: Any) -> Comment | None:
+    if not isinstance(held, Mapping):
+        return None
+    by, at, text = (held.get(name) for name in ("by", "at", "text"))
+    if not isinstance(by, str) or not isinstance(text, str) or isinstance(at, bool):
+        return None
+    return Comment(by, float(at), text) if isinstance(at, int | float) else None

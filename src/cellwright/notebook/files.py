@@ -10,11 +10,15 @@ import contextlib
 import errno
 import hashlib
 import os
+import re
 import secrets
 import stat
 import time
+import unicodedata
 from collections.abc import Iterator
 from dataclasses import dataclass
+from datetime import datetime
+from itertools import count
 from pathlib import Path
 
 from cellwright.errors import NotebookError, SaveFailed
@@ -24,14 +28,17 @@ __all__ = [
     "FileState",
     "changed_since",
     "create_exclusively",
+    "create_notebook_file",
     "file_state",
     "read_notebook",
     "remove_leftovers",
+    "slug",
     "write_atomically",
 ]
-
 _PREFIX = ".cellwright-"
+
 _SUFFIX = ".tmp"
+
 _NEXT_STEPS = {
     errno.ENOSPC: "The disk is full: free some space, then save again",
     errno.EDQUOT: "The disk quota is used up: free some space, then save again",
@@ -40,6 +47,7 @@ _NEXT_STEPS = {
     errno.EPERM: "Make the file and its directory writable, or save the notebook somewhere else",
     errno.ENOENT: "Create the directory, then save again",
 }
+
 # A file system without hard links says so with one of these.
 _NO_LINKS = frozenset({errno.EPERM, errno.ENOTSUP, errno.ENOSYS, errno.EMLINK})
 
@@ -253,3 +261,49 @@ def _sync_directory(directory: Path) -> None:
 def _save_failed(path: Path, error: OSError) -> SaveFailed:
     step = _NEXT_STEPS.get(error.errno or 0, "Check the disk and the directory, then save again")
     return SaveFailed(f"Cannot save {path}: {error.strerror or error}", hint=step)
+
+
+# Names for new notebooks: a time, a readable slug of the problem in any language, and never one that is
+# taken.
+
+# A name may have 255 bytes; this leaves room for the time, a number after a collision, and the suffix.
+_MAX_SLUG_BYTES = 200
+
+_FALLBACK = "notebook"
+
+_reserved = re.compile(r"(con|prn|aux|nul|com\d|lpt\d)")  # on Windows, with which a directory may be shared
+
+
+def slug(text: str, *, max_length: int = 60) -> str:
+    """A part of a file name that says what the text is about: letters, marks and digits of any script, and ``_``."""
+    normal = unicodedata.normalize("NFC", unicodedata.normalize("NFC", text).lower())
+    words = "".join(char if unicodedata.category(char)[0] in "LMN" else " " for char in normal).split()
+    short = "_".join(words)[:max_length]
+    # Cutting bytes may cut a character in two; what is left of it is dropped.
+    fitting = short.encode()[:_MAX_SLUG_BYTES].decode(errors="ignore").strip("_")
+    if not fitting or _reserved.fullmatch(fitting):
+        return "_".join(filter(None, [fitting, _FALLBACK]))
+    return fitting
+
+
+def create_notebook_file(directory: Path, problem: str, *, now: datetime, content: bytes) -> Path:
+    """Create ``{time}_{slug}.ipynb`` with this content in the directory, which is made where it is missing.
+
+    Among any number of processes that do so at once each gets a file of its own.
+
+    Raises:
+        SaveFailed: the directory or the file could not be made.
+    """
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise SaveFailed(
+            f"Cannot create the directory {directory}: {error.strerror}", hint="Choose another root directory"
+        ) from error
+    stem = f"{now:%Y%m%d_%H%M%S}_{slug(problem)}"
+    for number in count(1):
+        path = directory / f"{stem}{f'_{number}' if number > 1 else ''}.ipynb"
+        # Looked at first: a file that is written and synced only to find its name taken costs a hundred times more.
+        if not path.exists() and create_exclusively(path, content):
+            return path
+    raise AssertionError  # count() never ends

@@ -13,8 +13,7 @@ from types import MappingProxyType
 from typing import Any
 
 from cellwright.notebook.cells import Cell
-from cellwright.notebook.changes import NotebookMetadataSet
-from cellwright.notebook.document import Document
+from cellwright.notebook.document import Document, NotebookMetadataSet
 
 __all__ = [
     "BOOK_KEYS",

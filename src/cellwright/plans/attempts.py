@@ -17,7 +17,7 @@ from cellwright.engine.inputs import with_inputs
 from cellwright.engine.lineages import contains
 from cellwright.errors import CellwrightError
 from cellwright.notebook import CellMetadataSet, Document
-from cellwright.notebook.pynames import cell_names
+from cellwright.notebook.python_names import cell_names
 from cellwright.plans.checks import check_source, output_appears, told
 from cellwright.plans.classes import classify
 from cellwright.plans.events import FailureKind

@@ -17,7 +17,7 @@ from typing import Any, cast
 
 from cellwright.errors import PlanError
 from cellwright.notebook.languages import canonical_language
-from cellwright.notebook.readable import TERMINAL_CODES
+from cellwright.notebook.outputs import TERMINAL_CODES
 from cellwright.plans.model import Check, CheckKind
 
 __all__ = ["check_source", "check_text", "output_appears", "parse_check", "told"]

@@ -21,7 +21,7 @@ from cellwright.errors import (
     SandboxError,
 )
 from cellwright.notebook import Document
-from cellwright.notebook.pynames import cell_names
+from cellwright.notebook.python_names import cell_names
 from cellwright.plans.failures import Elsewhere, Failure, Surroundings
 
 __all__ = [

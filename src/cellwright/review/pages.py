@@ -14,8 +14,7 @@ from functools import cached_property
 from cellwright.engine.profiles import Frame
 from cellwright.notebook import Cell
 from cellwright.notebook.languages import canonical_language
-from cellwright.notebook.pynames import CellNames, cell_names
-from cellwright.notebook.pysource import python_cell
+from cellwright.notebook.python_names import CellNames, cell_names, python_cell
 
 __all__ = ["Case", "Page", "Place", "names_stored", "page_of", "places", "uses_of"]
 

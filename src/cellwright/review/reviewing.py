@@ -14,7 +14,7 @@ from cellwright.engine import Engine, Execution, Session
 from cellwright.engine.profiles import Profile
 from cellwright.errors import CellwrightError, CheckpointRefused, NotebookError
 from cellwright.notebook import Cell, OutputsSet, compare_outputs
-from cellwright.notebook.pysource import python_cell
+from cellwright.notebook.python_names import python_cell
 from cellwright.review.costs import Cost, cost_of
 from cellwright.review.hints import find_spots
 from cellwright.review.pages import Case, Page, names_stored, page_of

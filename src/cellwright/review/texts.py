@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from cellwright.notebook.pysource import python_cell
+from cellwright.notebook.python_names import python_cell
 
 __all__ = ["Edit", "Text", "edited"]
 

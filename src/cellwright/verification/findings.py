@@ -17,7 +17,7 @@ from typing import Literal, TypeAlias
 from cellwright.engine.records import ExecutionRecord
 from cellwright.notebook import Cell, Document
 from cellwright.notebook.languages import canonical_language
-from cellwright.notebook.pynames import CellNames, cell_names, names_of
+from cellwright.notebook.python_names import CellNames, cell_names, names_of
 
 __all__ = ["Finding", "FindingKind", "find_problems"]
 

@@ -11,8 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from cellwright.notebook import Cell
-from cellwright.notebook.pynames import names_of
-from cellwright.notebook.pysource import python_cell
+from cellwright.notebook.python_names import names_of, python_cell
 
 __all__ = ["Randomness", "random_sources"]
 

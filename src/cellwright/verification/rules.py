@@ -14,9 +14,7 @@ import msgspec
 
 from cellwright.errors import NotebookError
 from cellwright.notebook import Rules
-from cellwright.notebook.comparison import TOLERANCE
-from cellwright.notebook.masks import ALWAYS, BY_NAME
-from cellwright.notebook.pictures import same_look
+from cellwright.notebook.comparison import ALWAYS, BY_NAME, TOLERANCE, same_look
 
 __all__ = ["Applied", "MaskPattern", "Volatile", "applied", "declared_in", "parse_mask", "told"]
 

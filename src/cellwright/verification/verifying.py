@@ -22,7 +22,7 @@ from cellwright.engine.inputs import recorded_inputs, with_inputs
 from cellwright.engine.records import ExecutionRecord
 from cellwright.errors import CellwrightError, UnknownSession
 from cellwright.notebook import Cell, CellMetadataSet, Change, NotebookMetadataSet
-from cellwright.notebook.pynames import names_of
+from cellwright.notebook.python_names import names_of
 from cellwright.verification.certificates import Certificate, with_certificate
 from cellwright.verification.findings import Finding, find_problems
 from cellwright.verification.rehearsing import CheckedCell, rehearse

@@ -6,7 +6,7 @@ import pytest
 from mcp import Client
 
 from cellwright.mcp import Face
-from cellwright.notebook.pynames import names_defined
+from cellwright.notebook.python_names import names_defined
 from tests.kernel.engine.conftest import end_host, open_at
 from tests.kernel.mcp.conftest import PACE, Connect, ask, connected, new_session, read, running
 

@@ -9,7 +9,7 @@ from mcp import Client
 from mcp.types import TextContent
 from PIL import EpsImagePlugin
 
-from cellwright.notebook.pictures import same_bytes, same_look
+from cellwright.notebook.comparison import same_bytes, same_look
 
 pytestmark = pytest.mark.anyio
 

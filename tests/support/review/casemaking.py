@@ -10,8 +10,7 @@ import numpy as np
 import pandas as pd
 
 from cellwright.engine.profiles import Profile
-from cellwright.notebook.pynames import cell_names
-from cellwright.notebook.pysource import python_cell
+from cellwright.notebook.python_names import cell_names, python_cell
 from cellwright.review import Case, Page
 from cellwright_kernel.profiling import Profiler
 

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from cellwright.notebook import Rules, compare_outputs
-from cellwright.notebook.masks import ALWAYS, BY_NAME
+from cellwright.notebook.comparison import ALWAYS, BY_NAME
 
 
 def printed(text: str) -> list[dict[str, str]]:

@@ -11,7 +11,7 @@ import matplotlib as mpl
 import numpy as np
 import pytest
 
-from cellwright.notebook.pictures import same_bytes, same_look
+from cellwright.notebook.comparison import same_bytes, same_look
 
 mpl.use("agg")
 from matplotlib.figure import Figure  # after the backend is chosen

@@ -4,8 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cellwright.notebook.pynames import cell_names
-from cellwright.notebook.pysource import text_constants
+from cellwright.notebook.python_names import cell_names, text_constants
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from typing import Any
 
 from cellwright.agent.trace.steps import CellRun
 from cellwright.engine import Engine, Execution, Session
-from cellwright.notebook.readable import clean
+from cellwright.notebook.outputs import clean
 
 __all__ = ["runs_since"]
 

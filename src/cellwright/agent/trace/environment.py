@@ -13,7 +13,7 @@ import cellwright
 from cellwright.agent.models.table import ModelRow
 from cellwright.engine import Session
 from cellwright.errors import CellwrightError
-from cellwright.notebook.pynames import names_of
+from cellwright.notebook.python_names import names_of
 
 __all__ = ["environment_of"]
 

@@ -10,7 +10,7 @@ from typing import Literal, TypeAlias
 
 from cellwright.notebook import Cell
 from cellwright.notebook.comparison import compare_outputs
-from cellwright.notebook.lineup import merge_order
+from cellwright.notebook.merge import merge_order
 from cellwright.web.beside.showing import Shown, shown_outputs
 
 __all__ = ["Line", "Pair", "Row", "line_rows", "paired"]

@@ -15,7 +15,7 @@ from cellwright.formats.prosehtml import ProseWriter
 from cellwright.mcp.cellstates import cell_states
 from cellwright.notebook import Cell
 from cellwright.notebook.cells import CellRecord
-from cellwright.notebook.comments import Comment, comments_of
+from cellwright.notebook.edits import Comment, comments_of
 from cellwright.web.beside.showing import Shown, shown_outputs
 from cellwright.web.outputs import Outputs
 

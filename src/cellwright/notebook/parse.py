@@ -13,8 +13,7 @@ from pathlib import PurePath
 from typing import Any
 
 from cellwright.errors import NotebookFormatError
-from cellwright.notebook.cells import CellRecord, is_output, join_lines
-from cellwright.notebook.ids import derived_id, is_valid_id
+from cellwright.notebook.cells import CellRecord, derived_id, is_output, is_valid_id, join_lines
 from cellwright.notebook.jsontext import (
     Members,
     encode,
@@ -25,11 +24,13 @@ from cellwright.notebook.jsontext import (
     skip_space,
 )
 
-__all__ = ["MAJOR", "MINOR", "Parsed", "Shell", "parse"]
-
+__all__ = ["Parsed", "Shell", "parse"]
 MAJOR = 4
+
 MINOR = 5
+
 _CELLS = "\0"  # where the cells go in a shell's text; valid JSON text holds no such character
+
 _DEFAULT_GAPS = ("[\n  ", ",\n  ", "\n ]")
 
 

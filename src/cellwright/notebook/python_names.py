@@ -8,6 +8,8 @@ again in it, else at some later time. What is made of the names stands in ``veri
 from __future__ import annotations
 
 import ast
+import re
+import warnings
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -15,15 +17,15 @@ from typing import TypeAlias
 
 from cellwright.notebook.cells import Cell
 from cellwright.notebook.languages import canonical_language
-from cellwright.notebook.pyscopes import Scope, arguments_of, read_scope
-from cellwright.notebook.pysource import python_cell
 from cellwright_kernel.sqltext import result_name
 
-__all__ = ["CellNames", "Names", "cell_names", "names_defined", "names_of"]
-
+__all__ = ["CellNames", "Names", "cell_names", "names_defined", "names_of", "python_cell", "text_constants"]
 _SHOWN_ARGUMENTS = 6
+
 _ANY_NAMES = frozenset({"exec", "globals"})
+
 _Comprehension: TypeAlias = ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp
+
 _Function: TypeAlias = ast.FunctionDef | ast.AsyncFunctionDef
 
 
@@ -280,3 +282,281 @@ def _parameters(arguments: ast.arguments) -> str:
     every = [argument.arg for argument in [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs]]
     shown = every[:_SHOWN_ARGUMENTS] + (["…"] if len(every) > _SHOWN_ARGUMENTS else [])
     return f"({', '.join(shown)})"
+
+
+# What a function, a class body or a comprehension takes from the namespace around it. Pure.
+
+_AnyFunction: TypeAlias = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
+
+
+ScopeNode: TypeAlias = _AnyFunction | ast.ClassDef | _Comprehension
+
+
+@dataclass(slots=True)
+class Scope:
+    """One scope and all that lie in it."""
+
+    loads: set[str] = field(default_factory=set)
+    stores: set[str] = field(default_factory=set)
+    declared: set[str] = field(default_factory=set)
+    """Names that it says are global."""
+    sets_global: set[str] = field(default_factory=set)
+    """Names at the top level that it sets, or something in it does."""
+    leaks: set[str] = field(default_factory=set)
+    """Names that ``:=`` in a comprehension gives to whatever holds the comprehension."""
+    methods: set[str] = field(default_factory=set)
+    """What the functions in a class body use."""
+
+    @property
+    def free(self) -> frozenset[str]:
+        """Names that it uses and does not have."""
+        return frozenset(self.loads - (self.stores - self.declared))
+
+    @property
+    def inner(self) -> Scope:
+        """Of a class: its functions, taken together."""
+        return Scope(loads=self.methods, sets_global=self.sets_global)
+
+
+def read_scope(node: ScopeNode) -> Scope:
+    """Read one scope."""
+    reader = _ScopeReader(is_class=isinstance(node, ast.ClassDef))
+    match node:
+        case ast.Lambda():
+            reader.take_parameters(node.args)
+            reader.visit(node.body)
+        case ast.FunctionDef() | ast.AsyncFunctionDef():
+            reader.take_parameters(node.args)
+            reader.take_type_parameters(node)
+            reader.visit_all(node.body)
+        case ast.ClassDef():
+            reader.take_type_parameters(node)
+            reader.visit_all(node.body)
+        case _:
+            reader.take_comprehension(node)
+    scope = reader.scope
+    scope.sets_global |= scope.stores & scope.declared
+    return scope
+
+
+def arguments_of(arguments: ast.arguments) -> list[ast.expr]:
+    """What is evaluated where a function is defined: defaults and annotations."""
+    every = [
+        *arguments.posonlyargs,
+        *arguments.args,
+        *arguments.kwonlyargs,
+        arguments.vararg,
+        arguments.kwarg,
+    ]
+    annotations = [one.annotation for one in every if one is not None and one.annotation is not None]
+    return [*arguments.defaults, *(one for one in arguments.kw_defaults if one is not None), *annotations]
+
+
+class _ScopeReader(ast.NodeVisitor):
+    def __init__(self, *, is_class: bool) -> None:
+        self.scope = Scope()
+        self._is_class = is_class
+        self._is_comprehension = False
+
+    def visit_all(self, nodes: Iterable[ast.AST]) -> None:
+        for node in nodes:
+            self.visit(node)
+
+    def take_parameters(self, arguments: ast.arguments) -> None:
+        every = [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs]
+        rest = [one for one in (arguments.vararg, arguments.kwarg) if one is not None]
+        self.scope.stores |= {argument.arg for argument in [*every, *rest]}
+
+    def take_type_parameters(self, node: ast.AST) -> None:
+        # From Python 3.12 on.
+        self.scope.stores |= {parameter.name for parameter in getattr(node, "type_params", ())}
+
+    def take_comprehension(self, node: _Comprehension) -> None:
+        """All of it but what its first ``for`` goes through, which is evaluated outside."""
+        self._is_comprehension = True
+        for place, generator in enumerate(node.generators):
+            self.visit(generator.target)
+            self.visit_all([generator.iter] if place else [])
+            self.visit_all(generator.ifs)
+        self.visit_all([node.key, node.value] if isinstance(node, ast.DictComp) else [node.elt])
+
+    # Names -------------------------------------------------------------------------------------------------------
+
+    def visit_Name(self, node: ast.Name) -> None:
+        (self.scope.loads if isinstance(node.ctx, ast.Load) else self.scope.stores).add(node.id)
+
+    def visit_AugAssign(self, node: ast.AugAssign) -> None:
+        if isinstance(node.target, ast.Name):
+            self.scope.loads.add(node.target.id)
+        self.generic_visit(node)
+
+    def visit_NamedExpr(self, node: ast.NamedExpr) -> None:
+        self.visit(node.value)
+        if self._is_comprehension:
+            self.scope.leaks.add(node.target.id)
+        self.visit(node.target)
+
+    def visit_Global(self, node: ast.Global) -> None:
+        self.scope.declared |= set(node.names)
+
+    def visit_Nonlocal(self, node: ast.Nonlocal) -> None:
+        self.scope.loads |= set(node.names)
+
+    def visit_Import(self, node: ast.Import | ast.ImportFrom) -> None:
+        self.scope.stores |= {(alias.asname or alias.name).partition(".")[0] for alias in node.names}
+
+    visit_ImportFrom = visit_Import
+
+    def visit_ExceptHandler(self, node: ast.ExceptHandler) -> None:
+        if node.name is not None:
+            self.scope.stores.add(node.name)
+        self.generic_visit(node)
+
+    def visit_MatchAs(self, node: ast.MatchAs | ast.MatchStar) -> None:
+        if node.name is not None:
+            self.scope.stores.add(node.name)
+        self.generic_visit(node)
+
+    visit_MatchStar = visit_MatchAs
+
+    def visit_MatchMapping(self, node: ast.MatchMapping) -> None:
+        if node.rest is not None:
+            self.scope.stores.add(node.rest)
+        self.generic_visit(node)
+
+    # Scopes in it ------------------------------------------------------------------------------------------------
+
+    def visit_FunctionDef(self, node: ast.FunctionDef | ast.AsyncFunctionDef) -> None:
+        self.visit_all([*node.decorator_list, *arguments_of(node.args)])
+        self.scope.stores.add(node.name)
+        self._take(read_scope(node), called_later=True)
+
+    visit_AsyncFunctionDef = visit_FunctionDef
+
+    def visit_ClassDef(self, node: ast.ClassDef) -> None:
+        self.visit_all([*node.decorator_list, *node.bases, *(keyword.value for keyword in node.keywords)])
+        self.scope.stores.add(node.name)
+        inner = read_scope(node)
+        inner.loads = set(inner.free) | inner.methods
+        inner.stores = set()
+        self._take(inner, called_later=False)
+
+    def visit_Lambda(self, node: ast.Lambda) -> None:
+        self.visit_all(arguments_of(node.args))
+        self._take(read_scope(node), called_later=True)
+
+    def _visit_comprehension(self, node: _Comprehension) -> None:
+        self.visit(node.generators[0].iter)
+        inner = read_scope(node)
+        self._take(inner, called_later=False)
+        if self._is_comprehension:
+            self.scope.leaks |= inner.leaks
+        self.scope.stores |= inner.leaks
+
+    visit_ListComp = visit_SetComp = visit_DictComp = visit_GeneratorExp = _visit_comprehension
+
+    def _take(self, inner: Scope, *, called_later: bool) -> None:
+        # A class body's own names are not seen by its methods, so theirs are kept apart.
+        (self.scope.methods if self._is_class and called_later else self.scope.loads).update(inner.free)
+        self.scope.sets_global |= inner.sets_global
+
+
+# A cell's Python as a syntax tree, with what only IPython understands taken out. Pure; runs nothing.
+
+# Their body is Python that runs in the notebook's own namespace.
+_RUNS_BODY = frozenset({"time", "capture", "prun"})
+
+# Their body is Python too, but what it defines is gone afterwards.
+_RUNS_APART = frozenset({"timeit"})
+
+_ANY_IN_SOURCE = frozenset(
+    {"run", "pylab", "store", "load", "loadpy", "sql", "px", "autopx", "rehashx", "reset"}
+)
+
+_CELL_MAGIC = re.compile(r"\s*%%(\w+)[^\S\n]*([^\n]*)\n?(.*)", re.DOTALL)
+
+_LINE_MAGIC = re.compile(r"(\s*)%(\w+)[^\S\n]*(.*)")
+
+_OPTIONS = re.compile(r"(?:-\w+(?:\s+\d+)?\s+)*")
+
+_ASSIGNED = re.compile(r"(\s*[A-Za-z_][\w, ]*=\s*)[!%].*")
+
+
+@dataclass(frozen=True, slots=True)
+class PythonCell:
+    """What can be read of a cell. ``tree`` is none where it is no Python."""
+
+    tree: ast.Module | None = None
+    opaque: bool = False
+    """Whether it may define names that cannot be seen in it."""
+    defines: frozenset[str] = frozenset()
+    """Names that magics define by being told them."""
+    keeps: bool = True
+    """Whether what its code defines is there afterwards."""
+
+
+@dataclass(slots=True)
+class _Cleaning:
+    opaque: bool = False
+    lines: list[str] = field(default_factory=list)
+
+
+def python_cell(source: str) -> PythonCell:
+    """Read a cell; one that cannot be read has no tree, and is not opaque for that."""
+    magic = _CELL_MAGIC.fullmatch(source)
+    if magic is None:
+        return _parsed(source)
+    name, rest, body = magic.groups()
+    if name in _RUNS_BODY:
+        found = _parsed(body if name != "time" or body.strip() else rest)
+        told = frozenset(word for word in rest.split() if word.isidentifier()) if name == "capture" else None
+        return PythonCell(found.tree, found.opaque, told or frozenset())
+    if name in _RUNS_APART:
+        found = _parsed(body)
+        return PythonCell(found.tree, found.opaque, keeps=False)
+    return PythonCell(opaque=name in _ANY_IN_SOURCE)
+
+
+def text_constants(source: str) -> list[str]:
+    """Every plain text in a cell's code, in order, also where the code can only be read in part."""
+    tree = python_cell(source).tree
+    if tree is None:
+        return []
+    return [
+        node.value
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Constant) and isinstance(node.value, str)
+    ]
+
+
+def _parsed(source: str) -> PythonCell:
+    tree = _tree(source)
+    if tree is not None:
+        return PythonCell(tree)
+    cleaning = _Cleaning()
+    for line in source.splitlines():
+        cleaning.lines.append(_without_magic(line, cleaning))
+    return PythonCell(_tree("\n".join(cleaning.lines)), cleaning.opaque)
+
+
+def _tree(source: str) -> ast.Module | None:
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of a stray backslash the kernel tells
+            return ast.parse(source)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return None
+
+
+def _without_magic(line: str, cleaning: _Cleaning) -> str:
+    if (magic := _LINE_MAGIC.fullmatch(line)) is not None:
+        indent, name, rest = magic.groups()
+        cleaning.opaque = cleaning.opaque or name in _ANY_IN_SOURCE
+        code = _OPTIONS.sub("", rest, count=1) if name in {"time", "timeit", "prun"} else ""
+        return indent + (code if code.strip() and _tree(code) is not None else "pass")
+    if (assigned := _ASSIGNED.fullmatch(line)) is not None:
+        return f"{assigned[1]}None"
+    stripped = line.strip()
+    if stripped.startswith(("!", "?", "%")) or stripped.endswith("?"):
+        return line[: len(line) - len(line.lstrip())] + "pass"
+    return line
