@@ -3,7 +3,7 @@
 ``python scripts/move_modules.py [--only PREFIX]`` changes the tree in place: each ``[[move]]`` makes one module ``to``
 out of the modules ``of``, in that order; imports of them elsewhere, dotted names in strings and paths in documents
 follow. A move whose modules are gone was made before and is left out, so a branch that was left behind can run it again.
-Names that would collide are reported and nothing is written: ``[move.rename]`` settles them. Formats nothing (ruff).
+Names that would collide are reported before any module is moved: ``[move.rename]`` settles them. Formats nothing (ruff).
 """
 
 from __future__ import annotations
@@ -19,7 +19,6 @@ from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 ROOT = Path(__file__).parents[1]
 SRC = ROOT / "src"
@@ -78,11 +77,12 @@ def main() -> None:
     for move in moves:
         for name, new in move.rename.items():
             _rename_everywhere(*name.split(":"), new)
-    made = {move.to: _merged(move) for move in moves}
+    made = {move.to: _merged(move, names) for move in moves}
     problems = [problem for merged in made.values() for problem in merged.problems]
     if problems:
         sys.exit("\n".join(problems))
     uses = _uses_outside(moves)
+    texts = {move.to: _text(move, made[move.to], uses[move.to]) for move in moves}
     for move in moves:
         for old in move.of:
             subprocess.run(["git", "rm", "-q", "--cached", str(_path(old))], cwd=ROOT, check=True)
@@ -90,9 +90,14 @@ def main() -> None:
     for move in moves:
         path = SRC / (move.to.replace(".", "/") + ".py")
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(made[move.to].text(uses[move.to], move.doc))
+        path.write_text(texts[move.to])
         subprocess.run(["git", "add", str(path)], cwd=ROOT, check=True)
     _follow(names)
+
+
+def _text(move: Move, made: Merged, used: set[str]) -> str:
+    """The new module's text; one that only gets another name stays as it is."""
+    return _path(move.of[0]).read_text() if len(move.of) == 1 else made.text(used, move.doc)
 
 
 def _is_due(move: Move) -> bool:
@@ -307,9 +312,11 @@ def _comment(sentence: str) -> list[str]:
     return [*lines, line]
 
 
-def _merged(move: Move) -> Merged:
+def _merged(move: Move, homes: dict[str, str]) -> Merged:
     group = set(move.of)
     parts = [_part(module, group) for module in move.of]
+    for part in parts:
+        part.imported = {name: _moved(origin, homes) for name, origin in part.imported.items()}
     problems: list[str] = []
     defined: dict[str, tuple[str, str]] = {}
     for part in parts:
@@ -320,12 +327,13 @@ def _merged(move: Move) -> Merged:
                 problems.append(f"{move.to}: {name} is defined in {defined[name][0]} and {part.module}")
             else:
                 part.body = _without(part.body, name)
+                del part.defines[name]
     for part in parts:
         for other in parts:
             if other is part:
                 continue
             for name, origin in part.imported.items():
-                if name in other.defines and origin.rpartition(".")[0] not in group:
+                if name in other.defines and origin.rpartition(".")[0] != move.to:
                     problems.append(
                         f"{move.to}: {name}, imported in {part.module}, is defined in {other.module}"
                     )
@@ -338,6 +346,11 @@ def _merged(move: Move) -> Merged:
                     f"{move.to}: {part.module} uses the built-in {name}, which {other.module} defines"
                 )
     return Merged(_in_order(parts, problems), problems)
+
+
+def _moved(origin: str, homes: dict[str, str]) -> str:
+    module, _, name = origin.rpartition(".")
+    return f"{homes.get(module, module)}.{name}"
 
 
 def _without(body: str, name: str) -> str:
@@ -356,7 +369,8 @@ def _in_order(parts: list[Part], problems: list[str]) -> list[Part]:
     waiting = list(parts)
     while waiting:
         for part in waiting:
-            if not any(part.needs & set(other.defines) for other in waiting if other is not part):
+            needs = part.needs - set(part.defines)
+            if not any(needs & set(other.defines) for other in waiting if other is not part):
                 placed.append(part)
                 waiting.remove(part)
                 break
@@ -368,10 +382,7 @@ def _in_order(parts: list[Part], problems: list[str]) -> list[Part]:
 
 def _part(module: str, group: set[str]) -> Part:
     source = Source(_path(module).read_text())
-    if ast.get_docstring(source.tree) is None:
-        docless = 0
-    else:
-        docless = 1
+    docless = 0 if ast.get_docstring(source.tree) is None else 1
     _drop_own_imports(source, group)
     source = Source(source.edited())
     imports: list[str] = []
@@ -392,12 +403,12 @@ def _part(module: str, group: set[str]) -> Part:
             imported |= _origins(node)
         elif isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
             for inner in node.body:
-                typing.append("\n".join(line[4:] for line in lines[inner.lineno - 1 : inner.end_lineno]))
+                typing += ["\n".join(line[4:] for line in lines[inner.lineno - 1 : inner.end_lineno])]
                 imported |= _origins(inner)
         elif isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "__all__":
             public = set(ast.literal_eval(node.value))
         else:
-            body.append("\n".join(lines[_first_line(node, lines, end) : end]) if False else text)
+            body.append(text)
             body.append(
                 "\n" if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) else ""
             )
@@ -412,10 +423,6 @@ def _part(module: str, group: set[str]) -> Part:
     return Part(
         module, doc, imports, typing, public, "\n".join(body), defines, imported, _needs(source.tree), free
     )
-
-
-def _first_line(node: ast.stmt, lines: list[str], end: int) -> int:
-    return node.lineno - 1
 
 
 def _origins(node: ast.stmt) -> dict[str, str]:
@@ -590,6 +597,8 @@ def _follow(names: dict[str, str]) -> None:
         except UnicodeDecodeError:
             continue
         new = _with_modules_renamed(text, names) if path.suffix == ".py" else text
+        if path.name == "__init__.py" and path.is_relative_to(SRC):
+            new = _with_homes_renamed(new, ".".join(path.parent.relative_to(SRC).parts), names)
         new = dotted.sub(lambda match: names[match[1]], new)
         new = filed.sub(lambda match: paths.get(match[1], match[1]), new)
         new = brief.sub(lambda match: short.get(match[1], match[1]), new)
@@ -620,6 +629,17 @@ def _with_modules_renamed(text: str, names: dict[str, str]) -> str:
                     rename(source, alias.name, last)
         indent = " " * node.col_offset
         source.replace(node, f"\n{indent}".join(statements))
+    return source.edited()
+
+
+def _with_homes_renamed(text: str, package: str, names: dict[str, str]) -> str:
+    """A package's table of where its names are loaded from, by modules relative to it."""
+    source = Source(text)
+    for statement in source.tree.body:
+        if isinstance(statement, ast.Assign) and isinstance(statement.value, ast.Dict):
+            for value in statement.value.values:
+                if isinstance(value, ast.Constant) and (new := names.get(f"{package}.{value.value}")):
+                    source.replace(value, f'"{new.removeprefix(package + ".")}"')
     return source.edited()
 
 
