@@ -23,7 +23,7 @@ from typing import Any, Literal, TypeAlias
 import msgspec
 
 from cellwright.errors import CellwrightError
-from cellwright.settings.places import make_private
+from cellwright.settings.paths import make_private
 
 __all__ = ["AuditKind", "AuditLine", "AuditLog", "Checked", "acting", "check", "is_line", "read_lines"]
 

@@ -26,7 +26,7 @@ from cellwright.agent.naming import Notebook
 from cellwright.agent.storedlines import LOG, PICTURES, histories, read_history, whole_lines, written
 from cellwright.engine.ids import new_conversation_id
 from cellwright.errors import ConversationBusy, ConversationUnreadable, SaveFailed, UnknownConversation
-from cellwright.settings.places import make_private, write_private
+from cellwright.settings.paths import make_private, write_private
 
 __all__ = ["Brief", "Conversation", "Conversations"]
 

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from cellwright.errors import ChartError
-from cellwright.settings import places
+from cellwright.settings import paths
 
 __all__ = ["bundle", "interactive", "page_script", "placeholder"]
 
@@ -92,7 +92,7 @@ def bundle(cache: Path | None = None) -> str:
         release = metadata.version("vl-convert-python")
     except metadata.PackageNotFoundError:
         raise ChartError("Charts need vl-convert", hint="Run `pip install 'cellwright[charts]'`") from None
-    directory = cache or Path(places.cache_base())
+    directory = cache or Path(paths.cache_base())
     key = hashlib.sha256(f"{release} {_VERSION} {_MAKING}".encode()).hexdigest()[:16]
     path = directory / f"vega-{key}.js"
     try:

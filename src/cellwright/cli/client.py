@@ -22,7 +22,7 @@ from cellwright.daemon.paths import DaemonPaths
 from cellwright.daemon.starting import connect_or_start
 from cellwright.errors import CellwrightError
 from cellwright.settings.modelkeys import model_environment
-from cellwright.settings.places import find_storage
+from cellwright.settings.paths import find_storage
 from cellwright.unixstreams import UnixStream
 
 __all__ = ["Caller", "Given", "ToolRefused", "call_daemon", "daemon_paths", "open_daemon"]

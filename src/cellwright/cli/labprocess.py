@@ -26,7 +26,7 @@ from cellwright.lab.program import (
     write_configuration,
 )
 from cellwright.lab.records import LabRecord, forget_lab, lab_home, process_of, write_lab
-from cellwright.settings.places import make_private
+from cellwright.settings.paths import make_private
 
 __all__ = ["LabFailed", "end_lab", "lab_lock", "start_lab"]
 

@@ -19,7 +19,7 @@ import cellwright
 from cellwright.daemon.greeter import Greeter
 from cellwright.daemon.paths import DaemonPaths
 from cellwright.rlimits import limit_own_memory, raise_file_limit
-from cellwright.settings.places import make_private
+from cellwright.settings.paths import make_private
 
 _WAITING_CONNECTIONS = 128
 # Counted in looks, and not by the clock: while the whole machine stands still nobody is late.

@@ -26,7 +26,7 @@ from cellwright.daemon.paths import DaemonPaths
 from cellwright.daemon.tokens import read_token
 from cellwright.engine import Engine
 from cellwright.errors import CellwrightError
-from cellwright.settings.places import write_private
+from cellwright.settings.paths import write_private
 
 __all__ = ["OpenPorts"]
 

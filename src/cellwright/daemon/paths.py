@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from cellwright.settings.places import runtime_base, socket_name
+from cellwright.settings.paths import runtime_base, socket_name
 
 __all__ = ["DaemonPaths"]
 

@@ -16,7 +16,7 @@ from cellwright.daemon.paths import DaemonPaths
 from cellwright.daemon.starting import connect_or_start
 from cellwright.errors import CellwrightError
 from cellwright.settings.modelkeys import model_environment
-from cellwright.settings.places import find_storage
+from cellwright.settings.paths import find_storage
 
 __all__ = ["pump"]
 

@@ -18,7 +18,7 @@ import cellwright
 from cellwright.daemon.hello import encode_hello
 from cellwright.daemon.paths import DaemonPaths
 from cellwright.errors import CellwrightError
-from cellwright.settings.places import make_private, make_storage
+from cellwright.settings.paths import make_private, make_storage
 
 __all__ = ["DaemonUnavailable", "ask", "connect", "connect_or_start", "read_about", "stop", "was_killed"]
 

@@ -12,7 +12,7 @@ from cellwright.errors import UnknownHost
 from cellwright.hosts.protocol import JupyterServer
 from cellwright.kernels.jupyter.addresses import is_loopback
 from cellwright.settings import Settings
-from cellwright.settings.jupyter import JupyterServerSettings
+from cellwright.settings.model import JupyterServerSettings
 
 __all__ = ["jupyter_kernelspec", "jupyter_server", "jupyter_servers"]
 

@@ -14,7 +14,7 @@ from cellwright.errors import LimitReached
 from cellwright.hosts import protocol
 from cellwright.sandbox.policy import SETTINGS, Narrowing, Policy, narrowed, refuse_wider, told_value
 from cellwright.settings import Settings
-from cellwright.settings.sizes import Size
+from cellwright.settings.model import Size
 
 __all__ = [
     "SessionLimits",

@@ -19,7 +19,7 @@ from cellwright.engine.journal import Journal
 from cellwright.errors import StorageInUse
 from cellwright.formats.renderer import PageMaker
 from cellwright.settings import Settings
-from cellwright.settings.places import make_storage
+from cellwright.settings.paths import make_storage
 
 __all__ = ["open_engine"]
 

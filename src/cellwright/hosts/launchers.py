@@ -47,7 +47,7 @@ from cellwright.sandbox.doors import Opening
 from cellwright.sandbox.policy import Policy
 from cellwright.sandbox.tiers import Finding, Tier
 from cellwright.sandbox.trials import try_isolation
-from cellwright.settings import places
+from cellwright.settings import paths
 
 if TYPE_CHECKING:
     from cellwright.kernels.jupyter.launcher import JupyterLauncher
@@ -104,7 +104,7 @@ class Launchers:
         self._runtime = runtime
         self._cache = cache
         # The user's: a run that is over at once has a storage directory of its own.
-        self._caches = LibraryCaches(Path(places.cache_base(), "libraries"))
+        self._caches = LibraryCaches(Path(paths.cache_base(), "libraries"))
         self._fork_servers: dict[_Key, ForkServer] = {}
         self._locks: dict[_Key, anyio.Lock] = {}
         self._interpreters: dict[str | None, Interpreter] = {}

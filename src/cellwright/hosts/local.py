@@ -23,7 +23,7 @@ import anyio
 
 from cellwright.errors import HostStartError
 from cellwright.hosts.connection import HostConnection
-from cellwright.settings import places
+from cellwright.settings import paths as places
 from cellwright.unixstreams import UnixStream
 
 __all__ = [

@@ -11,7 +11,7 @@ from pathlib import Path
 import msgspec
 import psutil
 
-from cellwright.settings.places import write_private
+from cellwright.settings.paths import write_private
 
 __all__ = ["LabRecord", "forget_lab", "lab_home", "process_of", "read_lab", "read_labs", "write_lab"]
 

@@ -10,10 +10,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from cellwright.settings.fences import OutsideRoots, fenced
-    from cellwright.settings.loading import Problem, SettingsRefused, examine_settings, load_settings
+    from cellwright.settings.load import Problem, SettingsRefused, examine_settings, load_settings
     from cellwright.settings.model import Settings
-    from cellwright.settings.places import default_storage
+    from cellwright.settings.paths import default_storage
+    from cellwright.settings.roots import OutsideRoots, fenced
 
 __all__ = [
     "OutsideRoots",
@@ -27,14 +27,14 @@ __all__ = [
 ]
 
 _HOMES = {
-    "OutsideRoots": "fences",
-    "Problem": "loading",
+    "OutsideRoots": "roots",
+    "Problem": "load",
     "Settings": "model",
-    "SettingsRefused": "loading",
-    "default_storage": "places",
-    "examine_settings": "loading",
-    "fenced": "fences",
-    "load_settings": "loading",
+    "SettingsRefused": "load",
+    "default_storage": "paths",
+    "examine_settings": "load",
+    "fenced": "roots",
+    "load_settings": "load",
 }
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from cellwright.errors import CellwrightError
-from cellwright.settings.places import user_settings_file
+from cellwright.settings.paths import user_settings_file
 
 __all__ = ["PATHS", "SRCBOOK_NAMES", "SettingsFile", "SettingsUnreadable", "read_files", "storage_in_files"]
 

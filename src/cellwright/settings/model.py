@@ -1,32 +1,266 @@
-"""The settings themselves: names, types, bounds and defaults. Where their values come from is in ``loading``.
-
-A limit's error names the setting behind it, so the names are part of the interface. Nothing below the engine reads
-this: the host and the kernels are told what they need.
-"""
+"""Names, types, bounds and defaults of all settings. Where their values come from is in ``load``."""
 
 from __future__ import annotations
 
+import json
+import re
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypeAlias
 
-from pydantic import Field, SecretStr, field_validator
-from pydantic_settings import SettingsConfigDict
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, SecretStr, field_validator
+from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
-from cellwright.settings.jupyter import JupyterSettings
-from cellwright.settings.models import ModelsSettings
-from cellwright.settings.places import default_storage
-from cellwright.settings.runs import RunSettings
-from cellwright.settings.sizes import Size, size_bytes
-from cellwright.settings.slurm import SlurmSettings
+from cellwright.settings.paths import default_storage
 
-__all__ = ["Settings"]
+__all__ = ["JupyterServerSettings", "Settings", "Size"]
+_SIZE = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([kmgt]?)i?b?\s*", re.IGNORECASE)
+
+_UNITS = {"": 1, "k": 1024, "m": 1024**2, "g": 1024**3, "t": 1024**4}
+
+
+def size_bytes(value: Any) -> Any:
+    """A written size in bytes; anything else as it is, for whoever checks it."""
+    if isinstance(value, str) and (match := _SIZE.fullmatch(value)) is not None:
+        return int(float(match[1]) * _UNITS[match[2].lower()])
+    return value
+
+
+Size: TypeAlias = Annotated[int, BeforeValidator(size_bytes, json_schema_input_type=str | int)]
+
+
+# The settings that are about one-shot runs alone. Part of ``model``; what they mean is said in
+# ``tools.runs``.
 
 Seconds = Annotated[float, Field(gt=0, le=7 * 24 * 3600)]
+
+
+class RunSettings(BaseSettings):
+    """How long scripts run, how many at once, and what is kept of them."""
+
+    run_timeout_s: Seconds = 60
+    """How long a one-shot run may take, and does where it does not say."""
+
+    max_runs: int = Field(default=8, ge=1, le=1_000)
+    """One-shot runs at once; the rest waits for its turn."""
+
+    max_run_disk: int = Field(default=100 * 1024**2, ge=1024**2)
+    """What the directory of a one-shot run may hold, in bytes or as ``"100MB"``; never more than ``max_session_disk``."""
+
+    max_kept_runs: int = Field(default=100, ge=1, le=100_000)
+    """Runs whose files are kept in ``runs/`` of the data directory; the oldest go first."""
+
+    max_kept_run_bytes: int = Field(default=1024**3, ge=1024**2)
+    """What those files may take together, in bytes or as ``"1GB"``."""
+
+    keep_runs_s: Seconds = 7 * 24 * 3600
+    """How long those files are kept."""
+
+    @field_validator("max_run_disk", "max_kept_run_bytes", mode="before")
+    @classmethod
+    def _bytes_of_runs(cls, value: Any) -> Any:
+        return size_bytes(value)
+
+
+# The settings that are about models alone. Part of ``model``; what they mean is said in ``agent.models``.
+
+_ModelSeconds = Annotated[float, Field(gt=0, le=24 * 3600)]
+
+Dollars = Annotated[float, Field(ge=0, le=1_000_000)]
+
+
+class ModelRowSettings(BaseModel):
+    """A model that the table lacks or has otherwise: ``[model_rows."provider:name"]`` in a settings file."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    url: str | None = None
+    context_tokens: int = Field(default=128_000, ge=1_000)
+    output: Literal["native", "tool", "prompted"] = "prompted"
+    tools: Literal["many", "one", "none"] = "many"
+    context: Literal["json", "block"] = "block"
+    pictures: bool = False
+    thinking: bool = False
+    temperature: float | None = Field(default=None, ge=0, le=2)
+    price_in: Dollars = 0
+    price_out: Dollars = 0
+    price_cached: Dollars = 0
+
+
+class ModelsSettings(BaseSettings):
+    """Which models answer questions, and how they are asked."""
+
+    models: tuple[str, ...] = ()
+    """The models that are asked where a question names none, the first first; those that there are keys for by default."""
+
+    model_rows: dict[str, ModelRowSettings] = {}
+    """What the table of models lacks, or has otherwise, by ``provider:name``."""
+
+    model_retries: int = Field(default=3, ge=0, le=10)
+    """How often a model is asked again that does not answer, before the next one is."""
+
+    model_timeout_s: _ModelSeconds = 300
+    """How long a model may say nothing before it is asked again."""
+
+
+# The settings that are about SLURM alone. Part of ``model``; what a shape may be is said in
+# ``hosts.slurm.shapes``.
+
+
+def _words(value: Any) -> Any:
+    """Words as people write them in a variable, or a JSON list of them; anything else as it is."""
+    if not isinstance(value, str):
+        return value
+    return json.loads(value) if value.lstrip().startswith("[") else value.split()
+
+
+def _text(value: Any) -> Any:
+    """SLURM's numbers without a unit, such as 32000 (MB), are written as numbers too."""
+    return str(value) if isinstance(value, int) and not isinstance(value, bool) else value
+
+
+Words = Annotated[tuple[str, ...], NoDecode, BeforeValidator(_words)]
+
+Text = Annotated[str | None, BeforeValidator(_text)]
+
+
+class SlurmSettings(BaseSettings):
+    """How allocations are asked for and kept."""
+
+    slurm_partition: str | None = None
+    """The partition of allocations, where a call names none."""
+
+    slurm_gres: str | None = None
+    """Generic resources, for instance ``"gpu:1"``."""
+
+    slurm_cpus: int | None = Field(default=4, ge=1, le=4_096)
+    """Processors of an allocation."""
+
+    slurm_mem: Text = None
+    """Memory of an allocation as SLURM writes it: ``"32G"``, or MB without a unit; the site's default where not said."""
+
+    slurm_time: Text = "4:00:00"
+    """The time limit of an allocation as SLURM writes it, for instance ``"1-12:00:00"``."""
+
+    slurm_account: str | None = None
+    """The account that allocations are charged to."""
+
+    slurm_qos: str | None = None
+    """The quality of service of allocations."""
+
+    slurm_constraint: str | None = None
+    """Features that an allocation's node must have."""
+
+    slurm_modules: Words = ()
+    """Environment modules that are loaded before the host starts, for instance ``"cuda/12.6 gcc"``."""
+
+    slurm_extra: Words = ()
+    """Further arguments of ``sbatch``, for instance ``["--reservation=course"]``."""
+
+    slurm_debug_partition: str | None = None
+    """The partition of ``cellwright start --debug``."""
+
+    slurm_debug_time: Text = "30:00"
+    """The time limit of ``cellwright start --debug``."""
+
+    slurm_template: Path | None = None
+    """A batch script to use instead of our own."""
+
+    slurm_python: Path | None = None
+    """The interpreter that has Cellwright on the nodes; the daemon's own where not said."""
+
+    slurm_max_allocations: int = Field(default=4, ge=1, le=1_000)
+    """Allocations that may be pending or running at once."""
+
+    slurm_warn_s: int = Field(default=300, ge=10, le=65_000)
+    """How long before its time limit an allocation tells its sessions; less for short ones."""
+
+    slurm_poll_s: float = Field(default=10, ge=1, le=600)
+    """How often SLURM is asked for the states of allocations."""
+
+    slurm_wait_s: float = Field(default=20, ge=0, le=280)
+    """How long a call waits for a new allocation before it tells its place in the queue instead."""
+
+    slurm_on_expiry: Literal["tell", "move"] = "tell"
+    """What sessions do before the time limit: they are told, or also run again, on another allocation, what made their state."""
+
+    slurm_connection: Literal["srun", "tls"] = "srun"
+    """How the daemon reaches an allocation's host: through ``srun``, or by TLS to a port on its node."""
+
+    slurm_idle_s: Seconds | None = None
+    """How long an allocation stays when no daemon is attached and nothing runs; until its time limit where not said."""
+
+    slurm_command_timeout_s: Seconds = 20
+    """How long one command of SLURM may take."""
+
+    @field_validator("slurm_template", "slurm_python")
+    @classmethod
+    def _in_full(cls, value: Path | None) -> Path | None:
+        # Links are kept: an interpreter knows its environment by the name that it is called by.
+        return value.expanduser().absolute() if value is not None else None
+
+
+# The settings that are about Jupyter servers alone. Part of ``model``; what they mean is said in
+# ``engine.jupyterservers``.
+
+
+class JupyterServerSettings(BaseModel):
+    """One of several servers: ``[jupyter_servers.NAME]`` in a settings file."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    url: str
+    token: SecretStr | None = None
+    token_file: Path | None = None
+    username: str = ""
+    kernel: str = ""
+
+
+class JupyterSettings(BaseSettings):
+    """Where Jupyter servers are, and what opens them."""
+
+    jupyter_url: str | None = None
+    """The address of the Jupyter server, gateway or hub that the host ``jupyter`` means."""
+
+    jupyter_token: SecretStr | None = None
+    """The token that opens it; otherwise it is read from ``jupyter_token_file``."""
+
+    jupyter_token_file: Path | None = None
+    """The file of that token."""
+
+    jupyter_username: str = ""
+    """Whom kernels are for, where a gateway asks, and whose server is meant, where a hub's token opens several."""
+
+    jupyter_kernel: str = ""
+    """The kernelspec of new kernels there; one that fits the notebook's language by default."""
+
+    jupyter_servers: dict[str, JupyterServerSettings] = {}
+    """More servers by name, each a host ``jupyter:NAME``."""
+
+    jupyter_insecure_http: bool = False
+    """Send tokens and code to servers on other machines without encryption."""
+
+    jupyter_start_timeout_s: Seconds = 300
+    """How long a hub may take to start the user's server."""
+
+    jupyter_unreachable_s: Seconds = 60
+    """How long a Jupyter server may be out of reach before its kernels are given up for the time being."""
+
+    @field_validator("jupyter_token_file")
+    @classmethod
+    def _whole_path(cls, value: Path | None) -> Path | None:
+        return value.expanduser().resolve() if value is not None else None
+
+
+# The settings themselves: names, types, bounds and defaults. Where their values come from is in ``loading``.
+
+
 _SHORTEST_TOKEN = 16
+
 _UNCONFINED = (
     "code in cells can do whatever this user can, "
     "and limits on its memory, disk, processes and network are not kept"
 )
+
 _UNENCRYPTED = "tokens, code and output go to Jupyter servers on other machines in the clear"
 
 

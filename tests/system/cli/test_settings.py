@@ -17,7 +17,7 @@ from cellwright.settings import (
     fenced,
     load_settings,
 )
-from cellwright.settings.places import find_storage, write_private
+from cellwright.settings.paths import find_storage, write_private
 from tests.system.daemon.conftest import Place
 
 SRCBOOK = {

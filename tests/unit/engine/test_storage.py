@@ -5,7 +5,7 @@ from __future__ import annotations
 import stat
 from pathlib import Path
 
-from cellwright.settings.places import make_storage
+from cellwright.settings.paths import make_storage
 
 
 def mode(path: Path) -> int:

@@ -32,7 +32,7 @@ from cellwright.agent.trace.records import (
 )
 from cellwright.agent.trace.redaction import Redactor
 from cellwright.agent.trace.steps import Step
-from cellwright.settings.places import make_private, write_private
+from cellwright.settings.paths import make_private, write_private
 
 __all__ = ["LARGE", "VERSION", "TraceLog", "files_of"]
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import msgspec
 
 from cellwright.hosts.local import HostPaths, runtime_base
-from cellwright.settings.places import write_private
+from cellwright.settings.paths import write_private
 
 __all__ = ["About", "AllocationPaths", "read_about", "write_about"]
 

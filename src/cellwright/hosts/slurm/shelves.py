@@ -17,7 +17,7 @@ import msgspec
 from cellwright.hosts.local import make_private
 from cellwright.hosts.slurm.shapes import Shape
 from cellwright.hosts.slurm.states import AllocationState, Ended, Ending
-from cellwright.settings.places import write_private
+from cellwright.settings.paths import write_private
 
 __all__ = ["DEFAULT_NAME", "Allocation", "Shelf"]
 

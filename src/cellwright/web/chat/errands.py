@@ -10,7 +10,7 @@ import anyio
 from cellwright.errors import AgentError
 from cellwright.mcp.delegates import Errand
 from cellwright.settings import Settings
-from cellwright.settings.fences import fenced
+from cellwright.settings.roots import fenced
 
 __all__ = ["PATTERNS", "errand_of"]
 

@@ -13,7 +13,7 @@ import secrets
 from pathlib import Path
 from typing import Any
 
-from cellwright.settings.places import write_private
+from cellwright.settings.paths import write_private
 
 __all__ = ["obtain_key", "sign", "unsign"]
 

@@ -20,7 +20,7 @@ from pathlib import Path
 import msgspec
 
 from cellwright.errors import CellwrightError
-from cellwright.settings.places import write_private
+from cellwright.settings.paths import write_private
 from cellwright.web.people import OWNER, Role
 
 __all__ = [

@@ -12,7 +12,7 @@ from pathlib import Path
 import msgspec
 
 from cellwright.errors import CellwrightError
-from cellwright.settings.places import write_private
+from cellwright.settings.paths import write_private
 
 __all__ = ["Share", "Shares", "SharesUnreadable", "SharesUnwritable"]
 
