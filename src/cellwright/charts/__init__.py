@@ -10,14 +10,14 @@ Knows no notebooks and no kernels: what it is given is text, tables and names. F
 
 from __future__ import annotations
 
-from cellwright.charts.fields import Problem
-from cellwright.charts.manifests import (
+from cellwright.charts.manifest import (
     FILENAME,
     MAX_MANIFEST_BYTES,
     ChartType,
     Config,
     Manifest,
     Output,
+    Problem,
     read_manifest,
 )
 from cellwright.charts.renderer import Picture, Renderer, RendererLimits

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from cellwright.charts.encodings import FEW_CATEGORIES, Encodings, Shape, encodings_for, graph_ends
-from cellwright.charts.manifests import ChartType, Config
+from cellwright.charts.manifest import ChartType, Config
 
 __all__ = ["RULES", "Choice", "Rule", "choose"]
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from cellwright.charts.labels import cut, drawable
 from cellwright.charts.themes import THEMES, ThemeName
-from cellwright.charts.wording import cut, drawable
 
 __all__ = [
     "discrete",

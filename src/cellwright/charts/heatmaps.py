@@ -6,14 +6,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from cellwright.charts.aggregation import WIDTH, Drawing, Readings, categorize, exact, plural
 from cellwright.charts.axes import discrete, number_format, number_tip, text_tip, title_of
-from cellwright.charts.categories import categorize
-from cellwright.charts.drawings import WIDTH, Drawing, plural
 from cellwright.charts.encodings import Encodings
-from cellwright.charts.fields import quoted
-from cellwright.charts.readings import Readings, exact
+from cellwright.charts.labels import told_list, told_number
+from cellwright.charts.manifest import quoted
 from cellwright.charts.themes import THEMES, ThemeName
-from cellwright.charts.wording import told_list, told_number
 
 __all__ = ["heatmap"]
 

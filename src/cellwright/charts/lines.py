@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from operator import le
 from typing import Any, Literal
 
+from cellwright.charts.aggregation import HEIGHT, WIDTH, Axis, Drawing, Readings, exact, extremes, plural
 from cellwright.charts.axes import (
     discrete,
     number_tip,
@@ -17,14 +18,10 @@ from cellwright.charts.axes import (
     text_tip,
     time_tip,
 )
-from cellwright.charts.drawings import HEIGHT, WIDTH, Drawing, plural
 from cellwright.charts.encodings import Encodings
-from cellwright.charts.fields import quoted
-from cellwright.charts.readings import Axis, Readings, exact
-from cellwright.charts.sampling import extremes
+from cellwright.charts.labels import clock, told_list, told_number, told_time
+from cellwright.charts.manifest import quoted
 from cellwright.charts.themes import ThemeName
-from cellwright.charts.timestamps import clock
-from cellwright.charts.wording import told_list, told_number, told_time
 
 __all__ = ["line_chart"]
 

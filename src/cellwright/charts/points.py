@@ -10,6 +10,7 @@ from itertools import repeat
 from operator import mul, sub
 from typing import Any
 
+from cellwright.charts.aggregation import HEIGHT, WIDTH, Axis, Drawing, Readings, fold, plural, spread
 from cellwright.charts.axes import (
     discrete,
     number_tip,
@@ -19,14 +20,9 @@ from cellwright.charts.axes import (
     text_tip,
     time_tip,
 )
-from cellwright.charts.categories import fold
-from cellwright.charts.drawings import HEIGHT, WIDTH, Drawing, plural
 from cellwright.charts.encodings import Encodings
-from cellwright.charts.readings import Axis, Readings
-from cellwright.charts.sampling import spread
+from cellwright.charts.labels import clock, told_list, told_number, told_time
 from cellwright.charts.themes import OTHER_SERIES, THEMES, ThemeName
-from cellwright.charts.timestamps import clock
-from cellwright.charts.wording import told_list, told_number, told_time
 
 __all__ = ["scatter"]
 

@@ -19,7 +19,7 @@ import anyio
 import anyio.abc
 
 from cellwright import children
-from cellwright.charts.manifests import Output
+from cellwright.charts.manifest import Output
 from cellwright.charts.themes import ThemeName
 from cellwright.charts.wire import Build, Draw, Drawn, Failed, Request, decode_reply, framed
 from cellwright.errors import ChartError, ChartRefused, DrawingFailed, SpecRefused

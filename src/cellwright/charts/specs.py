@@ -7,21 +7,18 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
+from cellwright.charts.aggregation import HEIGHT, WIDTH, Drawing, Readings
 from cellwright.charts.auto import choose
-from cellwright.charts.bars import bar_chart
-from cellwright.charts.boxes import boxes
-from cellwright.charts.drawings import HEIGHT, WIDTH, Drawing
+from cellwright.charts.bars import bar_chart, pie_chart
+from cellwright.charts.distributions import boxes, histogram
 from cellwright.charts.encodings import Encodings, check_columns, shape_of
 from cellwright.charts.graphs import graph
 from cellwright.charts.heatmaps import heatmap
-from cellwright.charts.histograms import histogram
+from cellwright.charts.labels import UNSEEN, drawable, wrapped
 from cellwright.charts.lines import line_chart
-from cellwright.charts.manifests import ChartType, Output
-from cellwright.charts.pies import pie_chart
+from cellwright.charts.manifest import ChartType, Output
 from cellwright.charts.points import scatter
-from cellwright.charts.readings import Readings
 from cellwright.charts.themes import ThemeName, theme_config
-from cellwright.charts.wording import UNSEEN, drawable, wrapped
 from cellwright.errors import ChartRefused
 from cellwright_kernel.tabledigests import table_digest
 from cellwright_kernel.tables import Table

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from cellwright.charts.manifests import Output
+from cellwright.charts.manifest import Output
 from cellwright.charts.themes import ThemeName
 
 __all__ = [

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cellwright.charts.datafiles import read_table
+from cellwright.charts.data_files import read_table
 from cellwright.errors import ChartRefused
 from cellwright_kernel.tables import Table
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cellwright.charts import Manifest, read_manifest
-from cellwright.charts.manifests import FILENAME, MAX_OUTPUTS, ChartType
+from cellwright.charts.manifest import FILENAME, MAX_OUTPUTS, ChartType
 from cellwright_kernel import showing
 from tests.support.charts.making import entry, manifest
 

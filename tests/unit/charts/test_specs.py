@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from cellwright.charts import Config, Output, chart_spec
-from cellwright.charts.datafiles import read_table
-from cellwright.charts.manifests import ChartType
-from cellwright.charts.painting import paint
+from cellwright.charts.data_files import read_table
+from cellwright.charts.manifest import ChartType
+from cellwright.charts.worker import paint
 from cellwright.errors import ChartRefused
 from cellwright_kernel.tables import Column, Table
 from tests.matrix import each_with_one

@@ -25,7 +25,7 @@ _MOST_CELLS = 20_000_000
 def csv_frame(content: bytes, name: str, *, encoding: str) -> Frame:
     """A CSV file by the standard library."""
     # What charts read and what is read here is one thing.
-    from cellwright.charts.datafiles import read_table  # noqa: PLC0415  # not where DuckDB is there
+    from cellwright.charts.data_files import read_table  # noqa: PLC0415  # not where DuckDB is there
 
     text = content.decode(encoding, "replace")
     try:

@@ -2,29 +2,39 @@
 
 from __future__ import annotations
 
+import re
 import textwrap
 import unicodedata
 from collections.abc import Sequence
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
+from itertools import repeat
+from operator import sub
 
 from cellwright_kernel.tables import Value
 
 __all__ = [
     "MISSING",
     "UNSEEN",
+    "clock",
     "cut",
     "drawable",
     "label",
+    "looks_like_time",
+    "on_one_axis",
+    "parse_times",
     "told_list",
     "told_number",
     "told_time",
     "wrapped",
 ]
-
 MISSING = "(missing)"
+
 UNSEEN = "\u200b"
+
 _LONGEST_LABEL = 60
+
 _BREAKS = "\t\r\n\v\f\x85\u2028\u2029"
+
 # Vega looks names up in objects that have these from birth, and stumbles over a text that is one of them.
 _VEGAS_OWN = frozenset(
     [
@@ -43,8 +53,11 @@ _VEGAS_OWN = frozenset(
         "__lookupSetter__",
     ]
 )
+
 _PLAIN_BELOW, _PLAIN_FROM = 1e15, 1e-4
+
 _SIGNIFICANT = 5
+
 _CALENDAR_S = (-62135596800, 253402300799)
 
 
@@ -111,3 +124,70 @@ def _is_lost(letter: str) -> bool:
     if letter in _BREAKS:
         return False
     return unicodedata.category(letter) in ("Cc", "Co") or letter in "\ufffe\uffff"
+
+
+# Times as data files write them, in ISO 8601, as seconds on one axis and back. Knows no time zones but
+# offsets.
+
+_FORM = re.compile(r"\d{4}-\d\d(-\d\d([T ]\d\d(:?\d\d(:?\d\d([.,]\d{1,9})?)?)?(Z|[+-]\d\d(:?\d\d)?)?)?)?")
+
+_EPOCH = datetime(1970, 1, 1)  # noqa: DTZ001  # a clock on a wall has no zone
+
+_MONTH_CHARACTERS = len("2026-01")
+
+_LONGEST = len("2026-01-01T00:00:00.000000000+00:00")
+
+
+def looks_like_time(text: str) -> bool:
+    return len(text) <= _LONGEST and _FORM.fullmatch(text) is not None
+
+
+def parse_times(texts: Sequence[str]) -> list[datetime]:
+    """Read times; one of a month is its beginning.
+
+    Raises:
+        ValueError: a text is none.
+    """
+    try:
+        return list(map(datetime.fromisoformat, texts))
+    except ValueError:
+        whole = [
+            f"{text}-01" if len(text) == _MONTH_CHARACTERS and text[4] == "-" else text for text in texts
+        ]
+        return list(map(datetime.fromisoformat, whole))
+
+
+def on_one_axis(texts: Sequence[str]) -> list[float]:
+    """Seconds since 1970 by the clock on the wall, or by UTC where the texts have different offsets.
+
+    Raises:
+        ValueError: a text is no time.
+    """
+    times = parse_times(texts)
+    # Without a step of Python for each: a million of them is what this is for.
+    try:
+        return list(map(timedelta.total_seconds, map(sub, times, repeat(_EPOCH))))
+    except TypeError:  # there are offsets among them
+        return list(map(timedelta.total_seconds, map(sub, _without_offsets(times), repeat(_EPOCH))))
+
+
+def clock(seconds: float) -> str:
+    """Back to text, in the form that every browser takes for the time on the reader's own wall."""
+    try:
+        time = _EPOCH + timedelta(seconds=seconds)
+    except OverflowError:
+        time = datetime(9999, 12, 31) if seconds > 0 else datetime(1, 1, 1)  # noqa: DTZ001  # the calendar's ends
+    return time.isoformat(timespec="milliseconds" if time.microsecond else "seconds")
+
+
+def _without_offsets(times: list[datetime]) -> list[datetime]:
+    if len({time.utcoffset() for time in times}) == 1:
+        return [time.replace(tzinfo=None) for time in times]
+    return [time.replace(tzinfo=None) if time.tzinfo is None else _in_utc(time) for time in times]
+
+
+def _in_utc(time: datetime) -> datetime:
+    try:
+        return time.astimezone(UTC).replace(tzinfo=None)
+    except OverflowError:  # at the very ends of the calendar an offset leads out of it
+        return time.replace(tzinfo=None)
