@@ -16,7 +16,7 @@ import msgspec
 
 from cellwright.errors import CellwrightError, MissingExtra
 from cellwright.formats.grammars import leave_out_address_grammars
-from cellwright.formats.orders import Answer, Order, refusal
+from cellwright.formats.renderer_wire import Answer, Order, refusal
 from cellwright.notebook import CellAdded, Document
 
 __all__ = ["main"]

@@ -8,14 +8,15 @@ from collections.abc import Iterator
 from html import escape, unescape
 from typing import Any
 
-__all__ = ["formula_html", "readable_latex"]
-
+__all__ = ["bare_latex", "formula_html", "readable_latex"]
 _MAX_CHARACTERS = 5_000
+
 _TAGS = frozenset({
     "math", "mrow", "mi", "mn", "mo", "mtext", "mspace", "ms", "mfrac", "msqrt", "mroot", "mstyle", "merror", "mpadded",
     "mphantom", "mfenced", "menclose", "msub", "msup", "msubsup", "munder", "mover", "munderover", "mmultiscripts",
     "mprescripts", "none", "mtable", "mtr", "mtd", "mlabeledtr",
 })  # fmt: skip
+
 # What the converter makes of a formula that ends too early lacks some.
 _CHILDREN = {
     "mfrac": 2,
@@ -27,10 +28,15 @@ _CHILDREN = {
     "mover": 2,
     "munderover": 3,
 }
+
 _ATTRIBUTE = re.compile(r"[a-z]+")
+
 _VALUE = re.compile(r"[\w .%#+-]*")
+
 _UNREAD = re.compile(r"\\[A-Za-z]+")
+
 _OPERATORS = re.compile(r"\\(arg|argmin|argmax|sgn|sign|diag|rank|trace|Var|Cov|softmax)(?![A-Za-z])")
+
 _NUMBERED = re.compile(r"\\(?:label|tag)\*?\{[^{}]*\}|\\(?:nonumber|notag)\b")
 
 
@@ -93,3 +99,17 @@ def _written(element: Any) -> Iterator[str]:
     for child in element:
         yield from _written(child)
     yield f"</{tag}>"
+
+
+# The marks around a formula that an output in LaTeX comes with.
+
+_MARKS = (("$$", "$$"), ("\\[", "\\]"), ("\\(", "\\)"), ("$", "$"))
+
+
+def bare_latex(text: str) -> str:
+    """The formula alone."""
+    text = text.strip()
+    for start, end in _MARKS:
+        if text.startswith(start) and text.endswith(end) and len(text) > len(start) + len(end):
+            return text[len(start) : -len(end)].strip().removeprefix("\\displaystyle").strip()
+    return text

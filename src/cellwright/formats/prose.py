@@ -1,7 +1,7 @@
-"""Markdown of text cells as a tree of tokens, formulas included. Pure; whoever prints it walks the tree.
+r"""Markdown of text cells as a tree of tokens, formulas included. Pure; whoever prints it walks the tree.
 
 The tree is mistune's: ``{"type", "children" or "raw", "attrs"}``. Formulas are ``inline_math`` and ``block_math``, in
-all the ways that notebooks write them: dollars, ``\\(…\\)``, ``\\[…\\]``, and bare environments.
+all the ways that notebooks write them: dollars, ``\(…\)``, ``\[…\]``, and bare environments.
 """
 
 from __future__ import annotations
@@ -9,21 +9,27 @@ from __future__ import annotations
 import functools
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from html import escape
 from typing import Any, TypeAlias
 
-__all__ = ["Token", "parse_prose", "text_of"]
+from cellwright.formats.mathml import formula_html
+from cellwright.formats.sanitize import StyleAttributes, clean_fragment, safe_link
 
+__all__ = ["Heading", "ProseWriter", "Token", "parse_prose", "text_of"]
 Token: TypeAlias = Mapping[str, Any]
 
 _ENVIRONMENT = (
     r"\\begin\{(?P<environment>equation\*?|align\*?|gather\*?|multline\*?|eqnarray\*?|displaymath|math)\}"
     r"[\s\S]{0,20000}?\\end\{(?P=environment)\}"
 )
+
 _BLOCK = (
     r"^ {0,3}\$\$(?P<dollars>(?:[^$\\]|\\[\s\S]|\$(?!\$)){1,20000}?)\$\$[ \t]*(?:\n|$)"
     r"|^ {0,3}\\\\?\[(?P<brackets>[^\n]{0,20000}?(?:\n[^\n]+?){0,200}?)\\\\?\][ \t]*(?:\n|$)"
     rf"|^ {{0,3}}(?P<bare>{_ENVIRONMENT})[ \t]*(?:\n|$)"
 )
+
 _INLINE = (
     r"\$\$(?P<inline_dollars>(?:[^$\\]|\\[\s\S]){1,20000}?)\$\$"
     r"|\$(?!\s|\$)(?P<dollar>(?:[^$\\\n]|\\.|\n(?!\n)){1,5000}?)(?<!\s)\$(?!\d)"
@@ -81,3 +87,220 @@ def _taken(kind: str) -> Callable[[Any, re.Match[str], Any], int]:
         return match.end()
 
     return parse
+
+
+# Markdown's tokens as HTML. Raw HTML among them is cleaned with the text around it, so that tags may span
+# tokens.
+
+_HELD = re.compile("\ufdd0(\\d+)\ufdd1")
+
+_SWALLOWING = re.compile(
+    r"<(?:script|style|template|textarea|title|xmp|iframe|noscript|noembed|noframes|select|object|plaintext|svg|math)\b",
+    re.IGNORECASE,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Heading:
+    level: int
+    text: str
+    anchor: str
+
+
+@dataclass(slots=True)
+class ProseWriter:
+    """Writes text cells of one page, and keeps what the page must know of them."""
+
+    highlight: Callable[[str, str], str]
+    """Code and the name of its language as HTML."""
+    headings: list[Heading] = field(default_factory=list)
+    notices: list[str] = field(default_factory=list)
+    anchors: set[str] = field(default_factory=set)
+    prefix: str = ""
+    """What begins the name of every place, where others are in the same page."""
+    styles: StyleAttributes = "inline"
+    """What becomes of the styles of raw HTML."""
+    _notes: int = 0
+
+    def html(self, source: str, pictures: Mapping[str, str]) -> str:
+        """A text as HTML; ``pictures`` are links by the name that an attachment has."""
+        self._notes += 1
+        walk = _Walk(self, pictures, f"{self.prefix}note-{self._notes}-")
+        written = walk.blocks(parse_prose(source.replace("\ufdd0", "").replace("\ufdd1", "")))
+        clean = clean_fragment(written, attributes=self.styles)
+        if unshown := clean.dropped - {"img"}:
+            self.notices.append(f"A text cell's {', '.join(sorted(unshown))} is not shown")
+        return walk.released(clean.html)
+
+    def anchor(self, text: str) -> str:
+        """A place's name that nothing else in the page has."""
+        base = self.prefix + slug_of(text)
+        anchor, number = base, 1
+        while anchor in self.anchors:
+            number += 1
+            anchor = f"{base}-{number}"
+        self.anchors.add(anchor)
+        return anchor
+
+
+def slug_of(text: str) -> str:
+    """A heading's words as forges make anchors of them."""
+    return re.sub(r"[^\w-]+", "-", text.lower()).strip("-")[:80] or "section"
+
+
+class _Walk:
+    """One text. What is written here and must not be cleaned again is held back, and a mark stands in its place."""
+
+    def __init__(self, writer: ProseWriter, pictures: Mapping[str, str], notes: str) -> None:
+        self._writer = writer
+        self._pictures = pictures
+        self._notes = notes
+        self.held: list[str] = []
+
+    def _hold(self, html: str) -> str:
+        self.held.append(html)
+        return f"\ufdd0{len(self.held) - 1}\ufdd1"
+
+    def released(self, html: str) -> str:
+        return _HELD.sub(lambda match: self.held[int(match[1])], html)
+
+    def _inside(self, token: Token) -> str:
+        return self.blocks(token.get("children") or ())
+
+    def blocks(self, tokens: Iterable[Token]) -> str:
+        return "".join(self._one(token) for token in tokens)
+
+    def _one(self, token: Token) -> str:
+        kind = token["type"]
+        if kind in _WRAPPED:
+            tag = _WRAPPED[kind]
+            return f"<{tag}>{self._inside(token)}</{tag}>"
+        if kind in _SPECIAL:
+            return _SPECIAL[kind](self, token)
+        if "children" in token:
+            return self._inside(token)
+        return escape(str(token.get("raw", "")), quote=False)
+
+    def paragraph(self, token: Token) -> str:
+        return f'<p dir="auto">{self._inside(token)}</p>\n'
+
+    def heading(self, token: Token) -> str:
+        level = min(max(int(token["attrs"]["level"]), 1), 6)
+        text = text_of(token["children"]).strip()
+        anchor = self._writer.anchor(text)
+        self._writer.headings.append(Heading(level, text, anchor))
+        # Cleaned apart, so that what is held back is whole: a tag left open inside ends with the heading.
+        inside = self.released(clean_fragment(self._inside(token), attributes=self._writer.styles).html)
+        return self._hold(
+            f'<h{level} id="{escape(anchor)}" dir="auto">{inside}'
+            f'<a class="anchor" href="#{escape(anchor)}" aria-label="Link to this section">#</a></h{level}>\n'
+        )
+
+    def listing(self, token: Token) -> str:
+        attributes = token.get("attrs") or {}
+        tag = "ol" if attributes.get("ordered") else "ul"
+        start = attributes.get("start")
+        first = f' start="{int(start)}"' if isinstance(start, int) and start != 1 else ""
+        return f"<{tag}{first}>{self._inside(token)}</{tag}>\n"
+
+    def item(self, token: Token) -> str:
+        return f'<li dir="auto">{self._inside(token)}</li>\n'
+
+    def task(self, token: Token) -> str:
+        done = bool((token.get("attrs") or {}).get("checked"))
+        box = self._hold(
+            f'<input type="checkbox" disabled{" checked" if done else ""} aria-label="{"done" if done else "to do"}"> '
+        )
+        return f'<li class="task" dir="auto">{box}{self._inside(token)}</li>\n'
+
+    def code(self, token: Token) -> str:
+        words = str((token.get("attrs") or {}).get("info") or "").split()
+        language = words[0].strip("{}") if words else ""
+        code = self._writer.highlight(str(token.get("raw", "")).rstrip("\n"), language)
+        return self._hold(f'<pre class="code"><code>{code}</code></pre>\n')
+
+    def formula(self, token: Token) -> str:
+        return self._hold(formula_html(str(token.get("raw", "")), display=token["type"] == "block_math"))
+
+    def link(self, token: Token) -> str:
+        target = safe_link(str(token["attrs"].get("url", "")))
+        inside = self._inside(token)
+        return f'<a href="{escape(target)}">{inside}</a>' if target is not None else inside
+
+    def image(self, token: Token) -> str:
+        url, words = str(token["attrs"].get("url", "")), text_of(token.get("children") or ())
+        held = self._pictures.get(url.removeprefix("attachment:")) if url.startswith("attachment:") else None
+        if held is not None:
+            return self._hold(f'<img alt="{escape(words)}" src="{escape(held)}">')
+        if not url.startswith("data:"):
+            self._writer.notices.append(
+                f"The picture {url[:120]} is not part of the notebook, and not of the page"
+            )
+        return f'<img alt="{escape(words)}" src="{escape(url)}">'
+
+    def table(self, token: Token) -> str:
+        return f'<div class="wide" tabindex="0"><table>{self._inside(token)}</table></div>\n'
+
+    def table_head(self, token: Token) -> str:
+        return f"<thead><tr>{self._inside(token)}</tr></thead>"
+
+    def table_cell(self, token: Token) -> str:
+        attributes = token.get("attrs") or {}
+        tag = "th" if attributes.get("head") else "td"
+        align = f' class="align-{attributes["align"]}"' if attributes.get("align") else ""
+        return f"<{tag}{align}>{self._inside(token)}</{tag}>"
+
+    def footnote_ref(self, token: Token) -> str:
+        number = int(token["attrs"]["index"])
+        place = f"{self._notes}{number}"
+        return self._hold(f'<sup><a href="#{place}" aria-label="Note {number}">{number}</a></sup>')
+
+    def footnotes(self, token: Token) -> str:
+        return f'<section class="notes" aria-label="Notes"><ol>{self._inside(token)}</ol></section>\n'
+
+    def footnote(self, token: Token) -> str:
+        number = int(token["attrs"]["index"])
+        place = self._hold(f'<span id="{self._notes}{number}"></span>')
+        return f"<li>{place}{self._inside(token)}</li>"
+
+    def raw(self, token: Token) -> str:
+        raw = str(token.get("raw", ""))
+        # Alone, such a tag would swallow all the text that follows.
+        alone = token["type"] == "inline_html" and _SWALLOWING.match(raw)
+        return escape(raw) if alone else raw
+
+
+_WRAPPED = {
+    "strong": "strong",
+    "emphasis": "em",
+    "strikethrough": "del",
+    "block_quote": "blockquote",
+    "table_body": "tbody",
+    "table_row": "tr",
+}
+
+_SPECIAL: Mapping[str, Callable[[_Walk, Token], str]] = {
+    "paragraph": _Walk.paragraph,
+    "heading": _Walk.heading,
+    "list": _Walk.listing,
+    "list_item": _Walk.item,
+    "task_list_item": _Walk.task,
+    "block_code": _Walk.code,
+    "inline_math": _Walk.formula,
+    "block_math": _Walk.formula,
+    "link": _Walk.link,
+    "image": _Walk.image,
+    "table": _Walk.table,
+    "table_head": _Walk.table_head,
+    "table_cell": _Walk.table_cell,
+    "footnote_ref": _Walk.footnote_ref,
+    "footnotes": _Walk.footnotes,
+    "footnote_item": _Walk.footnote,
+    "inline_html": _Walk.raw,
+    "block_html": _Walk.raw,
+    "codespan": lambda _walk, token: f"<code>{escape(str(token['raw']), quote=False)}</code>",
+    "softbreak": lambda _walk, _token: "\n",
+    "linebreak": lambda _walk, _token: "<br>\n",
+    "thematic_break": lambda _walk, _token: "<hr>\n",
+    "blank_line": lambda _walk, _token: "",
+}

@@ -1,43 +1,145 @@
-"""Every format in one table, and the two ways through it: a document out, a document in.
+"""A notebook as a plain program of its language: its code in order, and all else as comments. Pure, and one way.
 
-A format is a row: adding one is writing its functions and naming them here. Rows whose libraries are heavy import
-them in their functions.
+For a script that comes back as the same notebook see jupytexts.
 """
 
 from __future__ import annotations
 
+import ast
 import re
-from collections.abc import Callable
+import warnings
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import PurePath
 from typing import TypeAlias
 
 from cellwright.errors import MissingExtra, NotebookFormatError
 from cellwright.formats.html import write_html
-from cellwright.formats.ipynb import read_ipynb, without_outputs, write_ipynb
-from cellwright.formats.jsonbook import read_json, write_json
-from cellwright.formats.jupytexts import read_myst, read_script, write_myst, write_percent
-from cellwright.formats.markdown import write_markdown
-from cellwright.formats.markdown_reading import read_markdown
+from cellwright.formats.json_formats import read_ipynb, read_json, without_outputs, write_ipynb, write_json
+from cellwright.formats.jupytext_formats import read_myst, read_script, write_myst, write_percent
+from cellwright.formats.markdown import read_markdown, write_markdown
 from cellwright.formats.model import Exported, FindFile, Imported, Reading, Writing, Written
 from cellwright.formats.pdf import write_pdf
-from cellwright.formats.scripts import write_script
-from cellwright.formats.srcmd import read_srcmd
-from cellwright.formats.srcmd_writing import write_srcmd
-from cellwright.notebook import Document
-from cellwright.notebook.languages import LANGUAGES
+from cellwright.formats.srcbook import read_srcmd, write_srcmd
+from cellwright.formats.text import encoded
+from cellwright.notebook import Cell, Document
+from cellwright.notebook.languages import (
+    LANGUAGES,
+    Language,
+    cell_filename,
+    cell_language,
+    find_language,
+    notebook_language,
+)
 
 __all__ = ["FORMATS", "Format", "export", "format_named", "format_of_file", "read", "readable", "writable"]
+_NEAR = {"typescript": {"javascript"}}
+
+_magic = re.compile(r"[ \t]*[%!?]")
+
+
+def write_script(document: Document, writing: Writing) -> Written:
+    """The program.
+
+    Raises:
+        NotebookFormatError: nothing is known of the language's files.
+    """
+    main = notebook_language(document)
+    language = find_language(main)
+    if language is None:
+        known = ", ".join(one.name for one in LANGUAGES)
+        raise NotebookFormatError(
+            f"There are no scripts in {main}", hint=f"Export it as markdown; there are: {known}"
+        )
+    parts = [_comment(writing.name, language), *_parts(document, language)]
+    content, notices = encoded("\n\n".join(part for part in parts if part) + "\n")
+    others = sorted(
+        {
+            name
+            for cell in document.cells
+            if cell.kind == "code"
+            and (name := cell_language(document, cell))
+            and not _is_main(name, language)
+        }
+    )
+    told = (f"Cells in {', '.join(others)} are comments",) if others else ()
+    return Written(content, (*notices, *told), suffix=language.suffixes[0])
+
+
+def _parts(document: Document, language: Language) -> Iterator[str]:
+    for cell in document.cells:
+        if cell.kind != "code":
+            yield _comment(cell.source, language)
+            continue
+        named = cell_language(document, cell)
+        if _is_main(named, language):
+            filename = cell_filename(cell)
+            head = f"{_comment(filename, language)}\n" if filename else ""
+            yield head + _code(cell, language)
+        else:
+            yield _comment(f"A cell in {named}:\n{cell.source}", language)
+
+
+def _is_main(named: str, language: Language) -> bool:
+    return named == language.name or named in _NEAR.get(language.name, ())
+
+
+def _code(cell: Cell, language: Language) -> str:
+    source = cell.source.strip("\n")
+    match language.name:
+        case "python":
+            return _python(source, language)
+        case "sql" if source.strip() and not source.rstrip().endswith(";"):
+            return f"{source}\n;"
+        case _:
+            return source
+
+
+def _python(source: str, language: Language) -> str:
+    """Python that Python understands: what only IPython does becomes a comment."""
+    if _is_python(source):
+        return source
+    if source.lstrip().startswith("%%"):
+        return _comment(source, language)
+    lines = [_comment(line, language) if _magic.match(line) else line for line in source.split("\n")]
+    mended = "\n".join(lines)
+    return mended if _is_python(mended) else source
+
+
+def _is_python(source: str) -> bool:
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # about escapes and the like: the user's business, not ours
+            ast.parse(source)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return False
+    return True
+
+
+def _comment(text: str, language: Language) -> str:
+    # Every character that any language takes for the end of a line must end the comment's line too; and Python
+    # reads no file with a NUL in it.
+    text = text.replace("\0", "\ufffd")
+    return "\n".join(f"{language.comment} {line}".rstrip() for line in text.strip("\r\n").splitlines())
+
+
+# Every format in one table, and the two ways through it: a document out, a document in.
 
 Writer: TypeAlias = Callable[[Document, Writing], Written]
+
 Reader: TypeAlias = Callable[[bytes, Reading], Imported]
 
 _MANY_CELLS = 100_000
+
 _HEAD = 4_000
+
 # What people call files of plain text, or what has no name at all.
 _TEXTS = frozenset({"", ".txt", ".text"})
+
 _srcbook = re.compile(rb"<!--\s*srcbook:")
+
 _myst = re.compile(rb"---\r?\n(?:.*\n)*?\s+format_name: myst\r?\n")
+
 _SCRIPTS = tuple(suffix for language in LANGUAGES for suffix in language.suffixes)
 
 

@@ -19,7 +19,7 @@ from anyio.abc import ByteReceiveStream, Process
 from cellwright import children
 from cellwright.errors import NotebookError
 from cellwright.formats.model import Exported
-from cellwright.formats.orders import Answer, Order
+from cellwright.formats.renderer_wire import Answer, Order
 from cellwright.notebook import Document
 
 __all__ = ["LIMIT_S", "MEMORY_BYTES", "PAGES", "PageMaker", "RenderFailed", "render"]

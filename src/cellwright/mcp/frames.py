@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import re
 
-from cellwright.formats.htmltables import HtmlRow, rows_in
+from cellwright.formats.markup import HtmlRow, rows_in
 from cellwright_kernel.tabledigests import table_digest
 from cellwright_kernel.tables import Column, ColumnKind, Table, Value
 

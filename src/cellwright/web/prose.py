@@ -11,8 +11,8 @@ import re
 
 from markupsafe import Markup
 
-from cellwright.formats.codehtml import code_html
-from cellwright.formats.prosehtml import ProseWriter
+from cellwright.formats.highlight import code_html
+from cellwright.formats.prose import ProseWriter
 
 __all__ = ["coloured", "prose_html"]
 

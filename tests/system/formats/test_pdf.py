@@ -12,7 +12,7 @@ import typst
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cellwright.formats import glyphs
+from cellwright.formats import pdf as glyphs
 from cellwright.formats.pdf import Pdf, to_pdf
 from tests.support.formats.pagebooks import PNG, code, display, error, notebook, result, stream, text
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from cellwright.formats.ansihtml import ansi_html
+from cellwright.formats.highlight import ansi_html
 from cellwright.web.outputs import Outputs
 from cellwright.web.outputs.charts import Chart, chart_csv, chart_of
 from cellwright.web.outputs.choosing import choose, digest

@@ -9,8 +9,7 @@ import re
 from collections.abc import Callable
 from urllib.parse import quote, urljoin
 
-from cellwright.formats.htmltables import HtmlRow, rows_of
-from cellwright.formats.markup import Element, Node, elements
+from cellwright.formats.markup import Element, HtmlRow, Node, elements, rows_of
 
 __all__ = ["Writer"]
 

@@ -12,7 +12,7 @@ from starlette.responses import Response
 from cellwright.engine import Execution
 from cellwright.engine.records import ExecutionRecord
 from cellwright.errors import UnknownExecution
-from cellwright.formats.codehtml import code_html
+from cellwright.formats.highlight import code_html
 from cellwright.web.beside.numbers import places_of
 from cellwright.web.beside.showing import shown_outputs
 from cellwright.web.visits import Visit, page

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from cellwright.formats.exhibits import (
+from cellwright.formats.display_data import (
     PICTURES,
     Exhibit,
     bare_text,

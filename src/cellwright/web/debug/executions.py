@@ -12,7 +12,7 @@ import msgspec
 from starlette.responses import Response
 
 from cellwright.engine import Execution
-from cellwright.formats.exhibits import bare_text, exhibits_of
+from cellwright.formats.display_data import bare_text, exhibits_of
 from cellwright.web.debug.waterfall import WIDTH, Span, waterfall
 from cellwright.web.diffs import DiffLine, diff_lines
 from cellwright.web.downloads import attachment

@@ -7,7 +7,7 @@ from starlette.responses import Response
 
 from cellwright.engine import Session
 from cellwright.errors import StaleEdit
-from cellwright.formats.codehtml import code_html
+from cellwright.formats.highlight import code_html
 from cellwright.notebook.languages import canonical_language, cell_metadata
 from cellwright.web.notebook.cellviews import cell_view
 from cellwright.web.notebook.following import follow

@@ -10,8 +10,8 @@ from urllib.parse import quote
 from markupsafe import Markup
 
 from cellwright.engine import Execution, Session
-from cellwright.formats.codehtml import code_html
-from cellwright.formats.prosehtml import ProseWriter
+from cellwright.formats.highlight import code_html
+from cellwright.formats.prose import ProseWriter
 from cellwright.mcp.cellstates import cell_states
 from cellwright.notebook import Cell
 from cellwright.notebook.cells import CellRecord

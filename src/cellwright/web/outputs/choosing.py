@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
-from cellwright.formats.exhibits import PICTURES, SVG, VEGA, picture_bytes, svg_text
+from cellwright.formats.display_data import PICTURES, SVG, VEGA, picture_bytes, svg_text
 from cellwright.formats.markup import MAX_CHARACTERS
 
 __all__ = ["Chosen", "Form", "choose", "content", "digest", "forms_of", "text_content"]

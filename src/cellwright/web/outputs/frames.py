@@ -6,7 +6,7 @@ import base64
 import hashlib
 import re
 
-from cellwright.formats.safehtml import Clean, clean_fragment
+from cellwright.formats.sanitize import Clean, clean_fragment
 
 __all__ = ["SEALED", "frame_height", "framed"]
 

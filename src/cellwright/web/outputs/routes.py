@@ -9,7 +9,7 @@ import anyio
 from starlette.responses import PlainTextResponse, Response
 
 from cellwright.errors import UnknownCell
-from cellwright.formats.exhibits import MAX_PICTURE_BYTES, PICTURES, SVG, VEGA, picture_bytes, svg_text
+from cellwright.formats.display_data import MAX_PICTURE_BYTES, PICTURES, SVG, VEGA, picture_bytes, svg_text
 from cellwright.formats.markup import MAX_CHARACTERS
 from cellwright.web.downloads import attachment
 from cellwright.web.outputs.charts import chart_csv, chart_of

@@ -10,8 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from urllib.parse import urlencode
 
-from cellwright.formats.htmltables import HtmlRow, rows_of
-from cellwright.formats.markup import elements, parse_html, text_in
+from cellwright.formats.markup import HtmlRow, elements, parse_html, rows_of, text_in
 
 __all__ = ["Asked", "Table", "TablePage", "asked_by", "csv_text", "table_of", "table_page"]
 

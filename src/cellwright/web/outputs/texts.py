@@ -9,8 +9,8 @@ from dataclasses import dataclass
 
 from markupsafe import Markup
 
-from cellwright.formats.ansihtml import ansi_html
-from cellwright.formats.exhibits import exhibits_of
+from cellwright.formats.display_data import exhibits_of
+from cellwright.formats.highlight import ansi_html
 from cellwright.web.wording import amount
 
 __all__ = ["Shown", "TextPage", "ending", "folded", "text_page"]

@@ -12,11 +12,10 @@ from typing import Any
 
 from markupsafe import Markup
 
-from cellwright.formats.codehtml import code_html
-from cellwright.formats.exhibits import bare_text, exhibits_of
-from cellwright.formats.mathml import formula_html
-from cellwright.formats.prosehtml import ProseWriter
-from cellwright.formats.texmarks import bare_latex
+from cellwright.formats.display_data import bare_text, exhibits_of
+from cellwright.formats.highlight import code_html
+from cellwright.formats.mathml import bare_latex, formula_html
+from cellwright.formats.prose import ProseWriter
 from cellwright.web.outputs.choosing import Chosen, choose, content, digest, forms_of, text_content
 from cellwright.web.outputs.frames import frame_height
 from cellwright.web.outputs.texts import ending, folded

@@ -12,7 +12,7 @@ from starlette.routing import Route
 
 from cellwright.engine import Engine, Session
 from cellwright.errors import CellwrightError, UnknownSession
-from cellwright.formats.proofs import proof_of
+from cellwright.formats.certificates import proof_of
 from cellwright.verification import certificate_state
 from cellwright.web.downloads import attachment
 from cellwright.web.templates import render

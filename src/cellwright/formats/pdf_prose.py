@@ -2,25 +2,29 @@
 
 from __future__ import annotations
 
+import functools
 import re
 import unicodedata
-from collections.abc import Callable, Iterable, Mapping
+import warnings
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import takewhile
 from typing import Any, TypeAlias
 
-from cellwright.formats.formulas import draw_formula
-from cellwright.formats.markup import elements, parse_html, text_in
-from cellwright.formats.printtables import grid_of, set_grid, table_node
+from cellwright.formats.markup import Element, HtmlCell, elements, parse_html, rows_of, text_in
+from cellwright.formats.mathml import readable_latex
 from cellwright.formats.prose import Token, parse_prose, text_of
-from cellwright.formats.safehtml import safe_link
+from cellwright.formats.sanitize import safe_link
 
-__all__ = ["TEXT_SIZE", "Node", "ProseSetter", "formula_node", "reads_from_right"]
-
+__all__ = ["Node", "ProseSetter", "formula_node", "grid_of", "reads_from_right", "set_grid"]
 Node: TypeAlias = dict[str, Any]
 
 TEXT_SIZE = 10.5
+
 _TABLE_SIZE = 9.0
+
 _TAG = re.compile(r"<\s*(/?)\s*([a-zA-Z][a-zA-Z0-9]*)")
+
 _MARKS = {"strong": "strong", "emphasis": "emph", "strikethrough": "strike"}
 
 
@@ -219,6 +223,7 @@ _SPANS: Mapping[str, Callable[[Token], list[Node]]] = {
     "image": lambda token: [_words(f"[picture: {text_of(token.get('children') or ())}]")],
     "footnote_ref": lambda token: [{"t": "sup", "body": [_words(str(token["attrs"]["index"]))]}],
 }
+
 _BLOCKS: Mapping[str, Callable[[ProseSetter, Token], list[Node]]] = {
     "paragraph": ProseSetter.paragraph,
     "block_text": ProseSetter.paragraph,
@@ -233,3 +238,156 @@ _BLOCKS: Mapping[str, Callable[[ProseSetter, Token], list[Node]]] = {
     "thematic_break": lambda _self, _token: [{"t": "rule"}],
     "blank_line": lambda _self, _token: [],
 }
+
+
+# Tables for print: a grid of cells from HTML or Markdown, cut to what a page holds. Pure.
+
+MAX_ROWS = 60
+
+_MAX_COLUMNS = 120
+
+_CELL_CHARACTERS = 200
+
+_SIZE, _LEAST_SIZE = 8.5, 6.0
+
+# What fits on a line of the page, in characters at the usual size, and what a cell takes besides its text.
+_ROOM, _PADDING = 120, 3
+
+_WIDEST = 34
+
+_NUMBER = re.compile(r"[-+\u2212$€£]*[\d.,]+(?:e[-+]?\d+)?\s?%?|NaN|nan|-?inf|None|NaT|<NA>|null")
+
+
+@dataclass(frozen=True, slots=True)
+class Grid:
+    """Rows of equal length; the first ``head`` of them are headings."""
+
+    rows: list[list[str]]
+    head: int
+    left_out: str = ""
+
+
+def grid_of(table: Element) -> Grid | None:
+    """An HTML table as a grid; cells that span several stand in the first of them."""
+    found = list(rows_of(table))
+    rows = [[_shown(cell) for cell in row.cells[:_MAX_COLUMNS]] for row in found[: MAX_ROWS * 4]]
+    if not any(any(row) for row in rows):
+        return None
+    head = sum(1 for _ in takewhile(lambda row: row.in_head, found[: MAX_ROWS * 4]))
+    width = max(len(row) for row in rows)
+    even = [row + [""] * (width - len(row)) for row in rows]
+    body = len(found) - head
+    left_out = f"… {body - MAX_ROWS:,} of {body:,} rows are left out" if body > MAX_ROWS else ""
+    return Grid(even[: head + MAX_ROWS], head, left_out)
+
+
+def _shown(cell: HtmlCell) -> str:
+    if cell.is_repeated:
+        return ""
+    return cell.text if len(cell.text) <= _CELL_CHARACTERS else f"{cell.text[: _CELL_CHARACTERS - 1]}…"
+
+
+def set_grid(grid: Grid) -> list[dict[str, Any]]:
+    """A grid as one table, or as several below each other where it is too wide for the page."""
+    groups = _groups([_width(column) for column in zip(*grid.rows, strict=True)])
+    set_tables: list[dict[str, Any]] = []
+    for columns, size in groups:
+        rows = [[row[column] for column in columns] for row in grid.rows]
+        set_tables.append(
+            table_node([[[_cell_words(cell)] for cell in row] for row in rows], grid.head, size, rows)
+        )
+    if grid.left_out:
+        set_tables.append({"t": "note", "v": grid.left_out})
+    return set_tables
+
+
+def table_node(
+    cells: list[list[list[dict[str, Any]]]], head: int, size: float, texts: Sequence[Sequence[str]]
+) -> dict[str, Any]:
+    """A table's data: cells of inline nodes; columns of numbers are set to the right."""
+    aligns = ["right" if _numbers(column[head:]) else "left" for column in zip(*texts, strict=True)]
+    rows = [[{"body": cell} for cell in row] for row in cells]
+    return {"t": "table", "columns": len(aligns), "head": head, "size": size, "aligns": aligns, "rows": rows}
+
+
+def _cell_words(text: str) -> dict[str, Any]:
+    return {"t": "text", "v": text}
+
+
+def _width(column: Sequence[str]) -> int:
+    return min(max(len(cell) for cell in column), _WIDEST) + _PADDING
+
+
+def _groups(widths: list[int]) -> list[tuple[list[int], float]]:
+    """Which columns stand beside each other, and the size of their letters."""
+    shrunk = _SIZE * _ROOM / max(sum(widths), 1)
+    if shrunk >= _LEAST_SIZE:
+        return [(list(range(len(widths))), round(min(_SIZE, shrunk), 2))]
+    room = _ROOM * _SIZE / _LEAST_SIZE
+    fewest = len(_packed(widths, room))
+    # As many groups as there must be, and all about as wide: nothing is gained by a last one of a single column.
+    even = next(
+        width
+        for width in range(sum(widths) // fewest, sum(widths) + 1)
+        if len(_packed(widths, width)) <= fewest
+    )
+    return [(group, _LEAST_SIZE) for group in _packed(widths, min(even, room))]
+
+
+def _packed(widths: list[int], room: float) -> list[list[int]]:
+    """Columns in groups that begin with the first column and fit; a group has at least one more."""
+    groups: list[list[int]] = [[0]]
+    used = widths[0]
+    for column in range(1, len(widths)):
+        if used + widths[column] > room and len(groups[-1]) > 1:
+            groups.append([0])
+            used = widths[0]
+        groups[-1].append(column)
+        used += widths[column]
+    return groups
+
+
+def _numbers(cells: Sequence[str]) -> bool:
+    shown = [cell for cell in cells if cell]
+    return bool(shown) and all(_NUMBER.fullmatch(cell) for cell in shown)
+
+
+# Formulas in LaTeX as small vector pictures for print, with what is needed to set them on the line. Pure.
+
+_MAX_CHARACTERS = 3_000
+
+
+@dataclass(frozen=True, slots=True)
+class Formula:
+    """An SVG picture, its width, and how far it goes below the line, in points."""
+
+    svg: str
+    width: float
+    depth: float
+
+
+@functools.lru_cache(maxsize=512)
+def draw_formula(latex: str, *, display: bool, size: float) -> Formula | None:
+    """A formula as a picture; None where it cannot be read."""
+    drawer = _drawer()
+    readable = readable_latex(latex)
+    if not readable or len(readable) > _MAX_CHARACTERS:
+        return None
+    try:
+        drawn = drawer(readable, size=size, inline=not display)
+        svg = drawn.svg()
+        width, height = (float(svg.split(f'{name}="', 1)[1].split('"', 1)[0]) for name in ("width", "height"))
+        top = float(svg.split('viewBox="', 1)[1].split('"', 1)[0].split()[1])
+    except Exception:  # noqa: BLE001  # boundary: the drawer fails in many ways, and the source is readable
+        return None
+    # The line is at 0 of the picture's own coordinates.
+    return Formula(svg, width, height + top) if width > 0 and height > 0 else None
+
+
+@functools.cache
+def _drawer() -> Any:
+    with warnings.catch_warnings():
+        # It finds its font in a way that newer Pythons advise against.
+        warnings.simplefilter("ignore", DeprecationWarning)
+        from ziamath.zmath import Latex  # noqa: PLC0415  # an extra
+    return Latex

@@ -12,7 +12,6 @@ from pathlib import PurePosixPath
 from typing import Any, Literal, TypeAlias, cast
 
 from cellwright.errors import NotebookFormatError
-from cellwright.formats.encoding import decoded, encoded
 from cellwright.formats.markdown import kept_metadata
 from cellwright.formats.model import (
     Draft,
@@ -24,6 +23,7 @@ from cellwright.formats.model import (
     check_size,
     document_of,
 )
+from cellwright.formats.text import decoded, encoded
 from cellwright.notebook import Cell, CellKind, Document
 from cellwright.notebook.languages import (
     BOOK_KEYS,

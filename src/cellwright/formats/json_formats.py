@@ -1,8 +1,4 @@
-"""A notebook as one plain JSON object: name, language, and cells with their content. docs/reference/json-format.md.
-
-Written for programs that want a notebook's content without knowing Jupyter's format, whose outputs and metadata it
-carries as they are.
-"""
+"""Jupyter's own format, which is what documents are made of, and documents without their outputs."""
 
 from __future__ import annotations
 
@@ -10,10 +6,18 @@ import json
 from typing import Any
 
 from cellwright.errors import NotebookFormatError
-from cellwright.formats.encoding import at_line, decoded
-from cellwright.formats.ipynb import read_ipynb
-from cellwright.formats.model import Draft, DraftCell, Imported, Reading, Writing, Written, document_of
-from cellwright.notebook import Cell, Document
+from cellwright.formats.model import (
+    Draft,
+    DraftCell,
+    Imported,
+    Reading,
+    Writing,
+    Written,
+    check_size,
+    document_of,
+)
+from cellwright.formats.text import at_line, decoded
+from cellwright.notebook import Cell, Document, OutputsSet
 from cellwright.notebook.jsontext import encode
 from cellwright.notebook.languages import (
     canonical_language,
@@ -22,9 +26,39 @@ from cellwright.notebook.languages import (
     notebook_language,
 )
 
-__all__ = ["read_json", "write_json"]
+__all__ = ["read_ipynb", "read_json", "without_outputs", "write_ipynb", "write_json"]
+
+
+def write_ipynb(document: Document, writing: Writing) -> Written:  # noqa: ARG001  # every writer is called alike
+    return Written(document.to_bytes())
+
+
+def read_ipynb(content: bytes, reading: Reading) -> Imported:
+    """A document as it stands in its file.
+
+    Raises:
+        NotebookFormatError: it is not a notebook that this version reads.
+        TooManyCells: there are more than a notebook may hold.
+    """
+    document = Document.from_bytes(content, name=reading.name)
+    check_size(len(document), max_cells=reading.max_cells)
+    return Imported(document, notices=document.repairs)
+
+
+def without_outputs(document: Document) -> Document:
+    """A copy that was never run."""
+    bare = document.copy()
+    for cell in document.cells:
+        if cell.kind == "code" and (cell.outputs or cell.execution_count is not None):
+            bare.apply(OutputsSet(cell.id, [], None))
+    return bare
+
+
+# A notebook as one plain JSON object: name, language, and cells with their content.
+# docs/reference/json-format.md.
 
 _SHAPE = 'Give {"name": …, "cells": [{"type": "code" or "markdown", "content": "…"}]}'
+
 _SHOWN = 80
 
 

@@ -15,7 +15,7 @@ from html import escape
 from typing import Literal, TypeAlias
 from urllib.parse import urlsplit
 
-from cellwright.formats.exhibits import svg_text
+from cellwright.formats.display_data import svg_text
 from cellwright.formats.markup import VOID, Element, Node, elements, parse_html, text_in
 
 __all__ = ["Clean", "StyleAttributes", "clean_fragment", "safe_link"]

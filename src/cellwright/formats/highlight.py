@@ -7,16 +7,22 @@ know, each becomes the nearest of these. Texts come without other control sequen
 from __future__ import annotations
 
 import colorsys
+import functools
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from html import escape
+from typing import Any
 
-__all__ = ["ansi_html"]
+from cellwright.notebook.languages import canonical_language
 
+__all__ = ["ansi_html", "code_html"]
 _COLOUR = re.compile(r"\x1b\[([0-9;]*)m")
+
 _NAMES = ("black", "red", "green", "yellow", "blue", "magenta", "cyan", "white")
+
 _HUES = ("red", "yellow", "green", "cyan", "blue", "magenta")
+
 _SWITCHES = {
     1: ("bold", True),
     2: ("faint", True),
@@ -28,10 +34,15 @@ _SWITCHES = {
     24: ("underline", False),
     27: ("inverse", False),
 }
+
 _FOREGROUND, _BACKGROUND = 38, 48
+
 _INDEXED, _TRUE = 5, 2
+
 _CUBE, _GREYS = 16, 232
+
 _GREY_SPREAD = 40
+
 _DARK, _LIGHT = 85, 190
 
 
@@ -127,3 +138,36 @@ def _nearest(red: int, green: int, blue: int) -> str:
         return "black" if red < _DARK else "white" if red > _LIGHT else "black-intense"
     hue, _, _ = colorsys.rgb_to_hsv(min(red, 255) / 255, min(green, 255) / 255, min(blue, 255) / 255)
     return _HUES[round(hue * 6) % 6]
+
+
+# Code as HTML, coloured by pygments in the language it is written in. Pure; an unknown language stays plain.
+
+# Colouring a long text takes seconds and helps nobody: it is data.
+_MAX_CHARACTERS = 200_000
+
+# Magics and shell lines are no Python, and often in cells.
+_LEXERS = {"python": "ipython3"}
+
+
+def code_html(code: str, language: str) -> str:
+    """Code as HTML, to stand in a ``pre`` of the page's style."""
+    lexer = _lexer(canonical_language(language)) if len(code) <= _MAX_CHARACTERS else None
+    if lexer is None:
+        return escape(code, quote=False)
+    from pygments import highlight  # type: ignore[import-untyped]  # noqa: PLC0415  # an extra, untyped
+    from pygments.formatters import HtmlFormatter  # type: ignore[import-untyped]  # noqa: PLC0415  # with it
+
+    return str(highlight(code, lexer, HtmlFormatter(nowrap=True))).removesuffix("\n")
+
+
+@functools.lru_cache(maxsize=64)
+def _lexer(language: str) -> Any:
+    from pygments.lexers import get_lexer_by_name  # type: ignore[import-untyped]  # noqa: PLC0415  # an extra, untyped
+    from pygments.util import ClassNotFound  # type: ignore[import-untyped]  # noqa: PLC0415  # with it
+
+    for name in (_LEXERS.get(language, language), language):
+        try:
+            return get_lexer_by_name(name, stripnl=False, ensurenl=False)
+        except ClassNotFound:
+            continue
+    return None
