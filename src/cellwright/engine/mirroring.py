@@ -21,11 +21,9 @@ import anyio.abc
 from cellwright.engine.events import Subscription
 from cellwright.engine.sessions import Session
 from cellwright.errors import CellwrightError, HostUnreachable, NotebookFormatError
-from cellwright.livedocs.addresses import ServerAddress
-from cellwright.livedocs.contents import Contents, Stamp, WrittenMeanwhile
-from cellwright.livedocs.revisions import revisions
-from cellwright.livedocs.rooms import GLOBAL_PRESENCE, Room, Ticket, enter_room, find_room
-from cellwright.livedocs.sheets import Sheet, SheetCell, agreed, sheet_of
+from cellwright.livedocs.merge import Sheet, SheetCell, agreed, revisions, sheet_of
+from cellwright.livedocs.server import Contents, ServerAddress, Stamp, WrittenMeanwhile
+from cellwright.livedocs.shared_document import GLOBAL_PRESENCE, Room, Ticket, enter_room, find_room
 from cellwright.notebook import Document, DocumentReplaced, merge, write_atomically
 
 if TYPE_CHECKING:

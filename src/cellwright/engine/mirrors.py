@@ -26,9 +26,7 @@ from cellwright.engine.sessions import Session
 from cellwright.errors import CellwrightError, HostUnreachable, NotebookError
 from cellwright.kernels.jupyter.addresses import is_loopback
 from cellwright.kernels.jupyter.hubs import reach
-from cellwright.livedocs.addresses import ServerAddress, client_for, required
-from cellwright.livedocs.contents import Contents
-from cellwright.livedocs.presence import identity
+from cellwright.livedocs.server import Contents, ServerAddress, client_for, identity, required
 from cellwright.notebook import Document, slug
 from cellwright.settings import Settings
 

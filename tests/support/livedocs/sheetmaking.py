@@ -7,8 +7,8 @@ from typing import Any
 from hypothesis import strategies as st
 from pycrdt import Doc
 
-from cellwright.livedocs.shared import SharedNotebook
-from cellwright.livedocs.sheets import Sheet, SheetCell
+from cellwright.livedocs.merge import Sheet, SheetCell
+from cellwright.livedocs.shared_document import SharedNotebook
 
 words = st.sampled_from(["x", "print", "(", ")", " ", "\n", "= 1", "é", "😀", "the", "data", "  "])
 sources = st.lists(words, max_size=8).map("".join) | st.text(

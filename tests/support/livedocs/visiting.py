@@ -11,9 +11,8 @@ from typing import Any
 import anyio
 import anyio.abc
 
-from cellwright.livedocs.addresses import ServerAddress, client_for
-from cellwright.livedocs.presence import identity
-from cellwright.livedocs.rooms import Room, enter_room, find_room
+from cellwright.livedocs.server import ServerAddress, client_for, identity
+from cellwright.livedocs.shared_document import Room, enter_room, find_room
 from tests.support.servers.server import Server
 from tests.waiting import fail_after
 

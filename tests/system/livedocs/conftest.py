@@ -9,7 +9,8 @@ import anyio
 import pytest
 
 from cellwright.engine import mirrors
-from cellwright.livedocs import addresses, rooms
+from cellwright.livedocs import server as addresses
+from cellwright.livedocs import shared_document
 from tests.kernel.engine.conftest import open_here
 from tests.support.livedocs.visiting import Relay
 from tests.support.servers.server import Server
@@ -24,9 +25,9 @@ def _unhurried() -> Iterator[None]:
     """A slow server is no server that is gone; where one is, its connections end at once."""
     with pytest.MonkeyPatch.context() as patch:
         for module, name in (
-            (rooms, "_CONNECT_S"),
-            (rooms, "_LOAD_S"),
-            (rooms, "_PONG_S"),
+            (shared_document, "_CONNECT_S"),
+            (shared_document, "_LOAD_S"),
+            (shared_document, "_PONG_S"),
             (addresses, "_TIMEOUT_S"),
             (mirrors, "_FLUSH_S"),
         ):

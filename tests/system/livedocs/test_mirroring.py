@@ -12,8 +12,8 @@ import pytest
 from cellwright import Engine, Session
 from cellwright.engine import mirrors
 from cellwright.errors import HostUnreachable, NotebookError
-from cellwright.livedocs.rooms import Room
-from cellwright.livedocs.sheets import Sheet, SheetCell
+from cellwright.livedocs.merge import Sheet, SheetCell
+from cellwright.livedocs.shared_document import Room
 from tests.kernel.engine.conftest import OpenEngine, end_host, open_at
 from tests.support.livedocs.visiting import (
     code_cell,

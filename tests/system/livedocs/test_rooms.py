@@ -13,11 +13,10 @@ from pycrdt import Doc, create_sync_message, create_update_message, handle_sync_
 from websockets.asyncio.server import ServerConnection, serve
 
 from cellwright.errors import HostCannot, HostUnreachable, NotebookError
-from cellwright.livedocs import rooms
-from cellwright.livedocs.addresses import ServerAddress, client_for
-from cellwright.livedocs.rooms import Room, Ticket, enter_room, find_room
-from cellwright.livedocs.shared import SharedNotebook
-from cellwright.livedocs.sheets import Sheet, SheetCell
+from cellwright.livedocs import shared_document
+from cellwright.livedocs.merge import Sheet, SheetCell
+from cellwright.livedocs.server import ServerAddress, client_for
+from cellwright.livedocs.shared_document import Room, SharedNotebook, Ticket, enter_room, find_room
 from tests.support.livedocs.visiting import address_of, code_cell, identity, new_notebook, until_says, visitor
 from tests.support.servers.server import Server
 from tests.waiting import until
@@ -122,7 +121,7 @@ async def test_a_document_that_is_not_there_whole_in_time_is_not_entered(
     grows: bool,  # noqa: FBT001  # a row's
     was_empty: bool,  # noqa: FBT001  # a row's
 ) -> None:
-    monkeypatch.setattr(rooms, "_LOAD_S", 1.0)
+    monkeypatch.setattr(shared_document, "_LOAD_S", 1.0)
     async with slow_server(grows=grows) as address, anyio.create_task_group() as tasks:
         with pytest.raises(HostUnreachable, match="not told all of the notebook"):
             async with enter_room(address, Ticket("r"), identity("Ada"), tasks, was_empty=was_empty):
@@ -130,7 +129,7 @@ async def test_a_document_that_is_not_there_whole_in_time_is_not_entered(
 
 
 async def test_a_document_that_had_no_cell_is_entered_without_any(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rooms, "_LOAD_S", 1.0)
+    monkeypatch.setattr(shared_document, "_LOAD_S", 1.0)
     async with slow_server(grows=False) as address, anyio.create_task_group() as tasks:
         async with enter_room(address, Ticket("r"), identity("Ada"), tasks, was_empty=True) as room:
             assert len(room.notebook) == 0

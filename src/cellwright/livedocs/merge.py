@@ -6,34 +6,56 @@ between 1 and 1.0. A sheet has only what it knows, so that what merely passed th
 
 from __future__ import annotations
 
+import difflib
 import json
 import math
-from collections.abc import Collection, Mapping, Sequence
+import re
+from bisect import bisect
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, cast
 
-from cellwright.livedocs.texts import merged_text
-from cellwright.notebook import Document
+from cellwright.notebook import (
+    CellAdded,
+    CellDeleted,
+    CellKind,
+    CellMetadataSet,
+    CellMoved,
+    Change,
+    Document,
+    DocumentReplaced,
+    NotebookMetadataSet,
+    OutputsSet,
+    SourceChanged,
+)
 from cellwright.notebook.cells import CellRecord
 from cellwright.notebook.jsontext import same
-from cellwright.notebook.merge import merge_order
+from cellwright.notebook.merge import merge_order, moved_cells
 
 __all__ = [
     "PRIVATE",
     "Sheet",
     "SheetCell",
+    "TextEdit",
     "agreed",
-    "is_sound_output",
+    "edited",
+    "merged_text",
+    "placements",
     "plain",
+    "revisions",
     "shared_metadata",
     "sheet_of",
+    "text_edits",
 ]
-
 _EXACT = 2**53
+
 _KINDS = frozenset({"code", "markdown", "raw"})
+
 _ABSENT = object()
+
 # Whether somebody trusts a cell's outputs is theirs alone, and no part of the notebook.
 PRIVATE = frozenset({"trusted"})
+
 # What a server writes where a notebook says nothing.
 _PLACEHOLDERS: Mapping[str, Any] = {
     "language_info": {"name": ""},
@@ -264,3 +286,205 @@ def _alike(left: Any, right: Any) -> bool:
     if left is _ABSENT or right is _ABSENT:
         return left is right
     return same(left, right)
+
+
+# How one text becomes another by small edits, and how two people's edits of one text become one text. Pure.
+
+_token = re.compile(r"\w+|\s|[^\w\s]")
+
+# Comparing takes time that grows with the square of the texts: longer ones are compared by lines alone.
+_MOST_TOKENS = 2_000
+
+
+@dataclass(frozen=True, slots=True)
+class TextEdit:
+    """``text`` stands in place of the characters from ``start`` up to ``stop``, counted in the text as it was."""
+
+    start: int
+    stop: int
+    text: str
+
+
+def text_edits(before: str, after: str) -> list[TextEdit]:
+    """Few and small edits, in order and apart from each other, that make ``after`` of ``before``."""
+    if before == after:
+        return []
+    shortest = min(len(before), len(after))
+    head = _most(shortest, lambda length: before[:length] == after[:length])
+    tail = _most(shortest - head, lambda length: before.endswith(after[len(after) - length :]))
+    old, new = before[head : len(before) - tail], after[head : len(after) - tail]
+    if not old or not new:
+        return [TextEdit(head, head + len(old), new)]
+    return _joined(_between(old, new, head))
+
+
+def edited(before: str, edits: Sequence[TextEdit]) -> str:
+    """The text after these edits."""
+    parts, end = [], 0
+    for edit in edits:
+        parts += [before[end : edit.start], edit.text]
+        end = edit.stop
+    return "".join([*parts, before[end:]])
+
+
+def merged_text(base: str, ours: str, theirs: str) -> str:
+    """Both sides' edits of ``base`` together: whatever one of them wrote is there, what one took out is not.
+
+    What both wrote alike in one place is there once, so that an edit which came two ways is not made twice.
+    """
+    if ours in (base, theirs):
+        return theirs
+    if theirs == base:
+        return ours
+    written: dict[int, list[str]] = {}
+    removed = [False] * len(base)
+    for side in (ours, theirs):
+        for edit in text_edits(base, side):
+            removed[edit.start : edit.stop] = [True] * (edit.stop - edit.start)
+            if edit.text:
+                _add(written.setdefault(edit.start, []), edit.text)
+    parts: list[str] = []
+    for place in range(len(base) + 1):
+        parts += written.get(place, ())
+        if place < len(base) and not removed[place]:
+            parts.append(base[place])
+    return "".join(parts)
+
+
+def _most(limit: int, holds: Callable[[int], bool]) -> int:
+    """The largest number up to the limit for which it holds, where it holds for all that are smaller."""
+    return bisect(range(1, limit + 1), 0, key=lambda length: int(not holds(length)))
+
+
+def _between(old: str, new: str, offset: int) -> Iterator[TextEdit]:
+    olds, news = _token.findall(old), _token.findall(new)
+    if len(olds) > _MOST_TOKENS or len(news) > _MOST_TOKENS:
+        olds, news = old.splitlines(keepends=True), new.splitlines(keepends=True)
+    if len(olds) > _MOST_TOKENS or len(news) > _MOST_TOKENS:
+        yield TextEdit(offset, offset + len(old), new)
+        return
+    starts = [offset]
+    for token in olds:
+        starts.append(starts[-1] + len(token))
+    matcher = difflib.SequenceMatcher(None, olds, news, autojunk=False)
+    for tag, low, high, start, stop in matcher.get_opcodes():
+        if tag != "equal":
+            yield TextEdit(starts[low], starts[high], "".join(news[start:stop]))
+
+
+def _joined(edits: Iterator[TextEdit]) -> list[TextEdit]:
+    """Edits that touch as one."""
+    joined: list[TextEdit] = []
+    for edit in edits:
+        if joined and joined[-1].stop == edit.start:
+            last = joined.pop()
+            joined.append(TextEdit(last.start, edit.stop, last.text + edit.text))
+        else:
+            joined.append(edit)
+    return joined
+
+
+def _add(written: list[str], text: str) -> None:
+    """Put a second text in the same place, unless one of the two only goes on where the other ends."""
+    for index, other in enumerate(written):
+        if other.startswith(text):
+            return
+        if text.startswith(other):
+            written[index] = text
+            return
+    written.append(text)
+
+
+# What must happen to a document so that it says what a sheet says, as the changes that a journal keeps.
+# Pure.
+
+
+def revisions(document: Document, before: Sheet, after: Sheet) -> list[Change]:
+    """The changes that bring a document from its own sheet, ``before``, to another; it is not altered itself.
+
+    What the two sheets agree in is left as the document has it, also where a sheet cannot say it all.
+    """
+    news = after.by_id
+    olds = {cell.id: cell for cell in before.cells if cell.id in news and news[cell.id].kind == cell.kind}
+    changes: list[Change] = [CellDeleted(cell_id) for cell_id in before.ids if cell_id not in olds]
+    for cell_id, place, is_new in placements(list(olds), after.ids):
+        if is_new:
+            changes += _added(news[cell_id], place)
+        else:
+            changes.append(CellMoved(cell_id, place))
+    for cell in after.cells:
+        if cell.id in olds:
+            changes += _altered(document, olds[cell.id], cell)
+    if not same(before.metadata, after.metadata):
+        metadata = _taken(document.metadata, before.metadata or {}, after.metadata or {})
+        changes.append(NotebookMetadataSet(metadata))
+    return _with_attachments(document, olds, after, changes)
+
+
+def placements(before: Sequence[str], after: Sequence[str]) -> Iterator[tuple[str, int, bool]]:
+    """What to put where, one after the other, so that the cells of ``after`` stand in its order.
+
+    Each is a cell, its position counted without it, and whether it is new. As few as can be are moved.
+    """
+    order, moved, known = list(before), moved_cells(before, after), set(before)
+    previous: str | None = None
+    for cell_id in after:
+        if cell_id in moved:
+            order.remove(cell_id)
+        if cell_id in moved or cell_id not in known:
+            place = 0 if previous is None else order.index(previous) + 1
+            order.insert(place, cell_id)
+            yield cell_id, place, cell_id not in known
+        previous = cell_id
+
+
+def _added(cell: SheetCell, place: int) -> Iterator[Change]:
+    yield CellAdded(cell.id, cast("CellKind", cell.kind), cell.source, place, dict(cell.metadata))
+    if cell.kind == "code" and (cell.outputs or cell.execution_count is not None):
+        yield OutputsSet(cell.id, [dict(output) for output in cell.outputs], cell.execution_count)
+
+
+def _altered(document: Document, before: SheetCell, after: SheetCell) -> Iterator[Change]:
+    if before is after:
+        return
+    if before.source != after.source:
+        yield SourceChanged(after.id, after.source)
+    if not same(before.outputs, after.outputs) or before.execution_count != after.execution_count:
+        yield OutputsSet(after.id, [dict(output) for output in after.outputs], after.execution_count)
+    if not same(before.metadata, after.metadata):
+        own = document.cell(after.id).metadata
+        yield CellMetadataSet(after.id, _taken(own, before.metadata, after.metadata))
+
+
+def _taken(own: Mapping[str, Any], before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, Any]:
+    """A document's own values, but for those in which the two sheets differ."""
+    kept = {key: value for key, value in own.items() if key in after or key not in before}
+    new = {key: value for key, value in after.items() if key not in before or not same(before[key], value)}
+    return kept | new
+
+
+def _with_attachments(
+    document: Document, olds: Mapping[str, SheetCell], after: Sheet, changes: list[Change]
+) -> list[Change]:
+    """No change says what is attached to a cell: where that differs, the whole document is said anew."""
+    attached = {
+        cell.id: dict(cell.attachments)
+        for cell in after.cells
+        if not same(cell.attachments, olds[cell.id].attachments if cell.id in olds else {})
+    }
+    if not attached:
+        return changes
+    twin = document.copy()
+    for change in changes:
+        twin.apply(change)
+    records = [
+        _attach(record, attached[record.id]) if record.id in attached else record for record in twin.records
+    ]
+    whole = Document(twin.shell, records, versions=twin.versions)
+    return [DocumentReplaced(whole.to_bytes().decode(), whole.versions)]
+
+
+def _attach(record: CellRecord, attachments: dict[str, Any]) -> CellRecord:
+    if attachments:
+        return record.changed({"attachments": attachments})
+    return record.changed({}, without=frozenset({"attachments"}))
