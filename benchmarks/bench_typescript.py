@@ -32,10 +32,9 @@ from cellwright.kernels import (
     find_deno,
 )
 from cellwright.kernels.messages import new_message_id
-from cellwright.sandbox.places import PRIVATE, Place
 from cellwright.sandbox.policy import Policy
-from cellwright.sandbox.storage import prepare_storage
-from cellwright.sandbox.trials import try_isolation
+from cellwright.sandbox.probe import try_isolation
+from cellwright.sandbox.workspace import PRIVATE, Place, prepare_storage
 from measuring import MB, Bench, alternate, host_pid, main, milliseconds, quiet, tree_pss_bytes
 
 KERNELSPEC = "deno"

@@ -1,7 +1,7 @@
 """Goes through the whole lockdown in a throwaway child, and there tries what must not succeed.
 
 Run by the host before it trusts this machine with anybody's code: ``python __main__.py --trial``, with the plan and
-the baits on standard input and the verdict on standard output, both as JSON. See ``cellwright.sandbox.trials``.
+the baits on standard input and the verdict on standard output, both as JSON. See ``cellwright.sandbox.probe``.
 """
 
 from __future__ import annotations

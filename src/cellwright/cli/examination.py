@@ -26,7 +26,7 @@ from cellwright.hosts.memory import memory_fraction
 from cellwright.hosts.slurm.commands import UNCONFIGURED, SlurmCommands
 from cellwright.kernels import find_project_python
 from cellwright.kernels.deno import find_deno
-from cellwright.sandbox.trials import try_isolation
+from cellwright.sandbox.probe import try_isolation
 from cellwright.settings import Settings, examine_settings, load_settings
 from cellwright.settings.modelkeys import model_environment
 

@@ -40,10 +40,10 @@ from cellwright.notebook import (
     encode_change,
     move_cell,
 )
-from cellwright.sandbox.destinations import NetworkMode
-from cellwright.sandbox.places import PRIVATE, Place
+from cellwright.sandbox.network_rules import NetworkMode
 from cellwright.sandbox.policy import Mode
 from cellwright.sandbox.tiers import UNSAFE_BANNER, Tier
+from cellwright.sandbox.workspace import PRIVATE, Place
 from cellwright.settings import Settings
 
 __all__ = ["Book", "Services"]

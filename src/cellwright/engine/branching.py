@@ -34,7 +34,7 @@ from cellwright.errors import (
 )
 from cellwright.hosts import protocol
 from cellwright.notebook import DocumentReplaced
-from cellwright.sandbox.storage import exchange_storage, remove_storage
+from cellwright.sandbox.workspace import exchange_storage, remove_storage
 
 __all__ = ["Adopted", "Branch", "Branches"]
 

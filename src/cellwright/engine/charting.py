@@ -19,7 +19,7 @@ import anyio
 from cellwright.charts import FILENAME, MAX_MANIFEST_BYTES, Output, Picture, Renderer, read_manifest
 from cellwright.errors import CellwrightError, ChartRefused, SandboxError
 from cellwright.sandbox.files import Workdir
-from cellwright.sandbox.places import Place
+from cellwright.sandbox.workspace import Place
 
 __all__ = [
     "MAX_DATA_BYTES",

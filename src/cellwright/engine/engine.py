@@ -63,8 +63,8 @@ from cellwright.notebook import (
 )
 from cellwright.notebook.languages import canonical_language, notebook_language
 from cellwright.sandbox.policy import Mode, Narrowing
-from cellwright.sandbox.storage import remove_storage
 from cellwright.sandbox.tiers import UNSAFE_BANNER
+from cellwright.sandbox.workspace import remove_storage
 from cellwright.settings import Settings
 
 __all__ = ["Engine", "SessionFilter"]

@@ -11,7 +11,7 @@ from cellwright.engine.environment import runtime_of
 from cellwright.engine.records import SessionRecord
 from cellwright.errors import PackageRefused
 from cellwright.kernels import find_deno
-from cellwright.sandbox.approved import DEFAULT_APPROVED, ApprovedList
+from cellwright.sandbox.approved_packages import DEFAULT_APPROVED, ApprovedList
 from cellwright.sandbox.npm import DEFAULT_APPROVED_NPM, NpmList, install_npm, is_npm_layer
 from cellwright.sandbox.packages import InstallLimits, InstallResult, PythonTarget, install, installed_in
 from cellwright.settings import Settings

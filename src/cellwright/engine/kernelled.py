@@ -47,7 +47,7 @@ from cellwright.errors import (
 )
 from cellwright.hosts import protocol
 from cellwright.sandbox.packages import InstallResult
-from cellwright.sandbox.places import refuse_too_open
+from cellwright.sandbox.workspace import refuse_too_open
 
 __all__ = ["Kernelled"]
 

@@ -10,8 +10,8 @@ from cellwright.engine.executions import Execution
 from cellwright.engine.journal import Journal, Statement
 from cellwright.engine.records import Batch, Recorder, SessionRecord
 from cellwright.engine.recovery import read_event_rows
-from cellwright.sandbox.doors import Opening
-from cellwright.sandbox.netlog import NetworkEntry
+from cellwright.sandbox.network_log import NetworkEntry
+from cellwright.sandbox.proxy import Opening
 from cellwright.sandbox.relay import EgressLimits
 from cellwright.settings import Settings
 

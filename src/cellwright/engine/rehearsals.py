@@ -22,7 +22,7 @@ from cellwright.engine.unseen import Unseen
 from cellwright.errors import KernelStartError, SandboxError
 from cellwright.notebook import Document
 from cellwright.sandbox.files import Entry, Workdir
-from cellwright.sandbox.storage import prepare_storage
+from cellwright.sandbox.workspace import prepare_storage
 
 __all__ = ["Rehearsals"]
 

@@ -13,8 +13,8 @@ import anyio
 from cellwright.engine.placing import HostName
 from cellwright.engine.records import SessionRecord
 from cellwright.notebook import Document, create_notebook_file
-from cellwright.sandbox.places import where_to_work
 from cellwright.sandbox.policy import Mode, Narrowing
+from cellwright.sandbox.workspace import where_to_work
 
 __all__ = ["Wish", "new_file", "new_record"]
 

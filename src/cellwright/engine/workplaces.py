@@ -24,8 +24,8 @@ from cellwright.engine.records import Batch, SessionRecord, put_execution
 from cellwright.errors import SandboxError
 from cellwright.hosts import protocol
 from cellwright.sandbox.files import Entry
-from cellwright.sandbox.netlog import NetworkEntry
-from cellwright.sandbox.overlays import (
+from cellwright.sandbox.network_log import NetworkEntry
+from cellwright.sandbox.overlay import (
     Applied,
     LayerChange,
     apply_changes,

@@ -19,11 +19,11 @@ import anyio
 from cellwright.errors import CheckpointRefused, FileFailed, KernelError, UnknownCheckpoint
 from cellwright.hosts.protocol import CheckpointStatus, HostOptions, KernelReady
 from cellwright.kernels import Family, Frozen, Kernel, OutputLimits
-from cellwright.sandbox.kept import SKIPPED
 from cellwright.sandbox.listing import shown_path
-from cellwright.sandbox.places import Place
 from cellwright.sandbox.policy import Policy
-from cellwright.sandbox.versions import Taken, Versions
+from cellwright.sandbox.snapshot_store import SKIPPED
+from cellwright.sandbox.snapshots import Taken, Versions
+from cellwright.sandbox.workspace import Place
 
 __all__ = ["Kept", "Ring", "Size", "making_way"]
 

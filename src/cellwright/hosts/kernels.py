@@ -27,9 +27,8 @@ from cellwright.hosts.typechecks import TypeChecks
 from cellwright.hosts.watching import Usage, Watch
 from cellwright.hosts.whereabouts import find_place, shared_place
 from cellwright.kernels import Family, Kernel, KernelLaunch, OutputLimits, reap_strangers
-from cellwright.sandbox.places import Place
 from cellwright.sandbox.policy import Policy
-from cellwright.sandbox.storage import prepare_storage
+from cellwright.sandbox.workspace import Place, prepare_storage
 
 __all__ = ["Kernels"]
 

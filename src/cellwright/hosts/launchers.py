@@ -43,10 +43,10 @@ from cellwright.kernels import (
     prepare_interpreter,
     step_memory,
 )
-from cellwright.sandbox.doors import Opening
 from cellwright.sandbox.policy import Policy
+from cellwright.sandbox.probe import try_isolation
+from cellwright.sandbox.proxy import Opening
 from cellwright.sandbox.tiers import Finding, Tier
-from cellwright.sandbox.trials import try_isolation
 from cellwright.settings import paths
 
 if TYPE_CHECKING:

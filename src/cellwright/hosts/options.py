@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import msgspec
 
-from cellwright.sandbox.doors import Opening
 from cellwright.sandbox.policy import Policy
+from cellwright.sandbox.proxy import Opening
 
 __all__ = ["HostOptions"]
 

@@ -21,9 +21,9 @@ from cellwright.hosts.kinds import (
 )
 from cellwright.hosts.options import HostOptions
 from cellwright.kernels.typecheck import CellSource, Diagnostic
-from cellwright.sandbox.netlog import NetworkEntry
-from cellwright.sandbox.places import Place
+from cellwright.sandbox.network_log import NetworkEntry
 from cellwright.sandbox.policy import Policy
+from cellwright.sandbox.workspace import Place
 
 __all__ = [
     "PROTOCOL_VERSION",

@@ -6,9 +6,9 @@ import msgspec
 
 from cellwright.hosts import protocol
 from cellwright.kernels import Kernel
-from cellwright.sandbox.places import Place
 from cellwright.sandbox.policy import Mode, Policy
 from cellwright.sandbox.tiers import LOSSES, NO_DOOR, SOFT_CPUS, Finding
+from cellwright.sandbox.workspace import Place
 
 __all__ = ["losses", "mode_of", "ready_elsewhere", "succeeding"]
 

@@ -40,7 +40,7 @@ from cellwright.hosts.sides import Beside, Sides, send, told
 from cellwright.hosts.timers import Timers
 from cellwright.hosts.watching import Watch
 from cellwright.kernels import BoxLine, Exit, Kernel, Message
-from cellwright.sandbox.exits import explain_error
+from cellwright.sandbox.exit_reasons import explain_error
 
 __all__ = ["KernelRunner"]
 

@@ -13,7 +13,7 @@ import time
 from dataclasses import dataclass
 
 from cellwright.kernels import Kernel, QuickCount
-from cellwright.sandbox.buffers import (
+from cellwright.sandbox.buffer_memory import (
     Held,
     descriptors_of,
     held_by,
@@ -21,9 +21,9 @@ from cellwright.sandbox.buffers import (
     socket_bytes,
     unix_bytes_among,
 )
-from cellwright.sandbox.exits import LimitHit, over_disk, over_files, over_memory, over_processes
-from cellwright.sandbox.places import Place
+from cellwright.sandbox.exit_reasons import LimitHit, over_disk, over_files, over_memory, over_processes
 from cellwright.sandbox.policy import Policy
+from cellwright.sandbox.workspace import Place
 from cellwright_kernel import descendants
 
 __all__ = ["Usage", "Watch", "most_grown"]

@@ -12,8 +12,7 @@ from cellwright.errors import KernelStartError
 from cellwright.hosts.launchers import Launchers
 from cellwright.hosts.options import HostOptions
 from cellwright.kernels import Kernel
-from cellwright.sandbox.places import Place, Shared, refuse_unhidden, without_overlay
-from cellwright.sandbox.storage import prepare_storage
+from cellwright.sandbox.workspace import Place, Shared, prepare_storage, refuse_unhidden, without_overlay
 
 __all__ = ["find_place", "shared_place"]
 

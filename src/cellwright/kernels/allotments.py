@@ -1,6 +1,6 @@
 """What of the machine a kernel gets before its first instruction: a group of its own, or processors to keep to.
 
-How a group limits is ``cellwright.sandbox.groups``'; the process takes its place in ``cellwright_kernel.joining``.
+How a group limits is ``cellwright.sandbox.cgroups``'; the process takes its place in ``cellwright_kernel.joining``.
 """
 
 from __future__ import annotations
@@ -13,8 +13,7 @@ import anyio
 
 from cellwright.errors import KernelStartError
 from cellwright.kernels.boxes import Isolation
-from cellwright.sandbox.delegation import processors
-from cellwright.sandbox.groups import Group, Groups
+from cellwright.sandbox.cgroups import Group, Groups, processors
 from cellwright.sandbox.policy import Policy
 
 __all__ = ["NOTHING", "Allotment", "Allotter"]

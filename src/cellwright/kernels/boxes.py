@@ -13,21 +13,21 @@ from pathlib import Path
 from typing import Any
 
 from cellwright.errors import KernelStartError
-from cellwright.sandbox.doors import DOOR, PROXY_PORT, Door, Opening
-from cellwright.sandbox.groups import Groups
-from cellwright.sandbox.places import Place, Shared, needs_own_fork, place_mounts
-from cellwright.sandbox.plans import (
+from cellwright.sandbox.cgroups import Groups
+from cellwright.sandbox.policy import (
     CACHES,
     PACKAGES,
     SOCKETS,
+    Policy,
     allowed_environment,
     box_plan,
     readable_paths,
     watched_plan,
 )
-from cellwright.sandbox.policy import Policy
+from cellwright.sandbox.proxy import DOOR, PROXY_PORT, Door, Opening
 from cellwright.sandbox.quotas import memory_of
 from cellwright.sandbox.tiers import Tier
+from cellwright.sandbox.workspace import Place, Shared, needs_own_fork, place_mounts
 from cellwright_kernel.bridge import proxy_environment
 
 __all__ = ["Isolation"]

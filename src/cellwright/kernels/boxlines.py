@@ -20,7 +20,7 @@ import msgspec
 
 from cellwright.errors import KernelGone, KernelStartError
 from cellwright.kernels.processes import pid_of
-from cellwright.sandbox.plans import SOCKETS
+from cellwright.sandbox.policy import SOCKETS
 from cellwright.sandbox.quotas import MemoryLayer
 
 __all__ = ["BoxLine", "Nested"]

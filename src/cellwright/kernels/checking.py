@@ -42,9 +42,9 @@ from cellwright.kernels.typecheck import (
     diagnostics_of,
     join_cells,
 )
-from cellwright.sandbox.beneath import components, open_beneath
-from cellwright.sandbox.places import Place
-from cellwright.sandbox.plans import SOCKETS
+from cellwright.sandbox.policy import SOCKETS
+from cellwright.sandbox.safe_paths import components, open_beneath
+from cellwright.sandbox.workspace import Place
 
 __all__ = ["TypeChecker"]
 

@@ -37,8 +37,8 @@ from cellwright.kernels.spawning import (
     refuse_without_network,
 )
 from cellwright.sandbox.npm import CACHE, REGISTRY
-from cellwright.sandbox.places import Place
 from cellwright.sandbox.policy import Policy
+from cellwright.sandbox.workspace import Place
 
 __all__ = ["DenoLauncher", "find_deno"]
 

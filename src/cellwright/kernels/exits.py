@@ -6,7 +6,7 @@ import signal
 from dataclasses import dataclass
 from typing import Literal
 
-from cellwright.sandbox.exits import V8_IS_FULL, LimitHit
+from cellwright.sandbox.exit_reasons import V8_IS_FULL, LimitHit
 
 __all__ = ["Exit", "explain_exit"]
 

@@ -28,8 +28,8 @@ from cellwright.kernels.kernel import Beginning, Kernel, OutputLimits
 from cellwright.kernels.lastwords import LastWords
 from cellwright.kernels.lodgings import Lodging
 from cellwright.kernels.processes import KernelProcess
-from cellwright.sandbox.places import Place
 from cellwright.sandbox.policy import Policy
+from cellwright.sandbox.workspace import Place
 from cellwright_kernel import descendants
 
 __all__ = ["Family", "Makings"]

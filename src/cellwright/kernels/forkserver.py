@@ -41,9 +41,9 @@ from cellwright.kernels.programs import HERE, Enclosure, Programs, Started
 from cellwright.kernels.standby import Standby
 from cellwright.kernels.wiring import Wiring
 from cellwright.rlimits import raise_file_limit
-from cellwright.sandbox.doors import DOOR, Door
-from cellwright.sandbox.places import needs_own_fork
-from cellwright.sandbox.plans import SOCKETS
+from cellwright.sandbox.policy import SOCKETS
+from cellwright.sandbox.proxy import DOOR, Door
+from cellwright.sandbox.workspace import needs_own_fork
 
 __all__ = ["ForkServer"]
 

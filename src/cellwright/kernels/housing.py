@@ -18,9 +18,9 @@ from cellwright.kernels.families import Family, Makings
 from cellwright.kernels.kernel import Beginning, Kernel
 from cellwright.kernels.lodgings import Lodging
 from cellwright.kernels.processes import wanted
-from cellwright.sandbox.doors import DOOR
-from cellwright.sandbox.places import Place, needs_own_fork
 from cellwright.sandbox.policy import Policy
+from cellwright.sandbox.proxy import DOOR
+from cellwright.sandbox.workspace import Place, needs_own_fork
 
 __all__ = ["Housing"]
 

@@ -24,10 +24,10 @@ from cellwright.kernels.freezing import KernelLine
 from cellwright.kernels.lives import Life
 from cellwright.kernels.npmshelves import NpmShelf
 from cellwright.kernels.processes import KernelProcess, Survivors
-from cellwright.sandbox.doors import Door
 from cellwright.sandbox.npm import is_npm_layer
-from cellwright.sandbox.places import Place, Shared
 from cellwright.sandbox.policy import Policy
+from cellwright.sandbox.proxy import Door
+from cellwright.sandbox.workspace import Place, Shared
 
 __all__ = ["Beginning", "Home", "Kernel", "KernelLaunch", "Launcher", "OutputLimits", "StartedBy", "tend"]
 

@@ -28,7 +28,7 @@ from cellwright.kernels.spawning import (
     confined_start,
     refuse_without_network,
 )
-from cellwright.sandbox.plans import SOCKETS
+from cellwright.sandbox.policy import SOCKETS
 
 __all__ = ["KernelspecLauncher", "installed_kernelspecs"]
 

@@ -9,7 +9,7 @@ import anyio
 
 from cellwright.errors import KernelError
 from cellwright.kernels.exits import Exit
-from cellwright.sandbox.exits import LimitHit
+from cellwright.sandbox.exit_reasons import LimitHit
 from cellwright.sandbox.policy import Policy
 
 __all__ = ["Life", "QuickCount"]

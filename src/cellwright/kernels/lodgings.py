@@ -14,8 +14,8 @@ import anyio
 
 from cellwright.kernels.boxlines import BoxLine
 from cellwright.kernels.processes import KernelProcess
-from cellwright.sandbox.doors import Door
-from cellwright.sandbox.groups import Group
+from cellwright.sandbox.cgroups import Group
+from cellwright.sandbox.proxy import Door
 
 __all__ = ["Lodging"]
 

@@ -20,8 +20,8 @@ from cellwright.kernels.exits import explain_exit
 from cellwright.kernels.lastwords import LastWords
 from cellwright.kernels.lives import Life, QuickCount
 from cellwright.kernels.programs import Enclosure
-from cellwright.sandbox.exits import LimitHit, ended_by_signal
-from cellwright.sandbox.groups import Group
+from cellwright.sandbox.cgroups import Group
+from cellwright.sandbox.exit_reasons import LimitHit, ended_by_signal
 from cellwright_kernel import descendants
 
 __all__ = [

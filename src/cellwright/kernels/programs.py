@@ -15,7 +15,7 @@ from typing import Any, Protocol
 
 import cellwright_kernel
 from cellwright.rlimits import unlimited_children
-from cellwright.sandbox.exits import LimitHit
+from cellwright.sandbox.exit_reasons import LimitHit
 
 __all__ = ["HERE", "NO_INPUT", "Enclosure", "Here", "Program", "Programs", "Started", "own_script"]
 

@@ -16,7 +16,7 @@ import anyio.abc
 
 from cellwright.kernels.kernel import Kernel, KernelLaunch
 from cellwright.kernels.standby import REFILL_PAUSE_S, Standby
-from cellwright.sandbox.places import needs_own_fork
+from cellwright.sandbox.workspace import needs_own_fork
 
 __all__ = ["Spares", "spare_of"]
 

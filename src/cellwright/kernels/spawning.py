@@ -30,7 +30,7 @@ from cellwright.kernels.pipeclient import Pipes
 from cellwright.kernels.processes import KernelProcess, wanted
 from cellwright.kernels.programs import HERE, NO_INPUT, Program, Programs, Started
 from cellwright.rlimits import raise_file_limit
-from cellwright.sandbox.doors import DOOR, Door
+from cellwright.sandbox.proxy import DOOR, Door
 
 __all__ = [
     "KernelStart",

@@ -7,7 +7,7 @@ import re
 from pathlib import Path
 
 from cellwright.kernels.lastwords import LastWords
-from cellwright.sandbox.exits import LimitHit
+from cellwright.sandbox.exit_reasons import LimitHit
 
 __all__ = ["MEGABYTE", "ROOM", "StepMemory", "step_memory"]
 

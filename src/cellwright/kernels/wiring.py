@@ -12,8 +12,8 @@ from cellwright.kernels.allotments import Allotment
 from cellwright.kernels.boxlines import BoxLine
 from cellwright.kernels.freezing import KernelLine
 from cellwright.kernels.lastwords import LastWords
-from cellwright.sandbox.doors import Door
-from cellwright.sandbox.places import Shared
+from cellwright.sandbox.proxy import Door
+from cellwright.sandbox.workspace import Shared
 
 __all__ = ["Wiring"]
 

@@ -12,7 +12,7 @@ from cellwright.engine import Session
 from cellwright.mcp.arguments import Arguments, SessionId
 from cellwright.mcp.budget import CHARACTERS_PER_TOKEN, cut_middle
 from cellwright.mcp.calls import DESTROYS, Call, Definition, Reply, data_reply
-from cellwright.sandbox.overlays import LayerChange
+from cellwright.sandbox.overlay import LayerChange
 
 __all__ = ["FILE_TOOLS"]
 

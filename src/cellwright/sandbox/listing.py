@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-from cellwright.sandbox.beneath import open_beneath
+from cellwright.sandbox.safe_paths import open_beneath
 
 __all__ = [
     "Changes",

@@ -26,9 +26,8 @@ import anyio.to_thread
 
 from cellwright.errors import LimitReached, PackageFailed, PackageRefused
 from cellwright.rlimits import unlimited_children
-from cellwright.sandbox.layers import Lock, Pin, keep_layer, remove_tree, tree_bytes
+from cellwright.sandbox.package_layers import Lock, Pin, Resolutions, keep_layer, remove_tree, tree_bytes
 from cellwright.sandbox.packages import InstallLimits, InstallResult
-from cellwright.sandbox.resolutions import Resolutions
 
 __all__ = [
     "CACHE",

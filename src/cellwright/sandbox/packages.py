@@ -26,9 +26,8 @@ import anyio.to_thread
 
 from cellwright.errors import LimitReached, PackageFailed
 from cellwright.rlimits import unlimited_children
-from cellwright.sandbox.approved import ApprovedList, Requirement, normal_name
-from cellwright.sandbox.layers import Lock, Pin, keep_layer, remove_tree, tree_bytes
-from cellwright.sandbox.resolutions import Resolutions
+from cellwright.sandbox.approved_packages import ApprovedList, Requirement, normal_name
+from cellwright.sandbox.package_layers import Lock, Pin, Resolutions, keep_layer, remove_tree, tree_bytes
 
 __all__ = [
     "InstallLimits",

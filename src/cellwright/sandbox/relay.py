@@ -2,27 +2,52 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator
+import errno
+import os
+import socket
+import stat
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
 from http import HTTPStatus
-from typing import Self
+from pathlib import Path
+from typing import Self, TypeAlias, TypeVar
 
 import anyio
+import anyio.lowlevel
+from anyio.abc import ByteStream
 from anyio.streams.buffered import BufferedByteReceiveStream
 
-from cellwright.sandbox.destinations import Refusal
-from cellwright.sandbox.heads import BadHead, RequestHead, ResponseHead, parse_response, read_chunk_size
-from cellwright.sandbox.netlog import NetworkEntry, Verdict
-from cellwright.sandbox.wires import Wire
+from cellwright.sandbox.http_heads import BadHead, RequestHead, ResponseHead, parse_response, read_chunk_size
+from cellwright.sandbox.network_log import NetworkEntry, Verdict
+from cellwright.sandbox.network_rules import Address, Destination, NetworkRules, Refusal, parse_address
 
-__all__ = ["Cut", "EgressLimits", "Exchange", "Totals", "relay_request", "relay_tunnel"]
-
+__all__ = [
+    "Cut",
+    "EgressLimits",
+    "Exchange",
+    "Resolver",
+    "Totals",
+    "Wire",
+    "accept",
+    "connected",
+    "listen_at",
+    "permitted",
+    "relay_request",
+    "relay_tunnel",
+    "system_resolver",
+]
 _PIECE = 64 * 1024
+
 _MAX_RESPONSE_HEAD = 64 * 1024
+
 _MAX_CHUNK_LINE = 1024
+
 _MAX_INTERIM = 10
+
 _MAX_TRAILERS = 100
+
 _ESTABLISHED = b"HTTP/1.1 200 Connection established\r\n\r\n"
 
 
@@ -342,3 +367,188 @@ def _one_failure() -> Iterator[None]:
 def _first(group: ExceptionGroup[Exception]) -> Exception:
     found = group.exceptions[0]
     return _first(found) if isinstance(found, ExceptionGroup) else found
+
+
+# The way from a name to a connection that the rules permit: judged, looked up once, judged again, connected
+# to.
+
+Resolver: TypeAlias = Callable[[str, int], Awaitable[Sequence[Address]]]
+
+
+async def system_resolver(host: str, port: int) -> list[Address]:
+    """The addresses that this machine's resolver gives for a name, in its order."""
+    found = await anyio.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    addresses = (parse_address(str(entry[4][0])) for entry in found)
+    return list(dict.fromkeys(address for address in addresses if address is not None))
+
+
+async def permitted(
+    destination: Destination, rules: NetworkRules, limits: EgressLimits, resolve: Resolver
+) -> list[Address]:
+    """The addresses of a destination that may be connected to.
+
+    Raises:
+        Cut: there are none, with the reason.
+    """
+    refusal = rules.refuse_name(destination)
+    if refusal is not None:
+        raise Cut.refused(refusal)
+    literal = destination.address
+    addresses = [literal] if literal else await _look_up(destination, limits, resolve)
+    allowed = []
+    for address in addresses:
+        verdict = rules.refuse_address(destination, address)
+        if verdict is None:
+            allowed.append(address)
+        else:
+            refusal = refusal or verdict
+    if not allowed and refusal is not None:
+        raise Cut.refused(refusal)
+    return allowed
+
+
+async def connected(addresses: Sequence[Address], destination: Destination, limits: EgressLimits) -> Wire:
+    """A connection to the first of these addresses that answers.
+
+    Raises:
+        Cut: none does.
+    """
+    told = "nobody answered"
+    for address in addresses:
+        try:
+            with anyio.fail_after(limits.connect_timeout_s):
+                # An address, never the name again: a second lookup could answer differently.
+                return await connect_to(address, destination.port)
+        except TimeoutError:
+            told = f"no answer within {limits.connect_timeout_s:g} s"
+        except OSError as error:
+            told = str(error)
+    raise Cut.failed(502, f"{destination} cannot be reached: {told}", "Check that it is up")
+
+
+async def _look_up(destination: Destination, limits: EgressLimits, resolve: Resolver) -> Sequence[Address]:
+    try:
+        with anyio.fail_after(limits.connect_timeout_s):
+            found = await resolve(destination.host, destination.port)
+    except (OSError, TimeoutError):
+        found = []
+    if not found:
+        raise Cut.failed(502, f"no address was found for {destination.host}", "Check the host's name")
+    # Never an unbounded row of attempts, whatever a name server answers.
+    return list(found)[: limits.max_addresses]
+
+
+# Bytes over sockets, TCP and unix alike, that may be cancelled at any moment. Knows no protocol.
+
+Result = TypeVar("Result")
+
+_BACKLOG = 256
+
+
+class Wire(ByteStream):
+    """One connection. A reset by the other side is the end of what it says."""
+
+    def __init__(self, raw: socket.socket) -> None:
+        self._raw = raw
+
+    async def receive(self, max_bytes: int = 65_536) -> bytes:
+        """What has come, at least a byte.
+
+        Raises:
+            EndOfStream: the other side is done.
+        """
+        try:
+            data = await _when_ready(partial(self._raw.recv, max_bytes), self._raw, anyio.wait_readable)
+        except ConnectionResetError:
+            data = b""
+        if not data:
+            raise anyio.EndOfStream
+        return data
+
+    async def send(self, item: bytes) -> None:
+        """Hand all of it to the system, which waits while the other side does not read."""
+        rest = memoryview(item)
+        while rest:
+            sent = await _when_ready(partial(self._raw.send, rest), self._raw, anyio.wait_writable)
+            rest = rest[sent:]
+
+    async def send_eof(self) -> None:
+        """Say that nothing more will be sent."""
+        await anyio.lowlevel.checkpoint()
+        self._raw.shutdown(socket.SHUT_WR)
+
+    async def aclose(self) -> None:
+        """Close at once; never waits."""
+        self._raw.close()
+
+    @property
+    def peer(self) -> str:
+        """The address of the other side."""
+        return str(self._raw.getpeername()[0])
+
+
+def listen_at(path: Path, *, owner: tuple[int, int] | None) -> socket.socket:
+    """A unix socket at a path in a directory of ours, for its owner only, in place of one that was left there."""
+    try:
+        if stat.S_ISSOCK(path.lstat().st_mode):
+            path.unlink()
+    except FileNotFoundError:
+        pass
+    listener = socket.socket(socket.AF_UNIX)
+    try:
+        listener.setblocking(False)  # noqa: FBT003
+        # The mode of the descriptor becomes the mode of the name: there is no moment at which others can connect.
+        os.fchmod(listener.fileno(), 0o600)
+        listener.bind(str(path))
+        if owner is not None:
+            os.chown(path, *owner)
+        listener.listen(_BACKLOG)
+    except OSError:
+        listener.close()
+        raise
+    return listener
+
+
+async def accept(listener: socket.socket) -> Wire:
+    """The next connection."""
+    raw, _ = await _when_ready(listener.accept, listener, anyio.wait_readable)
+    raw.setblocking(False)  # noqa: FBT003
+    return Wire(raw)
+
+
+async def connect_to(address: Address, port: int) -> Wire:
+    """A connection to this very address.
+
+    Raises:
+        OSError: nobody answers there.
+    """
+    family = socket.AF_INET if address.version == 4 else socket.AF_INET6  # noqa: PLR2004  # as in IPv4
+    raw = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        raw.setblocking(False)  # noqa: FBT003
+        raw.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        await _finish_connecting(raw, raw.connect_ex((str(address), port)))
+    except BaseException:
+        raw.close()
+        raise
+    return Wire(raw)
+
+
+async def _finish_connecting(raw: socket.socket, number: int) -> None:
+    if number == errno.EINPROGRESS:
+        await anyio.wait_writable(raw)
+        number = raw.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
+    if number:
+        raise OSError(number, os.strerror(number))
+
+
+async def _when_ready(
+    attempt: Callable[[], Result], raw: socket.socket, wait: Callable[[socket.socket], Awaitable[None]]
+) -> Result:
+    # A turn for everybody else first: a busy connection is always ready.
+    await anyio.lowlevel.checkpoint()
+    while True:
+        try:
+            return attempt()
+        except BlockingIOError:
+            await wait(raw)

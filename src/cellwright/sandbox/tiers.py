@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 if TYPE_CHECKING:
-    from cellwright.sandbox.groups import Groups
+    from cellwright.sandbox.cgroups import Groups
 
 __all__ = ["LOSSES", "NO_DOOR", "SOFT_CPUS", "UNSAFE_BANNER", "Finding", "Tier", "tier_of"]
 

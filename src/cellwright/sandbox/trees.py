@@ -14,7 +14,7 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import TypeAlias
 
-from cellwright.sandbox.beneath import open_beneath
+from cellwright.sandbox.safe_paths import open_beneath
 
 __all__ = [
     "DIRECTORY",

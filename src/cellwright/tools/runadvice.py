@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import signal
 
-from cellwright.sandbox.approved import IMPORT_NAMES, ApprovedList, normal_name
+from cellwright.sandbox.approved_packages import IMPORT_NAMES, ApprovedList, normal_name
 
 __all__ = ["after_error", "after_signal"]
 

@@ -26,10 +26,10 @@ from cellwright.engine.oneshots import script_cell
 from cellwright.errors import CellwrightError, LimitReached
 from cellwright.hosts.protocol import ExecutionState
 from cellwright.notebook.languages import canonical_language
-from cellwright.sandbox.exits import explain_error
+from cellwright.sandbox.exit_reasons import explain_error
 from cellwright.sandbox.files import Workdir
 from cellwright.sandbox.policy import Narrowing
-from cellwright.sandbox.storage import prepare_storage
+from cellwright.sandbox.workspace import prepare_storage
 from cellwright.settings import Settings
 from cellwright.tools.runadvice import after_error, after_signal
 from cellwright.tools.rundirs import RunDirectory, RunFile

@@ -20,8 +20,8 @@ from cellwright.kernels.lastwords import LastWords
 from cellwright.kernels.programs import own_script
 from cellwright.kernels.stepmemory import MEGABYTE, ROOM, StepMemory, step_memory
 from cellwright.kernels.steps import step_command, step_environment
-from cellwright.sandbox.places import PRIVATE, Place
 from cellwright.sandbox.policy import Policy
+from cellwright.sandbox.workspace import PRIVATE, Place
 from cellwright_kernel.step import HEADER, put
 from tests.marked import wait_until_buried
 from tests.support.slurm.lent import SMALL, Attached, Lender, Lent, options

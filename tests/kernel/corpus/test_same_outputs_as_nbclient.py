@@ -17,7 +17,7 @@ from jupyter_client.kernelspec import KernelSpecManager
 from nbclient import NotebookClient
 
 from cellwright import Engine, Settings, open_engine
-from cellwright.sandbox.plans import HOME
+from cellwright.sandbox.policy import HOME
 from tests.matrix import one_of_each
 from tests.support.corpus.fetching import (
     CorpusNotebook,

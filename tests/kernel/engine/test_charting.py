@@ -15,8 +15,8 @@ from cellwright.charts import Renderer
 from cellwright.engine import Execution, Session
 from cellwright.engine.charting import VEGA_LITE, charts_left
 from cellwright.errors import ChartRefused, NoSuchData
-from cellwright.sandbox.places import Place
 from cellwright.sandbox.policy import Mode
+from cellwright.sandbox.workspace import Place
 
 pytestmark = pytest.mark.anyio
 

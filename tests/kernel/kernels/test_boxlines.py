@@ -21,10 +21,9 @@ from cellwright.kernels.boxes import Isolation
 from cellwright.kernels.forkserver import ForkServer
 from cellwright.kernels.interpreters import prepare_interpreter
 from cellwright.kernels.kernel import Kernel, KernelLaunch
-from cellwright.sandbox.places import PRIVATE, Place
 from cellwright.sandbox.policy import Policy
-from cellwright.sandbox.storage import prepare_storage
 from cellwright.sandbox.tiers import Tier
+from cellwright.sandbox.workspace import PRIVATE, Place, prepare_storage
 from tests.conftest import Require
 from tests.kernel.kernels.conftest import LIMITS
 from tests.support.sandbox.programs import require_other_python, run_as_nobody

@@ -23,11 +23,10 @@ from cellwright.errors import KernelStartError
 from cellwright.kernels import DenoLauncher, Isolation, Kernel, KernelLaunch, OutputLimits
 from cellwright.kernels.deno import INSTALL
 from cellwright.kernels.permissions import DenoAccess
-from cellwright.sandbox.doors import Opening
-from cellwright.sandbox.places import PRIVATE, Place
 from cellwright.sandbox.policy import Policy
-from cellwright.sandbox.storage import prepare_storage
-from cellwright.sandbox.trials import try_isolation
+from cellwright.sandbox.probe import try_isolation
+from cellwright.sandbox.proxy import Opening
+from cellwright.sandbox.workspace import PRIVATE, Place, prepare_storage
 from tests.conftest import Require
 from tests.support.kernels.denohouse import TINY
 from tests.waiting import LIMIT_S, fail_after

@@ -15,8 +15,8 @@ from cellwright.errors import KernelStartError
 from cellwright.hosts.protocol import CheckTypes
 from cellwright.kernels.deno import INSTALL
 from cellwright.kernels.typecheck import CellSource, Diagnostic
-from cellwright.sandbox.places import Place
 from cellwright.sandbox.policy import Mode
+from cellwright.sandbox.workspace import Place
 from tests.conftest import Require
 from tests.support.kernels.denohouse import OPTIONS, House, open_house
 

@@ -17,7 +17,7 @@ import anyio
 import pytest
 from anyio.streams.buffered import BufferedByteReceiveStream
 
-from cellwright.sandbox.destinations import NetworkRules
+from cellwright.sandbox.network_rules import NetworkRules
 from cellwright_kernel.bridge import proxy_environment
 from tests.support.sandbox.origins import BIG, Server, logged, proxying, rules_for, serving
 

@@ -16,8 +16,8 @@ from pathlib import Path
 import pytest
 
 from cellwright.errors import SandboxError
-from cellwright.sandbox.beneath import has_openat2
 from cellwright.sandbox.files import Workdir
+from cellwright.sandbox.safe_paths import has_openat2
 from tests.kernel.sandbox import test_files
 from tests.kernel.sandbox.test_files import SECRET
 from tests.waiting import wait_until

@@ -28,14 +28,12 @@ from cellwright.kernels import (
     OutputLimits,
     prepare_interpreter,
 )
-from cellwright.sandbox import delegation
-from cellwright.sandbox.delegation import HOME, Refusal
-from cellwright.sandbox.groups import Groups, open_groups
-from cellwright.sandbox.places import PRIVATE, Place
+from cellwright.sandbox import cgroups
+from cellwright.sandbox.cgroups import HOME, Groups, Refusal, open_groups
 from cellwright.sandbox.policy import Policy
-from cellwright.sandbox.storage import prepare_storage
+from cellwright.sandbox.probe import try_isolation
 from cellwright.sandbox.tiers import SOFT_CPUS
-from cellwright.sandbox.trials import try_isolation
+from cellwright.sandbox.workspace import PRIVATE, Place, prepare_storage
 from tests.conftest import Require
 from tests.waiting import LIMIT_S, UNHURRIED, fail_after, look_again
 
@@ -56,9 +54,7 @@ def test_this_machine_is_told_its_tier_with_the_reason_it_is_no_higher() -> None
 @pytest.fixture
 def given_group(require: Require) -> Iterator[Path]:
     """A group that was given to this process alone, for as long as the test takes."""
-    found = delegation.own_group(
-        Path("/proc/self/cgroup").read_text(), Path("/proc/self/mountinfo").read_text()
-    )
+    found = cgroups.own_group(Path("/proc/self/cgroup").read_text(), Path("/proc/self/mountinfo").read_text())
     above = Path(found[0]) if found is not None else Path("/nowhere")
     usable = os.access(above, os.W_OK) and os.access(above / "cgroup.procs", os.W_OK)
     require("a cgroup v2 hierarchy that this user may change", usable, "run the tests as root")
@@ -129,17 +125,17 @@ def test_a_group_ends_everything_in_it_and_goes(groups: Groups) -> None:
 
 def test_groups_of_hosts_that_are_gone_are_swept_and_others_are_left(groups: Groups) -> None:
     living = groups.make(Policy())
-    mine = delegation.owner_of(living.path.name)
+    mine = cgroups.owner_of(living.path.name)
     assert mine is not None
     ghosts = [replace(mine, started=mine.started + 1), replace(mine, pid=2**22 + 1)]
     others = [replace(mine, namespace=1, pid=2**22 + 1)]
     for owner in (*ghosts, *others):
-        (groups.directory / delegation.group_name(owner, 1)).mkdir()
+        (groups.directory / cgroups.group_name(owner, 1)).mkdir()
     with subprocess.Popen(["/bin/sleep", "600"]) as left:
-        (groups.directory / delegation.group_name(ghosts[0], 1) / "cgroup.procs").write_text(str(left.pid))
+        (groups.directory / cgroups.group_name(ghosts[0], 1) / "cgroup.procs").write_text(str(left.pid))
         groups.sweep()
         assert left.wait(LIMIT_S) == -9
-    assert _children(groups.directory) == {HOME, living.path.name, delegation.group_name(others[0], 1)}
+    assert _children(groups.directory) == {HOME, living.path.name, cgroups.group_name(others[0], 1)}
     assert living.remove()
 
 

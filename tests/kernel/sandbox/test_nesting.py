@@ -23,10 +23,9 @@ import pytest
 from cellwright.errors import KernelStartError
 from cellwright.kernels.boxes import Isolation
 from cellwright.kernels.boxlines import BoxLine, Nested
-from cellwright.sandbox.doors import PROXY_PORT
-from cellwright.sandbox.places import Place
 from cellwright.sandbox.policy import Mode, Policy
-from cellwright.sandbox.storage import prepare_storage
+from cellwright.sandbox.proxy import PROXY_PORT
+from cellwright.sandbox.workspace import Place, prepare_storage
 from cellwright_kernel import descendants, landlock
 from tests.conftest import Require
 from tests.support.sandbox.programs import require_other_python, run_as_nobody

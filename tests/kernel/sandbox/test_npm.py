@@ -25,10 +25,9 @@ from cellwright.kernels.deno import INSTALL, find_deno
 from cellwright.kernels.messages import Message, new_message_id
 from cellwright.sandbox.npm import NpmList, install_npm, is_npm_layer
 from cellwright.sandbox.packages import InstallLimits, InstallResult
-from cellwright.sandbox.places import PRIVATE, Place
 from cellwright.sandbox.policy import Policy
-from cellwright.sandbox.storage import prepare_storage
-from cellwright.sandbox.trials import try_isolation
+from cellwright.sandbox.probe import try_isolation
+from cellwright.sandbox.workspace import PRIVATE, Place, prepare_storage
 from tests.conftest import Require
 from tests.support.kernels.denohouse import TINY
 from tests.waiting import LIMIT_S, fail_after

@@ -19,8 +19,8 @@ import anyio
 import pytest
 
 from cellwright.errors import LimitReached, PackageFailed, PackageRefused
-from cellwright.sandbox.approved import DEFAULT_APPROVED, ApprovedList
-from cellwright.sandbox.layers import Lock, Pin
+from cellwright.sandbox.approved_packages import DEFAULT_APPROVED, ApprovedList
+from cellwright.sandbox.package_layers import Lock, Pin
 from cellwright.sandbox.packages import (
     InstallLimits,
     InstallResult,

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from cellwright.sandbox.trials import try_isolation
+from cellwright.sandbox.probe import try_isolation
 
 
 def test_a_long_way_to_temporary_files_does_not_keep_the_tier_from_being_found(

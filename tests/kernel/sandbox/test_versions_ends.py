@@ -39,7 +39,7 @@ NEW = {"a": "new a", "d/b": "new b", "kind": "a file", "same": "same", "more/x":
 DIES = """
 import os, shutil, sys
 from pathlib import Path
-from cellwright.sandbox.versions import Versions
+from cellwright.sandbox.snapshots import Versions
 work, nth, old, new = Path(sys.argv[1]), int(sys.argv[2]), eval(sys.argv[3]), eval(sys.argv[4])
 def write(files):
     for path in work.iterdir():

@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cellwright.sandbox.versions import Restored, Taken, Versions
+from cellwright.sandbox.snapshots import Restored, Taken, Versions
 from tests.support.sandbox.directories import change, paths, tree
 from tests.unit.sandbox.test_versions import names_of, working
 

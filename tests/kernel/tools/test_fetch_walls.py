@@ -13,7 +13,7 @@ import pytest
 
 from cellwright import Settings
 from cellwright.errors import FetchRefused, FileRefused, FileTooLarge
-from cellwright.sandbox.addresses import Address
+from cellwright.sandbox.network_rules import Address
 from cellwright.tools.web.fetching import Fetcher
 from cellwright.tools.web.reading import Order, Reading
 from tests.kernel.engine.conftest import OpenEngine

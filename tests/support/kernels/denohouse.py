@@ -19,8 +19,8 @@ from cellwright.hosts.footing import Ending
 from cellwright.hosts.kernels import Kernels
 from cellwright.hosts.launchers import Launchers
 from cellwright.hosts.options import HostOptions
-from cellwright.sandbox.places import PRIVATE, Place
 from cellwright.sandbox.policy import Mode, Policy
+from cellwright.sandbox.workspace import PRIVATE, Place
 from tests.waiting import LIMIT_S, fail_after, until
 
 TINY = Path(__file__).with_name("drivers") / "tiny.mjs"

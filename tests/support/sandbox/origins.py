@@ -13,10 +13,9 @@ from typing import Any
 
 import anyio
 
-from cellwright.sandbox.addresses import Address
-from cellwright.sandbox.destinations import NetworkRules
-from cellwright.sandbox.egress import Egress, EgressLimits, Resolver
-from cellwright.sandbox.netlog import NetworkEntry
+from cellwright.sandbox.network_log import NetworkEntry
+from cellwright.sandbox.network_rules import Address, NetworkRules
+from cellwright.sandbox.proxy import Egress, EgressLimits, Resolver
 from tests.waiting import LIMIT_S, until
 
 __all__ = ["BIG", "LOOPBACK", "UNHURRIED", "Server", "logged", "loopback", "proxying", "rules_for", "serving"]

@@ -34,8 +34,8 @@ from cryptography.x509.oid import NameOID
 
 from cellwright import Settings
 from cellwright.errors import CellwrightError
-from cellwright.sandbox.addresses import Address, parse_address
-from cellwright.sandbox.routes import system_resolver
+from cellwright.sandbox.network_rules import Address, parse_address
+from cellwright.sandbox.relay import system_resolver
 from cellwright.tools.web.fetching import Fetcher
 
 CANARY = "the canary sings"

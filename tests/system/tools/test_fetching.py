@@ -14,7 +14,7 @@ import pytest
 
 from cellwright import Settings
 from cellwright.errors import FetchFailed, FetchRefused, FileRefused
-from cellwright.sandbox.addresses import Address
+from cellwright.sandbox.network_rules import Address
 from cellwright.tools.web.cache import freshness_s
 from cellwright.tools.web.fetching import Fetcher
 from cellwright.tools.web.pace import HostPace, next_turn

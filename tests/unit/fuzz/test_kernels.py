@@ -42,7 +42,7 @@ from cellwright.kernels.lives import Life
 from cellwright.kernels.messages import DELIMITER, Codec
 from cellwright.mcp.outputs import parts_of
 from cellwright.notebook import OutputCollector
-from cellwright.sandbox.exits import LimitHit
+from cellwright.sandbox.exit_reasons import LimitHit
 from tests.support.fuzzing import each_effort, mutated_json, seeds, try_all
 from tests.waiting import scaled
 

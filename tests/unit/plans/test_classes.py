@@ -13,7 +13,7 @@ from cellwright.engine.diagnosis import Raised
 from cellwright.kernels.exits import explain_exit
 from cellwright.plans.classes import ERROR_CLASSES, ErrorClass, classify
 from cellwright.plans.failures import Failure, Surroundings
-from cellwright.sandbox import exits
+from cellwright.sandbox import exit_reasons
 from cellwright.sandbox.policy import Policy
 
 REFERENCE = Path(__file__).parents[3] / "docs/reference/error-classes.md"
@@ -215,13 +215,13 @@ def test_a_dead_kernel_is_recoverable_only_where_there_is_a_checkpoint() -> None
 @pytest.mark.parametrize(
     ("reason", "name"),
     [
-        (str(exits.over_memory(POLICY, 2 << 30)), "memory"),
-        (str(exits.out_of_memory(POLICY)), "memory"),
+        (str(exit_reasons.over_memory(POLICY, 2 << 30)), "memory"),
+        (str(exit_reasons.out_of_memory(POLICY)), "memory"),
         (explain_exit(-9, killed_by_us=None, oom_kills_seen=True).message, "memory"),
-        (str(exits.over_disk(POLICY, 2 << 30)), "disk"),
-        (str(exits.over_files(POLICY, 2 << 30)), "disk"),
-        (str(exits.over_processes(POLICY, 9)), "limit"),
-        (str(exits.out_of_processes(POLICY, 9)), "limit"),
+        (str(exit_reasons.over_disk(POLICY, 2 << 30)), "disk"),
+        (str(exit_reasons.over_files(POLICY, 2 << 30)), "disk"),
+        (str(exit_reasons.over_processes(POLICY, 9)), "limit"),
+        (str(exit_reasons.out_of_processes(POLICY, 9)), "limit"),
     ],
     ids=[
         "over memory",
@@ -239,7 +239,7 @@ def test_a_kernel_that_a_limit_ended_is_lost_also_with_a_checkpoint(reason: str,
 
 def test_a_network_that_the_policy_refuses_is_not_tried_again() -> None:
     error = raised(OSError(-3, "Temporary failure in name resolution"))
-    reason = exits.explain_error("gaierror", "[Errno -3] Temporary failure in name resolution", POLICY)
+    reason = exit_reasons.explain_error("gaierror", "[Errno -3] Temporary failure in name resolution", POLICY)
     assert reason is not None
     assert classify(known(error)).kind == "network"
     assert named(known(error, reason=reason)) == ("refused_network", "unrecoverable")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from cellwright.sandbox.autorun import is_trusted, why_autorun
+from cellwright.sandbox.overlay import is_trusted, why_autorun
 
 
 @pytest.mark.parametrize(

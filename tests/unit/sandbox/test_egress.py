@@ -19,9 +19,8 @@ import anyio
 import anyio.lowlevel
 import pytest
 
-from cellwright.sandbox.addresses import Address
-from cellwright.sandbox.destinations import NetworkRules
-from cellwright.sandbox.wires import Wire
+from cellwright.sandbox.network_rules import Address, NetworkRules
+from cellwright.sandbox.relay import Wire
 from tests.support.sandbox.origins import (
     BIG,
     LOOPBACK,

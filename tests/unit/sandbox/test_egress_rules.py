@@ -7,10 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cellwright.errors import NetworkRuleInvalid
-from cellwright.sandbox.addresses import parse_address, why_not_public
-from cellwright.sandbox.destinations import Destination, NetworkRules
-from cellwright.sandbox.heads import BadHead, parse_request, parse_response, read_chunk_size
-from cellwright.sandbox.netlog import NetworkEntry, NetworkLog
+from cellwright.sandbox.http_heads import BadHead, parse_request, parse_response, read_chunk_size
+from cellwright.sandbox.network_log import NetworkEntry, NetworkLog
+from cellwright.sandbox.network_rules import Destination, NetworkRules, parse_address, why_not_public
 
 INSIDE = [
     "127.0.0.1",

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cellwright.sandbox import delegation
-from cellwright.sandbox.delegation import HOME, Facts, Owner
-from cellwright.sandbox.exits import LimitHit
+from cellwright.sandbox import cgroups
+from cellwright.sandbox.cgroups import HOME, Facts, Owner
+from cellwright.sandbox.exit_reasons import LimitHit
 from cellwright.sandbox.policy import Policy
 
 ALL = frozenset({"memory", "pids", "cpu"})
@@ -44,12 +44,12 @@ OURS = Facts(
 )
 def test_the_own_group_is_found_by_what_proc_says(cgroup: str, root: str, at: str, found: str | None) -> None:
     mounts = "32 31 0:29 / /v1 rw - cgroup cgroup rw,cpu\n" + MOUNT.format(root=root, at=at)
-    assert delegation.own_group(cgroup, mounts) == ((found, at.replace("\\040", " ")) if found else None)
+    assert cgroups.own_group(cgroup, mounts) == ((found, at.replace("\\040", " ")) if found else None)
 
 
 def test_a_host_that_has_moved_to_its_leaf_still_finds_the_group_that_it_was_given() -> None:
-    assert delegation.given_to(f"/sys/fs/cgroup/a.scope/{HOME}") == "/sys/fs/cgroup/a.scope"
-    assert delegation.given_to("/sys/fs/cgroup/a.scope") == "/sys/fs/cgroup/a.scope"
+    assert cgroups.given_to(f"/sys/fs/cgroup/a.scope/{HOME}") == "/sys/fs/cgroup/a.scope"
+    assert cgroups.given_to("/sys/fs/cgroup/a.scope") == "/sys/fs/cgroup/a.scope"
 
 
 @pytest.mark.parametrize(
@@ -71,7 +71,7 @@ def test_a_host_that_has_moved_to_its_leaf_still_finds_the_group_that_it_was_giv
 def test_a_group_that_will_not_do_is_refused_with_its_reason_and_a_command(
     facts: Facts | None, reason: str, remedy: str
 ) -> None:
-    refused = delegation.refusal(facts)
+    refused = cgroups.refusal(facts)
     assert refused is not None
     assert reason in refused.reason
     assert remedy in refused.remedy
@@ -88,7 +88,7 @@ def test_a_group_that_will_not_do_is_refused_with_its_reason_and_a_command(
     ids=["marked", "ours and nobody else's", "no systemd", "no cpu"],
 )
 def test_a_group_that_was_given_to_us_is_tried(facts: Facts) -> None:
-    assert delegation.refusal(facts) is None
+    assert cgroups.refusal(facts) is None
 
 
 # What is written and what is read ----------------------------------------------------------------------------------
@@ -96,34 +96,34 @@ def test_a_group_that_was_given_to_us_is_tried(facts: Facts) -> None:
 
 def test_a_policy_becomes_the_files_of_a_group() -> None:
     policy = Policy(memory_bytes=1000, processes=7, cpus=1.5)
-    assert delegation.group_files(policy, ALL) == {
+    assert cgroups.group_files(policy, ALL) == {
         "memory.max": "1000",
         "memory.swap.max": "0",
         "memory.oom.group": "1",
         "pids.max": "7",
         "cpu.max": "150000 100000",
     }
-    assert "cpu.max" not in delegation.group_files(policy, {"memory", "pids"})
-    free = delegation.group_files(Policy(memory_bytes=None, processes=None), ALL)
+    assert "cpu.max" not in cgroups.group_files(policy, {"memory", "pids"})
+    free = cgroups.group_files(Policy(memory_bytes=None, processes=None), ALL)
     assert (free["memory.max"], free["memory.swap.max"], free["pids.max"]) == ("max", "max", "max")
 
 
 @given(st.integers(0), st.integers(0), st.integers(0), st.integers(0))
 def test_a_groups_name_tells_who_made_it(namespace: int, pid: int, started: int, number: int) -> None:
     owner = Owner(namespace, pid, started)
-    assert delegation.owner_of(delegation.group_name(owner, number)) == owner
+    assert cgroups.owner_of(cgroups.group_name(owner, number)) == owner
 
 
 @given(st.text())
 def test_a_strangers_group_is_nobodys(name: str) -> None:
-    assert delegation.owner_of(name) is None
-    assert delegation.owner_of(HOME) is None
+    assert cgroups.owner_of(name) is None
+    assert cgroups.owner_of(HOME) is None
 
 
 @given(st.floats(0.05, 40), st.integers(1, 32), st.integers(0, 1000))
 def test_a_share_is_rounded_up_to_processors_that_are_there(cpus: float, count: int, turn: int) -> None:
     available = list(range(100, 100 + count))
-    chosen = delegation.processors(cpus, available, turn)
+    chosen = cgroups.processors(cpus, available, turn)
     assert set(chosen) <= set(available)
     assert len(set(chosen)) == len(chosen)
     assert len(chosen) >= min(cpus, count) or not chosen
@@ -132,9 +132,9 @@ def test_a_share_is_rounded_up_to_processors_that_are_there(cpus: float, count: 
 
 
 def test_kernels_with_a_share_take_turns_on_the_processors() -> None:
-    turns = [delegation.processors(1.5, [0, 1, 2, 3], turn) for turn in range(3)]
+    turns = [cgroups.processors(1.5, [0, 1, 2, 3], turn) for turn in range(3)]
     assert turns == [[0, 1], [2, 3], [0, 1]]
-    assert delegation.processors(None, [0, 1], 0) == []
+    assert cgroups.processors(None, [0, 1], 0) == []
 
 
 @pytest.mark.parametrize(
@@ -154,7 +154,7 @@ def test_kernels_with_a_share_take_turns_on_the_processors() -> None:
 def test_a_groups_counters_explain_an_end(
     oom_kill: int, refused: int, status: int | None, setting: str | None
 ) -> None:
-    hit = delegation.limit_behind(Policy(), {"oom_kill": oom_kill, "refused": refused}, status)
+    hit = cgroups.limit_behind(Policy(), {"oom_kill": oom_kill, "refused": refused}, status)
     assert (hit.setting if isinstance(hit, LimitHit) else None) == setting
     if hit is not None:
         assert setting in hit.message
@@ -163,5 +163,5 @@ def test_a_groups_counters_explain_an_end(
 
 def test_counters_are_read_by_their_whole_name() -> None:
     told = "low 0\noom 4\noom_kill 2\noom_group_kill 1\n"
-    assert [delegation.count_of(key, told) for key in ("oom", "oom_kill", "kill", "max")] == [4, 2, 0, 0]
-    assert delegation.count_of("oom_kill", "") == 0
+    assert [cgroups.count_of(key, told) for key in ("oom", "oom_kill", "kill", "max")] == [4, 2, 0, 0]
+    assert cgroups.count_of("oom_kill", "") == 0

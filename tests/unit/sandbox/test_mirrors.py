@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cellwright.sandbox.mirrors import Mirror
+from cellwright.sandbox.quotas import Mirror
 from tests.support.sandbox.directories import change, steps, tree
 
 MB = 1 << 20

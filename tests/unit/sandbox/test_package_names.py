@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from cellwright.errors import PackageFailed, PackageRefused
-from cellwright.sandbox.approved import ApprovedList, Requirement
-from cellwright.sandbox.layers import Lock
+from cellwright.sandbox.approved_packages import ApprovedList, Requirement
 from cellwright.sandbox.npm import NpmList, NpmRequest
+from cellwright.sandbox.package_layers import Lock
 
 
 @pytest.mark.parametrize(

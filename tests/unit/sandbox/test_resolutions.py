@@ -6,8 +6,7 @@ import os
 import time
 from pathlib import Path
 
-from cellwright.sandbox.layers import Lock, Pin
-from cellwright.sandbox.resolutions import LASTS_S, Resolutions
+from cellwright.sandbox.package_layers import LASTS_S, Lock, Pin, Resolutions
 
 LOCK = Lock((Pin("pandas", "2.0", (f"sha256:{'0' * 64}",)),))
 

@@ -16,7 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cellwright.errors import FileFailed
-from cellwright.sandbox.versions import Restored, Taken, Versions
+from cellwright.sandbox.snapshots import Restored, Taken, Versions
 from tests.support.sandbox.directories import change, paths, tree
 
 MB = 1 << 20

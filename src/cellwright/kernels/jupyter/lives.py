@@ -12,7 +12,7 @@ import anyio
 from cellwright.kernels.exits import Exit
 from cellwright.kernels.jupyter.rest import Api, ServerRefused
 from cellwright.kernels.lives import Life
-from cellwright.sandbox.exits import LimitHit
+from cellwright.sandbox.exit_reasons import LimitHit
 
 __all__ = [
     "RemoteLife",

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 
-from cellwright.sandbox.approved import IMPORT_NAMES, normal_name
+from cellwright.sandbox.approved_packages import IMPORT_NAMES, normal_name
 
 __all__ = ["MODULE_OF", "WELL_KNOWN", "distributions_for", "installable"]
 

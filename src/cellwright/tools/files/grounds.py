@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from pathlib import Path, PurePath
 
 from cellwright.errors import FileRefused, FileTooLarge, NoSuchFile, SandboxError
-from cellwright.sandbox.beneath import components
 from cellwright.sandbox.files import Entry, Listing, Workdir
-from cellwright.sandbox.places import Place
+from cellwright.sandbox.safe_paths import components
+from cellwright.sandbox.workspace import Place
 from cellwright.tools.shelf import Shelf
 
 __all__ = ["Ground", "Root", "check_room", "ground_of_place", "ground_of_shelf"]

@@ -20,11 +20,19 @@ from anyio.abc import ByteStream
 from anyio.streams.buffered import BufferedByteReceiveStream
 from anyio.streams.tls import TLSStream
 
-from cellwright.sandbox.destinations import NetworkRules
-from cellwright.sandbox.heads import BadHead, RequestHead, ResponseHead, parse_response, read_chunk_size
-from cellwright.sandbox.netlog import NetworkEntry
-from cellwright.sandbox.relay import Cut, EgressLimits, Exchange, Totals
-from cellwright.sandbox.routes import Resolver, connected, permitted, system_resolver
+from cellwright.sandbox.http_heads import BadHead, RequestHead, ResponseHead, parse_response, read_chunk_size
+from cellwright.sandbox.network_log import NetworkEntry
+from cellwright.sandbox.network_rules import NetworkRules
+from cellwright.sandbox.relay import (
+    Cut,
+    EgressLimits,
+    Exchange,
+    Resolver,
+    Totals,
+    connected,
+    permitted,
+    system_resolver,
+)
 from cellwright.tools.web.codings import Decoding
 from cellwright.tools.web.urls import WebUrl
 

@@ -19,11 +19,10 @@ import anyio
 from cellwright.engine import Engine, Session
 from cellwright.engine.elsewhere import refuse_elsewhere
 from cellwright.errors import FetchFailed, FileTooLarge, HostCannot, KernelBusy
-from cellwright.sandbox.doors import Opening
 from cellwright.sandbox.files import Workdir
-from cellwright.sandbox.netlog import NetworkEntry
-from cellwright.sandbox.relay import EgressLimits
-from cellwright.sandbox.routes import Resolver, system_resolver
+from cellwright.sandbox.network_log import NetworkEntry
+from cellwright.sandbox.proxy import Opening
+from cellwright.sandbox.relay import EgressLimits, Resolver, system_resolver
 from cellwright.settings import Settings
 from cellwright.tools.files.grounds import Ground, check_room, ground_of_place
 from cellwright.tools.files.overlaid import change_inside

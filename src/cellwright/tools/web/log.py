@@ -1,7 +1,7 @@
 """Every request that was fetched on the host's side, in a file that outlives the daemon: the newest, the rest counted.
 
 Of the engine that owns the storage directory, which is one at a time. Requests of a session's code are in the session's
-own log (``sandbox/netlog.py``).
+own log (``sandbox/network_log.py``).
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from pathlib import Path
 
 import msgspec
 
-from cellwright.sandbox.netlog import NetworkEntry
+from cellwright.sandbox.network_log import NetworkEntry
 from cellwright.settings import Settings
 
 __all__ = ["FetchLog", "FetchUse"]

@@ -12,7 +12,7 @@ from typing import Literal
 from urllib.parse import quote, urljoin
 
 from cellwright.errors import FetchRefused
-from cellwright.sandbox.destinations import Destination
+from cellwright.sandbox.network_rules import Destination
 
 __all__ = ["WebUrl", "parse_url"]
 

@@ -16,9 +16,8 @@ from typing import Literal
 import anyio
 
 from cellwright.errors import FetchFailed, FetchRefused
-from cellwright.sandbox.addresses import parse_address
-from cellwright.sandbox.destinations import MODE_SETTING, Destination
-from cellwright.sandbox.netlog import NetworkEntry, Verdict
+from cellwright.sandbox.network_log import NetworkEntry, Verdict
+from cellwright.sandbox.network_rules import MODE_SETTING, Destination, parse_address
 from cellwright.sandbox.relay import Cut
 from cellwright.tools.web.cache import Kept, WebCache
 from cellwright.tools.web.client import Answer, WebClient

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from cellwright.engine import Session
-from cellwright.sandbox.destinations import NetworkMode
+from cellwright.sandbox.network_rules import NetworkMode
 from cellwright.settings import Settings
 from cellwright.web.visits import Visit
 

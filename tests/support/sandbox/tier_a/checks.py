@@ -12,8 +12,8 @@ import psutil
 import pytest
 
 from cellwright import Engine, Session, Settings, open_engine
-from cellwright.sandbox.delegation import HOME, owner_of
-from cellwright.sandbox.trials import try_isolation
+from cellwright.sandbox.cgroups import HOME, owner_of
+from cellwright.sandbox.probe import try_isolation
 
 pytestmark = [pytest.mark.anyio, pytest.mark.timeout(900)]
 

@@ -4,22 +4,26 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import json
 import os
 import re
+import secrets
 import stat
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Self
 
 from cellwright.errors import PackageFailed
-from cellwright.sandbox.approved import normal_name
+from cellwright.sandbox.approved_packages import normal_name
 from cellwright.sandbox.files import Workdir
 
-__all__ = ["Lock", "Pin", "keep_layer", "remove_tree", "tree_bytes"]
-
+__all__ = ["Lock", "Pin", "Resolutions", "keep_layer", "remove_tree", "tree_bytes"]
 LOCK_NAME = ".cellwright-lock.txt"
+
 _CONTINUED = re.compile(r"\s*\\\n\s*")
+
 _LINE = re.compile(
     r"(?P<name>[A-Za-z0-9][A-Za-z0-9._-]*)==(?P<version>[A-Za-z0-9.!+_-]+)"
     r"(?P<hashes>(?:\s+--hash=sha256:[0-9a-f]{64})+)"
@@ -131,3 +135,38 @@ def _close(directory: Path) -> None:
         for name in directories:
             path = Path(parent, name)
             path.unlink() if path.is_symlink() else path.chmod(0o555)
+
+
+# What was resolved lately: the same request, beside the same packages, needs no second resolution. Blocking.
+
+SUFFIX = "-resolved"
+
+LASTS_S = 24 * 3600
+
+
+class Resolutions:
+    """The memory of one request."""
+
+    def __init__(self, store: Path, request: str) -> None:
+        """``request`` says all that the answer depends on."""
+        # Beside it: what is in the store, sessions see.
+        self._directory = store.with_name(f"{store.name}{SUFFIX}")
+        self._file = self._directory / f"{hashlib.sha256(request.encode()).hexdigest()}.json"
+
+    def recall(self) -> tuple[Lock, list[str]] | None:
+        """What was found then: the packages to add, and what was there already."""
+        try:
+            if not 0 <= time.time() - self._file.stat().st_mtime <= LASTS_S:
+                return None
+            known = json.loads(self._file.read_text())
+            return Lock.parse(known["lock"]), [str(name) for name in known["there"]]
+        except (OSError, ValueError, KeyError, TypeError, PackageFailed):
+            return None
+
+    def remember(self, lock: Lock, there: list[str]) -> None:
+        """Keep an answer; where that cannot be done it is found again."""
+        with contextlib.suppress(OSError):
+            self._directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+            fresh = self._directory / f"{secrets.token_hex(8)}.tmp"
+            fresh.write_text(json.dumps({"lock": lock.text(), "there": there}))
+            os.replace(fresh, self._file)  # noqa: PTH105  # at once, in place of an older one

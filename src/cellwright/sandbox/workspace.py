@@ -6,6 +6,8 @@ session's own. ``direct``: the notebook's folder itself, with the rest of the pr
 
 from __future__ import annotations
 
+import contextlib
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePath
@@ -13,24 +15,28 @@ from typing import Any
 
 from cellwright.errors import KernelStartError
 from cellwright.sandbox.policy import Mode
+from cellwright.sandbox.safe_paths import clear_directory
 
 __all__ = [
-    "LAYER",
     "PRIVATE",
     "Place",
     "Shared",
-    "find_project",
+    "exchange_storage",
     "needs_own_fork",
     "place_mounts",
+    "prepare_storage",
     "refuse_too_open",
     "refuse_unhidden",
+    "remove_storage",
     "where_to_work",
     "without_overlay",
 ]
-
 LAYER = "layer"
+
 PRIVATE = "files"
+
 _MARKS = (".git", "pyproject.toml", ".venv")
+
 # Code that writes here would be run by others later: by git, by whoever uses the environment.
 _NEVER_WRITTEN = (".git", ".venv")
 
@@ -201,3 +207,41 @@ def _protected(place: Place) -> list[dict[str, Any]]:
 
 def _bind(path: str, *, write: bool) -> dict[str, Any]:
     return {"kind": "bind", "from": path, "at": path, "write": write, "own": True, "plain": True}
+
+
+# The directory that is a session's own: its layer over the project, or its private folder. Blocking.
+
+
+def prepare_storage(place: Place) -> None:
+    """Make the directories that a place needs."""
+    if place.mode == "overlay":
+        for part in ("upper", "work"):
+            Path(place.storage, LAYER, part).mkdir(mode=0o700, parents=True, exist_ok=True)
+    elif place.mode == "private":
+        Path(place.written).mkdir(mode=0o700, parents=True, exist_ok=True)
+
+
+def exchange_storage(one: Path, other: Path) -> None:
+    """Let two sessions have each other's directories; what is open there stays open."""
+    aside = one.with_name(f"{one.name}.aside")
+    for directory in (one, other):
+        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+    os.rename(one, aside)  # noqa: PTH104  # all three are renames of directories in one place
+    os.rename(other, one)  # noqa: PTH104
+    os.rename(aside, other)  # noqa: PTH104
+
+
+def remove_storage(directory: Path) -> None:
+    """Remove a session's own directory, whatever its code left there."""
+    try:
+        root = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return
+    try:
+        clear_directory(root)
+    finally:
+        os.close(root)
+    with contextlib.suppress(
+        OSError
+    ):  # what could not be deleted stays, in a directory that nobody else uses
+        directory.rmdir()

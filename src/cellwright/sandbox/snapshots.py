@@ -17,11 +17,20 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from cellwright.sandbox.beneath import open_beneath
-from cellwright.sandbox.contents import Contents
-from cellwright.sandbox.kept import SKIPPED, Identity, Kept, Key, Taken, identity_of, key_of, look_at
 from cellwright.sandbox.listing import kind_of
-from cellwright.sandbox.restoring import Restored, fill_layer, restore
+from cellwright.sandbox.restore import Restored, fill_layer, restore
+from cellwright.sandbox.safe_paths import open_beneath
+from cellwright.sandbox.snapshot_store import (
+    SKIPPED,
+    Contents,
+    Identity,
+    Kept,
+    Key,
+    Taken,
+    identity_of,
+    key_of,
+    look_at,
+)
 from cellwright.sandbox.trees import OPAQUE, READ, TICKS_NS, Names, closing, opened
 
 __all__ = ["Restored", "Taken", "Versions"]

@@ -11,7 +11,7 @@ import re
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-from cellwright.sandbox.destinations import Destination
+from cellwright.sandbox.network_rules import Destination
 
 __all__ = [
     "BadHead",

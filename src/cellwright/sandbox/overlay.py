@@ -6,25 +6,38 @@ project had before stands in ``originals``. Blocking.
 
 from __future__ import annotations
 
+import contextlib
+import difflib
+import json
+import os
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, replace
+from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal, Self
 
 from cellwright.errors import FileConflict, FileFailed, FileRefused, NoSuchFile, SandboxError
-from cellwright.sandbox.autorun import is_trusted, why_autorun
-from cellwright.sandbox.differences import file_difference
 from cellwright.sandbox.files import Entry, Workdir
 from cellwright.sandbox.listing import EntryType, quoted_path, shown_path
-from cellwright.sandbox.originals import Originals, Shadow
-from cellwright.sandbox.places import Place
+from cellwright.sandbox.workspace import Place
 
-__all__ = ["Applied", "LayerChange", "apply_changes", "layer_changes", "layer_diff", "note_originals"]
-
+__all__ = [
+    "Applied",
+    "LayerChange",
+    "apply_changes",
+    "is_trusted",
+    "layer_changes",
+    "layer_diff",
+    "note_originals",
+    "why_autorun",
+]
 _MOST_ENTRIES = 100_000
+
 _COMPARED_BYTES = 1 << 20
+
 _NS = 1_000_000_000
+
 _NAMED = 5
 
 
@@ -324,3 +337,261 @@ def _bring_over(layer: Workdir, project: Workdir, wanted: Sequence[Shadow], orig
     except SandboxError as error:
         error.message = f"{error.message} ({done} of {len(wanted)} changes were applied before)"
         raise
+
+
+# What the project had under each name when a session in ``overlay`` mode began to have its own there.
+
+_NAME = "originals.json"
+
+# File systems tell time by a clock that may be some ticks behind.
+_TICKS_NS = 20_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Shadow:
+    """A name under which the session does not see what the project has."""
+
+    path: str
+    ours: Entry | None
+    """What the session has there; None where it deleted it."""
+    theirs: Entry | None
+    """What the project has there now."""
+    hidden_by: str | None = None
+    """The directory that the session deleted or replaced, where that is why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Original:
+    """What the project had: ``identity`` (inode, change time, size), or None for nothing."""
+
+    identity: tuple[int, ...] | None
+    known: bool = True
+    """False where it may have changed before it was looked at."""
+    settled: tuple[int, ...] | None = None
+    """The session's own as it was when it was last brought over, if it was."""
+
+
+class Originals:
+    """The originals of one session."""
+
+    def __init__(self, place: Place, held: dict[str, Original]) -> None:
+        self._place = place
+        self._held = held
+
+    @classmethod
+    def load(cls, place: Place) -> Self:
+        try:
+            stored = json.loads(Path(place.storage, _NAME).read_bytes())
+        except FileNotFoundError:
+            return cls(place, {})
+        return cls(place, {path: _original(about) for path, about in stored.items()})
+
+    def note(self, shadows: Iterable[Shadow], *, since: float) -> None:
+        """Remember what newly shadowed names had, and forget those that the session gave back.
+
+        ``since`` is a moment at which none of the new ones was shadowed yet.
+        """
+        first = int(since * _NS) - _TICKS_NS
+        held = {
+            shadow.path: self._held.get(shadow.path) or self._first_seen(shadow, first) for shadow in shadows
+        }
+        if held != self._held:
+            self._held = held
+            self._save()
+
+    def conflicts(self, shadow: Shadow) -> bool:
+        """Whether the project's own is no longer what the session's was made from."""
+        original = self._held.get(shadow.path)
+        return original is None or not original.known or original.identity != _identity(shadow.theirs)
+
+    def is_settled(self, shadow: Shadow) -> bool:
+        """Whether the session's own was brought over and has not changed since."""
+        original = self._held.get(shadow.path)
+        return (
+            original is not None
+            and original.settled is not None
+            and original.settled == (_identity(shadow.ours) or ())
+        )
+
+    def settle(self, shadow: Shadow, applied: Entry | None) -> None:
+        """The session's own was brought over: the project now has this."""
+        self._held[shadow.path] = replace(
+            self._held[shadow.path],
+            identity=_identity(applied),
+            known=True,
+            settled=_identity(shadow.ours) or (),
+        )
+
+    def save(self) -> None:
+        """Write down what was settled."""
+        self._save()
+
+    def _first_seen(self, shadow: Shadow, first: int) -> Original:
+        directory = self._held.get(shadow.hidden_by or "")
+        if directory is not None:
+            # The session never saw it: it came after its directory had gone.
+            return Original(None, settled=() if directory.settled is not None else None)
+        theirs = shadow.theirs
+        changed = theirs is not None and theirs.identity[1] >= first and theirs.type != "directory"
+        return Original(_identity(theirs), known=not changed)
+
+    def _save(self) -> None:
+        target = Path(self._place.storage, _NAME)
+        fresh = target.with_suffix(".new")
+        # ASCII, with names that are no UTF-8 as escapes.
+        fresh.write_text(json.dumps({path: asdict(held) for path, held in self._held.items()}))
+        with contextlib.suppress(OSError):
+            fresh.chmod(0o600)
+        os.replace(fresh, target)  # noqa: PTH105  # says that there may be one
+
+
+def _original(about: dict[str, Any]) -> Original:
+    """From its own JSON, which knows lists only."""
+    values: dict[str, Any] = {
+        name: tuple(value) if isinstance(value, list) else value for name, value in about.items()
+    }
+    return Original(**values)
+
+
+def _identity(entry: Entry | None) -> tuple[int, ...] | None:
+    if entry is None:
+        return None
+    # What lies in a directory has names of its own here.
+    return (-1,) if entry.type == "directory" else (*entry.identity, entry.size)
+
+
+# One file of a session against the project's, as a unified diff that ``git apply`` takes. Blocking; see
+# ``overlays``.
+
+_MAX_BYTES = 1_000_000
+
+_NO_NEWLINE = "\n\\ No newline at end of file\n"
+
+
+def file_difference(layer: Workdir, project: Workdir, shadow: Shadow, *, conflict: bool) -> str:
+    """What applying one change would do; a directory shows by what is in it."""
+    ours, theirs = _seen(shadow.ours), _seen(shadow.theirs)
+    if ours is None and theirs is None:
+        return ""
+    old, new = _quoted(f"a/{shadow.path}"), _quoted(f"b/{shadow.path}")
+    head = [f"diff --git {old} {new}\n"]
+    if conflict:
+        head.append("# changed in the project meanwhile: applying it would overwrite that\n")
+    if ours is None:
+        head.append(f"deleted file mode {_mode(theirs)}\n")
+    elif theirs is None:
+        head.append(f"new file mode {_mode(ours)}\n")
+    elif ours.executable != theirs.executable:
+        head += [f"old mode {_mode(theirs)}\n", f"new mode {_mode(ours)}\n"]
+    before, after = _lines(project, shadow.path, theirs), _lines(layer, shadow.path, ours)
+    if before is None or after is None:
+        size = ours.size if ours is not None else 0
+        return "".join([*head, f"# no text, {size:,} bytes: {_what(ours or theirs)}\n"])
+    names = ("/dev/null" if theirs is None else old, "/dev/null" if ours is None else new)
+    return "".join([*head, *difflib.unified_diff(before, after, *names)])
+
+
+def _seen(entry: Entry | None) -> Entry | None:
+    return None if entry is None or entry.type == "directory" else entry
+
+
+def _mode(entry: Entry | None) -> str:
+    if entry is not None and entry.type == "link":
+        return "120000"
+    return "100755" if entry is not None and entry.executable else "100644"
+
+
+def _what(entry: Entry | None) -> str:
+    return entry.type if entry is not None and entry.type != "file" else "binary"
+
+
+def _quoted(path: str) -> str:
+    text = shown_path(path)
+    return text if text.isprintable() and not {'"', "\\"} & set(text) else json.dumps(text)
+
+
+def _lines(directory: Workdir, path: str, entry: Entry | None) -> list[str] | None:
+    """The lines of a text; None where it is none, or too long to show."""
+    if entry is None:
+        return []
+    try:
+        text = directory.read(path, _MAX_BYTES).decode()
+    except (SandboxError, UnicodeDecodeError):
+        return None
+    if "\0" in text:
+        return None
+    *whole, rest = text.split("\n")
+    lines = [f"{line}\n" for line in whole]
+    return [*lines, rest + _NO_NEWLINE] if rest else lines
+
+
+# Which files of a project somebody's tools run by themselves: the way out of a sandbox that no wall is on.
+
+# A name at any depth, in small letters, which is how some file systems compare them; the whole of a directory counts.
+_REASONS: dict[str, tuple[str, ...]] = {
+    "version control runs hooks and programs that are named there": (
+        ".git", ".hg", ".jj", ".svn", ".gitmodules", ".gitattributes",
+    ),
+    "Python runs it when it starts, in place of what the project's own files say": (
+        ".venv", "venv", "site-packages", "__pypackages__", "__pycache__", "*.pyc", "*.pth", "pyvenv.cfg",
+        "sitecustomize.py", "usercustomize.py",
+    ),
+    "packages there run with the project": ("node_modules", "bower_components"),
+    "a shell runs it when somebody enters the folder or signs in": (
+        ".envrc", ".direnv", ".env", ".env.*", "mise.toml", ".mise.toml", ".mise", ".tool-versions", "devenv.nix",
+        "flake.nix", "shell.nix", "default.nix", ".bashrc", ".bash_profile", ".bash_login", ".bash_logout", ".profile",
+        ".zshrc", ".zshenv", ".zprofile", ".zlogin", ".kshrc", ".cshrc", ".tcshrc", ".login", ".xprofile", ".xsession",
+        ".xinitrc", ".inputrc", ".pam_environment", ".autoenv*", ".tmuxinator*",
+    ),
+    "an editor runs tasks, tools and extensions that are named there": (
+        ".vscode", ".idea", ".fleet", ".zed", ".cursor", ".devcontainer", "*.code-workspace", ".vim", ".vimrc", ".exrc",
+        ".nvimrc", ".nvim.lua", ".lvimrc", ".dir-locals.el", ".editorconfig-hooks", ".sublime-project",
+    ),
+    "a build or a test run runs it": (
+        "makefile", "gnumakefile", "bsdmakefile", "*.mk", "justfile", ".justfile", "taskfile.y*ml", "rakefile",
+        "gemfile", "cmakelists.txt", "*.cmake", "meson.build", "build.gradle*", "settings.gradle*", "gradlew", "mvnw",
+        "pom.xml", "build.rs", "cargo.toml", ".cargo", "setup.py", "setup.cfg", "pyproject.toml", "conftest.py",
+        "pytest.ini", "tox.ini", "noxfile.py", "dodo.py", "tasks.py", "fabfile.py", "sconstruct", "wscript",
+        "package.json", ".npmrc", ".yarnrc*", ".yarn", ".pnpmfile.cjs", "pnpm-workspace.yaml", "deno.json*",
+        "*.config.js", "*.config.cjs", "*.config.mjs", "*.config.ts", "dockerfile*", "containerfile*",
+        "docker-compose*.y*ml", "compose*.y*ml", "vagrantfile", ".mvn", ".gradle", "binding.gyp", ".bazelrc",
+        "build.bazel", "workspace.bazel", "module.bazel", ".bundle", ".eslintrc*", ".prettierrc*", ".stylelintrc*",
+        ".babelrc*", ".mocharc*", ".lintstagedrc*", "package.swift", ".swiftpm", "pip.conf", "tiltfile", "skaffold.yaml",
+    ),
+    "it runs with every commit or push": (
+        ".pre-commit-config.yaml", ".husky", "lefthook.y*ml", ".lefthook.y*ml", ".github", ".gitlab-ci.yml",
+        ".gitlab", ".circleci", ".travis.yml", ".drone.yml", ".buildkite", "buildkite.y*ml", ".woodpecker*", "jenkinsfile*",
+        "azure-pipelines*.yml", "bitbucket-pipelines.yml", ".ci",
+    ),
+    "an interpreter or debugger runs it when it starts": (
+        ".pythonrc*", ".pythonstartup", ".pdbrc*", ".ipython", "ipython_config.py", ".jupyter", "jupyter_*config.*",
+        ".rprofile", ".renviron", ".julia", ".gdbinit", ".lldbinit", ".psqlrc", ".sqliterc", ".duckdbrc",
+        ".irbrc", ".pryrc", ".ghci",
+    ),
+    "programs of this user are set up or started by it": (
+        ".ssh", ".gnupg", ".config", ".local", ".aws", ".kube", ".docker", ".gitconfig", ".netrc", ".pypirc",
+    ),
+    "agents and Cellwright itself are told by it what they may do": (
+        "cellwright.toml", ".cellwright", ".mcp.json", ".claude", ".codex", ".gemini", "claude.md", "agents.md",
+        "gemini.md",
+    ),
+}  # fmt: skip
+
+_PATTERNS = [(pattern, why) for why, patterns in _REASONS.items() for pattern in patterns]
+
+
+def why_autorun(path: str) -> str | None:
+    """Why nobody but a person may bring this path of a project over, if so."""
+    for name in path.lower().split("/"):
+        for pattern, why in _PATTERNS:
+            if fnmatchcase(name, pattern):
+                return why
+    return None
+
+
+def is_trusted(path: str, named: Collection[str]) -> bool:
+    """Whether a person has named this path, or a directory of that kind above it; not just any directory above it."""
+    return any(
+        path == one or (path.startswith(f"{one}/") and why_autorun(one) is not None)
+        for one in (name.removeprefix("./").rstrip("/") for name in named)
+    )

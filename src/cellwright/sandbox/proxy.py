@@ -1,9 +1,4 @@
-"""A session's one door to the network: an HTTP proxy on a unix socket that only this session is shown.
-
-It takes ``CONNECT host:port`` and ``GET http://host/path``, one request a connection. The name is judged, looked up
-here, and the very address that was judged is connected to (see routes). Everything is counted, bounded and
-logged (see netlog). It looks into no tunnel: what goes through one is between the code and the host it named.
-"""
+"""A kernel's way to the network: its proxy (``egress``) on a socket in its own directory, while the kernel lives."""
 
 from __future__ import annotations
 
@@ -11,27 +6,123 @@ import socket
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import anyio
 from anyio.abc import TaskGroup, TaskStatus
 from anyio.streams.buffered import BufferedByteReceiveStream
 
-from cellwright.sandbox.destinations import Destination, NetworkRules
-from cellwright.sandbox.heads import BadHead, RequestHead, parse_request
-from cellwright.sandbox.netlog import NetworkEntry, NetworkLog
-from cellwright.sandbox.relay import Cut, EgressLimits, Exchange, Totals, relay_request, relay_tunnel
-from cellwright.sandbox.routes import Resolver, connected, permitted, system_resolver
-from cellwright.sandbox.wires import Wire, accept, listen_at
+from cellwright.sandbox.http_heads import BadHead, RequestHead, parse_request
+from cellwright.sandbox.network_log import NetworkEntry, NetworkLog
+from cellwright.sandbox.network_rules import Destination, NetworkMode, NetworkRules
+from cellwright.sandbox.relay import (
+    Cut,
+    EgressLimits,
+    Exchange,
+    Resolver,
+    Totals,
+    Wire,
+    accept,
+    connected,
+    listen_at,
+    permitted,
+    relay_request,
+    relay_tunnel,
+    system_resolver,
+)
 
-__all__ = ["Egress", "EgressLimits", "Resolver", "system_resolver"]
+__all__ = ["DOOR", "PROXY_PORT", "Door", "Egress", "EgressLimits", "Opening", "Resolver"]
+DOOR = "net"
+
+"""The socket's name in a kernel's directory."""
+
+PROXY_PORT = 3128
+
+"""Where code finds its proxy, on a loopback that nobody else is on."""
+
+_CLOSE_S = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class Opening:
+    """How far the network is open, in the words of the settings."""
+
+    mode: NetworkMode
+    allow: tuple[str, ...] = ()
+    deny: tuple[str, ...] = ()
+    limits: EgressLimits = field(default_factory=EgressLimits)
+
+    def rules(self) -> NetworkRules:
+        """What is allowed.
+
+        Raises:
+            NetworkRuleInvalid: an entry cannot be understood.
+        """
+        return NetworkRules.parse(self.mode, allow=self.allow, deny=self.deny)
+
+
+class Door:
+    """One kernel's proxy. It stands before the kernel does, so who runs and who listens is told later."""
+
+    def __init__(self, opening: Opening) -> None:
+        self.execution: Callable[[], str | None] = _nobody
+        """Tells which execution runs now."""
+        self.told: Callable[[NetworkEntry], None] = _ignore
+        """Gets each request when it is over; must not block."""
+        self._egress = Egress(
+            opening.rules(),
+            limits=opening.limits,
+            execution=self._running,
+            told=self._tell,
+        )
+        self._scope = anyio.CancelScope()
+        self._closed = anyio.Event()
+
+    # Looked up each time: who listens comes after the door.
+    def _running(self) -> str | None:
+        return self.execution()
+
+    def _tell(self, entry: NetworkEntry) -> None:
+        self.told(entry)
+
+    async def serve(self, path: Path, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
+        """Answer on the socket until closed."""
+        try:
+            with self._scope:
+                await self._egress.serve(path, task_status=task_status)
+        finally:
+            self._closed.set()
+
+    async def close(self) -> None:
+        """End every connection; when it returns each was told."""
+        self._scope.cancel()
+        with anyio.move_on_after(_CLOSE_S, shield=True):
+            await self._closed.wait()
+
+
+def _nobody() -> None:
+    return None
+
+
+def _ignore(_: NetworkEntry) -> None:
+    """What becomes of a request before anybody listens."""
+
+
+# A session's one door to the network: an HTTP proxy on a unix socket that only this session is shown.
 
 _MAX_HEAD = 32 * 1024
+
 _SPARE_CONNECTIONS = 8
+
 """Connections beyond the limit that are taken only to be told so."""
+
 _RETRY_S = 0.1
+
 _LINGER_S = 5.0
+
 _LINGER_BYTES = 1024**2
+
 _MAX_REASON = 300
 
 

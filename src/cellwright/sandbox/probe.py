@@ -18,10 +18,8 @@ from typing import Any
 import msgspec
 
 import cellwright_kernel
-from cellwright.sandbox.delegation import Refusal
-from cellwright.sandbox.groups import open_groups
-from cellwright.sandbox.plans import allowed_environment, box_plan, readable_paths, watched_plan
-from cellwright.sandbox.policy import Policy
+from cellwright.sandbox.cgroups import Refusal, open_groups
+from cellwright.sandbox.policy import Policy, allowed_environment, box_plan, readable_paths, watched_plan
 from cellwright.sandbox.tiers import LOSSES, Finding, tier_of
 
 __all__ = ["try_isolation"]

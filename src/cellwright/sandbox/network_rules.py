@@ -13,23 +13,37 @@ from dataclasses import dataclass
 from typing import Literal, Self, TypeAlias, assert_never
 
 from cellwright.errors import NetworkRuleInvalid
-from cellwright.sandbox.addresses import Address, is_metadata, parse_address, why_not_public
 
-__all__ = ["Destination", "NetworkMode", "NetworkRules", "Pattern", "Refusal"]
-
+__all__ = [
+    "Address",
+    "Destination",
+    "NetworkMode",
+    "NetworkRules",
+    "Refusal",
+    "parse_address",
+    "why_not_public",
+]
 NetworkMode: TypeAlias = Literal["off", "allow", "deny", "open"]
 
 MODE_SETTING = "network"
+
 ALLOW_SETTING = "network_allow"
+
 DENY_SETTING = "network_deny"
+
 WEB_PORTS = frozenset({80, 443})
 
 _MAX_HOST = 253
+
 _MAX_PORT = 65_535
+
 _LABEL = r"[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?"
+
 _NAME = re.compile(rf"{_LABEL}(?:\.{_LABEL})*")
+
 # As browsers do: a name whose last part looks like a number is a spelling of an IPv4 address, and only one is taken.
 _NUMBER_LIKE = re.compile(r"(?:\d+|0x[0-9a-f]*)")
+
 _PORT = re.compile(r"[0-9]{1,5}")
 
 
@@ -243,3 +257,84 @@ def _network(text: str) -> ipaddress.IPv4Network | ipaddress.IPv6Network | None:
         return ipaddress.ip_network(text, strict=True)
     except ValueError as error:
         raise ValueError(str(error)) from None
+
+
+# Which addresses are out on the public network, and which lead back to this machine, its neighbours or its
+# cloud.
+
+Address: TypeAlias = ipaddress.IPv4Address | ipaddress.IPv6Address
+
+# An IPv6 address can carry an IPv4 one to a translator: judged as if it led inside, because it may.
+_TRANSLATED = {
+    "64:ff9b::/96": "NAT64",
+    "64:ff9b:1::/48": "NAT64",
+    "2002::/16": "6to4",
+    "2001::/32": "Teredo",
+    "::/96": "IPv4-compatible",
+    "::ffff:0:0:0/96": "IPv4-translated",
+}
+
+# Where clouds answer a machine with its own credentials; the last one lies in the public range.
+_METADATA = {
+    "169.254.169.254",
+    "169.254.170.2",
+    "169.254.170.23",
+    "fd00:ec2::254",
+    "fd00:ec2::23",
+    "fd20:ce::254",
+    "100.100.100.200",
+    "192.0.0.192",
+    "168.63.129.16",
+}
+
+_SPECIAL = {
+    "0.0.0.0/8": "names this machine",
+    "100.64.0.0/10": "belongs to the provider's own network",
+    "192.0.0.0/24": "is reserved",
+    "192.88.99.0/24": "is a 6to4 relay",
+    "198.18.0.0/15": "is reserved for benchmarks",
+    "240.0.0.0/4": "is reserved",
+    "fec0::/10": "is site-local",
+    "100::/64": "is a discard prefix",
+    "5f00::/16": "is reserved",
+}
+
+_TRANSLATED_NETWORKS = [(ipaddress.ip_network(net), kind) for net, kind in _TRANSLATED.items()]
+
+_SPECIAL_NETWORKS = [(ipaddress.ip_network(net), what) for net, what in _SPECIAL.items()]
+
+_METADATA_ADDRESSES = frozenset(ipaddress.ip_address(text) for text in _METADATA)
+
+
+def parse_address(text: str) -> Address | None:
+    """An address in its one plain spelling, a v4-mapped one as the IPv4 address it is, or None for a name."""
+    try:
+        found = ipaddress.ip_address(text.partition("%")[0])
+    except ValueError:
+        return None
+    if isinstance(found, ipaddress.IPv6Address) and found.ipv4_mapped is not None:
+        return found.ipv4_mapped
+    return found
+
+
+def is_metadata(address: Address) -> bool:
+    """Whether a cloud gives credentials away at this address."""
+    return address in _METADATA_ADDRESSES
+
+
+def why_not_public(address: Address) -> str | None:
+    """What an address leads to if not to the public network, or None."""
+    if is_metadata(address):
+        return "is a cloud's metadata service"
+    for network, kind in _TRANSLATED_NETWORKS:
+        if address in network and not (address.is_loopback or address.is_unspecified):
+            return f"is an IPv4 address in disguise ({kind})"
+    for what in ("loopback", "link_local", "multicast", "unspecified"):
+        if getattr(address, f"is_{what}"):
+            return f"is {what.replace('_', '-')}"
+    for network, what in _SPECIAL_NETWORKS:
+        if address in network:
+            return what
+    if address.is_private:
+        return "is private"
+    return None if address.is_global else "is not public"
