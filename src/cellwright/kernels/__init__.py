@@ -4,24 +4,22 @@
 it (``client``, ``pipeclient``). Code that runs inside the kernel's process is the package ``cellwright_kernel``.
 """
 
-from cellwright.kernels.boxes import Isolation
-from cellwright.kernels.boxlines import BoxLine
-from cellwright.kernels.checking import TypeChecker
+from cellwright.kernels.checkpoint_group import Family
+from cellwright.kernels.checkpoints import Frozen
+from cellwright.kernels.confinement import Isolation
 from cellwright.kernels.deno import DenoLauncher, find_deno
-from cellwright.kernels.exits import Exit
-from cellwright.kernels.families import Family
 from cellwright.kernels.forkserver import ForkServer
-from cellwright.kernels.freezing import Frozen
 from cellwright.kernels.interpreters import Interpreter, find_project_python, prepare_interpreter
 from cellwright.kernels.kernel import Kernel, KernelLaunch, Launcher, OutputLimits
 from cellwright.kernels.kernelspecs import KernelspecLauncher
-from cellwright.kernels.librarycaches import LibraryCaches
-from cellwright.kernels.lives import QuickCount
+from cellwright.kernels.library_caches import LibraryCaches
+from cellwright.kernels.lifetime import Exit, QuickCount
 from cellwright.kernels.messages import Message
+from cellwright.kernels.monitor import BoxLine
 from cellwright.kernels.processes import adopt_orphans, reap_strangers
 from cellwright.kernels.programs import HERE, Programs
-from cellwright.kernels.stepmemory import step_memory
-from cellwright.kernels.steps import Steps
+from cellwright.kernels.slurm_steps import Steps, step_memory
+from cellwright.kernels.typecheck import TypeChecker
 
 __all__ = [
     "HERE",

@@ -17,9 +17,9 @@ import anyio.abc
 import msgspec
 
 from cellwright.kernels import zmtp
-from cellwright.kernels.connections import Connection
-from cellwright.kernels.correspondence import Client, Pending, read_reply
+from cellwright.kernels.connection_file import Connection
 from cellwright.kernels.messages import BadMessageError, Channel, Codec, Message, new_message_id
+from cellwright.kernels.requests import Client, Pending, read_reply
 
 __all__ = ["KernelClient"]
 

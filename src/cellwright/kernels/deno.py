@@ -1,62 +1,142 @@
-"""Starts TypeScript and JavaScript kernels: Deno with a driver of ours, spoken to over its standard streams.
+"""What Deno is told that code may do: its own wall inside the sandbox's, drawn along the same line. Pure.
 
-The driver is ``cellwright_kernel/deno``; what Deno lets code do is ``permissions``'; how any program is started and
-confined is ``spawning``'s.
+The sandbox holds without it. Deno's wall is nearer to the code: what it refuses is an error with a name, and no program
+and no native library gets past it to begin with.
 """
 
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import re
 import shutil
 import subprocess
-from collections.abc import Callable, Mapping
-from dataclasses import replace
+import tempfile
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Any
 
 import anyio
 
 from cellwright.errors import KernelError, KernelGone, KernelStartError
-from cellwright.kernels.allotments import Allotment
-from cellwright.kernels.boxes import Isolation
-from cellwright.kernels.compiled import CompiledDriver
+from cellwright.kernels.confinement import Isolation
+from cellwright.kernels.exit_output import LastWords
 from cellwright.kernels.kernel import Kernel, KernelLaunch, OutputLimits
-from cellwright.kernels.lastwords import LastWords
-from cellwright.kernels.npmshelves import NpmShelf
-from cellwright.kernels.permissions import DenoAccess, deno_flags
-from cellwright.kernels.pipeclient import PipeClient, Pipes
+from cellwright.kernels.messages import Message
+from cellwright.kernels.npm_files import NpmShelf
+from cellwright.kernels.pipe_client import PipeClient, Pipes
+from cellwright.kernels.processes import wanted
 from cellwright.kernels.programs import HERE, Programs, own_script
-from cellwright.kernels.spares import Spares, spare_of
-from cellwright.kernels.spawning import (
+from cellwright.kernels.resources import NOTHING, Allotment
+from cellwright.kernels.spawn import (
     KernelStart,
     Spawner,
     Start,
     confined_start,
     refuse_without_network,
+    watched,
 )
+from cellwright.kernels.standby import Spares, spare_of
 from cellwright.sandbox.npm import CACHE, REGISTRY
 from cellwright.sandbox.policy import Policy
 from cellwright.sandbox.workspace import Place
 
-__all__ = ["DenoLauncher", "find_deno"]
+__all__ = ["DenoAccess", "DenoLauncher", "deno_flags", "find_deno", "heap_megabytes"]
+_MEGABYTE = 1 << 20
+
+# What Deno itself takes beside V8's heap, so that the heap's own limit is met first and explained as what it is.
+_BESIDE_HEAP = 96 * _MEGABYTE
+
+_PLAIN = (
+    "--no-prompt",
+    "--no-config",
+    "--no-lock",
+    "--node-modules-dir=none",
+    "--inspect-publish-uid=stderr",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class DenoAccess:
+    """What code may reach, in paths as it sees them."""
+
+    read: Sequence[str] = ()
+    write: Sequence[str] = ()
+    """May be read as well."""
+    network: bool = False
+    """Whether there is a way out, which then knows by itself how far it goes (see ``sandbox.egress``)."""
+    inspector: str = "127.0.0.1:0"
+    """Where V8's inspector listens, by which the driver has cells evaluated and torn off."""
+
+
+def deno_flags(policy: Policy | None, access: DenoAccess) -> list[str]:
+    """The flags of ``deno run``. Without a policy nothing is confined, and Deno does not confine either."""
+    flags = [*_PLAIN, f"--inspect={access.inspector}"]
+    heap = heap_megabytes(policy)
+    if heap is not None:
+        flags.append(f"--v8-flags=--max-old-space-size={heap}")
+    if policy is None:
+        return [*flags, "--allow-all"]
+    flags += [
+        _allowed("read", [*access.read, *access.write]),
+        _allowed("write", access.write),
+        "--allow-env",  # what the sandbox shows
+        "--allow-sys",
+    ]
+    if access.network:
+        # Everything goes by way of the proxy, in Node's modules too.
+        return [*flags, "--allow-net", "--allow-import", "--use-env-proxy"]
+    # The driver needs it once, and gives it back before any code runs.
+    return [*flags, f"--allow-net={access.inspector}", "--no-remote", "--cached-only"]
+
+
+def heap_megabytes(policy: Policy | None) -> int | None:
+    """How large V8's heap may grow; None leaves that to V8."""
+    if policy is None or policy.memory_bytes is None:
+        return None
+    return max(policy.memory_bytes - _BESIDE_HEAP, policy.memory_bytes // 2) // _MEGABYTE
+
+
+def _allowed(what: str, paths: Sequence[str]) -> str:
+    return f"--allow-{what}={','.join(dict.fromkeys(map(_told, paths)))}"
+
+
+def _told(path: str) -> str:
+    """The path, or what is above the part of it with a comma, which Deno cannot be told; the sandbox's wall stays."""
+    return path if "," not in path else str(PurePath(path[: path.index(",")]).parent)
+
+
+# Starts TypeScript and JavaScript kernels: Deno with a driver of ours, spoken to over its standard streams.
 
 OLDEST = (2, 9)
+
 # Twice: a machine may stand still for as long once, and the answer takes a moment.
 VERSION_TIMEOUT_S = 30
+
 VERSION_TRIES = 2
+
 INSTALL = "pip install 'cellwright[typescript]'"
+
 # In a box nobody else is on the loopback; elsewhere the system chooses a port.
 BOXED_INSPECTOR = "127.0.0.1:9229"
+
 FREE_INSPECTOR = "127.0.0.1:0"
+
 INSPECTOR = re.compile(rb"Debugger listening on (ws://\S+)\n")
+
 NOISE = re.compile(r"(Debugger listening on|Visit chrome://inspect|Debugger session) .*\n?")
+
 CACHES = ".deno"
+
 # What most programs use, so that it is compiled by the time that theirs comes.
 WARMING = """__cellwright_script__(["import 'node:fs'; import 'node:path'; const one: number = 1;", "script.ts", []])"""
+
 V8_MEMORY = 1536 << 20
+
 """What V8 reserves for its two threads before it uses it; about 1.1 GB, and the threads of a cell need some too."""
+
 QUIET = {"DENO_NO_UPDATE_CHECK": "1", "DENO_NO_PROMPT": "1", "NO_COLOR": "1"}
 
 
@@ -299,3 +379,113 @@ async def _greeting(limits: OutputLimits, cwd: str, last_words: LastWords) -> di
 def own_environment(temporary: str) -> dict[str, str]:
     """What Deno is to find in its environment, whatever else is there."""
     return {**QUIET, "DENO_DIR": f"{temporary}/{CACHES}"}
+
+
+# The driver as V8 has compiled it, made once and given to every Deno kernel: half of its start is spared.
+
+# Nobody waits for it: only what hangs is to end.
+DEADLINE_S = 120.0
+
+KEPT = 4
+
+CELL = "compiled"
+
+
+@dataclass(frozen=True, slots=True)
+class CompiledDriver:
+    """One Deno, one driver and V8's flags, which compiled code must be made with."""
+
+    deno: Path
+    driver: Path
+    v8_flags: tuple[str, ...]
+    cache: Path
+    """Where it is kept, below; never a directory that sessions can write."""
+
+    @property
+    def directory(self) -> Path:
+        """Where it is, once it was made."""
+        seen = hashlib.sha256()
+        for path in (self.deno, *sorted(self.driver.parent.glob("*.mjs"))):
+            status = path.stat()
+            seen.update(f"{path}\0{status.st_size}\0{status.st_mtime_ns}\0".encode())
+        seen.update("\0".join(self.v8_flags).encode())
+        return self.cache / f"deno-{seen.hexdigest()[:32]}"
+
+    def found(self) -> Path | None:
+        """Where it is, if it was made."""
+        directory = self.directory
+        return directory if directory.is_dir() else None
+
+    async def make(
+        self,
+        flags: Sequence[str],
+        environment: Mapping[str, str],
+        greeting: Callable[[LastWords], Awaitable[Mapping[str, Any]]],
+    ) -> None:
+        """Run the driver once and keep what Deno kept; ``greeting`` is made from what the process said.
+
+        Whatever goes wrong is no harm: kernels start without.
+        """
+        await anyio.to_thread.run_sync(lambda: self.cache.mkdir(parents=True, exist_ok=True))
+        scratch = Path(
+            await anyio.to_thread.run_sync(lambda: tempfile.mkdtemp(prefix=".deno-", dir=self.cache))
+        )
+        try:
+            home = scratch / "made"
+            words, pipes = LastWords(), Pipes()
+            command = [str(self.deno), "run", *flags, *self.v8_flags, str(self.driver)]
+            told = {**environment, "DENO_DIR": str(home)}
+            start = Start(command, told, scratch, pipes=pipes, last_words=words)
+            with contextlib.suppress(OSError, TimeoutError):
+                await _run_once(start, PipeClient(pipes, lambda: greeting(words)))
+                await anyio.to_thread.run_sync(self._keep, home)
+        finally:
+            shutil.rmtree(scratch, ignore_errors=True)
+
+    def _keep(self, made: Path) -> None:
+        for left in made.iterdir():
+            if left.is_dir():
+                shutil.rmtree(left)
+        with contextlib.suppress(OSError):  # somebody else was quicker
+            made.rename(self.directory)
+        old = sorted(self.cache.glob("deno-*"), key=lambda path: path.stat().st_mtime, reverse=True)
+        for path in old[KEPT:]:
+            shutil.rmtree(path, ignore_errors=True)
+
+
+async def _run_once(start: Start, client: PipeClient) -> None:
+    """Start the driver, let it run a cell of ours, and wait for its end."""
+    process = await start.open(NOTHING)
+    with wanted(process.pid):
+        try:
+            async with anyio.create_task_group() as tasks:
+                ending = watched(process, start, NOTHING)
+                tasks.start_soon(ending.watch)
+                tasks.start_soon(start.last_words.run)
+                try:
+                    with anyio.fail_after(DEADLINE_S):
+                        await tasks.start(client.run)
+                        await _run_cell(client)
+                        await client.shutdown_request(timeout_s=DEADLINE_S)
+                        await ending.wait()
+                finally:
+                    ending.kill_tree("it was only to compile the driver")
+                    with anyio.CancelScope(shield=True):
+                        await ending.wait()
+                    tasks.cancel_scope.cancel()
+        finally:
+            start.last_words.close()
+            if start.pipes is not None:
+                start.pipes.close()
+
+
+async def _run_cell(client: PipeClient) -> None:
+    idle = anyio.Event()
+
+    def hear(message: Message) -> None:
+        if message.kind == "status" and b'"idle"' in message.content and message.parent_id == CELL:
+            idle.set()
+
+    client.on_message = hear
+    client.execute("const one: number = 1; one + one", message_id=CELL)
+    await idle.wait()

@@ -22,28 +22,26 @@ import anyio
 import anyio.abc
 
 from cellwright.errors import KernelGone, KernelStartError
-from cellwright.kernels.allotments import Allotter
-from cellwright.kernels.boxes import Isolation
+from cellwright.kernels.checkpoint_group import Family, Housing
+from cellwright.kernels.checkpoints import KernelLine
 from cellwright.kernels.client import KernelClient
-from cellwright.kernels.connections import INSIDE, create_connection
-from cellwright.kernels.correspondence import refusal_in
-from cellwright.kernels.families import Family
-from cellwright.kernels.forkchannel import ForkChannel
-from cellwright.kernels.forkprocess import END_GRACE_S, start_fork_server
-from cellwright.kernels.housing import Housing
+from cellwright.kernels.confinement import Isolation
+from cellwright.kernels.connection_file import INSIDE, create_connection
+from cellwright.kernels.exit_output import LastWords
+from cellwright.kernels.fork_channel import ForkChannel
 from cellwright.kernels.interpreters import Interpreter
 from cellwright.kernels.kernel import Beginning, Kernel, KernelLaunch, OutputLimits, StartedBy, tend
-from cellwright.kernels.lastwords import LastWords
-from cellwright.kernels.librarycaches import LibraryCaches
-from cellwright.kernels.lodgings import Lodging
+from cellwright.kernels.library_caches import LibraryCaches
+from cellwright.kernels.monitor import BoxLine
 from cellwright.kernels.processes import KernelProcess, wanted
-from cellwright.kernels.programs import HERE, Enclosure, Programs, Started
+from cellwright.kernels.programs import HERE, Enclosure, Program, Programs, Started, own_script
+from cellwright.kernels.requests import refusal_in
+from cellwright.kernels.resources import Allotment, Allotter, Lodging
 from cellwright.kernels.standby import Standby
-from cellwright.kernels.wiring import Wiring
 from cellwright.rlimits import raise_file_limit
 from cellwright.sandbox.policy import SOCKETS
 from cellwright.sandbox.proxy import DOOR, Door
-from cellwright.sandbox.workspace import needs_own_fork
+from cellwright.sandbox.workspace import Shared, needs_own_fork
 
 __all__ = ["ForkServer"]
 
@@ -409,3 +407,121 @@ class ForkServer:
 async def _then_cancel(event: anyio.Event, scope: anyio.CancelScope) -> None:
     await event.wait()
     scope.cancel()
+
+
+# What is opened for a forked kernel before its process is there, and closed again if it never is.
+
+
+class Wiring:
+    """The ends that stay here and the ends that go with the fork."""
+
+    def __init__(
+        self,
+        allotment: Allotment,
+        door: Door | None,
+        *,
+        plan: dict[str, Any] | None,
+        saved: Path | None,
+        given: Shared | None = None,
+    ) -> None:
+        """``plan`` is what a confined kernel is started with, ``saved`` where its files lie, if that is known yet.
+
+        ``given`` is another kernel's place that it is to have.
+        """
+        self._given = given
+        self.allotment = allotment
+        self.door = door
+        self.last_words = LastWords()
+        self.kernel_line = KernelLine()
+        self.line = BoxLine(saved)
+        self._plan = plan
+        self._ready_read, self._ready_write = os.pipe2(os.O_CLOEXEC)
+
+    def fds(self, lifeline_fd: int) -> list[int]:
+        """What goes with the fork, in the order that ``cellwright_kernel.forkserver`` expects."""
+        own = [self.last_words.write_fd, self._ready_write, lifeline_fd, self.line.fd, self.kernel_line.fd]
+        given = [self._given.mount_fd] if self._given is not None else []
+        return [*own, *given, *self.allotment.fds]
+
+    def handed_over(self) -> None:
+        """Let go of the ends that went with the fork."""
+        os.close(self._ready_write)
+        self.allotment.handed_over()
+        self.last_words.handed_over()
+        self.line.handed_over()
+        self.kernel_line.handed_over()
+
+    async def drop(self) -> None:
+        """Close everything else too, where no process came to be; after ``handed_over``."""
+        os.close(self._ready_read)
+        self.last_words.close()
+        self.line.abandon()
+        self.kernel_line.close()
+        if self.door is not None:
+            await self.door.close()
+        await self.allotment.remove()
+
+    async def ready(self) -> None:
+        """Wait until the kernel listens, and show it its files where it is started with them."""
+        try:
+            if self._plan is not None:
+                await self.line.furnish(self._plan)
+            await self.kernel_line.meet()
+            await anyio.wait_readable(self._ready_read)
+            if not os.read(self._ready_read, 1):
+                # Its end is noticed and explained by whoever watches the process.
+                await anyio.sleep_forever()
+        finally:
+            os.close(self._ready_read)
+
+
+# Starts a fork server's process. What is said to it is ``forkchannel``'s, what for is ``forkserver``'s.
+
+END_GRACE_S = 5.0
+
+
+async def start_fork_server(
+    interpreter: Interpreter,
+    preload: Sequence[str],
+    environment: Mapping[str, str],
+    directory: Path,
+    last_words: LastWords,
+    programs: Programs,
+    *,
+    at_once: bool,
+    single: bool,
+) -> tuple[Started, socket.socket]:
+    """The process, and this side's end of the channel to it.
+
+    It warms up ``at_once``, or when nobody has wanted a kernel for a while.
+
+    Raises:
+        KernelStartError: the interpreter cannot be run.
+    """
+    host_end, server_end = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    with server_end:
+        options = ["--at-once"] * at_once + ["--single"] * single
+        for layer in interpreter.layers:
+            options += ["--layer", str(layer)]
+        for module in preload:
+            options += ["--preload", module]
+        channel = ["--channel", str(server_end.fileno())]
+        program = Program(
+            [str(interpreter.python), own_script("__main__.py"), *channel, *options],
+            environment,
+            directory,
+            stdout=last_words.write_fd,
+            stderr=last_words.write_fd,
+            fds=[server_end.fileno()],
+        )
+        try:
+            started = await programs.open(program)
+        except BaseException as error:
+            host_end.close()
+            last_words.close()
+            if isinstance(error, OSError):
+                raise KernelStartError(f"{interpreter.python} could not be started: {error}") from error
+            raise
+        finally:
+            last_words.handed_over()
+    return started, host_end

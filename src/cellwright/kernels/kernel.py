@@ -17,13 +17,12 @@ import anyio
 import anyio.abc
 
 from cellwright.errors import KernelError, KernelStartError
-from cellwright.kernels.boxlines import BoxLine
-from cellwright.kernels.correspondence import Client, refusal_in
-from cellwright.kernels.exits import Exit
-from cellwright.kernels.freezing import KernelLine
-from cellwright.kernels.lives import Life
-from cellwright.kernels.npmshelves import NpmShelf
+from cellwright.kernels.checkpoints import KernelLine
+from cellwright.kernels.lifetime import Exit, Life
+from cellwright.kernels.monitor import BoxLine
+from cellwright.kernels.npm_files import NpmShelf
 from cellwright.kernels.processes import KernelProcess, Survivors
+from cellwright.kernels.requests import Client, refusal_in
 from cellwright.sandbox.npm import is_npm_layer
 from cellwright.sandbox.policy import Policy
 from cellwright.sandbox.proxy import Door

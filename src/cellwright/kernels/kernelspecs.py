@@ -14,14 +14,14 @@ from pathlib import Path
 from typing import Any, Literal
 
 from cellwright.errors import KernelStartError
-from cellwright.kernels.allotments import Allotment
-from cellwright.kernels.boxes import Isolation
 from cellwright.kernels.client import KernelClient
-from cellwright.kernels.connections import INSIDE, create_connection
+from cellwright.kernels.confinement import Isolation
+from cellwright.kernels.connection_file import INSIDE, create_connection
 from cellwright.kernels.kernel import KernelLaunch
-from cellwright.kernels.librarycaches import LibraryCaches
+from cellwright.kernels.library_caches import LibraryCaches
 from cellwright.kernels.programs import own_script
-from cellwright.kernels.spawning import (
+from cellwright.kernels.resources import Allotment
+from cellwright.kernels.spawn import (
     KernelStart,
     Spawner,
     Start,

@@ -16,9 +16,8 @@ from typing import Protocol
 
 import anyio
 
-from cellwright.kernels.exits import explain_exit
-from cellwright.kernels.lastwords import LastWords
-from cellwright.kernels.lives import Life, QuickCount
+from cellwright.kernels.exit_output import LastWords
+from cellwright.kernels.lifetime import Life, QuickCount, explain_exit
 from cellwright.kernels.programs import Enclosure
 from cellwright.sandbox.cgroups import Group
 from cellwright.sandbox.exit_reasons import LimitHit, ended_by_signal

@@ -16,10 +16,16 @@ import pytest
 
 from cellwright.hosts import protocol
 from cellwright.hosts.slurm.shapes import Shape
-from cellwright.kernels.lastwords import LastWords
+from cellwright.kernels.exit_output import LastWords
 from cellwright.kernels.programs import own_script
-from cellwright.kernels.stepmemory import MEGABYTE, ROOM, StepMemory, step_memory
-from cellwright.kernels.steps import step_command, step_environment
+from cellwright.kernels.slurm_steps import (
+    MEGABYTE,
+    ROOM,
+    StepMemory,
+    step_command,
+    step_environment,
+    step_memory,
+)
 from cellwright.sandbox.policy import Policy
 from cellwright.sandbox.workspace import PRIVATE, Place
 from cellwright_kernel.step import HEADER, put

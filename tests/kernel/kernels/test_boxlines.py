@@ -17,7 +17,7 @@ import anyio.lowlevel
 import pytest
 
 from cellwright.errors import KernelGone, KernelStartError
-from cellwright.kernels.boxes import Isolation
+from cellwright.kernels.confinement import Isolation
 from cellwright.kernels.forkserver import ForkServer
 from cellwright.kernels.interpreters import prepare_interpreter
 from cellwright.kernels.kernel import Kernel, KernelLaunch

@@ -21,8 +21,7 @@ import pytest
 
 from cellwright.errors import KernelStartError
 from cellwright.kernels import DenoLauncher, Isolation, Kernel, KernelLaunch, OutputLimits
-from cellwright.kernels.deno import INSTALL
-from cellwright.kernels.permissions import DenoAccess
+from cellwright.kernels.deno import INSTALL, DenoAccess
 from cellwright.sandbox.policy import Policy
 from cellwright.sandbox.probe import try_isolation
 from cellwright.sandbox.proxy import Opening

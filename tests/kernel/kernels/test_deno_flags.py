@@ -10,8 +10,7 @@ from importlib.util import find_spec
 import pytest
 
 from cellwright.kernels import deno
-from cellwright.kernels.deno import find_deno
-from cellwright.kernels.permissions import DenoAccess, deno_flags
+from cellwright.kernels.deno import DenoAccess, deno_flags, find_deno
 from cellwright.sandbox.policy import Policy
 from tests.conftest import Require
 

@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 
 from cellwright.errors import KernelStartError
-from cellwright.kernels.deno import find_deno
-from cellwright.kernels.permissions import DenoAccess, deno_flags, heap_megabytes
+from cellwright.kernels.deno import DenoAccess, deno_flags, find_deno, heap_megabytes
 from cellwright.sandbox.policy import Policy
 
 ACCESS = DenoAccess(read=["/project"], write=["/project/cwd", "/tmp"])  # noqa: S108

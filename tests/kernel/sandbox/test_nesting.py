@@ -21,8 +21,8 @@ import anyio.lowlevel
 import pytest
 
 from cellwright.errors import KernelStartError
-from cellwright.kernels.boxes import Isolation
-from cellwright.kernels.boxlines import BoxLine, Nested
+from cellwright.kernels.confinement import Isolation
+from cellwright.kernels.monitor import BoxLine, Nested
 from cellwright.sandbox.policy import Mode, Policy
 from cellwright.sandbox.proxy import PROXY_PORT
 from cellwright.sandbox.workspace import Place, prepare_storage

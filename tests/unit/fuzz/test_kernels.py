@@ -34,12 +34,11 @@ from cellwright.hosts.frames import frame
 from cellwright.hosts.options import HostOptions
 from cellwright.hosts.runner import KernelRunner
 from cellwright.kernels.client import KernelClient
-from cellwright.kernels.connections import Connection, create_connection
-from cellwright.kernels.correspondence import Client, read_reply
-from cellwright.kernels.exits import Exit, explain_exit
+from cellwright.kernels.connection_file import Connection, create_connection
 from cellwright.kernels.kernel import Kernel
-from cellwright.kernels.lives import Life
+from cellwright.kernels.lifetime import Exit, Life, explain_exit
 from cellwright.kernels.messages import DELIMITER, Codec
+from cellwright.kernels.requests import Client, read_reply
 from cellwright.mcp.outputs import parts_of
 from cellwright.notebook import OutputCollector
 from cellwright.sandbox.exit_reasons import LimitHit

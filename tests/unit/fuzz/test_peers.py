@@ -25,8 +25,8 @@ from cellwright.hosts.eventlog import EventLog, read_events
 from cellwright.hosts.frames import frame
 from cellwright.hosts.server import Host
 from cellwright.kernels.jupyter.wire import decode_json, decode_v1
-from cellwright.kernels.lines import Line, Splitter, message_of
 from cellwright.kernels.messages import BadMessageError
+from cellwright.kernels.pipe_client import Line, Splitter, message_of
 from cellwright.lab.messages import BadMessage
 from cellwright.lab.messages import decode as decode_from_lab
 from cellwright.mcp.wire import message_streams

@@ -7,7 +7,7 @@ from itertools import combinations
 import msgspec
 import pytest
 
-from cellwright.kernels.jupyter.ledger import Ledger
+from cellwright.kernels.jupyter.channels import Ledger
 from cellwright.kernels.jupyter.wire import Heard
 from cellwright.kernels.messages import Message
 

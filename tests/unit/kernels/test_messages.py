@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from jupyter_client.session import Session
 
-from cellwright.kernels.exits import explain_exit
+from cellwright.kernels.lifetime import explain_exit
 from cellwright.kernels.messages import BadMessageError, Codec
 
 SESSION = Session(key=b"secret")

@@ -14,7 +14,7 @@ import pytest
 
 from cellwright.errors import KernelGone
 from cellwright.kernels.messages import Message
-from cellwright.kernels.pipeclient import PipeClient, Pipes
+from cellwright.kernels.pipe_client import PipeClient, Pipes
 from tests.waiting import LIMIT_S, fail_after, until
 
 pytestmark = pytest.mark.anyio

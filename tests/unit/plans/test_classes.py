@@ -10,7 +10,7 @@ import pytest
 
 from cellwright.engine import Diagnosis
 from cellwright.engine.diagnosis import Raised
-from cellwright.kernels.exits import explain_exit
+from cellwright.kernels.lifetime import explain_exit
 from cellwright.plans.classes import ERROR_CLASSES, ErrorClass, classify
 from cellwright.plans.failures import Failure, Surroundings
 from cellwright.sandbox import exit_reasons

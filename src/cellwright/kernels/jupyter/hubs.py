@@ -19,13 +19,17 @@ from cellwright.errors import KernelStartError
 from cellwright.kernels.jupyter.addresses import JupyterServer, joined
 from cellwright.kernels.jupyter.rest import Api, ServerRefused
 
-__all__ = ["HubPath", "Reached", "User", "find_hub", "hub_path", "reach", "server_url"]
-
+__all__ = ["HubPath", "Reached", "hub_path", "look_at", "reach"]
 TOKEN_LIFE_S = 24 * 3600
+
 _FORBIDDEN = (401, 403, 404)
+
 _PENDING = 400
+
 _LOOK_AGAIN_S = 0.2
+
 _CLOSE_S = 5.0
+
 # What a browser's address goes on with below a user's server.
 _PAGES = frozenset({"api", "doc", "edit", "files", "lab", "nbclassic", "notebooks", "terminals", "tree"})
 
@@ -273,3 +277,52 @@ def _unless_pending() -> Iterator[None]:
     except ServerRefused as error:
         if error.status != _PENDING:
             raise
+
+
+# How a Jupyter server is: whether it answers, takes the token, and which kernels it has. Starts nothing.
+
+LOOK_S = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class Health:
+    """What a look at a server found, in words."""
+
+    answers: bool
+    detail: str
+    next_step: str | None = None
+
+
+async def look_at(server: JupyterServer) -> Health:
+    """How a server is; a hub's is not started for that."""
+    with anyio.move_on_after(LOOK_S):
+        try:
+            return await _asked(server)
+        except KernelStartError as error:
+            return Health(answers=False, detail=error.message, next_step=error.hint)
+    return Health(
+        answers=False,
+        detail=f"{server.url} did not answer within {LOOK_S:g} s",
+        next_step="See whether it is overloaded",
+    )
+
+
+async def _asked(server: JupyterServer) -> Health:
+    path = await find_hub(server)
+    if path is not None and path.user is None:
+        api = Api(server.name, joined(path.base, "hub"), server.token)
+        try:
+            me = await api.ask_for(User, "GET", "api", "user")
+        finally:
+            await api.close()
+        return Health(answers=True, detail=f"JupyterHub at {server.url}, for {server.username or me.name}")
+    url = server_url(path, path.user) if path is not None and path.user is not None else server.url
+    api = Api(server.name, url, server.token)
+    try:
+        specs = (await api.kernelspecs()).get("kernelspecs") or {}
+    finally:
+        await api.close()
+    return Health(
+        answers=True,
+        detail=f"Jupyter server at {server.url} with kernels {', '.join(sorted(specs)) or 'none'}",
+    )

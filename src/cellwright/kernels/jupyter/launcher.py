@@ -18,7 +18,7 @@ from cellwright.errors import KernelGone, KernelStartError
 from cellwright.kernels.jupyter.addresses import JupyterServer
 from cellwright.kernels.jupyter.channels import Channels
 from cellwright.kernels.jupyter.hubs import Reached, reach
-from cellwright.kernels.jupyter.lives import RemoteLife, Tenancy, silent
+from cellwright.kernels.jupyter.lifetime import RemoteLife, Tenancy, silent
 from cellwright.kernels.jupyter.rest import Api
 from cellwright.kernels.kernel import Kernel, StartedBy
 from cellwright.kernels.processes import KernelProcess

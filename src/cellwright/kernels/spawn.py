@@ -7,6 +7,7 @@ from __future__ import annotations
 import contextlib
 import os
 import re
+import sys
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -15,32 +16,23 @@ from typing import Any, Literal
 
 import anyio
 import anyio.abc
+import msgspec
 
 from cellwright.errors import KernelStartError
-from cellwright.kernels.allotments import Allotment, Allotter
-from cellwright.kernels.boxes import Isolation
-from cellwright.kernels.boxlines import BoxLine
-from cellwright.kernels.correspondence import Client
-from cellwright.kernels.entrances import Entrance, Telling, entrance_command
+from cellwright.kernels.confinement import Isolation
+from cellwright.kernels.exit_output import LastWords
 from cellwright.kernels.kernel import Beginning, Kernel, KernelLaunch, tend
-from cellwright.kernels.lastwords import LastWords
-from cellwright.kernels.lodgings import Lodging
-from cellwright.kernels.npmshelves import NpmShelf
-from cellwright.kernels.pipeclient import Pipes
+from cellwright.kernels.monitor import BoxLine
+from cellwright.kernels.npm_files import NpmShelf
+from cellwright.kernels.pipe_client import Pipes
 from cellwright.kernels.processes import KernelProcess, wanted
-from cellwright.kernels.programs import HERE, NO_INPUT, Program, Programs, Started
+from cellwright.kernels.programs import HERE, NO_INPUT, Program, Programs, Started, own_script
+from cellwright.kernels.requests import Client
+from cellwright.kernels.resources import Allotment, Allotter, Lodging
 from cellwright.rlimits import raise_file_limit
 from cellwright.sandbox.proxy import DOOR, Door
 
-__all__ = [
-    "KernelStart",
-    "Spawner",
-    "Start",
-    "confined_start",
-    "refuse_without_network",
-    "watched",
-]
-
+__all__ = ["KernelStart", "Spawner", "Start", "confined_start", "refuse_without_network", "watched"]
 STANDBY_PAUSE_S = 0.25
 
 
@@ -360,3 +352,93 @@ def refuse_without_network(name: str, isolation: Isolation) -> None:
             f"Kernel {name!r} needs a network of its own to listen on, which isolation tier {isolation.tier} has not",
             hint="Run `cellwright doctor` to see what would lift the tier",
         )
+
+
+# Ways into the lockdown for programs that are kernels: the command, and a process that waits there before it
+# is needed.
+
+
+class Telling:
+    """Standard input of a process that is told once what to do."""
+
+    def __init__(self) -> None:
+        self.fd, self._write_fd = os.pipe2(os.O_CLOEXEC)
+
+    def handed_over(self) -> None:
+        """The process has its end by now."""
+        os.close(self.fd)
+
+    def tell(self, request: dict[str, Any] | None) -> None:
+        """Say it, whatever became of the process: its end is noticed and explained elsewhere."""
+        with contextlib.suppress(BrokenPipeError), os.fdopen(self._write_fd, "wb") as written:
+            written.write(msgspec.json.encode(request))
+        self._write_fd = -1
+
+    def close(self) -> None:
+        if self._write_fd >= 0:
+            os.close(self._write_fd)
+            self._write_fd = -1
+
+
+class Entrance:
+    """A process that waits to be told what to become, and as how confined: half of a kernel's start is over by then."""
+
+    process: Started
+
+    def __init__(self, *, noise: re.Pattern[str] | None = None) -> None:
+        """``noise`` is what the program will always say and nobody wants to read."""
+        self.line, self.pipes, self.last_words = BoxLine(), Pipes(), LastWords(noise=noise)
+        self.streams = self.pipes.theirs
+        """What will be its standard input and output, by its own numbers."""
+        self.telling = Telling()
+
+    async def open(self, programs: Programs) -> None:
+        """Start it.
+
+        Raises:
+            OSError: it could not be started, and nothing is left open.
+            KernelStartError: the same, and why.
+        """
+        try:
+            self.process = await programs.open(
+                Program(
+                    entrance_command(self.line.fd),
+                    {},
+                    Path("/"),
+                    stdin=self.telling.fd,
+                    stdout=self.last_words.write_fd,
+                    stderr=self.last_words.write_fd,
+                    fds=[self.line.fd, *self.streams, *programs.tie_fds],
+                    own_session=False,
+                )
+            )
+        except BaseException:
+            self.telling.handed_over()
+            self._let_go()
+            raise
+        self.telling.handed_over()
+        self.line.handed_over()
+        self.pipes.handed_over()
+        self.last_words.handed_over()
+
+    @property
+    def is_waiting(self) -> bool:
+        return self.process.is_running
+
+    def close(self) -> None:
+        """End it, where nobody had a use for it."""
+        self.telling.close()
+        self.process.kill()
+        self.process.finish(0)
+        self._let_go()
+
+    def _let_go(self) -> None:
+        self.telling.close()
+        self.line.abandon()
+        self.pipes.close()
+        self.last_words.close()
+
+
+def entrance_command(control_fd: int) -> list[str]:
+    """What to run in order to be told over standard input what to become."""
+    return [sys.executable, "-I", "-S", own_script("__main__.py"), "--confine", str(control_fd)]

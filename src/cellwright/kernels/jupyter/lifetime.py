@@ -9,9 +9,8 @@ from dataclasses import dataclass, replace
 
 import anyio
 
-from cellwright.kernels.exits import Exit
 from cellwright.kernels.jupyter.rest import Api, ServerRefused
-from cellwright.kernels.lives import Life
+from cellwright.kernels.lifetime import Exit, Life
 from cellwright.sandbox.exit_reasons import LimitHit
 
 __all__ = [
