@@ -22,7 +22,7 @@ from jupyter_client.kernelspec import KernelSpecManager
 
 from cellwright.engine import open_engine
 from cellwright.errors import CellwrightError
-from cellwright.hosts.memory import memory_fraction
+from cellwright.hosts.environment import memory_fraction
 from cellwright.hosts.slurm.commands import UNCONFIGURED, SlurmCommands
 from cellwright.kernels import find_project_python
 from cellwright.kernels.deno import find_deno

@@ -14,9 +14,9 @@ from cellwright.engine.fleets import default_shape
 from cellwright.engine.hosting import HostInfo, Hosts
 from cellwright.engine.placing import LOCAL, HostName, parse_host
 from cellwright.errors import HostCannot, HostPending, HostUnreachable, ShapeRefused, UnknownHost
+from cellwright.hosts.slurm.directories import Allocation
 from cellwright.hosts.slurm.fleet import DEFAULT_NAME, PREFIX, host_name
 from cellwright.hosts.slurm.shapes import Shape
-from cellwright.hosts.slurm.shelves import Allocation
 from cellwright.hosts.slurm.states import Running
 from cellwright.settings import Settings
 

@@ -51,7 +51,7 @@ from cellwright.engine.wishes import Wish, new_file, new_record
 from cellwright.errors import CellwrightError, HostPending, SaveFailed, TooManySessions
 from cellwright.formats.renderer import PageMaker
 from cellwright.hosts import HostPaths, LocalWay, protocol
-from cellwright.hosts.slurm.expectations import expectation
+from cellwright.hosts.slurm.host_options import expectation
 from cellwright.notebook import (
     CellAdded,
     Document,

@@ -13,10 +13,10 @@ from msgspec.structs import replace
 from cellwright.hosts import HostWay
 from cellwright.hosts.slurm.allocations import AllocationOptions, Allocations
 from cellwright.hosts.slurm.commands import SlurmCommands
-from cellwright.hosts.slurm.expectations import Expectation
 from cellwright.hosts.slurm.fleet import SlurmFleet
+from cellwright.hosts.slurm.host_options import Expectation
 from cellwright.hosts.slurm.shapes import Shape
-from cellwright.hosts.slurm.ways import AllocationWay
+from cellwright.hosts.slurm.transport import AllocationWay
 from cellwright.settings import Settings
 
 __all__ = ["default_shape", "slurm_fleet"]

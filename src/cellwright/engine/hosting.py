@@ -19,10 +19,10 @@ from cellwright.engine.placing import LOCAL, HostKind, HostName, parse_host, rel
 from cellwright.engine.records import SessionRecord
 from cellwright.errors import HostCannot, HostError, HostPending, UnknownHost
 from cellwright.hosts import HostWay, LocalWay, NoWay, protocol
-from cellwright.hosts.answers import Resources
+from cellwright.hosts.protocol import Resources
 from cellwright.hosts.slurm.commands import UNCONFIGURED
+from cellwright.hosts.slurm.directories import Allocation
 from cellwright.hosts.slurm.fleet import PREFIX, SlurmFleet, host_name
-from cellwright.hosts.slurm.shelves import Allocation
 from cellwright.hosts.slurm.states import Ended, Ending, Pending, Running, Submitting
 from cellwright.settings import Settings
 

@@ -1,7 +1,7 @@
 """Where kernels live: the host process, its protocol, and how an engine finds and talks to it."""
 
 from cellwright.hosts.connection import EventSink, HostConnection
-from cellwright.hosts.eventlog import read_events
+from cellwright.hosts.event_log import read_events
 from cellwright.hosts.local import (
     HostPaths,
     LocalWay,
@@ -9,7 +9,7 @@ from cellwright.hosts.local import (
     dead_incarnations,
     forget_incarnation,
 )
-from cellwright.hosts.ways import HostWay, NoWay
+from cellwright.hosts.transport import HostWay, NoWay
 
 __all__ = [
     "EventSink",

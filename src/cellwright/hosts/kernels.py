@@ -6,8 +6,10 @@ kept (see ``checkpoints``).
 
 from __future__ import annotations
 
+import contextlib
+import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,23 +17,21 @@ import anyio
 import anyio.abc
 import msgspec
 
-from cellwright.errors import CheckpointRefused, HostError, KernelGone
+from cellwright.errors import CheckpointRefused, HostError, KernelGone, KernelStartError
 from cellwright.hosts import protocol
 from cellwright.hosts.checkpoints import Ring
-from cellwright.hosts.footing import Ending
+from cellwright.hosts.environment import Ending
 from cellwright.hosts.launchers import Launchers
-from cellwright.hosts.readiness import losses, mode_of, ready_elsewhere, succeeding
+from cellwright.hosts.protocol import CheckTypes, Diagnostic, HostOptions
 from cellwright.hosts.runner import KernelRunner
-from cellwright.hosts.sides import Beside
-from cellwright.hosts.typechecks import TypeChecks
-from cellwright.hosts.watching import Usage, Watch
-from cellwright.hosts.whereabouts import find_place, shared_place
+from cellwright.hosts.secondary_kernels import Beside
+from cellwright.hosts.watchdog import Usage, Watch
 from cellwright.kernels import Family, Kernel, KernelLaunch, OutputLimits, reap_strangers
-from cellwright.sandbox.policy import Policy
-from cellwright.sandbox.workspace import Place, prepare_storage
+from cellwright.sandbox.policy import Mode, Policy
+from cellwright.sandbox.tiers import LOSSES, NO_DOOR, SOFT_CPUS, Finding
+from cellwright.sandbox.workspace import Place, Shared, prepare_storage, refuse_unhidden, without_overlay
 
 __all__ = ["Kernels"]
-
 # What the files of all checkpoints of a session take on the disk, where no quota says how much it may write.
 _ROOM = 1 << 30
 
@@ -379,3 +379,133 @@ class Kernels:
             self._left[runner.kernel_id] = ring
         else:
             await ring.close()
+
+
+# What is told of a kernel that is ready: how strongly it is confined, what is missing there, where it works.
+# Pure.
+
+
+def ready_elsewhere(kernel: Kernel) -> protocol.KernelReady:
+    """What is told of a kernel on a Jupyter server."""
+    return protocol.KernelReady(
+        pid=kernel.process.pid,
+        started_by=kernel.started_by,
+        interpreter=None,
+        language=kernel.language,
+        tier="remote",
+        losses=LOSSES["remote"],
+        remote=kernel.remote,
+        remote_ours=kernel.remote_ours,
+        remote_languages=kernel.remote_languages,
+    )
+
+
+def succeeding(ready: protocol.KernelReady, kernel: Kernel, lost: list[str]) -> protocol.KernelReady:
+    """What is told of a kernel that goes on from a checkpoint: as of the one before it, but for what is its own."""
+    own = {"pid": kernel.process.pid, "started_by": kernel.started_by, "lost": (*kernel.lost, *lost)}
+    return msgspec.structs.replace(ready, **own)
+
+
+def losses(
+    finding: Finding | None, options: protocol.HostOptions, narrowed: Policy | None, kernel: Kernel
+) -> tuple[str, ...]:
+    """What a session does without, beyond its tier's."""
+    if finding is None:
+        return LOSSES["none"]
+    lost = finding.losses
+    policy = narrowed or options.policy
+    if (
+        options.opening is not None
+        and kernel.door is None
+        and (narrowed is None or narrowed.network != "off")
+    ):
+        lost = (*lost, NO_DOOR)
+    if policy is not None and policy.cpus is not None and not finding.shares_processors:
+        lost = (*lost, SOFT_CPUS)
+    return lost
+
+
+def mode_of(request: protocol.StartKernel, place: Place | None) -> Mode:
+    if place is not None:
+        return place.mode
+    # Nothing is confined: a folder of its own can be had, a view of the project cannot.
+    return "private" if request.place is not None and request.place.mode == "private" else "direct"
+
+
+# Checks of a notebook's types, one at a time, beside whatever its kernels do. How one is made is
+# ``kernels.checking``'s.
+
+
+class TypeChecks:
+    """All checks of one host."""
+
+    def __init__(self, launchers: Launchers, runtime: Path) -> None:
+        self._launchers = launchers
+        self._runtime = runtime
+        # Each takes a processor for a second, and cells come first.
+        self._limiter = anyio.CapacityLimiter(1)
+
+    async def check(self, request: CheckTypes, options: HostOptions, directory: Path) -> list[Diagnostic]:
+        """What is wrong with the types of a notebook's cells; ``directory`` is made, and gone afterwards.
+
+        Raises:
+            KernelError: the check did not get through.
+            TimeoutError: it took too long.
+        """
+        place = await find_place(request.place, options, self._launchers, self._runtime)
+        launch = KernelLaunch(
+            kernel_id="",
+            directory=directory,
+            cwd=Path(place.cwd if place is not None else request.cwd),
+            environment={},
+            limits=OutputLimits(options.max_output_bytes, options.max_output_messages),
+            place=place,
+            policy=request.policy,
+        )
+        checker = await self._launchers.type_checker(options)
+        async with self._limiter:
+            return await checker.check(launch, request.cells, request.tsconfig)
+
+
+# Where a session works on this machine: the place that was asked for, as far as it can be had here, made
+# ready.
+
+
+async def find_place(
+    wanted: Place | None, options: HostOptions, launchers: Launchers, runtime: Path
+) -> Place | None:
+    """The place of a session; None where nothing is confined. ``runtime`` is the host's own, and never seen there.
+
+    Raises:
+        KernelStartError: what is confined needs a place, and there is none.
+    """
+    if options.policy is None:
+        if wanted is not None and wanted.mode == "private":
+            prepare_storage(wanted)
+        return None
+    if wanted is None:
+        raise KernelStartError("A confined kernel needs a place to work in")
+    found = await launchers.finding(options)
+    place = replace(wanted, hidden=(*wanted.hidden, str(runtime)))
+    if found.tier == "C":
+        place = without_overlay(place) if place.mode == "overlay" else place
+        refuse_unhidden(place)
+    prepare_storage(place)
+    return place
+
+
+@contextlib.asynccontextmanager
+async def shared_place(kernel: Kernel, place: Place | None, *, boxed: bool) -> AsyncIterator[Shared | None]:
+    """A kernel's place, for as long as another one is started in it; None where nothing is confined."""
+    if place is None or kernel.line is None:
+        yield None
+        return
+    mount_fd = await kernel.line.share(place.top) if boxed else -1
+    try:
+        # In a box its place is its user's, whoever has the files outside. Without one its sockets tell: the first
+        # kernel's of its home, since one that goes on from a checkpoint has a directory that is the host's own.
+        owner = os.fstat(mount_fd) if boxed else kernel.home.directory.stat()
+        yield Shared(mount_fd, (owner.st_uid, owner.st_gid))
+    finally:
+        if mount_fd >= 0:
+            os.close(mount_fd)

@@ -6,8 +6,11 @@ Made on first need, replaced when they die. It does not know what kernels are fo
 
 from __future__ import annotations
 
+import logging
 import re
-from collections.abc import Mapping, Sequence
+from collections import deque
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import partial
 from itertools import count
 from pathlib import Path
@@ -16,8 +19,7 @@ from typing import TYPE_CHECKING, TypeAlias
 import anyio
 import anyio.abc
 
-from cellwright.errors import KernelStartError
-from cellwright.hosts.pools import ServerPool
+from cellwright.errors import CellwrightError, KernelStartError
 from cellwright.hosts.protocol import (
     DenoKernel,
     HostOptions,
@@ -53,14 +55,15 @@ if TYPE_CHECKING:
     from cellwright.kernels.jupyter.launcher import JupyterLauncher
 
 __all__ = ["Launchers", "start_environment"]
-
 # What an interpreter or a library reads once, when it starts; everything else a kernel can be given later.
 _START_PREFIXES = ("PYTHON", "LD_", "OMP_", "OPENBLAS_", "MKL_", "NUMEXPR_", "CUDA_", "GOMP_", "MALLOC_")
+
 _START_NAMES = frozenset({"VIRTUAL_ENV", "HOME", "PATH", "LANG", "LC_ALL", "TZ", "TMPDIR"})
 
 _LAYER = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 
 _Confinement: TypeAlias = tuple[Policy | None, Opening | None, bool, tuple[str, ...], tuple[str, ...], str]
+
 _Key: TypeAlias = tuple[str | None, tuple[str, ...], tuple[tuple[str, str], ...], _Confinement]
 
 
@@ -351,3 +354,91 @@ class Launchers:
             await self._tasks.start(launcher.run)
             self._kernelspecs[key] = launcher
         return self._kernelspecs[key]
+
+
+# Fork servers that each serve one session, made before they are needed: where every kernel is a job step of
+# its own.
+
+_log = logging.getLogger(__name__)
+
+# Whoever takes one needs the processor more than the next one does.
+_REFILL_PAUSE_S = 1.0
+
+
+@dataclass(slots=True)
+class _Taker:
+    """Somebody who waits for the next one."""
+
+    served: anyio.Event = field(default_factory=anyio.Event)
+    server: ForkServer | None = None
+    error: CellwrightError | None = None
+
+
+class ServerPool:
+    """Those of one kind: so many wait, and who finds none gets the next that is made."""
+
+    def __init__(
+        self, tasks: anyio.abc.TaskGroup, wanted: int, make: Callable[[], Awaitable[ForkServer]]
+    ) -> None:
+        self._tasks = tasks
+        self._wanted = wanted
+        self._make = make
+        self._waiting: deque[ForkServer] = deque()
+        self._takers: deque[_Taker] = deque()
+        self._coming = 0
+
+    async def take(self) -> ForkServer:
+        """One that stood by, or the next that is made.
+
+        Raises:
+            KernelStartError: there is none to be had.
+        """
+        while self._waiting:
+            server = self._waiting.popleft()
+            if not server.died.is_set():
+                self.fill(after_s=_REFILL_PAUSE_S)
+                return server
+        taker = _Taker()
+        self._takers.append(taker)
+        if self._coming < len(self._takers):
+            self._begin(0)
+        try:
+            await taker.served.wait()
+        finally:
+            if taker in self._takers:
+                self._takers.remove(taker)
+        if taker.server is None:
+            raise taker.error or KernelStartError("No fork server could be started")
+        return taker.server
+
+    def fill(self, *, after_s: float = 0) -> None:
+        """Make what is missing, meanwhile: one after the other."""
+        if not self._coming and len(self._waiting) < self._wanted:
+            self._begin(after_s)
+
+    def _begin(self, after_s: float) -> None:
+        self._coming += 1
+        self._tasks.start_soon(self._make_one, after_s)
+
+    async def _make_one(self, after_s: float) -> None:
+        try:
+            await anyio.sleep(after_s)
+            server = await self._make()
+        except CellwrightError as error:
+            # Told to who waits; otherwise the next launch meets it again.
+            _log.warning("step_failed %s", error)
+            if self._takers:
+                self._serve(error=error)
+            return
+        finally:
+            self._coming -= 1
+        if self._takers:
+            self._serve(server)
+        else:
+            self._waiting.append(server)
+        self.fill(after_s=_REFILL_PAUSE_S)
+
+    def _serve(self, server: ForkServer | None = None, error: CellwrightError | None = None) -> None:
+        taker = self._takers.popleft()
+        taker.server, taker.error = server, error
+        taker.served.set()

@@ -1,7 +1,4 @@
-"""What an engine and a host say to each other: typed messages. How they lie on the wire is ``frames``.
-
-This module neither opens sockets (see ``server`` and ``connection``) nor keeps files (see ``eventlog``). ``docs/reference/host-protocol.md`` is this page in prose.
-"""
+"""The kinds of kernel that an engine can ask its host for. Part of the ``protocol``."""
 
 from __future__ import annotations
 
@@ -9,20 +6,12 @@ from typing import Any, Literal, TypeAlias
 
 import msgspec
 
-from cellwright.hosts.answers import Attached, CheckpointStatus, KernelReady, KernelStatus, Resources
-from cellwright.hosts.kinds import (
-    DenoKernel,
-    JupyterKernel,
-    JupyterServer,
-    KernelKind,
-    KernelspecKernel,
-    PythonKernel,
-    Tagged,
-)
-from cellwright.hosts.options import HostOptions
+from cellwright.kernels.jupyter import JupyterServer
 from cellwright.kernels.typecheck import CellSource, Diagnostic
 from cellwright.sandbox.network_log import NetworkEntry
-from cellwright.sandbox.policy import Policy
+from cellwright.sandbox.policy import Mode, Policy
+from cellwright.sandbox.proxy import Opening
+from cellwright.sandbox.tiers import Tier
 from cellwright.sandbox.workspace import Place
 
 __all__ = [
@@ -50,7 +39,6 @@ __all__ = [
     "Expiring",
     "Finished",
     "Freeze",
-    "FromEngine",
     "FromHost",
     "HostOptions",
     "Interrupt",
@@ -83,10 +71,162 @@ __all__ = [
     "decode_from_host",
 ]
 
+
+class Tagged(msgspec.Struct, frozen=True, tag_field="t", omit_defaults=True):
+    """A message that says its own kind."""
+
+
+class PythonKernel(Tagged, frozen=True, tag="python"):
+    """An ipykernel from a fork server; ``python`` is the project's interpreter, or none for the host's own."""
+
+    python: str | None = None
+
+
+class DenoKernel(Tagged, frozen=True, tag="deno"):
+    """TypeScript and JavaScript, by our own driver."""
+
+
+class KernelspecKernel(Tagged, frozen=True, tag="kernelspec"):
+    """Whatever an installed Jupyter kernelspec starts."""
+
+    name: str
+
+
+class JupyterKernel(Tagged, frozen=True, tag="jupyter"):
+    """A kernel on a Jupyter server: a new one of the kernelspec ``name``, or one that is there already."""
+
+    server: JupyterServer
+    name: str = ""
+    """Without one, a kernelspec that fits the language."""
+    language: str = "python"
+    path: str | None = None
+    """The notebook there that it is started for, so that people who open it find the same kernel."""
+    existing: str | None = None
+    """The id of a kernel on the server to attach to."""
+    session_id: str | None = None
+    """That of an earlier connection, whose missed output the server may still have."""
+    ours: bool = False
+    """Whether the existing one was started for this session, and ends with it."""
+    fresh: bool = False
+    """Whether it has to be empty: one that is there already is restarted by its server first."""
+
+
+KernelKind: TypeAlias = PythonKernel | DenoKernel | KernelspecKernel | JupyterKernel
+
+
+# What a host tells of itself, of kernels and of checkpoints when it is asked. Part of the ``protocol``.
+
+
+class KernelStatus(msgspec.Struct, frozen=True):
+    kernel_id: str
+    pid: int
+    running: str | None
+    waiting: tuple[str, ...]
+    memory_bytes: int
+
+
+class Resources(msgspec.Struct, frozen=True):
+    """What a host has, and how much of it is in use."""
+
+    node: str
+    cpus: float
+    load: float
+    """Processes that want a processor, over the last minute."""
+    memory_bytes: int
+    memory_used: int
+    tier: Tier | None = None
+    """How strongly kernels are confined there; None while no kernel was started."""
+
+
+class Attached(msgspec.Struct, frozen=True):
+    """Who the host is; ``last_seq`` is its newest event, so that an engine knows when it has caught up."""
+
+    incarnation: str
+    last_seq: int
+    pid: int
+    version: str
+    protocol: int
+    kernels: tuple[KernelStatus, ...]
+    resources: Resources | None = None
+
+
+class CheckpointStatus(msgspec.Struct, frozen=True):
+    """A checkpoint that is kept."""
+
+    id: str
+    name: str | None
+    time: float
+    private_bytes: int
+    """The memory that would be free without it, when it was last looked at."""
+    cannot_return: tuple[str, ...] = ()
+    """What will not come back with it, in words."""
+    files: int = 0
+    files_left_out: tuple[str, ...] = ()
+    """Files that were not kept, each with the reason."""
+
+
+class KernelReady(msgspec.Struct, frozen=True):
+    pid: int
+    started_by: str
+    interpreter: str | None
+    language: dict[str, Any]
+    tier: Tier = "none"
+    """How strongly it is confined; see the security page for what each promises."""
+    losses: tuple[str, ...] = ()
+    mode: Mode = "direct"
+    cwd: str = ""
+    python_version: str = ""
+    """Such as ``3.12``; of a Python kernel."""
+    search_path: tuple[str, ...] = ()
+    """Where its interpreter imports from, as found before any code of the session ran."""
+    lost: tuple[str, ...] = ()
+    """What did not come back, where it goes on from a checkpoint."""
+    remote: tuple[str, str] | None = None
+    """The kernel's id on its Jupyter server and the session id of our connection, by which it can be found again."""
+    remote_ours: bool = False
+    """Whether it was started there for us, and ends with us."""
+    remote_languages: tuple[str, ...] = ()
+    """What kernels its server has besides, by language; none where it does not tell."""
+
+
+# What an engine asks of its host as a whole: limits, and how code is confined. Part of the ``protocol``.
+
+
+class HostOptions(msgspec.Struct, frozen=True):
+    """The limits that a host keeps for the engine that attached last."""
+
+    standby_kernels: int
+    preload: tuple[str, ...]
+    max_concurrent_starts: int
+    start_timeout_s: float
+    interrupt_grace_s: float
+    max_output_bytes: int
+    max_output_messages: int
+    max_memory_fraction: float
+    idle_s: float
+    policy: Policy | None = None
+    """What code may do; None, which only an explicit setting gives, is everything."""
+    secret: tuple[str, ...] = ()
+    """Directories that code never sees as a whole."""
+    passed_environment: tuple[str, ...] = ()
+    namespaces: bool = True
+    packages: str = ""
+    """The directory of all layers of packages, which every kernel may read."""
+    opening: Opening | None = None
+    """How far the network is open; None where it is closed."""
+    max_checkpoints: int = 8
+    """How many of one kernel are kept."""
+    max_checkpoint_memory: int = 1 << 30
+    """How much memory those of one kernel take together, beyond what they share with it."""
+    allocation_idle_s: float | None = None
+    """How long a host in an allocation stays, and the job with it, when nobody needs it; None is until its time is over."""
+
+
+# What an engine and a host say to each other: typed messages. How they lie on the wire is ``frames``.
+
 PROTOCOL_VERSION = 1
 
 ExecutionState: TypeAlias = Literal["queued", "running", "ok", "error", "timeout", "interrupted", "died"]
-
 
 # What an engine asks for -----------------------------------------------------------------------------------------
 
@@ -390,5 +530,7 @@ class Event(Tagged, frozen=True, tag="event"):
 FromHost: TypeAlias = Reply | Refusal | Event
 
 decode_from_engine = msgspec.msgpack.Decoder(Call).decode
+
 decode_from_host = msgspec.msgpack.Decoder(Reply | Refusal | Event).decode
+
 decode_event = msgspec.msgpack.Decoder(Event).decode

@@ -6,23 +6,26 @@ journal (its ``report`` does).
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import logging
 import time
-from collections.abc import Awaitable, Callable, Coroutine
+from collections import OrderedDict, deque
+from collections.abc import Awaitable, Callable, Coroutine, Iterator
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, assert_never
 
 import anyio
 import anyio.abc
+import msgspec
 
-from cellwright.errors import HostError, KernelBusy, KernelError, KernelGone
-from cellwright.hosts import jobs
-from cellwright.hosts.budget import Budgets
-from cellwright.hosts.checkpointing import Checkpointing
-from cellwright.hosts.checkpoints import Ring
-from cellwright.hosts.contents import OUTPUTS, dropped_of, output_of, reply_of
+from cellwright.errors import CheckpointRefused, HostError, KernelBusy, KernelError, KernelGone
+from cellwright.hosts import cell_queue
+from cellwright.hosts.checkpoints import Kept, Ring
+from cellwright.hosts.kernel_messages import OUTPUTS, dropped_of, output_of, reply_of
 from cellwright.hosts.protocol import (
+    Checkpointed,
     CheckpointsDropped,
     CheckpointStatus,
     EventBody,
@@ -36,17 +39,16 @@ from cellwright.hosts.protocol import (
     Side,
     Started,
 )
-from cellwright.hosts.sides import Beside, Sides, send, told
-from cellwright.hosts.timers import Timers
-from cellwright.hosts.watching import Watch
+from cellwright.hosts.secondary_kernels import Beside, Sides, send, told
+from cellwright.hosts.watchdog import Watch
 from cellwright.kernels import BoxLine, Exit, Kernel, Message
 from cellwright.sandbox.exit_reasons import explain_error
 
 __all__ = ["KernelRunner"]
-
 log = logging.getLogger(__name__)
 
 _STOP_GRACE_S = 2.0
+
 _EXCHANGE_S = 1.0
 
 
@@ -76,7 +78,7 @@ class KernelRunner:
         self._options = options
         self._report = report
         self._explain = explain
-        self._queue = jobs.Queue()
+        self._queue = cell_queue.Queue()
         self._checkpointing = Checkpointing(kernel, ring, tell=self._tell, in_background=self._in_background)
         self._budgets = Budgets()
         self._started_at: dict[str, float] = {}
@@ -160,10 +162,10 @@ class KernelRunner:
             kernel.door.execution = lambda: self.running
             kernel.door.told = lambda entry: self._tell(NetworkUsed(entry))
 
-    def happened(self, happening: jobs.Happening) -> None:
+    def happened(self, happening: cell_queue.Happening) -> None:
         """Settle a happening and act on it."""
         self.last_active = time.monotonic()
-        self._queue, effects = jobs.advance(self._queue, happening)
+        self._queue, effects = cell_queue.advance(self._queue, happening)
         for effect in effects:
             self._act(effect)
 
@@ -236,24 +238,24 @@ class KernelRunner:
 
     # Effects -----------------------------------------------------------------------------------------------------
 
-    def _act(self, effect: jobs.Effect) -> None:
+    def _act(self, effect: cell_queue.Effect) -> None:
         match effect:
-            case jobs.SendExecute(job) if job.side is not None:
+            case cell_queue.SendExecute(job) if job.side is not None:
                 self._in_background(self._run_beside, job, job.side)
-            case jobs.SendExecute(job) if job.checkpoint is not None:
+            case cell_queue.SendExecute(job) if job.checkpoint is not None:
                 self._in_background(self._checkpoint_then_send, job, job.checkpoint)
-            case jobs.SendExecute(job) if self._line is not None and not self._line.is_shown:
+            case cell_queue.SendExecute(job) if self._line is not None and not self._line.is_shown:
                 self._in_background(self._bring_in_then_send, self._line, job)
-            case jobs.SendExecute(job):
+            case cell_queue.SendExecute(job):
                 self._send(job)
-            case jobs.StartTimer(timer, execution_id, seconds):
+            case cell_queue.StartTimer(timer, execution_id, seconds):
                 grace_s = self._options().interrupt_grace_s
                 self._timers.start(timer, execution_id, grace_s if seconds is None else seconds)
-            case jobs.SendInterrupt():
+            case cell_queue.SendInterrupt():
                 self._in_background(self._interrupt)
-            case jobs.Kill(reason):
+            case cell_queue.Kill(reason):
                 self._kill(reason)
-            case jobs.End():
+            case cell_queue.End():
                 self._end(effect)
             case _:
                 assert_never(effect)
@@ -282,7 +284,7 @@ class KernelRunner:
         else:
             self.sides.kill(side.name, reason)
 
-    def _end(self, end: jobs.End) -> None:
+    def _end(self, end: cell_queue.End) -> None:
         self._timers.ended(end.execution_id)
         started = self._started_at.pop(end.execution_id, None)
         budget = self._budgets.get(end.execution_id)
@@ -350,11 +352,11 @@ class KernelRunner:
         if message.channel == "iopub":
             self._on_iopub(message)
         elif message.kind == "execute_reply":
-            self.happened(jobs.Replied(message.parent_id, reply_of(message.content, message.metadata)))
+            self.happened(cell_queue.Replied(message.parent_id, reply_of(message.content, message.metadata)))
 
     def _on_iopub(self, message: Message) -> None:
         if message.kind == "execute_input":
-            self.happened(jobs.Began(message.parent_id))
+            self.happened(cell_queue.Began(message.parent_id))
         elif message.kind == "status":
             if (ended := self._budgets.get(message.parent_id)) is not None and b'"idle"' in message.content:
                 ended.dropped_elsewhere = dropped_of(message.metadata)
@@ -366,9 +368,9 @@ class KernelRunner:
 
     def _went_idle(self, execution_id: str) -> None:
         if self._line is None or self._line.is_saved:
-            self.happened(jobs.WentIdle(execution_id))
+            self.happened(cell_queue.WentIdle(execution_id))
         else:
-            self.happened(jobs.Settles(execution_id))
+            self.happened(cell_queue.Settles(execution_id))
             self._in_background(self._save_then_idle, self._line, execution_id)
 
     # Files -------------------------------------------------------------------------------------------------------
@@ -392,7 +394,7 @@ class KernelRunner:
     async def _save_then_idle(self, line: BoxLine, execution_id: str) -> None:
         """Let an execution end once its files are saved, so that whoever hears of its end finds them."""
         await line.save()
-        self.happened(jobs.WentIdle(execution_id))
+        self.happened(cell_queue.WentIdle(execution_id))
 
     async def _exchange_files(self, line: BoxLine) -> None:
         """While a cell runs, show others its files, and it theirs, with a little delay."""
@@ -406,7 +408,7 @@ class KernelRunner:
 
     def _close(self, end: Exit) -> None:
         self._exit_code = -end.signal if end.signal else end.code
-        self.happened(jobs.Died(told(end)))
+        self.happened(cell_queue.Died(told(end)))
         self._timers.stop()
         died = KernelDied(
             cause=end.cause,
@@ -419,3 +421,210 @@ class KernelRunner:
         )
         self._tell(died)
         self.ended.set()
+
+
+# The timers of one kernel's queue: each tells the queue that it ran out, unless its execution ended before.
+
+
+class Timers:
+    """Those that are running."""
+
+    def __init__(self, happened: Callable[[cell_queue.Happening], None]) -> None:
+        self._happened = happened
+        self._running: dict[tuple[cell_queue.Timer, str], asyncio.TimerHandle] = {}
+
+    def start(self, timer: cell_queue.Timer, execution_id: str, seconds: float) -> None:
+        expired = cell_queue.Expired(timer, execution_id)
+        self._running[timer, execution_id] = asyncio.get_running_loop().call_later(
+            seconds, self._happened, expired
+        )
+
+    def ended(self, execution_id: str) -> None:
+        """Stop those of an execution."""
+        for key in [key for key in self._running if key[1] == execution_id]:
+            self._running.pop(key).cancel()
+
+    def stop(self) -> None:
+        """Stop all."""
+        for handle in self._running.values():
+            handle.cancel()
+
+
+# Bounds what one execution may add to the journal, for kernels that do not cap their output themselves.
+
+# Threads of a cell may print after it ended; beyond this many cells back, nobody is listening any more.
+_REMEMBERED_EXECUTIONS = 64
+
+# Room above the kernel's own cap for JSON escapes and for the stand-ins that it puts in place of what it dropped.
+_SLACK = 2.0
+
+_TAIL_SHARE = 4
+
+
+@dataclass(slots=True)
+class OutputBudget:
+    """One execution's allowance: the head goes through, the last part is kept as a tail, the rest is counted."""
+
+    max_bytes: int
+    max_messages: int
+    dropped_bytes: int = 0
+    dropped_messages: int = 0
+    dropped_elsewhere: int = 0
+    """Messages that did not even come here: a Jupyter server drops what comes too fast for it."""
+    _bytes: int = 0
+    _messages: int = 0
+    _tail: deque[tuple[str, bytes]] = field(default_factory=deque)
+    _tail_bytes: int = 0
+
+    @property
+    def all_dropped(self) -> int:
+        """Messages that are missing, wherever they were dropped."""
+        return self.dropped_messages + self.dropped_elsewhere
+
+    def admit(self, kind: str, content: bytes) -> bool:
+        """Say whether a message may pass now; one that may not is kept for the tail or counted as dropped."""
+        if not self._tail and not self.dropped_messages and self._fits(len(content)):
+            self._bytes += len(content)
+            self._messages += 1
+            return True
+        self._keep_in_tail(kind, content)
+        return False
+
+    def tail(self) -> Iterator[tuple[str, bytes]]:
+        """Yield, once, what follows the head at the end: a line that tells what is missing, then the tail."""
+        if self.dropped_messages:
+            yield "stream", _marker(self.dropped_bytes, self.dropped_messages, self.max_bytes)
+        while self._tail:
+            yield self._tail.popleft()
+        self._tail_bytes = 0
+
+    def _fits(self, size: int) -> bool:
+        return self._bytes + size <= self.max_bytes * _SLACK and self._messages < self.max_messages * _SLACK
+
+    def _keep_in_tail(self, kind: str, content: bytes) -> None:
+        self._tail.append((kind, content))
+        self._tail_bytes += len(content)
+        while (
+            self._tail_bytes > self.max_bytes // _TAIL_SHARE
+            or len(self._tail) > self.max_messages // _TAIL_SHARE
+        ):
+            _, dropped = self._tail.popleft()
+            self._tail_bytes -= len(dropped)
+            self.dropped_bytes += len(dropped)
+            self.dropped_messages += 1
+
+
+def _marker(dropped_bytes: int, dropped_messages: int, limit: int) -> bytes:
+    text = (
+        f"\n[cellwright: {dropped_bytes:,} bytes in {dropped_messages:,} messages dropped here; "
+        f"limit max_output_bytes={limit:,}]\n"
+    )
+    return msgspec.json.encode({"name": "stderr", "text": text})
+
+
+class Budgets:
+    """The budgets of the last executions, by execution."""
+
+    def __init__(self) -> None:
+        self._held: OrderedDict[str, OutputBudget] = OrderedDict()
+
+    def __contains__(self, execution_id: str) -> bool:
+        return execution_id in self._held
+
+    def add(self, execution_id: str, max_bytes: int, max_messages: int) -> None:
+        self._held[execution_id] = OutputBudget(max_bytes, max_messages)
+        if len(self._held) > _REMEMBERED_EXECUTIONS:
+            self._held.popitem(last=False)
+
+    def get(self, execution_id: str) -> OutputBudget | None:
+        return self._held.get(execution_id)
+
+
+# Takes checkpoints before cells, as a kernel's runner asks: when to freeze, when to let old ones go, what to
+# tell.
+
+NONE_OF_OURS = "only Python kernels of our own have checkpoints"
+
+
+class Checkpointing:
+    """The checkpoints of one runner's kernel. Without a ring all are refused."""
+
+    def __init__(
+        self,
+        kernel: Kernel,
+        ring: Ring | None,
+        *,
+        tell: Callable[[EventBody], None],
+        in_background: Callable[..., None],
+    ) -> None:
+        self._kernel = kernel
+        self._ring = ring
+        self._tell = tell
+        self._in_background: Callable[[Callable[..., Coroutine[Any, Any, None]], Ring], None] = in_background
+        self._wanted: set[str] = set()
+        """Executions before which a checkpoint was wanted."""
+        self._cells = 0
+
+    async def take(self, checkpoint_id: str, name: str | None) -> CheckpointStatus:
+        """Take one now, of a kernel that is idle.
+
+        Raises:
+            CheckpointRefused: it cannot be taken, with the reason.
+        """
+        if self._ring is None:
+            raise CheckpointRefused(NONE_OF_OURS)
+        kept = await self._ring.take(self._kernel, checkpoint_id, name)
+        self._in_background(self._make_way, self._ring)
+        return kept.status()
+
+    async def before(self, job: Run, checkpoint_id: str, send: Callable[[], None]) -> None:
+        """Take one, if that can be done, and send the cell; tell what became of it as soon as it is known."""
+        kept: Kept | None = None
+        if self._ring is None:
+            self._tell(Checkpointed(job.execution_id, refused=NONE_OF_OURS))
+        else:
+            self._wanted.add(job.execution_id)
+            try:
+                kept = await self._ring.take(self._kernel, checkpoint_id, at_once=False)
+                self._tell(Checkpointed(job.execution_id, kept.status()))
+            except KernelError as error:
+                self._tell(Checkpointed(job.execution_id, refused=error.message))
+        with contextlib.suppress(KernelError):  # that it has ended is told by itself
+            send()
+        if kept is not None:
+            with contextlib.suppress(KernelError):  # it was dropped meanwhile
+                if await kept.frozen.describe():
+                    self._tell(Checkpointed(job.execution_id, kept.status()))
+
+    def sent(self) -> None:
+        """A cell is on its way to the kernel, which will not be as it was."""
+        self._cells += 1
+        if self._ring is not None and self._ring.is_ahead:
+            self._in_background(_drop_ahead, self._ring)
+
+    def ended(self, execution_id: str, *, went_well: bool) -> None:
+        """A cell has ended. ``went_well``: the kernel has nothing more to do, and the cell was no failure."""
+        if self._ring is None:
+            return
+        if went_well and execution_id in self._wanted:
+            # Another one will be wanted before the next cell, which is yet to come: now nobody waits for it.
+            self._in_background(self._freeze_ahead, self._ring)
+        self._wanted.discard(execution_id)
+        # Only now: whatever is let go takes the machine's time, too.
+        if self._ring.is_to_look_after:
+            self._in_background(self._make_way, self._ring)
+
+    async def _freeze_ahead(self, ring: Ring) -> None:
+        cells = self._cells
+        await ring.take_ahead(self._kernel)
+        if self._cells != cells:  # it may have been frozen before or after that cell: nobody knows
+            await ring.drop_ahead()
+
+    async def _make_way(self, ring: Ring) -> None:
+        gone = await ring.make_way()
+        if gone:
+            self._tell(CheckpointsDropped(tuple(gone)))
+
+
+async def _drop_ahead(ring: Ring) -> None:
+    await ring.drop_ahead()

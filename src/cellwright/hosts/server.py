@@ -8,38 +8,50 @@ from __future__ import annotations
 
 import logging
 import os
+import socket
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import anyio
 import anyio.abc
 import msgspec
+import psutil
 
 import cellwright
 from cellwright.errors import CellwrightError, HostError, LimitReached
-from cellwright.hosts import jobs, protocol
-from cellwright.hosts.attachment import Attachment
-from cellwright.hosts.eventlog import EventLog
-from cellwright.hosts.footing import Footing
+from cellwright.hosts import cell_queue, protocol
+from cellwright.hosts.environment import Footing
+from cellwright.hosts.event_log import Cursor, EventLog
+from cellwright.hosts.frames import FrameReader, frame
 from cellwright.hosts.kernels import Kernels
 from cellwright.hosts.launchers import Launchers
-from cellwright.hosts.resources import resources
+from cellwright.hosts.protocol import KernelStatus, Resources
 from cellwright.hosts.runner import KernelRunner
 from cellwright.kernels import adopt_orphans
+from cellwright.sandbox.tiers import Tier
 
 __all__ = ["Host"]
-
 _log = logging.getLogger(__name__)
+
 _WATCH_S = 0.25
+
 _ENDING_LOOKS = 20
+
 _LIMITS_WATCH_S = 0.1
+
 _IDLE_LOOKS = 20
+
 _IDLE_CHECK_SHARE = 4
+
 _IDLE_CHECK_S = 4.0
+
 _WIND_UP_S = 5.0
+
 _STOP_S = 20.0
+
 _WINDING_UP_S = 0.02
+
 _WORDS = 500
 
 
@@ -147,11 +159,11 @@ class Host:
                 self._refuse_when_memory_is_short()
                 runner = self._kernels.runner(kernel_id)
                 for run in runs:
-                    runner.happened(jobs.Submitted(run))
+                    runner.happened(cell_queue.Submitted(run))
             case protocol.Cancel(kernel_id, execution_id):
-                self._kernels.runner(kernel_id).happened(jobs.Cancelled(execution_id))
+                self._kernels.runner(kernel_id).happened(cell_queue.Cancelled(execution_id))
             case protocol.Interrupt(kernel_id):
-                self._kernels.runner(kernel_id).happened(jobs.Interrupted())
+                self._kernels.runner(kernel_id).happened(cell_queue.Interrupted())
             case _:
                 raise HostError(f"{type(request).__name__} is not a control request")
 
@@ -311,7 +323,7 @@ class Host:
             return
         # Looked at again, since somebody may have ended before the sizes were taken.
         if self._is_memory_short():
-            max(busy, key=sizes.__getitem__).happened(jobs.MemoryShort())
+            max(busy, key=sizes.__getitem__).happened(cell_queue.MemoryShort())
 
     def _is_memory_short(self) -> bool:
         return self._footing.memory_fraction() > self._required_options().max_memory_fraction
@@ -335,7 +347,7 @@ class Host:
     async def _wind_up(self, why: str) -> None:
         """Have all work stop, so that what it has put out is heard to the end; what does not stop is left."""
         for runner in self._kernels:
-            runner.happened(jobs.HostEnds(why))
+            runner.happened(cell_queue.HostEnds(why))
         with anyio.move_on_after(_WIND_UP_S):
             while any(runner.busy for runner in self._kernels):  # noqa: ASYNC110  # several at once have no event
                 await anyio.sleep(_WINDING_UP_S)
@@ -359,3 +371,79 @@ def _refusal(call_id: int, error: CellwrightError | TimeoutError) -> protocol.Re
     return protocol.Refusal(
         call_id, "timeout", "The kernel did not answer in time", "Try again, or interrupt it"
     )
+
+
+# One engine's connection, as the host sees it: calls in, answers and events out.
+
+
+class Attachment:
+    def __init__(self, stream: anyio.abc.ByteStream, log: EventLog) -> None:
+        self._stream = stream
+        self._log = log
+        self._sending = anyio.Lock()
+        self._grew = anyio.Event()
+        self._scope = anyio.CancelScope()
+        self.cursor: Cursor | None = None
+
+    async def serve(self, take: Callable[[protocol.Call], None]) -> None:
+        """Hand over calls until the engine goes away, is replaced, or says something that is not a call."""
+        reader = FrameReader()
+        with self._scope:
+            while True:
+                try:
+                    payloads = reader.feed(await self._stream.receive())
+                    calls = [protocol.decode_from_engine(payload) for payload in payloads]
+                except (anyio.EndOfStream, anyio.BrokenResourceError, anyio.ClosedResourceError):
+                    return
+                except (ValueError, msgspec.DecodeError, RecursionError) as error:
+                    await self.send(protocol.Refusal(0, "protocol", f"Not a call: {error}"))
+                    return
+                for call in calls:
+                    take(call)
+
+    async def send(self, message: protocol.Reply | protocol.Refusal) -> None:
+        await self._send(frame(message))
+
+    async def follow(self, since: int) -> None:
+        """Send every event after ``since``, now and as they come."""
+        self.cursor = self._log.cursor(since)
+        while True:
+            grew = self._grew
+            if data := self._log.read(self.cursor):
+                await self._send(data)
+            else:
+                await grew.wait()
+
+    def log_grew(self) -> None:
+        self._grew.set()
+        self._grew = anyio.Event()
+
+    def close(self) -> None:
+        self._scope.cancel()
+
+    async def _send(self, data: bytes) -> None:
+        try:
+            async with self._sending:
+                await self._stream.send(data)
+        except (anyio.BrokenResourceError, anyio.ClosedResourceError):
+            self.close()
+
+
+# What the machine, or the allocation, of a host has and how much of it is in use.
+
+_MIB = 1024 * 1024
+
+
+def resources(
+    environment: Mapping[str, str], kernels: tuple[KernelStatus, ...], tier: Tier | None
+) -> Resources:
+    """What there is: in a job of SLURM's the job's share, else the whole machine."""
+    node, cpus = socket.gethostname(), float(len(os.sched_getaffinity(0)))
+    load = os.getloadavg()[0]
+    megabytes = environment.get("SLURM_MEM_PER_NODE", "")
+    if megabytes.isdigit():
+        own = int(environment.get("SLURM_CPUS_ON_NODE", "") or cpus)
+        used = sum(kernel.memory_bytes for kernel in kernels)
+        return Resources(node, float(own), load, int(megabytes) * _MIB, used, tier)
+    memory = psutil.virtual_memory()
+    return Resources(node, cpus, load, memory.total, memory.total - memory.available, tier)

@@ -20,7 +20,7 @@ import pytest
 
 from cellwright.errors import HostLost, HostUnreachable
 from cellwright.hosts import protocol
-from cellwright.hosts.eventlog import read_events
+from cellwright.hosts.event_log import read_events
 from cellwright.hosts.slurm.shapes import Shape
 from tests.support.slurm.cluster import Cluster
 from tests.support.slurm.layout import SLURMD_TIMEOUT_S

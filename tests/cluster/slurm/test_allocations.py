@@ -16,12 +16,11 @@ import pytest
 from cellwright.errors import LimitReached, ShapeRefused, SlurmFailed, UnknownHost
 from cellwright.hosts.slurm.allocations import AllocationOptions, Allocations
 from cellwright.hosts.slurm.commands import SlurmCommands
+from cellwright.hosts.slurm.directories import Allocation
 from cellwright.hosts.slurm.fleet import SlurmFleet, host_name
 from cellwright.hosts.slurm.shapes import Shape
-from cellwright.hosts.slurm.shelves import Allocation
-from cellwright.hosts.slurm.states import Ended, Ending, Pending, Running
-from cellwright.hosts.slurm.wording import told_state
-from cellwright.hosts.ways import NoWay
+from cellwright.hosts.slurm.states import Ended, Ending, Pending, Running, told_state
+from cellwright.hosts.transport import NoWay
 from tests.support.slurm.cluster import Cluster
 from tests.waiting import fail_after, scaled
 

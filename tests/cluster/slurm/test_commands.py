@@ -19,12 +19,11 @@ from cellwright.hosts.slurm.commands import (
     parse_show,
     parse_waiting,
 )
+from cellwright.hosts.slurm.directories import About, Allocation, write_about
 from cellwright.hosts.slurm.fencing import Claim, Fence
-from cellwright.hosts.slurm.places import About, write_about
 from cellwright.hosts.slurm.shapes import Shape
-from cellwright.hosts.slurm.shelves import Allocation
 from cellwright.hosts.slurm.states import Running
-from cellwright.hosts.slurm.ways import AllocationWay
+from cellwright.hosts.slurm.transport import AllocationWay
 from tests.marked import marked
 from tests.support.slurm.cluster import Cluster
 from tests.waiting import LIMIT_S, until

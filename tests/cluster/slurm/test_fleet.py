@@ -16,11 +16,11 @@ from cellwright.errors import HostCannot, HostUnreachable, SlurmFailed
 from cellwright.hosts.slurm import commands
 from cellwright.hosts.slurm.allocations import AllocationOptions, Allocations
 from cellwright.hosts.slurm.commands import SlurmCommands
+from cellwright.hosts.slurm.directories import Allocation, Shelf
 from cellwright.hosts.slurm.fleet import SlurmFleet, lasts
 from cellwright.hosts.slurm.shapes import Shape
-from cellwright.hosts.slurm.shelves import Allocation, Shelf
 from cellwright.hosts.slurm.states import AllocationState, Ended, Ending, Pending, Running
-from cellwright.hosts.ways import NoWay
+from cellwright.hosts.transport import NoWay
 from tests.kernel.engine.conftest import OpenEngine, host_process, open_here
 from tests.waiting import LIMIT_S
 

@@ -16,8 +16,7 @@ import pytest
 
 from cellwright.errors import HostUnreachable
 from cellwright.hosts.slurm import pipe
-from cellwright.hosts.slurm.piping import PipeStream, pipe_command
-from cellwright.hosts.slurm.promptness import Promptness
+from cellwright.hosts.slurm.transport import PipeStream, Promptness, pipe_command
 from tests.waiting import fail_after
 
 pytestmark = pytest.mark.anyio

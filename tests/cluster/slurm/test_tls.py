@@ -16,7 +16,7 @@ import pytest
 
 from cellwright.errors import HostStartError, HostUnreachable
 from cellwright.hosts.slurm import tls
-from cellwright.hosts.slurm.places import About
+from cellwright.hosts.slurm.directories import About
 from tests.support.slurm.lent import Lender
 from tests.waiting import LIMIT_S, fail_after
 

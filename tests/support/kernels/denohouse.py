@@ -14,11 +14,11 @@ from typing import Any
 import anyio
 import anyio.abc
 
-from cellwright.hosts import jobs, protocol
-from cellwright.hosts.footing import Ending
+from cellwright.hosts import cell_queue, protocol
+from cellwright.hosts.environment import Ending
 from cellwright.hosts.kernels import Kernels
 from cellwright.hosts.launchers import Launchers
-from cellwright.hosts.options import HostOptions
+from cellwright.hosts.protocol import HostOptions
 from cellwright.sandbox.policy import Mode, Policy
 from cellwright.sandbox.workspace import PRIVATE, Place
 from tests.waiting import LIMIT_S, fail_after, until
@@ -110,7 +110,7 @@ class House:
         execution_id = f"e{next(self._numbers)}"
         told = self._executions[execution_id] = Execution()
         run = protocol.Run(execution_id, code, timeout_s, **options)
-        self.kernels.runner(kernel_id).happened(jobs.Submitted(run))
+        self.kernels.runner(kernel_id).happened(cell_queue.Submitted(run))
         return told
 
     async def run(self, kernel_id: str, code: str, **options: Any) -> Execution:

@@ -19,11 +19,10 @@ from cellwright.errors import HostPending, HostUnreachable
 from cellwright.hosts import HostConnection, protocol
 from cellwright.hosts.slurm.allocations import AllocationOptions, Allocations
 from cellwright.hosts.slurm.commands import SlurmCommands
-from cellwright.hosts.slurm.expectations import Expectation
-from cellwright.hosts.slurm.places import read_about
+from cellwright.hosts.slurm.directories import Allocation, read_about
+from cellwright.hosts.slurm.host_options import Expectation
 from cellwright.hosts.slurm.shapes import Shape
-from cellwright.hosts.slurm.shelves import Allocation
-from cellwright.hosts.slurm.ways import AllocationWay, Connecting
+from cellwright.hosts.slurm.transport import AllocationWay, Connecting
 from cellwright.sandbox.policy import Policy
 from tests.support.slurm.cluster import Cluster
 from tests.waiting import LIMIT_S, fail_after, scaled

@@ -29,9 +29,9 @@ from cellwright.engine.journal import insert_event
 from cellwright.engine.profiles import fingerprints_of, profile_of
 from cellwright.engine.visualizing import held_in
 from cellwright.errors import CellwrightError, KernelError, NoSuchData
-from cellwright.hosts import jobs, protocol
+from cellwright.hosts import cell_queue, protocol
 from cellwright.hosts.frames import frame
-from cellwright.hosts.options import HostOptions
+from cellwright.hosts.protocol import HostOptions
 from cellwright.hosts.runner import KernelRunner
 from cellwright.kernels.client import KernelClient
 from cellwright.kernels.connection_file import Connection, create_connection
@@ -144,7 +144,7 @@ class Following:
                 pass
 
     def submit(self, execution_id: str) -> None:
-        self.runner.happened(jobs.Submitted(protocol.Run(execution_id, "1", timeout_s=100)))
+        self.runner.happened(cell_queue.Submitted(protocol.Run(execution_id, "1", timeout_s=100)))
 
     def check(self) -> None:
         """The cell after it all ran as if nothing had been, and all outputs can be shown."""

@@ -21,7 +21,7 @@ from cellwright.daemon.greetings import Greetings
 from cellwright.daemon.guard import Gate, refusal
 from cellwright.errors import CellwrightError
 from cellwright.hosts import HostConnection, protocol
-from cellwright.hosts.eventlog import EventLog, read_events
+from cellwright.hosts.event_log import EventLog, read_events
 from cellwright.hosts.frames import frame
 from cellwright.hosts.server import Host
 from cellwright.kernels.jupyter.wire import decode_json, decode_v1

@@ -14,10 +14,11 @@ from cellwright.hosts.slurm.states import (
     Running,
     Submitting,
     Waiting,
+    duration,
     position_of,
     state_of,
+    told_state,
 )
-from cellwright.hosts.slurm.wording import duration, told_state
 
 NOW = 1_800_000_000.0
 # Every state of SLURM's own list, base states and flags, with what it is for us.

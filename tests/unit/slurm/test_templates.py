@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from cellwright.errors import ShapeRefused
-from cellwright.hosts.slurm.templates import batch_script, read_template
+from cellwright.hosts.slurm.allocations import batch_script, read_template
 
 HOST = "#!/bin/bash\nexec {{host}}\n"
 

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import logging
 import re
+import shlex
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, TypeAlias
@@ -26,10 +27,9 @@ from cellwright.errors import (
     UnknownHost,
 )
 from cellwright.hosts.slurm.commands import SlurmCommands
-from cellwright.hosts.slurm.expectations import Expectation, write_expectation
-from cellwright.hosts.slurm.places import AllocationPaths
-from cellwright.hosts.slurm.shapes import Shape, warning_s
-from cellwright.hosts.slurm.shelves import Allocation, Shelf
+from cellwright.hosts.slurm.directories import Allocation, AllocationPaths, Shelf
+from cellwright.hosts.slurm.host_options import Expectation, write_expectation
+from cellwright.hosts.slurm.shapes import Shape, shape_arguments, warning_s
 from cellwright.hosts.slurm.states import (
     AllocationState,
     Ended,
@@ -37,23 +37,27 @@ from cellwright.hosts.slurm.states import (
     JobRow,
     Pending,
     Submitting,
+    Told,
     Waiting,
+    duration,
     position_of,
     state_of,
+    told_state,
 )
-from cellwright.hosts.slurm.submissions import JOB_PREFIX, job_arguments
-from cellwright.hosts.slurm.templates import batch_script, read_template
 from cellwright.hosts.slurm.tls import make_credentials
-from cellwright.hosts.slurm.wording import Told, duration, told_state
 
-__all__ = ["AllocationOptions", "Allocations", "Changed"]
-
+__all__ = ["AllocationOptions", "Allocations", "batch_script", "read_template"]
 Changed: TypeAlias = Callable[[Allocation, Allocation | None], Awaitable[None]]
+
 _log = logging.getLogger(__name__)
+
 _NAME: Final = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,39}")
+
 _SOON_S: Final = 2.0
+
 # A job that has waited so long is in a queue; asking more often would not bring it forward.
 _EAGER_S: Final = 60.0
+
 # Whoever asked sbatch and got no answer sees the job in the queue by then, or it is not there.
 _SUBMITTED_BY_S: Final = 300.0
 
@@ -394,3 +398,97 @@ def _same(allocation: Allocation, shape: Shape) -> Allocation:
         f"Allocation {allocation.name!r} (job {allocation.job_id}) was asked for with another shape",
         hint="Stop it first, or give the new one a --name of its own",
     )
+
+
+# How ``sbatch`` is asked for an allocation. Pure; who asks is ``allocations``.
+
+JOB_PREFIX: Final = "cellwright-"
+
+
+def job_arguments(allocation: Allocation) -> list[str]:
+    """How ``sbatch`` is asked for an allocation. Anybody may read it: there is nothing secret in it."""
+    # sbatch takes "%" in a file's name for a pattern.
+    log = str(allocation.log).replace("%", "%%")
+    return [
+        f"--job-name={JOB_PREFIX}{allocation.name}",
+        "--nodes=1",
+        "--ntasks=1",
+        # What comes back after a requeue would be an empty host; sessions resume on a new allocation instead.
+        "--no-requeue",
+        f"--signal=B:USR1@{allocation.warn_s}",
+        "--export=ALL",
+        f"--chdir={allocation.directory}",
+        f"--output={log}",
+        "--open-mode=append",
+        *shape_arguments(allocation.shape),
+    ]
+
+
+# The batch script of an allocation: our own ``job.sh``, or a site's. Fills in; submits nothing.
+
+_PLACEHOLDER: Final = re.compile(r"\{\{\s*(\w+)\s*\}\}")
+
+_OURS: Final = Path(__file__).with_name("job.sh")
+
+
+def batch_script(
+    template: str, *, name: str, python: str, directory: str, modules: tuple[str, ...] = ()
+) -> str:
+    """The script of one allocation.
+
+    Raises:
+        ShapeRefused: the template cannot be used.
+    """
+    host = shlex.join([python, "-m", "cellwright.hosts.slurm.inside", directory])
+    return fill_template(
+        template,
+        {
+            "host": host,
+            "modules": "\n".join(_loading(module) for module in modules),
+            "python": shlex.quote(python),
+            "directory": shlex.quote(directory),
+            "name": shlex.quote(name),
+        },
+    )
+
+
+def read_template(path: Path | None) -> str:
+    """A site's template, or our own.
+
+    Raises:
+        ShapeRefused: it cannot be read.
+    """
+    try:
+        return (path or _OURS).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise ShapeRefused(
+            f"The template {path} cannot be read: {getattr(error, 'strerror', None) or error}",
+            hint="Correct slurm_template, or remove it",
+        ) from error
+
+
+def fill_template(template: str, values: Mapping[str, str]) -> str:
+    """A template with its placeholders filled in.
+
+    Raises:
+        ShapeRefused: it is no script, names what there is not, or does not start the host.
+    """
+    if not template.startswith("#!"):
+        raise ShapeRefused("The template is no script: its first line must be `#!/bin/bash -l` or alike")
+    for number, line in enumerate(template.splitlines(), 1):
+        for match in _PLACEHOLDER.finditer(line):
+            if match[1] not in values:
+                raise ShapeRefused(
+                    f"The template's line {number} has {match[0]}, which there is not",
+                    hint=f"There are {', '.join(f'{{{{{known}}}}}' for known in values)}",
+                )
+    if "host" not in {match[1] for match in _PLACEHOLDER.finditer(template)}:
+        raise ShapeRefused(
+            "The template does not start the host", hint="End it with the line `exec {{host}}`"
+        )
+    return _PLACEHOLDER.sub(lambda match: values[match[1]], template)
+
+
+def _loading(module: str) -> str:
+    complaint = shlex.quote(f"cellwright: module {module} cannot be loaded")
+    return f"module load {shlex.quote(module)} || {{ echo {complaint} >&2; exit 97; }}"

@@ -15,11 +15,10 @@ import anyio.abc
 
 from cellwright.errors import HostPending, UnknownHost
 from cellwright.hosts.slurm.allocations import Allocations
+from cellwright.hosts.slurm.directories import DEFAULT_NAME, Allocation
 from cellwright.hosts.slurm.shapes import Shape, memory_bytes
-from cellwright.hosts.slurm.shelves import DEFAULT_NAME, Allocation
-from cellwright.hosts.slurm.states import Ended, Pending, Running, Submitting
-from cellwright.hosts.slurm.wording import told_state
-from cellwright.hosts.ways import HostWay
+from cellwright.hosts.slurm.states import Ended, Pending, Running, Submitting, told_state
+from cellwright.hosts.transport import HostWay
 
 __all__ = ["DEFAULT_NAME", "PREFIX", "SlurmFleet", "host_name", "lasts"]
 

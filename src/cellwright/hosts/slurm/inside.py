@@ -29,23 +29,28 @@ import anyio.abc
 from anyio.streams.stapled import MultiListener
 
 from cellwright.errors import HostStartError
-from cellwright.hosts.footing import Ending, Footing
+from cellwright.hosts import environment as memory
+from cellwright.hosts.environment import Ending, Footing
 from cellwright.hosts.local import is_held, make_private, runtime_base
-from cellwright.hosts.options import HostOptions
+from cellwright.hosts.protocol import HostOptions
 from cellwright.hosts.server import Host
-from cellwright.hosts.slurm import jobmemory, tls
-from cellwright.hosts.slurm.expectations import Expectation, read_expectation
+from cellwright.hosts.slurm import tls
+from cellwright.hosts.slurm.directories import About, AllocationPaths, write_about
 from cellwright.hosts.slurm.fencing import Claim, Fence
-from cellwright.hosts.slurm.places import About, AllocationPaths, write_about
+from cellwright.hosts.slurm.host_options import Expectation, read_expectation
 from cellwright.kernels import Steps
 
-__all__ = ["Job", "job_of", "main"]
-
+__all__ = ["Job", "job_of"]
 _log = logging.getLogger(__name__)
+
 _FENCE_S = 1.0
+
 _HELD = "held-by-job"
+
 _ASK_S = 20.0
+
 _STEP_START_S = 60.0
+
 # A job that ends this close to its time limit has reached it.
 _AT_ITS_LIMIT_S = 30.0
 
@@ -121,11 +126,11 @@ def _sweep(base: Path) -> None:
 
 
 async def _serve(paths: AllocationPaths, job: Job, claim: Claim, runtime: Path) -> None:
-    limit, expected = jobmemory.job_limit(), await anyio.to_thread.run_sync(read_expectation, paths.expected)
+    limit, expected = job_limit(), await anyio.to_thread.run_sync(read_expectation, paths.expected)
     steps = Steps(runtime, memory=limit, processors=job.processors, start_timeout_s=_STEP_START_S)
     footing = Footing(
         idle_s=partial(_idle, expected),
-        memory_fraction=jobmemory.memory_fraction,
+        memory_fraction=memory_fraction,
         steps=steps,
         ending=Ending(doubtful=True),
     )
@@ -237,3 +242,68 @@ def _ends_at(job: Job) -> float | None:
 
 if __name__ == "__main__":
     sys.exit(main())
+
+
+# How much memory the job of this process has, and how much of it is used: of the cgroup that SLURM made for
+# it. Reads.
+
+_GROUPS = Path("/sys/fs/cgroup")
+
+_JOB = re.compile(r"(.*/job_\d+)(/|$)")
+
+# So much is SLURM's, or the kernel's, word for no limit.
+_NO_LIMIT = 1 << 60
+
+
+def job_limit() -> int | None:
+    """The job's memory in bytes; None where SLURM sets no limit, or none that can be seen."""
+    for path, names in _found():
+        limit = _number(path / names[0])
+        if limit is not None and limit < _NO_LIMIT:
+            return limit
+    return None
+
+
+def memory_fraction() -> float:
+    """The used part of the job's memory; where it has no limit, of the machine's."""
+    for path, (limit_name, used_name, cache_name) in _found():
+        limit, used = _number(path / limit_name), _number(path / used_name)
+        if limit is not None and used is not None and limit < _NO_LIMIT:
+            return max(0.0, (used - _cached(path / "memory.stat", cache_name)) / limit)
+    return memory.memory_fraction()
+
+
+def _found() -> list[tuple[Path, tuple[str, str, str]]]:
+    """The job's group with the names of its limit, its use, and the part of that which is given back when asked."""
+    v1 = ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file")
+    v2 = ("memory.max", "memory.current", "inactive_file")
+    found = []
+    try:
+        lines = Path("/proc/self/cgroup").read_text(encoding="utf-8").splitlines()
+    except OSError:
+        return []
+    for line in lines:
+        _, controllers, path = line.split(":", 2)
+        job = _JOB.match(path)
+        if job is None:
+            continue
+        if "memory" in controllers.split(","):
+            found.append((_GROUPS / "memory" / job[1].lstrip("/"), v1))
+        elif not controllers:
+            found.append((_GROUPS / job[1].lstrip("/"), v2))
+    return found
+
+
+def _number(path: Path) -> int | None:
+    try:
+        return int(path.read_text(encoding="ascii"))
+    except (OSError, ValueError):  # no such file, or "max"
+        return None
+
+
+def _cached(path: Path, name: str) -> int:
+    try:
+        words = (line.split() for line in path.read_text(encoding="ascii").splitlines())
+        return next((int(value) for key, value in words if key == name), 0)
+    except (OSError, ValueError):
+        return 0

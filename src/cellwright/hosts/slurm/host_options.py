@@ -13,7 +13,7 @@ from pathlib import Path
 import msgspec
 
 from cellwright.hosts.launchers import start_environment
-from cellwright.hosts.options import HostOptions
+from cellwright.hosts.protocol import HostOptions
 
 __all__ = ["Expectation", "expectation", "read_expectation", "write_expectation"]
 

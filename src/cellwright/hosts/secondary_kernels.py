@@ -14,9 +14,9 @@ import anyio
 import anyio.abc
 
 from cellwright.errors import CellwrightError, KernelGone, KernelStartError
-from cellwright.hosts import jobs
+from cellwright.hosts import cell_queue
 from cellwright.hosts.protocol import Checkpointed, EventBody, Output, Run, Side
-from cellwright.hosts.watching import Watch
+from cellwright.hosts.watchdog import Watch
 from cellwright.kernels import Exit, Kernel
 
 __all__ = ["Beside", "Sides", "send", "told"]
@@ -50,7 +50,7 @@ class Sides:
         hear: Callable[[Kernel], None],
         begin: Callable[[Run], None],
         tell: Callable[[EventBody], None],
-        happened: Callable[[jobs.Happening], None],
+        happened: Callable[[cell_queue.Happening], None],
     ) -> None:
         """``hear`` gets each kernel before any code runs on it, ``begin`` each job that is about to."""
         self._start = start
@@ -89,7 +89,7 @@ class Sides:
         try:
             send(job, await self.have(side, tasks))
         except KernelGone as error:
-            self._happened(jobs.Lost(job.execution_id, error.message))
+            self._happened(cell_queue.Lost(job.execution_id, error.message))
         except CellwrightError as error:
             self._could_not_start(job, error)
 
@@ -97,8 +97,8 @@ class Sides:
         words = f"{error.message}. {error.hint}" if error.hint else error.message
         content = {"ename": KernelStartError.__name__, "evalue": words, "traceback": []}
         self._put_out(job, "error", content)
-        self._happened(jobs.Replied(job.execution_id, {"status": "error", **content}))
-        self._happened(jobs.WentIdle(job.execution_id))
+        self._happened(cell_queue.Replied(job.execution_id, {"status": "error", **content}))
+        self._happened(cell_queue.WentIdle(job.execution_id))
 
     def _put_out(self, job: Run, kind: str, content: dict[str, Any]) -> None:
         self._tell(Output(job.execution_id, kind, json.dumps(content).encode()))
@@ -166,7 +166,7 @@ class Sides:
         if execution_id is not None:
             # Whoever waits for that cell is told; where it had ended before, whoever runs the next.
             message = f"The {name} kernel ended, and its variables with it. {before}"
-            self._happened(jobs.Lost(execution_id, message))
+            self._happened(cell_queue.Lost(execution_id, message))
 
 
 def send(job: Run, kernel: Kernel) -> None:

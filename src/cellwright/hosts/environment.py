@@ -1,20 +1,59 @@
-"""What a host stands on: the machine itself, or a part of one that was lent to it for a while. Decides nothing else."""
+"""How full this machine's memory is, as the kernel or the container's limit has it. Reads; decides nothing."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 
 import anyio
+import psutil
 
-from cellwright.hosts.memory import memory_fraction
-from cellwright.hosts.options import HostOptions
+from cellwright.hosts.protocol import HostOptions
 from cellwright.kernels import Exit, Steps
 
-__all__ = ["Ending", "Footing", "idle_here"]
+__all__ = ["Ending", "Footing", "memory_fraction"]
+_CGROUP = Path("/sys/fs/cgroup")
+
+# v2 and v1: the limit, what is used, and the part of it that the kernel gives back when asked.
+_CGROUP_FILES = (
+    ("memory.max", "memory.current", "memory.stat", "inactive_file"),
+    (
+        "memory/memory.limit_in_bytes",
+        "memory/memory.usage_in_bytes",
+        "memory/memory.stat",
+        "total_inactive_file",
+    ),
+)
+
+
+def memory_fraction() -> float:
+    """The larger of the machine's and the container's used part of memory, between 0 and 1."""
+    machine = psutil.virtual_memory()
+    return max(1 - machine.available / machine.total, _container_fraction(machine.total))
+
+
+def _container_fraction(machine_bytes: int) -> float:
+    for limit_file, used_file, stat_file, cache_key in _CGROUP_FILES:
+        try:
+            limit = int((_CGROUP / limit_file).read_text())
+            used = int((_CGROUP / used_file).read_text())
+            stat = (_CGROUP / stat_file).read_text()
+        except (OSError, ValueError):  # no such file, or "max"
+            continue
+        if limit >= machine_bytes:
+            continue
+        cache = next((int(line.split()[1]) for line in stat.splitlines() if line.split()[0] == cache_key), 0)
+        return max(0.0, (used - cache) / limit)
+    return 0.0
+
+
+# What a host stands on: the machine itself, or a part of one that was lent to it for a while. Decides
+# nothing else.
 
 # Before anybody has said how long.
 _IDLE_S = 60.0
+
 # How long after a kernel its host may be told of the same end.
 _SAME_END_S = 3.0
 

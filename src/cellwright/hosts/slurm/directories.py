@@ -7,21 +7,23 @@ inside the job keeps its journal in the same directory.
 
 from __future__ import annotations
 
+import hashlib
 import secrets
 import shutil
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 import msgspec
 
-from cellwright.hosts.local import make_private
+from cellwright.hosts.local import HostPaths, make_private, runtime_base
 from cellwright.hosts.slurm.shapes import Shape
 from cellwright.hosts.slurm.states import AllocationState, Ended, Ending
 from cellwright.settings.paths import write_private
 
-__all__ = ["DEFAULT_NAME", "Allocation", "Shelf"]
-
+__all__ = ["DEFAULT_NAME", "About", "Allocation", "AllocationPaths", "Shelf", "read_about", "write_about"]
 DEFAULT_NAME: Final = "default"
+
 """What an allocation is called where nobody says otherwise."""
 
 _RECORD = "allocation.json"
@@ -111,3 +113,59 @@ class Shelf:
     def remove(self, key: str) -> None:
         """Remove an allocation's directory with all that is in it."""
         shutil.rmtree(self.directory / key, ignore_errors=True)
+
+
+# Where the host of an allocation keeps what: its journal on the shared file system, its sockets on its node.
+
+
+@dataclass(frozen=True, slots=True)
+class AllocationPaths(HostPaths):
+    """The places of a host whose ``storage`` is ``<storage>/allocations/<key>``."""
+
+    @property
+    def cache(self) -> Path:
+        """The login side's own: what was made there once serves here as well."""
+        return self.storage.parent.parent / "cache"
+
+    @property
+    def credentials(self) -> Path:
+        """Keys for TLS, where the login side put some."""
+        return self.storage / "tls"
+
+    @property
+    def expected(self) -> Path:
+        """What the login side expects of the host (see ``expectations``)."""
+        return self.storage / "expected.json"
+
+    def runtime_of(self, incarnation: str) -> Path:
+        """On the node; another host of the same allocation may still be there."""
+        digest = hashlib.sha256(f"{self.storage}/{incarnation}".encode()).hexdigest()[:12]
+        return runtime_base() / digest
+
+
+class About(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What a host in a job says of itself."""
+
+    pid: int
+    incarnation: str
+    socket: str
+    node: str
+    job_id: int
+    restarts: int
+    ends_at: float | None = None
+    addresses: tuple[str, ...] = ()
+    """Where it listens for TLS, best first."""
+    port: int | None = None
+
+
+def write_about(path: Path, about: About) -> None:
+    """All at once, for whoever reads it meanwhile."""
+    write_private(str(path), msgspec.json.encode(about))
+
+
+def read_about(path: Path) -> About | None:
+    """What the host said; None where there is none, or nothing that can be read."""
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=About)
+    except (OSError, msgspec.DecodeError, ValueError, RecursionError):
+        return None
