@@ -23,7 +23,7 @@ from tests.waiting import LIMIT_S
 IMPORTED = [
     "pytest",
     "anyio._backends._asyncio",
-    "cellwright.engine.opening",
+    "cellwright.engine.assembly",
     "cellwright.plans",
     "cellwright.tools.calculator",
     "pint",

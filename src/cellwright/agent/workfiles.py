@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 from cellwright.engine import Session
-from cellwright.engine.elsewhere import is_elsewhere
+from cellwright.engine.jupyter_sessions import is_elsewhere
 from cellwright.errors import SandboxError
 from cellwright.plans.datafiles import HEAD_BYTES, data_files, described
 from cellwright.sandbox.files import Entry, Workdir

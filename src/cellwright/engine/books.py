@@ -19,14 +19,14 @@ from msgspec.structs import replace
 
 from cellwright.audit import AuditLog
 from cellwright.charts import Renderer
+from cellwright.engine.document import Halfway, Keeper, Noticed
 from cellwright.engine.events import EventKind
-from cellwright.engine.hosting import Hosts
-from cellwright.engine.hostlink import HostLink
+from cellwright.engine.executions import Runs
+from cellwright.engine.host_link import HostLink
+from cellwright.engine.hosts import Hosts
 from cellwright.engine.journal import Journal
-from cellwright.engine.keeping import Halfway, Keeper, Noticed
-from cellwright.engine.network import network_opening
+from cellwright.engine.network_log import network_opening
 from cellwright.engine.records import Batch, Recorder, SessionRecord, SessionState, put_session
-from cellwright.engine.runs import Runs
 from cellwright.notebook import (
     Cell,
     CellKind,

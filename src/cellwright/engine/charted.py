@@ -10,22 +10,24 @@ from typing import Any
 
 from cellwright.charts import Picture
 from cellwright.engine.books import Services
-from cellwright.engine.charting import Stamp, charts_left, manifest_stamp
-from cellwright.engine.environment import runtime_of
-from cellwright.engine.executions import Execution
-from cellwright.engine.keeping import Keeper
-from cellwright.engine.kernelled import Kernelled
-from cellwright.engine.records import Batch, SessionRecord
-from cellwright.engine.visualizing import (
+from cellwright.engine.charts import (
     DATA_REQUEST,
     MOST_ROWS,
     Form,
     Held,
+    Stamp,
     Visual,
+    charts_left,
     exact_figures,
     held_in,
+    manifest_stamp,
     output_for,
 )
+from cellwright.engine.document import Keeper
+from cellwright.engine.environment import runtime_of
+from cellwright.engine.executions import Execution
+from cellwright.engine.kernelled import Kernelled
+from cellwright.engine.records import Batch, SessionRecord
 from cellwright.errors import CellwrightError, ChartRefused, NoSuchData
 from cellwright.notebook.languages import cell_language
 from cellwright_kernel.tables import Table

@@ -15,8 +15,8 @@ from msgspec import to_builtins
 
 from cellwright.engine.books import Services
 from cellwright.engine.charted import Charted
+from cellwright.engine.document import Keeper
 from cellwright.engine.environment import runtime_of
-from cellwright.engine.keeping import Keeper
 from cellwright.engine.records import Batch, ExecutionRecord, SessionRecord
 from cellwright.errors import CellwrightError
 from cellwright.hosts import protocol

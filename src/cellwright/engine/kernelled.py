@@ -11,30 +11,44 @@ import anyio
 from msgspec.structs import replace
 
 from cellwright.engine.books import Services
-from cellwright.engine.diagnosis import DIAGNOSE_REQUEST, Diagnosis, diagnosis_of
-from cellwright.engine.elsewhere import (
+from cellwright.engine.document import Keeper
+from cellwright.engine.environment import (
+    install_packages,
+    kernel_environment,
+    kernel_kind,
+    named_language,
+    runtime_of,
+)
+from cellwright.engine.introspection import (
+    DIAGNOSE_REQUEST,
+    FINGERPRINTS_REQUEST,
+    INPUTS_REQUEST,
+    INSPECT_REQUEST,
+    PROFILE_REQUEST,
+    Completion,
+    Diagnosis,
+    Fingerprint,
+    Inputs,
+    Inspection,
+    Profile,
+    completion_of,
+    diagnosis_of,
+    fingerprints_of,
+    inputs_of,
+    inspection_of,
+    named_in,
+    profile_of,
+)
+from cellwright.engine.jupyter_sessions import (
     inspect_content,
     inspect_reply,
     is_elsewhere,
     kernel_elsewhere,
     refuse_elsewhere,
 )
-from cellwright.engine.environment import kernel_environment, kernel_kind, named_language, runtime_of
-from cellwright.engine.inputs import INPUTS_REQUEST, Inputs, inputs_of, named_in
-from cellwright.engine.inspection import INSPECT_REQUEST, Completion, Inspection, completion_of, inspection_of
-from cellwright.engine.installing import install_packages
-from cellwright.engine.keeping import Keeper
-from cellwright.engine.lineages import lost_with, new_lineage, returned
+from cellwright.engine.lineage import lost_with, new_lineage, returned
 from cellwright.engine.listening import Listener
-from cellwright.engine.placing import HostName
-from cellwright.engine.profiles import (
-    FINGERPRINTS_REQUEST,
-    PROFILE_REQUEST,
-    Fingerprint,
-    Profile,
-    fingerprints_of,
-    profile_of,
-)
+from cellwright.engine.placement import HostName
 from cellwright.engine.records import Batch, SessionRecord, put_session
 from cellwright.errors import (
     CellwrightError,

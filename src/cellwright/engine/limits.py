@@ -8,8 +8,8 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from cellwright.engine.installing import package_store
-from cellwright.engine.network import network_opening
+from cellwright.engine.environment import package_store
+from cellwright.engine.network_log import network_opening
 from cellwright.errors import LimitReached
 from cellwright.hosts import protocol
 from cellwright.sandbox.policy import SETTINGS, Narrowing, Policy, narrowed, refuse_wider, told_value

@@ -12,10 +12,10 @@ from typing import Any
 from msgspec import to_builtins
 from msgspec.structs import replace
 
-from cellwright.engine.elsewhere import is_elsewhere
 from cellwright.engine.holding import Holding
+from cellwright.engine.jupyter_sessions import is_elsewhere
 from cellwright.engine.limits import explained
-from cellwright.engine.lineages import Lineage, before
+from cellwright.engine.lineage import Lineage, before
 from cellwright.engine.records import Batch, CheckpointRecord, ExecutionRecord, put_execution, put_session
 from cellwright.hosts import protocol
 

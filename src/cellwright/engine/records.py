@@ -13,9 +13,9 @@ from typing import Any, Literal, TypeAlias
 
 import msgspec
 
+from cellwright.engine.artifacts import LeftFile
 from cellwright.engine.events import Event, EventKind, EventStream
 from cellwright.engine.journal import Journal, Statement, insert_event
-from cellwright.engine.leavings import LeftFile
 from cellwright.hosts.protocol import ExecutionState
 from cellwright.sandbox.policy import Mode, Narrowing
 from cellwright.sandbox.tiers import Tier

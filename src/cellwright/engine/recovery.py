@@ -12,12 +12,11 @@ from typing import Any
 
 import msgspec
 
+from cellwright.engine.document import Keeper
 from cellwright.engine.events import Event
-from cellwright.engine.executions import Execution
+from cellwright.engine.executions import Execution, cell_completed, cell_started
 from cellwright.engine.journal import Journal
-from cellwright.engine.keeping import Keeper
 from cellwright.engine.records import FINAL_STATES, ExecutionRecord, SessionRecord, Span
-from cellwright.engine.runs import cell_completed, cell_started
 from cellwright.errors import UnknownExecution
 from cellwright.notebook import Document, FileState, decode_change
 

@@ -19,11 +19,11 @@ from msgspec.structs import replace
 from cellwright.engine import recovery
 from cellwright.engine.books import Services
 from cellwright.engine.checked import Checked
-from cellwright.engine.elsewhere import refuse_elsewhere
+from cellwright.engine.document import Keeper
 from cellwright.engine.executions import Execution
 from cellwright.engine.ids import new_checkpoint_id
-from cellwright.engine.keeping import Keeper
-from cellwright.engine.lineages import Lineage, contains, cut, returned
+from cellwright.engine.jupyter_sessions import refuse_elsewhere
+from cellwright.engine.lineage import Lineage, contains, cut, returned
 from cellwright.engine.records import (
     Batch,
     CheckpointRecord,

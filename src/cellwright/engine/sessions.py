@@ -17,15 +17,14 @@ from msgspec.structs import replace
 
 from cellwright.engine import recovery
 from cellwright.engine.books import Services
-from cellwright.engine.elsewhere import is_elsewhere, refuse_language
+from cellwright.engine.document import Keeper
 from cellwright.engine.environment import named_language
 from cellwright.engine.executions import Execution
 from cellwright.engine.ids import new_checkpoint_id, new_execution_id
-from cellwright.engine.keeping import Keeper
-from cellwright.engine.lineages import Step, before, contains, steps
-from cellwright.engine.moving import leave_in_time
+from cellwright.engine.jupyter_sessions import is_elsewhere, refuse_language
+from cellwright.engine.lineage import Step, before, contains, steps
 from cellwright.engine.records import Asker, Batch, ExecutionRecord, OnError, SessionRecord
-from cellwright.engine.replaying import Replay, begin_replay
+from cellwright.engine.replay import Replay, begin_replay, leave_in_time
 from cellwright.engine.returning import NO_FILES, NOT_FILES, Returning, RolledBack
 from cellwright.errors import (
     CellwrightError,

@@ -13,13 +13,13 @@ import anyio
 from msgspec import to_builtins
 from msgspec.structs import replace
 
+from cellwright.engine.artifacts import Leavings, entries_in, leavings_of
 from cellwright.engine.books import Book, Services
-from cellwright.engine.elsewhere import refuse_elsewhere
+from cellwright.engine.document import Keeper
 from cellwright.engine.executions import Execution
-from cellwright.engine.keeping import Keeper
-from cellwright.engine.leavings import Leavings, entries_in, leavings_of
+from cellwright.engine.jupyter_sessions import refuse_elsewhere
 from cellwright.engine.limits import explained, session_policy, told_limits
-from cellwright.engine.network import note_request
+from cellwright.engine.network_log import note_request
 from cellwright.engine.records import Batch, SessionRecord, put_execution
 from cellwright.errors import SandboxError
 from cellwright.hosts import protocol

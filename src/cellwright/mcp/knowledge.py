@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from cellwright.engine import Engine, Event, Execution, Session
-from cellwright.engine.lineages import Lineage, contains
+from cellwright.engine.lineage import Lineage, contains
 from cellwright.errors import UnknownExecution, UnknownSession
 from cellwright.notebook.python_names import Names, names_defined
 

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import anyio
 from pydantic import Field, WithJsonSchema
 
-from cellwright.engine.attending import (
+from cellwright.engine.host_actions import (
     ShapeRequest,
     find_hosts,
     meant_host,
@@ -15,7 +15,7 @@ from cellwright.engine.attending import (
     stop_host,
     wait_for_host,
 )
-from cellwright.engine.hosting import HostInfo
+from cellwright.engine.hosts import HostInfo
 from cellwright.mcp.arguments import Arguments, WaitMs
 from cellwright.mcp.calls import CHANGES, DESTROYS, READS, Call, Definition, Reply, data_reply
 from cellwright.mcp.waiting import done_with_progress

@@ -8,7 +8,7 @@ from pydantic import Field, WithJsonSchema
 
 from cellwright.engine import Session
 from cellwright.engine.environment import runtime_of
-from cellwright.engine.hosting import called_place
+from cellwright.engine.hosts import called_place
 from cellwright.engine.limits import SessionLimits
 from cellwright.errors import NotebookError
 from cellwright.mcp.arguments import AS_IN_CREATE, Arguments, SessionId

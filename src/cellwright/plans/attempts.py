@@ -13,8 +13,8 @@ import anyio
 from msgspec.structs import replace
 
 from cellwright.engine import Engine, Execution, Session
-from cellwright.engine.inputs import with_inputs
-from cellwright.engine.lineages import contains
+from cellwright.engine.introspection import with_inputs
+from cellwright.engine.lineage import contains
 from cellwright.errors import CellwrightError
 from cellwright.notebook import CellMetadataSet, Document
 from cellwright.notebook.python_names import cell_names

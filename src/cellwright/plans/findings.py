@@ -10,8 +10,8 @@ from collections.abc import Mapping
 from contextlib import suppress
 
 from cellwright.engine import Diagnosis, Engine, Execution, Session
-from cellwright.engine.installing import approved_packages
-from cellwright.engine.lineages import contains
+from cellwright.engine.environment import approved_packages
+from cellwright.engine.lineage import contains
 from cellwright.errors import (
     CellwrightError,
     HostError,

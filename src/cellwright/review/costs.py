@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from dataclasses import dataclass
 
-from cellwright.engine.profiles import Line, Measured
+from cellwright.engine.introspection import Line, Measured
 from cellwright.review.pages import Page
 from cellwright.review.spots import Spot
 

@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from cellwright.engine.profiles import Fingerprint
+from cellwright.engine.introspection import Fingerprint
 from cellwright.notebook.comparison import TOLERANCE
 
 __all__ = ["Likeness", "likeness_of"]

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from cellwright.engine.profiles import Frame
+from cellwright.engine.introspection import Frame
 from cellwright.notebook import Cell
 from cellwright.notebook.languages import canonical_language
 from cellwright.notebook.python_names import CellNames, cell_names, python_cell

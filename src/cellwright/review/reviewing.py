@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
 from cellwright.engine import Engine, Execution, Session
-from cellwright.engine.profiles import Profile
+from cellwright.engine.introspection import Profile
 from cellwright.errors import CellwrightError, CheckpointRefused, NotebookError
 from cellwright.notebook import Cell, OutputsSet, compare_outputs
 from cellwright.notebook.python_names import python_cell

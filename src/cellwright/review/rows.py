@@ -6,7 +6,7 @@ import ast
 from dataclasses import dataclass
 from typing import Literal
 
-from cellwright.engine.profiles import Frame
+from cellwright.engine.introspection import Frame
 from cellwright.review.pages import Case
 
 __all__ = ["Rows", "rows_of_apply", "rows_of_loop"]

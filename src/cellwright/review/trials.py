@@ -15,7 +15,7 @@ from typing import Any
 import anyio
 
 from cellwright.engine import Engine, Session
-from cellwright.engine.profiles import Fingerprint, Measured
+from cellwright.engine.introspection import Fingerprint, Measured
 from cellwright.errors import CellwrightError, KernelError
 from cellwright.notebook import compare_outputs
 from cellwright.review.likeness import Likeness, likeness_of

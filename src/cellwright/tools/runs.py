@@ -18,11 +18,10 @@ import anyio.to_thread
 
 from cellwright.charts import FILENAME
 from cellwright.engine import Engine, Event, Execution, Session, Subscription
-from cellwright.engine.environment import runtime_of
+from cellwright.engine.environment import approved_packages, runtime_of
 from cellwright.engine.ids import new_run_id
-from cellwright.engine.installing import approved_packages
 from cellwright.engine.limits import whole_policy
-from cellwright.engine.oneshots import script_cell
+from cellwright.engine.oneshot import script_cell
 from cellwright.errors import CellwrightError, LimitReached
 from cellwright.hosts.protocol import ExecutionState
 from cellwright.notebook.languages import canonical_language

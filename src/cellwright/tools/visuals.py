@@ -20,8 +20,7 @@ import anyio
 
 from cellwright.charts import FILENAME, MAX_MANIFEST_BYTES, Output, Picture, Renderer, read_manifest
 from cellwright.engine import Engine
-from cellwright.engine.charting import MAX_DATA_BYTES, read_left
-from cellwright.engine.visualizing import checked_entry, entry_for
+from cellwright.engine.charts import MAX_DATA_BYTES, checked_entry, entry_for, read_left
 from cellwright.errors import CellwrightError, ChartRefused, NoSuchFile, SandboxError
 from cellwright.sandbox.files import Workdir
 from cellwright.tools.files.grounds import check_room

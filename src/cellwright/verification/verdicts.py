@@ -8,7 +8,7 @@ from datetime import datetime
 
 import cellwright
 from cellwright.engine import Inputs
-from cellwright.engine.inputs import UNKNOWN, recorded_inputs
+from cellwright.engine.introspection import UNKNOWN, recorded_inputs
 from cellwright.engine.records import ExecutionRecord
 from cellwright.notebook import Cell, source_hash
 from cellwright.verification.certificates import Certificate, CertifiedCell, CertifiedFinding

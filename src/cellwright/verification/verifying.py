@@ -18,7 +18,7 @@ import anyio
 
 from cellwright.engine import Engine, Inputs, Session
 from cellwright.engine.ids import new_verification_id
-from cellwright.engine.inputs import recorded_inputs, with_inputs
+from cellwright.engine.introspection import recorded_inputs, with_inputs
 from cellwright.engine.records import ExecutionRecord
 from cellwright.errors import CellwrightError, UnknownSession
 from cellwright.notebook import Cell, CellMetadataSet, Change, NotebookMetadataSet

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from cellwright.engine.attending import _only
-from cellwright.engine.hosting import called_place
+from cellwright.engine.host_actions import _only
+from cellwright.engine.hosts import called_place
 from cellwright.engine.records import Batch, SessionRecord, put_session
 from cellwright.errors import HostCannot, HostUnreachable, SlurmFailed
 from cellwright.hosts.slurm import commands

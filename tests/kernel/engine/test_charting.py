@@ -13,7 +13,7 @@ import pytest
 from cellwright import Engine
 from cellwright.charts import Renderer
 from cellwright.engine import Execution, Session
-from cellwright.engine.charting import VEGA_LITE, charts_left
+from cellwright.engine.charts import VEGA_LITE, charts_left
 from cellwright.errors import ChartRefused, NoSuchData
 from cellwright.sandbox.policy import Mode
 from cellwright.sandbox.workspace import Place

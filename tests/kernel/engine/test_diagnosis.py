@@ -6,8 +6,7 @@ import pytest
 
 from cellwright import Engine, Session
 from cellwright.engine import Diagnosis
-from cellwright.engine.diagnosis import diagnosis_of
-from cellwright.engine.inputs import inputs_of
+from cellwright.engine.introspection import diagnosis_of, inputs_of
 from cellwright.errors import KernelBusy, KernelError
 
 pytestmark = pytest.mark.anyio

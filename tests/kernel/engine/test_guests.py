@@ -11,7 +11,7 @@ import pytest
 
 from cellwright import Engine
 from cellwright.engine import Asker, Session
-from cellwright.engine.guests import came_from
+from cellwright.engine.document import came_from
 from cellwright.notebook import CellAdded, CellDeleted, Document, OutputsSet, SourceChanged
 from tests.kernel.engine.conftest import OpenEngine
 from tests.waiting import fail_after, until

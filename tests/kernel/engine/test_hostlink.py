@@ -16,7 +16,7 @@ import anyio.abc
 import pytest
 
 from cellwright import Settings
-from cellwright.engine.hostlink import HostLink
+from cellwright.engine.host_link import HostLink
 from cellwright.engine.journal import Journal, Statement
 from cellwright.engine.limits import host_options
 from cellwright.errors import HostUnreachable

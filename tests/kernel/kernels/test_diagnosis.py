@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from cellwright.engine import Diagnosis
-from cellwright.engine.diagnosis import DIAGNOSE_REQUEST, Span, diagnosis_of
+from cellwright.engine.introspection import DIAGNOSE_REQUEST, Span, diagnosis_of
 from cellwright.kernels.forkserver import ForkServer
 from tests.waiting import LIMIT_S
 

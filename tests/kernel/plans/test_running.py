@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from cellwright import Engine, Session
-from cellwright.engine.inputs import recorded_inputs
+from cellwright.engine.introspection import recorded_inputs
 from cellwright.errors import PlanBusy, PlanError, TooManyCells, UnknownPlan
 from cellwright.notebook import CellAdded, read_notebook
 from cellwright.plans import Check, Failure, Outline, Plan, Planner, Proposal, TodoOutline

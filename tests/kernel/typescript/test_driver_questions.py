@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from cellwright.engine.inspection import inspection_of
+from cellwright.engine.introspection import inspection_of
 from cellwright_kernel.tables import Table
 from tests.kernel.typescript.conftest import Driver
 

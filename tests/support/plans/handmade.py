@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from cellwright.engine.diagnosis import Diagnosis, Head, Raised, Span, Subject
+from cellwright.engine.introspection import Diagnosis, Head, Raised, Span, Subject
 from cellwright.plans import Failure, Proposal
 from cellwright.plans.failures import Elsewhere, Surroundings
 

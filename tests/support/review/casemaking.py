@@ -9,7 +9,7 @@ import msgspec
 import numpy as np
 import pandas as pd
 
-from cellwright.engine.profiles import Profile
+from cellwright.engine.introspection import Profile
 from cellwright.notebook.python_names import cell_names, python_cell
 from cellwright.review import Case, Page
 from cellwright_kernel.profiling import Profiler

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cellwright.engine.lineages import (
+from cellwright.engine.lineage import (
     Span,
     before,
     lost_with,

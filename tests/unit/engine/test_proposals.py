@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from cellwright.engine.keeping import Keeper
+from cellwright.engine.document import Keeper
 from cellwright.errors import NotebookError
 from cellwright.notebook import CellAdded, Change, Document, OutputsSet, SourceChanged, read_notebook
 

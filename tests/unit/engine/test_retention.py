@@ -12,7 +12,7 @@ from cellwright import Settings
 from cellwright.engine import recovery
 from cellwright.engine.events import Event
 from cellwright.engine.journal import Journal, Statement, insert_event
-from cellwright.engine.lineages import new_lineage
+from cellwright.engine.lineage import new_lineage
 from cellwright.engine.records import ExecutionRecord, SessionRecord, put_execution, put_session
 from cellwright.engine.retention import Retention
 from cellwright.errors import UnknownExecution

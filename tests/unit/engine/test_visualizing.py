@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from cellwright.engine.visualizing import held_in
+from cellwright.engine.charts import held_in
 from cellwright.errors import NoSuchData
 from cellwright_kernel.tables import Column, Table
 

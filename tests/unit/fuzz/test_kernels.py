@@ -20,14 +20,18 @@ import zmq
 import zmq.asyncio
 from hypothesis import strategies as st
 
-from cellwright.engine.diagnosis import diagnosis_of
-from cellwright.engine.elsewhere import inspect_reply
+from cellwright.engine.charts import held_in
 from cellwright.engine.events import Event
-from cellwright.engine.inputs import inputs_of
-from cellwright.engine.inspection import completion_of, inspection_of
+from cellwright.engine.introspection import (
+    completion_of,
+    diagnosis_of,
+    fingerprints_of,
+    inputs_of,
+    inspection_of,
+    profile_of,
+)
 from cellwright.engine.journal import insert_event
-from cellwright.engine.profiles import fingerprints_of, profile_of
-from cellwright.engine.visualizing import held_in
+from cellwright.engine.jupyter_sessions import inspect_reply
 from cellwright.errors import CellwrightError, KernelError, NoSuchData
 from cellwright.hosts import cell_queue, protocol
 from cellwright.hosts.frames import frame

@@ -17,8 +17,8 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
 from cellwright import Settings
-from cellwright.engine.elsewhere import server_and_kernel
-from cellwright.engine.jupyterservers import jupyter_server, jupyter_servers
+from cellwright.engine.jupyter_servers import jupyter_server, jupyter_servers
+from cellwright.engine.jupyter_sessions import server_and_kernel
 from cellwright.errors import UnknownHost
 from cellwright.kernels.jupyter.hubs import HubPath, hub_path
 from cellwright.kernels.jupyter.rest import Api, ServerRefused

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from cellwright.engine import Diagnosis
-from cellwright.engine.diagnosis import Raised
+from cellwright.engine.introspection import Raised
 from cellwright.kernels.lifetime import explain_exit
 from cellwright.plans.classes import ERROR_CLASSES, ErrorClass, classify
 from cellwright.plans.failures import Failure, Surroundings

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from cellwright.engine.diagnosis import Diagnosis, Head, Raised, Span, Subject
+from cellwright.engine.introspection import Diagnosis, Head, Raised, Span, Subject
 from cellwright.plans import Failure, Proposal
 from cellwright.plans.fixers import FIXERS, propose
 from cellwright.plans.fixers.cells import syntax_error

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from cellwright.engine.diagnosis import Subject
+from cellwright.engine.introspection import Subject
 from cellwright.plans import Failure, Proposal
 from cellwright.plans.fixers import propose
 from tests.support.plans.handmade import failed, frame, mended, suggested

@@ -4,7 +4,7 @@ import codecs
 
 import pytest
 
-from cellwright.engine.diagnosis import Head, Raised, Subject
+from cellwright.engine.introspection import Head, Raised, Subject
 from cellwright.plans import Failure, Proposal
 from cellwright.plans.fixers import propose
 from cellwright.plans.fixers.sniffing import sniff_encoding, sniff_separator

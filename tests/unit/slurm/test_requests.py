@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from pydantic import ValidationError
 
-from cellwright.engine.attending import ShapeRequest, requested_shape
+from cellwright.engine.host_actions import ShapeRequest, requested_shape
 from cellwright.errors import ShapeRefused
 from cellwright.hosts.slurm.shapes import Shape
 from cellwright.settings import Settings

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from cellwright.engine import Diagnosis
-from cellwright.engine.diagnosis import Raised, Span
+from cellwright.engine.introspection import Raised, Span
 from cellwright.plans.failures import Failure, Proposal
 from cellwright.plans.fixers.cells import MAX_TEXT, Cell, Edit, parse
 from cellwright.plans.fixers.repeating import is_repeatable

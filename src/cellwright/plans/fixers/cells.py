@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 
-from cellwright.engine.diagnosis import Span
+from cellwright.engine.introspection import Span
 from cellwright.plans.fixers.regions import blanked, line_starts
 
 __all__ = ["MAX_TEXT", "Cell", "Edit", "literal_like", "parse", "syntax_error"]

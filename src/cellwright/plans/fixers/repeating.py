@@ -9,7 +9,7 @@ from __future__ import annotations
 import ast
 import builtins
 
-from cellwright.engine.diagnosis import Span
+from cellwright.engine.introspection import Span
 from cellwright.plans.fixers.calls import called, calls_in, write_target
 from cellwright.plans.fixers.cells import Cell
 from cellwright.plans.fixers.regions import regions

@@ -11,7 +11,7 @@ import csv
 import re
 from collections.abc import Sequence
 
-from cellwright.engine.diagnosis import Head
+from cellwright.engine.introspection import Head
 from cellwright.plans.failures import Failure, Proposal
 from cellwright.plans.fixers.calls import called, keyword_of, path_of, with_argument, write_target
 from cellwright.plans.fixers.cases import Case, case_of

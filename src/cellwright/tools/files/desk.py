@@ -17,7 +17,7 @@ from typing import TypeVar
 import anyio
 
 from cellwright.engine import Engine, Session
-from cellwright.engine.elsewhere import refuse_elsewhere
+from cellwright.engine.jupyter_sessions import refuse_elsewhere
 from cellwright.errors import FileRefused, NoSuchFile
 from cellwright.sandbox.files import Entry, Workdir
 from cellwright.sandbox.listing import shown_path

@@ -17,7 +17,7 @@ from typing import Literal, TypeAlias
 import anyio
 
 from cellwright.engine import Engine, Session
-from cellwright.engine.elsewhere import refuse_elsewhere
+from cellwright.engine.jupyter_sessions import refuse_elsewhere
 from cellwright.errors import FetchFailed, FileTooLarge, HostCannot, KernelBusy
 from cellwright.sandbox.files import Workdir
 from cellwright.sandbox.network_log import NetworkEntry

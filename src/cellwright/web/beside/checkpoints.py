@@ -9,7 +9,7 @@ from typing import Any
 from starlette.responses import Response
 
 from cellwright.engine import Branch, CheckpointRecord, RolledBack, Session
-from cellwright.engine.lineages import contains
+from cellwright.engine.lineage import contains
 from cellwright.engine.records import ExecutionRecord
 from cellwright.web.beside.numbers import cell_words, places_of
 from cellwright.web.visits import Visit, deed

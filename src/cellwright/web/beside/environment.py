@@ -10,9 +10,9 @@ import anyio
 from starlette.responses import Response
 
 from cellwright.engine import Session
-from cellwright.engine.hosting import called_place
-from cellwright.engine.inspection import Module
-from cellwright.engine.installing import package_store
+from cellwright.engine.environment import package_store
+from cellwright.engine.hosts import called_place
+from cellwright.engine.introspection import Module
 from cellwright.engine.limits import whole_policy
 from cellwright.errors import KernelError
 from cellwright.sandbox.packages import installed_in

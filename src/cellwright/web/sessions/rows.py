@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from cellwright.engine import Engine, Session
-from cellwright.engine.hosting import called_place
+from cellwright.engine.hosts import called_place
 
 __all__ = ["STATES", "Choice", "SessionRow", "chosen", "counted", "session_rows"]
 

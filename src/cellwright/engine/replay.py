@@ -9,29 +9,30 @@ half-way leaves a lineage that says how far it came.
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol, TypeAlias, assert_never
+from typing import Any, Final, Literal, Protocol, TypeAlias, assert_never
 
 import anyio
 from msgspec import to_builtins
 
 from cellwright.engine import recovery
-from cellwright.engine.executions import Execution
+from cellwright.engine.executions import Execution, Runs
 from cellwright.engine.ids import new_replay_id
 from cellwright.engine.journal import Journal
-from cellwright.engine.lineages import Step, steps, steps_until, to_replay
+from cellwright.engine.lineage import Step, steps, steps_until, to_replay
 from cellwright.engine.records import Batch, ExecutionRecord, Recorder, SessionRecord
-from cellwright.engine.runs import Runs
-from cellwright.errors import CellwrightError, KernelBusy
+from cellwright.errors import CellwrightError, HostPending, HostUnreachable, KernelBusy, SlurmFailed
 from cellwright.hosts.protocol import ExecutionState
 from cellwright.notebook import Comparison, Difference, Document, Rules, compare_outputs
 
-__all__ = ["Redone", "Replay", "ReplayState", "Replayed", "begin_replay", "run_steps"]
-
+__all__ = ["Redone", "Replay", "begin_replay", "leave_in_time", "run_steps"]
 ReplayState: TypeAlias = Literal["running", "completed", "stopped"]
+
 _MOST_TOLD = 50
+
 _log = logging.getLogger(__name__)
 
 
@@ -321,3 +322,47 @@ def _edited(document: Document, wanted: Sequence[Step]) -> tuple[str, ...]:
         for cell_id, source in last.items()
         if cell_id not in document or document.cell(cell_id).source != source
     )
+
+
+# Takes a session's state to another host before its own ends, by running again there what made it (see
+# ``replaying``).
+
+_AGAIN_S: Final = 2.0
+
+
+class _Movable(Protocol):
+    """As much of a session as leaving takes."""
+
+    runs: Runs
+
+    @property
+    def id(self) -> str: ...
+
+    async def reserve_host(self) -> None:
+        """Have another host asked for; HostPending until it is there."""
+        ...
+
+    async def start_replay(self) -> Replay: ...
+
+
+async def leave_in_time(session: _Movable, ends_at: float) -> None:
+    """Go on elsewhere as soon as that is there and nothing runs here; stay where neither comes in time."""
+    while time.time() < ends_at:
+        try:
+            # Asked for at once, so that its place in the queue is kept while something still runs here.
+            await session.reserve_host()
+            if not session.runs.live:
+                await session.start_replay()
+                return
+        except CellwrightError as error:
+            if not _passes(error):
+                _log.warning("session_not_moved session=%s %s", session.id, error)
+                return
+        await anyio.sleep(_AGAIN_S)
+
+
+def _passes(error: CellwrightError) -> bool:
+    """Whether the same may go well in a moment."""
+    if isinstance(error, SlurmFailed):
+        return not error.refused
+    return isinstance(error, HostPending | HostUnreachable | KernelBusy)

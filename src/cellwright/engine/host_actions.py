@@ -9,10 +9,10 @@ import anyio
 import msgspec
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
+from cellwright.engine.allocations import default_shape
 from cellwright.engine.engine import Engine
-from cellwright.engine.fleets import default_shape
-from cellwright.engine.hosting import HostInfo, Hosts
-from cellwright.engine.placing import LOCAL, HostName, parse_host
+from cellwright.engine.hosts import HostInfo, Hosts
+from cellwright.engine.placement import LOCAL, HostName, parse_host
 from cellwright.errors import HostCannot, HostPending, HostUnreachable, ShapeRefused, UnknownHost
 from cellwright.hosts.slurm.directories import Allocation
 from cellwright.hosts.slurm.fleet import DEFAULT_NAME, PREFIX, host_name

@@ -14,10 +14,10 @@ from pathlib import Path
 import anyio
 
 from cellwright.engine.books import Services
+from cellwright.engine.hidden_sessions import Unseen
 from cellwright.engine.limits import checked_narrowing
 from cellwright.engine.records import SessionRecord
 from cellwright.engine.sessions import Session
-from cellwright.engine.unseen import Unseen
 from cellwright.notebook import Document
 from cellwright.notebook.languages import canonical_language
 from cellwright.sandbox.policy import Narrowing

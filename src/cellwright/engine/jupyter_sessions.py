@@ -11,8 +11,8 @@ import json
 from importlib.resources import files
 from typing import Any
 
-from cellwright.engine.jupyterservers import jupyter_kernelspec, jupyter_server
-from cellwright.engine.placing import parse_host
+from cellwright.engine.jupyter_servers import jupyter_kernelspec, jupyter_server
+from cellwright.engine.placement import parse_host
 from cellwright.engine.records import SessionRecord
 from cellwright.errors import HostCannot, KernelError
 from cellwright.hosts.protocol import JupyterKernel

@@ -16,9 +16,9 @@ from pathlib import Path
 import anyio
 
 from cellwright.engine.books import Services
+from cellwright.engine.hidden_sessions import Unseen
 from cellwright.engine.records import SessionRecord
 from cellwright.engine.sessions import Session
-from cellwright.engine.unseen import Unseen
 from cellwright.errors import KernelStartError, SandboxError
 from cellwright.notebook import Document
 from cellwright.sandbox.files import Entry, Workdir

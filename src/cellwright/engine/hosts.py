@@ -12,10 +12,10 @@ from dataclasses import dataclass
 import anyio
 import anyio.abc
 
-from cellwright.engine.elsewhere import server_and_kernel
-from cellwright.engine.hostlink import HostLink
-from cellwright.engine.jupyterservers import jupyter_server, jupyter_servers
-from cellwright.engine.placing import LOCAL, HostKind, HostName, parse_host, relies_on_slurm, wanted_host
+from cellwright.engine.host_link import HostLink
+from cellwright.engine.jupyter_servers import jupyter_server, jupyter_servers
+from cellwright.engine.jupyter_sessions import server_and_kernel
+from cellwright.engine.placement import LOCAL, HostKind, HostName, parse_host, relies_on_slurm, wanted_host
 from cellwright.engine.records import SessionRecord
 from cellwright.errors import HostCannot, HostError, HostPending, UnknownHost
 from cellwright.hosts import HostWay, LocalWay, NoWay, protocol

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import anyio
 
-from cellwright.engine.placing import HostName
+from cellwright.engine.placement import HostName
 from cellwright.engine.records import SessionRecord
 from cellwright.notebook import Document, create_notebook_file
 from cellwright.sandbox.policy import Mode, Narrowing

@@ -8,8 +8,8 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Collection, Mapping
 
-from cellwright.engine.hosting import link_name, place_name
-from cellwright.engine.hostlink import HostLink
+from cellwright.engine.host_link import HostLink
+from cellwright.engine.hosts import link_name, place_name
 from cellwright.engine.journal import Statement
 from cellwright.engine.records import Batch, Recorder
 from cellwright.engine.sessions import Session
