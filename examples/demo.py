@@ -16,7 +16,7 @@ import anyio
 
 from cellwright import Execution, Session, Settings, open_engine
 from cellwright.plans import Attempt, Planner, PlanRun, Todo
-from cellwright.plans.planfiles import read_plan
+from cellwright.plans.plan_files import read_plan
 from cellwright.plans.reports import status_text, summary_text
 from cellwright.verification import Verification, verify
 

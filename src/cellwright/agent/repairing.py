@@ -13,11 +13,11 @@ import anyio
 from cellwright.engine import Engine, Execution, Session
 from cellwright.errors import StaleEdit
 from cellwright.plans import Failure, Proposal, Report
-from cellwright.plans.classes import Verdict, classify
+from cellwright.plans.error_classes import Verdict, classify
 from cellwright.plans.findings import code_number, failure_of, go_back, install_for, unrun_names
 from cellwright.plans.fixers import FIXERS
 from cellwright.plans.model import MAX_RETRIES
-from cellwright.plans.running import Menders, diff_of
+from cellwright.plans.runner import Menders, diff_of
 
 __all__ = ["Fix", "Mended", "mend", "stop_report"]
 

@@ -13,7 +13,7 @@ from pathlib import Path, PurePosixPath
 from cellwright.engine import Session
 from cellwright.engine.jupyter_sessions import is_elsewhere
 from cellwright.errors import SandboxError
-from cellwright.plans.datafiles import HEAD_BYTES, data_files, described
+from cellwright.plans.data_files import HEAD_BYTES, data_files, described
 from cellwright.sandbox.files import Entry, Workdir
 from cellwright.sandbox.listing import SKIPPED, quoted_path
 

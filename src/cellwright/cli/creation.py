@@ -17,7 +17,7 @@ from cellwright.errors import PlanError
 
 if TYPE_CHECKING:
     from cellwright.plans import Outline, TodoOutline
-    from cellwright.plans.planfiles import PlanFile
+    from cellwright.plans.plan_files import PlanFile
 
 __all__ = ["new"]
 
@@ -73,7 +73,7 @@ def new(  # noqa: PLR0913, PLR0917  # each is an option of the command
 
 
 def _from_file(path: Path, language: str | None) -> PlanFile:
-    from cellwright.plans.planfiles import read_plan  # noqa: PLC0415  # most verbs do without the engine
+    from cellwright.plans.plan_files import read_plan  # noqa: PLC0415  # most verbs do without the engine
 
     try:
         found = read_plan(path)

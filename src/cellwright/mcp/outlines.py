@@ -19,8 +19,8 @@ from cellwright.errors import PlanError, SandboxError
 from cellwright.mcp.arguments import Arguments, Content
 from cellwright.notebook.languages import canonical_language
 from cellwright.plans.checks import parse_check
-from cellwright.plans.datafiles import HEAD_BYTES, data_files
-from cellwright.plans.drafting import draft
+from cellwright.plans.data_files import HEAD_BYTES, data_files
+from cellwright.plans.drafts import draft
 from cellwright.plans.model import Check, Outline, TodoOutline
 from cellwright.sandbox.files import Workdir
 from cellwright.sandbox.listing import SKIPPED

@@ -6,7 +6,7 @@ Above is whoever makes and drives a plan (MCP, command line, agents); below is t
 from cellwright.plans.failures import Adviser, Failure, Proposal
 from cellwright.plans.model import Attempt, Check, Outline, Plan, Report, Todo, TodoOutline
 from cellwright.plans.planner import Planner
-from cellwright.plans.running import PlanRun
+from cellwright.plans.runner import PlanRun
 
 __all__ = [
     "Adviser",

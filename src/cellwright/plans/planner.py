@@ -19,7 +19,7 @@ from cellwright.plans.fixers import FIXERS, Fixer
 from cellwright.plans.machine import advance
 from cellwright.plans.model import Outline, Plan, plan_of
 from cellwright.plans.outlines import checked_outline
-from cellwright.plans.running import Menders, PlanRun, diff_of, missing_cells
+from cellwright.plans.runner import Menders, PlanRun, diff_of, missing_cells
 
 __all__ = ["Planner"]
 

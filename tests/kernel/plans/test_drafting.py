@@ -12,9 +12,8 @@ from hypothesis import strategies as st
 from cellwright import Engine
 from cellwright.errors import PlanError
 from cellwright.plans import Outline, Plan, Planner
-from cellwright.plans.columns import column_of
-from cellwright.plans.datafiles import chosen_file, described
-from cellwright.plans.drafting import HEAD_BYTES, data_files, draft
+from cellwright.plans.data_files import chosen_file, column_of, described
+from cellwright.plans.drafts import HEAD_BYTES, data_files, draft
 from cellwright.plans.outlines import checked_outline
 
 PRELOAD = ("pandas", "matplotlib.pyplot")

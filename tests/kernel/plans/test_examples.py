@@ -9,7 +9,7 @@ import pytest
 
 from cellwright import Engine, Session
 from cellwright.plans import Plan, Planner
-from cellwright.plans.planfiles import PlanFileKind, parse_plan, read_plan, write_plan
+from cellwright.plans.plan_files import PlanFileKind, parse_plan, read_plan, write_plan
 from cellwright.verification import verify
 
 EXAMPLES = Path(__file__).parents[3] / "examples"

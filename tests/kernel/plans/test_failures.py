@@ -15,7 +15,7 @@ import pytest
 
 from cellwright import Engine
 from cellwright.plans import Check, Outline, Plan, Planner, Todo, TodoOutline
-from cellwright.plans.classes import ERROR_CLASSES
+from cellwright.plans.error_classes import ERROR_CLASSES
 from tests.matrix import one_of_each
 from tests.support.plans import failures_table_columns as columns
 from tests.support.plans import failures_table_data as data

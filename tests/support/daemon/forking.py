@@ -169,7 +169,7 @@ def _import_everything() -> None:
     import cellwright.daemon.service  # noqa: PLC0415
     import cellwright.mcp.face  # noqa: PLC0415
     import cellwright.mcp.wire  # noqa: PLC0415
-    import cellwright.plans.planfiles  # noqa: F401, PLC0415
+    import cellwright.plans.plan_files  # noqa: F401, PLC0415
 
 
 if __name__ == "__main__":

@@ -16,7 +16,7 @@ from cellwright.mcp.outputs import parts_of
 from cellwright.mcp.reading import outline
 from cellwright.notebook import Document, OutputsSet, SourceChanged, compare_outputs
 from cellwright.notebook.edits import comments_of
-from cellwright.plans.planfiles import PlanFileKind, parse_plan, read_plan
+from cellwright.plans.plan_files import PlanFileKind, parse_plan, read_plan
 from cellwright.verification.certificates import certificate_state
 from cellwright.verification.findings import find_problems
 from cellwright.verification.rehearsing import time_for, was_state

@@ -11,7 +11,7 @@ import pytest
 from cellwright.engine import Diagnosis
 from cellwright.engine.introspection import Raised
 from cellwright.kernels.lifetime import explain_exit
-from cellwright.plans.classes import ERROR_CLASSES, ErrorClass, classify
+from cellwright.plans.error_classes import ERROR_CLASSES, ErrorClass, classify
 from cellwright.plans.failures import Failure, Surroundings
 from cellwright.sandbox import exit_reasons
 from cellwright.sandbox.policy import Policy

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from cellwright.plans.fixers.cells import Edit, literal_like, parse, syntax_error
 from cellwright.plans.fixers.distributions import distributions_for, installable
-from cellwright.plans.fixers.nearness import distance, is_slip, nearest
 from cellwright.plans.fixers.regions import blanked, brackets, code_only, regions
+from cellwright.plans.fixers.similarity import distance, is_slip, nearest
 
 LETTERS = st.text("ab\"'#\\\n\r ([{)]}%!?=x", max_size=40)
 

@@ -12,7 +12,7 @@ from cellwright.plans import Attempt, Plan, Todo, events
 from cellwright.plans.machine import advance
 from cellwright.plans.model import MAX_EARLIER, plan_of, with_plan
 from cellwright.plans.reports import plan_in, plan_json, summary_text
-from cellwright.plans.running import diff_of
+from cellwright.plans.runner import diff_of
 
 ONE = {"id": "todo-1", "description": "a", "code": "x"}
 TRIED = {"state": "error"}

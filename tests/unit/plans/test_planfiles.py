@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from cellwright.errors import PlanError, PlanFileError
 from cellwright.plans.model import Check, Outline, TodoOutline
 from cellwright.plans.outlines import checked_outline
-from cellwright.plans.planfiles import PlanFile, PlanFileKind, parse_plan, read_plan, write_plan
+from cellwright.plans.plan_files import PlanFile, PlanFileKind, parse_plan, read_plan, write_plan
 
 SALES = """\
 # What did we sell?

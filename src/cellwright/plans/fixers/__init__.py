@@ -12,15 +12,20 @@ from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
 from cellwright.plans.failures import Failure, Proposal
-from cellwright.plans.fixers.attributes import fix_misspelt_attribute, fix_retired_attribute
+from cellwright.plans.fixers.attributes import (
+    fix_appended_frame,
+    fix_fill_method,
+    fix_misspelt_attribute,
+    fix_retired_attribute,
+)
 from cellwright.plans.fixers.callables import (
+    fix_assigned_none,
     fix_call_of_module,
     fix_call_of_value,
     fix_missing_call,
     suggest_types,
 )
 from cellwright.plans.fixers.columns import fix_column, fix_key, fix_query
-from cellwright.plans.fixers.frames import fix_appended_frame, fix_fill_method
 from cellwright.plans.fixers.imports import fix_missing_package, fix_misspelt_import, fix_moved_import
 from cellwright.plans.fixers.limits import suggest_bounds, suggest_check, suggest_less, suggest_zero
 from cellwright.plans.fixers.names import (
@@ -29,7 +34,6 @@ from cellwright.plans.fixers.names import (
     fix_misspelt_name,
     point_to_other_step,
 )
-from cellwright.plans.fixers.nones import fix_assigned_none
 from cellwright.plans.fixers.paths import fix_missing_directory, fix_missing_file
 from cellwright.plans.fixers.syntax import fix_syntax
 from cellwright.plans.fixers.tabular import fix_encoding, fix_header, fix_one_column, fix_separator

@@ -4,23 +4,23 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from cellwright.plans.failures import Failure, Proposal
+from cellwright.plans.fixers.calls import called, keyword_of
 from cellwright.plans.fixers.cases import Case, case_of
 from cellwright.plans.fixers.cells import Edit
-from cellwright.plans.fixers.nearness import nearest
-from cellwright.plans.fixers.retired import ADVICE, BUILTINS, MEMBERSHIP, RENAMED, TYPOS
+from cellwright.plans.fixers.similarity import nearest
 
-__all__ = ["Missed", "fix_misspelt_attribute", "fix_retired_attribute", "missed_of"]
-
+__all__ = ["fix_appended_frame", "fix_fill_method", "fix_misspelt_attribute", "fix_retired_attribute"]
 _MESSAGES = (
     re.compile(r"module '(?P<module>[\w.]+)' has no attribute '(?P<name>\w+)'"),
     re.compile(r"'(?P<type>[\w.]+)' object has no attribute '(?P<name>\w+)'"),
     re.compile(r"type object '(?P<type>[\w.]+)' has no attribute '(?P<name>\w+)'"),
     re.compile(r"`(?P<alias>\w+)\.(?P<name>\w+)` was removed in"),
 )
+
 _BINDING = (
     ast.Name,
     ast.Attribute,
@@ -36,13 +36,19 @@ _BINDING = (
     ast.SetComp,
     ast.DictComp,
 )
+
 """What stands before a dot, or beside an operator, without brackets."""
+
 _SIZED = frozenset(["list", "str", "tuple", "dict", "set"])
+
 _ITERATORS = re.compile(
     r"(?:generator|map|zip|filter|enumerate|TextIOWrapper|reader|DictReader|\w*_iterator|\w*_reverseiterator)$"
 )
+
 _OWN_ATTRIBUTES = frozenset(["SimpleNamespace", "Namespace", "Series", "Pandas", "Bunch", "Row"])
+
 """Types whose attributes are named by whoever makes one, or by columns."""
+
 _PLAIN_CODECS = frozenset(["utf-8", "utf8", "ascii", "UTF-8", "UTF8"])
 
 
@@ -215,3 +221,262 @@ def _asking_for(missed: Missed, best: str, *, is_column: bool, attributes: Itera
     cell = missed.case.cell
     quoted = f'"{best}"' if best.isprintable() and not set(best) & set('"\\') else repr(best)
     return [cell.replace(node, f"{missed.holder(node)}[{quoted}]") for node in missed.nodes]
+
+
+# Attributes that are called otherwise: gone from Python and its libraries, or another language's word for
+# them.
+
+_ROW_INDEX = "use `with_row_index`, which calls the column `index` where it was `row_nr`"
+
+_NEW_FROM_DATETIME = ("now", "today", "utcnow", "strptime", "fromtimestamp", "fromisoformat", "combine")
+
+RENAMED: Mapping[str, Mapping[str, str]] = {
+    "dict": {"iteritems": "items", "iterkeys": "keys", "itervalues": "values", "viewitems": "items"},
+    "list": {
+        "push": "append",
+        "push_back": "append",
+        "addAll": "extend",
+    },
+    "str": {
+        "toUpperCase": "upper",
+        "toLowerCase": "lower",
+        "trim": "strip",
+        "trimStart": "lstrip",
+        "trimEnd": "rstrip",
+        "indexOf": "find",
+        "replaceAll": "replace",
+        "startsWith": "startswith",
+        "endsWith": "endswith",
+    },
+    "Thread": {"isAlive": "is_alive"},
+    "pandas.DataFrame": {
+        "iteritems": "items",
+        "as_matrix": "to_numpy",
+        "applymap": "map",
+        "sort": "sort_values",
+    },
+    "pandas.Series": {"iteritems": "items", "as_matrix": "to_numpy", "order": "sort_values"},
+    "polars.DataFrame": {
+        "groupby": "group_by",
+        "with_column": "with_columns",
+    },
+    "polars.LazyFrame": {"groupby": "group_by", "with_column": "with_columns"},
+    "module collections": {
+        name: f"abc.{name}"
+        for name in (
+            "Callable",
+            "Hashable",
+            "Iterable",
+            "Iterator",
+            "Mapping",
+            "MutableMapping",
+            "Sequence",
+            "Set",
+        )
+    },
+    "module datetime": {name: f"datetime.{name}" for name in _NEW_FROM_DATETIME},
+    "module itertools": {"izip_longest": "zip_longest", "ifilterfalse": "filterfalse"},
+    "module numpy": {
+        "Inf": "inf",
+        "Infinity": "inf",
+        "NaN": "nan",
+        "NAN": "nan",
+        "PINF": "inf",
+        "alltrue": "all",
+        "complex_": "complex128",
+        "cumproduct": "cumprod",
+        "float_": "float64",
+        "infty": "inf",
+        "mat": "asmatrix",
+        "product": "prod",
+        "round_": "round",
+        "row_stack": "vstack",
+        "sometrue": "any",
+        "string_": "bytes_",
+        "trapz": "trapezoid",
+        "unicode_": "str_",
+    },
+    "module os": {"getcwdu": "getcwd"},
+    "module pandas": {"scatter_matrix": "plotting.scatter_matrix"},
+    "module string": {
+        "letters": "ascii_letters",
+        "lowercase": "ascii_lowercase",
+        "uppercase": "ascii_uppercase",
+    },
+    "module sys": {"maxint": "maxsize"},
+}
+
+"""By type, or by module: an attribute, and what it is called there."""
+
+BUILTINS: Mapping[str, Mapping[str, str]] = {
+    "module itertools": {"izip": "zip", "imap": "map", "ifilter": "filter"},
+    "module numpy": {
+        "bool": "bool",
+        "complex": "complex",
+        "float": "float",
+        "int": "int",
+        "long": "int",
+        "object": "object",
+        "str": "str",
+        "unicode": "str",
+    },
+}
+
+"""What was only another name of a builtin, or became one."""
+
+MEMBERSHIP: Mapping[str, frozenset[str]] = {
+    "dict": frozenset({"has_key", "contains", "containsKey", "has", "hasOwnProperty"}),
+    "list": frozenset({"contains", "includes"}),
+    "set": frozenset({"contains", "has"}),
+    "str": frozenset({"contains", "includes"}),
+    "tuple": frozenset({"contains", "includes"}),
+}
+
+"""Methods that ask whether something is in it."""
+
+TYPOS: Mapping[str, str] = {
+    "sort_value": "sort_values",
+    "value_count": "value_counts",
+    "values_count": "value_counts",
+    "values_counts": "value_counts",
+    "drop_duplicate": "drop_duplicates",
+    "read_cvs": "read_csv",
+}
+
+"""What is often written for a method of frames or of what reads them, and can be nothing else."""
+
+ADVICE: Mapping[str, Mapping[str, str]] = {
+    "pandas.DataFrame": {
+        "ix": "use `.loc` for labels or `.iloc` for positions",
+        "append": "use `pd.concat([…])`",
+        "mad": "use `(df - df.mean()).abs().mean()`",
+        "lookup": "use `.melt` and `.loc`, or numpy indexing",
+    },
+    "pandas.Series": {
+        "ix": "use `.loc` or `.iloc`",
+        "append": "use `pd.concat([…])`",
+        "mad": "use `(s - s.mean()).abs().mean()`",
+    },
+    "DatetimeProperties": {
+        "week": "use `.dt.isocalendar().week`",
+        "weekofyear": "use `.dt.isocalendar().week`",
+        "weekday_name": "use `.dt.day_name()`",
+    },
+    "module numpy": {
+        "in1d": "use `np.isin`, which keeps the shape",
+        "NINF": "use `-np.inf`",
+        "asscalar": "use `.item()`",
+        "msort": "use `np.sort(a, axis=0)`",
+    },
+    "module pandas": {
+        "Panel": "use a frame with a MultiIndex",
+        "rolling_mean": "use `.rolling(n).mean()`",
+        "Int64Index": "use `pd.Index`",
+        "datetime": "use the module `datetime`",
+        "np": "import numpy itself",
+    },
+    "module string": {
+        "maketrans": "use `str.maketrans`",
+        "join": "use the separator's own `.join`",
+        "split": "use the text's own `.split`",
+    },
+    "module time": {
+        "clock": "use `time.perf_counter` for what passes, `time.process_time` for what is worked"
+    },
+    "module inspect": {"getargspec": "use `inspect.signature`"},
+    "list": {
+        "add": "use `append`, or make it a set, which holds nothing twice",
+        "shape": "make it an array first: `numpy.array(…)`",
+        "size": "use `len(…)`",
+    },
+    "polars.DataFrame": {"with_row_count": _ROW_INDEX},
+    "polars.LazyFrame": {"with_row_count": _ROW_INDEX},
+    "set": {"append": "use `add`, or make it a list, which holds things twice and in order"},
+    "str": {"decode": "a text is decoded already"},
+}
+
+"""What to do where nothing takes its place as it is."""
+
+
+# Calls on pandas' frames that pandas no longer has, where another call does the same.
+
+_FILLS = {"ffill": "ffill", "pad": "ffill", "bfill": "bfill", "backfill": "bfill"}
+
+_KEPT = frozenset(["ignore_index", "sort", "verify_integrity"])
+
+# How a kernel describes a frame and a series (see ``cellwright_kernel.digests``): a series quotes its name.
+_A_FRAME = re.compile(r"(?!None: |\d)[^\[\]{}'\"<>():,]+: [a-z]\w*")
+
+_A_SERIES = re.compile(r"(?:'[^']*'|None): [a-z]\w*")
+
+
+def fix_appended_frame(failure: Failure) -> Proposal | None:
+    """``frame.append(rows)``: what ``concat`` is for now, where it is known what the rows are."""
+    missed = missed_of(failure)
+    if missed is None or missed.name != "append" or missed.kind not in ("pandas.DataFrame", "pandas.Series"):
+        return None
+    alias = next((name for name in ("pd", "pandas") if name in missed.case.diagnosis.names), None)
+    edits = [_joined(missed, node, alias) for node in missed.nodes] if alias else []
+    if not edits or None in edits:
+        return None
+    reason = f"pandas' `append` is gone: `{alias}.concat` does the same."
+    return missed.case.proposal("appended_frame", reason, [edit for edit in edits if edit], certain=True)
+
+
+def _joined(missed: Missed, node: ast.Attribute, alias: str | None) -> Edit | None:
+    call = missed.call(node)
+    if call is None or len(call.args) != 1 or any(keyword.arg not in _KEPT for keyword in call.keywords):
+        return None
+    cell = missed.case.cell
+    rows = _rows(missed, call, alias or "pd")
+    if rows is None:
+        return None
+    more = "".join(f", {cell.segment(keyword)}" for keyword in call.keywords)
+    return cell.replace(call, f"{alias}.concat([{missed.holder(node)}, {rows}]{more})")
+
+
+def _rows(missed: Missed, call: ast.Call, alias: str) -> str | None:
+    """What is appended, as something that can be concatenated; None where it is not known what it is."""
+    given, cell = call.args[0], missed.case.cell
+    text = cell.segment(given)
+    ignores = keyword_of(call, "ignore_index")
+    renumbers = (
+        ignores is not None and isinstance(ignores.value, ast.Constant) and ignores.value.value is True
+    )
+    is_frame = missed.kind == "pandas.DataFrame"
+    if isinstance(given, ast.Call) and called(given) == ("DataFrame" if is_frame else "Series"):
+        return text
+    if isinstance(given, ast.Name):
+        digest = missed.case.diagnosis.values.get(given.id, "")
+        if is_frame and renumbers and digest.startswith("{'"):
+            return f"{alias}.DataFrame([{text}])"
+        return text if (_A_FRAME if is_frame else _A_SERIES).match(digest) else None
+    if isinstance(given, ast.Dict) and is_frame and renumbers:
+        return f"{alias}.DataFrame([{text}])"
+    return None
+
+
+def fix_fill_method(failure: Failure) -> Proposal | None:
+    """``fillna(method="ffill")``: ``ffill()``."""
+    case = case_of(failure, "TypeError")
+    if case is None or "unexpected keyword argument 'method'" not in case.error.message:
+        return None
+    edits = [edit for node in ast.walk(case.cell.tree) if (edit := _filled(case, node)) is not None]
+    reason = "`fillna` has no `method` any more: there are `ffill` and `bfill`."
+    return case.proposal("fill_method", reason, edits, certain=bool(edits)) if edits else None
+
+
+def _filled(case: Case, node: ast.AST) -> Edit | None:
+    if not (
+        isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "fillna"
+    ):
+        return None
+    if node.args or len(node.keywords) != 1 or node.keywords[0].arg != "method":
+        return None
+    method = node.keywords[0].value
+    if not isinstance(method, ast.Constant) or method.value not in _FILLS:
+        return None
+    holder = node.func
+    name = _FILLS[str(method.value)]
+    start = case.cell.place(holder)[1] - len(holder.attr)
+    return Edit(start, case.cell.place(node)[1], f"{name}()")

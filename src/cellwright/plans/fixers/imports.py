@@ -4,28 +4,29 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from cellwright.plans.failures import Failure, Proposal
 from cellwright.plans.fixers.cases import Case, case_of
 from cellwright.plans.fixers.cells import Edit
 from cellwright.plans.fixers.distributions import MODULE_OF, WELL_KNOWN, distributions_for, installable
 from cellwright.plans.fixers.known_names import ALIASES
-from cellwright.plans.fixers.moves import GONE, MOVED_MEMBERS, MOVED_MODULES, UNCHANGED, moved_member
-from cellwright.plans.fixers.nearness import folded, is_slip, nearest
+from cellwright.plans.fixers.similarity import folded, is_slip, nearest
 
 __all__ = ["fix_missing_package", "fix_misspelt_import", "fix_moved_import"]
-
 _NO_MODULE = re.compile(r"No module named '?(?P<module>[\w.]+)'?")
+
 _NO_NAME = re.compile(
     r"cannot import name '(?P<name>\w+)' from (?:partially initialized module )?'(?P<module>[\w.]+)'"
 )
+
 _WANTED = (
     re.compile(r"[Mm]issing optional dependency '(?P<module>[\w.-]+)'"),
     re.compile(r"[Uu]nable to find a usable engine; tried using: '(?P<module>\w+)'"),
     re.compile(r"(?:requires|needs) (?:the )?[`']?(?P<module>\w+)[`']? (?:package|module|library)"),
     re.compile(r"`?[Ii]mport (?P<module>\w+)`? failed"),
 )
+
 _FROM = re.compile(r"(?P<head>from\s+)(?P<module>[\w.]+)(?=\s+import\b)")
 
 
@@ -274,3 +275,117 @@ def _missing(case: Case) -> tuple[str | None, str | None]:
         return match["module"], match["name"]
     match = _NO_MODULE.search(case.error.message)
     return (match["module"] if match else None), None
+
+
+# What was moved or renamed between Python 2 and 3, and in libraries: modules and what is imported from them.
+
+MOVED_MODULES: Mapping[str, str] = {
+    "BaseHTTPServer": "http.server",
+    "ConfigParser": "configparser",
+    "Cookie": "http.cookies",
+    "HTMLParser": "html.parser",
+    "Queue": "queue",
+    "SimpleHTTPServer": "http.server",
+    "SocketServer": "socketserver",
+    "StringIO": "io",
+    "__builtin__": "builtins",
+    "cPickle": "pickle",
+    "cStringIO": "io",
+    "cookielib": "http.cookiejar",
+    "copy_reg": "copyreg",
+    "htmlentitydefs": "html.entities",
+    "httplib": "http.client",
+    "pandas.tools.plotting": "pandas.plotting",
+    "pandas.tseries.plotting": "pandas.plotting",
+    "pandas.util.testing": "pandas.testing",
+    "sklearn.cross_validation": "sklearn.model_selection",
+    "sklearn.externals.joblib": "joblib",
+    "sklearn.grid_search": "sklearn.model_selection",
+    "sklearn.learning_curve": "sklearn.model_selection",
+    "thread": "_thread",
+    "urllib2": "urllib.request",
+    "urlparse": "urllib.parse",
+    "xmlrpclib": "xmlrpc.client",
+}
+
+_ABSTRACT = """
+    Awaitable AsyncIterable AsyncIterator Callable Collection Container Coroutine Generator Hashable ItemsView Iterable
+    Iterator KeysView Mapping MappingView MutableMapping MutableSequence MutableSet Reversible Sequence Set Sized
+    ValuesView
+"""
+
+MOVED_MEMBERS: Mapping[str, Mapping[str, str]] = {
+    "collections": {name: f"collections.abc.{name}" for name in _ABSTRACT.split()},
+    "itertools": {"izip_longest": "itertools.zip_longest", "ifilterfalse": "itertools.filterfalse"},
+    "pandas.io.json": {"json_normalize": "pandas.json_normalize"},
+    "scipy": {"interp": "numpy.interp"},
+    "scipy.integrate": {
+        "trapz": "scipy.integrate.trapezoid",
+        "cumtrapz": "scipy.integrate.cumulative_trapezoid",
+    },
+    "scipy.misc": {
+        "comb": "scipy.special.comb",
+        "factorial": "scipy.special.factorial",
+        "logsumexp": "scipy.special.logsumexp",
+        "face": "scipy.datasets.face",
+        "ascent": "scipy.datasets.ascent",
+        "electrocardiogram": "scipy.datasets.electrocardiogram",
+    },
+    "sklearn.externals": {"joblib": "joblib"},
+    "string": {
+        "letters": "string.ascii_letters",
+        "lowercase": "string.ascii_lowercase",
+        "uppercase": "string.ascii_uppercase",
+    },
+    "types": {"StringType": "builtins.str", "ListType": "builtins.list", "DictType": "builtins.dict"},
+    "urllib": {
+        **{
+            name: f"urllib.parse.{name}"
+            for name in ["urlencode", "quote", "quote_plus", "unquote", "unquote_plus", "urlparse", "urljoin"]
+        },
+        **{name: f"urllib.request.{name}" for name in ["urlopen", "urlretrieve", "Request", "pathname2url"]},
+    },
+    "urllib2": {
+        "HTTPError": "urllib.error.HTTPError",
+        "URLError": "urllib.error.URLError",
+        "quote": "urllib.parse.quote",
+        "unquote": "urllib.parse.unquote",
+    },
+}
+
+_UNCHANGED = """
+    GridSearchCV ParameterGrid ParameterSampler RandomizedSearchCV cross_val_predict cross_val_score learning_curve
+    train_test_split validation_curve
+"""
+
+UNCHANGED = frozenset(_UNCHANGED.split())
+
+"""What takes the same arguments in scikit-learn's new place for it."""
+
+GONE: Mapping[str, str] = {
+    "imp": "the module `imp` is gone: `importlib` has what takes its place",
+    "distutils": "the module `distutils` is gone: `setuptools` or `shutil` has what takes its place",
+    "scipy.misc.imread": "`imread` is gone from scipy: use `imageio.v3.imread` or `matplotlib.pyplot.imread`",
+    "scipy.misc.imresize": "`imresize` is gone from scipy: use `PIL.Image.resize`",
+    "sklearn.preprocessing.Imputer": "`Imputer` is gone: use `sklearn.impute.SimpleImputer`, whose arguments differ",
+    "sklearn.datasets.load_boston": "the Boston data set is gone from scikit-learn: `fetch_california_housing` is one like it",
+    "sklearn.metrics.plot_confusion_matrix": "it is gone: use `ConfusionMatrixDisplay.from_estimator`",
+    "sklearn.metrics.plot_roc_curve": "it is gone: use `RocCurveDisplay.from_estimator`",
+    "fractions.gcd": "it is gone: use `math.gcd`, which is never negative",
+    "scipy.integrate.simps": "it is gone: use `simpson`, which treats an even number of points otherwise",
+    "time.clock": "it is gone: use `perf_counter` for what passes, `process_time` for what is worked",
+    "inspect.getargspec": "it is gone: use `inspect.signature` or `inspect.getfullargspec`, which answers differently",
+    "itertools.izip": "it is gone: the builtin `zip` is lazy now",
+    "itertools.imap": "it is gone: the builtin `map` is lazy now",
+    "itertools.ifilter": "it is gone: the builtin `filter` is lazy now",
+}
+
+"""What has no other name, and what to do instead."""
+
+
+def moved_member(module: str, name: str) -> str | None:
+    """Where something went that used to be in a module, in full."""
+    found = MOVED_MEMBERS.get(module, {}).get(name)
+    if found is None and module in MOVED_MODULES:
+        return f"{MOVED_MODULES[module]}.{name}"
+    return found

@@ -12,7 +12,7 @@ from cellwright.plans.failures import Failure, Proposal
 from cellwright.plans.fixers.calls import called, calls_in, path_of, write_target
 from cellwright.plans.fixers.cases import Case, case_of
 from cellwright.plans.fixers.cells import Edit, literal_like
-from cellwright.plans.fixers.nearness import distance, folded, is_slip, nearest
+from cellwright.plans.fixers.similarity import distance, folded, is_slip, nearest
 
 __all__ = ["fix_missing_directory", "fix_missing_file"]
 

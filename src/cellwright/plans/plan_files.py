@@ -19,9 +19,9 @@ from cellwright.notebook.languages import canonical_language
 from cellwright.plans.checks import parse_check
 from cellwright.plans.model import MAX_TODOS, Check, Outline, TodoOutline
 from cellwright.plans.outlines import checked_outline, fault_of
-from cellwright.plans.planmarkdown import find_in_markdown, written_as_markdown
-from cellwright.plans.planparts import Found, FoundPlan, FoundStep, Unreadable
-from cellwright.plans.plantoml import find_in_toml, written_as_toml
+from cellwright.plans.plan_markdown import find_in_markdown, written_as_markdown
+from cellwright.plans.plan_parts import Found, FoundPlan, FoundStep, Unreadable
+from cellwright.plans.plan_toml import find_in_toml, written_as_toml
 
 __all__ = ["MAX_PLAN_BYTES", "PlanFile", "PlanFileKind", "parse_plan", "read_plan", "write_plan"]
 

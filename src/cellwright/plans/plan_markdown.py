@@ -13,7 +13,7 @@ from typing import Literal, TypeAlias
 from cellwright.plans.checks import check_text
 from cellwright.plans.model import Check, Outline, TodoOutline
 from cellwright.plans.outlines import DEFAULT_VALIDATION
-from cellwright.plans.planparts import Found, FoundPlan, FoundStep, Unreadable
+from cellwright.plans.plan_parts import Found, FoundPlan, FoundStep, Unreadable
 
 __all__ = ["find_in_markdown", "written_as_markdown"]
 

@@ -1,21 +1,185 @@
-"""The classes of errors, in the order in which an error is compared with them: the first that takes it is its class.
+"""What an error shows of itself, and what a class of errors looks for: the two sides that ``classes`` brings together.
 
-Data, with the few predicates that need more than a type. What cannot be mended by code stands first, so that a
-``FileNotFoundError`` that a full disk led to is no missing file. ``docs/reference/error-classes.md`` shows the same.
+Pure. The classes themselves stand in ``classtable``.
 """
 
 from __future__ import annotations
 
+import builtins
 import errno
 import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal, TypeAlias
 
-from cellwright.plans.signs import ErrorClass, Sign
+from cellwright.engine import Diagnosis
+from cellwright.plans.failures import Failure
 
-__all__ = ["ERROR_CLASSES"]
+__all__ = ["ERROR_CLASSES", "ErrorClass", "Verdict", "classify"]
+Kind: TypeAlias = Literal["recoverable", "unrecoverable", "network"]
+
+"""``network``: tried again as it is, a few times, before it stops the plan."""
+
+_ERRNO = re.compile(r"\[Errno (\d+)\]")
+
+
+@dataclass(frozen=True, slots=True)
+class Sign:
+    """One error as a class sees it: a root of what was raised, or the end of a cell that raised nothing."""
+
+    state: str
+    type: str
+    message: str
+    bases: frozenset[str] = frozenset()
+    """As in ``Raised.bases``; where nobody could be asked, the type's name, and those of the builtin one so called."""
+    details: dict[str, Any] = field(default_factory=dict)
+    library: str | None = None
+    reason: str = ""
+    """What the engine says of the limit behind it."""
+    is_known: bool = True
+    """Whether the kernel told it; else all that is known of its type is a name."""
+    has_checkpoint: bool = True
+    is_python: bool = True
+
+    @property
+    def errno(self) -> int | None:
+        """The number of an ``OSError``, also of one that another one only quotes."""
+        number = self.details.get("errno")
+        if isinstance(number, int):
+            return number
+        quoted = _ERRNO.search(self.message) if "OSError" in self.bases else None
+        return int(quoted[1]) if quoted else None
+
+
+@dataclass(frozen=True, slots=True)
+class ErrorClass:
+    """One row of the table. It takes an error that matches any of what it looks for, and passes its ``when``."""
+
+    name: str
+    kind: Kind
+    meaning: str
+    """What it is, for the reference."""
+    suggestion: str
+    """What to do, with ``{type}``, ``{message}``, ``{what}`` (the name, key or file it is about), ``{reason}``."""
+    types: tuple[str, ...] = ()
+    """Classes of exceptions that it takes, with all that inherit from them: builtins by name, others with their
+    module."""
+    errnos: frozenset[int] = frozenset()
+    """Numbers that an ``OSError`` may have."""
+    says: re.Pattern[str] | None = None
+    """What the message may say, of an exception that is none of the plain mistakes of a programmer."""
+    says_abroad: re.Pattern[str] | None = None
+    """What the message may say where another language raised it."""
+    reason: re.Pattern[str] | None = None
+    """What the engine may say of the limit behind it."""
+    states: tuple[str, ...] = ()
+    """How the cell must have ended, where that matters."""
+    when: Callable[[Sign], bool] | None = None
+    """What must hold besides; where nothing else is looked for, all that must hold."""
+    anywhere: bool = False
+    """Whether it is also looked for in errors that only happened on the way."""
+
+    def takes(self, sign: Sign) -> bool:
+        if self.states and sign.state not in self.states:
+            return False
+        looks = bool(self.types or self.errnos or self.says or self.says_abroad or self.reason)
+        if looks and not (self._is_typed(sign) or self._is_said(sign)):
+            return False
+        return self.when is None or self.when(sign)
+
+    def _is_typed(self, sign: Sign) -> bool:
+        if sign.bases.intersection(self.types) or sign.errno in self.errnos:
+            return True
+        return not sign.is_known and sign.type in {name.rpartition(".")[2] for name in self.types}
+
+    def _is_said(self, sign: Sign) -> bool:
+        quotes_code = bool(sign.bases & PLAIN_MISTAKES)
+        said = (
+            (self.says, sign.message if not quotes_code else None),
+            (self.says_abroad, sign.message if not sign.is_python else None),
+            (self.reason, sign.reason),
+        )
+        return any(pattern and text is not None and pattern.search(text) for pattern, text in said)
+
+
+PLAIN_MISTAKES = frozenset(
+    {
+        "ArithmeticError",
+        "AssertionError",
+        "AttributeError",
+        "FileNotFoundError",
+        "ImportError",
+        "IndexError",
+        "KeyError",
+        "NameError",
+        "SyntaxError",
+        "TypeError",
+        "UnicodeError",
+    }
+)
+
+"""What they say quotes the code, and may quote anything."""
+
+
+def signs_of(failure: Failure) -> Iterator[Sign]:
+    """What the failure comes down to."""
+    diagnosis = failure.diagnosis
+    # What interrupted the cell in the end is not what was wrong with it.
+    if diagnosis is None or failure.state not in ("error", "rejected"):
+        yield _bare(failure)
+        return
+    yield from _told(failure, diagnosis, (*diagnosis.roots,) or (diagnosis.raised,))
+
+
+def side_signs_of(failure: Failure) -> Iterator[Sign]:
+    """Everything else that happened on the way."""
+    yield _bare(failure)
+    if failure.diagnosis is not None:
+        yield from _told(failure, failure.diagnosis, (failure.diagnosis.raised, *failure.diagnosis.chain))
+
+
+def _told(failure: Failure, diagnosis: Diagnosis, found: tuple[Any, ...]) -> Iterator[Sign]:
+    for raised in found:
+        yield Sign(
+            state=failure.state,
+            type=raised.type,
+            message=raised.message,
+            bases=frozenset(raised.bases),
+            details=raised.details,
+            library=raised.library,
+            # The limit that the engine names is that of what reached the top.
+            reason=(failure.reason or "") if len(diagnosis.roots) == 1 else "",
+            has_checkpoint=failure.surroundings.has_checkpoint,
+        )
+
+
+def _bare(failure: Failure) -> Sign:
+    is_python = failure.language == "python"
+    raised = failure.state in ("error", "rejected")
+    bases: set[str] = set()
+    known = vars(builtins).get(failure.error_type) if is_python and raised else None
+    if isinstance(known, type) and issubclass(known, BaseException):
+        bases = {kind.__name__ for kind in known.__mro__}
+    return Sign(
+        state=failure.state,
+        type=failure.error_type,
+        message=failure.message,
+        bases=frozenset({*bases, failure.error_type}) if raised else frozenset(),
+        reason=failure.reason or "",
+        is_known=not raised,
+        has_checkpoint=failure.surroundings.has_checkpoint,
+        is_python=is_python,
+    )
+
+
+# The classes of errors, in the order in which an error is compared with them: the first that takes it is its
+# class.
 
 # A word of its own: neither STOPPED, nor STOP_LOSS, nor NON-STOP.
 _STOP = re.compile(r"(?<![\w-])STOP(?![\w-])")
+
 _ACCESS = r"(api[ _-]?key|credentials?|(access|auth|bearer|api) token|password)"
+
 _CREDENTIALS = re.compile(
     r"\b(401|403|407)\b.{0,40}\b(unauthori[sz]ed|forbidden|authentication|client error)|HTTP Error (401|403|407)\b"
     rf"|\b(missing|invalid|no|without|provide|set|needs?|requires?|incorrect|expired|locate|find)\W+(\w+\W+){{0,4}}{_ACCESS}\b"
@@ -23,8 +187,11 @@ _CREDENTIALS = re.compile(
     r"|\bauthentication (failed|required)\b|\bnot logged in\b|\blog ?in (is )?required\b",
     re.IGNORECASE,
 )
+
 _SECRET_NAME = re.compile(r"(KEY|TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIALS?|_PAT|_PW)$", re.IGNORECASE)
+
 _TRY_LATER = re.compile(r"\b(408|425|429|500|502|503|504)\b")
+
 _BAD_ADDRESS = re.compile(
     r"unknown url type|no host (given|supplied)|invalid url|\[Errno 2\]|No such file", re.IGNORECASE
 )
@@ -35,6 +202,7 @@ _HTTP_ERRORS = (
     "httpx.HTTPStatusError",
     "aiohttp.client_exceptions.ClientResponseError",
 )
+
 _NETWORK_ERRORS = (
     "ConnectionError",
     "TimeoutError",
@@ -62,6 +230,7 @@ _NETWORK_ERRORS = (
     "aiohttp.client_exceptions.ClientPayloadError",
     "aiohttp.client_exceptions.ClientConnectorError",
 )
+
 _NETWORK_SAYS = re.compile(
     r"connection (refused|reset|timed out|aborted)|could not connect to server|timed? ?out.{0,20}(connect|http|server)"
     r"|temporary failure in name resolution|name or service not known|network is unreachable|no route to host"
@@ -358,3 +527,48 @@ ERROR_CLASSES: tuple[ErrorClass, ...] = (
         "Look at the message and give other code for this step: {message}",
     ),
 )
+
+
+# How an error is classed: whether a plan may try to mend it, must stop, or tries the same again.
+
+_BADNESS: dict[Kind, int] = {"recoverable": 0, "network": 1, "unrecoverable": 2}
+
+_MAX_QUOTED = 300
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What an error is, what may be done about it, and what somebody could do next."""
+
+    name: str
+    kind: Kind
+    suggestion: str
+
+
+def classify(failure: Failure, table: Sequence[ErrorClass] = ERROR_CLASSES) -> Verdict:
+    """The class of the worst of what a failure comes down to."""
+    found = [*_matches(signs_of(failure), table), *_side_matches(side_signs_of(failure), table)]
+    error_class, sign = max(found, key=lambda match: _BADNESS[match[0].kind])
+    return Verdict(error_class.name, error_class.kind, _worded(error_class, sign, failure.message))
+
+
+def _matches(signs: Iterable[Sign], table: Sequence[ErrorClass]) -> list[tuple[ErrorClass, Sign]]:
+    return [(next((row for row in table if row.takes(sign)), ERROR_CLASSES[-1]), sign) for sign in signs]
+
+
+def _side_matches(signs: Iterable[Sign], table: Sequence[ErrorClass]) -> list[tuple[ErrorClass, Sign]]:
+    anywhere = [row for row in table if row.anywhere]
+    return [(row, sign) for sign in signs for row in anywhere if row.takes(sign)]
+
+
+def _worded(error_class: ErrorClass, sign: Sign, message: str) -> str:
+    """The class's suggestion for this error; a reason that its message gives is not said twice."""
+    details = sign.details
+    what = details.get("name") or details.get("key") or details.get("filename") or "it"
+    fields = {
+        "type": sign.type,
+        "message": " ".join(sign.message.split())[:_MAX_QUOTED],
+        "what": str(what)[:_MAX_QUOTED],
+        "reason": "" if sign.reason in message else sign.reason,
+    }
+    return " ".join(error_class.suggestion.format_map(fields).split())

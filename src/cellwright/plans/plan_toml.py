@@ -15,7 +15,7 @@ from typing import Any
 from cellwright.plans.checks import check_text
 from cellwright.plans.model import Outline, TodoOutline
 from cellwright.plans.outlines import DEFAULT_VALIDATION
-from cellwright.plans.planparts import Found, FoundPlan, FoundStep, Unreadable
+from cellwright.plans.plan_parts import Found, FoundPlan, FoundStep, Unreadable
 
 __all__ = ["find_in_toml", "written_as_toml"]
 
