@@ -20,7 +20,7 @@ import psutil
 
 from cellwright import Engine, open_engine
 from cellwright.kernels import find_deno
-from cellwright.tools.runs import run_script
+from cellwright.tools.scripts import run_script
 from measuring import MB, Bench, alternate, host_pid, main, milliseconds, settled, tree, tree_pss_bytes
 
 STANDBY = 2

@@ -19,7 +19,7 @@ import anyio.to_thread
 
 from cellwright import Engine, open_engine
 from cellwright.kernels import find_deno
-from cellwright.tools.runs import run_script
+from cellwright.tools.scripts import run_script
 from measuring import Bench, alternate, main, milliseconds
 
 PACKAGES = ["pandas", "matplotlib"]

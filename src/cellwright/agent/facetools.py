@@ -15,7 +15,7 @@ from pydantic_ai.tools import ToolDefinition
 
 from cellwright.agent.toolbox import ToolReply
 from cellwright.errors import AgentError
-from cellwright.tools.web.fetching import FETCHED
+from cellwright.tools.web.fetch import FETCHED
 
 __all__ = ["FaceTools"]
 

@@ -15,7 +15,7 @@ from cellwright.errors import CellwrightError
 if TYPE_CHECKING:
     from cellwright.mcp import Face
     from cellwright.plans import Planner
-    from cellwright.tools.web.fetching import Fetcher
+    from cellwright.tools.web.fetch import Fetcher
     from cellwright.verification import Verifier
 
 __all__ = ["Faces", "UnknownDialect"]
@@ -78,7 +78,7 @@ class Faces:
         from cellwright.mcp import DIALECTS, Face  # noqa: PLC0415  # the SDK takes a second to import
         from cellwright.mcp.toolsets import chosen_sets  # noqa: PLC0415  # as above
         from cellwright.plans import Planner  # noqa: PLC0415  # as above
-        from cellwright.tools.web.fetching import Fetcher  # noqa: PLC0415  # as above
+        from cellwright.tools.web.fetch import Fetcher  # noqa: PLC0415  # as above
         from cellwright.verification import Verifier  # noqa: PLC0415  # as above
 
         if dialect is not None and dialect not in DIALECTS:

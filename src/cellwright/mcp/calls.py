@@ -42,7 +42,7 @@ from cellwright.mcp.resolving import find_session
 from cellwright.mcp.wording import in_calls
 from cellwright.plans import Planner
 from cellwright.settings import fenced
-from cellwright.tools.web.fetching import Fetcher
+from cellwright.tools.web.fetch import Fetcher
 from cellwright.verification import Verifier
 
 __all__ = [

@@ -12,7 +12,7 @@ from mcp.types import Resource, ResourceTemplate
 from cellwright.errors import FileTooLarge
 from cellwright.mcp.uris import DATA, data_uri
 from cellwright.sandbox.listing import Entry, quoted_path, shown_path
-from cellwright.tools.shelf import Shelf, relative
+from cellwright.tools.data_directory import Shelf, relative
 
 __all__ = ["DATA_TEMPLATE", "MAX_DATA_BYTES", "data_listed", "data_read", "mime_of"]
 

@@ -30,7 +30,7 @@ from cellwright.mcp.pace import Pace
 from cellwright.mcp.server import DIALECTS, build_server
 from cellwright.mcp.wire import Incoming, Outgoing, message_streams
 from cellwright.plans import Planner
-from cellwright.tools.web.fetching import Fetcher
+from cellwright.tools.web.fetch import Fetcher
 from cellwright.verification import Verifier
 
 __all__ = ["DIALECTS", "Face"]

@@ -35,8 +35,8 @@ from cellwright.mcp.uris import (
     read_address,
     session_uri,
 )
-from cellwright.tools.shelf import Shelf
-from cellwright.tools.web.log import FetchLog
+from cellwright.tools.data_directory import Shelf
+from cellwright.tools.web.fetch_log import FetchLog
 
 __all__ = ["Resources"]
 

@@ -11,7 +11,7 @@ from pydantic import Field
 from cellwright.mcp.arguments import Arguments, MaxTokens, ResponseFormat, SessionId
 from cellwright.mcp.budget import CHARACTERS_PER_TOKEN
 from cellwright.mcp.calls import Call, Definition, Reply, data_reply
-from cellwright.tools.web.fetching import Fetched
+from cellwright.tools.web.fetch import Fetched
 
 __all__ = ["FETCH_TOOLS"]
 

@@ -17,7 +17,7 @@ from cellwright.mcp.arguments import MAX_CONTENT, Arguments, MaxTokens, Response
 from cellwright.mcp.budget import CHARACTERS_PER_TOKEN
 from cellwright.mcp.calls import Call, Definition, Reply
 from cellwright.mcp.images import picture_content
-from cellwright.tools.files.desk import FileInfo, Files, Reading
+from cellwright.tools.files.file_system import FileInfo, Files, Reading
 
 __all__ = ["FILESYSTEM_TOOLS"]
 

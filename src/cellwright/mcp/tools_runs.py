@@ -23,9 +23,9 @@ from cellwright.mcp.outputs import size
 from cellwright.mcp.waiting import done_with_progress
 from cellwright.sandbox.listing import quoted_path
 from cellwright.settings import Settings
-from cellwright.tools.runs import RunResult, run_script
-from cellwright.tools.shelf import RUNS, Shelf
-from cellwright.tools.web.names import numbered
+from cellwright.tools.data_directory import RUNS, Shelf
+from cellwright.tools.scripts import RunResult, run_script
+from cellwright.tools.web.file_names import numbered
 
 __all__ = ["RUN_TOOLS"]
 

@@ -9,19 +9,19 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from cellwright.tools.calculator import calculate
-    from cellwright.tools.files.desk import Files
-    from cellwright.tools.runs import run_script
+    from cellwright.tools.files.file_system import Files
+    from cellwright.tools.scripts import run_script
     from cellwright.tools.visuals import visualize
-    from cellwright.tools.web.fetching import Fetcher, fetch
+    from cellwright.tools.web.fetch import Fetcher, fetch
 
 __all__ = ["Fetcher", "Files", "calculate", "fetch", "run_script", "visualize"]
 
 _HOMES = {
-    "Fetcher": "web.fetching",
-    "Files": "files.desk",
+    "Fetcher": "web.fetch",
+    "Files": "files.file_system",
     "calculate": "calculator",
-    "fetch": "web.fetching",
-    "run_script": "runs",
+    "fetch": "web.fetch",
+    "run_script": "scripts",
     "visualize": "visuals",
 }
 

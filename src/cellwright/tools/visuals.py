@@ -23,8 +23,8 @@ from cellwright.engine import Engine
 from cellwright.engine.charts import MAX_DATA_BYTES, checked_entry, entry_for, read_left
 from cellwright.errors import CellwrightError, ChartRefused, NoSuchFile, SandboxError
 from cellwright.sandbox.files import Workdir
-from cellwright.tools.files.grounds import check_room
-from cellwright.tools.shelf import Shelf, relative
+from cellwright.tools.data_directory import Shelf, relative
+from cellwright.tools.files.locations import check_room
 
 __all__ = ["Shown", "Visualization", "visualize"]
 

@@ -11,7 +11,7 @@ from mcp.types import BlobResourceContents, TextResourceContents
 
 from cellwright import Engine
 from cellwright.mcp.datafiles import MAX_DATA_BYTES, MOST_DATA_FILES
-from cellwright.tools.shelf import Shelf
+from cellwright.tools.data_directory import Shelf
 from tests.kernel.mcp.conftest import Connect, images_of, read, refused, text_of
 from tests.waiting import fail_after
 

@@ -14,8 +14,8 @@ import pytest
 from cellwright import Settings
 from cellwright.errors import FetchRefused, FileRefused, FileTooLarge
 from cellwright.sandbox.network_rules import Address
-from cellwright.tools.web.fetching import Fetcher
-from cellwright.tools.web.reading import Order, Reading
+from cellwright.tools.web.body_reader import Order, Reading
+from cellwright.tools.web.fetch import Fetcher
 from tests.kernel.engine.conftest import OpenEngine
 from tests.support.tools.webserver import Asked, Reply, WebServer, serving
 from tests.waiting import scaled

@@ -16,7 +16,7 @@ import pytest
 
 from cellwright import Engine
 from cellwright.errors import FileRefused, FileTooLarge, KernelBusy, NoSuchFile
-from cellwright.tools.files.desk import Files
+from cellwright.tools.files.file_system import Files
 from tests.kernel.engine.conftest import end_host, open_at
 
 pytestmark = pytest.mark.anyio

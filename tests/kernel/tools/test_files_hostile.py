@@ -16,9 +16,9 @@ import pytest
 
 from cellwright import Engine
 from cellwright.errors import FileRefused, NoSuchFile, SandboxError
-from cellwright.tools.files.desk import Files, _descriptor  # the race is on this very call
-from cellwright.tools.files.grounds import Ground, Root, ground_of_place
-from cellwright.tools.shelf import Shelf, relative
+from cellwright.tools.data_directory import Shelf, relative
+from cellwright.tools.files.file_system import Files, _descriptor  # the race is on this very call
+from cellwright.tools.files.locations import Ground, Root, ground_of_place
 from tests.kernel.engine.conftest import end_host, open_at
 from tests.kernel.sandbox.test_files_races import hostile
 

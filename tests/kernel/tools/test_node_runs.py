@@ -9,8 +9,8 @@ import anyio
 import pytest
 
 from cellwright import Engine
-from cellwright.tools.runs import RunResult, run_script
-from cellwright.tools.shelf import Shelf
+from cellwright.tools.data_directory import Shelf
+from cellwright.tools.scripts import RunResult, run_script
 from tests.kernel.engine.conftest import end_host, open_at
 from tests.kernel.tools.test_runs import run_to_limit
 from tests.waiting import scaled

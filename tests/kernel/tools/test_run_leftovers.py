@@ -10,9 +10,8 @@ import pytest
 
 from cellwright import Settings
 from cellwright.hosts import protocol
-from cellwright.tools.rundirs import OldRun, too_old
-from cellwright.tools.runs import run_script
-from cellwright.tools.shelf import RUNS, Shelf
+from cellwright.tools.data_directory import RUNS, Shelf
+from cellwright.tools.scripts import OldRun, run_script, too_old
 from tests.kernel.engine.conftest import OpenEngine
 
 pytestmark = pytest.mark.anyio
@@ -22,7 +21,7 @@ DOOMED = """
 import anyio, sys
 from pathlib import Path
 from cellwright import Settings, open_engine
-from cellwright.tools.runs import run_script
+from cellwright.tools.scripts import run_script
 
 async def main(root):
     async def hear(name, text):

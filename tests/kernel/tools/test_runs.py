@@ -14,8 +14,8 @@ import pytest
 from cellwright import Engine
 from cellwright.errors import FileRefused, FileTooLarge, LimitReached, PackageRefused
 from cellwright.hosts import protocol
-from cellwright.tools.runs import RunResult, run_script
-from cellwright.tools.shelf import Shelf
+from cellwright.tools.data_directory import Shelf
+from cellwright.tools.scripts import RunResult, run_script
 from tests.kernel.engine.conftest import OpenEngine
 from tests.support.sandbox.programs import run_as_nobody
 from tests.waiting import UNHURRIED, fail_after

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from cellwright import Engine
-from cellwright.tools.runs import run_script
-from cellwright.tools.shelf import Shelf
+from cellwright.tools.data_directory import Shelf
+from cellwright.tools.scripts import run_script
 from tests.kernel.engine.conftest import OpenEngine
 
 pytestmark = pytest.mark.anyio

@@ -21,7 +21,7 @@ from mcp.client.subscriptions import ResourceUpdated
 from mcp.types import CallToolResult, TextResourceContents
 
 from cellwright.mcp import Face
-from cellwright.tools.shelf import Shelf
+from cellwright.tools.data_directory import Shelf
 from tests.kernel.engine.conftest import end_host, open_at
 from tests.kernel.mcp.conftest import PACE, connected, images_of, running, text_of
 from tests.waiting import fail_after

@@ -10,7 +10,7 @@ import pytest
 
 from cellwright import Engine
 from cellwright.errors import ChartRefused, FileRefused, FileTooLarge, NoSuchFile
-from cellwright.tools.shelf import Shelf
+from cellwright.tools.data_directory import Shelf
 from cellwright.tools.visuals import visualize
 
 pytestmark = pytest.mark.anyio

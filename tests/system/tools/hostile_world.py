@@ -36,7 +36,7 @@ from cellwright import Settings
 from cellwright.errors import CellwrightError
 from cellwright.sandbox.network_rules import Address, parse_address
 from cellwright.sandbox.relay import system_resolver
-from cellwright.tools.web.fetching import Fetcher
+from cellwright.tools.web.fetch import Fetcher
 
 CANARY = "the canary sings"
 LIMIT = 1_000_000

@@ -18,7 +18,7 @@ from pathlib import Path
 import pytest
 
 from cellwright.errors import FileUnreadable
-from cellwright.tools.files.reading import ReadLimits
+from cellwright.tools.files.digests import ReadLimits
 from tests.matrix import one_of_each
 from tests.system.tools.test_digests import SHEET, digest, png, workbook
 from tests.waiting import scaled

@@ -9,9 +9,9 @@ import pytest
 
 from cellwright.errors import FetchFailed
 from cellwright.tools.web.charsets import as_text
-from cellwright.tools.web.names import file_name
+from cellwright.tools.web.fetch import read_body
+from cellwright.tools.web.file_names import file_name
 from cellwright.tools.web.pages import Page, read_page
-from cellwright.tools.web.reader import read_body
 from cellwright.tools.web.urls import parse_url
 
 pytestmark = pytest.mark.anyio

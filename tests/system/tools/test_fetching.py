@@ -16,8 +16,7 @@ from cellwright import Settings
 from cellwright.errors import FetchFailed, FetchRefused, FileRefused
 from cellwright.sandbox.network_rules import Address
 from cellwright.tools.web.cache import freshness_s
-from cellwright.tools.web.fetching import Fetcher
-from cellwright.tools.web.pace import HostPace, next_turn
+from cellwright.tools.web.fetch import Fetcher, HostPace, next_turn
 from tests.support.tools.webserver import Asked, Reply, WebServer, serving
 from tests.system.tools.hostile_world import certified
 from tests.waiting import scaled

@@ -13,7 +13,7 @@ from starlette.responses import Response
 
 from cellwright.engine import Session
 from cellwright.errors import SandboxError
-from cellwright.tools.files.desk import FileInfo, Files, Reading
+from cellwright.tools.files.file_system import FileInfo, Files, Reading
 from cellwright.web.beside.filebytes import FileBytes
 from cellwright.web.visits import Visit, page
 

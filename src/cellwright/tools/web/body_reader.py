@@ -82,11 +82,11 @@ def read(order: Order) -> Reading:
 
     text, charset = as_text(order.body, order.content_type, markup=order.kind == "html")
     if order.kind == "text":
-        from cellwright.tools.web.visibility import visible_text  # noqa: PLC0415  # see above
+        from cellwright.tools.web.pages import visible_text  # noqa: PLC0415  # see above
 
         return Reading(visible_text(text), charset)
     if order.kind == "json":
-        from cellwright.tools.outlines import outline, parsed_json, written_out  # noqa: PLC0415  # see above
+        from cellwright.tools.json_outline import outline, parsed_json, written_out  # noqa: PLC0415  # see above
 
         value = parsed_json(text)
         return Reading(written_out(value), charset, outline=outline(value))

@@ -15,7 +15,7 @@ from cellwright.errors import FileRefused, FileTooLarge, NoSuchFile, SandboxErro
 from cellwright.sandbox.files import Entry, Listing, Workdir
 from cellwright.sandbox.safe_paths import components
 from cellwright.sandbox.workspace import Place
-from cellwright.tools.shelf import Shelf
+from cellwright.tools.data_directory import Shelf
 
 __all__ = ["Ground", "Root", "check_room", "ground_of_place", "ground_of_shelf"]
 

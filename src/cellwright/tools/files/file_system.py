@@ -21,10 +21,10 @@ from cellwright.engine.jupyter_sessions import refuse_elsewhere
 from cellwright.errors import FileRefused, NoSuchFile
 from cellwright.sandbox.files import Entry, Workdir
 from cellwright.sandbox.listing import shown_path
-from cellwright.tools.files.grounds import Ground, check_room, ground_of_place, ground_of_shelf
-from cellwright.tools.files.overlaid import Change, change_inside
-from cellwright.tools.files.reading import ReadLimits, read_digest
-from cellwright.tools.shelf import Shelf
+from cellwright.tools.data_directory import Shelf
+from cellwright.tools.files.digests import ReadLimits, read_digest
+from cellwright.tools.files.locations import Ground, check_room, ground_of_place, ground_of_shelf
+from cellwright.tools.files.overlay_writes import Change, change_inside
 
 __all__ = ["FileInfo", "Files", "Reading"]
 
