@@ -5,9 +5,9 @@ import pytest
 from cellwright.errors import NotebookError
 from cellwright.notebook import CellAdded, Document
 from cellwright.verification import MaskPattern, Volatile, parse_mask
-from cellwright.verification.masking import mask_outputs
-from cellwright.verification.randomness import random_sources
-from cellwright.verification.rules import applied, declared_in
+from cellwright.verification.rehearsal import mask_outputs
+from cellwright.verification.verifier import random_sources
+from cellwright.verification.volatility import applied, declared_in
 
 pytestmark = pytest.mark.anyio
 

@@ -19,7 +19,7 @@ from cellwright.notebook.edits import comments_of
 from cellwright.plans.plan_files import PlanFileKind, parse_plan, read_plan
 from cellwright.verification.certificates import certificate_state
 from cellwright.verification.findings import find_problems
-from cellwright.verification.rehearsing import time_for, was_state
+from cellwright.verification.rehearsal import time_for, was_state
 from cellwright.web.beside.showing import shown_outputs
 from cellwright.web.outputs import Outputs
 from tests.support.fuzzing import each_effort, mutated_bytes, mutated_json, seeds, try_all

@@ -7,31 +7,38 @@ own kernel and files stay as they are, whatever becomes of it. What is run stand
 
 from __future__ import annotations
 
+import ast
 import logging
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import aclosing, suppress
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal, TypeAlias
 
 import anyio
 
+import cellwright
 from cellwright.engine import Engine, Inputs, Session
 from cellwright.engine.ids import new_verification_id
-from cellwright.engine.introspection import recorded_inputs, with_inputs
+from cellwright.engine.introspection import UNKNOWN, recorded_inputs, with_inputs
 from cellwright.engine.records import ExecutionRecord
 from cellwright.errors import CellwrightError, UnknownSession
-from cellwright.notebook import Cell, CellMetadataSet, Change, NotebookMetadataSet
-from cellwright.notebook.python_names import names_of
-from cellwright.verification.certificates import Certificate, with_certificate
+from cellwright.notebook import Cell, CellMetadataSet, Change, NotebookMetadataSet, source_hash
+from cellwright.notebook.python_names import names_of, python_cell
+from cellwright.verification.certificates import (
+    Certificate,
+    CertifiedCell,
+    CertifiedFinding,
+    with_certificate,
+)
 from cellwright.verification.findings import Finding, find_problems
-from cellwright.verification.rehearsing import CheckedCell, rehearse
-from cellwright.verification.rules import Applied, Volatile, applied, declared_in
-from cellwright.verification.verdicts import Outcome, certify, files_left, findings_of_run
+from cellwright.verification.rehearsal import CheckedCell, rehearse
+from cellwright.verification.volatility import Applied, Volatile, applied, declared_in, told
 
-__all__ = ["Verification", "VerificationState", "Verifier", "verify"]
-
+__all__ = ["Verification", "Verifier", "random_sources", "verify"]
 VerificationState: TypeAlias = Literal["running", "completed", "stopped"]
+
 _log = logging.getLogger(__name__)
 
 
@@ -263,3 +270,243 @@ def _why_stopped(checked: CheckedCell) -> str:
     error = f" ({now.error.get('ename')}: {now.error.get('evalue')})" if now.error else ""
     why = f": {now.reason}" if now.reason else ""
     return f"Cell {checked.cell.id} ended as {now.state}{error} in a clean kernel{why}"
+
+
+# What a run from the top says about a notebook: findings that only it could make, and the certificate. Pure.
+
+_MOST_DIFFERENCES = 5
+
+_MOST_CALLS = 3
+
+_WIDTH = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """Everything that is known once a run is over."""
+
+    cells: tuple[Cell, ...]
+    """All that were to run."""
+    checked: tuple[CheckedCell, ...]
+    findings: tuple[Finding, ...]
+    reason: str | None
+    """Why it did not come to its end."""
+    surroundings: Inputs
+    declared: tuple[Volatile, ...]
+    seconds: float
+    ended: datetime
+    language: str
+    tier: str | None
+
+
+def verified(outcome: Outcome) -> bool:
+    """Whether all of it ran and put out the same, on what it was made from."""
+    whole = outcome.reason is None and len(outcome.checked) == len(outcome.cells)
+    same = all(checked.same for checked in outcome.checked)
+    return whole and same and not any(finding.refutes for finding in outcome.findings)
+
+
+def findings_of_run(
+    cells: Sequence[Cell], checked: Sequence[CheckedCell], left: Mapping[str, str | None], *, language: str
+) -> list[Finding]:
+    """Inputs that are not what they were, files that only the past wrote, and numbers without a seed."""
+    found: list[Finding] = []
+    for one in checked:
+        found += _changed(one)
+        found += _left_over(cells, one, left)
+        if not one.same and language == "python":
+            found += _random(cells, one)
+    return found
+
+
+def files_left(history: Iterable[ExecutionRecord]) -> dict[str, str | None]:
+    """Files that a session's own runs wrote, each with the cell that did last; None is code in no cell."""
+    left: dict[str, str | None] = {}
+    for record in sorted(history, key=lambda record: record.number):
+        if not record.undone and not record.rolled_back:
+            left |= {file.path: record.cell_id for file in record.files if file.type == "file"}
+    return left
+
+
+def _changed(one: CheckedCell) -> list[Finding]:
+    """Of files that it read both times, those that are not what they were."""
+    then = recorded_inputs(one.cell.metadata)
+    changed = [
+        path for path, digest in one.inputs.items() if _is_known(then.get(path)) and then[path] != digest
+    ]
+    message = "read `{}`, which changed since it put out what it shows"
+    return [Finding("changed_input", one.cell.id, message.format(path), (path,)) for path in changed]
+
+
+def _is_known(digest: str | None) -> bool:
+    return digest is not None and digest != UNKNOWN
+
+
+def _left_over(cells: Sequence[Cell], one: CheckedCell, left: Mapping[str, str | None]) -> list[Finding]:
+    places = {cell.id: place for place, cell in enumerate(cells)}
+    found = []
+    for path in one.inputs:
+        if path not in left:
+            continue
+        writer = left[path]
+        if writer is not None and places.get(writer, len(cells)) <= places[one.cell.id]:
+            continue  # what it finds there it would have made itself
+        who = _writer(writer, places)
+        found.append(Finding("hidden_file", one.cell.id, f"read `{path}`, which only {who} wrote", (path,)))
+    return found
+
+
+def _writer(cell_id: str | None, places: Mapping[str, int]) -> str:
+    if cell_id is None:
+        return "code that is in no cell"
+    return f"cell {cell_id} below" if cell_id in places else f"cell {cell_id}, which is deleted,"
+
+
+def _random(cells: Sequence[Cell], one: CheckedCell) -> list[Finding]:
+    sources = random_sources(cells, one.cell.id)
+    own = [source.call for source in sources if source.cell_id == one.cell.id]
+    others = [source for source in sources if source.cell_id != one.cell.id]
+    if own:
+        calls = ", ".join(f"`{call}`" for call in own[:_MOST_CALLS])
+        return [Finding("random", one.cell.id, f"draws random numbers without a seed ({calls})", tuple(own))]
+    if others:
+        first = others[0]
+        message = f"takes random numbers without a seed from cell {first.cell_id} (`{first.call}`)"
+        return [Finding("random", one.cell.id, message, (first.call,))]
+    return []
+
+
+def certify(outcome: Outcome) -> Certificate:
+    """The certificate of a run."""
+    by_cell = {one.cell.id: one for one in outcome.checked}
+    inputs = {path: digest for one in outcome.checked for path, digest in one.inputs.items()}
+    return Certificate(
+        verified=verified(outcome),
+        at=outcome.ended.isoformat(timespec="seconds"),
+        seconds=round(outcome.seconds, 3),
+        engine=cellwright.__version__,
+        cells=tuple(_certified(cell, by_cell.get(cell.id)) for cell in outcome.cells),
+        reason=outcome.reason,
+        language=outcome.language,
+        interpreter=outcome.surroundings.interpreter,
+        python=outcome.surroundings.python,
+        platform=outcome.surroundings.platform,
+        packages=outcome.surroundings.packages,
+        inputs=inputs,
+        rules=told(outcome.declared),
+        findings=tuple(
+            CertifiedFinding(one.kind, one.cell_id, one.message, one.names) for one in outcome.findings
+        ),
+        tier=outcome.tier,
+    )
+
+
+def _certified(cell: Cell, checked: CheckedCell | None) -> CertifiedCell:
+    if checked is None:
+        return CertifiedCell(cell.id, source_hash(cell.source), "not_run")
+    differences = tuple(
+        f"{one.output}: {one.why}"[:_WIDTH] for one in checked.comparison.differences[:_MOST_DIFFERENCES]
+    )
+    return CertifiedCell(
+        cell.id, source_hash(cell.source), checked.now.state, same=checked.same, differences=differences
+    )
+
+
+# Finds random numbers without a seed in a notebook's Python, so that an output that differs can be
+# explained. Pure.
+
+_SEEDS = frozenset({"seed", "manual_seed", "set_seed", "set_random_seed", "seed_everything"})
+
+_MAKERS = frozenset({"default_rng", "RandomState", "Random", "Generator", "SeedSequence"})
+
+_ALWAYS_RANDOM = frozenset(
+    {"uuid1", "uuid4", "urandom", "token_hex", "token_bytes", "token_urlsafe", "SystemRandom"}
+)
+
+_RANDOM_MODULES = ("random", "np.random", "numpy.random", "secrets")
+
+_TORCH = frozenset({"rand", "randn", "randint", "randperm", "normal"})
+
+_BARE = frozenset(
+    {"random", "randint", "randrange", "uniform", "gauss", "choice", "choices", "rand", "randn"}
+)
+
+_FRAMES = frozenset({"sample", "train_test_split", "shuffle"})
+
+
+@dataclass(frozen=True, slots=True)
+class Randomness:
+    """A call that draws without a seed, and the cell that it is in."""
+
+    cell_id: str
+    call: str
+
+
+def random_sources(cells: Sequence[Cell], cell_id: str) -> list[Randomness]:
+    """What draws random numbers without a seed and may have to do with what a cell puts out."""
+    places = {cell.id: place for place, cell in enumerate(cells)}
+    found: list[Randomness] = []
+    for place in _leading_to(cells, places[cell_id]):
+        seeded = any(_seeds(cell.source) for cell in cells[: place + 1])
+        found += [
+            Randomness(cells[place].id, call)
+            for call, ignores_seeds in _draws(cells[place].source)
+            if ignores_seeds or not seeded
+        ]
+    return list(dict.fromkeys(found))
+
+
+def _leading_to(cells: Sequence[Cell], place: int) -> list[int]:
+    """A cell, and those whose names lead to it."""
+    found, ahead = [place], [place]
+    while ahead:
+        at = ahead.pop()
+        names = names_of(cells[at])
+        for name in names.uses | names.later:
+            given = [other for other in reversed(range(at)) if name in names_of(cells[other]).defines]
+            new = [other for other in given[:1] if other not in found]
+            found += new
+            ahead += new
+    return found
+
+
+def _calls(source: str) -> Iterator[tuple[ast.Call, str]]:
+    tree = python_cell(source).tree
+    for node in ast.walk(tree) if tree is not None else ():
+        if isinstance(node, ast.Call):
+            yield node, _dotted(node.func)
+
+
+def _dotted(node: ast.expr) -> str:
+    if isinstance(node, ast.Name):
+        return node.id
+    if isinstance(node, ast.Attribute):
+        return f"{_dotted(node.value)}.{node.attr}"
+    return ""
+
+
+def _seeds(source: str) -> bool:
+    return any(name.rpartition(".")[2] in _SEEDS and call.args for call, name in _calls(source))
+
+
+def _draws(source: str) -> list[tuple[str, bool]]:
+    """Calls that draw, each with whether a seed set elsewhere makes no difference to it."""
+    found: list[tuple[str, bool]] = []
+    for call, name in _calls(source):
+        module, _, last = name.rpartition(".")
+        if last in _ALWAYS_RANDOM or module == "secrets":
+            found.append((name, True))
+        elif last in _MAKERS and (last == name or module in _RANDOM_MODULES):
+            if not call.args and not call.keywords:
+                found.append((name, True))
+        elif _is_draw(module, last, call) and last not in _SEEDS:
+            found.append((name, False))
+    return found
+
+
+def _is_draw(module: str, last: str, call: ast.Call) -> bool:
+    by_itself = not module and last in _BARE
+    if by_itself or module in _RANDOM_MODULES or (module == "torch" and last in _TORCH):
+        return True
+    given = any(keyword.arg in ("random_state", "seed", "rng") for keyword in call.keywords)
+    return last in _FRAMES and not given
