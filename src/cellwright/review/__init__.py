@@ -7,7 +7,7 @@ asked through an ``Adviser``, and what it says is tried like everything else.
 from cellwright.review.hints import HINTS, find_spots
 from cellwright.review.pages import Case, Page
 from cellwright.review.results import Hint, MeasuredCell, Offer, Review, data_of
-from cellwright.review.reviewing import MIN_SECONDS, Adviser, apply_rewrites, review
+from cellwright.review.reviewer import MIN_SECONDS, Adviser, apply_rewrites, review
 from cellwright.review.spots import Kind, Rewrite, Spot
 
 __all__ = [

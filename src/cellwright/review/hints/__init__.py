@@ -8,14 +8,15 @@ from __future__ import annotations
 
 import logging
 
-from cellwright.review.hints.columns import find_unused_columns
-from cellwright.review.hints.copies import find_copies, find_objects
-from cellwright.review.hints.groupings import find_groupings
-from cellwright.review.hints.growth import find_growth
-from cellwright.review.hints.rereads import find_rereads
-from cellwright.review.hints.rowloops import find_row_applies, find_row_loops
-from cellwright.review.hints.sums import find_python_sums
-from cellwright.review.hints.tops import find_tops
+from cellwright.review.hints.frames import (
+    find_copies,
+    find_groupings,
+    find_objects,
+    find_python_sums,
+    find_tops,
+    find_unused_columns,
+)
+from cellwright.review.hints.loops import find_growth, find_rereads, find_row_applies, find_row_loops
 from cellwright.review.pages import Case
 from cellwright.review.spots import Kind, Spot
 

@@ -6,16 +6,16 @@ stands in ``hints``, what a spot cost in ``costs``, how a text is tried in ``tri
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
 from cellwright.engine import Engine, Execution, Session
-from cellwright.engine.introspection import Profile
+from cellwright.engine.introspection import Line, Measured, Profile
 from cellwright.errors import CellwrightError, CheckpointRefused, NotebookError
 from cellwright.notebook import Cell, OutputsSet, compare_outputs
 from cellwright.notebook.python_names import python_cell
-from cellwright.review.costs import Cost, cost_of
 from cellwright.review.hints import find_spots
 from cellwright.review.pages import Case, Page, names_stored, page_of
 from cellwright.review.results import Hint, MeasuredCell, Review
@@ -23,11 +23,12 @@ from cellwright.review.spots import Kind, Rewrite, Spot
 from cellwright.review.trials import ROUNDS, Refused, Run, Trials
 
 __all__ = ["MIN_SECONDS", "Adviser", "apply_rewrites", "review"]
-
 MIN_SECONDS = 0.1
+
 """What costs less is not told."""
 
 Adviser: TypeAlias = Callable[[Cell, Hint], Awaitable[str | None]]
+
 """Asked for a cell's text where no rule has one that holds; None where it has none either."""
 
 Teller: TypeAlias = Callable[[str], Awaitable[None]]
@@ -336,3 +337,67 @@ def _why_stopped(number: int, execution: Execution) -> str:
     told = f" ({error['ename']}: {error['evalue']})" if error else ""
     why = f": {execution.reason}" if execution.reason else ""
     return f"Cell {number} ended as {execution.state}{told}{why}"
+
+
+# What a spot in a cell's text cost, by what was measured while the cell ran. Pure.
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """Seconds of a plain run, their share of it, and how often the spot ran."""
+
+    seconds: float
+    share: float
+    hits: int
+
+
+def cost_of(spot: Spot, page: Page, plain: Measured, followed: Measured | None) -> Cost:
+    """A spot's cost: seconds by the plain run, divided as the lines were in the one that followed them."""
+    lines = _lines(page, followed, spot.scope)
+    own = [line for line in lines if spot.line <= line.line <= spot.end_line]
+    hits = max(
+        (line.hits for line in _lines(page, followed) if spot.line <= line.line <= spot.end_line), default=0
+    )
+    if spot.scope:
+        total = followed.seconds if followed is not None else 0.0
+        share = min(1.0, _seconds(own) / total) if total > 0 else 0.0
+        return Cost(share * plain.seconds, share, hits)
+    seconds = _at_the_top(spot, page, plain, lines)
+    return Cost(seconds, min(1.0, seconds / plain.seconds) if plain.seconds > 0 else 0.0, hits)
+
+
+def _at_the_top(spot: Spot, page: Page, plain: Measured, lines: list[Line]) -> float:
+    """A top-level statement is timed by itself; of one that holds more than the spot it is the lines' part."""
+    statement = next((one for one in _statements(page) if _begin(one) <= spot.line <= _end(one)), None)
+    if statement is None:
+        return 0.0
+    begin, end = _begin(statement), _end(statement)
+    whole = sum(one.seconds for one in plain.statements if begin <= one.line <= end)
+    if spot.line <= begin and spot.end_line >= end:
+        return whole
+    around = _seconds([line for line in lines if begin <= line.line <= end])
+    own = _seconds([line for line in lines if spot.line <= line.line <= spot.end_line])
+    return whole * (own / around) if around > 0 else 0.0
+
+
+def _statements(page: Page) -> list[ast.stmt]:
+    return page.tree.body if page.tree is not None else []
+
+
+def _begin(statement: ast.stmt) -> int:
+    decorators: list[ast.expr] = getattr(statement, "decorator_list", [])
+    return min([statement.lineno, *(one.lineno for one in decorators)])
+
+
+def _end(statement: ast.stmt) -> int:
+    return statement.end_lineno or statement.lineno
+
+
+def _lines(page: Page, followed: Measured | None, scope: str | None = None) -> list[Line]:
+    """The lines of a cell that ran, in one function or in all."""
+    found = followed.lines if followed is not None else ()
+    return [line for line in found if line.cell_id == page.cell_id and scope in (None, line.scope)]
+
+
+def _seconds(lines: list[Line]) -> float:
+    return sum(line.seconds for line in lines)
