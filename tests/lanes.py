@@ -100,7 +100,7 @@ PRELOADED = (
 )
 # And what most tests of other lanes than `unit` do.
 PRELOADED_BESIDES = (
-    "cellwright.agent.asking",
+    "cellwright.agent.data_agent",
     "cellwright.cli.commands",
     "cellwright.mcp.face",
     "cellwright.review",

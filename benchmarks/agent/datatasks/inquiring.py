@@ -10,9 +10,9 @@ from pathlib import Path
 import anyio
 
 from cellwright import Settings, open_engine
-from cellwright.agent.asking import DataAgent
 from cellwright.agent.budgets import parse_budget
-from cellwright.agent.models.connecting import connect_models
+from cellwright.agent.data_agent import DataAgent
+from cellwright.agent.models.connect import connect_models
 from cellwright.agent.models.keys import ENVIRONMENT
 from cellwright.agent.patterns import JIT, PATTERNS
 from cellwright.errors import AgentError

@@ -9,14 +9,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from cellwright.agent.asking import DataAgent
+    from cellwright.agent.data_agent import DataAgent
     from cellwright.agent.library import ask
     from cellwright.agent.questions import Outcome, Question
 
 __all__ = ["DataAgent", "Outcome", "Question", "ask"]
 
 _FROM = {
-    "DataAgent": "cellwright.agent.asking",
+    "DataAgent": "cellwright.agent.data_agent",
     "Outcome": "cellwright.agent.questions",
     "Question": "cellwright.agent.questions",
     "ask": "cellwright.agent.library",

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pydantic_ai.messages import ModelMessage
 
 from cellwright.agent.evidence.numbers import Evidence
-from cellwright.agent.facetools import FaceTools
+from cellwright.agent.mcp_tools import FaceTools
 from cellwright.agent.toolbox import Tools
 from cellwright.agent.trace.steps import CellRun
 from cellwright.engine import Session

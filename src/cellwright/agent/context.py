@@ -14,8 +14,8 @@ from typing import Any
 import anyio
 from pydantic import BaseModel, ConfigDict, Field
 
-from cellwright.agent.naming import Notebook
-from cellwright.agent.workfiles import WorkFile, files_of
+from cellwright.agent.notebook_names import Notebook
+from cellwright.agent.working_files import WorkFile, files_of
 from cellwright.engine import Engine, Session
 from cellwright.errors import PlanError, UnknownSession
 from cellwright.mcp.budget import CHARACTERS_PER_TOKEN, cut_tail

@@ -7,11 +7,12 @@ run. What the lines mean stands in ``histories``.
 from __future__ import annotations
 
 import fcntl
+import json
 import os
 import re
 import shutil
 import time
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
@@ -21,17 +22,17 @@ from typing import Any
 import anyio
 from pydantic_ai.messages import ModelMessage
 
-from cellwright.agent.histories import VERSION, History, Line, folded, pack, step_from
-from cellwright.agent.naming import Notebook
-from cellwright.agent.storedlines import LOG, PICTURES, histories, read_history, whole_lines, written
+from cellwright.agent.histories import VERSION, History, Line, LineUnreadable, folded, pack, step_from, unpack
+from cellwright.agent.notebook_names import Notebook
 from cellwright.engine.ids import new_conversation_id
 from cellwright.errors import ConversationBusy, ConversationUnreadable, SaveFailed, UnknownConversation
 from cellwright.settings.paths import make_private, write_private
 
-__all__ = ["Brief", "Conversation", "Conversations"]
-
+__all__ = ["Conversation", "Conversations"]
 _MESSAGES = b'{"kind":"messages"'
+
 _MAX_TITLE = 120
+
 _id = re.compile(r"c-[0-9a-z]{4,32}")
 
 Clean = Callable[[str], str]
@@ -337,3 +338,71 @@ def _locked(log: Path) -> int:
 def _write_all(descriptor: int, content: bytes) -> None:
     while content:
         content = content[os.write(descriptor, content) :]
+
+
+# A conversation's lines as they lie on the disk: how they are written, and read back whole.
+
+LOG = "log.jsonl"
+
+PICTURES = "pictures"
+
+
+def written(line: Line) -> bytes:
+    """A line as it is stored."""
+    return json.dumps(line, separators=(",", ":"), ensure_ascii=True).encode() + b"\n"
+
+
+def whole_lines(content: bytes) -> tuple[bytes, int]:
+    """The content without a last line that was cut short, and how long that is."""
+    whole = content.rfind(b"\n") + 1
+    # A crash of the machine may leave a line's place without its bytes.
+    while whole and b"\0" in content[content.rfind(b"\n", 0, whole - 1) + 1 : whole]:
+        whole = content.rfind(b"\n", 0, whole - 1) + 1
+    return content[:whole], whole
+
+
+def read_history(directory: Path, lines: Sequence[bytes]) -> History:
+    """What all lines of a conversation tell.
+
+    Raises:
+        ConversationUnreadable: a newer version wrote it, or it is damaged.
+    """
+    history: History | None = None
+    for history in histories(directory, lines, None):  # noqa: B007  # the last one is wanted
+        pass
+    if history is None:
+        raise ConversationUnreadable(f"Conversation {directory.name} is empty", hint="Delete it")
+    return history
+
+
+def histories(directory: Path, lines: Sequence[bytes], history: History | None) -> Iterator[History]:
+    """What is known after each of these lines; before them that was ``history``."""
+
+    def picture(digest: str) -> bytes:
+        return (directory / PICTURES / Path(digest).name).read_bytes()
+
+    for number, content in enumerate(lines, 1):
+        try:
+            line = json.loads(content)
+            if not isinstance(line, dict):
+                raise LineUnreadable("it is no object")
+            if history is None:
+                _refuse_newer(directory.name, line)
+            history = folded(history, unpack(line, picture))
+        except (ValueError, OSError, LookupError, TypeError) as error:
+            told = str(error) if isinstance(error, LineUnreadable) else f"{type(error).__name__}: {error}"
+            raise ConversationUnreadable(
+                f"Conversation {directory.name} is damaged at line {number}: {told}",
+                hint=f"Its log is {directory / LOG}; begin another conversation",
+            ) from error
+        yield history
+
+
+def _refuse_newer(conversation_id: str, line: Line) -> None:
+    version = line.get("version")
+    if isinstance(version, int) and version > VERSION:
+        raise ConversationUnreadable(
+            f"Conversation {conversation_id} was written by a newer version of Cellwright"
+            f" (format {version}, this one reads {VERSION})",
+            hint="Use that version, or begin another conversation",
+        )

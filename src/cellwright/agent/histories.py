@@ -15,7 +15,7 @@ from typing import Any, TypeAlias
 
 from pydantic_ai.messages import ModelMessage, ModelMessagesTypeAdapter, ModelRequest
 
-from cellwright.agent.naming import Notebook
+from cellwright.agent.notebook_names import Notebook
 
 __all__ = [
     "FIRST",

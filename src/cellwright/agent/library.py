@@ -8,8 +8,8 @@ from pathlib import Path
 
 import anyio
 
-from cellwright.agent.asking import DataAgent
 from cellwright.agent.budgets import Budget, parse_budget
+from cellwright.agent.data_agent import DataAgent
 from cellwright.agent.models.keys import ENVIRONMENT
 from cellwright.agent.questions import Outcome, Question, Server
 from cellwright.agent.trace.steps import Watcher

@@ -9,11 +9,11 @@ import anyio
 
 from cellwright.agent.branches import Branch
 from cellwright.agent.evidence.numbers import rests_on_output
-from cellwright.agent.naming import Correction, check_names, mended
-from cellwright.agent.workfiles import files_of
+from cellwright.agent.notebook_names import Correction, check_names, mended
+from cellwright.agent.working_files import files_of
 
 if TYPE_CHECKING:
-    from cellwright.agent.running import Run
+    from cellwright.agent.runner import Run
 
 __all__ = ["Given", "objection", "righted"]
 

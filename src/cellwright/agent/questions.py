@@ -10,7 +10,7 @@ from typing import Any
 from mcp.server.session import ServerSession
 
 from cellwright.agent.budgets import Budget
-from cellwright.agent.models.wants import Usage
+from cellwright.agent.models.requests import Usage
 
 __all__ = ["Outcome", "Question", "Server"]
 

@@ -118,7 +118,7 @@ async def _adviser(models: Sequence[str], settings: Settings) -> AsyncIterator[A
         yield None
         return
     try:
-        from cellwright.agent.advising import advising  # noqa: PLC0415  # an extra
+        from cellwright.agent.advice import advising  # noqa: PLC0415  # an extra
     except ImportError:
         raise NoModel(
             "A model needs the data agent, which is not installed", hint="pip install 'cellwright[agent]'"

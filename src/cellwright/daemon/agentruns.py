@@ -16,7 +16,7 @@ from cellwright.errors import AgentError, CellwrightError, RunStopped
 from cellwright.mcp.budget import cut_middle
 
 if TYPE_CHECKING:
-    from cellwright.agent.models.wants import Delta
+    from cellwright.agent.models.requests import Delta
     from cellwright.agent.questions import Outcome
     from cellwright.agent.trace.steps import CellRun, Step
 

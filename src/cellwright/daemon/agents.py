@@ -186,13 +186,13 @@ def _read_records(storage: Path) -> Records:
 
 
 def _reachable() -> Callable[[Mapping[str, str], Settings], Awaitable[list[str]]]:
-    from cellwright.agent.models.reaching import reachable  # noqa: PLC0415  # see the module's docstring
+    from cellwright.agent.models.available import reachable  # noqa: PLC0415  # see the module's docstring
 
     return reachable
 
 
 def _make(face: Face) -> Asked:
-    from cellwright.agent.asking import DataAgent  # noqa: PLC0415  # see the module's docstring
+    from cellwright.agent.data_agent import DataAgent  # noqa: PLC0415  # see the module's docstring
 
     return DataAgent(face)
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from cellwright import Engine
-from cellwright.agent.asking import DataAgent
+from cellwright.agent.data_agent import DataAgent
 from cellwright.agent.models.chain import Chain
 from cellwright.agent.questions import Outcome, Question
 from cellwright.mcp.face import Face

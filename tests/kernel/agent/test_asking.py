@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 
 from cellwright import Engine
-from cellwright.agent.asking import TRACES
 from cellwright.agent.budgets import Budget
 from cellwright.agent.context import Closing, ClosingContext
 from cellwright.agent.conversations import Conversations
+from cellwright.agent.data_agent import TRACES
 from cellwright.agent.patterns.shapes import Ideas, Pick
 from cellwright.agent.questions import Server
 from cellwright.agent.trace.export import read_run

@@ -8,10 +8,16 @@ from typing import Any
 import pytest
 
 from cellwright import Engine, Execution, Session
-from cellwright.agent.evidence.charts import Issue, chart_issues, issues_of, pictures
-from cellwright.agent.evidence.colours import apart, apart_without_red_green
-from cellwright.agent.evidence.gathering import gather
+from cellwright.agent.evidence.charts import (
+    Issue,
+    apart,
+    apart_without_red_green,
+    chart_issues,
+    issues_of,
+    pictures,
+)
 from cellwright.agent.evidence.numbers import rests_on_output, trace_numbers
+from cellwright.agent.evidence.outputs import gather
 from tests.kernel.engine.conftest import end_host, open_at
 from tests.waiting import UNHURRIED
 

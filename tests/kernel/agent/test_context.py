@@ -22,7 +22,7 @@ from cellwright.agent.context import (
     state_block,
     tagged,
 )
-from cellwright.agent.naming import Notebook
+from cellwright.agent.notebook_names import Notebook
 from cellwright.engine import Session
 from cellwright.mcp.knowledge import Knowledge
 from cellwright.plans.model import Outline, TodoOutline

@@ -9,7 +9,7 @@ import pytest
 
 from cellwright import Engine
 from cellwright.agent.conversations import Conversations
-from cellwright.agent.models.wants import Delta
+from cellwright.agent.models.requests import Delta
 from cellwright.agent.trace.steps import Step
 from tests.kernel.engine.conftest import end_host, open_at
 from tests.support.agent.scripting import Script, run

@@ -37,9 +37,9 @@ from cellwright import Engine
 from cellwright.agent import DataAgent, Outcome, Question
 from cellwright.agent.models import sampling
 from cellwright.agent.models.chain import Chain
+from cellwright.agent.models.requests import Delta, Want
 from cellwright.agent.models.shapes import text_of
-from cellwright.agent.models.wants import Delta, Want
-from cellwright.agent.trace.cellruns import runs_since
+from cellwright.agent.trace.cell_runs import runs_since
 from cellwright.errors import CellwrightError, ModelFailed
 from cellwright.mcp.face import Face
 

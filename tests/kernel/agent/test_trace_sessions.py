@@ -9,10 +9,10 @@ import pytest
 
 import cellwright
 from cellwright import Engine, Event
+from cellwright.agent.models.requests import Usage
 from cellwright.agent.models.table import ModelRow, Price
-from cellwright.agent.models.wants import Usage
 from cellwright.agent.trace import environment
-from cellwright.agent.trace.cellruns import runs_since
+from cellwright.agent.trace.cell_runs import runs_since
 from cellwright.agent.trace.environment import environment_of
 from cellwright.agent.trace.events import StepEvents
 from cellwright.agent.trace.redaction import MARK, Redactor

@@ -9,7 +9,7 @@ import anyio
 import pytest
 
 from cellwright import Engine
-from cellwright.agent.asking import DataAgent
+from cellwright.agent.data_agent import DataAgent
 from cellwright.agent.models.chain import Chain
 from cellwright.agent.questions import Question
 from cellwright.mcp.face import Face

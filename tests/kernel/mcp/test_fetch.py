@@ -11,7 +11,7 @@ import pytest
 from mcp import Client
 
 from cellwright import Engine
-from cellwright.agent.facetools import FaceTools
+from cellwright.agent.mcp_tools import FaceTools
 from cellwright.mcp import Face
 from tests.kernel.engine.conftest import end_host, open_at
 from tests.kernel.mcp.conftest import PACE, ask, connected, new_session, read, refused

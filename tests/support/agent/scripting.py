@@ -23,8 +23,8 @@ from pydantic_ai.messages import (
 from pydantic_ai.usage import RequestUsage
 
 from cellwright import Engine
+from cellwright.agent.models.requests import Delta, Heard, Want
 from cellwright.agent.models.table import ModelRow, Price
-from cellwright.agent.models.wants import Delta, Heard, Want
 from cellwright.agent.trace.steps import Step
 from cellwright.engine import Event
 from cellwright.errors import ModelFailed

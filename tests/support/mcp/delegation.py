@@ -10,7 +10,7 @@ import anyio
 from pydantic_ai.messages import ModelResponse, TextPart, ThinkingPart
 
 from cellwright import Engine, Session
-from cellwright.agent.models.wants import Delta, Usage
+from cellwright.agent.models.requests import Delta, Usage
 from cellwright.agent.questions import Outcome, Question
 from cellwright.agent.trace.steps import CellRun, Trace, Watcher
 from cellwright.mcp.uris import cell_output_uri

@@ -29,7 +29,7 @@ from pydantic_ai.messages import (
 
 from cellwright.agent.conversations import Conversations
 from cellwright.agent.histories import FIRST, VERSION, folded, pack, unpack
-from cellwright.agent.naming import Notebook
+from cellwright.agent.notebook_names import Notebook
 from cellwright.errors import ConversationBusy, ConversationUnreadable, UnknownConversation
 
 pytestmark = pytest.mark.anyio

@@ -28,12 +28,12 @@ from pydantic_ai.messages import (
 )
 from pydantic_ai.tools import ToolDefinition
 
+from cellwright.agent.models.connect import find_row
 from cellwright.agent.models.local import LocalSpeaker, connect, order_of, settled, weights_of
-from cellwright.agent.models.naming import find_row
+from cellwright.agent.models.requests import Delta, Want, unheard
 from cellwright.agent.models.shapes import read_shape, text_of
 from cellwright.agent.models.table import ROWS
-from cellwright.agent.models.wants import Delta, Want, unheard
-from cellwright.agent.trace.cellruns import runs_since
+from cellwright.agent.trace.cell_runs import runs_since
 from cellwright.errors import ModelFailed, NoModel
 from tests.kernel.engine.conftest import end_host, open_at
 from tests.waiting import fail_after, scaled

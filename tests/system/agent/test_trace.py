@@ -30,7 +30,7 @@ from pydantic_ai.messages import (
     UserPromptPart,
 )
 
-from cellwright.agent.models.wants import Delta, Usage
+from cellwright.agent.models.requests import Delta, Usage
 from cellwright.agent.trace.export import read_run, summary
 from cellwright.agent.trace.records import decoded, messages_json
 from cellwright.agent.trace.redaction import MARK, Redactor

@@ -20,11 +20,10 @@ from pydantic_ai.messages import (
     UserPromptPart,
 )
 
-from cellwright.agent.models.wants import Usage
+from cellwright.agent.models.requests import Usage
 from cellwright.agent.trace.redaction import MARK, Redactor
-from cellwright.agent.trace.spans import StepSpans
+from cellwright.agent.trace.spans import StepSpans, contents_wanted, exporter_names, tracer_provider
 from cellwright.agent.trace.steps import CellRun, Trace
-from cellwright.agent.trace.telemetry import contents_wanted, exporter_names, tracer_provider
 from tests.waiting import LIMIT_S
 
 pytestmark = pytest.mark.anyio
@@ -177,7 +176,7 @@ def test_the_standard_variables_say_where_spans_go(
 EXPORTED = """
 from cellwright.agent.trace.redaction import Redactor
 from cellwright.agent.trace.spans import StepSpans
-from cellwright.agent.trace.telemetry import tracer_provider
+from cellwright.agent.trace.spans import tracer_provider
 
 assert tracer_provider() is tracer_provider()
 with StepSpans("run-1", Redactor()):

@@ -35,9 +35,9 @@ from cellwright.agent.compaction import (
 from cellwright.agent.context import tagged
 from cellwright.agent.conversations import Conversations
 from cellwright.agent.histories import FIRST
+from cellwright.agent.models.requests import Want
 from cellwright.agent.models.shapes import parameters_of, read_shape
 from cellwright.agent.models.table import ModelRow
-from cellwright.agent.models.wants import Want
 from cellwright.errors import BudgetSpent, ModelFailed
 
 pytestmark = pytest.mark.anyio

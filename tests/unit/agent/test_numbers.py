@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cellwright.agent.evidence.numbers import MARK, Evidence, rests_on_output, trace_numbers
-from cellwright.agent.evidence.readings import read_numbers
+from cellwright.agent.evidence.numbers import MARK, Evidence, read_numbers, rests_on_output, trace_numbers
 
 OUTPUT = Evidence(
     "cell one",

@@ -25,9 +25,9 @@ from pydantic_ai.messages import (
 )
 from pydantic_ai.tools import ToolDefinition
 
+from cellwright.agent.models.requests import Want
 from cellwright.agent.models.shapes import text_of
-from cellwright.agent.models.textactions import instructions, problem, read, told, written
-from cellwright.agent.models.wants import Want
+from cellwright.agent.models.text_actions import instructions, problem, read, told, written
 
 
 def tool(name: str, needed: tuple[str, ...] = (), optional: tuple[str, ...] = ()) -> ToolDefinition:

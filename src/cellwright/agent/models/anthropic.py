@@ -10,7 +10,7 @@ from pydantic_ai.providers.anthropic import AnthropicProvider
 
 from cellwright.agent.models.clients import http_client
 from cellwright.agent.models.keys import Keys
-from cellwright.agent.models.speaking import ModelSpeaker
+from cellwright.agent.models.provider_call import ModelSpeaker
 from cellwright.agent.models.table import ModelRow
 
 __all__ = ["connect"]

@@ -15,8 +15,7 @@ from typing import Self
 import anyio
 from pydantic_ai.messages import ModelMessage, ModelResponse
 
-from cellwright.agent.models.table import ModelRow
-from cellwright.agent.models.wants import (
+from cellwright.agent.models.requests import (
     Delta,
     Heard,
     Said,
@@ -27,6 +26,7 @@ from cellwright.agent.models.wants import (
     unheard,
     usage_of,
 )
+from cellwright.agent.models.table import ModelRow
 from cellwright.errors import ModelFailed, NoModel
 
 __all__ = ["Chain", "wait_before"]

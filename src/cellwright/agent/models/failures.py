@@ -12,8 +12,8 @@ from pydantic_ai import exceptions as failing
 from pydantic_ai.messages import ModelResponse, TextPart, ThinkingPart, ToolCallPart
 
 from cellwright.agent.models.providers import PROVIDERS
+from cellwright.agent.models.requests import Unanswered, usage_of
 from cellwright.agent.models.table import ModelRow
-from cellwright.agent.models.wants import Unanswered, usage_of
 from cellwright.errors import CellwrightError, ModelFailed
 
 __all__ = ["failure_of", "flaw_of", "without"]

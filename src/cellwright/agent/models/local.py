@@ -33,11 +33,11 @@ from pydantic_ai.messages import (
 from pydantic_ai.usage import RequestUsage
 
 from cellwright import children
-from cellwright.agent.models.actionreading import RUN_TOOL, code_tool
+from cellwright.agent.models.action_parser import RUN_TOOL, code_tool
+from cellwright.agent.models.requests import Delta, Heard, Want
 from cellwright.agent.models.table import ModelRow
-from cellwright.agent.models.textactions import read, told
+from cellwright.agent.models.text_actions import read, told
 from cellwright.agent.models.turns import spoken
-from cellwright.agent.models.wants import Delta, Heard, Want
 from cellwright.errors import ModelFailed, NoModel
 from cellwright.rlimits import unlimited_children
 

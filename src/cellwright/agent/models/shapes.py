@@ -12,8 +12,8 @@ from pydantic_ai.models import ModelRequestParameters
 from pydantic_ai.output import OutputObjectDefinition
 from pydantic_ai.tools import ToolDefinition
 
+from cellwright.agent.models.requests import Want
 from cellwright.agent.models.table import ModelRow
-from cellwright.agent.models.wants import Want
 
 __all__ = ["ANSWER_TOOL", "ShapeMissed", "parameters_of", "read_shape", "schema_in_words", "text_of"]
 

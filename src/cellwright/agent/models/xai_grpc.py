@@ -9,7 +9,7 @@ from pydantic_ai.providers.xai import XaiProvider
 from xai_sdk import AsyncClient  # type: ignore[import-untyped]  # it ships no types
 
 from cellwright.agent.models.keys import Keys
-from cellwright.agent.models.speaking import ModelSpeaker
+from cellwright.agent.models.provider_call import ModelSpeaker
 from cellwright.agent.models.table import ModelRow
 
 __all__ = ["connect"]

@@ -5,14 +5,9 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import TypeAlias
 
+from cellwright.agent.actions import Verbs
 from cellwright.agent.branches import Branch
-from cellwright.agent.patterns.ensemble import ensemble
-from cellwright.agent.patterns.plan import plan
-from cellwright.agent.patterns.react import react
-from cellwright.agent.patterns.refine import refine
-from cellwright.agent.patterns.reflect import reflect
-from cellwright.agent.patterns.tree import tree
-from cellwright.agent.verbs import Verbs
+from cellwright.agent.patterns.workflows import ensemble, plan, react, refine, reflect, tree
 
 __all__ = ["JIT", "PATTERNS", "Pattern"]
 

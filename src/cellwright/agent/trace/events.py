@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from typing import Any
 
-from cellwright.agent.models.wants import Delta
+from cellwright.agent.models.requests import Delta
 from cellwright.agent.trace.redaction import Redactor
 from cellwright.agent.trace.steps import Step
 from cellwright.engine import Engine

@@ -15,7 +15,7 @@ from typing import Any, Literal, Protocol, TypeAlias
 import anyio
 from pydantic_ai.messages import ModelMessage, ModelResponse
 
-from cellwright.agent.models.wants import Delta, Usage
+from cellwright.agent.models.requests import Delta, Usage
 
 __all__ = ["CellRun", "Seconds", "Step", "StepKind", "Trace", "Watcher"]
 

@@ -20,7 +20,7 @@ from typing import Any, Self
 import anyio
 from pydantic_ai.messages import ModelMessage
 
-from cellwright.agent.models.wants import Delta
+from cellwright.agent.models.requests import Delta
 from cellwright.agent.trace.records import (
     beginning,
     digest,

@@ -19,8 +19,8 @@ from pydantic_ai.messages import (
     UserPromptPart,
 )
 
-from cellwright.agent.models.moving import moved
-from cellwright.agent.models.wants import Unanswered
+from cellwright.agent.models.provider_call import moved
+from cellwright.agent.models.requests import Unanswered
 from tests.support.agent.wires.servers import Fault, reply
 from tests.support.agent.wires.talking import (
     PROVIDERS,

@@ -10,7 +10,7 @@ import anyio
 import pytest
 
 from cellwright import Engine
-from cellwright.agent.asking import DataAgent
+from cellwright.agent.data_agent import DataAgent
 from cellwright.agent.questions import Outcome, Question
 from cellwright.mcp.face import Face
 from tests.kernel.agent.conftest import PACE

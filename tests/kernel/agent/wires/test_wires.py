@@ -14,12 +14,11 @@ from pydantic_ai.messages import TextPart, ThinkingPart, ToolCallPart
 from pydantic_ai.models.test import TestModel
 
 from cellwright.agent.models.chain import Chain
-from cellwright.agent.models.connecting import connect
+from cellwright.agent.models.connect import connect, find_row
 from cellwright.agent.models.keys import find_keys
-from cellwright.agent.models.naming import find_row
+from cellwright.agent.models.provider_call import ModelSpeaker
+from cellwright.agent.models.requests import Delta, Unanswered, Want
 from cellwright.agent.models.shapes import read_shape
-from cellwright.agent.models.speaking import ModelSpeaker
-from cellwright.agent.models.wants import Delta, Unanswered, Want
 from cellwright.errors import ModelFailed
 from tests.support.agent.wires.servers import KEY, Call, Entry, Fault, Garbled, Recorded, Reply, Think, reply
 from tests.support.agent.wires.talking import (

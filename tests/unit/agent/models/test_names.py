@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from cellwright.agent.models.additions import rows_with
-from cellwright.agent.models.naming import defaults, find_row
+from cellwright.agent.models.connect import defaults, find_row, rows_with
 from cellwright.agent.models.providers import PROVIDERS
 from cellwright.agent.models.table import ROWS, Price
 from cellwright.errors import NoModel

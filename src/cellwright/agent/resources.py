@@ -8,21 +8,24 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from functools import partial
-from typing import TypeAlias, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 import anyio
 import anyio.abc
+from pydantic import ValidationError
 from pydantic_ai.messages import ModelMessage
+from pydantic_ai.tools import ToolDefinition
 
+from cellwright.agent import belt
 from cellwright.agent.belt import FACE_TOOLS
+from cellwright.agent.belt.rows import OwnTool
 from cellwright.agent.branches import MAIN, Branch
-from cellwright.agent.desks import OwnTools
-from cellwright.agent.facetools import FaceTools
+from cellwright.agent.mcp_tools import FaceTools
 from cellwright.agent.models.table import ModelRow
 from cellwright.agent.questions import Question, Server
-from cellwright.agent.servertools import ServerTools, server_tools
-from cellwright.agent.toolbox import Tools
-from cellwright.agent.trace.cellruns import runs_since
+from cellwright.agent.server_tools import ServerTools, server_tools
+from cellwright.agent.toolbox import ToolReply, Tools
+from cellwright.agent.trace.cell_runs import runs_since
 from cellwright.agent.trace.steps import Step
 from cellwright.engine import Engine, Session
 from cellwright.errors import AgentError, CellwrightError
@@ -32,18 +35,24 @@ from cellwright.mcp.knowledge import Knowledge
 from cellwright.tools import Files
 
 __all__ = ["Workshop", "open_workshop"]
-
 T = TypeVar("T")
+
 Room: TypeAlias = Callable[[int], Awaitable[None]]
+
 """Makes room for so many sessions more."""
+
 NoteMade: TypeAlias = Callable[[Session], Awaitable[None]]
+
 """Is told of a session that was made for the conversation."""
 
 _TITLE_WORDS = 6
+
 # Longer than a machine stands still whose disk is slow: what is not stopped by then keeps its kernel.
 _SETTLE_S = 60.0
+
 # A server that is fetched before it starts takes its time.
 _OPEN_S = 60.0
+
 _MAX_DATA_BYTES = 500 * 1024 * 1024
 
 
@@ -235,3 +244,44 @@ async def held(tasks: anyio.abc.TaskGroup, opened: AbstractAsyncContextManager[T
 def _title(question: str) -> str:
     """A notebook's name after the question."""
     return " ".join(question.split()[:_TITLE_WORDS])[:80] or "question"
+
+
+# The agent's own tools on one branch: which of them the model is offered, and what they may use.
+
+
+class OwnTools:
+    """A box of the agent's own tools, and the desk that these work at."""
+
+    def __init__(self, engine: Engine, branch: Branch, row_of: Callable[[], ModelRow]) -> None:
+        self._engine = engine
+        self._branch = branch
+        self._row_of = row_of
+
+    @property
+    def definitions(self) -> Sequence[ToolDefinition]:
+        return tuple(tool.definition for tool in self._offered())
+
+    async def call(self, name: str, arguments: dict[str, Any]) -> ToolReply:
+        tool = next(tool for tool in self._offered() if tool.name == name)
+        try:
+            checked = tool.arguments.model_validate(arguments)
+        except ValidationError as error:
+            told = "; ".join(f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in error.errors())
+            return ToolReply(f"{name}: {told}", failed=True)
+        return await tool.run(self, checked)
+
+    def _offered(self) -> list[OwnTool]:
+        row = self._row_of()
+        return [tool for tool in belt.OWN_TOOLS if tool.suits(row)]
+
+    # What tools work at ------------------------------------------------------------------------------------------
+
+    async def face(self, name: str, /, **arguments: Any) -> ToolReply:
+        return await self._branch.face.call(name, arguments)
+
+    async def printed(self) -> str:
+        session = self._branch.session
+        if session is None:
+            return ""
+        own = [run for run in await self._engine.history(session.id) if run.id in self._branch.begun]
+        return own[-1].text if own else ""

@@ -32,9 +32,9 @@ from pydantic_ai.messages import (
 )
 from pydantic_ai.tools import ToolDefinition
 
-from cellwright.agent.models.actionreading import RUN_TOOL, Call, Misread, code_tool, first_action
+from cellwright.agent.models.action_parser import RUN_TOOL, Call, Misread, code_tool, first_action
+from cellwright.agent.models.requests import Want
 from cellwright.agent.models.shapes import schema_in_words, text_of
-from cellwright.agent.models.wants import Want
 
 __all__ = ["instructions", "problem", "read", "told", "written"]
 

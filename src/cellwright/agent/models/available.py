@@ -6,8 +6,7 @@ from collections.abc import Mapping
 
 import anyio.to_thread
 
-from cellwright.agent.models.additions import rows_with
-from cellwright.agent.models.connecting import connect
+from cellwright.agent.models.connect import connect, rows_with
 from cellwright.agent.models.keys import Keys, find_keys
 from cellwright.agent.models.table import ModelRow
 from cellwright.errors import NoModel

@@ -8,10 +8,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from cellwright.agent.actions import Verbs
 from cellwright.agent.branches import Branch
 from cellwright.agent.patterns import PATTERNS
 from cellwright.agent.patterns.shapes import Choice
-from cellwright.agent.verbs import Verbs
 
 __all__ = ["Chosen", "by_shape", "choose"]
 

@@ -5,6 +5,8 @@ What is wrong with a request or a reply is said by ``failures``. Trying again, a
 
 from __future__ import annotations
 
+import hashlib
+import re
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 
@@ -12,7 +14,9 @@ from pydantic_ai import direct
 from pydantic_ai.messages import (
     ModelMessage,
     ModelRequest,
+    ModelRequestPart,
     ModelResponse,
+    ModelResponsePart,
     ModelResponseStreamEvent,
     PartDeltaEvent,
     PartStartEvent,
@@ -22,20 +26,20 @@ from pydantic_ai.messages import (
     ThinkingPartDelta,
     ToolCallPart,
     ToolCallPartDelta,
+    ToolReturnPart,
     UserPromptPart,
 )
 from pydantic_ai.models import Model, ModelRequestParameters
 from pydantic_ai.settings import ModelSettings
 
-from cellwright.agent.models import textactions
+from cellwright.agent.models import text_actions
 from cellwright.agent.models.failures import failure_of, flaw_of
-from cellwright.agent.models.moving import moved
+from cellwright.agent.models.requests import Delta, Heard, Want
 from cellwright.agent.models.shapes import parameters_of, schema_in_words
 from cellwright.agent.models.table import ModelRow
-from cellwright.agent.models.wants import Delta, Heard, Want
 from cellwright.errors import ModelFailed
 
-__all__ = ["ModelSpeaker", "outgoing"]
+__all__ = ["ModelSpeaker", "moved"]
 
 
 class ModelSpeaker:
@@ -72,7 +76,7 @@ class ModelSpeaker:
         # Raised here, so that it does not carry the library's error along.
         if failure is not None:
             raise failure
-        return textactions.read(response, want) if self.row.tools == "none" else response
+        return text_actions.read(response, want) if self.row.tools == "none" else response
 
     async def aclose(self) -> None:
         """Let go of its connections."""
@@ -134,7 +138,7 @@ class ModelSpeaker:
 def outgoing(row: ModelRow, messages: Sequence[ModelMessage], want: Want) -> list[ModelMessage]:
     """The messages as they go to a model of this row; what is added stands at the tail."""
     if row.tools == "none":
-        return textactions.told(messages, want, pictures=row.pictures)
+        return text_actions.told(messages, want, pictures=row.pictures)
     told = list(messages)
     if want.shape is None or row.output != "prompted":
         return told
@@ -164,3 +168,62 @@ def _piece(event: ModelResponseStreamEvent) -> Delta | None:
         case ToolCallPartDelta(args_delta=str() as arguments):
             return Delta("call", arguments)
     return None
+
+
+# Makes a conversation fit that was had with other models. Pure; what this provider itself said is never
+# touched.
+
+# What every provider takes; some take more.
+_plain_id = re.compile(r"^[A-Za-z0-9_-]{1,64}$")
+
+
+def moved(messages: Sequence[ModelMessage], provider: str) -> list[ModelMessage]:
+    """The messages as they go to a provider. Those that came from it, or from nobody, are the very same objects."""
+    heard: set[str] = set()
+    names: dict[str, str] = {}
+    fitted: list[ModelMessage] = []
+    for place, message in enumerate(messages):
+        if isinstance(message, ModelResponse):
+            foreign = message.provider_name not in (None, provider)
+            names = _names(message, heard, place) if foreign else {}
+            fitted.append(_response(message, names) if foreign else message)
+            heard |= {names.get(call.tool_call_id, call.tool_call_id) for call in _calls(message)}
+        else:
+            fitted.append(_request(message, names))
+    return fitted
+
+
+def _calls(response: ModelResponse) -> list[ToolCallPart]:
+    return [part for part in response.parts if isinstance(part, ToolCallPart)]
+
+
+def _names(response: ModelResponse, heard: set[str], place: int) -> dict[str, str]:
+    """New names for calls, made from the place in the conversation: the same ones whenever it is sent."""
+    return {
+        call.tool_call_id: f"call_{hashlib.sha256(f'{place} {call.tool_call_id}'.encode()).hexdigest()[:24]}"
+        for call in _calls(response)
+        if call.tool_call_id in heard or not _plain_id.match(call.tool_call_id)
+    }
+
+
+def _response(response: ModelResponse, names: dict[str, str]) -> ModelResponse:
+    parts: list[ModelResponsePart] = [
+        replace(part, tool_call_id=names.get(part.tool_call_id, part.tool_call_id))
+        if isinstance(part, ToolCallPart)
+        else part
+        for part in response.parts
+        if not isinstance(part, ThinkingPart)
+    ]
+    return replace(response, parts=parts)
+
+
+def _request(request: ModelRequest, names: dict[str, str]) -> ModelRequest:
+    if not names:
+        return request
+    parts: list[ModelRequestPart] = [
+        replace(part, tool_call_id=names.get(part.tool_call_id, part.tool_call_id))
+        if isinstance(part, ToolReturnPart)
+        else part
+        for part in request.parts
+    ]
+    return replace(request, parts=parts)

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any
 
-from cellwright.agent.evidence.chartfacts import spec_of, spec_rows
+from cellwright.agent.evidence.charts import spec_of, spec_rows
 from cellwright.agent.evidence.numbers import Evidence
 from cellwright.engine import Engine, Execution, Session
 from cellwright.formats.markup import text_of_html
