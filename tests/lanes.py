@@ -102,7 +102,7 @@ PRELOADED = (
 PRELOADED_BESIDES = (
     "cellwright.agent.data_agent",
     "cellwright.cli.commands",
-    "cellwright.mcp.face",
+    "cellwright.mcp.server",
     "cellwright.review",
     "cellwright.tools.calculator",
     "pydantic_ai.models.anthropic",

@@ -16,7 +16,7 @@ from cellwright.agent.models.connect import connect_models
 from cellwright.agent.models.keys import ENVIRONMENT
 from cellwright.agent.patterns import JIT, PATTERNS
 from cellwright.errors import AgentError
-from cellwright.mcp.face import Face
+from cellwright.mcp.server import Face
 from datatasks.asked import Inquiry, ask_all
 from datatasks.records import Asked
 from datatasks.tasks import TaskSet

@@ -39,7 +39,7 @@ from cellwright.agent.trace.store import TraceLog
 from cellwright.engine import Engine, Session
 from cellwright.engine.ids import new_agent_run_id
 from cellwright.errors import AgentError, BudgetSpent, CellwrightError
-from cellwright.mcp.face import Face
+from cellwright.mcp.server import Face
 from cellwright.mcp.uris import cell_output_uri
 
 __all__ = ["TRACES", "DataAgent"]

@@ -15,7 +15,7 @@ from cellwright.agent.questions import Outcome, Question, Server
 from cellwright.agent.trace.steps import Watcher
 from cellwright.engine import Engine
 from cellwright.errors import CellwrightError
-from cellwright.mcp.face import Face
+from cellwright.mcp.server import Face
 
 __all__ = ["ask"]
 

@@ -29,9 +29,9 @@ from cellwright.agent.trace.cell_runs import runs_since
 from cellwright.agent.trace.steps import Step
 from cellwright.engine import Engine, Session
 from cellwright.errors import AgentError, CellwrightError
-from cellwright.mcp.face import Face
 from cellwright.mcp.inside import connected
 from cellwright.mcp.knowledge import Knowledge
+from cellwright.mcp.server import Face
 from cellwright.tools import Files
 
 __all__ = ["Workshop", "open_workshop"]

@@ -83,7 +83,7 @@ async def _engine_and_faces(settings: Settings) -> AsyncIterator[tuple[Engine, F
 
 
 def _import_the_sdk() -> None:
-    import cellwright.mcp.face  # noqa: F401, PLC0415  # see above
+    import cellwright.mcp.server  # noqa: F401, PLC0415  # see above
 
 
 class Daemon:

@@ -8,12 +8,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from cellwright.mcp.face import DIALECTS, Face
     from cellwright.mcp.pace import Pace
+    from cellwright.mcp.server import DIALECTS, Face
 
 __all__ = ["DIALECTS", "Face", "Pace"]
 
-_HOMES = {"DIALECTS": "cellwright.mcp.face", "Face": "cellwright.mcp.face", "Pace": "cellwright.mcp.pace"}
+_HOMES = {"DIALECTS": "cellwright.mcp.server", "Face": "cellwright.mcp.server", "Pace": "cellwright.mcp.pace"}
 
 
 def __getattr__(name: str) -> Any:

@@ -38,7 +38,7 @@ from cellwright.mcp.delegates import Delegate
 from cellwright.mcp.handovers import handback_note
 from cellwright.mcp.knowledge import Knowledge
 from cellwright.mcp.pace import Pace
-from cellwright.mcp.resolving import find_session
+from cellwright.mcp.session_lookup import find_session
 from cellwright.mcp.wording import in_calls
 from cellwright.plans import Planner
 from cellwright.settings import fenced

@@ -18,7 +18,7 @@ from mcp.types import Implementation
 from mcp_types.version import LATEST_MODERN_VERSION
 
 import cellwright
-from cellwright.mcp.face import Face
+from cellwright.mcp.server import Face
 
 __all__ = ["connected"]
 

@@ -8,7 +8,7 @@ from mcp.server.mcpserver.prompts import Prompt
 
 from cellwright.mcp.calls import Shared
 from cellwright.mcp.context import context_of
-from cellwright.mcp.resolving import find_session
+from cellwright.mcp.session_lookup import find_session
 from cellwright.plans.reports import plan_in
 
 __all__ = ["prompts"]

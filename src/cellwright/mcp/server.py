@@ -1,20 +1,37 @@
-"""Puts the server object together: tools, resources, prompts, and the dialect that was asked for."""
+"""The face itself: one server object over one engine, for any number of clients.
+
+Built once by the daemon, which brings the connections: a byte stream for each local client, or an ASGI application
+behind its own guard. Closing a connection ends its calls; executions belong to the engine and go on.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from contextlib import AbstractAsyncContextManager
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from pathlib import Path
+from typing import Any, TypeAlias
 
+import anyio
+import anyio.abc
+from anyio.abc import ByteReceiveStream, ByteSendStream
+from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 from mcp.server.lowlevel.helper_types import ReadResourceContents
+from mcp.server.lowlevel.server import NotificationOptions
 from mcp.server.mcpserver import Context, MCPServer
 from mcp.server.mcpserver.resources import FunctionResource
-from mcp.server.subscriptions import SubscriptionBus
+from mcp.server.runner import serve_dual_era_loop
+from mcp.server.subscriptions import InMemorySubscriptionBus, SubscriptionBus
+from mcp.server.transport_security import TransportSecuritySettings
+from mcp.shared.message import SessionMessage
 from mcp.types import (
+    PARSE_ERROR,
     EmptyResult,
+    ErrorData,
     InputRequiredResult,
+    JSONRPCError,
+    JSONRPCMessage,
     ListResourcesResult,
     PaginatedRequestParams,
     Resource,
@@ -22,27 +39,158 @@ from mcp.types import (
     SetLevelRequestParams,
     SubscribeRequestParams,
     UnsubscribeRequestParams,
+    jsonrpc_message_adapter,
 )
-from pydantic import AnyUrl
+from pydantic import AnyUrl, ValidationError
+from starlette.applications import Starlette
 
 import cellwright
+from cellwright.engine import Engine
 from cellwright.errors import CellwrightError
 from cellwright.mcp.calls import Definition, Shared, as_tool
-from cellwright.mcp.clients import Clients, RequestContext
+from cellwright.mcp.clients import NOTHING_BROUGHT, Brought, Client, Clients, RequestContext
+from cellwright.mcp.delegates import Delegate
 from cellwright.mcp.dialects.jlab import JLAB_STATUS_URI, JLAB_TOOLS
 from cellwright.mcp.dialects.jlab import status as server_status
 from cellwright.mcp.dialects.jupyter import JUPYTER_TOOLS
 from cellwright.mcp.dialects.monadic import MONADIC_TOOLS
+from cellwright.mcp.knowledge import Knowledge
+from cellwright.mcp.notifications import Notifier
+from cellwright.mcp.pace import Pace
 from cellwright.mcp.prompts import prompts
 from cellwright.mcp.resources import Resources
-from cellwright.mcp.tools_executions import EXECUTION_TOOLS
+from cellwright.mcp.tools.executions import EXECUTION_TOOLS
 from cellwright.mcp.toolsets import chosen_sets, instructions, tools_of
+from cellwright.plans import Planner
+from cellwright.tools.web.fetch import Fetcher
+from cellwright.unixstreams import lines
+from cellwright.verification import Verifier
 
-__all__ = ["DIALECTS", "NotebookServer", "build_server"]
+__all__ = ["DIALECTS", "Face", "message_streams"]
+_MAX_BODY_BYTES = 32 * 1024 * 1024
+
+
+class Face:
+    """MCP over an engine. Faces of one engine share its planner, its verifier and its fetcher, which know what is going on."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        *,
+        planner: Planner | None = None,
+        verifier: Verifier | None = None,
+        fetcher: Fetcher | None = None,
+        delegate: Delegate | None = None,
+        dialect: str | None = None,
+        toolset: str | None = None,
+        pace: Pace | None = None,
+    ) -> None:
+        self._transports: set[Clients] = set()
+        language = "typescript" if dialect == "srcbook" else engine.settings.default_language
+        self._shared = Shared(
+            engine,
+            planner or Planner(engine),
+            verifier or Verifier(engine),
+            fetcher or Fetcher(engine.settings),
+            Knowledge(engine),
+            pace or Pace(),
+            language,
+            data_changed=self._data_changed,
+            delegate=delegate,
+        )
+        self._notifier: Notifier | None = None
+        self._bus = InMemorySubscriptionBus()
+        self.server: MCPServer[Clients] = build_server(
+            self._shared, self._bus, self._transport, dialect=dialect, toolset=toolset
+        )
+
+    @asynccontextmanager
+    async def _transport(
+        self,
+        _: MCPServer[Clients],
+        directory: Path | None = None,
+        brought: Brought = NOTHING_BROUGHT,
+        begun: set[str] | None = None,
+    ) -> AsyncIterator[Clients]:
+        clients = Clients(directory, brought, begun)
+        self._transports.add(clients)
+        try:
+            yield clients
+        finally:
+            self._transports.discard(clients)
+
+    async def serve(
+        self,
+        read: ByteReceiveStream,
+        write: ByteSendStream,
+        *,
+        directory: Path | None = None,
+        brought: Brought = NOTHING_BROUGHT,
+    ) -> None:
+        """Serve one client over newline-delimited JSON-RPC until it goes away. Its calls end; executions go on.
+
+        ``directory`` is where the client works, ``brought`` what its person gave along.
+        """
+        async with message_streams(read, write) as (incoming, outgoing):
+            await self.attend(incoming, outgoing, directory=directory, brought=brought)
+
+    async def attend(
+        self,
+        incoming: Incoming,
+        outgoing: Outgoing,
+        *,
+        directory: Path | None = None,
+        brought: Brought = NOTHING_BROUGHT,
+        begun: set[str] | None = None,
+    ) -> None:
+        """The same over streams of messages. ``begun`` is given the ids of what the client's calls began."""
+        lowlevel = self.server._lowlevel_server  # noqa: SLF001  # the SDK has no public name for it yet
+        options = lowlevel.create_initialization_options(NotificationOptions(resources_changed=True))
+        async with self._transport(self.server, directory, brought, begun) as clients:
+            await serve_dual_era_loop(
+                lowlevel, incoming, outgoing, lifespan_state=clients, init_options=options
+            )
+
+    def http_app(self) -> Starlette:
+        """Streamable HTTP at ``/mcp``. Whoever mounts it checks token, Host and Origin, and runs its lifespan."""
+        return self.server.streamable_http_app(
+            max_request_body_size=_MAX_BODY_BYTES,
+            transport_security=TransportSecuritySettings(enable_dns_rebinding_protection=False),
+        )
+
+    async def run(self, *, task_status: anyio.abc.TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
+        """Tell clients what happens in the engine, until cancelled."""
+        shared = self._shared
+        self._notifier = Notifier(shared.engine, shared.knowledge, self._bus, self._clients, shared.pace)
+        await self._notifier.run(task_status=task_status)
+
+    @property
+    def engine(self) -> Engine:
+        return self._shared.engine
+
+    @property
+    def knowledge(self) -> Knowledge:
+        """What is known of sessions; told of what happens while the face runs."""
+        return self._shared.knowledge
+
+    @property
+    def planner(self) -> Planner:
+        return self._shared.planner
+
+    def _data_changed(self, paths: Sequence[str]) -> None:
+        if self._notifier is not None:
+            self._notifier.data_changed(paths)
+
+    def _clients(self) -> list[Client]:
+        return [client for transport in self._transports for client in transport]
+
+
+# Puts the server object together: tools, resources, prompts, and the dialect that was asked for.
 
 DIALECTS = ("srcbook", "jlab", "jupyter", "monadic")
 
 _MOST_FOLLOWED = 1_000
+
 Lifespan = Callable[[MCPServer[Clients]], AbstractAsyncContextManager[Clients]]
 
 
@@ -145,3 +293,65 @@ async def _set_level(context: RequestContext, params: SetLevelRequestParams) -> 
     client = context.lifespan_context.of(context)
     client.log_level, client.reach = params.level, context.session
     return EmptyResult()
+
+
+# Newline-delimited JSON-RPC over two byte streams, as stdio and the daemon's socket carry it.
+
+_GONE = (anyio.ClosedResourceError, anyio.BrokenResourceError)
+
+Incoming: TypeAlias = MemoryObjectReceiveStream[SessionMessage | Exception]
+
+Outgoing: TypeAlias = MemoryObjectSendStream[SessionMessage]
+
+
+@asynccontextmanager
+async def message_streams(
+    read: ByteReceiveStream, write: ByteSendStream
+) -> AsyncIterator[tuple[Incoming, Outgoing]]:
+    """Messages of one connection; the reading side ends when the client is gone."""
+    to_server, incoming = anyio.create_memory_object_stream[SessionMessage | Exception](0)
+    outgoing, from_server = anyio.create_memory_object_stream[SessionMessage](0)
+    refusals = outgoing.clone()
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(_read_messages, read, to_server, refusals)
+        tasks.start_soon(_write_messages, from_server, write)
+        try:
+            yield incoming, outgoing
+        finally:
+            incoming.close()
+            outgoing.close()
+            tasks.cancel_scope.cancel()
+
+
+async def _read_messages(
+    read: ByteReceiveStream,
+    to_server: MemoryObjectSendStream[SessionMessage | Exception],
+    refusals: MemoryObjectSendStream[SessionMessage],
+) -> None:
+    async with to_server, refusals:
+        try:
+            async for line in lines(read):
+                try:
+                    message = jsonrpc_message_adapter.validate_json(line, by_name=False)
+                except ValidationError:
+                    await refusals.send(SessionMessage(_refusal("This line is not a JSON-RPC message")))
+                else:
+                    await to_server.send(SessionMessage(message))
+        except _GONE:
+            return
+
+
+async def _write_messages(
+    from_server: MemoryObjectReceiveStream[SessionMessage], write: ByteSendStream
+) -> None:
+    async with from_server:
+        try:
+            async for item in from_server:
+                text = item.message.model_dump_json(by_alias=True, exclude_unset=True)
+                await write.send(text.encode() + b"\n")
+        except _GONE:
+            return
+
+
+def _refusal(message: str) -> JSONRPCMessage:
+    return JSONRPCError(jsonrpc="2.0", id=None, error=ErrorData(code=PARSE_ERROR, message=message))

@@ -4,25 +4,19 @@ from __future__ import annotations
 
 from cellwright.errors import CellwrightError
 from cellwright.mcp.calls import Definition
-from cellwright.mcp.tools_asking import ASKING_TOOLS
-from cellwright.mcp.tools_branches import BRANCH_TOOLS
-from cellwright.mcp.tools_calculator import CALCULATOR_TOOLS
-from cellwright.mcp.tools_cells import CELL_TOOLS
-from cellwright.mcp.tools_checkpoints import CHECKPOINT_TOOLS
-from cellwright.mcp.tools_drawing import DRAWING_TOOLS
-from cellwright.mcp.tools_executions import EXECUTION_TOOLS
-from cellwright.mcp.tools_fetch import FETCH_TOOLS
-from cellwright.mcp.tools_files import FILE_TOOLS
-from cellwright.mcp.tools_filesystem import FILESYSTEM_TOOLS
-from cellwright.mcp.tools_hosts import HOST_TOOLS
-from cellwright.mcp.tools_notebooks import NOTEBOOK_TOOLS
-from cellwright.mcp.tools_packages import PACKAGE_TOOLS
-from cellwright.mcp.tools_plans import PLAN_TOOLS
-from cellwright.mcp.tools_reading import READING_TOOLS
-from cellwright.mcp.tools_replays import REPLAY_TOOLS
-from cellwright.mcp.tools_runs import RUN_TOOLS
-from cellwright.mcp.tools_verification import VERIFICATION_TOOLS
-from cellwright.mcp.tools_visuals import VISUAL_TOOLS
+from cellwright.mcp.tools.ask import ASKING_TOOLS
+from cellwright.mcp.tools.cells import CELL_TOOLS
+from cellwright.mcp.tools.charts import DRAWING_TOOLS, VISUAL_TOOLS
+from cellwright.mcp.tools.checkpoints import BRANCH_TOOLS, CHECKPOINT_TOOLS
+from cellwright.mcp.tools.environment import FILE_TOOLS, PACKAGE_TOOLS
+from cellwright.mcp.tools.executions import EXECUTION_TOOLS
+from cellwright.mcp.tools.hosts import HOST_TOOLS
+from cellwright.mcp.tools.notebooks import NOTEBOOK_TOOLS
+from cellwright.mcp.tools.oneshot import CALCULATOR_TOOLS, FETCH_TOOLS, FILESYSTEM_TOOLS, RUN_TOOLS
+from cellwright.mcp.tools.plans import PLAN_TOOLS
+from cellwright.mcp.tools.read import READING_TOOLS
+from cellwright.mcp.tools.replay import REPLAY_TOOLS
+from cellwright.mcp.tools.verify import VERIFICATION_TOOLS
 
 __all__ = ["ALL", "TOOLSETS", "UnknownToolset", "chosen_sets", "instructions", "tools_of"]
 

@@ -23,7 +23,7 @@ from cellwright.engine import Event, Execution, Replay, Subscription
 from cellwright.errors import CellwrightError
 from cellwright.mcp.calls import Call
 from cellwright.mcp.delegates import DelegatedRun
-from cellwright.mcp.notifying import log_entry
+from cellwright.mcp.notifications import log_entry
 from cellwright.mcp.rendering import last_line
 from cellwright.plans import PlanRun
 from cellwright.plans.reports import plan_brief

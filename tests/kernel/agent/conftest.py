@@ -13,8 +13,8 @@ from cellwright import Engine
 from cellwright.agent.data_agent import DataAgent
 from cellwright.agent.models.chain import Chain
 from cellwright.agent.questions import Outcome, Question
-from cellwright.mcp.face import Face
 from cellwright.mcp.pace import Pace
+from cellwright.mcp.server import Face
 from tests.kernel.engine.conftest import engine, shared_engine
 from tests.kernel.mcp.conftest import running
 from tests.support.agent.scripting import Script

@@ -41,7 +41,7 @@ from cellwright.agent.models.requests import Delta, Want
 from cellwright.agent.models.shapes import text_of
 from cellwright.agent.trace.cell_runs import runs_since
 from cellwright.errors import CellwrightError, ModelFailed
-from cellwright.mcp.face import Face
+from cellwright.mcp.server import Face
 
 pytestmark = pytest.mark.anyio
 

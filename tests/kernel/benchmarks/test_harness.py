@@ -12,7 +12,7 @@ from cellwright import Engine
 from cellwright.agent.data_agent import DataAgent
 from cellwright.agent.models.chain import Chain
 from cellwright.agent.questions import Question
-from cellwright.mcp.face import Face
+from cellwright.mcp.server import Face
 from datatasks.asked import Ask, Inquiry, ask_all
 from datatasks.contenders import Cell, Ran, Runner, ipykernel, ours, plain_python
 from datatasks.records import Asked, add_asked, read_asked

@@ -8,7 +8,7 @@ import pytest
 from mcp import Client
 
 from cellwright import Engine
-from cellwright.mcp.face import Face
+from cellwright.mcp.server import Face
 from tests.kernel.mcp.conftest import PACE, ask, connected, running
 from tests.support.typescript.srcbook_examples import ANALYSIS, BENCHMARK, BUBBLE_SORT, QUICK_SORT, SALES
 

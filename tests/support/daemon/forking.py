@@ -167,8 +167,7 @@ def _import_everything() -> None:
     import cellwright.cli.commands  # noqa: PLC0415
     import cellwright.daemon.__main__  # noqa: PLC0415
     import cellwright.daemon.service  # noqa: PLC0415
-    import cellwright.mcp.face  # noqa: PLC0415
-    import cellwright.mcp.wire  # noqa: PLC0415
+    import cellwright.mcp.server  # noqa: PLC0415
     import cellwright.plans.plan_files  # noqa: F401, PLC0415
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from cellwright import Engine
 from cellwright.errors import HostCannot, KernelGone, UnknownHost
-from cellwright.mcp.tools_hosts import about_host
+from cellwright.mcp.tools.hosts import about_host
 from tests.kernel.engine.conftest import OpenEngine, host_process, open_anew, open_here
 from tests.support.servers.server import Server
 from tests.waiting import LIMIT_S, until

@@ -13,7 +13,7 @@ from cellwright.engine.executions import text_of
 from cellwright.errors import NotebookFormatError, PlanFileError, TooManyCells
 from cellwright.formats.registry import export, read
 from cellwright.mcp.outputs import parts_of
-from cellwright.mcp.reading import outline
+from cellwright.mcp.tools.read import outline
 from cellwright.notebook import Document, OutputsSet, SourceChanged, compare_outputs
 from cellwright.notebook.edits import comments_of
 from cellwright.plans.plan_files import PlanFileKind, parse_plan, read_plan

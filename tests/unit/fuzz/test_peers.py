@@ -29,7 +29,7 @@ from cellwright.kernels.messages import BadMessageError
 from cellwright.kernels.pipe_client import Line, Splitter, message_of
 from cellwright.lab.messages import BadMessage
 from cellwright.lab.messages import decode as decode_from_lab
-from cellwright.mcp.wire import message_streams
+from cellwright.mcp.server import message_streams
 from cellwright.unixstreams import UnixStream
 from tests.support.fuzzing import each_effort, mutated_bytes, mutated_json, mutated_values, seeds, try_all
 

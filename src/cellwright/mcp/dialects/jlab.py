@@ -18,7 +18,7 @@ from cellwright.mcp.arguments import Arguments, Content, SessionId
 from cellwright.mcp.calls import CHANGES, DESTROYS, READS, Call, Definition, Reply, data_reply
 from cellwright.mcp.dialects.indices import LONG_MS, cell_at
 from cellwright.mcp.replies import execution_reply
-from cellwright.mcp.tools_cells import (
+from cellwright.mcp.tools.cells import (
     AddAndRun,
     ExecuteCell,
     UpdateCell,
@@ -26,7 +26,7 @@ from cellwright.mcp.tools_cells import (
     cell_execute,
     cell_update,
 )
-from cellwright.mcp.tools_notebooks import CreateNotebook, OpenNotebook, notebook_create, notebook_open
+from cellwright.mcp.tools.notebooks import CreateNotebook, OpenNotebook, notebook_create, notebook_open
 from cellwright.mcp.waiting import run_and_wait
 
 __all__ = ["JLAB_STATUS_URI", "JLAB_TOOLS", "status"]

@@ -16,8 +16,7 @@ from cellwright.mcp.arguments import Arguments, Content
 from cellwright.mcp.calls import CHANGES, DESTROYS, READS, Call, Definition, Reply
 from cellwright.mcp.cellstates import cell_states
 from cellwright.mcp.dialects.indices import cell_at, place_for
-from cellwright.mcp.reading import outline, section
-from cellwright.mcp.tools_cells import (
+from cellwright.mcp.tools.cells import (
     AddAndRun,
     ExecuteCell,
     RunScratch,
@@ -25,7 +24,8 @@ from cellwright.mcp.tools_cells import (
     cell_execute,
     scratch_run,
 )
-from cellwright.mcp.tools_notebooks import AGENTS_MODE
+from cellwright.mcp.tools.notebooks import AGENTS_MODE
+from cellwright.mcp.tools.read import outline, section
 from cellwright.notebook import Cell, Document, OutputsSet
 from cellwright.notebook.files import create_exclusively
 

@@ -14,7 +14,7 @@ from cellwright.mcp.calls import CHANGES, DESTROYS, READS, Call, Definition, Rep
 from cellwright.mcp.dialects.indices import LONG_MS, cell_at
 from cellwright.mcp.outputs import parts_of
 from cellwright.mcp.replies import rendered
-from cellwright.mcp.tools_notebooks import CreateNotebook, notebook_create
+from cellwright.mcp.tools.notebooks import CreateNotebook, notebook_create
 from cellwright.mcp.waiting import run_and_wait
 from cellwright.notebook import Cell
 

@@ -12,7 +12,7 @@ import pytest
 from cellwright import Engine
 from cellwright.agent.data_agent import DataAgent
 from cellwright.agent.questions import Outcome, Question
-from cellwright.mcp.face import Face
+from cellwright.mcp.server import Face
 from tests.kernel.agent.conftest import PACE
 from tests.kernel.engine.conftest import end_host, open_at
 from tests.matrix import one_of_each
