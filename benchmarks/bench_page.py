@@ -24,11 +24,10 @@ from starlette.types import ASGIApp, Message
 from cellwright import Session, open_engine
 from cellwright.plans import Planner
 from cellwright.verification import Verifier
-from cellwright.web.doors.attempts import Attempts
-from cellwright.web.doors.codes import Codes
-from cellwright.web.doors.door import Door
-from cellwright.web.doors.identities import Identities
-from cellwright.web.doors.members import Members
+from cellwright.web.auth.attempts import Attempts, Codes
+from cellwright.web.auth.identities import Identities
+from cellwright.web.auth.members import Members
+from cellwright.web.auth.sign_in import Door
 from cellwright.web.site import Site, application
 from measuring import MB, Bench, alternate, main, milliseconds
 

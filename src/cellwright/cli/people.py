@@ -14,7 +14,7 @@ from cellwright.cli.client import daemon_paths
 from cellwright.cli.exits import ExitCode, fail
 from cellwright.cli.verbs import AsJson, note, show_data
 from cellwright.errors import CellwrightError
-from cellwright.web.doors.members import add_member, change_role, read_members, remove_member
+from cellwright.web.auth.members import add_member, change_role, read_members, remove_member
 
 __all__ = ["people_app"]
 

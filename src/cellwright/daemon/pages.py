@@ -10,11 +10,9 @@ from starlette.responses import PlainTextResponse
 
 from cellwright.daemon.faces import Faces
 from cellwright.engine import Engine
-from cellwright.web.doors.attempts import Attempts
-from cellwright.web.doors.codes import Codes
-from cellwright.web.doors.cookies import obtain_key
-from cellwright.web.doors.identities import Identities
-from cellwright.web.doors.members import Members
+from cellwright.web.auth.attempts import Attempts, Codes
+from cellwright.web.auth.identities import Identities, obtain_key
+from cellwright.web.auth.members import Members
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp
@@ -51,7 +49,7 @@ async def page_for_people(token: str, entry: Entry, engine: Engine, faces: Faces
 def _made(
     token: str, entry: Entry, engine: Engine, faces: Faces, planner: Planner, verifier: Verifier
 ) -> ASGIApp:
-    from cellwright.web.doors.door import Door  # noqa: PLC0415  # only for who serves
+    from cellwright.web.auth.sign_in import Door  # noqa: PLC0415  # only for who serves
     from cellwright.web.site import Site, application  # noqa: PLC0415  # as above
 
     storage = engine.settings.storage

@@ -10,7 +10,7 @@ from starlette.routing import BaseRoute
 
 from cellwright.engine import Engine
 from cellwright.web import assets, chat, debug, notebook, sessions, verified
-from cellwright.web.doors.door import Door
+from cellwright.web.auth.sign_in import Door
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp

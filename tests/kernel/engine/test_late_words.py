@@ -11,7 +11,7 @@ from cellwright import Engine
 from cellwright.engine import Execution, Session
 from cellwright.mcp.rendering import executions_json, executions_text, gather
 from cellwright.verification import verify
-from cellwright.web.notebook.cellviews import cell_view
+from cellwright.web.notebook.cell_views import cell_view
 from cellwright.web.templates import render
 from tests.kernel.engine.conftest import OpenEngine
 from tests.waiting import until

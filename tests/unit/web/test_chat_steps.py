@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from cellwright.web.chat.steps import StepView, entry_of, step_views, total_of, words_of
+from cellwright.web.chat.turns import StepView, entry_of, step_views, total_of, words_of
 from cellwright.web.prose import prose_html
 
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cellwright.web.debug.tracesteps import Choice, attempts_in, chosen, messages_of, span_of
+from cellwright.web.debug.runs import Choice, attempts_in, chosen, messages_of, span_of
 from cellwright.web.debug.waterfall import WIDTH, Span, waterfall
 from cellwright.web.diffs import diff_lines
 

@@ -11,11 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cellwright.web.doors.attempts import Attempts
-from cellwright.web.doors.codes import Codes
-from cellwright.web.doors.cookies import obtain_key, sign, unsign
-from cellwright.web.doors.identities import Identities
-from cellwright.web.doors.members import (
+from cellwright.web.auth.attempts import Attempts, Codes
+from cellwright.web.auth.identities import Identities, obtain_key, sign, unsign
+from cellwright.web.auth.members import (
     Members,
     PeopleError,
     add_member,
@@ -23,7 +21,7 @@ from cellwright.web.doors.members import (
     read_members,
     remove_member,
 )
-from cellwright.web.doors.paths import own_path, sign_in_path
+from cellwright.web.auth.sign_in import own_path, sign_in_path
 from cellwright.web.people import Person
 
 KEY = b"k" * 32

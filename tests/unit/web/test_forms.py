@@ -11,7 +11,7 @@ from starlette.responses import Response
 from starlette.types import Message
 
 from cellwright.web.people import Person
-from cellwright.web.visits import Visit, answer, deed
+from cellwright.web.requests import Visit, answer, deed
 
 MEGABYTE = 1024 * 1024
 URLENCODED = b"application/x-www-form-urlencoded"

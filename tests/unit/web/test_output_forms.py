@@ -11,9 +11,9 @@ import pytest
 
 from cellwright.formats.highlight import ansi_html
 from cellwright.web.outputs import Outputs
-from cellwright.web.outputs.charts import Chart, chart_csv, chart_of
-from cellwright.web.outputs.choosing import choose, digest
+from cellwright.web.outputs.choice import choose, digest
 from cellwright.web.outputs.frames import framed
+from cellwright.web.outputs.routes import Chart, chart_csv, chart_of
 from cellwright.web.outputs.tables import Asked, asked_by, table_of, table_page
 from cellwright.web.outputs.texts import ending, folded, text_page
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 from cellwright.engine import Event, Execution
 from cellwright.engine.records import Asker, CheckpointRecord, ExecutionRecord, Span
 from cellwright.notebook import Cell
-from cellwright.web.beside.checkpoints import moments_of
-from cellwright.web.beside.filebytes import picture_type
-from cellwright.web.beside.history import history_page, remarks_on
-from cellwright.web.beside.network import rules_in_words
-from cellwright.web.beside.numbers import cell_words
-from cellwright.web.beside.showing import shown_outputs
-from cellwright.web.beside.sidebyside import line_rows, paired
-from cellwright.web.notebook.touching import CELLS, touched_by
+from cellwright.web.notebook.live import CELLS, touched_by
+from cellwright.web.panels.cell_numbers import cell_words
+from cellwright.web.panels.checkpoints import moments_of
+from cellwright.web.panels.comparison import line_rows, paired
+from cellwright.web.panels.environment import rules_in_words
+from cellwright.web.panels.files import picture_type
+from cellwright.web.panels.history import history_page, remarks_on
+from cellwright.web.panels.output_texts import shown_outputs
 from cellwright.web.wording import moment
 
 PNG = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mP8z8BQDwAEhQGAhKmMIQAAAABJRU5ErkJggg=="

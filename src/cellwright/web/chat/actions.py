@@ -8,9 +8,9 @@ from starlette.responses import Response
 
 from cellwright.errors import UnknownRun
 from cellwright.mcp.delegates import Delegate, DelegatedRun
-from cellwright.web.chat.errands import PATTERNS, errand_of
+from cellwright.web.chat.forms import PATTERNS, errand_of
+from cellwright.web.requests import Visit, deed
 from cellwright.web.templates import render
-from cellwright.web.visits import Visit, deed
 
 __all__ = ["ROUTES"]
 

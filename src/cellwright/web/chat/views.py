@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+from weakref import WeakValueDictionary
+
+import anyio
+from markupsafe import Markup
 from starlette.responses import Response
 
-from cellwright.errors import AgentError, NoAgent
-from cellwright.web.chat.errands import PATTERNS
-from cellwright.web.chat.results import results_of
-from cellwright.web.chat.rows import conversation_rows
-from cellwright.web.chat.steps import entry_of, step_views
-from cellwright.web.chat.talks import ConversationList, talk_about
-from cellwright.web.chat.turns import live_run, number_of, turn_of
-from cellwright.web.live import LiveResponse
-from cellwright.web.visits import Visit, page
+from cellwright.engine import Engine, Session
+from cellwright.errors import AgentError, NoAgent, UnknownConversation, UnknownSession
+from cellwright.mcp.delegates import Delegate
+from cellwright.notebook import Cell
+from cellwright.web.chat.forms import PATTERNS
+from cellwright.web.chat.turns import entries_in, entry_of, live_run, number_of, step_views, turn_of
+from cellwright.web.live import Change, LiveResponse, Parts
+from cellwright.web.notebook.cell_views import cell_view
+from cellwright.web.requests import Visit, page
+from cellwright.web.templates import render
 
 __all__ = ["ROUTES"]
 
@@ -95,3 +103,220 @@ ROUTES = [
     page("/chat/{conversation_id}/runs/{run_id}", _results),
     page("/chat/{conversation_id}/runs/{run_id}/steps", _steps),
 ]
+
+
+# What the pages of conversations show, as far as it changes: a conversation with its run at work, and the
+# list of all.
+
+HEAD = "chat-head"
+
+TURNS = "chat-turns"
+
+"""Which turns there are. Parts come in the order of their names: this one before those of the turns themselves."""
+
+CONVERSATIONS = "conversations"
+
+_LONG_S = 3_600.0
+
+_talks: WeakValueDictionary[tuple[int, str], Talk] = WeakValueDictionary()
+
+
+def turn_part(run_id: str) -> str:
+    return f"turn-{run_id}"
+
+
+def talk_about(delegate: Delegate, conversation_id: str) -> Talk:
+    """What shows this conversation, shared by all pages that are open on it."""
+    key = id(delegate), conversation_id
+    found = _talks.get(key)
+    if found is None:
+        found = _talks[key] = Talk(delegate, conversation_id)
+    return found
+
+
+class Talk:
+    """One conversation's page."""
+
+    def __init__(self, delegate: Delegate, conversation_id: str) -> None:
+        self._delegate = delegate
+        self._id = conversation_id
+        self._parts = Parts(self._make)
+        self._reading = anyio.Lock()
+        self._read: tuple[int, Mapping[str, Any] | None] = (0, None)
+        """The conversation, None where it is gone, as it was when this was heard."""
+
+    async def changes(self, since: int | None) -> AsyncIterator[Change]:
+        heard = 0
+        while True:
+            heard = await self._delegate.stirred(heard)
+            conversation = await self._as_of(heard)
+            if conversation is None:
+                yield Change((since or 0) + 1, frozenset({HEAD}))
+                return
+            run = live_run(conversation, self._delegate)
+            number = number_of(conversation, run)
+            if number != since:
+                since = number
+                turns = (turn_part(one["run_id"]) for one in conversation["runs"])
+                yield Change(number, frozenset({HEAD, TURNS, *turns}))
+            while run is not None and not run.done:
+                number = number_of(conversation, run)
+                if number != since:
+                    since = number
+                    yield Change(number, frozenset({turn_part(run.id)}))
+                await run.changed(entries_in(number), _LONG_S)
+
+    async def render(self, part: str, upto: int) -> str | None:
+        return await self._parts.get(part, upto)
+
+    async def _as_of(self, heard: int) -> Mapping[str, Any] | None:
+        """The conversation, read once for all pages after something was heard."""
+        async with self._reading:
+            if self._read[0] != heard:
+                try:
+                    self._read = heard, await self._delegate.conversation(self._id)
+                except UnknownConversation:
+                    self._read = heard, None
+            return self._read[1]
+
+    async def _make(self, part: str) -> str | None:
+        _, conversation = self._read
+        if conversation is None:
+            return render("chat_gone.html") if part == HEAD else None
+        if part == HEAD:
+            return render("chat_head.html", conversation=conversation)
+        if part == TURNS:
+            return render("chat_order.html", conversation=conversation)
+        for run in conversation["runs"]:
+            if turn_part(run["run_id"]) == part:
+                turn = turn_of(run, self._delegate)
+                return render("chat_turn.html", conversation=conversation, turn=turn)
+        return None
+
+
+class ConversationList:
+    """The list of conversations, as one part."""
+
+    def __init__(self, delegate: Delegate) -> None:
+        self._delegate = delegate
+
+    async def changes(self, since: int | None) -> AsyncIterator[Change]:
+        heard = since or 0
+        while True:
+            heard = await self._delegate.stirred(heard)
+            yield Change(heard, frozenset({CONVERSATIONS}))
+
+    async def render(self, part: str, upto: int) -> str | None:
+        del upto  # made anew each time: it is asked for when a run begins or ends
+        if part != CONVERSATIONS:
+            return None
+        return render("chat_list.html", rows=await conversation_rows(self._delegate))
+
+
+# What came of a run that is over, from its trace: steps, outputs of its cells, files, cost. Asks, changes
+# nothing.
+
+
+@dataclass(frozen=True, slots=True)
+class Exhibit:
+    """A cell whose outputs are more than lines of text."""
+
+    cell_id: str
+    place: int
+    outputs: Markup
+
+
+@dataclass(frozen=True, slots=True)
+class Results:
+    """What the page shows below an answer."""
+
+    outcome: Mapping[str, Any] | None
+    """None where the run did not come to its end."""
+    session: Session | None
+    exhibits: Sequence[Exhibit]
+    seconds: float
+    total: Mapping[str, Any]
+    complete: bool
+    """Whether the run came to an end of any kind, or its daemon died with it."""
+
+
+def results_of(engine: Engine, trace: Mapping[str, Any]) -> Results:
+    """What came of a run."""
+    session = _session(engine, trace)
+    return Results(
+        outcome=trace["outcome"],
+        session=session,
+        exhibits=list(_exhibits(session, trace)) if session is not None else [],
+        seconds=trace["summary"]["seconds"],
+        total=trace["summary"]["total"],
+        complete=trace["summary"]["complete"],
+    )
+
+
+def _session(engine: Engine, trace: Mapping[str, Any]) -> Session | None:
+    """The notebook that it worked with: the outcome's, else the last on the main branch."""
+    named = (trace["outcome"] or {}).get("session_id")
+    worked_with = [
+        step["session_id"] for step in trace["steps"] if step["branch"] == "main" and step["session_id"]
+    ]
+    session_id = named or next(reversed(worked_with), None)
+    if session_id is None:
+        return None
+    try:
+        return engine.session(session_id)
+    except UnknownSession:
+        return None
+
+
+def _exhibits(session: Session, trace: Mapping[str, Any]) -> Iterator[Exhibit]:
+    ran = {run["cell_id"] for step in trace["steps"] for run in step["runs"]}
+    for cell in session.cells:
+        if cell.id in ran and _is_shown(cell) and (view := cell_view(session, cell.id)) is not None:
+            yield Exhibit(cell.id, view.place, view.outputs)
+
+
+def _is_shown(cell: Cell) -> bool:
+    """Whether it has a table, a chart or the like: what was printed stands with the step that printed it."""
+    return any(set(output.get("data") or ()) - {"text/plain"} for output in cell.outputs)
+
+
+# Conversations as lines of a list.
+
+
+@dataclass(frozen=True, slots=True)
+class ConversationRow:
+    """What the list says of a conversation."""
+
+    id: str
+    title: str
+    updated: float
+    turns: int
+    model: str
+    notebook: str
+    running: bool
+    trouble: str | None
+    """Why it cannot be gone on with."""
+
+
+async def conversation_rows(delegate: Delegate) -> list[ConversationRow]:
+    """Every conversation, the one that was asked last first.
+
+    Raises:
+        NoAgent: the agent's libraries are not installed.
+    """
+    briefs = await delegate.conversations()
+    busy = {await delegate.conversation_of(run.id) for run in delegate.live()}
+    return [_row(brief, running=brief["id"] in busy) for brief in briefs]
+
+
+def _row(brief: dict[str, Any], *, running: bool) -> ConversationRow:
+    return ConversationRow(
+        id=brief["id"],
+        title=brief["title"] or brief["id"],
+        updated=brief["updated"],
+        turns=brief["runs"],
+        model=brief["model"] or "",
+        notebook=(brief["notebook"] or {}).get("name", ""),
+        running=running,
+        trouble=brief["trouble"],
+    )

@@ -16,7 +16,7 @@ from cellwright.formats.display_data import bare_text, exhibits_of
 from cellwright.web.debug.waterfall import WIDTH, Span, waterfall
 from cellwright.web.diffs import DiffLine, diff_lines
 from cellwright.web.downloads import attachment
-from cellwright.web.visits import Visit, page
+from cellwright.web.requests import Visit, page
 
 __all__ = ["ROUTES"]
 

@@ -9,11 +9,10 @@ from cellwright.engine import Session
 from cellwright.errors import StaleEdit
 from cellwright.formats.highlight import code_html
 from cellwright.notebook.languages import canonical_language, cell_metadata
-from cellwright.web.notebook.cellviews import cell_view
-from cellwright.web.notebook.following import follow
-from cellwright.web.notebook.touching import CELLS, cell_part
+from cellwright.web.notebook.cell_views import cell_view
+from cellwright.web.notebook.live import CELLS, cell_part, follow
+from cellwright.web.requests import Visit, answer, deed
 from cellwright.web.templates import render
-from cellwright.web.visits import Visit, answer, deed
 
 __all__ = ["ROUTES"]
 

@@ -7,7 +7,7 @@ import time
 from starlette.responses import Response
 
 from cellwright.notebook.edits import Comment, with_comment, without_comment
-from cellwright.web.visits import Visit, deed
+from cellwright.web.requests import Visit, deed
 
 __all__ = ["ROUTES"]
 

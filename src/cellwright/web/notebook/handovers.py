@@ -5,7 +5,7 @@ from __future__ import annotations
 from starlette.responses import Response
 
 from cellwright.web.people import may
-from cellwright.web.visits import Visit, deed
+from cellwright.web.requests import Visit, deed
 
 __all__ = ["ROUTES"]
 

@@ -15,10 +15,11 @@ from starlette.routing import Route
 from cellwright.engine import Session
 from cellwright.errors import CellwrightError
 from cellwright.plans.reports import plan_in
-from cellwright.web.beside import branches, checkpoints, comparison, environment, files, history, network
-from cellwright.web.beside.variables import variables
 from cellwright.web.notebook.plans import plan_values
-from cellwright.web.visits import Visit, page
+from cellwright.web.panels import branches, checkpoints, comparison, environment, files, history
+from cellwright.web.panels import environment as network
+from cellwright.web.panels.environment import variables
+from cellwright.web.requests import Visit, page
 
 __all__ = ["PANELS", "Panel", "panel_routes"]
 

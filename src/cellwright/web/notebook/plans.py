@@ -14,7 +14,7 @@ from cellwright.plans.model import VALIDATION_ID, Attempt, Plan, Todo
 from cellwright.plans.reports import notes, summary_text
 from cellwright.verification import certificate_state
 from cellwright.web.diffs import DiffLine, Sign
-from cellwright.web.visits import Visit, deed
+from cellwright.web.requests import Visit, deed
 
 __all__ = ["ROUTES", "StepView", "plan_values", "step_views"]
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from starlette.responses import Response
 
 from cellwright.web.live import LiveResponse
-from cellwright.web.notebook.cellviews import cell_views
-from cellwright.web.notebook.following import follow
+from cellwright.web.notebook.cell_views import cell_views
+from cellwright.web.notebook.live import follow
 from cellwright.web.notebook.panels import PANELS, panel_routes
-from cellwright.web.visits import Visit, page
+from cellwright.web.requests import Visit, page
 
 __all__ = ["ROUTES"]
 

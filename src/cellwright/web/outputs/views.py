@@ -16,7 +16,7 @@ from cellwright.formats.display_data import bare_text, exhibits_of
 from cellwright.formats.highlight import code_html
 from cellwright.formats.mathml import bare_latex, formula_html
 from cellwright.formats.prose import ProseWriter
-from cellwright.web.outputs.choosing import Chosen, choose, content, digest, forms_of, text_content
+from cellwright.web.outputs.choice import Chosen, choose, content, digest, forms_of, text_content
 from cellwright.web.outputs.frames import frame_height
 from cellwright.web.outputs.texts import ending, folded
 from cellwright.web.templates import render

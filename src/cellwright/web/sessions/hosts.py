@@ -5,7 +5,7 @@ from __future__ import annotations
 from starlette.responses import Response
 
 from cellwright.engine.host_actions import stop_host
-from cellwright.web.visits import Visit, deed, page
+from cellwright.web.requests import Visit, deed, page
 
 __all__ = ["ROUTES"]
 

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import hashlib
 import logging
+import secrets
 import time
+from pathlib import Path
 from typing import Any
 
+import msgspec
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 from starlette.routing import Route
@@ -13,16 +17,17 @@ from starlette.routing import Route
 from cellwright.engine import Engine, Session
 from cellwright.errors import CellwrightError, UnknownSession
 from cellwright.formats.certificates import proof_of
+from cellwright.settings.paths import write_private
 from cellwright.verification import certificate_state
 from cellwright.web.downloads import attachment
+from cellwright.web.requests import Visit, deed, page
 from cellwright.web.templates import render
-from cellwright.web.verified.shares import Shares, SharesUnreadable
-from cellwright.web.visits import Visit, deed, page
 
-__all__ = ["ROUTES"]
-
+__all__ = ["ROUTES", "Shares", "SharesUnreadable", "SharesUnwritable"]
 _log = logging.getLogger(__name__)
+
 _DAYS = 30
+
 # The file brings a policy of its own, for whoever opens it from a disk; here it may also run nothing at all.
 _SHUT_IN = {"content-security-policy": "sandbox; frame-ancestors 'self'"}
 
@@ -134,3 +139,87 @@ ROUTES = [
     Route("/verified/{token}", _shared, methods=["GET"]),
     Route("/verified/{token}/notebook.html", _shared_file, methods=["GET"]),
 ]
+
+
+# Links by which people who are not signed in see one notebook's verified view: given, looked up, taken back.
+
+_DAY_S = 86_400
+
+
+class SharesUnreadable(CellwrightError):
+    """The file that has the links is damaged."""
+
+    code = "shares_unreadable"
+
+
+class SharesUnwritable(CellwrightError):
+    """The file that has the links takes no other."""
+
+    code = "shares_unwritable"
+
+
+class Share(msgspec.Struct, frozen=True):
+    """A link that was given."""
+
+    id: str
+    """The beginning of its hash."""
+    session_id: str
+    by: str
+    until: float
+
+
+_decode = msgspec.json.Decoder(dict[str, Share]).decode
+
+
+class Shares:
+    """The links of a storage directory, in one file that only its user can read."""
+
+    def __init__(self, storage: Path) -> None:
+        self._path = storage / "shares.json"
+
+    def give(self, session_id: str, *, by: str, days: int, now: float) -> str:
+        """A new link's secret, told this once."""
+        token = secrets.token_urlsafe(24)
+        kept = self._read(now)
+        kept[_hash(token)] = Share(_hash(token)[:12], session_id, by, now + days * _DAY_S)
+        self._write(kept)
+        return token
+
+    def find(self, token: str, *, now: float) -> Share | None:
+        """What a link leads to, while it holds."""
+        return self._read(now).get(_hash(token))
+
+    def of(self, session_id: str, *, now: float) -> list[Share]:
+        """The links to one session."""
+        return [share for share in self._read(now).values() if share.session_id == session_id]
+
+    def take_back(self, session_id: str, share_id: str, *, now: float) -> None:
+        """End a link at once."""
+        kept = self._read(now)
+        self._write(
+            {key: one for key, one in kept.items() if (one.session_id, one.id) != (session_id, share_id)}
+        )
+
+    def _read(self, now: float) -> dict[str, Share]:
+        try:
+            shares = _decode(self._path.read_bytes())
+        except FileNotFoundError:
+            return {}
+        except (OSError, msgspec.MsgspecError) as error:
+            raise SharesUnreadable(
+                f"{self._path} cannot be read: {error}", hint="Mend it, or remove it and share again"
+            ) from error
+        return {key: share for key, share in shares.items() if share.until > now}
+
+    def _write(self, shares: dict[str, Share]) -> None:
+        try:
+            write_private(str(self._path), msgspec.json.encode(shares))
+        except OSError as error:
+            raise SharesUnwritable(
+                f"{self._path} cannot be written: {error}",
+                hint="No link was changed: make room for it, and try again",
+            ) from error
+
+
+def _hash(token: str) -> str:
+    return hashlib.sha256(token.encode(errors="replace")).hexdigest()

@@ -13,9 +13,9 @@ from cellwright.engine import Execution
 from cellwright.engine.records import ExecutionRecord
 from cellwright.errors import UnknownExecution
 from cellwright.formats.highlight import code_html
-from cellwright.web.beside.numbers import places_of
-from cellwright.web.beside.showing import shown_outputs
-from cellwright.web.visits import Visit, page
+from cellwright.web.panels.cell_numbers import places_of
+from cellwright.web.panels.output_texts import shown_outputs
+from cellwright.web.requests import Visit, page
 
 __all__ = ["ROUTES", "STATES", "HistoryPage", "history", "history_page", "remarks_on"]
 

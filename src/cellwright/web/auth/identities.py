@@ -6,16 +6,21 @@ removed is out at once.
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import hmac
+import json
+import secrets
 import time
 from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
 
-from cellwright.web.doors.cookies import sign, unsign
-from cellwright.web.doors.members import Members
+from cellwright.settings.paths import write_private
+from cellwright.web.auth.members import Members
 from cellwright.web.people import OWNER, Person
 
-__all__ = ["LASTS_S", "Identities"]
-
+__all__ = ["LASTS_S", "Identities", "obtain_key", "sign", "unsign"]
 LASTS_S = 30 * 86_400
 
 
@@ -62,3 +67,38 @@ class Identities:
             return hmac.new(self.key, b"owner " + self.token.encode(), "sha256").hexdigest()[:16]
         member = self.members.named(name)
         return member.stamp if member is not None else None
+
+
+# Texts that only this storage directory's daemon can have written: who is signed in, until when. Pure but
+# for the key.
+
+_KEY_BYTES = 32
+
+
+def obtain_key(path: Path) -> bytes:
+    """The key in a file that only its user can read, made where there is none that is whole."""
+    if path.is_file() and len(key := path.read_bytes()) == _KEY_BYTES:
+        return key
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    key = secrets.token_bytes(_KEY_BYTES)
+    write_private(str(path), key)
+    return key
+
+
+def sign(about: dict[str, Any], key: bytes) -> str:
+    """Data with a signature, as a cookie can hold it."""
+    body = base64.urlsafe_b64encode(json.dumps(about, separators=(",", ":")).encode()).decode().rstrip("=")
+    return f"{body}.{_signature(body, key)}"
+
+
+def unsign(text: str, key: bytes, now: float) -> dict[str, Any] | None:
+    """The data, where the signature is right and ``until`` has not passed."""
+    body, _, signature = text.partition(".")
+    if not hmac.compare_digest(_signature(body, key).encode(), signature.encode(errors="replace")):
+        return None
+    about: dict[str, Any] = json.loads(base64.urlsafe_b64decode(body + "=" * (-len(body) % 4)))
+    return about if about.get("until", 0) > now else None
+
+
+def _signature(body: str, key: bytes) -> str:
+    return hmac.new(key, body.encode(errors="replace"), hashlib.sha256).hexdigest()

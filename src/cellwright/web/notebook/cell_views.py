@@ -16,8 +16,8 @@ from cellwright.mcp.cellstates import cell_states
 from cellwright.notebook import Cell
 from cellwright.notebook.cells import CellRecord
 from cellwright.notebook.edits import Comment, comments_of
-from cellwright.web.beside.showing import Shown, shown_outputs
 from cellwright.web.outputs import Outputs
+from cellwright.web.panels.output_texts import Shown, shown_outputs
 
 __all__ = ["CellView", "cell_view", "cell_views"]
 

@@ -1,23 +1,65 @@
-"""Two notebooks beside each other: which cells belong together, and how their sources and outputs differ, line by line. Pure."""
+"""Two sessions side by side: cells, outputs, variables and files, for whoever chooses between branches."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
+from functools import partial
 from itertools import zip_longest
 from typing import Literal, TypeAlias
 
+import anyio
+from starlette.responses import Response
+
+from cellwright.engine import Session, SessionView
 from cellwright.notebook import Cell
 from cellwright.notebook.comparison import compare_outputs
 from cellwright.notebook.merge import merge_order
-from cellwright.web.beside.showing import Shown, shown_outputs
+from cellwright.web.panels.branches import relatives_of
+from cellwright.web.panels.output_texts import Shown, shown_outputs
+from cellwright.web.requests import Visit, page
 
-__all__ = ["Line", "Pair", "Row", "line_rows", "paired"]
+__all__ = ["ROUTES", "line_rows", "paired"]
+
+
+async def _compare(visit: Visit) -> Response:
+    left = visit.session()
+    family = relatives_of(left, visit.engine.sessions())
+    others = [one for one in family if one.session is not left]
+    named = visit.request.query_params.get("with") or (others[0].session.id if others else left.id)
+    right = visit.engine.session(named)
+    pairs = await anyio.to_thread.run_sync(partial(paired, left.cells, right.cells))
+    # Each tells what it has that the other has not.
+    mine, theirs = await _against(visit, right, left), await _against(visit, left, right)
+    return visit.html(
+        "compare.html",
+        title=f"{left.name} and {right.name}",
+        session=left,
+        other=right,
+        one=next((one for one in family if one.session is right), None),
+        others=others,
+        pairs=pairs,
+        names=sorted({*mine.variables, *theirs.variables}),
+        mine=mine,
+        theirs=theirs,
+    )
+
+
+async def _against(visit: Visit, first: Session, second: Session) -> SessionView:
+    return (await visit.engine.compare([first.id, second.id]))[1]
+
+
+ROUTES = (page("/sessions/{session_id}/compare", _compare),)
+
+
+# Two notebooks beside each other: which cells belong together, and how their sources and outputs differ,
+# line by line. Pure.
 
 RowKind: TypeAlias = Literal["same", "changed", "gap"]
 
 _CONTEXT = 3
+
 # More lines than anybody compares by eye; finding their differences takes time by the square.
 _MOST_LINES = 2_000
 

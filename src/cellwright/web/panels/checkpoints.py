@@ -11,8 +11,8 @@ from starlette.responses import Response
 from cellwright.engine import Branch, CheckpointRecord, RolledBack, Session
 from cellwright.engine.lineage import contains
 from cellwright.engine.records import ExecutionRecord
-from cellwright.web.beside.numbers import cell_words, places_of
-from cellwright.web.visits import Visit, deed
+from cellwright.web.panels.cell_numbers import cell_words, places_of
+from cellwright.web.requests import Visit, deed
 
 __all__ = ["ROUTES", "Moment", "branched_words", "checkpoints", "moments_of", "rolled_back_words"]
 

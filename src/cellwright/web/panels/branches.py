@@ -10,8 +10,8 @@ from starlette.responses import Response
 
 from cellwright.engine import Session
 from cellwright.errors import UnknownSession
-from cellwright.web.beside.checkpoints import branched_words
-from cellwright.web.visits import Visit, deed
+from cellwright.web.panels.checkpoints import branched_words
+from cellwright.web.requests import Visit, deed
 
 __all__ = ["ROUTES", "Relative", "branches", "relatives_of"]
 

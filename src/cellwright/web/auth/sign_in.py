@@ -9,8 +9,10 @@ from __future__ import annotations
 import hashlib
 import hmac
 import math
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from urllib.parse import urlencode
 
 from starlette.datastructures import MutableHeaders
 from starlette.requests import Request
@@ -19,23 +21,25 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from cellwright.audit import AuditLog, acting
-from cellwright.web.doors.attempts import Attempts
-from cellwright.web.doors.codes import Codes
-from cellwright.web.doors.identities import LASTS_S, Identities
-from cellwright.web.doors.paths import asked_path, own_path, sign_in_path
+from cellwright.web.auth.attempts import Attempts, Codes
+from cellwright.web.auth.identities import LASTS_S, Identities
 from cellwright.web.people import Person
 from cellwright.web.templates import render
 
-__all__ = ["Door"]
-
+__all__ = ["Door", "own_path", "sign_in_path"]
 _OPEN = ("/assets/", "/verified/")
+
 _ENTRANCE = "/enter"
+
 _LENGTH_DIGITS = 4
+
 _STALE_LINK = "This link was used already, or is older than two minutes. `cellwright ui` makes another."
+
 _POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self';"
     " frame-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'self'"
 )
+
 _ALWAYS = {
     "content-security-policy": _POLICY,
     "x-content-type-options": "nosniff",
@@ -228,3 +232,26 @@ def _with_policy(send: Send) -> Send:
         await send(message)
 
     return sending
+
+
+# Where somebody goes on to who has signed in: to a place of this page, whatever a link says. Pure.
+
+# What begins with two slashes, or with what browsers take for them, leads to another site. So do line ends within.
+_OWN = re.compile(r"/(?:[\w.~!$&'()*+,;=:@%?-][\w.~!$&'()*+,;=:@%?/-]*)?", re.ASCII)
+
+
+def own_path(text: str) -> str:
+    """A path of this page, or its first page where it is none."""
+    return text if _OWN.fullmatch(text) else "/"
+
+
+def asked_path(request: Request) -> str:
+    """The path of a request, with its query."""
+    path, query = (request.scope.get(part, b"").decode("latin-1") for part in ("raw_path", "query_string"))
+    return f"{path}?{query}" if query else path
+
+
+def sign_in_path(ahead: str) -> str:
+    """Where one signs in who wanted to go somewhere."""
+    ahead = own_path(ahead)
+    return f"/enter?{urlencode({'next': ahead})}" if ahead != "/" else "/enter"
