@@ -7,7 +7,7 @@ the end of, so nothing is shown twice and nothing is missing, whatever broke in 
 from __future__ import annotations
 
 import logging
-from collections.abc import Container, Coroutine
+from collections.abc import Container, Coroutine, Mapping
 from contextlib import suppress
 from typing import Any
 
@@ -16,18 +16,22 @@ import anyio.abc
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from cellwright.engine import Asker, Engine, Event, Execution, Missed, Session, Subscription
+from cellwright.engine.records import ExecutionRecord
 from cellwright.errors import CellwrightError, UnknownCell, UnknownExecution
-from cellwright.lab.answers import answer
-from cellwright.lab.messages import BadMessage, Request, Said, decode, encode
-from cellwright.lab.telling import cleared, messages_for, parent_of, state_lost, status
+from cellwright.lab.kernelspecs import kernel_info
+from cellwright.lab.messages import BadMessage, Header, Request, Said, decode, encode
 
-__all__ = ["Channels"]
-
+__all__ = ["Channels", "messages_for"]
 _log = logging.getLogger(__name__)
+
 _MOST_WAITING = 10_000
+
 _TOLD_AGAIN = 50
+
 _PAGE = 200
+
 _GONE = (WebSocketDisconnect, RuntimeError)
+
 """Starlette raises the latter for a socket that was closed while somebody wrote."""
 
 
@@ -176,3 +180,178 @@ class Channels:
     async def _send(self, said: Said) -> None:
         async with self._sending:
             await self._socket.send_text(encode(said))
+
+
+# What clients ask beside running code: answered at once, from here or by a kernel that has nothing to do.
+
+# What a kernel is asked, and what is said where it cannot answer now.
+_RELAYED: Mapping[str, Mapping[str, Any]] = {
+    "complete_request": {"status": "ok", "matches": [], "metadata": {}},
+    "inspect_request": {"status": "ok", "found": False, "data": {}, "metadata": {}},
+    "is_complete_request": {"status": "unknown"},
+}
+
+_MOST_HISTORY = 1000
+
+
+async def answer(engine: Engine, session: Session, request: Request) -> Said | None:
+    """The answer to anything but an execution; None where the protocol has none."""
+    kind = request.header.msg_type
+    match kind:
+        case "comm_open":
+            closed = {"comm_id": request.content.get("comm_id", ""), "data": {}}
+            return Said("iopub", "comm_close", closed, request.header)
+        case "comm_msg" | "comm_close" | "input_reply":
+            return None
+        case _:
+            content = await _content(engine, session, request)
+            return Said(request.reply_channel, request.reply_kind, content, request.header)
+
+
+async def _content(engine: Engine, session: Session, request: Request) -> Mapping[str, Any]:
+    match kind := request.header.msg_type:
+        case "kernel_info_request":
+            return kernel_info(session)
+        case "comm_info_request":
+            return {"status": "ok", "comms": {}}
+        case "history_request":
+            return {"status": "ok", "history": await _history(engine, session, request.content)}
+        case "interrupt_request":
+            await session.interrupt()
+            return {"status": "ok"}
+        case _ if kind in _RELAYED:
+            return await _relayed(session, request)
+        case _:
+            return {
+                "status": "error",
+                "ename": "NotSupported",
+                "evalue": f"Cellwright does not answer {kind}",
+                "traceback": [],
+            }
+
+
+async def _relayed(session: Session, request: Request) -> Mapping[str, Any]:
+    code, cursor = request.content.get("code", ""), request.content.get("cursor_pos", 0)
+    try:
+        return await session.relay(request.header.msg_type, request.content)
+    except (CellwrightError, TimeoutError):
+        # Busy with a cell, most of all: then nobody waits for a completion.
+        return {
+            **_RELAYED[request.header.msg_type],
+            "cursor_start": cursor,
+            "cursor_end": cursor if code else 0,
+        }
+
+
+async def _history(
+    engine: Engine, session: Session, content: Mapping[str, Any]
+) -> list[tuple[int, int, str]]:
+    """The newest codes that ran, each with its number."""
+    wanted = content.get("n")
+    count = min(wanted, _MOST_HISTORY) if isinstance(wanted, int) and wanted > 0 else _MOST_HISTORY
+    ran = await engine.history(session.id, outputs=False)
+    return [(run.generation, run.record.number, run.record.source) for run in ran[-count:]]
+
+
+# What happens to a session's executions, as the messages that a kernel would have sent. Pure.
+
+_SOMEBODY = "cellwright"
+
+_LATE = "[cellwright: what follows came after this cell's end and is no part of its outputs]\n"
+
+_CUT_SHORT = {"timeout": "TimeLimit", "interrupted": "Interrupted", "died": "KernelDied"}
+
+# What the protocol asks of a kind, where a kernel may leave it out.
+_NEEDED: Mapping[str, Mapping[str, Any]] = {
+    "stream": {"name": "stdout", "text": ""},
+    "display_data": {"data": {}, "metadata": {}, "transient": {}},
+    "update_display_data": {"data": {}, "metadata": {}, "transient": {}},
+    "execute_result": {"data": {}, "metadata": {}, "transient": {}, "execution_count": 0},
+    "error": {"ename": "", "evalue": "", "traceback": []},
+    "clear_output": {"wait": False},
+}
+
+
+def parent_of(record: ExecutionRecord) -> Header:
+    """What messages about an execution answer to."""
+    if record.asker is None:
+        return Header(record.id, "execute_request", _SOMEBODY)
+    return Header(record.asker.request, "execute_request", record.asker.client)
+
+
+def messages_for(event: Event, record: ExecutionRecord, client: str) -> list[Said]:
+    """What one client hears of one event of an execution, but for the idle status at its very end."""
+    parent = parent_of(record)
+    match event.kind:
+        case "notebook.cell.executing" if event.data["state"] == "running":
+            began = {"code": record.source, "execution_count": record.number}
+            return [status("busy", parent), Said("iopub", "execute_input", began, parent)]
+        case "notebook.cell.output":
+            return [_output(event.data["type"], event.data["content"], parent)]
+        case "notebook.cell.late_output":
+            return _late(event.data, parent)
+        case "notebook.cell.completed":
+            is_own = record.asker is not None and record.asker.client == client
+            return [*_cut_short(record, parent), *([_reply(record, parent)] if is_own else [])]
+        case _:
+            return []
+
+
+def _output(kind: str, content: Mapping[str, Any], parent: Header) -> Said:
+    needed = _NEEDED.get(kind, {})
+    given = {key: value for key, value in content.items() if value is not None or key not in needed}
+    return Said("iopub", kind, {**needed, **given}, parent)
+
+
+def _late(data: Mapping[str, Any], parent: Header) -> list[Said]:
+    """What came after an execution's end, below its outputs; what would change those is left out."""
+    kind, content = data["type"], data["content"]
+    if kind == "clear_output" or data.get("by") is not None:  # who says it tells it as its own output too
+        return []
+    if kind in ("display_data", "update_display_data"):
+        kind, content = "display_data", {**content, "transient": {}}
+    mark = [Said("iopub", "stream", {"name": "stderr", "text": _LATE}, parent)] if data["first"] else []
+    return [*mark, _output(kind, content, parent)]
+
+
+def cleared(record: ExecutionRecord) -> Said:
+    """What comes before outputs that are told again to who may have had some of them."""
+    return Said("iopub", "clear_output", {"wait": False}, parent_of(record))
+
+
+def status(state: str, parent: Header | None = None) -> Said:
+    return Said("iopub", "status", {"execution_state": state}, parent)
+
+
+def state_lost(event: Event) -> bool:
+    """Whether an event tells that the kernel's memory is gone."""
+    if event.kind == "notebook.state.changed":
+        return event.data.get("session") == "suspended"
+    return event.kind == "notebook.error" and event.data.get("code") == "kernel_died"
+
+
+def _cut_short(record: ExecutionRecord, parent: Header) -> list[Said]:
+    """Why it did not end by itself, where a person sees it: no kernel says that."""
+    if record.started_at is None or record.state not in _CUT_SHORT or record.reason is None:
+        return []
+    if record.state == "interrupted" and record.error is not None:  # its traceback says it
+        return []
+    content = {"ename": _CUT_SHORT[record.state], "evalue": record.reason, "traceback": [record.reason]}
+    return [Said("iopub", "error", content, parent)]
+
+
+def _reply(record: ExecutionRecord, parent: Header) -> Said:
+    content: dict[str, Any] = {"execution_count": record.execution_count}
+    if record.state == "ok":
+        content |= {"status": "ok", "user_expressions": {}, "payload": []}
+    elif record.started_at is None:
+        content |= {"status": "aborted"}
+    else:
+        error = record.error or {}
+        content |= {
+            "status": "error",
+            "ename": error.get("ename") or _CUT_SHORT.get(record.state, "Error"),
+            "evalue": error.get("evalue") or record.reason or "",
+            "traceback": error.get("traceback") or [],
+        }
+    return Said("shell", "execute_reply", content, parent)
