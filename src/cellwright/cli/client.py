@@ -17,9 +17,9 @@ import typer
 from cellwright.cli.exits import ExitCode, show_error
 from cellwright.cli.line import CallFailed, Line, LineClosed, Progress, open_line
 from cellwright.cli.wording import in_verbs
-from cellwright.daemon.hello import encode_hello
+from cellwright.daemon.connect import connect_or_start
+from cellwright.daemon.handshake import encode_hello
 from cellwright.daemon.paths import DaemonPaths
-from cellwright.daemon.starting import connect_or_start
 from cellwright.errors import CellwrightError
 from cellwright.settings.modelkeys import model_environment
 from cellwright.settings.paths import find_storage

@@ -13,8 +13,8 @@ from cellwright.cli.client import daemon_paths, open_daemon
 from cellwright.cli.exits import ExitCode, fail
 from cellwright.cli.flags import SetOption, UnsafeOption, apply_settings
 from cellwright.cli.verbs import AsJson
+from cellwright.daemon.connect import ask, connect, stop
 from cellwright.daemon.logs import read_log
-from cellwright.daemon.starting import ask, connect, stop
 from cellwright.errors import CellwrightError
 
 __all__ = ["daemon_app", "refuse_if_confined"]

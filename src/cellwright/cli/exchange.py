@@ -20,7 +20,7 @@ from cellwright.cli.client import Caller, call_daemon, daemon_paths
 from cellwright.cli.exits import ExitCode, show_error
 from cellwright.cli.flags import HostOption
 from cellwright.cli.verbs import AsJson, note, show_data
-from cellwright.daemon.starting import connect
+from cellwright.daemon.connect import connect
 from cellwright.errors import CellwrightError
 from cellwright.notebook import Document, write_atomically
 

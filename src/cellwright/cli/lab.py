@@ -21,7 +21,7 @@ from cellwright.cli.exits import fail, show_error
 from cellwright.cli.labprocess import end_lab, lab_lock, start_lab
 from cellwright.cli.naming import NotebookArgument, session_id_of
 from cellwright.cli.verbs import AsJson, note, show_data
-from cellwright.daemon.starting import ask, connect, was_killed
+from cellwright.daemon.connect import ask, connect, was_killed
 from cellwright.errors import CellwrightError
 from cellwright.lab.program import find_program
 from cellwright.lab.records import LabRecord, lab_home, read_lab

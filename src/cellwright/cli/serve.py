@@ -19,7 +19,7 @@ from cellwright.cli.flags import SetOption, UnsafeOption, apply_settings
 from cellwright.cli.ui import sign_in_link
 from cellwright.cli.verbs import AsJson, note, show_data
 from cellwright.cli.wishes import DEFAULT_PORT, LOOPBACK, listener_wish
-from cellwright.daemon.starting import DaemonUnavailable, ask, was_killed
+from cellwright.daemon.connect import DaemonUnavailable, ask, was_killed
 from cellwright.errors import CellwrightError
 
 __all__ = ["serve"]

@@ -16,7 +16,7 @@ from cellwright.cli.exits import fail
 from cellwright.cli.naming import session_id_of
 from cellwright.cli.verbs import AsJson, show_data
 from cellwright.cli.wishes import DEFAULT_PORT, LOOPBACK, listener_wish
-from cellwright.daemon.starting import ask
+from cellwright.daemon.connect import ask
 from cellwright.errors import CellwrightError
 
 __all__ = ["sign_in_link", "ui"]

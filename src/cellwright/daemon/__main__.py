@@ -16,7 +16,7 @@ import sys
 import time
 
 import cellwright
-from cellwright.daemon.greeter import Greeter
+from cellwright.daemon.early_responder import Greeter
 from cellwright.daemon.paths import DaemonPaths
 from cellwright.rlimits import limit_own_memory, raise_file_limit
 from cellwright.settings.paths import make_private

@@ -5,7 +5,9 @@ Translates errands into questions and holds the runs that they become; what an a
 
 from __future__ import annotations
 
+import logging
 import shlex
+from collections import deque
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import asdict
 from functools import partial
@@ -15,24 +17,26 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 import anyio
 import anyio.abc
 
-from cellwright.daemon.agentruns import AgentRun, Bell
 from cellwright.engine import Engine
 from cellwright.engine.ids import new_agent_run_id
-from cellwright.errors import AgentError, NoAgent, UnknownRun
+from cellwright.errors import AgentError, CellwrightError, NoAgent, RunStopped, UnknownRun
+from cellwright.mcp.budget import cut_middle
 from cellwright.settings.modelkeys import model_environment
 
 if TYPE_CHECKING:
+    from cellwright.agent.models.requests import Delta
     from cellwright.agent.questions import Outcome, Question, Server
-    from cellwright.agent.trace.steps import Watcher
+    from cellwright.agent.trace.steps import CellRun, Step, Watcher
     from cellwright.daemon.agentrecords import Records
     from cellwright.mcp import Face
     from cellwright.mcp.delegates import Errand
     from cellwright.settings import Settings
 
-__all__ = ["Agents", "Asked"]
-
+__all__ = ["AgentRun", "Agents"]
 T = TypeVar("T")
+
 _MOST_RUNS = 200
+
 INSTALL = "pip install 'cellwright[agent]'"
 
 
@@ -230,3 +234,241 @@ def _server(name: str, target: str, directory: Path | None) -> Server:
     if not command:
         raise AgentError(f"Server {name!r} has no command", hint="Write NAME=COMMAND or NAME=URL")
     return Server(name, command=command, directory=directory)
+
+
+# A question that the data agent is answering, and what whoever watches is told of it.
+
+_log = logging.getLogger(__name__)
+
+_MOST_ENTRIES = 4_000
+
+_LONGEST = 4_000
+
+_DOES = {
+    "question": "reads the question",
+    "choose": "chooses how to go about it",
+    "repair": "mends a cell",
+    "branch": "branches",
+    "adopt": "takes a branch back",
+    "compact": "sums up what was said",
+    "correct": "corrects an answer",
+    "verify": "runs the notebook from the top",
+    "answer": "answers",
+    "stop": "stops",
+}
+
+
+class Feed:
+    """A watcher that keeps what happens as numbered entries, the last few thousand, for whoever asks."""
+
+    def __init__(self) -> None:
+        self._entries: deque[dict[str, Any]] = deque(maxlen=_MOST_ENTRIES)
+        self._last = 0
+        self._new = anyio.Event()
+        self._open: dict[int, Step] = {}
+        self._total = {"tokens_in": 0, "tokens_out": 0, "tokens_cached": 0, "usd": 0.0, "requests": 0}
+
+    # As the agent tells it ---------------------------------------------------------------------------------------
+
+    def began(self, step: Step) -> None:
+        self._open[step.number] = step
+        self._add({"event": "began", **_name(step)})
+
+    def heard(self, step: Step, delta: Delta) -> None:
+        self._add({"event": "heard", "step": step.number, "kind": delta.kind, "text": delta.text})
+
+    async def ended(self, step: Step) -> None:
+        self._open.pop(step.number, None)
+        usage, total = step.usage, self._total
+        total["tokens_in"] += usage.tokens_in
+        total["tokens_out"] += usage.tokens_out
+        total["tokens_cached"] += usage.cached
+        total["usd"] = round(total["usd"] + usage.money, 6)
+        total["requests"] += step.kind == "request"
+        self._add({"event": "ended", **_name(step), **_outcome(step), "total": dict(total)})
+
+    # As it is asked for ------------------------------------------------------------------------------------------
+
+    def brief(self) -> str:
+        """What goes on now, in a few words."""
+        doing = [_doing(step) for step in self._open.values()]
+        done = int(self._total["requests"])
+        return f"step {max(self._open)}: {doing[-1]}" if doing else f"{done} request{'s' * (done != 1)} done"
+
+    def told(self, since: int) -> list[dict[str, Any]]:
+        """The entries after this one; words that came one by one are put together."""
+        found: list[dict[str, Any]] = []
+        for entry in self._entries:
+            if entry["number"] <= since:
+                continue
+            if found and _continues(found[-1], entry):
+                found[-1] = {**entry, "text": found[-1]["text"] + entry["text"]}
+            else:
+                found.append(entry)
+        return found
+
+    async def changed(self, since: int, within_s: float) -> None:
+        if self._last > since:
+            return
+        # Once is enough: whoever is woken without an entry is at the end.
+        with anyio.move_on_after(within_s):
+            await self._new.wait()
+
+    def wake(self) -> None:
+        """Let whoever waits look again."""
+        self._new.set()
+        self._new = anyio.Event()
+
+    def _add(self, entry: dict[str, Any]) -> None:
+        self._last += 1
+        self._entries.append({"number": self._last, **entry})
+        self.wake()
+
+
+def _continues(before: dict[str, Any], entry: dict[str, Any]) -> bool:
+    return (
+        all(before.get(key) == entry.get(key) for key in ("event", "step", "kind"))
+        and entry["event"] == "heard"
+    )
+
+
+def _name(step: Step) -> dict[str, Any]:
+    about = {"role": step.role, "pattern": step.pattern, "branch": step.branch, "tool": step.tool}
+    about |= {"model": step.model, "session_id": step.session_id}
+    return {"step": step.number, "kind": step.kind} | {key: value for key, value in about.items() if value}
+
+
+def _doing(step: Step) -> str:
+    if step.kind == "request":
+        return f"{step.role or 'the agent'} asks {step.model or 'a model'}"
+    if step.kind == "call":
+        return f"calls {step.tool or 'a tool'}"
+    return _DOES.get(step.kind, step.kind)
+
+
+def _outcome(step: Step) -> dict[str, Any]:
+    """What came of a step, each text within a bound."""
+    found: dict[str, Any] = {"took": round(step.took, 3), "failed": step.failed}
+    if step.reply is not None:
+        found |= {"text": _said(step.reply, "text"), "thinking": _said(step.reply, "thinking")}
+    if step.arguments is not None:
+        found["arguments"] = {name: _short(value) for name, value in step.arguments.items()}
+    if step.runs:
+        found["runs"] = [_run(run) for run in step.runs]
+    texts = {"result": step.result, "note": step.note, "error": step.error}
+    return found | {name: _short(text) for name, text in texts.items() if text}
+
+
+def _said(reply: Any, kind: str) -> str:
+    texts = [part.content for part in reply.parts if part.part_kind == kind and part.content]
+    return cut_middle("\n".join(texts), _LONGEST)
+
+
+def _run(run: CellRun) -> dict[str, Any]:
+    return {
+        "cell_id": run.cell_id,
+        "code": cut_middle(run.code, _LONGEST),
+        "state": run.state,
+        "stdout": cut_middle(run.stdout, _LONGEST),
+        "stderr": cut_middle(run.stderr, _LONGEST),
+        "seconds": round(run.seconds, 3),
+    }
+
+
+def _short(value: Any) -> Any:
+    return cut_middle(value, _LONGEST) if isinstance(value, str) else value
+
+
+class Bell:
+    """A watcher of every run that wakes whoever waits for one to begin or to end. Numbers tell what somebody has heard."""
+
+    def __init__(self) -> None:
+        self._rung = 1
+        self._next = anyio.Event()
+
+    def ring(self) -> None:
+        self._rung += 1
+        self._next.set()
+        self._next = anyio.Event()
+
+    async def heard_after(self, since: int) -> int:
+        if since == self._rung:
+            await self._next.wait()
+        return self._rung
+
+    def began(self, step: Step) -> None:
+        """With its first step a run is in its conversation, for whoever looks."""
+        if step.kind == "question":
+            self.ring()
+
+    def heard(self, step: Step, delta: Delta) -> None:
+        """Told by the run's own feed."""
+
+    async def ended(self, step: Step) -> None:
+        """Told by the run's own feed."""
+
+
+class AgentRun:
+    """One question on its way. ``run`` is called once, in a task of its own."""
+
+    def __init__(
+        self, run_id: str, conversation_id: str | None, limits: Mapping[str, float | None] | None = None
+    ) -> None:
+        self.id = run_id
+        self.limits = limits or {}
+        self.feed = Feed()
+        self.result: Outcome | None = None
+        self.failure: CellwrightError | None = None
+        self.asked_in = conversation_id
+        self._scope = anyio.CancelScope()
+        self._over = anyio.Event()
+
+    @property
+    def done(self) -> bool:
+        return self._over.is_set()
+
+    @property
+    def conversation_id(self) -> str | None:
+        return self.result.conversation_id if self.result is not None else self.asked_in
+
+    async def run(
+        self,
+        answered: Callable[[], Awaitable[Outcome]],
+        conversation_of: Callable[[str], Awaitable[str | None]],
+    ) -> None:
+        """Have it answered; of one that is stopped, find out where it can be gone on with."""
+        try:
+            with self._scope:
+                self.result = await answered()
+            if self.result is None:
+                self.asked_in = await conversation_of(self.id) or self.asked_in
+                self.failure = RunStopped(f"Run {self.id} was stopped", hint=self._way_on())
+        except CellwrightError as error:
+            self.failure = error
+        except Exception:  # noqa: BLE001  # boundary: a defect met by one question must not end everybody's daemon
+            _log.exception("agent_run_failed run=%s", self.id)
+            self.failure = AgentError(
+                f"Run {self.id} failed inside Cellwright", hint="Look at `cellwright daemon logs`"
+            )
+        finally:
+            self._over.set()
+            self.feed.wake()
+
+    def _way_on(self) -> str:
+        if self.asked_in is None:
+            return "Ask again"
+        return f"What it did so far is in its conversation: ask again with conversation='{self.asked_in}' to go on"
+
+    def brief(self) -> str:
+        return self.feed.brief()
+
+    def told(self, since: int) -> list[dict[str, Any]]:
+        return self.feed.told(since)
+
+    async def changed(self, since: int, within_s: float) -> None:
+        if not self.done:
+            await self.feed.changed(since, within_s)
+
+    async def cancel(self) -> None:
+        self._scope.cancel()
+        await self._over.wait()

@@ -15,7 +15,7 @@ import anyio
 import msgspec
 from anyio.abc import ByteReceiveStream, ByteSendStream
 
-from cellwright.daemon.greeter import Arrival
+from cellwright.daemon.early_responder import Arrival
 
 __all__ = ["Conversation", "Heard", "Said", "is_hung_up", "receive_arrival"]
 

@@ -13,7 +13,7 @@ import anyio
 from anyio.abc import ByteReceiveStream, ByteSendStream
 
 from cellwright.daemon.connections import Conversation, Heard, Said, is_hung_up
-from cellwright.daemon.faces import Faces
+from cellwright.daemon.mcp_servers import Faces
 from cellwright.engine import open_engine
 from cellwright.errors import CellwrightError
 from cellwright.settings import Settings, load_settings

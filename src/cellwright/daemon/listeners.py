@@ -90,7 +90,7 @@ class Listener:
         """One that is not ``lasting`` is needed only while somebody is connected."""
         import uvicorn  # noqa: PLC0415  # only for who serves
 
-        from cellwright.daemon.httpconnections import HEADER_S, HttpConnection  # noqa: PLC0415  # as above
+        from cellwright.daemon.http_connections import HEADER_S, HttpConnection  # noqa: PLC0415  # as above
 
         class Server(uvicorn.Server):
             @contextmanager
@@ -185,7 +185,7 @@ def _application(engine: Engine, face: Face) -> Starlette:
     from starlette.applications import Starlette  # noqa: PLC0415  # only for who serves
     from starlette.routing import Route, WebSocketRoute  # noqa: PLC0415  # as above
 
-    from cellwright.daemon.eventfeed import EventFeed  # noqa: PLC0415  # as above
+    from cellwright.daemon.event_feed import EventFeed  # noqa: PLC0415  # as above
 
     http = face.http_app()
 

@@ -11,9 +11,9 @@ import socket
 import sys
 import threading
 
-from cellwright.daemon.hello import encode_hello
+from cellwright.daemon.connect import connect_or_start
+from cellwright.daemon.handshake import encode_hello
 from cellwright.daemon.paths import DaemonPaths
-from cellwright.daemon.starting import connect_or_start
 from cellwright.errors import CellwrightError
 from cellwright.settings.modelkeys import model_environment
 from cellwright.settings.paths import find_storage

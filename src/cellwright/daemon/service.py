@@ -22,15 +22,15 @@ import anyio.abc
 
 import cellwright
 from cellwright.audit import acting
+from cellwright.daemon.client_context import take_brought
 from cellwright.daemon.connections import Conversation, Heard, Said, is_hung_up, receive_arrival
-from cellwright.daemon.faces import Faces
-from cellwright.daemon.greeter import Arrival, Greeter
-from cellwright.daemon.labs import Labs, LabWish
+from cellwright.daemon.early_responder import Arrival, Greeter
+from cellwright.daemon.lab_gateways import Labs, LabWish
 from cellwright.daemon.listeners import Listener
 from cellwright.daemon.logs import keep_log
-from cellwright.daemon.luggage import take_brought
-from cellwright.daemon.openports import OpenPorts
+from cellwright.daemon.mcp_servers import Faces
 from cellwright.daemon.paths import DaemonPaths
+from cellwright.daemon.ports import OpenPorts
 from cellwright.engine import Engine, open_engine
 from cellwright.errors import CellwrightError
 from cellwright.formats.grammars import leave_out_address_grammars

@@ -14,7 +14,7 @@ import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from cellwright.audit import read_lines
-from cellwright.daemon.starting import read_about
+from cellwright.daemon.connect import read_about
 from tests.browser.web.conftest import Served, assert_accessible, looking, serving, unhurried
 from tests.system.daemon.conftest import Place, place, place_in
 from tests.waiting import LIMIT_S

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from mcp import Client
 
 from cellwright import Engine, Session
-from cellwright.daemon.faces import Faces
-from cellwright.daemon.pages import Entry, page_for_people
+from cellwright.daemon.mcp_servers import Faces
+from cellwright.daemon.ports import Entry, page_for_people
 from cellwright.mcp import Face
 from cellwright.unixstreams import UnixStream, lines
 from tests.support.fuzzing import each_effort, mutated_json, mutated_values, seeds, try_all

@@ -20,8 +20,8 @@ from typing import Any
 import psutil
 import pytest
 
+from cellwright.daemon.connect import ask, connect, read_about, stop
 from cellwright.daemon.paths import DaemonPaths
-from cellwright.daemon.starting import ask, connect, read_about, stop
 from tests.kernel.engine.conftest import host_process
 from tests.support.daemon.forking import ForkedCommand
 from tests.waiting import LIMIT_S, UNHURRIED_VARIABLES, scaled, wait_until

@@ -14,7 +14,7 @@ import psutil
 import pytest
 
 from cellwright.daemon import greetings, recording
-from cellwright.daemon.starting import ask, connect, connect_or_start, read_about
+from cellwright.daemon.connect import ask, connect, connect_or_start, read_about
 from cellwright.rlimits import OWN_MEMORY_BYTES
 from tests.kernel.engine.conftest import host_process
 from tests.system.daemon.conftest import CLIENT, LONG_WAIT_MS, Place

@@ -14,8 +14,8 @@ from urllib.request import urlopen
 
 import pytest
 
+from cellwright.daemon.connect import stop
 from cellwright.daemon.paths import DaemonPaths
-from cellwright.daemon.starting import stop
 from cellwright.settings.modelkeys import MODEL_VARIABLES
 from tests.forks import forked
 from tests.support.project import scripts

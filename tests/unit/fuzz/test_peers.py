@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from starlette.datastructures import Headers
 
 from cellwright.daemon.connections import Conversation
-from cellwright.daemon.greeter import Arrival
+from cellwright.daemon.early_responder import Arrival
 from cellwright.daemon.greetings import Greetings
 from cellwright.daemon.guard import Gate, refusal
 from cellwright.errors import CellwrightError

@@ -10,27 +10,36 @@ from __future__ import annotations
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 import anyio
 import anyio.abc
 import msgspec
+from starlette.responses import PlainTextResponse
 
-from cellwright.daemon.faces import Faces
 from cellwright.daemon.listeners import CannotListen, Listener, ListenerWish
-from cellwright.daemon.pages import Entry, page_for_people
+from cellwright.daemon.mcp_servers import Faces
 from cellwright.daemon.paths import DaemonPaths
 from cellwright.daemon.tokens import read_token
 from cellwright.engine import Engine
 from cellwright.errors import CellwrightError
 from cellwright.settings.paths import write_private
+from cellwright.web.auth.attempts import Attempts, Codes
+from cellwright.web.auth.identities import Identities, obtain_key
+from cellwright.web.auth.members import Members
 
-__all__ = ["OpenPorts"]
+if TYPE_CHECKING:
+    from starlette.types import ASGIApp
 
+    from cellwright.plans import Planner
+    from cellwright.verification import Verifier
+
+__all__ = ["Entry", "OpenPorts", "page_for_people"]
 _log = logging.getLogger(__name__)
+
 _EVERY_ADDRESS = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}  # noqa: S104  # what a browser opens in its place
 
 
@@ -188,3 +197,42 @@ def _as_seen_here(url: str) -> str:
     host = urlsplit(url).hostname or ""
     seen = _EVERY_ADDRESS.get(host)
     return f"http://{seen}:{urlsplit(url).port}" if seen is not None else url
+
+
+# The page, put together for a listener; where its libraries are missing, the command that adds them stands
+# there instead.
+
+INSTALL = "pip install 'cellwright[web]'"
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """How people come in, at every listener of one daemon."""
+
+    codes: Codes = field(default_factory=Codes)
+    attempts: Attempts = field(default_factory=Attempts)
+
+
+async def page_for_people(token: str, entry: Entry, engine: Engine, faces: Faces) -> ASGIApp:
+    """What a browser finds at ``/``."""
+    planner, verifier = await faces.plans_and_proofs()
+    try:
+        return await anyio.to_thread.run_sync(_made, token, entry, engine, faces, planner, verifier)
+    except ModuleNotFoundError as error:
+        if (error.name or "").startswith("cellwright"):
+            raise
+        return PlainTextResponse(
+            f"The page needs {error.name}, which is not installed. Run: {INSTALL}\n", 501
+        )
+
+
+def _made(
+    token: str, entry: Entry, engine: Engine, faces: Faces, planner: Planner, verifier: Verifier
+) -> ASGIApp:
+    from cellwright.web.auth.sign_in import Door  # noqa: PLC0415  # only for who serves
+    from cellwright.web.site import Site, application  # noqa: PLC0415  # as above
+
+    storage = engine.settings.storage
+    identities = Identities(token, obtain_key(storage / "page.key"), Members(storage))
+    door = Door(identities, entry.codes, entry.attempts, engine.audit)
+    return application(Site(engine, planner, verifier, faces.delegate, door))

@@ -13,7 +13,7 @@ import socket
 import threading
 
 from cellwright.daemon.greetings import Greetings
-from cellwright.daemon.hello import LONGEST_HELLO, parse_hello
+from cellwright.daemon.handshake import LONGEST_HELLO, parse_hello
 
 __all__ = ["Arrival", "Greeter"]
 

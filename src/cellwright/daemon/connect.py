@@ -15,7 +15,7 @@ import sys
 import time
 
 import cellwright
-from cellwright.daemon.hello import encode_hello
+from cellwright.daemon.handshake import encode_hello
 from cellwright.daemon.paths import DaemonPaths
 from cellwright.errors import CellwrightError
 from cellwright.settings.paths import make_private, make_storage
