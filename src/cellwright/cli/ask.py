@@ -11,7 +11,7 @@ from typing import Annotated, Any
 
 import typer
 
-from cellwright.cli.asking import (
+from cellwright.cli.ask_options import (
     BudgetOption,
     DataOption,
     ModelOption,
@@ -26,10 +26,10 @@ from cellwright.cli.asking import (
     say_failure,
     spent,
 )
-from cellwright.cli.asking_view import AskView
-from cellwright.cli.client import Caller, Given, call_daemon
+from cellwright.cli.ask_view import AskView
 from cellwright.cli.exits import ExitCode
-from cellwright.cli.verbs import AsJson, note
+from cellwright.cli.mcp_client import Caller, Given, call_daemon
+from cellwright.cli.notebooks import AsJson, note
 from cellwright.cli.wording import in_verbs, printable
 
 __all__ = ["ask", "from_here", "put", "show_outcome"]

@@ -7,7 +7,7 @@ import webbrowser
 from html import escape
 from pathlib import Path
 
-from cellwright.cli.verbs import note
+from cellwright.cli.notebooks import note
 
 __all__ = ["open_browser"]
 

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from cellwright.cli.ask import from_here, put, show_outcome
-from cellwright.cli.asking import (
+from cellwright.cli.ask_options import (
     BudgetOption,
     DataOption,
     ModelOption,
@@ -24,9 +24,9 @@ from cellwright.cli.asking import (
     say_failure,
     spent,
 )
-from cellwright.cli.client import Given
 from cellwright.cli.exits import ExitCode
-from cellwright.cli.verbs import note
+from cellwright.cli.mcp_client import Given
+from cellwright.cli.notebooks import note
 
 __all__ = ["chat"]
 

@@ -11,29 +11,27 @@ from typer.main import get_command_name
 from typer.models import CommandInfo
 
 import cellwright
-from cellwright.cli import allocations, executions, filing, plans, returns, verbs
+from cellwright.cli import allocations, checkpoints, executions, notebooks, oneshot, plans
 from cellwright.cli.ask import ask
 from cellwright.cli.audit import audit_app
-from cellwright.cli.calculation import calc
 from cellwright.cli.chat import chat
-from cellwright.cli.creation import new
 from cellwright.cli.daemons import daemon_app
 from cellwright.cli.doctor import doctor
+from cellwright.cli.environment import files_app, packages_app
 from cellwright.cli.exchange import export_notebook, import_notebook
-from cellwright.cli.fetching import fetch
 from cellwright.cli.install import install
 from cellwright.cli.lab import lab
 from cellwright.cli.mcp import mcp
+from cellwright.cli.new import new
+from cellwright.cli.oneshot import calc, fetch, visualize
 from cellwright.cli.people import people_app
 from cellwright.cli.replays import replay
 from cellwright.cli.review import review
 from cellwright.cli.run import run
 from cellwright.cli.serve import serve
-from cellwright.cli.surroundings import files_app, packages_app
 from cellwright.cli.traces import conversations_app, trace
 from cellwright.cli.ui import ui
-from cellwright.cli.verification import verify
-from cellwright.cli.visuals import visualize
+from cellwright.cli.verify import verify
 
 __all__ = ["app", "narrowed"]
 
@@ -50,7 +48,7 @@ app.command()(ask)
 app.command()(chat)
 app.command()(run)
 app.command()(new)
-verbs.add_verbs(app)
+notebooks.add_verbs(app)
 app.command("export")(export_notebook)
 app.command("import")(import_notebook)
 executions.add_verbs(app)
@@ -60,9 +58,9 @@ app.command()(replay)
 app.command()(verify)
 app.command()(review)
 app.command()(visualize)
-returns.add_verbs(app)
+checkpoints.add_verbs(app)
 allocations.add_verbs(app)
-filing.add_verbs(files_app)
+oneshot.add_verbs(files_app)
 # What begins with a dash may be a negative number.
 app.command(context_settings={"ignore_unknown_options": True})(calc)
 app.add_typer(conversations_app)

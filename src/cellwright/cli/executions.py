@@ -11,11 +11,11 @@ from typing import Annotated, Any, Self
 import anyio
 import typer
 
-from cellwright.cli.client import Caller, call_daemon
 from cellwright.cli.exits import ExitCode
 from cellwright.cli.flags import OnError, OnErrorOption
+from cellwright.cli.mcp_client import Caller, call_daemon
+from cellwright.cli.notebooks import AsJson
 from cellwright.cli.scripts import DirectoryOption, PackageOption, Script, SessionOrFile, run_once
-from cellwright.cli.verbs import AsJson
 from cellwright.cli.wording import in_verbs
 
 __all__ = ["TURN_MS", "ProgressLine", "add_verbs"]

@@ -1,27 +1,224 @@
-"""``cellwright install CLIENT``: tells an MCP client of us, in its own settings file, and keeps a copy of the old one."""
+"""How each MCP client is told of a server: which file, which words, and how to add ours without losing theirs.
+
+Texts in, texts out; ``install`` reads and writes the files.
+"""
 
 from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import sys
 import tempfile
+import tomllib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any, TypeAlias
 
 import typer
 
 from cellwright.cli.exits import ExitCode, show_error
-from cellwright.cli.registrations import CLIENTS, CannotMerge, Launch
-from cellwright.cli.verbs import AsJson
+from cellwright.cli.notebooks import AsJson
 from cellwright.errors import CellwrightError
 
-__all__ = ["install"]
+__all__ = ["CLIENTS", "CannotMerge", "Launch", "install"]
+NAME = "cellwright"
+
+_INDENT = re.compile(r"^\{\s*\n([ \t]+)")
+
+_HEADER = re.compile(r"^\s*\[", re.MULTILINE)
+
+
+class CannotMerge(CellwrightError):
+    """A client's file cannot be changed without losing something."""
+
+    code = "cannot_merge"
+
+
+@dataclass(frozen=True, slots=True)
+class Launch:
+    """How the client is to start us."""
+
+    command: str
+    arguments: tuple[str, ...]
+    environment: Mapping[str, str] = field(default_factory=dict)
+
+
+Merge: TypeAlias = Callable[[str, Launch], str]
+
+Place: TypeAlias = Callable[[Path, Mapping[str, str]], Path]
+
+
+@dataclass(frozen=True, slots=True)
+class ClientKind:
+    """One client: its user's file, its project's file if it has one, and how to write in them."""
+
+    title: str
+    place: Place
+    merge: Merge
+    in_project: str | None
+    afterwards: str
+
+
+def merge_json(key: str, *, typed: bool) -> Merge:
+    """Put our entry into an object of servers, in a JSON file."""
+
+    def merge(text: str, launch: Launch) -> str:
+        entry: dict[str, Any] = {"type": "stdio"} if typed else {}
+        entry |= {"command": launch.command, "args": list(launch.arguments)}
+        if launch.environment:
+            entry["env"] = dict(launch.environment)
+        return _with_entry(text, key, entry)
+
+    return merge
+
+
+def merge_toml(text: str, launch: Launch) -> str:
+    """Put our table into Codex's TOML, leaving every other line as it is."""
+    before = _parsed_toml(text)
+    block = _toml_block(launch)
+    if NAME in before.get("mcp_servers", {}):
+        text = _without_ours(text)
+    separator = "" if not text or text.endswith("\n\n") else "\n" if text.endswith("\n") else "\n\n"
+    merged = f"{text}{separator}{block}"
+    after = _parsed_toml(merged)
+    for config in (before, after):
+        config.get("mcp_servers", {}).pop(NAME, None)
+        if not config.get("mcp_servers", True):
+            del config["mcp_servers"]
+    if before != after:
+        raise CannotMerge("The entry cannot be changed without touching others")
+    return merged
+
+
+def _with_entry(text: str, key: str, entry: dict[str, Any]) -> str:
+    try:
+        config = json.loads(text) if text.strip() else {}
+    except ValueError as error:
+        raise CannotMerge(f"It is not plain JSON ({error}); comments would be lost") from error
+    servers = config.setdefault(key, {}) if isinstance(config, dict) else None
+    if not isinstance(servers, dict):
+        raise CannotMerge(f"Its {key!r} is not an object")
+    known = servers.get(NAME)
+    servers[NAME] = {**known, **entry} if isinstance(known, dict) else entry
+    found = _INDENT.match(text)
+    indent: str | int = found[1] if found else 2
+    return json.dumps(config, indent=indent, ensure_ascii=False) + "\n"
+
+
+def _parsed_toml(text: str) -> dict[str, Any]:
+    try:
+        return tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise CannotMerge(f"It is not TOML that this can add to ({error})") from error
+
+
+def _toml_block(launch: Launch) -> str:
+    # A JSON string or list of strings is also TOML.
+    lines = [
+        f"[mcp_servers.{NAME}]",
+        f"command = {json.dumps(launch.command, ensure_ascii=False)}",
+        f"args = {json.dumps(list(launch.arguments), ensure_ascii=False)}",
+    ]
+    if launch.environment:
+        pairs = ", ".join(
+            f"{name} = {json.dumps(value, ensure_ascii=False)}" for name, value in launch.environment.items()
+        )
+        lines.append(f"env = {{ {pairs} }}")
+    return "\n".join(lines) + "\n"
+
+
+def _without_ours(text: str) -> str:
+    """The text without the lines of our own table, up to the next table."""
+    header = re.compile(rf"^\s*\[\s*mcp_servers\s*\.\s*\"?{NAME}\"?\s*[\].].*$", re.MULTILINE)
+    while (found := header.search(text)) is not None:
+        following = _HEADER.search(text, found.end())
+        text = text[: found.start()] + (text[following.start() :] if following else "")
+    return text
+
+
+def _home(*parts: str) -> Place:
+    return lambda home, _: home.joinpath(*parts)
+
+
+def _in(variable: str, name: str, *otherwise: str) -> Place:
+    """In the directory that a variable names, or else under the home directory."""
+
+    def place(home: Path, environment: Mapping[str, str]) -> Path:
+        given = environment.get(variable)
+        return Path(given) / name if given else home.joinpath(*otherwise)
+
+    return place
+
+
+def _application(folder: str, *parts: str) -> Place:
+    """Where a desktop application keeps its settings on this system."""
+
+    def place(home: Path, environment: Mapping[str, str]) -> Path:
+        mac = home / "Library" / "Application Support"
+        base = mac if mac.is_dir() else Path(environment.get("XDG_CONFIG_HOME") or home / ".config")
+        return base.joinpath(folder, *parts)
+
+    return place
+
+
+_RESTART = "restart it, or reload its MCP servers"
+
+CLIENTS: dict[str, ClientKind] = {
+    "claude-code": ClientKind(
+        "Claude Code",
+        _in("CLAUDE_CONFIG_DIR", ".claude.json", ".claude.json"),
+        merge_json("mcpServers", typed=True),
+        ".mcp.json",
+        "`claude mcp list` shows it",
+    ),
+    "codex": ClientKind(
+        "Codex",
+        _in("CODEX_HOME", "config.toml", ".codex", "config.toml"),
+        merge_toml,
+        ".codex/config.toml",
+        "`codex mcp list` shows it",
+    ),
+    "gemini": ClientKind(
+        "Gemini CLI",
+        _home(".gemini", "settings.json"),
+        merge_json("mcpServers", typed=False),
+        ".gemini/settings.json",
+        "`gemini mcp list` shows it",
+    ),
+    "cursor": ClientKind(
+        "Cursor",
+        _home(".cursor", "mcp.json"),
+        merge_json("mcpServers", typed=False),
+        ".cursor/mcp.json",
+        _RESTART,
+    ),
+    "vscode": ClientKind(
+        "VS Code",
+        _application("Code", "User", "mcp.json"),
+        merge_json("servers", typed=True),
+        ".vscode/mcp.json",
+        _RESTART,
+    ),
+    "claude-desktop": ClientKind(
+        "Claude Desktop",
+        _application("Claude", "claude_desktop_config.json"),
+        merge_json("mcpServers", typed=False),
+        None,
+        _RESTART,
+    ),
+}
+
+
+# ``cellwright install CLIENT``: tells an MCP client of us, in its own settings file, and keeps a copy of the
+# old one.
 
 # Clients start their servers with few of the user's variables: what decides where we look goes into the entry.
 _CARRIED = ("XDG_STATE_HOME", "XDG_CONFIG_HOME")
+
 _NEVER_CARRIED = "CELLWRIGHT_TOKEN"
 
 Client = StrEnum("Client", {name.upper().replace("-", "_"): name for name in CLIENTS})  # type: ignore[misc]  # made from the one list

@@ -9,13 +9,13 @@ import anyio
 import typer
 
 from cellwright.cli.allocations import host_named
-from cellwright.cli.client import Caller, call_daemon
 from cellwright.cli.executions import TURN_MS, ProgressLine
 from cellwright.cli.exits import ExitCode
 from cellwright.cli.flags import HostOption
-from cellwright.cli.line import Progress
-from cellwright.cli.naming import NotebookArgument, session_of
-from cellwright.cli.verbs import AsJson
+from cellwright.cli.mcp_client import Caller, call_daemon
+from cellwright.cli.mcp_line import Progress
+from cellwright.cli.notebooks import AsJson
+from cellwright.cli.session_names import NotebookArgument, session_of
 
 __all__ = ["replay"]
 

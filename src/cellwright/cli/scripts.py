@@ -11,7 +11,7 @@ from typing import Annotated, Any, TextIO
 
 import typer
 
-from cellwright.cli.client import Caller, call_daemon
+from cellwright.cli.mcp_client import Caller, call_daemon
 
 __all__ = ["DirectoryOption", "PackageOption", "Script", "SessionOrFile", "run_once"]
 

@@ -12,13 +12,13 @@ from urllib.parse import urlsplit
 
 import typer
 
-from cellwright.cli.client import daemon_paths, open_daemon
 from cellwright.cli.daemons import refuse_if_confined
 from cellwright.cli.exits import ExitCode, fail
 from cellwright.cli.flags import SetOption, UnsafeOption, apply_settings
+from cellwright.cli.mcp_client import daemon_paths, open_daemon
+from cellwright.cli.notebooks import AsJson, note, show_data
+from cellwright.cli.port_requests import DEFAULT_PORT, LOOPBACK, listener_wish
 from cellwright.cli.ui import sign_in_link
-from cellwright.cli.verbs import AsJson, note, show_data
-from cellwright.cli.wishes import DEFAULT_PORT, LOOPBACK, listener_wish
 from cellwright.daemon.connect import DaemonUnavailable, ask, was_killed
 from cellwright.errors import CellwrightError
 

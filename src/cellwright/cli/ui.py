@@ -11,11 +11,11 @@ from urllib.parse import urlencode
 import typer
 
 from cellwright.cli.browsing import open_browser
-from cellwright.cli.client import call_daemon, daemon_paths, open_daemon
 from cellwright.cli.exits import fail
-from cellwright.cli.naming import session_id_of
-from cellwright.cli.verbs import AsJson, show_data
-from cellwright.cli.wishes import DEFAULT_PORT, LOOPBACK, listener_wish
+from cellwright.cli.mcp_client import call_daemon, daemon_paths, open_daemon
+from cellwright.cli.notebooks import AsJson, show_data
+from cellwright.cli.port_requests import DEFAULT_PORT, LOOPBACK, listener_wish
+from cellwright.cli.session_names import session_id_of
 from cellwright.daemon.connect import ask
 from cellwright.errors import CellwrightError
 

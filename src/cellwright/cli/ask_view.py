@@ -15,8 +15,8 @@ from rich.console import Console, Group, RenderableType
 from rich.padding import Padding
 from rich.text import Text
 
-from cellwright.cli.asking import counted, spent, tokens
-from cellwright.cli.livewindow import LiveWindow
+from cellwright.cli.ask_options import counted, spent, tokens
+from cellwright.cli.live_window import LiveWindow
 from cellwright.cli.wording import printable
 
 __all__ = ["AskView", "entry_lines"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from cellwright.cli.client import daemon_paths
+from cellwright.cli.mcp_client import daemon_paths
 from cellwright.daemon.tokens import obtain_token
 
 __all__ = ["DEFAULT_PORT", "LOOPBACK", "listener_wish"]

@@ -6,8 +6,8 @@ from typing import Annotated, Any
 
 import typer
 
-from cellwright.cli.client import Given, call_daemon
-from cellwright.cli.verbs import AsJson, SessionArgument, show_data
+from cellwright.cli.mcp_client import Given, call_daemon
+from cellwright.cli.notebooks import AsJson, SessionArgument, show_data
 from cellwright.sandbox.listing import quoted_path
 
 __all__ = ["files_app", "packages_app"]

@@ -8,7 +8,7 @@ from typing import Annotated
 import anyio
 import typer
 
-from cellwright.cli.client import Caller, ToolRefused
+from cellwright.cli.mcp_client import Caller, ToolRefused
 
 __all__ = ["NotebookArgument", "session_id_of", "session_of", "session_opened"]
 

@@ -7,9 +7,9 @@ from typing import Annotated, Any, NoReturn
 
 import typer
 
-from cellwright.cli.client import Caller, ToolRefused, call_daemon
-from cellwright.cli.naming import NotebookArgument, session_of
-from cellwright.cli.verbs import AsJson, show_data
+from cellwright.cli.mcp_client import Caller, ToolRefused, call_daemon
+from cellwright.cli.notebooks import AsJson, show_data
+from cellwright.cli.session_names import NotebookArgument, session_of
 
 __all__ = ["add_verbs"]
 

@@ -12,15 +12,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 import anyio
 import typer
 
-from cellwright.cli.client import Given
 from cellwright.cli.executions import TURN_MS
 from cellwright.cli.exits import ExitCode, show_error
+from cellwright.cli.mcp_client import Given
 from cellwright.cli.wording import in_verbs
 from cellwright.errors import AgentError
 
 if TYPE_CHECKING:
-    from cellwright.cli.asking_view import AskView
-    from cellwright.cli.client import Caller
+    from cellwright.cli.ask_view import AskView
+    from cellwright.cli.mcp_client import Caller
 
 __all__ = [
     "BudgetOption",

@@ -9,11 +9,11 @@ from typing import Annotated, Any
 import anyio
 import typer
 
-from cellwright.cli.client import Caller, call_daemon
 from cellwright.cli.executions import TURN_MS, ProgressLine
 from cellwright.cli.exits import ExitCode
-from cellwright.cli.naming import NotebookArgument
-from cellwright.cli.verbs import AsJson
+from cellwright.cli.mcp_client import Caller, call_daemon
+from cellwright.cli.notebooks import AsJson
+from cellwright.cli.session_names import NotebookArgument
 
 __all__ = ["verify"]
 

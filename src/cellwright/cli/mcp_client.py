@@ -15,7 +15,7 @@ import anyio.abc
 import typer
 
 from cellwright.cli.exits import ExitCode, show_error
-from cellwright.cli.line import CallFailed, Line, LineClosed, Progress, open_line
+from cellwright.cli.mcp_line import CallFailed, Line, LineClosed, Progress, open_line
 from cellwright.cli.wording import in_verbs
 from cellwright.daemon.connect import connect_or_start
 from cellwright.daemon.handshake import encode_hello

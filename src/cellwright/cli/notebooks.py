@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
-from cellwright.cli.client import Caller, call_daemon
+from cellwright.cli.mcp_client import Caller, call_daemon
 from cellwright.cli.wording import in_verbs
 
 __all__ = ["AsJson", "SessionArgument", "add_verbs", "note", "session_resource", "show_data"]
