@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from cellwright_kernel.framing import frame_of, table_of
 from cellwright_kernel.htmltables import html_table
-from cellwright_kernel.valuedigests import digest_of
+from cellwright_kernel.value_digests import digest_of
 from measuring import Bench, Contender, alternate, main, milliseconds
 
 CHARACTERS_PER_TOKEN = 4

@@ -20,7 +20,7 @@ from cellwright_kernel.genuine import is_of
 from cellwright_kernel.graphs import graph_of
 from cellwright_kernel.scalars import type_label
 from cellwright_kernel.subjects import UNKNOWN, Scope, columns_of
-from cellwright_kernel.valuedigests import digest_of
+from cellwright_kernel.value_digests import digest_of
 
 __all__ = ["answer", "value_at"]
 

@@ -1,34 +1,36 @@
-# mypy: allow-untyped-calls
-# (ipykernel is typed only in part.)
 """ipykernel's shell and kernel, with our outputs and our messages. How they are started stands in ``kernelapp``."""
 
 from __future__ import annotations
 
 import contextlib
 import contextvars
+import os
 import random
+import re
 import signal
+import threading
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
+from pathlib import Path, PurePosixPath
+from types import FrameType
 from typing import Any
 
 from ipykernel.ipkernel import IPythonKernel
 from ipykernel.zmqshell import ZMQInteractiveShell
+from IPython.core.formatters import DisplayFormatter
 from traitlets import Instance, Type
 
 from cellwright_kernel import datarequests, diagnosis, fingerprints, inputs, inspection
 from cellwright_kernel.adoption import add_layers, adopt
-from cellwright_kernel.displays import DigestingFormatter
-from cellwright_kernel.freezing import Freezer
-from cellwright_kernel.interrupts import INTERRUPTED, Interrupts
+from cellwright_kernel.checkpoints import Freezer
+from cellwright_kernel.figurefacts import figure_facts
 from cellwright_kernel.mappings import stamp_written
-from cellwright_kernel.namedcells import write_named
 from cellwright_kernel.outputs import CappedSession
 from cellwright_kernel.profiling import Profiler
+from cellwright_kernel.value_digests import digest_of, hidden_digest
 
-__all__ = ["Kernel", "Shell"]
-
+__all__ = ["Kernel"]
 # What runs in a SQL cell's place: an expression, so that its value is shown as any cell's. Loads DuckDB on first use.
 SQL_CELL = "__import__('cellwright_kernel.sql', fromlist=['run']).run({!r})\n"
 
@@ -307,3 +309,135 @@ class Kernel(IPythonKernel):
             }
         kind = parent["header"]["msg_type"].replace("_request", "_reply")
         self.session.send(stream, kind, content, parent, ident=ident)
+
+
+# How values become outputs: as IPython does it, with a digest for agents beside it.
+
+KEY = "cellwright"
+
+COMPLETE = 600
+
+"""How long a text may be that says everything, before a digest is better than it."""
+
+_left_out = re.compile(
+    r"^\[\d+ rows x \d+ columns\]"  # pandas
+    r"|\bLength: \d+, dtype"
+    r"|^\u2502 \u2026|\u2506 \u2026 \u2506"  # polars
+    r"|^\s*\.\.\.,|, \.\.\.,",  # numpy
+    re.MULTILINE,
+)
+
+
+class DigestingFormatter(DisplayFormatter):
+    """Formats for people and, where a value has one that is better than the plain text, adds its digest."""
+
+    def format(
+        self, obj: Any, include: Any = None, exclude: Any = None
+    ) -> tuple[dict[str, Any], dict[str, Any]]:
+        data, metadata = super().format(obj, include=include, exclude=exclude)
+        plain = data.get("text/plain") if data else None
+        if isinstance(plain, str) and KEY not in metadata:
+            digest = hidden_digest(obj) if is_complete(plain) else digest_of(obj)
+            if digest is not None:
+                facts = figure_facts(obj)
+                metadata = {
+                    **metadata,
+                    KEY: {"digest": digest} if facts is None else {"digest": digest, "figure": facts},
+                }
+        return data, metadata
+
+
+def is_complete(text: str) -> bool:
+    """Whether a value's text is short and has left nothing out."""
+    return len(text) <= COMPLETE and not _left_out.search(text)
+
+
+# Makes sure that an interrupt reaches the cell it is meant for, however early it comes.
+
+# Run in place of the cell: so the interrupt shows as any other does.
+INTERRUPTED = compile("raise KeyboardInterrupt", "<interrupted before it began>", "exec")
+
+FIRST_REPEAT_S = 0.05
+
+REPEATS = 6
+
+
+class Interrupts:
+    """What SIGINT does while a request is handled."""
+
+    def __init__(self) -> None:
+        self._handling = False
+        self._code_began = False
+        self._pending = False
+        self._noted = 0
+
+    def expect_code(self) -> None:
+        """A request was taken up; its code is yet to begin."""
+        self._handling = True
+        self._code_began = self._pending = False
+
+    def over(self) -> None:
+        """The request was answered."""
+        self._handling = False
+
+    def handle(self, _signal: int, _frame: FrameType | None) -> None:
+        """The signal's handler; runs when Python takes note of it."""
+        self._noted += 1
+        if self._code_began:
+            raise KeyboardInterrupt
+        self._pending = True
+
+    @property
+    def noted(self) -> int:
+        """How many there were so far: what runs native code may be told of one in no other way."""
+        return self._noted
+
+    def code_begins(self) -> bool:
+        """From now on interrupts are raised; whether one waited."""
+        # In this order: a signal in between is then raised rather than forgotten.
+        self._code_began = True
+        waited, self._pending = self._pending, False
+        return waited
+
+    def code_ended(self) -> None:
+        """From now on interrupts come too late; raised, they would keep the reply or the idle status from being sent."""
+        self._code_began = False
+
+    def insist(self, call_later: Callable[..., object]) -> None:
+        """Repeat a signal that was just sent until it is noted; ``call_later(seconds, function)`` does the waiting."""
+        noted = self._noted
+
+        def repeat(left: int, delay_s: float) -> None:
+            # Until it is noted a repeated signal is the same interrupt, not a second one.
+            if self._handling and self._noted == noted and left:
+                signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
+                call_later(2 * delay_s, repeat, left - 1, 2 * delay_s)
+
+        if self._handling:
+            call_later(FIRST_REPEAT_S, repeat, REPEATS, FIRST_REPEAT_S)
+
+
+# Puts cells that have a file name into the working directory, so that other code can import them by it.
+
+
+def write_named(files: Mapping[str, str]) -> None:
+    """Write each text to its file below the working directory, where it is not there already.
+
+    What cannot be written is left out: whoever imports it gets an error that names it.
+    """
+    for name, text in files.items():
+        path = PurePosixPath(name)
+        if not path.is_absolute() and ".." not in path.parts:
+            with contextlib.suppress(OSError):
+                _write(Path(path), text.encode())
+
+
+def _write(path: Path, content: bytes) -> None:
+    # Read first: a file that is right keeps its time, and what was imported from it is not imported again.
+    with contextlib.suppress(FileNotFoundError):
+        if path.read_bytes() == content:
+            return
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_name(f".{path.name}.{os.getpid()}")
+    temporary.write_bytes(content)
+    temporary.replace(path)

@@ -1,5 +1,3 @@
-# mypy: allow-untyped-calls
-# (ipykernel is typed only in part.)
 """The application around a kernel (``kernel``): what a forked child becomes, and a copy of a kernel once more.
 
 The order in ``run_kernel`` is fixed: first the process is set apart from its parent, then whatever confines it,
@@ -16,6 +14,8 @@ import os
 import signal
 import sys
 import traceback
+from collections.abc import Callable
+from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 import zmq
@@ -27,17 +27,16 @@ from traitlets.config import Config
 
 from cellwright_kernel.adoption import reseed
 from cellwright_kernel.budget import Limits
-from cellwright_kernel.freezing import Freezer, NewKernel, Reborn, forgotten
+from cellwright_kernel.checkpoints import Freezer, NewKernel, Reborn, forgotten
 from cellwright_kernel.kernel import Kernel
 from cellwright_kernel.outputs import CappedOutStream, CappedSession, OutputGate, PromptIOPubThread
-from cellwright_kernel.terminations import termination
 
 if TYPE_CHECKING:
     from cellwright_kernel.forkserver import Job
 
-__all__ = ["KernelApp", "build_app", "run_kernel"]
-
+__all__ = ["run_kernel"]
 READY = b"R"
+
 CHANNEL_PORTS = {"shell_port": 1, "iopub_port": 2, "stdin_port": 3, "control_port": 4, "hb_port": 5}
 
 
@@ -260,3 +259,43 @@ class KernelApp(IPKernelApp):
             os.write(self.ready_fd, READY)
             os.close(self.ready_fd)
         super().start()
+
+
+# What SIGTERM does to a kernel: mostly its end, but in a job step that is the host's to see to.
+
+
+class _Outlasting:
+    """Passes it over in the process it was made for; a fork of that, which may be a child of code's own, obeys."""
+
+    forks_obey = False
+    """Whether forks of this process are seen to already, also by the process that this is a fork of."""
+
+    def __init__(self) -> None:
+        if _Outlasting.forks_obey:
+            return
+        _Outlasting.forks_obey = True
+        # A signal that comes in the middle of a fork would be lost to the child: it waits until the child obeys.
+        os.register_at_fork(before=_hold, after_in_parent=_let_through, after_in_child=_obey)
+
+    def __call__(self, _number: int, _frame: FrameType | None) -> None:
+        pass
+
+
+def _hold() -> None:
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
+
+
+def _let_through() -> None:
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTERM})
+
+
+def _obey() -> None:
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    _let_through()
+
+
+def termination() -> Callable[[int, FrameType | None], None] | signal.Handlers:
+    """What a kernel's process is to do at SIGTERM; a program that it starts ends as everywhere."""
+    found = signal.getsignal(signal.SIGTERM)
+    in_step = found is signal.SIG_IGN or isinstance(found, _Outlasting)
+    return _Outlasting() if in_step else signal.SIG_DFL

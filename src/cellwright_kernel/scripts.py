@@ -29,8 +29,8 @@ import weakref
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NoReturn
 
+from cellwright_kernel.checkpoints import flush
 from cellwright_kernel.descendants import become_subreaper, children_of, kill_tree
-from cellwright_kernel.freezing import flush
 
 __all__ = ["run"]
 

@@ -15,23 +15,33 @@ from __future__ import annotations
 
 import contextlib
 import importlib
+import json
 import os
+import re
 import resource
 import sys
+import unicodedata
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from difflib import get_close_matches
+from itertools import islice
 from typing import Any
 
-from cellwright_kernel import sqlerrors, sqlfiles, sqlframes, sqltext, values
+from cellwright_kernel import sqlframes, sqltext, values
 from cellwright_kernel.digests import type_name
 
-__all__ = ["Database", "database_of", "run"]
-
+__all__ = ["Database", "database_of"]
 MOST_THREADS = 8
+
 MEMORY_SHARE = 0.7
+
 EXACT_FLOAT = 2**53
+
 # Its tasks for files have threads of their own from DuckDB 2 on; without them the one that asks does the work.
 NEWER_SETTINGS = {"async_threads": 0}
+
 SETTINGS = {
     "threads": 1,
     "python_enable_replacements": "false",
@@ -39,11 +49,13 @@ SETTINGS = {
     "errors_as_json": "true",
     "temp_directory": "",
 }
+
 CATALOGUE = """
     SELECT table_name FROM duckdb_tables() WHERE database_name IN (current_database(), 'temp')
     UNION SELECT view_name FROM duckdb_views()
     WHERE NOT internal AND database_name IN (current_database(), 'temp')
 """
+
 MISSING = (
     "SQL cells need DuckDB, which this kernel's Python does not have: "
     """`pip install 'cellwright[sql]'`, or package_install(["duckdb"])"""
@@ -56,7 +68,7 @@ def run(cell: str) -> Any:
         return _run(cell)
     except KeyboardInterrupt:
         told = "the query was interrupted"
-        raise sqlerrors.rendered_as(KeyboardInterrupt(told), told) from None
+        raise rendered_as(KeyboardInterrupt(told), told) from None
 
 
 def _run(cell: str) -> Any:
@@ -68,7 +80,7 @@ def _run(cell: str) -> Any:
         # DuckDB swallows the exception that the signal's handler raises, and ends the query with one of its own.
         if shell.interrupts.noted != noted or type(error).__name__ == "InterruptException":
             raise KeyboardInterrupt from None
-        raise sqlerrors.rendered_as(error, str(error)) from None
+        raise rendered_as(error, str(error)) from None
 
 
 def database_of(shell: Any) -> Database:
@@ -200,7 +212,7 @@ class Database:
         if "INSTALL" in heads[:2] and (heads[0] in {"INSTALL", "FORCE"}):
             what = words[heads.index("INSTALL") + 1 :]
             if what and what[0].kind != "text":
-                raise self._duckdb.PermissionException(sqlerrors.missing_extension(what[0].name))
+                raise self._duckdb.PermissionException(missing_extension(what[0].name))
 
     def _parameters(self, statement: Any, cell: str) -> dict[str, Any] | None:
         found = {}
@@ -211,8 +223,8 @@ class Database:
                 wrong = (
                     "parameters take variables by name" if name.isdigit() else f"there is no variable {name}"
                 )
-                fault = sqlerrors.Fault(f"${name}: {wrong}", place, len(name.encode()) + 1)
-                raise NameError(sqlerrors.in_words(fault, cell))
+                fault = Fault(f"${name}: {wrong}", place, len(name.encode()) + 1)
+                raise NameError(in_words(fault, cell))
             found[name] = _plain(self._namespace[name])
         return found or None
 
@@ -281,7 +293,7 @@ class Database:
     def _told(self, error: Exception, cell: str) -> Exception:
         """The same error with a message for whoever wrote the cell."""
         kind_of_error: type[Exception] = type(error)
-        fault = sqlerrors.fault_of(str(error))
+        fault = fault_of(str(error))
         if isinstance(error, self._duckdb.FatalException):
             self._connect()
             message = (
@@ -291,8 +303,8 @@ class Database:
         variable = sqlframes.find(fault.name, sqlframes.index_of(self._namespace))
         kind = None if variable is None else type_name(type(self._namespace[variable]))
         reason = self._refused.get(fault.name)
-        fault = sqlerrors.advised(fault, self.tables(), f"{kind} ({reason})" if reason else kind)
-        return kind_of_error(sqlerrors.in_words(sqlfiles.located(fault), cell))
+        fault = advised(fault, self.tables(), f"{kind} ({reason})" if reason else kind)
+        return kind_of_error(in_words(located(fault), cell))
 
 
 def _load_duckdb() -> Any:
@@ -349,3 +361,194 @@ def _whole_numbers(frame: Any, description: Any) -> Any:
             if held.notna().all() and held.abs().max() < EXACT_FLOAT:
                 frame.isetitem(place, held.astype("int64"))
     return frame
+
+
+# Where a file lies that a query did not find: beside, above or below the working directory, or under a
+# similar name.
+
+_NOT_FOUND = re.compile(r'No files found that match the pattern "(?P<path>[^"]+)"')
+
+_LEVELS = 3
+
+_MOST_ENTRIES = 2_000
+
+_MOST_TOLD = 3
+
+_GLOBBING = frozenset("*?[")
+
+
+def located(fault: Fault) -> Fault:
+    """The same with where the file was looked for, and the path of one of that name or a similar one."""
+    found = _NOT_FOUND.search(fault.message)
+    if found is None:
+        return fault
+    path = found["path"]
+    told = f"{fault.message}\nPaths begin at the working directory, {os.getcwd()}."  # noqa: PTH109  # a text
+    meant = [] if _GLOBBING & set(path) else _meant(path)
+    if meant:
+        told += f" Did you mean {' or '.join(repr(one) for one in meant)}?"
+    return replace(fault, message=told)
+
+
+def _meant(path: str) -> list[str]:
+    folder, name = os.path.split(path)
+    above = (os.path.join(*[os.pardir] * level, name) for level in range(1, _LEVELS + 1))  # noqa: PTH118
+    below = (f"{other}/{name}" for other in _names(os.curdir))
+    same = [one for one in (name, *above, *below) if one != path and os.path.isfile(one)]  # noqa: PTH113
+    similar = get_close_matches(name, _names(folder or os.curdir), _MOST_TOLD)
+    return same[:_MOST_TOLD] or [os.path.join(folder, one) for one in similar]  # noqa: PTH118
+
+
+def _names(folder: str) -> list[str]:
+    return sorted(islice(_entries(folder), _MOST_ENTRIES))
+
+
+def _entries(folder: str) -> Iterator[str]:
+    with suppress(OSError), os.scandir(folder) as entries:
+        for entry in entries:
+            yield entry.name
+
+
+# What DuckDB says of an error, as the cell's author can use it: the message, and the line with a caret
+# below.
+
+EXCERPT = 120
+
+"""How many characters of a long line are shown."""
+
+MOST_CANDIDATES = 3
+
+# DuckDB's own catalogue, which nobody means who misspells a table.
+_INTERNAL = re.compile(r"(pg_|sqlite_|duckdb_|pragma_|information_schema)")
+
+_MEANT = re.compile(r"\n?Did you mean (?P<names>[^\n]*)")
+
+_UNCHANGEABLE = re.compile(r"is not an? table|Can only (?:update|delete from|merge into) base table")
+
+_EXTENSION = re.compile(r"(?P<name>\w+)\.duckdb_extension")
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """What an exception of DuckDB's says."""
+
+    message: str
+    start: int | None = None
+    """Where in the cell, in bytes of UTF-8."""
+    length: int = 1
+    subtype: str = ""
+    thing: str = ""
+    """What kind of thing it is about: a table, a function."""
+    name: str = ""
+
+
+def fault_of(text: str) -> Fault:
+    """Read an exception's text; one that is no JSON is a message without a place."""
+    about: object = None
+    with contextlib.suppress(ValueError):
+        about = json.loads(text[max(text.find("{"), 0) :])
+    if not isinstance(about, dict) or "exception_message" not in about:
+        return Fault(text)
+    start, length = _place(about)
+    return Fault(
+        message=str(about["exception_message"]).strip(),
+        start=start,
+        length=length,
+        subtype=str(about.get("error_subtype", "")),
+        thing=str(about.get("type", "")),
+        name=str(about.get("name", "")),
+    )
+
+
+def _place(about: dict[str, object]) -> tuple[int | None, int]:
+    # Before DuckDB 2 there is a position without a length.
+    with contextlib.suppress(KeyError, ValueError, TypeError):
+        start, length = json.loads(str(about["location"]))
+        return int(start), max(int(length), 1)
+    with contextlib.suppress(KeyError, ValueError):
+        return int(str(about["position"])), 1
+    return None, 1
+
+
+def advised(fault: Fault, tables: Iterable[str], type_of_variable: str | None) -> Fault:
+    """The same with what to do about it: tables that were perhaps meant, or why an extension is not there.
+
+    ``type_of_variable`` is that of a Python variable of the missing table's name, if there is one.
+    """
+    if fault.subtype == "MISSING_ENTRY" and fault.thing == "Table":
+        return _missing_table(fault, list(tables), type_of_variable)
+    if _UNCHANGEABLE.search(fault.message) or (
+        fault.thing == "View" and fault.subtype == "ENTRY_ALREADY_EXISTS"
+    ):
+        note = "A variable can be read, not changed: `CREATE TABLE t AS FROM variable` makes a table of it"
+        return (
+            fault
+            if type_of_variable is None and fault.name
+            else replace(fault, message=f"{fault.message}\n{note}")
+        )
+    extension = _EXTENSION.search(fault.message)
+    return fault if extension is None else replace(fault, message=missing_extension(extension["name"]))
+
+
+def _missing_table(fault: Fault, tables: list[str], type_of_variable: str | None) -> Fault:
+    base = _MEANT.sub("", fault.message)
+    if type_of_variable is not None:
+        kinds = "frames, Arrow tables, DuckDB relations, lists of records and record arrays are"
+        return replace(
+            fault, message=f"{base}\nThe variable {fault.name} is of type {type_of_variable}: {kinds} tables"
+        )
+    folded = {table.casefold(): table for table in tables}
+    close = [folded[one] for one in get_close_matches(fault.name.casefold(), folded, MOST_CANDIDATES)]
+    if close:
+        return replace(fault, message=f"{base}\nDid you mean {' or '.join(close)}?")
+    said = _MEANT.search(fault.message)
+    return fault if said and not _INTERNAL.search(said["names"]) else replace(fault, message=base)
+
+
+def missing_extension(name: str) -> str:
+    """Why an extension is not there, and what to do without it."""
+    told = f"DuckDB's extension {name} is not installed here, and nothing is downloaded."
+    if name.startswith("sqlite"):
+        told += (
+            " Read the database in a Python cell, `df = pandas.read_sql_query(query, sqlite3.connect(path))`, and "
+            "use the frame by its name. Or"
+        )
+    elif name == "httpfs":
+        told += " Fetch the file in a Python cell, where the network's policy allows it, and read it by its path. Or"
+    return f"{told} install it from a file that you have: `INSTALL '/path/to/{name}.duckdb_extension'`"
+
+
+def in_words(fault: Fault, cell: str) -> str:
+    """The message, the line that it is about, and a caret."""
+    if fault.start is None:
+        return fault.message
+    source = cell.encode("utf-8", "replace")
+    if fault.start > len(source):
+        return fault.message
+    before = source[: fault.start].decode("utf-8", "replace")
+    marked = source[fault.start : fault.start + fault.length].decode("utf-8", "replace").partition("\n")[0]
+    number = before.count("\n") + 1
+    line = cell.split("\n")[number - 1].rstrip("\r")
+    column = len(before) - (before.rfind("\n") + 1)
+    first = max(0, column - EXCERPT // 2) if len(line) > EXCERPT else 0
+    shown = line[first : first + EXCERPT]
+    head = f"line {number}: {'…' if first else ''}"
+    blank = "".join("\t" if letter == "\t" else " " * _width(letter) for letter in shown[: column - first])
+    carets = "^" * max(1, sum(map(_width, marked[: EXCERPT - (column - first)])))
+    tail = "…" if len(line) > first + EXCERPT else ""
+    return f"{fault.message}\n\n{head}{shown}{tail}\n{' ' * len(head)}{blank}{carets}"
+
+
+def _width(letter: str) -> int:
+    """How many columns a letter takes up."""
+    if unicodedata.combining(letter) or unicodedata.category(letter) in {"Cf", "Mn", "Me"}:
+        return 0
+    return 2 if unicodedata.east_asian_width(letter) in "WF" else 1
+
+
+def rendered_as(error: BaseException, text: str) -> BaseException:
+    """Let IPython show this text in place of a Python traceback, which would lead through our own code only."""
+    lines = f"{type(error).__name__}: {text}" if text else type(error).__name__
+    with contextlib.suppress(AttributeError, TypeError):
+        error._render_traceback_ = lambda: lines.split("\n")  # type: ignore[attr-defined]  # IPython asks for it
+    return error

@@ -1,6 +1,6 @@
 """The host's ends of a kernel's checkpoints: the line over which one is asked for, and the socket of each.
 
-What happens at the other ends is ``cellwright_kernel.freezing``. Which checkpoints are kept is the host's to decide.
+What happens at the other ends is ``cellwright_kernel.checkpoints``. Which checkpoints are kept is the host's to decide.
 """
 
 from __future__ import annotations

@@ -35,7 +35,7 @@ _FULLEST = (
     "text/plain",
 )
 
-# As in ``cellwright_kernel.displays``, which cannot be imported without IPython.
+# As in ``cellwright_kernel.kernel``, which cannot be imported without IPython.
 _COMPLETE = 600
 
 
@@ -106,7 +106,7 @@ def _is_whole(plain: str) -> bool:
 
 
 def _digest(output: Mapping[str, Any]) -> str:
-    """What the kernel said of the value for those who read text (see ``cellwright_kernel.displays``)."""
+    """What the kernel said of the value for those who read text (see ``cellwright_kernel.kernel``)."""
     match output.get("metadata"):
         case {"cellwright": {"digest": str(digest)}}:
             return clean(digest)

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from cellwright_kernel.framing import frame_of, table_of
 from cellwright_kernel.tabledigests import frame_digest, table_digest, value_text
 from cellwright_kernel.tables import Column, Table
-from cellwright_kernel.valuedigests import digest_of
+from cellwright_kernel.value_digests import digest_of
 
 rng = np.random.default_rng(3)
 

@@ -21,6 +21,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import contextvars
+import fcntl
 import gc
 import json
 import os
@@ -29,28 +30,38 @@ import resource
 import select
 import signal
 import socket
+import stat
 import sys
 import traceback
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
-from cellwright_kernel import descendants, descriptors, forksafety, landlock, mappings, nesting
+from cellwright_kernel import descendants, forksafety, landlock, mappings, nesting
 from cellwright_kernel.box import BELOW
 
-__all__ = ["Carried", "Freezer", "NewKernel", "Reborn"]
-
+__all__ = ["Freezer", "NewKernel", "Reborn"]
 PACKET_BYTES = 1 << 16
+
 MOST_FDS = 32
+
 LISTENERS = 5
+
 OWN_FDS = 3
+
 MOST_CHILDREN = 10
+
 COMMAND_CHARACTERS = 80
+
 FAILED = 70
+
 NOBODY = -1
+
 # This box's, and that of boxes below it.
 ROOTS = ("/", BELOW)
+
 SETTLE_S = 1.0
+
 APART = b'{"apart": true}'
 
 
@@ -99,14 +110,14 @@ class Freezer:
         self._line.send(b'{"kernel": true}')
         self._own_path = own_path
         self._threads = forksafety.OwnThreads.now()
-        self._descriptors = descriptors.open_now()
+        self._descriptors = open_now()
         self._frozen: set[int] = set()
         self._ended: set[int] = set()
 
     def note_own(self) -> None:
         """From now on whatever is new is code's: somebody has connected, and nothing has run."""
         self._threads = forksafety.OwnThreads.now()
-        self._descriptors = descriptors.open_now()
+        self._descriptors = open_now()
 
     def answer(self, why_not: str | None, context: contextvars.Context) -> None:
         """Take the checkpoint that the line asks for, unless there is a reason not to. A fork leaves by ``Reborn`` or ends.
@@ -152,7 +163,7 @@ class Freezer:
             raise Refused(reason)
         carried = Carried(random.getstate(), context)
         lost = [*forksafety.timers_in_words(), *self._children_in_words()]
-        strange = descriptors.has_strange(self._descriptors)
+        strange = has_strange(self._descriptors)
         flush()
         try:
             pid = os.fork()
@@ -194,7 +205,7 @@ class Refused(Exception):
 class Frozen:
     """The fork. Whatever happens here must not reach the session's code, nor the kernel that goes on."""
 
-    def __init__(self, line_fd: int, carried: Carried, own: descriptors.Own, own_path: str) -> None:
+    def __init__(self, line_fd: int, carried: Carried, own: Own, own_path: str) -> None:
         os.setsid()
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             signal.signal(number, signal.SIG_IGN)
@@ -227,8 +238,8 @@ class Frozen:
             return
         self._settled = True
         self._maps = mappings.shared_maps()
-        self._inventory = descriptors.take_inventory(self._own, self._own_path, but=(self._line.fileno(),))
-        descriptors.let_go(self._own, self._inventory.blind, keep=(self._line.fileno(),))
+        self._inventory = take_inventory(self._own, self._own_path, but=(self._line.fileno(),))
+        let_go(self._own, self._inventory.blind, keep=(self._line.fileno(),))
         self._cwd = _current_directory()
         # What is mounted there may be replaced, and would stay for whoever is still in it.
         os.chdir("/")
@@ -269,7 +280,7 @@ class Frozen:
         raise Reborn(_new_kernel(job, fds), self._carried)
 
     def _revive(self, *, elsewhere: bool) -> None:
-        lost = descriptors.open_anew(self._inventory.files, elsewhere=elsewhere)
+        lost = open_anew(self._inventory.files, elsewhere=elsewhere)
         lost += mappings.map_anew(mappings.file_maps(self._maps))
         try:
             os.chdir(self._cwd)
@@ -286,6 +297,7 @@ class Frozen:
 
 
 forgotten: list[Any] = []
+
 """What belonged to a kernel that this process no longer is: never collected, since it shares things with others."""
 
 
@@ -331,3 +343,169 @@ def _command_of(pid: int) -> str:
             return file.read().replace(b"\0", b" ").decode("utf-8", "replace").strip()[:COMMAND_CHARACTERS]
     except OSError:
         return ""
+
+
+# What a forked kernel does with the descriptors it was born with: keeps files, lets go of everything shared.
+
+Own = dict[int, tuple[int, int]]
+
+"""Descriptors, each with what it leads to: a number may be given to something else later."""
+
+STANDARD = 3
+
+# Flags that would change the file, not the way of using it.
+CHANGING = os.O_CREAT | os.O_EXCL | os.O_TRUNC
+
+DELETED = " (deleted)"
+
+ANONYMOUS = "anon_inode:"
+
+# Event counters are missing here: whatever talks to the kernel's own sockets has some.
+NAMED_KINDS = {
+    f"{ANONYMOUS}[eventpoll]": "an open selector (epoll)",
+    f"{ANONYMOUS}[io_uring]": "an open queue of the system's (io_uring)",
+    f"{ANONYMOUS}[pidfd]": "an open handle of a process",
+    f"{ANONYMOUS}[signalfd]": "an open queue of signals",
+    f"{ANONYMOUS}[timerfd]": "an open timer",
+    f"{ANONYMOUS}inotify": "an open watch on files (inotify)",
+}
+
+DATABASE = b"SQLite format 3\0"
+
+
+@dataclass(frozen=True)
+class OpenFile:
+    """A plain file that was open, and how far it was read or written."""
+
+    fd: int
+    path: str
+    flags: int
+    position: int
+    identity: tuple[int, int]
+    is_database: bool
+    """SQLite's, which refuses to write once there is another file under the name."""
+
+
+@dataclass(frozen=True)
+class Inventory:
+    """What a process has open: files to open anew, numbers that must lead nowhere, and in words what cannot return."""
+
+    files: tuple[OpenFile, ...]
+    blind: tuple[int, ...]
+    told: tuple[str, ...]
+
+
+def open_now() -> Own:
+    """All descriptors of this process beyond the standard ones."""
+    found: Own = {}
+    for name in os.listdir("/proc/self/fd"):  # noqa: PTH208  # names only
+        with contextlib.suppress(OSError):  # the one that listed them is closed by now
+            if (fd := int(name)) >= STANDARD:
+                found[fd] = _identity(fd)
+    return found
+
+
+def has_strange(own: Own) -> bool:
+    """Whether anything is open that is not the kernel's own; quick."""
+    # The one that lists them is among them.
+    return len(os.listdir("/proc/self/fd")) - 1 > len(own) + STANDARD  # noqa: PTH208
+
+
+def take_inventory(own: Own, own_path: str, but: Collection[int]) -> Inventory:
+    """Look at everything open except ``own`` and ``but``; sockets at ``own_path`` are the kernel's, too."""
+    files: list[OpenFile] = []
+    blind: list[int] = []
+    told: list[str] = []
+    for fd, identity in sorted(open_now().items()):
+        if own.get(fd) == identity or fd in but:
+            continue
+        with contextlib.suppress(OSError):
+            mode = os.fstat(fd).st_mode
+            path = os.readlink(f"/proc/self/fd/{fd}")  # noqa: PTH115
+            if stat.S_ISREG(mode) or stat.S_ISDIR(mode):
+                files.append(_open_file(fd, path))
+                if _is_locked(fd):
+                    # A fork that kept it would keep the lock, and nobody could take it again.
+                    blind.append(fd)
+                    told.append(f"the lock on the file {path}")
+            elif stat.S_ISSOCK(mode):
+                blind.append(fd)
+                told += _socket(fd, own_path)
+            elif stat.S_ISFIFO(mode):
+                told.append("an open pipe" if path.startswith("pipe:") else f"the open pipe {path}")
+            elif path.startswith(ANONYMOUS):
+                blind.append(fd)
+                told += [NAMED_KINDS[path]] if path in NAMED_KINDS else []
+    return Inventory(tuple(files), tuple(blind), tuple(dict.fromkeys(told)))
+
+
+def let_go(own: Own, blind: Collection[int], keep: Collection[int]) -> None:
+    """Close what is the kernel's own, and let what is code's lead nowhere."""
+    nowhere = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
+    for fd in blind:
+        if fd not in keep:
+            os.dup2(nowhere, fd, inheritable=False)
+    os.close(nowhere)
+    for fd, identity in own.items():
+        with contextlib.suppress(OSError):
+            if fd not in keep and _identity(fd) == identity:
+                os.close(fd)
+
+
+def open_anew(files: Collection[OpenFile], *, elsewhere: bool) -> list[str]:
+    """Open files again, each with its number and position; tells those that could not be.
+
+    ``elsewhere``: this process sees other directories now, and a file that is not there must not be shared.
+    """
+    failed: list[str] = []
+    for file in files:
+        try:
+            fresh = os.open(file.path, file.flags | os.O_CLOEXEC)
+        except OSError:
+            failed.append(f"the open file {file.path.removesuffix(DELETED)}")
+            if elsewhere:
+                fresh = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
+            else:
+                with contextlib.suppress(OSError):
+                    os.lseek(file.fd, file.position, os.SEEK_SET)
+                continue
+        if file.is_database and _identity(fresh) != file.identity:
+            failed.append(f"the connection to the SQLite database {file.path}, which may only be read now")
+        inheritable = os.get_inheritable(file.fd)
+        with contextlib.suppress(OSError):
+            os.lseek(fresh, file.position, os.SEEK_SET)
+        os.dup2(fresh, file.fd, inheritable=inheritable)
+        os.close(fresh)
+    return failed
+
+
+def _identity(fd: int) -> tuple[int, int]:
+    status = os.fstat(fd)
+    return status.st_dev, status.st_ino
+
+
+def _open_file(fd: int, path: str) -> OpenFile:
+    flags = fcntl.fcntl(fd, fcntl.F_GETFL) & ~CHANGING
+    is_database = False
+    with contextlib.suppress(OSError):  # it is not open for reading, or a directory
+        is_database = os.pread(fd, len(DATABASE), 0) == DATABASE
+    return OpenFile(fd, path, flags, os.lseek(fd, 0, os.SEEK_CUR), _identity(fd), is_database)
+
+
+def _is_locked(fd: int) -> bool:
+    with open(f"/proc/self/fdinfo/{fd}", encoding="utf-8") as file:  # noqa: PTH123
+        return any(line.startswith("lock:") for line in file)
+
+
+def _socket(fd: int, own_path: str) -> list[str]:
+    """A socket in words; nothing for those of the kernel's own."""
+    with contextlib.suppress(OSError), socket.socket(fileno=os.dup(fd)) as found:
+        names = []
+        for name in (found.getsockname, found.getpeername):
+            with contextlib.suppress(OSError):
+                names.append(name())
+        if any(str(name).startswith(own_path) for name in names):
+            return []
+        shown = [f"{name[0]}:{name[1]}" if isinstance(name, tuple) else str(name) for name in names if name]
+        return [f"the open socket {' → '.join(shown)}" if shown else "an open socket without an address"]
+    return []
