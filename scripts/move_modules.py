@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import ast
 import builtins
+import itertools
 import re
 import subprocess
 import sys
@@ -257,6 +258,7 @@ class Part:
     """What one of the modules brings into the new one."""
 
     module: str
+    head: list[str]
     doc: str
     imports: list[str]
     typing_imports: list[str]
@@ -279,7 +281,8 @@ class Merged:
         parts = self.parts
         first = doc or parts[0].doc
         public = sorted({name for part in parts for name in part.public if name in used})
-        out = [
+        out = [*dict.fromkeys(line for part in parts for line in part.head)]
+        out += [
             f'"""{first.strip()}{chr(10) if chr(10) in first.strip() else ""}"""',
             "",
             "from __future__ import annotations",
@@ -341,10 +344,10 @@ def _merged(move: Move, homes: dict[str, str]) -> Merged:
                     problems.append(
                         f"{move.to}: {name} is {origin} in {part.module} and {other.imported[name]} in {other.module}"
                     )
-            for name in part.free & set(other.defines):
-                problems.append(
-                    f"{move.to}: {part.module} uses the built-in {name}, which {other.module} defines"
-                )
+            problems += [
+                f"{move.to}: {part.module} uses the built-in {name}, which {other.module} defines"
+                for name in part.free & set(other.defines)
+            ]
     return Merged(_in_order(parts, problems), problems)
 
 
@@ -420,8 +423,19 @@ def _part(module: str, group: set[str]) -> Part:
     }
     free = {name for name in used if hasattr(builtins, name) and name not in defines and name not in imported}
     doc = ast.get_docstring(source.tree) or ""
+    head = list(itertools.takewhile(lambda line: line.startswith("#"), lines))
     return Part(
-        module, doc, imports, typing, public, "\n".join(body), defines, imported, _needs(source.tree), free
+        module,
+        head,
+        doc,
+        imports,
+        typing,
+        public,
+        "\n".join(body),
+        defines,
+        imported,
+        _needs(source.tree),
+        free,
     )
 
 
@@ -623,7 +637,7 @@ def _with_modules_renamed(text: str, names: dict[str, str]) -> str:
                 f"from {package} import {last}" + (f" as {alias.asname}" if alias.asname else "")
             )
             if not alias.asname and last != alias.name:
-                if last in _bound_names(source.tree):
+                if last in _bound_names(source.tree) or node.col_offset:
                     statements[-1] += f" as {alias.name}"
                 else:
                     rename(source, alias.name, last)

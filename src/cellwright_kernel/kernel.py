@@ -1,3 +1,5 @@
+# mypy: allow-untyped-calls
+# (ipykernel is typed only in part.)
 """ipykernel's shell and kernel, with our outputs and our messages. How they are started stands in ``kernelapp``."""
 
 from __future__ import annotations

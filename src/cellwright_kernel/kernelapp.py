@@ -1,3 +1,5 @@
+# mypy: allow-untyped-calls
+# (ipykernel is typed only in part.)
 """The application around a kernel (``kernel``): what a forked child becomes, and a copy of a kernel once more.
 
 The order in ``run_kernel`` is fixed: first the process is set apart from its parent, then whatever confines it,
