@@ -268,6 +268,8 @@ class Part:
     imported: dict[str, str]
     needs: set[str]
     free: set[str]
+    guard: str = ""
+    """What it does as a program: after all that is defined."""
 
 
 @dataclass
@@ -302,7 +304,7 @@ class Merged:
                 sentence = part.doc.strip().split("\n\n")[0].replace("\n", " ")
                 out += ["", "", *_comment(sentence), ""]
             out.append(part.body)
-        return "\n".join(out) + "\n"
+        return "\n".join([*out, *(part.guard for part in parts if part.guard)]) + "\n"
 
 
 def _comment(sentence: str) -> list[str]:
@@ -396,6 +398,7 @@ def _part(module: str, group: set[str]) -> Part:
     end = source.tree.body[0].end_lineno or 0 if docless else 0
     imported: dict[str, str] = {}
     defines: dict[str, str] = {}
+    guard = ""
     for node in source.tree.body[docless:]:
         text = "\n".join(lines[end : node.end_lineno]).strip("\n")
         end = node.end_lineno or 0
@@ -410,6 +413,8 @@ def _part(module: str, group: set[str]) -> Part:
                 imported |= _origins(inner)
         elif isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "__all__":
             public = set(ast.literal_eval(node.value))
+        elif isinstance(node, ast.If) and "__name__" in ast.unparse(node.test):
+            guard = f"\n\n{text}"
         else:
             body.append(text)
             body.append(
@@ -436,6 +441,7 @@ def _part(module: str, group: set[str]) -> Part:
         imported,
         _needs(source.tree),
         free,
+        guard,
     )
 
 

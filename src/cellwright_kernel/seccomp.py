@@ -66,7 +66,7 @@ SOL_IP, SOL_TCP, SOL_IPV6 = 0, 6, 41
 # Options that only the network's owner may use: filters (from 64 on in version 4), IPsec's policies, repairing.
 OWNERS_OPTIONS = {SOL_IP: (16, 17), SOL_TCP: (19,), SOL_IPV6: (34, 35, 64, 65, 68, 69)}
 FILTERS = 64
-# Requests about routes and devices, and those among them that only ask.
+# Requests about routes and devices, and those among them that only ask: fine where the network is one's own.
 FIRST_DEVICE_REQUEST, AFTER_DEVICE_REQUESTS = 0x890B, 0x8A00
 ASKING = (0x8910, 0x8912, 0x8913, 0x8915, 0x8917, 0x8919, 0x891B, 0x891D, 0x8921, 0x8927, 0x8933, 0x8942)
 # Without a mount namespace: calls by path that Landlock does not see. They succeed and change nothing, because a copy
@@ -181,7 +181,7 @@ def _examinations(numbers: dict[str, int], *, local_network: bool) -> list[Instr
         for name in ("setsockopt", "getsockopt"):
             code += _on(numbers[name], _owners_options())
     typing = [(EQUAL, 1, 0, TIOCSTI), (EQUAL, 0, 1, TIOCLINUX), _error(errno.EPERM)]
-    code += _on(numbers["ioctl"], _argument(1, [*typing, *_device_requests()]))
+    code += _on(numbers["ioctl"], _argument(1, [*typing, *_device_requests(ASKING if local_network else ())]))
     for name, position in (("chmod", 1), ("fchmod", 1), ("fchmodat", 2), ("fchmodat2", 2)):
         code += _on(numbers[name], _argument(position, [(ANY_BIT, 0, 1, SET_ID_BITS), _error(errno.EPERM)]))
     # Reserving takes no time, so that a watched quota would come too late; libraries then write instead.
@@ -203,9 +203,10 @@ def _owners_options() -> list[Instruction]:
     return [*body, (LOAD, 0, 0, NUMBER)]
 
 
-def _device_requests() -> list[Instruction]:
+def _device_requests(allowed: tuple[int, ...]) -> list[Instruction]:
+    """Refuse requests about network devices: any socket passes them on, one of a pair too."""
     asking: list[Instruction] = [
-        (EQUAL, len(ASKING) - place, 0, request) for place, request in enumerate(ASKING)
+        (EQUAL, len(allowed) - place, 0, request) for place, request in enumerate(allowed)
     ]
     # What a device without the feature would answer.
     body: list[Instruction] = [*asking, _error(errno.EOPNOTSUPP)]

@@ -92,10 +92,6 @@ def _read(output: Output, content: bytes) -> Table:
         raise ChartRefused(*(f"{place}{problem}" for problem in error.problems)) from None
 
 
-if __name__ == "__main__":
-    main()
-
-
 # A spec to a PNG by vl-convert, in this very process: only ``worker`` calls it. Checks nothing (see
 # ``specguard``).
 
@@ -232,3 +228,7 @@ def _drawn_alone(letter: str) -> bytes:
     return bytes(
         vl_convert.svg_to_png(f'<svg xmlns="http://www.w3.org/2000/svg" width="24" height="24">{text}</svg>')
     )
+
+
+if __name__ == "__main__":
+    main()

@@ -104,7 +104,12 @@ async def _probe(python: Path) -> _Facts:
     output = await run_program(
         [str(python), "-c", PROBE], timeout_s=PROBE_TIMEOUT_S, purpose=f"{python} does not run"
     )
-    return msgspec.json.decode(output, type=_Facts)
+    try:
+        return msgspec.json.decode(output, type=_Facts)
+    except msgspec.DecodeError as error:
+        raise KernelStartError(
+            f"{python} does not answer as Python does", hint="Make the project's .venv anew, or remove it"
+        ) from error
 
 
 async def _layer(python: Path, tag: str, cache: Path) -> Path:

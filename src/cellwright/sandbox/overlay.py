@@ -531,6 +531,8 @@ def _lines(directory: Workdir, path: str, entry: Entry | None) -> list[str] | No
 _REASONS: dict[str, tuple[str, ...]] = {
     "version control runs hooks and programs that are named there": (
         ".git", ".hg", ".jj", ".svn", ".gitmodules", ".gitattributes",
+        # Git takes any folder with this file for a repository, and reads the `config` beside it.
+        "head", "*.git", ".githooks",
     ),
     "Python runs it when it starts, in place of what the project's own files say": (
         ".venv", "venv", "site-packages", "__pypackages__", "__pycache__", "*.pyc", "*.pth", "pyvenv.cfg",
@@ -545,7 +547,7 @@ _REASONS: dict[str, tuple[str, ...]] = {
     ),
     "an editor runs tasks, tools and extensions that are named there": (
         ".vscode", ".idea", ".fleet", ".zed", ".cursor", ".devcontainer", "*.code-workspace", ".vim", ".vimrc", ".exrc",
-        ".nvimrc", ".nvim.lua", ".lvimrc", ".dir-locals.el", ".editorconfig-hooks", ".sublime-project",
+        ".nvimrc", ".nvim.lua", ".lvimrc", ".local.vimrc", ".dir-locals.el", ".dir-locals-2.el", ".editorconfig-hooks", ".sublime-project",
     ),
     "a build or a test run runs it": (
         "makefile", "gnumakefile", "bsdmakefile", "*.mk", "justfile", ".justfile", "taskfile.y*ml", "rakefile",
@@ -557,6 +559,14 @@ _REASONS: dict[str, tuple[str, ...]] = {
         "docker-compose*.y*ml", "compose*.y*ml", "vagrantfile", ".mvn", ".gradle", "binding.gyp", ".bazelrc",
         "build.bazel", "workspace.bazel", "module.bazel", ".bundle", ".eslintrc*", ".prettierrc*", ".stylelintrc*",
         ".babelrc*", ".mocharc*", ".lintstagedrc*", "package.swift", ".swiftpm", "pip.conf", "tiltfile", "skaffold.yaml",
+        "workspace", "build", "*.bzl", "directory.build.*", "directory.packages.props", "*.csproj", "*.fsproj", "*.vbproj",
+        "*.vcxproj", "*.props", "*.targets", "*.sln", "nuget.config", "mix.exs", "rebar.config*", "project.clj", "deps.edn",
+        "build.xml", "ivy.xml", "build.sbt", "build.sc", "build.zig*", "setup.hs", "setup.lhs", "*.cabal", "stack.yaml",
+        "dune", "dune-project", "*.opam", "earthfile", "guardfile", "podfile", "brewfile", "capfile", "fastfile", "berksfile",
+        ".rspec", ".rubocop.yml", "*.gemspec", "gruntfile.*", "gulpfile.*", "jakefile*", "bunfig.toml", ".swcrc",
+        ".pylintrc", "pylintrc", "mypy.ini", ".mypy.ini", ".coveragerc", ".flake8", "ruff.toml", ".ruff.toml",
+        "hatch_build.py", "hatch.toml", "pipfile", "uv.toml", "poetry.toml", "configure", "configure.ac", "*.m4",
+        "*.ninja", "premake*.lua", "xmake.lua", "action.y*ml", "snapcraft.yaml", "procfile",
     ),
     "it runs with every commit or push": (
         ".pre-commit-config.yaml", ".husky", "lefthook.y*ml", ".lefthook.y*ml", ".github", ".gitlab-ci.yml",
@@ -569,6 +579,7 @@ _REASONS: dict[str, tuple[str, ...]] = {
         ".irbrc", ".pryrc", ".ghci",
     ),
     "programs of this user are set up or started by it": (
+        "*.desktop", ".screenrc", ".tmux.conf", ".curlrc", ".wgetrc", ".rbuildignore",
         ".ssh", ".gnupg", ".config", ".local", ".aws", ".kube", ".docker", ".gitconfig", ".netrc", ".pypirc",
     ),
     "agents and Cellwright itself are told by it what they may do": (
@@ -577,12 +588,16 @@ _REASONS: dict[str, tuple[str, ...]] = {
     ),
 }  # fmt: skip
 
+# Folders of these names hold what people make, and are no tool's business.
+_FILES_ONLY = frozenset({"build", "configure", "dune", "head", "workspace"})
+
 _PATTERNS = [(pattern, why) for why, patterns in _REASONS.items() for pattern in patterns]
 
 
 def why_autorun(path: str) -> str | None:
     """Why nobody but a person may bring this path of a project over, if so."""
-    for name in path.lower().split("/"):
+    *above, last = path.lower().split("/")
+    for name in (*(folder for folder in above if folder not in _FILES_ONLY), last):
         for pattern, why in _PATTERNS:
             if fnmatchcase(name, pattern):
                 return why

@@ -160,3 +160,11 @@ async def test_without_uv_the_error_says_what_to_run(tmp_path: Path, monkeypatch
 async def test_a_broken_interpreter_is_told(tmp_path: Path) -> None:
     with pytest.raises(KernelStartError, match="does not run"):
         await prepare_interpreter(tmp_path / "python", cache=tmp_path)
+
+
+async def test_a_program_that_is_no_python_is_told(tmp_path: Path) -> None:
+    python = tmp_path / "python"
+    python.write_text("#!/bin/sh\n")
+    python.chmod(0o755)
+    with pytest.raises(KernelStartError, match="does not answer as Python does"):
+        await prepare_interpreter(python, cache=tmp_path)

@@ -11,18 +11,21 @@ from tests.waiting import UNHURRIED
 
 pytestmark = pytest.mark.anyio
 
-LOOK = "import os; print(os.environ.get('SHOWN'), os.environ.get('AWS_SECRET_ACCESS_KEY'))"
+LOOK = """import os
+print(os.environ.get('SHOWN'), os.environ.get('AWS_SECRET_ACCESS_KEY'))
+print(b'hidden' in open('/proc/self/environ', 'rb').read())"""
 
 
 async def test_a_variable_is_seen_only_while_the_operator_passes_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SHOWN", "yes")
-    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "secret")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "hidden")
+    monkeypatch.setenv("PYTHON_REPOSITORY_PASSWORD", "hidden")
     seen = []
     for passed in (["SHOWN"], []):  # the second engine finds the host, and the fork server, of the first
         async with open_at(tmp_path, pass_environment=passed, **UNHURRIED) as engine:
             session = await engine.create("environment", mode="private")
             seen.append((await (await session.execute_code(LOOK)).wait()).text)
     end_host(tmp_path / "state")
-    assert seen == ["yes None\n", "None None\n"]
+    assert seen == ["yes None\nFalse\n", "None None\nFalse\n"]

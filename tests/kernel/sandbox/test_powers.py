@@ -70,3 +70,31 @@ def test_powers_over_ones_own_namespaces_are_good_for_nothing() -> None:
     found = json.loads(told.stdout)
     assert found["powers"], "it has them"
     assert found["done"] == list(ASKING)
+
+
+ABOUT_DEVICES = """
+import fcntl, socket, struct, sys
+from cellwright_kernel import namespaces, seccomp
+one, _ = socket.socketpair()
+lo = struct.pack('16s24x', b'lo')
+fcntl.ioctl(one, 0x8913, lo)
+namespaces.no_new_privileges()
+seccomp.install(local_network=False)
+for request in (0x8910, 0x8912, 0x8913, 0x8915, 0x8921, 0x8927, 0x8933):
+    try:
+        fcntl.ioctl(one, request, lo)
+    except OSError:
+        continue
+    sys.exit(f"{request:x} was answered")
+"""
+
+
+def test_without_a_network_of_its_own_a_process_learns_nothing_of_the_machines_devices() -> None:
+    told = subprocess.run(
+        [sys.executable, "-c", ABOUT_DEVICES],
+        env={"PYTHONPATH": str(Path(__file__).parents[3] / "src")},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert told.returncode == 0, told.stderr

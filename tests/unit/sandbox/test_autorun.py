@@ -13,7 +13,8 @@ from cellwright.sandbox.overlay import is_trusted, why_autorun
         ".git/hooks/pre-commit", "deep/er/.git", ".GIT/config", ".venv/bin/python", "a.pth", "lib/sitecustomize.py",
         ".envrc", ".vscode/tasks.json", ".idea/workspace.xml", "Makefile", "sub/GNUmakefile", "rules.mk", "conftest.py",
         "package.json", "node_modules/left-pad/index.js", ".github/workflows/ci.yml", "cellwright.toml", ".ssh/config",
-        "__pycache__/table.cpython-311.pyc", "vite.config.ts",
+        "__pycache__/table.cpython-311.pyc", "vite.config.ts", "docs/HEAD", "mirror.git/config", "app.csproj", "Directory.Build.props", "mix.exs",
+        "build.zig", "WORKSPACE", "Gruntfile.js", "mypy.ini", "x.desktop",
     ],
 )  # fmt: skip
 def test_what_tools_run_is_told_with_the_reason(path: str) -> None:
@@ -21,7 +22,18 @@ def test_what_tools_run_is_told_with_the_reason(path: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "path", ["table.csv", "analysis.py", "gitlog.txt", "make.py", "report/.hidden", "notes.md", "a.git.txt"]
+    "path",
+    [
+        "table.csv",
+        "build/table.csv",
+        "workspace/head/x.csv",
+        "analysis.py",
+        "gitlog.txt",
+        "make.py",
+        "report/.hidden",
+        "notes.md",
+        "a.git.txt",
+    ],
 )
 def test_what_people_work_with_is_nobodys_to_run(path: str) -> None:
     assert why_autorun(path) is None

@@ -240,10 +240,6 @@ def _ends_at(job: Job) -> float | None:
     return float(found[1]) if found is not None else None
 
 
-if __name__ == "__main__":
-    sys.exit(main())
-
-
 # How much memory the job of this process has, and how much of it is used: of the cgroup that SLURM made for
 # it. Reads.
 
@@ -307,3 +303,7 @@ def _cached(path: Path, name: str) -> int:
         return next((int(value) for key, value in words if key == name), 0)
     except (OSError, ValueError):
         return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -247,10 +247,6 @@ def _has_duckdb() -> bool:
     return True
 
 
-if __name__ == "__main__":
-    main()
-
-
 # Text files by the line, in whatever encoding: some lines with their numbers, and where to go on.
 
 MAX_LINE = 2_000
@@ -598,3 +594,7 @@ def _held_whole(
 def _ending(name: str) -> str:
     ending = name.lower().rpartition(".")[2]
     return ending if ending in ("csv", "tsv", "tab") else "csv"
+
+
+if __name__ == "__main__":
+    main()
