@@ -84,3 +84,18 @@ def test_git_holds_nothing_of_one_machine() -> None:
                 line = text.count("\n", 0, match.start()) + 1
                 found.append(f"{_name(path)}:{line} holds {what}: {match.group()}")
     assert not found, "\n".join(found)
+
+
+def test_files_that_the_documents_name_are_there() -> None:
+    pages = [ROOT / "ARCHITECTURE.md", *(ROOT / "docs" / "internals").glob("*.md")]
+    endings = {
+        "/".join(path.parts[place:])
+        for path in (ROOT / "src").rglob("*")
+        for place in range(len(path.parts))
+        if path.is_file()
+    }
+    named = (
+        (page, name) for page in pages for name in re.findall(r"`([\w/.]+\.(?:py|mjs|sh))`", page.read_text())
+    )
+    gone = [f"{_name(page)} names {name}" for page, name in named if name not in endings]
+    assert not gone, "\n".join(gone)
