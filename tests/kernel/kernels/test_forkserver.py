@@ -193,9 +193,9 @@ def test_what_is_asked_of_a_fork_server_is_answered_before_it_has_warmed_up(tmp_
 STARTED_IN_PLACE = """
 import json, os, sys
 from pathlib import Path
-from cellwright_kernel import preload
-preload.preload([])
-list(preload.warming())
+from cellwright_kernel import forkserver
+forkserver.preload([])
+list(forkserver.warming())
 before = set(sys.modules)
 from cellwright_kernel import kernelapp
 Path("c.json").write_text(json.dumps(kernelapp.connection_at(sys.argv[1], "key")))
@@ -214,9 +214,9 @@ def test_a_kernel_has_nothing_left_to_import_when_it_starts(short_path: Path) ->
 
 FIRST_COLUMN_ERROR = """
 import sys
-from cellwright_kernel import preload
-preload.preload(["pandas"])
-list(preload.warming())
+from cellwright_kernel import forkserver
+forkserver.preload(["pandas"])
+list(forkserver.warming())
 import pandas
 from IPython.core.ultratb import AutoFormattedTB
 parsed = []

@@ -36,7 +36,7 @@ pytestmark = pytest.mark.anyio
 PROGRAM = Path(__file__).with_name("nested.py")
 PACKET_BYTES = 1 << 16
 SCOPE_ABI = 6
-SET_APART = "from cellwright_kernel import freezing, landlock; result = landlock.set_apart(freezing.ROOTS)"
+SET_APART = "from cellwright_kernel import checkpoints, landlock; result = landlock.set_apart(checkpoints.ROOTS)"
 POWERS = "result = {line.split()[0]: line.split()[1] for line in open('/proc/self/status') if line.startswith('Cap')}"
 PIDS = "import os; result = sorted(int(name) for name in os.listdir('/proc') if name.isdigit())"
 
@@ -386,8 +386,8 @@ async def test_processes_that_set_themselves_apart_neither_see_nor_signal_each_o
 
 async def test_setting_oneself_apart_too_often_is_refused_without_harm(directory: Path) -> None:
     async with boxed(directory) as base:
-        code = "from cellwright_kernel import freezing, landlock\n"
-        code += "result = [landlock.set_apart(freezing.ROOTS) for _ in range(20)]"
+        code = "from cellwright_kernel import checkpoints, landlock\n"
+        code += "result = [landlock.set_apart(checkpoints.ROOTS) for _ in range(20)]"
         assert (await base.first.run(code))[-1] is False
         await base.first.run("open('still', 'w').close()")
 

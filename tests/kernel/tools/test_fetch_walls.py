@@ -143,7 +143,7 @@ async def test_process_that_reads_a_page_has_neither_files_nor_network(tmp_path:
     # What it does before its first page, then what a page that took it over would do.
     program = """
 import socket, sys
-from cellwright.tools.web import reading as webreading
+from cellwright.tools.web import body_reader as webreading
 def take_over(order):
     told = []
     for reach in (lambda: open(order.url).read(), lambda: open(order.url, "w"), socket.socket):
