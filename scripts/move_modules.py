@@ -276,12 +276,14 @@ class Part:
 class Merged:
     """The parts in the order in which they can be executed."""
 
+    first: Part
+    """The one that the module is named after: its docstring is the new one's."""
     parts: list[Part]
     problems: list[str]
 
     def text(self, used: set[str], doc: str) -> str:
         parts = self.parts
-        first = doc or parts[0].doc
+        first = doc or self.first.doc
         public = sorted({name for part in parts for name in part.public if name in used})
         out = [*dict.fromkeys(line for part in parts for line in part.head)]
         out += [
@@ -299,8 +301,8 @@ class Merged:
                 out.insert(3, "from typing import TYPE_CHECKING")
         if public:
             out += ["", "__all__ = [" + ", ".join(f'"{name}"' for name in public) + "]"]
-        for number, part in enumerate(parts):
-            if number and part.doc:
+        for part in parts:
+            if part is not self.first and part.doc:
                 sentence = part.doc.strip().split("\n\n")[0].replace("\n", " ")
                 out += ["", "", *_comment(sentence), ""]
             out.append(part.body)
@@ -350,7 +352,7 @@ def _merged(move: Move, homes: dict[str, str]) -> Merged:
                 f"{move.to}: {part.module} uses the built-in {name}, which {other.module} defines"
                 for name in part.free & set(other.defines)
             ]
-    return Merged(_in_order(parts, problems), problems)
+    return Merged(parts[0], _in_order(parts, problems), problems)
 
 
 def _moved(origin: str, homes: dict[str, str]) -> str:

@@ -1,6 +1,6 @@
 """What a process gives up before it looks at other people's data: the network, other files, memory beyond a limit.
 
-For processes of ours that parse or draw (``charts.worker``, ``tools.files.reader``, ``tools.web.reading``,
+For processes of ours that parse or draw (``charts.worker``, ``tools.files.reader``, ``tools.web.body_reader``,
 ``agent.models.localworker``); what users' code may do is ``cellwright.sandbox``'s.
 """
 

@@ -15,7 +15,7 @@ It answers packets on an inherited SOCK_SEQPACKET socket, one JSON object each::
 
 The descriptors are the kernel's stderr, the write end of its ready pipe, the read end of its lifeline, a socket over
 which the host talks to whoever stays beside the kernel, and one over which the kernel itself is asked for checkpoints
-(see freezing); last, the entrance of its group.
+(see checkpoints); last, the entrance of its group.
 End of file on the channel means that the host is gone, and then everything forked here goes too.
 What a forked child does next is ``kernelapp``'s.
 """

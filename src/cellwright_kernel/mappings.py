@@ -1,7 +1,7 @@
 """Memory that is shared: maps of files, which a forked kernel makes anew from what lies there then, and all other kinds.
 
 A fork shares such memory with its origin. When a file has come back under its name, a map still shows the one that
-went. Descriptors are ``descriptors``' matter; private memory needs nothing, since a fork has its own.
+went. Descriptors are ``checkpoints``' matter; private memory needs nothing, since a fork has its own.
 """
 
 from __future__ import annotations

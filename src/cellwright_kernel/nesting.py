@@ -4,7 +4,7 @@ Three processes come with each, beside those that run code: its monitor, which s
 does, but is born among the first box's processes; a keeper in the box above, which only waits; and the reaper, the first
 process inside. None of them can be looked into from a box. ``join`` is what a process of the box above calls to be
 inside; it may, because the new user namespace is one below its own and belongs to its own user, and because the box's
-monitor, whom the host asks, has it watched (see ``admission``).
+monitor, whom the host asks, has it watched (see ``nesting``).
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """A value's digest for agents: which kinds of values have one, and who writes it.
 
-Frames are ``tabledigests``' business, figures ``figuredigests``', models ``modeldigests``'; arrays and nested records
+Frames are ``tabledigests``' business, figures ``figuredigests``', models ``value_digests``'; arrays and nested records
 are told here. Runs none of the user's code (see ``digests``), and never raises.
 """
 

@@ -8,7 +8,7 @@ round. The working directory is what all kernels of a session share.
     <name>.json    {"version": 1, "kind": "value", "value": …} or {"version": 1, "kind": "table", "table": …}
     <name>.arrow   the same table as an Arrow stream, where it could be written; read unless the other is newer
 
-How a frame becomes either stands in ``valueframes``.
+How a frame becomes either stands in ``values``.
 """
 
 from __future__ import annotations

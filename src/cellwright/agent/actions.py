@@ -1,6 +1,6 @@
 """The verbs that patterns are written in: think, act, branch, and what follows from these three.
 
-Only their signatures and what they promise; ``running`` does it all.
+Only their signatures and what they promise; ``runner`` does it all.
 """
 
 from __future__ import annotations

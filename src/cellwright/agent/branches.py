@@ -1,4 +1,4 @@
-"""A branch of a run: a session with its kernel, what was said about it, and how it stands. Made by ``running``."""
+"""A branch of a run: a session with its kernel, what was said about it, and how it stands. Made by ``runner``."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """What a model is told of its notebook, the same for every provider: built from the engine, within a budget of tokens.
 
-Goes to the tail of a message and stays there. It tells; whether a model remembered is checked in ``naming``. Contents of
+Goes to the tail of a message and stays there. It tells; whether a model remembered is checked in ``notebook_names``. Contents of
 notebooks and files are data: whatever they say, they cannot end the block or pass for a line of it.
 """
 

@@ -1,7 +1,7 @@
 """The agent itself: takes a question, has it answered by a pattern, and says what came of it.
 
 Puts a run together and takes it apart: models, conversation, trace and budget before, the outcome after (see
-``closing``). What happens in between is ``running``'s and the pattern's.
+``data_agent``). What happens in between is ``runner``'s and the pattern's.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The face's tools on one branch, called as any client calls them, in that branch's session.
 
-A call that names no session means the branch's; a notebook is made where there is none yet. Belongs to ``running``.
+A call that names no session means the branch's; a notebook is made where there is none yet. Belongs to ``runner``.
 """
 
 from __future__ import annotations

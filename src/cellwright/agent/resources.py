@@ -1,6 +1,6 @@
 """Where branches get what they work with: a connection to the face, tools, a session, the question's data.
 
-Decides nothing: ``running`` asks for it, ``asking`` makes one for each run and ends it.
+Decides nothing: ``runner`` asks for it, ``data_agent`` makes one for each run and ends it.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """A run: one question being answered. Does what the verbs promise, within a budget, and traces all of it.
 
 Knows the engine, the face and the models; how a task is gone about is a pattern's business, what comes before and after
-is ``asking``'s.
+is ``data_agent``'s.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ _PLAN_WAIT_MS = 280_000
 
 
 class Run:
-    """One question on its way to an answer. The verbs that patterns use (see ``verbs``), and what these need."""
+    """One question on its way to an answer. The verbs that patterns use (see ``actions``), and what these need."""
 
     def __init__(
         self,

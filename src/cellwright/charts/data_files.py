@@ -303,7 +303,7 @@ def _end(link: Mapping[str, Any], *names: str) -> object:
 
 
 # Raw columns to typed ones: what a list of texts, or of JSON's values, holds. Knows no files (see
-# ``datafiles``).
+# ``data_files``).
 
 _MISSING_NUMBERS = frozenset(("", "na", "n/a", "#n/a", "null", "none", "<na>", "nat"))
 

@@ -1,6 +1,6 @@
 """Graphs of nodes and links, from a table of links; a row without a target is a node by itself.
 
-Vega-Lite lays nothing out: places come from ``layouts``.
+Vega-Lite lays nothing out: places come from ``graphs``.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """A question to the data agent from the command line: what may be said with it, and how it is waited for.
 
-For the verbs ``ask`` and ``chat``. How it looks meanwhile is in ``asking_view``.
+For the verbs ``ask`` and ``chat``. How it looks meanwhile is in ``ask_view``.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""How each MCP client is told of a server: which file, which words, and how to add ours without losing theirs.
-
-Texts in, texts out; ``install`` reads and writes the files.
-"""
+"""``cellwright install CLIENT``: tells an MCP client of us, in its own settings file, and keeps a copy of the old one."""
 
 from __future__ import annotations
 
@@ -25,6 +22,10 @@ from cellwright.cli.notebooks import AsJson
 from cellwright.errors import CellwrightError
 
 __all__ = ["CLIENTS", "CannotMerge", "Launch", "install"]
+# How each MCP client is told of a server: which file, which words, and how to add ours without losing
+# theirs.
+
+
 NAME = "cellwright"
 
 _INDENT = re.compile(r"^\{\s*\n([ \t]+)")
@@ -212,9 +213,6 @@ CLIENTS: dict[str, ClientKind] = {
     ),
 }
 
-
-# ``cellwright install CLIENT``: tells an MCP client of us, in its own settings file, and keeps a copy of the
-# old one.
 
 # Clients start their servers with few of the user's variables: what decides where we look goes into the entry.
 _CARRIED = ("XDG_STATE_HOME", "XDG_CONFIG_HOME")

@@ -1,4 +1,4 @@
-"""The command line as an MCP client of the daemon: one interface, no second API. How it speaks is ``line``'s."""
+"""The command line as an MCP client of the daemon: one interface, no second API. How it speaks is ``mcp_line``'s."""
 
 from __future__ import annotations
 

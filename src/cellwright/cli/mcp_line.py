@@ -1,7 +1,7 @@
 """As much of MCP's client side as a verb needs: calls with their progress, resources, cancelling. No handshake.
 
 By hand, since the SDK takes longer to import than most verbs take, and asks for every tool's schema before it gives
-the first answer. What connects it to a daemon is ``client``'s.
+the first answer. What connects it to a daemon is ``mcp_client``'s.
 """
 
 from __future__ import annotations

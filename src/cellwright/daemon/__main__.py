@@ -1,7 +1,7 @@
-"""The daemon as a process: ``python -m cellwright.daemon STORAGE DIRECTORY``. Started by ``starting``.
+"""The daemon as a process: ``python -m cellwright.daemon STORAGE DIRECTORY``. Started by ``connect``.
 
 It listens before it imports anything heavy: what clients send meanwhile waits, and their first question is answered
-from what is known in advance (``greeter``).
+from what is known in advance (``early_responder``).
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The daemon itself: one engine, a face for each dialect, and whoever comes to the socket. Ends when idle.
 
-Builds everything and reads the settings once. How clients find it is in ``starting``, HTTP is in ``listeners``.
+Builds everything and reads the settings once. How clients find it is in ``connect``, HTTP is in ``listeners``.
 """
 
 from __future__ import annotations

@@ -321,7 +321,7 @@ class Book:
         self._services.recorder.commit(batch)
 
     async def take_in(self, changes: Iterable[Change], conflicts: Iterable[Conflict] = ()) -> None:
-        """Make changes that a person made to the notebook where it lies on a server (see ``mirroring``).
+        """Make changes that a person made to the notebook where it lies on a server (see ``mirrors``).
 
         Raises:
             SaveFailed: they could not be journalled; none is made.
@@ -368,7 +368,7 @@ class Book:
 
     @contextmanager
     def shown_elsewhere(self) -> Iterator[None]:
-        """Another program has the notebook open meanwhile, and shows what it runs by itself (see ``guests``)."""
+        """Another program has the notebook open meanwhile, and shows what it runs by itself (see ``document``)."""
         self.keeper.guests.came(self.keeper.base)
         try:
             yield

@@ -1,7 +1,7 @@
 """A notebook whose types are looked at while its cells run: nobody waits for it, and it stops nothing.
 
 Only notebooks that bring compiler options are checked, which is how they ask for it. How a check is made is
-``kernels.checking``'s; what it found is kept with each cell, and told as an event.
+``kernels.typecheck``'s; what it found is kept with each cell, and told as an event.
 """
 
 from __future__ import annotations

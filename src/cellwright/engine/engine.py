@@ -1,4 +1,8 @@
-"""What the journal remembers of all sessions: executions, requests to the network, events. Only reads."""
+"""The engine: all sessions of one storage directory, their limits, their saving, and their one event stream.
+
+It routes what the host says to sessions and decides which sessions may be active. What a session does is in
+``sessions``; how everything is put together is in ``assembly``.
+"""
 
 from __future__ import annotations
 
@@ -71,6 +75,9 @@ from cellwright.settings import Settings
 __all__ = ["Engine", "SessionFilter"]
 
 
+# What the journal remembers of all sessions: executions, requests to the network, events. Only reads.
+
+
 class Archive:
     """Sessions, and what was journalled about them."""
 
@@ -141,8 +148,6 @@ class Archive:
         condition = "seq > ? AND session = ?"
         return recovery.read_event_rows(self._journal, condition, (since, session_id), limit)
 
-
-# The engine: all sessions of one storage directory, their limits, their saving, and their one event stream.
 
 SessionFilter: TypeAlias = Literal["active", "suspended", "all"]
 
@@ -233,7 +238,7 @@ class Engine(Archive):
 
         The session works where the notebook lies (``direct``), unless another ``mode`` is asked for; an ``overlay``
         needs a project around it, and is ``private`` where there is none. ``limits`` narrows what its code may do.
-        ``host`` is where its kernel lives, such as ``local``, ``slurm:gpu`` or ``jupyter`` (see ``placing``); where
+        ``host`` is where its kernel lives, such as ``local``, ``slurm:gpu`` or ``jupyter`` (see ``placement``); where
         that waits for its turn, the session is suspended and has the reason.
 
         Raises:
@@ -369,7 +374,7 @@ class Engine(Archive):
     def rehearsal(
         self, session_id: str, document: Document, *, leave_out: frozenset[str] = frozenset()
     ) -> AbstractAsyncContextManager[Session]:
-        """A session with an empty kernel and this document, apart from the files of another (see ``rehearsals``)."""
+        """A session with an empty kernel and this document, apart from the files of another (see ``rehearsal``)."""
         return self._rehearsals.open(self.session(session_id), document, leave_out)
 
     @property

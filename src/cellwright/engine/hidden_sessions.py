@@ -1,6 +1,6 @@
 """Sessions that nobody sees: each serves something else, goes with it, and is removed by the next engine otherwise.
 
-How they begin and end; what they are for stands in ``rehearsals`` and ``oneshots``.
+How they begin and end; what they are for stands in ``rehearsal`` and ``oneshot``.
 """
 
 from __future__ import annotations

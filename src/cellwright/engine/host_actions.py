@@ -1,4 +1,4 @@
-"""What people and agents may do with hosts: have one started, stopped, waited for. Which one is meant is ``placing``'s."""
+"""What people and agents may do with hosts: have one started, stopped, waited for. Which one is meant is ``placement``'s."""
 
 from __future__ import annotations
 

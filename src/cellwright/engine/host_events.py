@@ -1,6 +1,6 @@
 """What hosts tell, routed to the sessions it is about; and what the journal and a host know differently, settled.
 
-What a session makes of it is ``listening``'s, how a host is heard ``hostlink``'s.
+What a session makes of it is ``listening``'s, how a host is heard ``host_link``'s.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 Events are taken in exactly once: the number of the last one is committed together with what it led to. What a dead
 host left in its journal is read before it is called lost. What events mean is the engine's business, how a host is
-reached its way's (``hosts.ways``).
+reached its way's (``hosts.transport``).
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The hosts that an engine's sessions live on: one link to each, made when it is first needed.
 
-Which host a session is to have is ``placing``'s, what one link does ``hostlink``'s.
+Which host a session is to have is ``placement``'s, what one link does ``host_link``'s.
 """
 
 from __future__ import annotations
@@ -112,7 +112,7 @@ class Hosts:
             await anyio.sleep_forever()
 
     def wanted(self, asked: str | None) -> HostName:
-        """The host that a session is to have (see ``placing``).
+        """The host that a session is to have (see ``placement``).
 
         Raises:
             UnknownHost: there is none of that name.

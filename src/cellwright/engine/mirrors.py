@@ -1,6 +1,6 @@
 """The sessions whose notebook lies on a Jupyter server: how it is made and found there, and who keeps it in step.
 
-What happens between a session and its notebook there is ``mirroring``'s.
+What happens between a session and its notebook there is ``mirrors``'s.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """One-shot sessions: a kernel and a directory of its own for one run, and no notebook that anybody sees.
 
-What runs in one, what it finds in its directory and what is kept of it is the caller's business (see ``tools.runs``).
+What runs in one, what it finds in its directory and what is kept of it is the caller's business (see ``tools.scripts``).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Which host a session goes to: one rule. Pure; what hosts there are is ``hosting``'s.
+"""Which host a session goes to: one rule. Pure; what hosts there are is ``hosts``'s.
 
 What the call asks for, else the setting ``host``, else what ``run_mode`` says: ``slurm`` where SLURM is configured.
 """

@@ -47,7 +47,7 @@ FINAL_STATES: frozenset[ExecutionState] = frozenset({"ok", "error", "timeout", "
 
 
 class Span(msgspec.Struct, frozen=True):
-    """Executions of one generation: those with a number below ``upto``, or all (see ``lineages``)."""
+    """Executions of one generation: those with a number below ``upto``, or all (see ``lineage``)."""
 
     generation: int
     upto: int | None = None
@@ -168,9 +168,9 @@ class SessionRecord(msgspec.Struct, frozen=True):
     there: tuple[str, str] | None = None
     """Where its notebook lies on a Jupyter server (the name of that, and a path), of which ``path`` is a copy."""
     rehearses: str | None = None
-    """The session whose notebook it runs from the top; it goes once that is done (see ``rehearsals``)."""
+    """The session whose notebook it runs from the top; it goes once that is done (see ``rehearsal``)."""
     once: bool = False
-    """Whether it is there for one run only, and goes once that is done (see ``oneshots``)."""
+    """Whether it is there for one run only, and goes once that is done (see ``oneshot``)."""
     hold: Hold | None = None
     """The person who has it, where one took it over (see ``holding``)."""
     handback: Handback | None = None

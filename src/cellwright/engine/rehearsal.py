@@ -2,7 +2,7 @@
 
 A rehearsal sees the files that the notebook's beginning would see, and touches none of them: a view over the folder or
 the project, or a folder of its own with copies of what it may find there. Nobody else sees the session itself (see
-``unseen``). What runs in it is
+``hidden_sessions``). What runs in it is
 the caller's business (see ``verification``).
 """
 

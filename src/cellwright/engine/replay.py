@@ -1,7 +1,7 @@
 """Runs again what made a session's state, on an empty kernel, and compares what it puts out with what it did then.
 
 ``run_steps`` is the core, for whoever wants a state to be made again; a ``Replay`` is one such run of a whole session,
-which anybody may wait for. Which steps there are is decided in ``lineages``, what counts as the same in
+which anybody may wait for. Which steps there are is decided in ``lineage``, what counts as the same in
 ``notebook.comparison``; each step is an execution like any other (see ``sessions``), so that whatever stops this
 half-way leaves a lineage that says how far it came.
 """
@@ -325,7 +325,7 @@ def _edited(document: Document, wanted: Sequence[Step]) -> tuple[str, ...]:
 
 
 # Takes a session's state to another host before its own ends, by running again there what made it (see
-# ``replaying``).
+# ``replay``).
 
 _AGAIN_S: Final = 2.0
 

@@ -1,7 +1,7 @@
 """A session that can go back: its checkpoints, returning to one, and letting one take over from a kernel that died.
 
 What a frozen kernel is stands in ``kernels``; which checkpoints are kept is the host's to decide. How a state is made
-again without one is ``replaying``.
+again without one is ``replay``.
 """
 
 from __future__ import annotations

@@ -119,7 +119,7 @@ class Workplace(Book):
     ) -> Applied:
         """Bring what it wrote over into the project: all of it, or the named files and directories.
 
-        What tools run by themselves stays behind (``.git``, ``.venv``, a Makefile: ``sandbox.autorun`` lists them), as
+        What tools run by themselves stays behind (``.git``, ``.venv``, a Makefile: ``sandbox.overlay`` lists them), as
         do files that can newly be run, except for paths that a person named: ``trusted``.
 
         Raises:

@@ -1,4 +1,4 @@
-"""What nbformat brings along and no notebook needs. Imports nothing of it (see ``html``, ``jupytexts``, ``jsonbook``)."""
+"""What nbformat brings along and no notebook needs. Imports nothing of it (see ``html``, ``jupytext_formats``, ``json_formats``)."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Terminal text as HTML: colours become classes that a page's style sheet gives meaning to, in any light. Pure.
 
 There are eight colours and their intense kinds, as pages can show them legibly on light and dark paper; of the many others that terminals
-know, each becomes the nearest of these. Texts come without other control sequences (see ``exhibits``).
+know, each becomes the nearest of these. Texts come without other control sequences (see ``display_data``).
 """
 
 from __future__ import annotations

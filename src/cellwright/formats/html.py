@@ -1,7 +1,7 @@
 """A notebook as one HTML page that needs nothing else: no network, nobody's script, legible in any light.
 
 nbconvert lays it out with our template (``templates/cellwright``); the pieces come from the modules beside. What
-outputs hold is written anew (``safehtml``), formulas become MathML (``mathml``), code is coloured in each cell's own
+outputs hold is written anew (``sanitize``), formulas become MathML (``mathml``), code is coloured in each cell's own
 language.
 """
 

@@ -1,7 +1,7 @@
 """A notebook as a Markdown page that a forge shows well and that is read back without loss.
 
 Code stands in fences of each cell's own language, outputs below it as fences, tables and pictures. Comments, which a
-forge does not show, hold what Markdown has no word for (see marks). Reading is beside it (see markdown_reading).
+forge does not show, hold what Markdown has no word for (see markdown). Reading is beside it (see markdown).
 """
 
 from __future__ import annotations

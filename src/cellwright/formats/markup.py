@@ -1,6 +1,6 @@
 """HTML that somebody's code put out, as a tree of elements and texts. Pure, and patient with broken markup.
 
-Says nothing about what may be shown (see ``safehtml``). Bounded: what is nested deeper than a page needs is flattened,
+Says nothing about what may be shown (see ``sanitize``). Bounded: what is nested deeper than a page needs is flattened,
 what is longer than a page bears is refused.
 """
 

@@ -1,6 +1,6 @@
 """A notebook as PDF, by typst: no browser, no LaTeX, nothing fetched, and the same bytes for the same notebook.
 
-What is printed is decided in ``printing``; here it is compiled, with what can go wrong there: pictures that typst
+What is printed is decided in ``pdf``; here it is compiled, with what can go wrong there: pictures that typst
 cannot read, and letters that no font has.
 """
 

@@ -1,6 +1,7 @@
-"""A notebook as a plain program of its language: its code in order, and all else as comments. Pure, and one way.
+"""Every format in one table, and the two ways through it: a document out, a document in.
 
-For a script that comes back as the same notebook see jupytexts.
+A format is a row: adding one is writing its functions and naming them here. Rows whose libraries are heavy import
+them in their functions.
 """
 
 from __future__ import annotations
@@ -33,6 +34,10 @@ from cellwright.notebook.languages import (
 )
 
 __all__ = ["FORMATS", "Format", "export", "format_named", "format_of_file", "read", "readable", "writable"]
+# A notebook as a plain program of its language: its code in order, and all else as comments. Pure, and one
+# way.
+
+
 _NEAR = {"typescript": {"javascript"}}
 
 _magic = re.compile(r"[ \t]*[%!?]")
@@ -122,8 +127,6 @@ def _comment(text: str, language: Language) -> str:
     text = text.replace("\0", "\ufffd")
     return "\n".join(f"{language.comment} {line}".rstrip() for line in text.strip("\r\n").splitlines())
 
-
-# Every format in one table, and the two ways through it: a document out, a document in.
 
 Writer: TypeAlias = Callable[[Document, Writing], Written]
 

@@ -76,7 +76,7 @@ _COLOURED = re.compile(r"(?:^|[;{\s])(?:background(?:-color)?|color)\s*:", re.IG
 _PANDAS = re.compile(r"\s*(?:\.dataframe (?:tbody tr th(?::only-of-type)?|thead (?:tr )?th)\s*\{[^}]*\}\s*)+")
 _SCHEME = "prefers-color-scheme"
 _CLASS = re.compile(r"[\w -]*")
-# With these a caller marks places in texts (see ``prosehtml``); in an attribute they would be filled with tags.
+# With these a caller marks places in texts (see ``prose``); in an attribute they would be filled with tags.
 _MARKS = re.compile("[\ufdd0\ufdd1]")
 
 

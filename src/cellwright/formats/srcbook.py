@@ -11,7 +11,7 @@
     any other text          a text cell
 
 The title stays a text cell, the package and the compiler options go to the notebook's metadata. Writing is beside it
-(see srcmd_writing).
+(see srcbook).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""How full this machine's memory is, as the kernel or the container's limit has it. Reads; decides nothing."""
+"""What a host stands on: the machine itself, or a part of one that was lent to it for a while. Decides nothing else."""
 
 from __future__ import annotations
 
@@ -13,6 +13,9 @@ from cellwright.hosts.protocol import HostOptions
 from cellwright.kernels import Exit, Steps
 
 __all__ = ["Ending", "Footing", "memory_fraction"]
+# How full this machine's memory is, as the kernel or the container's limit has it. Reads; decides nothing.
+
+
 _CGROUP = Path("/sys/fs/cgroup")
 
 # v2 and v1: the limit, what is used, and the part of it that the kernel gives back when asked.
@@ -47,9 +50,6 @@ def _container_fraction(machine_bytes: int) -> float:
         return max(0.0, (used - cache) / limit)
     return 0.0
 
-
-# What a host stands on: the machine itself, or a part of one that was lent to it for a while. Decides
-# nothing else.
 
 # Before anybody has said how long.
 _IDLE_S = 60.0

@@ -433,7 +433,7 @@ def mode_of(request: protocol.StartKernel, place: Place | None) -> Mode:
 
 
 # Checks of a notebook's types, one at a time, beside whatever its kernels do. How one is made is
-# ``kernels.checking``'s.
+# ``kernels.typecheck``'s.
 
 
 class TypeChecks:

@@ -1,4 +1,7 @@
-"""The kinds of kernel that an engine can ask its host for. Part of the ``protocol``."""
+"""What an engine and a host say to each other: typed messages. How they lie on the wire is ``frames``.
+
+This module neither opens sockets (see ``server`` and ``connection``) nor keeps files (see ``event_log``). ``docs/reference/host-protocol.md`` is this page in prose.
+"""
 
 from __future__ import annotations
 
@@ -70,6 +73,9 @@ __all__ = [
     "decode_from_engine",
     "decode_from_host",
 ]
+
+
+# The kinds of kernel that an engine can ask its host for. Part of the ``protocol``.
 
 
 class Tagged(msgspec.Struct, frozen=True, tag_field="t", omit_defaults=True):
@@ -221,8 +227,6 @@ class HostOptions(msgspec.Struct, frozen=True):
     allocation_idle_s: float | None = None
     """How long a host in an allocation stays, and the job with it, when nobody needs it; None is until its time is over."""
 
-
-# What an engine and a host say to each other: typed messages. How they lie on the wire is ``frames``.
 
 PROTOCOL_VERSION = 1
 

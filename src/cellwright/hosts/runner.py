@@ -1,6 +1,6 @@
-"""Runs one session's queue: carries out what ``jobs`` decides and turns its kernels' messages into host events.
+"""Runs one session's queue: carries out what ``cell_queue`` decides and turns its kernels' messages into host events.
 
-There is one kernel for the notebook's own language, and others beside it (``sides``) for cells of other languages. It decides nothing about order, time-outs or ends (see ``jobs``), starts no processes (see ``kernels``) and keeps no
+There is one kernel for the notebook's own language, and others beside it (``secondary_kernels``) for cells of other languages. It decides nothing about order, time-outs or ends (see ``cell_queue``), starts no processes (see ``kernels``) and keeps no
 journal (its ``report`` does).
 """
 

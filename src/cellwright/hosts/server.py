@@ -1,7 +1,7 @@
 """The host: owns kernels and what they run, numbers and journals what they say, and answers its engine.
 
 It lives in a process of its own and outlives its engines; the newest one to attach is the engine. It knows no
-notebooks and no sessions (see ``engine``). How a kernel's work is ordered stands in ``jobs`` and ``runner``.
+notebooks and no sessions (see ``engine``). How a kernel's work is ordered stands in ``cell_queue`` and ``runner``.
 """
 
 from __future__ import annotations

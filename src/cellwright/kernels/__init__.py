@@ -1,7 +1,7 @@
 """How a language runs: kernels started, spoken to and ended. Orders no cells and keeps no history (see hosts).
 
 ``forkserver``, ``kernelspecs`` and ``deno`` start kernels; a ``kernel`` is a process (``processes``) and a connection to
-it (``client``, ``pipeclient``). Code that runs inside the kernel's process is the package ``cellwright_kernel``.
+it (``client``, ``pipe_client``). Code that runs inside the kernel's process is the package ``cellwright_kernel``.
 """
 
 from cellwright.kernels.checkpoint_group import Family

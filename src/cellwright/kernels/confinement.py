@@ -1,4 +1,4 @@
-"""The host's side of a confined kernel: what it is started with. The line to the monitor beside it is ``boxlines``.
+"""The host's side of a confined kernel: what it is started with. The line to the monitor beside it is ``monitor``.
 
 What is allowed stands in ``cellwright.sandbox``, how it is enforced in ``cellwright_kernel.lockdown``.
 """

@@ -1,7 +1,7 @@
-"""What Deno is told that code may do: its own wall inside the sandbox's, drawn along the same line. Pure.
+"""Starts TypeScript and JavaScript kernels: Deno with a driver of ours, spoken to over its standard streams.
 
-The sandbox holds without it. Deno's wall is nearer to the code: what it refuses is an error with a name, and no program
-and no native library gets past it to begin with.
+The driver is ``cellwright_kernel/deno``; what Deno lets code do is ``deno``'; how any program is started and
+confined is ``spawn``'s.
 """
 
 from __future__ import annotations
@@ -44,6 +44,9 @@ from cellwright.sandbox.policy import Policy
 from cellwright.sandbox.workspace import Place
 
 __all__ = ["DenoAccess", "DenoLauncher", "deno_flags", "find_deno", "heap_megabytes"]
+# What Deno is told that code may do: its own wall inside the sandbox's, drawn along the same line. Pure.
+
+
 _MEGABYTE = 1 << 20
 
 # What Deno itself takes beside V8's heap, so that the heap's own limit is met first and explained as what it is.
@@ -66,7 +69,7 @@ class DenoAccess:
     write: Sequence[str] = ()
     """May be read as well."""
     network: bool = False
-    """Whether there is a way out, which then knows by itself how far it goes (see ``sandbox.egress``)."""
+    """Whether there is a way out, which then knows by itself how far it goes (see ``sandbox.proxy``)."""
     inspector: str = "127.0.0.1:0"
     """Where V8's inspector listens, by which the driver has cells evaluated and torn off."""
 
@@ -107,8 +110,6 @@ def _told(path: str) -> str:
     """The path, or what is above the part of it with a comma, which Deno cannot be told; the sandbox's wall stays."""
     return path if "," not in path else str(PurePath(path[: path.index(",")]).parent)
 
-
-# Starts TypeScript and JavaScript kernels: Deno with a driver of ours, spoken to over its standard streams.
 
 OLDEST = (2, 9)
 

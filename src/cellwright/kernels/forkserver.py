@@ -475,7 +475,7 @@ class Wiring:
             os.close(self._ready_read)
 
 
-# Starts a fork server's process. What is said to it is ``forkchannel``'s, what for is ``forkserver``'s.
+# Starts a fork server's process. What is said to it is ``fork_channel``'s, what for is ``forkserver``'s.
 
 END_GRACE_S = 5.0
 

@@ -1,4 +1,4 @@
-"""What a kernel lives by, and how that ends: a process of ours (``processes``), or one elsewhere (``jupyter.lives``)."""
+"""What a kernel lives by, and how that ends: a process of ours (``processes``), or one elsewhere (``jupyter.lifetime``)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Speaks with one kernel over a pair of pipes, in lines (see ``lines``). Knows no process (see ``processes``).
+"""Speaks with one kernel over a pair of pipes, in lines (see ``pipe_client``). Knows no process (see ``processes``).
 
 What the kernel's process prints there without its token is standard output of the cell that runs. Nothing is held
 here: what arrives is handed on, and what fills the pipe waits in it.
@@ -198,7 +198,7 @@ class PipeClient(Client):
 
 
 # A kernel's messages as lines of a byte stream, and whatever else was printed there. Pure (pipes are
-# ``pipeclient``'s).
+# ``pipe_client``'s).
 
 NEWLINE = b"\n"
 

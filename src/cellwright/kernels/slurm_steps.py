@@ -2,7 +2,7 @@
 
 ``srun`` starts ``cellwright_kernel.step``, which connects to a socket of this process, is handed the program with its
 descriptors, and becomes it. So everything above deals with an ordinary process on this node, whose number the socket
-tells; only its end is ``srun``'s to report. How much memory a step has is ``stepmemory``'s.
+tells; only its end is ``srun``'s to report. How much memory a step has is ``slurm_steps``'s.
 """
 
 from __future__ import annotations
@@ -385,7 +385,7 @@ def _is_readable(fd: int, timeout_s: float = 0) -> bool:
 
 
 # How much memory a job step has, and whether somebody in it was ended for want of it. Starts none (see
-# ``steps``).
+# ``slurm_steps``).
 
 MEGABYTE = 1 << 20
 

@@ -2,7 +2,7 @@
 
 A room lasts as long as its connection. Whoever comes again begins with an empty document and takes in the server's:
 rooms are forgotten and built anew by their server, and a document of an earlier one would not fit. What a document
-says is ``shared``; whose notebook it is, stands above.
+says is ``shared_document``; whose notebook it is, stands above.
 """
 
 from __future__ import annotations

@@ -1,7 +1,9 @@
-"""Parts of a text that may be another with every run, and what stands for them when texts are compared. Pure.
+"""Says whether two runs of one cell put out the same, and where not. Pure.
 
-Some are masked always; others only where somebody says so, by name. Patterns that a notebook brings along are not
-trusted to end, and are not here (see ``verification.masking``).
+What no two runs have in common is masked first (see ``comparison``). Numbers with a fraction may differ by a relative
+tolerance; whole numbers may not. What is written to one stream is one text, however it was cut into pieces; displays
+keep their order. ``docs/guides/replay.md`` says the same to users. It neither runs anything nor knows what is to be
+done about a difference.
 """
 
 from __future__ import annotations
@@ -37,6 +39,9 @@ __all__ = [
     "same_bytes",
     "same_look",
 ]
+# Parts of a text that may be another with every run, and what stands for them when texts are compared. Pure.
+
+
 Mask: TypeAlias = tuple[re.Pattern[str], str]
 
 # A cell may print a megabyte of anything: each of these is done in one pass, whatever the text.
@@ -185,8 +190,6 @@ def _middle(box: tuple[int, int, int, int]) -> str:
     left, upper, right, lower = box
     return f"{(left + right) // 2}, {(upper + lower) // 2}"
 
-
-# Says whether two runs of one cell put out the same, and where not. Pure.
 
 TOLERANCE = 1e-9
 

@@ -170,7 +170,7 @@ def parse_parameter(text: str) -> tuple[str, Any]:
 
 
 def inject_parameters(document: Document, values: Mapping[str, Any]) -> list[Change]:
-    """The changes that put these values behind the cell tagged ``parameters``, or first where there is none.
+    """The changes that put these values behind the cell tagged ``edits``, or first where there is none.
 
     A cell that an earlier run injected is replaced.
     """

@@ -1,6 +1,6 @@
 """Notebooks on disk: read whole, written whole or not at all, and watched for what others do to them.
 
-The only room of this package that touches the file system, besides ``names``, which creates files through it. What
+The only room of this package that touches the file system, besides ``files``, which creates files through it. What
 to do about a change by somebody else is decided elsewhere (see merge).
 """
 

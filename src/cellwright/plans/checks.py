@@ -1,6 +1,6 @@
 """Acceptance checks: how they are written, the code that makes a kernel check one, and whether an output shows it.
 
-Pure. Nothing is run here (see ``running``).
+Pure. Nothing is run here (see ``runner``).
 """
 
 from __future__ import annotations

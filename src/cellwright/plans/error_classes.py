@@ -1,6 +1,7 @@
-"""What an error shows of itself, and what a class of errors looks for: the two sides that ``classes`` brings together.
+"""How an error is classed: whether a plan may try to mend it, must stop, or tries the same again.
 
-Pure. The classes themselves stand in ``classtable``.
+By its root, and by the worst of several: a group of errors is as bad as the worst in it. Pure; the table is data
+(``error_classes``), and any other can be given.
 """
 
 from __future__ import annotations
@@ -16,6 +17,10 @@ from cellwright.engine import Diagnosis
 from cellwright.plans.failures import Failure
 
 __all__ = ["ERROR_CLASSES", "ErrorClass", "Verdict", "classify"]
+# What an error shows of itself, and what a class of errors looks for: the two sides that ``error_classes`` brings
+# together.
+
+
 Kind: TypeAlias = Literal["recoverable", "unrecoverable", "network"]
 
 """``network``: tried again as it is, a few times, before it stops the plan."""
@@ -528,8 +533,6 @@ ERROR_CLASSES: tuple[ErrorClass, ...] = (
     ),
 )
 
-
-# How an error is classed: whether a plan may try to mend it, must stop, or tries the same again.
 
 _BADNESS: dict[Kind, int] = {"recoverable": 0, "network": 1, "unrecoverable": 2}
 

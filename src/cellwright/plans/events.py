@@ -1,4 +1,4 @@
-"""What happens to a plan, and what is to be done then: the words in which ``machine`` and ``running`` speak. Only data."""
+"""What happens to a plan, and what is to be done then: the words in which ``machine`` and ``runner`` speak. Only data."""
 
 from __future__ import annotations
 

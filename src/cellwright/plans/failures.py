@@ -1,7 +1,7 @@
 """A failed attempt, as classes and fixers read it: the code, what was raised, and what the kernel knows about it.
 
-Only data. It is made from an execution and a diagnosis (see ``engine.diagnosis``); how an error is classed stands in
-``classes``, what can be done about it in ``fixers``.
+Only data. It is made from an execution and a diagnosis (see ``engine.introspection``); how an error is classed stands in
+``error_classes``, what can be done about it in ``fixers``.
 """
 
 from __future__ import annotations

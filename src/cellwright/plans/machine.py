@@ -1,6 +1,6 @@
 """How a plan goes on: every rule of it, as one pure function from a plan and an event to a plan and what is to be done.
 
-It runs nothing and knows neither sessions nor kernels; ``running`` does what it says and tells it what came of it. What
+It runs nothing and knows neither sessions nor kernels; ``runner`` does what it says and tells it what came of it. What
 is to be done is done in order, and the next event is what the last of it led to.
 """
 

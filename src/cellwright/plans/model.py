@@ -1,6 +1,6 @@
 """A plan as it is kept in a notebook's metadata: TODOs, each bound to a cell, what became of them, and what stopped it.
 
-Only data, frozen, and how it is read and written. What happens to it is decided in ``machine`` and done in ``running``.
+Only data, frozen, and how it is read and written. What happens to it is decided in ``machine`` and done in ``runner``.
 """
 
 from __future__ import annotations

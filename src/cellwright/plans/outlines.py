@@ -1,6 +1,6 @@
 """Whether an outline, whoever made it, is one that can be carried out; and how it is tidied before it is.
 
-Pure. How outlines are read from files stands in ``planfiles``, how they are made by rule in ``drafting``.
+Pure. How outlines are read from files stands in ``plan_files``, how they are made by rule in ``drafts``.
 """
 
 from __future__ import annotations

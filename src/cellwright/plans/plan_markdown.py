@@ -1,6 +1,6 @@
 """Plan files in Markdown: a heading for the problem, one for each step, a fenced block of code in each.
 
-Finds the parts and writes them; what they mean, and whether they fit together, is for ``planfiles``.
+Finds the parts and writes them; what they mean, and whether they fit together, is for ``plan_files``.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The parts of a plan file as they were found, each with its line, before anybody asked what they mean.
 
-Made by ``planmarkdown`` and ``plantoml``; ``planfiles`` makes an outline of them.
+Made by ``plan_markdown`` and ``plan_toml``; ``plan_files`` makes an outline of them.
 """
 
 from __future__ import annotations

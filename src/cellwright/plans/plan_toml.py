@@ -1,6 +1,6 @@
 """Plan files in TOML: ``problem``, a ``[[todo]]`` for each step, and a ``[validation]``.
 
-Finds the parts and writes them; what they mean, and whether they fit together, is for ``planfiles``.
+Finds the parts and writes them; what they mean, and whether they fit together, is for ``plan_files``.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """A review: runs a notebook from the top in a session that nobody keeps, measures each cell, and tries what rules propose.
 
 The notebook, its session and its files stay as they are; ``apply_rewrites`` is what changes a notebook. What rules see
-stands in ``hints``, what a spot cost in ``costs``, how a text is tried in ``trials``.
+stands in ``hints``, what a spot cost in ``reviewer``, how a text is tried in ``trials``.
 """
 
 from __future__ import annotations

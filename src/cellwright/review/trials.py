@@ -1,7 +1,7 @@
 """Tries a cell's text in branches from the state before it: what it puts out, what it leaves, and how long it takes.
 
 A branch has a kernel and files of its own and is gone afterwards. What is tried, and what is made of it, stands in
-``reviewing``.
+``reviewer``.
 """
 
 from __future__ import annotations

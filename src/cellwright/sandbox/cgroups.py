@@ -1,6 +1,7 @@
-"""Decides about cgroups: which one was given to us, what a kernel's group is told, what its counters mean. Pure.
+"""One cgroup for each kernel, below the one that was given to the host: made, entered, read, ended. Blocking.
 
-Reading and writing them is ``groups``'.
+What is written and what a counter means stands in ``cgroups``. A process enters a group itself, through a
+descriptor that the host opened, before it does anything else (``cellwright_kernel.joining``).
 """
 
 from __future__ import annotations
@@ -39,6 +40,10 @@ __all__ = [
     "processors",
     "refusal",
 ]
+# Decides about cgroups: which one was given to us, what a kernel's group is told, what its counters mean.
+# Pure.
+
+
 HOME = "cellwright-host"
 
 """The group that the host, and whatever was started with it, moves to: only leaves may hold processes."""
@@ -213,8 +218,6 @@ def limit_behind(policy: Policy, counts: Mapping[str, int], status: int | None) 
 def _or_max(limit: int | None) -> str:
     return "max" if limit is None else str(limit)
 
-
-# One cgroup for each kernel, below the one that was given to the host: made, entered, read, ended. Blocking.
 
 _MARKS = ("user.delegate", "trusted.delegate")
 

@@ -1,7 +1,7 @@
 """The one way in which anything of ours reads from or writes to a directory that user code can write to.
 
 That code runs while we look, and may swap files, links and directories under our hands at full speed. So every path
-is opened beneath the directory's descriptor without following any link (see beneath), what was opened is checked on
+is opened beneath the directory's descriptor without following any link (see safe_paths), what was opened is checked on
 its own descriptor, and every size is bounded. Blocking, like all file work: call it from a worker thread.
 """
 

@@ -1,7 +1,7 @@
 """What a session in ``overlay`` mode wrote, against the project it never touched: listed, shown as a diff, applied.
 
 Everything is read and written through ``files``, so that nothing planted in the layer leads anywhere else; what the
-project had before stands in ``originals``. Blocking.
+project had before stands in ``overlay``. Blocking.
 """
 
 from __future__ import annotations
@@ -108,7 +108,7 @@ def apply_changes(
     """Bring changes over into the project: all, or those of the named files and directories.
 
     ``since`` is when the layer was last looked at. Links are never brought over; what tools run by themselves
-    (``autorun``) and new programs only where a person named them, which ``trusted`` says.
+    (``overlay``) and new programs only where a person named them, which ``trusted`` says.
 
     Raises:
         FileConflict: the project's own changed meanwhile, and ``force`` was not given. Nothing was applied.
@@ -461,7 +461,7 @@ def _identity(entry: Entry | None) -> tuple[int, ...] | None:
 
 
 # One file of a session against the project's, as a unified diff that ``git apply`` takes. Blocking; see
-# ``overlays``.
+# ``overlay``.
 
 _MAX_BYTES = 1_000_000
 

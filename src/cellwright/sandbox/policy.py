@@ -1,5 +1,5 @@
 """What a session's code may do, as one value, and how a session asks for less. Where the numbers come from is the
-settings' business, and how they are kept is ``plans``', ``places``' and the kernel package's.
+settings' business, and how they are kept is ``policy``', ``workspace``' and the kernel package's.
 """
 
 from __future__ import annotations

@@ -76,7 +76,7 @@ class _Verdict(msgspec.Struct, frozen=True):
 def try_isolation(*, namespaces: bool = True, groups: bool = True) -> Finding:
     """The tier of this machine. Takes about a tenth of a second; without ``namespaces`` they are not even tried.
 
-    Where it is A, this process has moved to a leaf of its cgroup (see ``groups``); without ``groups`` it never is.
+    Where it is A, this process has moved to a leaf of its cgroup (see ``cgroups``); without ``cgroups`` it never is.
     """
     with ExitStack() as stack:
         made = tempfile.TemporaryDirectory(prefix="cw-trial-", dir=_short_directory())

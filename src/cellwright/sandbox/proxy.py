@@ -1,4 +1,4 @@
-"""A kernel's way to the network: its proxy (``egress``) on a socket in its own directory, while the kernel lives."""
+"""A kernel's way to the network: its proxy (``proxy``) on a socket in its own directory, while the kernel lives."""
 
 from __future__ import annotations
 

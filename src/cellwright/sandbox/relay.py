@@ -1,4 +1,4 @@
-"""Carries one request through the proxy, counts it, and stops it at its limits. Judges no destination (see egress)."""
+"""Carries one request through the proxy, counts it, and stops it at its limits. Judges no destination (see proxy)."""
 
 from __future__ import annotations
 

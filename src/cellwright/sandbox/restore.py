@@ -1,6 +1,6 @@
 """Makes a directory again what it was. What is to be done is decided first, by pure functions. Blocking.
 
-How it is done, so that a full disk changes nothing and whoever dies half-way leaves whole files, is ``placing``'s.
+How it is done, so that a full disk changes nothing and whoever dies half-way leaves whole files, is ``restore``'s.
 """
 
 from __future__ import annotations

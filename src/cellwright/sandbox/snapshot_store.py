@@ -1,6 +1,6 @@
 """Contents of files, each kept once however many checkpoints need it, within a fixed room. Blocking.
 
-Whose contents they are and what they were called stands elsewhere (``kept``). A content is a file of its own in a
+Whose contents they are and what they were called stands elsewhere (``snapshot_store``). A content is a file of its own in a
 directory that is ours alone; where the file system can, it shares its blocks with what it was taken from.
 """
 
@@ -205,7 +205,7 @@ def copy_file(source: int, target: int, *, room: int) -> int:
     return min(status.st_size, os.fstat(target).st_blocks * 512)
 
 
-# What a directory was at one moment, as a list of names. Contents lie elsewhere (``contents``).
+# What a directory was at one moment, as a list of names. Contents lie elsewhere (``snapshot_store``).
 
 Key: TypeAlias = tuple[int, int, int, int, int, int]
 

@@ -1,7 +1,7 @@
 """Keeps what the files of a working directory were, checkpoint by checkpoint, and brings them back. Blocking.
 
-Taking reads only what changed since it was last taken; which content lies where is ``contents``' to know, and how
-a directory becomes again what it was is ``restoring``'s. When to do either others decide. Code may write to the
+Taking reads only what changed since it was last taken; which content lies where is ``snapshot_store``' to know, and how
+a directory becomes again what it was is ``restore``'s. When to do either others decide. Code may write to the
 directory meanwhile: every name is opened beneath it without following a link.
 """
 

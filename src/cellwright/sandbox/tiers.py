@@ -1,4 +1,4 @@
-"""How strong the isolation is on this machine, in words that a person can act on. Pure (``trials`` finds it out)."""
+"""How strong the isolation is on this machine, in words that a person can act on. Pure (``probe`` finds it out)."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Pieces that whatever walks and copies trees is made of: entries, stamps, data with its holes, overlay marks. Blocking.
 
-Nothing here follows a link: names are opened beneath a root (see ``beneath``). What to copy, and where to, others decide
-(``mirrors``, ``versions``).
+Nothing here follows a link: names are opened beneath a root (see ``safe_paths``). What to copy, and where to, others decide
+(``quotas``, ``snapshots``).
 """
 
 from __future__ import annotations

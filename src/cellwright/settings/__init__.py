@@ -1,7 +1,7 @@
 """Every number and path that a user may change, and where they are read from.
 
 ``Settings`` holds the values; built by itself it knows arguments and ``CELLWRIGHT_*`` variables, as a library should.
-``load_settings`` is what the command line and the daemon use: it reads the files too. ``places`` and ``files`` need
+``load_settings`` is what the command line and the daemon use: it reads the files too. ``paths`` and ``files`` need
 only the standard library, because ``cellwright mcp`` must find its daemon long before pydantic is imported.
 """
 

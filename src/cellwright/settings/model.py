@@ -29,7 +29,7 @@ Size: TypeAlias = Annotated[int, BeforeValidator(size_bytes, json_schema_input_t
 
 
 # The settings that are about one-shot runs alone. Part of ``model``; what they mean is said in
-# ``tools.runs``.
+# ``tools.scripts``.
 
 Seconds = Annotated[float, Field(gt=0, le=7 * 24 * 3600)]
 
@@ -200,7 +200,7 @@ class SlurmSettings(BaseSettings):
 
 
 # The settings that are about Jupyter servers alone. Part of ``model``; what they mean is said in
-# ``engine.jupyterservers``.
+# ``engine.jupyter_servers``.
 
 
 class JupyterServerSettings(BaseModel):
@@ -251,7 +251,7 @@ class JupyterSettings(BaseSettings):
         return value.expanduser().resolve() if value is not None else None
 
 
-# The settings themselves: names, types, bounds and defaults. Where their values come from is in ``loading``.
+# The settings themselves: names, types, bounds and defaults. Where their values come from is in ``load``.
 
 
 _SHORTEST_TOKEN = 16

@@ -1,7 +1,7 @@
 """Asks a process of ours that reads strangers' bytes and ends: what it says within bounds, and how it ended.
 
 The process confines itself before it looks at anything (``cellwright_kernel.confinement``); what it is asked and answers is for
-``files.reading`` and ``web.reader`` to say.
+``files.digests`` and ``web.fetch`` to say.
 """
 
 from __future__ import annotations

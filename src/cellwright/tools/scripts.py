@@ -1,6 +1,6 @@
 """One-shot runs: a script in a kernel and a directory of its own, and what came of it.
 
-A library call first; MCP tools and verbs translate. The session is ``engine.oneshots``', its files are ``rundirs``'.
+A library call first; MCP tools and verbs translate. The session is ``engine.oneshot``', its files are ``scripts``'.
 """
 
 from __future__ import annotations
@@ -533,7 +533,7 @@ def _old_run(shelf: Shelf, entry: Entry) -> OldRun:
 
 
 # The next step after a script that failed: a package to name, a directory to work in. Pure; runs nothing
-# (see ``runs``).
+# (see ``scripts``).
 
 _MISSING_MODULE = re.compile(r"ModuleNotFoundError: No module named '([\w.]+)'")
 

@@ -1,4 +1,4 @@
-"""Runs a copy of a notebook from the top in a clean session, cell by cell, and compares. What is made of it: ``verifying``."""
+"""Runs a copy of a notebook from the top in a clean session, cell by cell, and compares. What is made of it: ``verifier``."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """One verification of a session's notebook, from its beginning to its certificate, and who starts and finds them.
 
 It belongs to the engine, not to whoever asked: it goes on when they go away, and anybody may wait for it. The session's
-own kernel and files stay as they are, whatever becomes of it. What is run stands in ``rehearsing``, what it means in
-``verdicts``.
+own kernel and files stay as they are, whatever becomes of it. What is run stands in ``rehearsal``, what it means in
+``verifier``.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ async def verify(
 ) -> Verification:
     """Verify a session's notebook in the background; ``wait`` for the end.
 
-    ``rules`` come on top of what the notebook declares to be volatile. ``timeout_s`` is each cell's time.
+    ``volatility`` come on top of what the notebook declares to be volatile. ``timeout_s`` is each cell's time.
 
     Raises:
         NotebookError: what is declared to be volatile cannot be understood.

@@ -42,7 +42,7 @@ class Applied:
 
     rules: Rules
     patterns: tuple[MaskPattern, ...] = ()
-    """Those that somebody brought along, which are matched apart (see ``masking``)."""
+    """Those that somebody brought along, which are matched apart (see ``rehearsal``)."""
 
 
 def declared_in(metadata: Mapping[str, Any], *, whose: str) -> Volatile:

@@ -36,7 +36,9 @@ pytestmark = pytest.mark.anyio
 PROGRAM = Path(__file__).with_name("nested.py")
 PACKET_BYTES = 1 << 16
 SCOPE_ABI = 6
-SET_APART = "from cellwright_kernel import checkpoints, landlock; result = landlock.set_apart(checkpoints.ROOTS)"
+SET_APART = (
+    "from cellwright_kernel import checkpoints, landlock; result = landlock.set_apart(checkpoints.ROOTS)"
+)
 POWERS = "result = {line.split()[0]: line.split()[1] for line in open('/proc/self/status') if line.startswith('Cap')}"
 PIDS = "import os; result = sorted(int(name) for name in os.listdir('/proc') if name.isdigit())"
 

@@ -1,6 +1,6 @@
 """Charts looked over by rule: what a chart lacks and how to mend it, and the pictures for a critic who sees.
 
-What a chart has is read in ``chartfacts``. What needs eyes or judgement is a model's to say.
+What a chart has is read in ``charts``. What needs eyes or judgement is a model's to say.
 """
 
 from __future__ import annotations
@@ -220,7 +220,7 @@ def _issue(chart: Chart, what: str, kind: str) -> Issue:
 
 
 def _undrawn(outputs: Sequence[Mapping[str, Any]]) -> Iterator[str]:
-    """What the engine says of charts that it could not draw (see ``engine.charting``)."""
+    """What the engine says of charts that it could not draw (see ``engine.charts``)."""
     for output in outputs:
         text = output.get("text", "")
         told = text if isinstance(text, str) else "".join(text)

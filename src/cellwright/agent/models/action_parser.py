@@ -1,7 +1,7 @@
 """Finds the first action in what a model wrote: a block of code, an object that names a tool, or a call as in Python.
 
 Tolerant of what small models write around and inside it, but nothing is guessed: what was meant as an action and cannot
-be read is said to be so. Pure; the dialect itself is in ``textactions``.
+be read is said to be so. Pure; the dialect itself is in ``text_actions``.
 """
 
 from __future__ import annotations

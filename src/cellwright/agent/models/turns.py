@@ -1,6 +1,6 @@
 """A conversation as plain turns, for those who only know a system prompt and who said what. Pure.
 
-Takes what ``textactions`` has told: texts and pictures, no calls.
+Takes what ``text_actions`` has told: texts and pictures, no calls.
 """
 
 from __future__ import annotations

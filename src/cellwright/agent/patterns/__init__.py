@@ -1,4 +1,4 @@
-"""Patterns: how a task is gone about. Each a short function over the verbs in ``verbs``, and a row here."""
+"""Patterns: how a task is gone about. Each a short function over the verbs in ``actions``, and a row here."""
 
 from __future__ import annotations
 
@@ -23,4 +23,4 @@ PATTERNS: dict[str, Pattern] = {
 }
 
 JIT = "jit"
-"""Not a pattern of its own: one of the above, chosen by the task's shape (see ``choosing``)."""
+"""Not a pattern of its own: one of the above, chosen by the task's shape (see ``choice``)."""

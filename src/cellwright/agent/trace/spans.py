@@ -1,6 +1,6 @@
 """Steps as OpenTelemetry spans: one for the run, below it one for each step, named as the GenAI conventions have it.
 
-Where they go is decided by the program that it runs in, or by the standard variables (see ``telemetry``); where nobody
+Where they go is decided by the program that it runs in, or by the standard variables (see ``spans``); where nobody
 wants them, nothing is done. What was said is told only where the standard variable for contents allows it.
 """
 

@@ -1,5 +1,5 @@
 """SLURM as a place for hosts: allocations, and the host inside each of them.
 
-On the login side ``commands`` asks SLURM, ``states`` and ``wording`` say what its answers mean, ``shapes`` and
-``templates`` make a job, and ``allocations`` keeps track. Inside the job runs the same host as anywhere.
+On the login side ``commands`` asks SLURM, ``states`` and ``states`` say what its answers mean, ``shapes`` and
+``allocations`` make a job, and ``allocations`` keeps track. Inside the job runs the same host as anywhere.
 """

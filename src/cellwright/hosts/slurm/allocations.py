@@ -1,6 +1,6 @@
 """Keeps track of this user's allocations: asks for them, ends them, and knows where each stands.
 
-What a state means is decided in ``states``; what is written down lies in ``shelves``. Nothing here speaks to a host.
+What a state means is decided in ``states``; what is written down lies in ``directories``. Nothing here speaks to a host.
 While SLURM does not answer, the last that it said counts, and ``stale_since`` tells since when.
 """
 

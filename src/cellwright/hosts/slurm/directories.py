@@ -134,7 +134,7 @@ class AllocationPaths(HostPaths):
 
     @property
     def expected(self) -> Path:
-        """What the login side expects of the host (see ``expectations``)."""
+        """What the login side expects of the host (see ``host_options``)."""
         return self.storage / "expected.json"
 
     def runtime_of(self, incarnation: str) -> Path:

@@ -1,6 +1,6 @@
 """The hosts in allocations: which one the next kernel goes to, and the way to each.
 
-What allocations there are is ``allocations``', how one is spoken with ``ways``'.
+What allocations there are is ``allocations``', how one is spoken with ``transport``'.
 """
 
 from __future__ import annotations

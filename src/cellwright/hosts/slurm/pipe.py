@@ -1,6 +1,6 @@
 """Carries bytes between ``srun``'s standard streams and the host's socket: ``python -I -S pipe.py SOCKET``.
 
-Runs on the node, on the standard library alone; the other end is ``piping``. Its first byte says that the host was found.
+Runs on the node, on the standard library alone; the other end is ``transport``. Its first byte says that the host was found.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What SLURM says of a job, as what it means for an allocation. Pure; asks nobody. Words for people are ``wording``'s."""
+"""What SLURM says of a job, as what it means for an allocation. Pure; asks nobody. Words for people are ``states``'s."""
 
 from __future__ import annotations
 

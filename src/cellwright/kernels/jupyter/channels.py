@@ -1,7 +1,7 @@
 """Speaks with one kernel over a Jupyter server's WebSocket, and over the next one when that is cut.
 
 The same session id is kept, so that the server replays what it kept meanwhile; what may be missing all the same is
-told (``ledger``). Nothing is held here but what waits to be sent: what arrives is handed on at once, and while that
+told (``channels``). Nothing is held here but what waits to be sent: what arrives is handed on at once, and while that
 takes its time the socket is not read.
 """
 

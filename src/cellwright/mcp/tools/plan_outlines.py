@@ -1,6 +1,6 @@
 """What a caller wants a plan to be, as an outline: its own TODOs, or a draft from the files that its code will see.
 
-Makes no plan (see ``plans``); which steps a draft has is decided in ``plans.drafting``.
+Makes no plan (see ``plans``); which steps a draft has is decided in ``plans.drafts``.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Signs and words that are missing or another language's: colons, commas, operators, keywords.
 
-Repairs of text that does not compile (see ``syntax``); brackets and quotes are in ``brackets``.
+Repairs of text that does not compile (see ``syntax``); brackets and quotes are in ``punctuation``.
 """
 
 from __future__ import annotations

@@ -1,4 +1,8 @@
-"""Indentation that does not fit. Repairs of text that does not compile (see ``syntax``)."""
+"""Text that does not compile, mended by rule: one mistake after the other, until it does.
+
+What it becomes is proposed only if it compiles, and is certain only if every step on the way was. Which steps there are
+stands in ``syntax``, ``python2``, ``punctuation``, ``punctuation`` and ``syntax``.
+"""
 
 from __future__ import annotations
 
@@ -24,6 +28,9 @@ from cellwright.plans.fixers.regions import brackets, code_only, line_starts, re
 from cellwright.plans.fixers.repairs import Line, Repair, Repaired, error_line, lines_of
 
 __all__ = ["fix_syntax"]
+# Indentation that does not fit. Repairs of text that does not compile (see ``syntax``).
+
+
 _UNIT = "    "
 
 _ENDS_BLOCK = re.compile(r"[ \t]*(?:return|raise|break|continue|pass)\b")
@@ -378,8 +385,6 @@ def old_literals(text: str, error: SyntaxError) -> Iterator[Repaired]:
             text[:start] + f"0o{octal['digits']}" + text[end:], "octal numbers begin with `0o`", certain=False
         )
 
-
-# Text that does not compile, mended by rule: one mistake after the other, until it does.
 
 _ERRORS = frozenset(["SyntaxError", "IndentationError", "TabError", "_IncompleteInputError"])
 

@@ -1,6 +1,6 @@
 """Files as digests, each made by a process of its own, since a file may hold anything.
 
-That process (``reader``) has the file's descriptor and nothing else. What takes too long or too much memory costs that
+That process (``fetch``) has the file's descriptor and nothing else. What takes too long or too much memory costs that
 process, and whoever asked is told which.
 """
 

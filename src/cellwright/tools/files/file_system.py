@@ -1,7 +1,7 @@
 """Files as tools use them: read as a digest, written all at once, listed, moved, deleted; in one directory only.
 
-That directory is a session's, or the shared one (``shelf``). Which paths lead where is ``grounds``'s to say; how a file
-is looked into, ``reading``'s.
+That directory is a session's, or the shared one (``data_directory``). Which paths lead where is ``locations``'s to say; how a file
+is looked into, ``digests``'s.
 """
 
 from __future__ import annotations

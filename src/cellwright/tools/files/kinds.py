@@ -1,6 +1,6 @@
 """What a file is: by its first bytes, then by its name. Pure; a name that the bytes contradict is told.
 
-What is in it is for others to say (``ducked``, ``plain``, ``texts``, ``binaries``).
+What is in it is for others to say (``duckdb_frames``, ``reader``, ``reader``, ``reader``).
 """
 
 from __future__ import annotations

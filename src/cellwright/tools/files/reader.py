@@ -1,6 +1,6 @@
 """The process that reads one file of anybody's making and ends: the file on standard input, a digest on standard output.
 
-It has no network, opens no file but that one, and has time and memory up to a limit; ``reading`` starts it. Run as
+It has no network, opens no file but that one, and has time and memory up to a limit; ``digests`` starts it. Run as
 ``python -m cellwright.tools.files.reader ORDER``.
 """
 

@@ -1,7 +1,7 @@
 """The process that reads one body from the web: an order on standard input, an answer on standard output.
 
 Charsets, HTML and JSON of strangers are read here, with a bound on memory and processor time, no network and no files:
-whatever a page does to its reader ends with this process (see ``reader``).
+whatever a page does to its reader ends with this process (see ``fetch``).
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 Over the same guard, the same strict reading of heads and the same counting as the proxy of sessions (``sandbox``):
 a client library would bring its own lookups, redirects, cookies, proxies and passwords from the environment, each of
-which would have to be switched off. Follows no redirect and keeps nothing (see ``visits``).
+which would have to be switched off. Follows no redirect and keeps nothing (see ``fetch``).
 """
 
 from __future__ import annotations

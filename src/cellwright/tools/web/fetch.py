@@ -1,7 +1,7 @@
 """What is on the web, for an agent: pages as Markdown, JSON as a digest, text, files; under the network policy.
 
-The library's side of ``web_fetch``. How an address becomes an answer is ``visits``'s, how a body becomes words
-``reader``'s. The network is closed by default, here as for code: what opens it is said in the refusal.
+The library's side of ``web_fetch``. How an address becomes an answer is ``fetch``'s, how a body becomes words
+``fetch``'s. The network is closed by default, here as for code: what opens it is said in the refusal.
 """
 
 from __future__ import annotations
@@ -605,7 +605,7 @@ class HostPace:
             await anyio.sleep(wait_s)
 
 
-# Bodies from the web read in a process of their own, since they are strangers'. The child is ``reading``.
+# Bodies from the web read in a process of their own, since they are strangers'. The child is ``digests``.
 
 CPU_S = 20
 

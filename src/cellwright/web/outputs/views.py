@@ -1,6 +1,6 @@
 """Outputs as HTML for the page: what is small is there at once, what is large is loaded when somebody sees it.
 
-Which form is shown is decided in ``choosing``. What was made is kept by what it was made of, so that a page of a hundred cells is made
+Which form is shown is decided in ``choice``. What was made is kept by what it was made of, so that a page of a hundred cells is made
 of pieces that exist already.
 """
 

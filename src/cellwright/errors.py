@@ -72,115 +72,23 @@
 
 from __future__ import annotations
 
-from cellwright.errors.agents import (
-    AgentError,
-    BudgetInvalid,
-    BudgetSpent,
-    ConversationBusy,
-    ConversationUnreadable,
-    ModelFailed,
-    NoAgent,
-    NoModel,
-    RunStopped,
-    UnknownConversation,
-    UnknownRun,
-)
-from cellwright.errors.base import CellwrightError
-from cellwright.errors.hosts import (
-    HostCannot,
-    HostError,
-    HostLost,
-    HostPending,
-    HostRefused,
-    HostStartError,
-    HostUnreachable,
-    ShapeRefused,
-    SlurmFailed,
-    UnknownHost,
-)
-from cellwright.errors.sandboxes import (
-    FileConflict,
-    FileFailed,
-    FileRefused,
-    FileTooLarge,
-    FileUnreadable,
-    NetworkRuleInvalid,
-    NoSuchFile,
-    PackageFailed,
-    PackageRefused,
-    SandboxError,
-)
+from typing import ClassVar
 
-__all__ = [
-    "AgentError",
-    "BudgetInvalid",
-    "BudgetSpent",
-    "CalculationError",
-    "CalculationTooLarge",
-    "CellwrightError",
-    "ChartError",
-    "ChartRefused",
-    "CheckpointRefused",
-    "ConversationBusy",
-    "ConversationUnreadable",
-    "DrawingFailed",
-    "ExpressionInvalid",
-    "FetchError",
-    "FetchFailed",
-    "FetchRefused",
-    "FileConflict",
-    "FileFailed",
-    "FileRefused",
-    "FileTooLarge",
-    "FileUnreadable",
-    "HostCannot",
-    "HostError",
-    "HostLost",
-    "HostPending",
-    "HostRefused",
-    "HostStartError",
-    "HostUnreachable",
-    "KernelBusy",
-    "KernelError",
-    "KernelGone",
-    "KernelStartError",
-    "LimitReached",
-    "MissingExtra",
-    "ModelFailed",
-    "NetworkRuleInvalid",
-    "NoAgent",
-    "NoModel",
-    "NoSuchData",
-    "NoSuchFile",
-    "NotebookError",
-    "NotebookFormatError",
-    "PackageFailed",
-    "PackageRefused",
-    "PlanBusy",
-    "PlanError",
-    "PlanFileError",
-    "RunStopped",
-    "SandboxError",
-    "SaveFailed",
-    "SessionError",
-    "SessionTaken",
-    "ShapeRefused",
-    "SlurmFailed",
-    "SpecRefused",
-    "StaleEdit",
-    "StorageInUse",
-    "TooManyCells",
-    "TooManySessions",
-    "UnitsDiffer",
-    "UnknownCell",
-    "UnknownCheckpoint",
-    "UnknownConversation",
-    "UnknownExecution",
-    "UnknownHost",
-    "UnknownPlan",
-    "UnknownRun",
-    "UnknownSession",
-]
+# The root of all errors. What there are stands in the package itself.
+
+
+class CellwrightError(Exception):
+    """Root of every error Cellwright raises on purpose: a stable code, a message, and what to do next."""
+
+    code: ClassVar[str] = "cellwright"
+
+    def __init__(self, message: str, *, hint: str | None = None) -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+
+    def __str__(self) -> str:
+        return f"{self.message}. {self.hint}" if self.hint else self.message
 
 
 class NotebookError(CellwrightError):
@@ -387,3 +295,190 @@ class LimitReached(CellwrightError):
     def __init__(self, message: str, *, setting: str, hint: str | None = None) -> None:
         super().__init__(message, hint=hint)
         self.setting = setting
+
+
+# What can go wrong in the data agent and between it and models.
+
+
+class AgentError(CellwrightError):
+    code = "agent_failed"
+
+
+class NoModel(AgentError):
+    code = "no_model"
+
+
+class ModelFailed(AgentError):
+    """``again`` says whether the same request may come through later, ``after_s`` when the provider says it would."""
+
+    code = "model_failed"
+
+    def __init__(
+        self, message: str, *, hint: str | None = None, again: bool = False, after_s: float | None = None
+    ) -> None:
+        super().__init__(message, hint=hint)
+        self.again = again
+        self.after_s = after_s
+
+
+class BudgetInvalid(AgentError):
+    code = "budget_invalid"
+
+
+class BudgetSpent(AgentError):
+    code = "budget_spent"
+
+    def __init__(self, what: str, *, taken: float, limit: float) -> None:
+        told = {
+            "money": f"{taken:.4f} of {limit:.4f} US dollars",
+            "seconds": f"{taken:.0f} of {limit:.0f} seconds",
+        }
+        super().__init__(
+            f"The budget is spent: {told.get(what, f'{taken:.0f} of {limit:.0f} {what}')}",
+            hint="Raise it with --budget, or go on from here in the same conversation",
+        )
+        self.what = what
+
+
+class UnknownConversation(AgentError):
+    code = "unknown_conversation"
+
+
+class ConversationBusy(AgentError):
+    code = "conversation_busy"
+
+
+class ConversationUnreadable(AgentError):
+    """A newer version wrote it, or it is damaged; the message says which, and where."""
+
+    code = "conversation_unreadable"
+
+
+class UnknownRun(AgentError):
+    code = "unknown_run"
+
+
+class RunStopped(AgentError):
+    code = "run_stopped"
+
+
+class NoAgent(AgentError):
+    code = "no_agent"
+
+
+# What can go wrong with hosts, and on the way to them.
+
+
+class HostError(CellwrightError):
+    code = "host"
+
+
+class HostStartError(HostError):
+    code = "host_start"
+
+
+class HostLost(HostError):
+    code = "host_lost"
+
+
+class HostUnreachable(HostError):
+    """It lives, as far as anybody knows, and cannot be reached now; its kernels go on."""
+
+    code = "host_unreachable"
+
+
+class HostPending(HostError):
+    """It waits for its turn; the message has its place in the queue, the reason and when it is expected."""
+
+    code = "host_pending"
+
+
+class UnknownHost(HostError):
+    code = "unknown_host"
+
+
+class HostCannot(HostError):
+    """What was asked for is not to be had on this kind of host, with the reason."""
+
+    code = "host_cannot"
+
+
+class SlurmFailed(HostError):
+    """A command of SLURM failed; ``refused`` where SLURM answered and said no, rather than not at all."""
+
+    code = "slurm_failed"
+
+    def __init__(self, message: str, *, refused: bool = False, hint: str | None = None) -> None:
+        super().__init__(message, hint=hint)
+        self.refused = refused
+
+
+class ShapeRefused(HostError):
+    code = "shape_refused"
+
+
+class HostRefused(HostError):
+    """The host's refusal, with the code of the error that caused it there."""
+
+    code = "host_refused"
+
+    def __init__(self, message: str, *, cause: str, hint: str | None = None) -> None:
+        super().__init__(message, hint=hint)
+        self.cause = cause
+
+
+# What the isolation refuses, or cannot do.
+
+
+class SandboxError(CellwrightError):
+    code = "sandbox"
+
+
+class FileRefused(SandboxError):
+    code = "file_refused"
+
+
+class NoSuchFile(SandboxError):
+    code = "no_such_file"
+
+
+class FileTooLarge(SandboxError):
+    code = "file_too_large"
+
+
+class FileFailed(SandboxError):
+    code = "file_failed"
+
+
+class FileUnreadable(SandboxError):
+    """A file's content is not what it should be, or too much to be looked at; the message says which."""
+
+    code = "file_unreadable"
+
+
+class FileConflict(SandboxError):
+    """Files of the project are no longer what a session's own were made from; ``paths`` names them."""
+
+    code = "file_conflict"
+
+    def __init__(self, message: str, *, paths: tuple[str, ...], hint: str | None = None) -> None:
+        super().__init__(message, hint=hint)
+        self.paths = paths
+
+
+class PackageRefused(SandboxError):
+    """A package may not be installed here; ``suggestion`` is the approved one that was probably meant."""
+
+    code = "package_refused"
+
+    def __init__(self, message: str, *, suggestion: str | None = None, hint: str | None = None) -> None:
+        super().__init__(message, hint=hint)
+        self.suggestion = suggestion
+
+
+class PackageFailed(SandboxError):
+    code = "package_failed"
+
+
+class NetworkRuleInvalid(SandboxError):
+    code = "network_rule_invalid"
