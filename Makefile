@@ -23,7 +23,7 @@ unexport PYTHONHOME
 unexport VIRTUAL_ENV
 
 .DEFAULT_GOAL := help
-.PHONY: help demo check test test-matrix bench lint docs lock clean
+.PHONY: help demo check test test-matrix bench lint metrics docs lock clean
 
 help: ## Print this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 20
@@ -61,6 +61,9 @@ lint: $(ENV_STAMP) ## Check style, types, layers and the house rules
 	$(BIN)/deno fmt --quiet --check --line-width 110 src/cellwright_kernel/deno
 	$(BIN)/deno lint --quiet src/cellwright_kernel/deno
 	$(BIN)/python -m pytest -q tests/unit/project/test_house_rules.py
+
+metrics: ## Print how the source reads, in numbers
+	python3 scripts/metrics.py
 
 docs: $(ENV_STAMP) ## Run every example of the README, the guides and examples/, and check the links
 	$(BIN)/python -m pytest tests/system/project/test_docs.py $(ARGS)
