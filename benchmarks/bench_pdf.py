@@ -130,7 +130,7 @@ def _notebook() -> dict[str, Any]:
 
 def _plot(number: int) -> dict[str, Any]:
     mpl.use("Agg")
-    from matplotlib.figure import Figure  # noqa: PLC0415  # after its backend is chosen
+    from matplotlib.figure import Figure  # after its backend is chosen
 
     figure = Figure(figsize=(6.4, 4.8))
     axes = figure.subplots()

@@ -213,7 +213,7 @@ def _preload(modules: Iterable[str]) -> None:
     with warnings.catch_warnings(action="error"):
         for module in modules:
             importlib.import_module(module)
-    if len(os.listdir("/proc/self/task")) > 1:  # noqa: PTH208  # threads are no files
+    if len(os.listdir("/proc/self/task")) > 1:  # threads are no files
         raise RuntimeError("A preloaded module has started a thread, which no fork would have")
     # A fork that looks through these for garbage would copy them.
     gc.collect()

@@ -32,6 +32,6 @@ def __getattr__(name: str) -> Any:
     """Load a public name on first use: the host and the command line need only their own part of this package."""
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    import importlib  # noqa: PLC0415  # see above
+    import importlib  # see above
 
     return getattr(importlib.import_module(_HOMES.get(name, "cellwright.engine")), name)

@@ -122,7 +122,7 @@ class MissingExtra(NotebookError):
 
     code = "missing_extra"
 
-    def __init__(self, format: str, error: ImportError, *, extra: str = "export") -> None:  # noqa: A002
+    def __init__(self, format: str, error: ImportError, *, extra: str = "export") -> None:
         super().__init__(
             f"Format {format!r} needs {error.name or 'a library'}, which is not installed",
             hint=f"pip install 'cellwright[{extra}]'",

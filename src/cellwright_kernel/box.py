@@ -101,7 +101,7 @@ class Box:
         gate = next((entry["at"] for entry in entries if entry["kind"] == "gate"), None)
         for entry in entries:
             if not entry["at"].startswith(f"{TEMPORARY}/"):
-                is_file = entry["kind"] == "bind" and not os.path.isdir(entry["from"])  # noqa: PTH112
+                is_file = entry["kind"] == "bind" and not os.path.isdir(entry["from"])
                 mounts.make_place(self._place_of(entry["at"], gate), directory=not is_file)
 
     def _trees(self) -> list[mounts.Mount]:
@@ -111,10 +111,10 @@ class Box:
             if entry.is_symlink():
                 # It is the same for all, and another may be at it at the same time.
                 with contextlib.suppress(FileExistsError):
-                    os.symlink(os.readlink(entry.path), f"{self.root}{BELOW}/{entry.name}")  # noqa: PTH115, PTH211
+                    os.symlink(os.readlink(entry.path), f"{self.root}{BELOW}/{entry.name}")
             elif f"/{entry.name}" not in {BELOW, GATE, STAGE, TEMPORARY, "/proc", self.sockets}:
                 # A directory of the root itself may be written here, by us.
-                own = entry.stat().st_dev == os.stat(self.root).st_dev  # noqa: PTH116
+                own = entry.stat().st_dev == os.stat(self.root).st_dev
                 trees.append(mounts.Mount(mounts.copy_tree(entry.path, read_only=own), f"/{entry.name}"))
         return trees
 
@@ -131,26 +131,26 @@ class Box:
 
 def build(root: str, plan: dict[str, Any], owner: tuple[int, int], offer: mounts.Offer) -> Box:
     """Make the root: the system read-only, the interpreter, devices, and the few files that programs expect."""
-    os.makedirs(root, exist_ok=True)  # noqa: PTH103  # a string throughout: paths are joined to roots here
+    os.makedirs(root, exist_ok=True)  # a string throughout: paths are joined to roots here
     mounts.attach(mounts.Mount(mounts.make_tmpfs(ROOT_BYTES, ROOT_INODES, owner=None), root))
     box = Box(root, owner, offer, plan["sockets"])
     for target, link in plan["links"]:
-        os.symlink(target, root + link)  # noqa: PTH211
+        os.symlink(target, root + link)
     for path, content in plan["files"].items():
         mounts.make_place(root + path, directory=False)
-        with open(root + path, "w", encoding="utf-8") as file:  # noqa: PTH123
+        with open(root + path, "w", encoding="utf-8") as file:
             file.write(content.format(uid=owner[0], gid=owner[1]))
     for directory in ("/proc", "/dev", GATE, BELOW, BELOW + WRITABLE):
-        os.mkdir(root + directory, 0o755)  # noqa: PTH102
-    os.symlink(WRITABLE[1:] + TEMPORARY, root + BELOW + TEMPORARY)  # noqa: PTH211
+        os.mkdir(root + directory, 0o755)
+    os.symlink(WRITABLE[1:] + TEMPORARY, root + BELOW + TEMPORARY)
     devices = [
         {"kind": "bind", "from": f"/dev/{device}", "at": f"/dev/{name}", "write": True, "device": True}
         for name, device in DEVICES.items()
     ]
     box.furnish(devices)
     for number, name in enumerate(STREAMS):
-        os.symlink(f"/proc/self/fd/{number}", f"{root}/dev/{name}")  # noqa: PTH211
-    os.symlink("/proc/self/fd", f"{root}/dev/fd")  # noqa: PTH211
+        os.symlink(f"/proc/self/fd/{number}", f"{root}/dev/{name}")
+    os.symlink("/proc/self/fd", f"{root}/dev/fd")
     box.furnish(plan["mounts"])
     return box
 

@@ -331,7 +331,7 @@ def flush() -> None:
 
 def _current_directory() -> str:
     try:
-        return os.getcwd()  # noqa: PTH109
+        return os.getcwd()
     except OSError:  # it was deleted
         return "/"
 
@@ -339,7 +339,7 @@ def _current_directory() -> str:
 def _command_of(pid: int) -> str:
     """What a process runs; nothing where it has ended."""
     try:
-        with open(f"/proc/{pid}/cmdline", "rb") as file:  # noqa: PTH123
+        with open(f"/proc/{pid}/cmdline", "rb") as file:
             return file.read().replace(b"\0", b" ").decode("utf-8", "replace").strip()[:COMMAND_CHARACTERS]
     except OSError:
         return ""
@@ -398,7 +398,7 @@ class Inventory:
 def open_now() -> Own:
     """All descriptors of this process beyond the standard ones."""
     found: Own = {}
-    for name in os.listdir("/proc/self/fd"):  # noqa: PTH208  # names only
+    for name in os.listdir("/proc/self/fd"):  # names only
         with contextlib.suppress(OSError):  # the one that listed them is closed by now
             if (fd := int(name)) >= STANDARD:
                 found[fd] = _identity(fd)
@@ -408,7 +408,7 @@ def open_now() -> Own:
 def has_strange(own: Own) -> bool:
     """Whether anything is open that is not the kernel's own; quick."""
     # The one that lists them is among them.
-    return len(os.listdir("/proc/self/fd")) - 1 > len(own) + STANDARD  # noqa: PTH208
+    return len(os.listdir("/proc/self/fd")) - 1 > len(own) + STANDARD
 
 
 def take_inventory(own: Own, own_path: str, but: Collection[int]) -> Inventory:
@@ -421,7 +421,7 @@ def take_inventory(own: Own, own_path: str, but: Collection[int]) -> Inventory:
             continue
         with contextlib.suppress(OSError):
             mode = os.fstat(fd).st_mode
-            path = os.readlink(f"/proc/self/fd/{fd}")  # noqa: PTH115
+            path = os.readlink(f"/proc/self/fd/{fd}")
             if stat.S_ISREG(mode) or stat.S_ISDIR(mode):
                 files.append(_open_file(fd, path))
                 if _is_locked(fd):
@@ -493,7 +493,7 @@ def _open_file(fd: int, path: str) -> OpenFile:
 
 
 def _is_locked(fd: int) -> bool:
-    with open(f"/proc/self/fdinfo/{fd}", encoding="utf-8") as file:  # noqa: PTH123
+    with open(f"/proc/self/fdinfo/{fd}", encoding="utf-8") as file:
         return any(line.startswith("lock:") for line in file)
 
 

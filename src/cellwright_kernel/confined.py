@@ -25,7 +25,7 @@ def main(argv: list[str]) -> None:
     request = json.loads(said)
     program = request["program"]
     if request["caches"]:  # few programs have any, and later there is nothing to import from
-        from cellwright_kernel.librarycaches import copy_caches  # noqa: PLC0415
+        from cellwright_kernel.librarycaches import copy_caches
     joining.join(request["group_fd"], request["processors"])
     lines = lockdown.Lifelines(control_fd=int(argv[0]), lifeline_fd=_lifeline(request))
     lockdown.confine(request["plan"], lines, [2, *request["streams"]], request["directory"])
@@ -36,13 +36,13 @@ def main(argv: list[str]) -> None:
     for source, target in request["copies"]:
         _copy_files(source, target)
     for target, link in request["links"]:
-        os.makedirs(os.path.dirname(link), exist_ok=True)  # noqa: PTH103, PTH120  # quick
-        os.symlink(target, link)  # noqa: PTH211
+        os.makedirs(os.path.dirname(link), exist_ok=True)  # quick
+        os.symlink(target, link)
     if request["caches"]:
         copy_caches(request["caches"])
     os.chdir(request["cwd"])
     if request["tcp_only"]:
-        from cellwright_kernel import ferry  # noqa: PLC0415  # a third of all imports here, and few need it
+        from cellwright_kernel import ferry  # a third of all imports here, and few need it
 
         ferry.run(request["connection_file"], program)
     try:
@@ -71,7 +71,7 @@ def _take_streams(streams: list[int]) -> None:
 
 def _copy_files(source: str, target: str) -> None:
     """Copy the plain files of a directory into a new one."""
-    os.makedirs(target, exist_ok=True)  # noqa: PTH103  # here and below: strings throughout, and quick
-    for name in os.listdir(source):  # noqa: PTH208
-        with open(f"{source}/{name}", "rb") as read, open(f"{target}/{name}", "wb") as written:  # noqa: PTH123
+    os.makedirs(target, exist_ok=True)  # here and below: strings throughout, and quick
+    for name in os.listdir(source):
+        with open(f"{source}/{name}", "rb") as read, open(f"{target}/{name}", "wb") as written:
             written.write(read.read())

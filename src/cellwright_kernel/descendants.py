@@ -50,11 +50,11 @@ def children_of(pid: int) -> list[int]:
 def _said_children(pid: int) -> list[int]:
     found: list[int] = []
     try:
-        threads = os.listdir(f"/proc/{pid}/task")  # noqa: PTH208  # names only; Path objects cost more
+        threads = os.listdir(f"/proc/{pid}/task")  # names only; Path objects cost more
     except OSError:
         return found
     for thread in threads:
-        with contextlib.suppress(OSError), open(f"/proc/{pid}/task/{thread}/children", "rb") as file:  # noqa: PTH123
+        with contextlib.suppress(OSError), open(f"/proc/{pid}/task/{thread}/children", "rb") as file:
             found.extend(int(child) for child in file.read().split())
     return found
 
@@ -62,7 +62,7 @@ def _said_children(pid: int) -> list[int]:
 def threads_of(pid: int) -> int:
     """How many threads a process has; none where it is gone."""
     try:
-        return os.stat(f"/proc/{pid}/task").st_nlink - 2  # noqa: PTH116  # as above
+        return os.stat(f"/proc/{pid}/task").st_nlink - 2  # as above
     except OSError:
         return 0
 
@@ -70,7 +70,7 @@ def threads_of(pid: int) -> int:
 def is_ending(pid: int) -> bool:
     """Whether a process is on its way out: none of its memory is shown any more, and not all of it is given back."""
     try:
-        with open(f"/proc/{pid}/stat", "rb") as file:  # noqa: PTH123  # as above
+        with open(f"/proc/{pid}/stat", "rb") as file:  # as above
             state, _, _, _, _, _, flags = file.read().rpartition(b")")[2].split()[:7]
     except (OSError, ValueError):
         return False
@@ -82,9 +82,9 @@ def is_ending(pid: int) -> bool:
 def threads_of_user(uid: int) -> int:
     """How many threads all processes of a user have."""
     found = 0
-    for name in os.listdir("/proc"):  # noqa: PTH208
+    for name in os.listdir("/proc"):
         with contextlib.suppress(OSError):
-            if name.isdigit() and os.stat(f"/proc/{name}").st_uid == uid:  # noqa: PTH116
+            if name.isdigit() and os.stat(f"/proc/{name}").st_uid == uid:
                 found += threads_of(int(name))
     return found
 

@@ -98,7 +98,7 @@ def _code_of(shell: Any, error: BaseException) -> CellCode:
     if ran is None:
         # IPython before 9.16 keeps it for its tracebacks only.
         entry = linecache.cache.get(filename) if filename is not None else None
-        ran = "".join(entry[2]) if entry is not None and len(entry) > 2 else info.raw_cell  # noqa: PLR2004
+        ran = "".join(entry[2]) if entry is not None and len(entry) > 2 else info.raw_cell
     return CellCode(written=info.raw_cell, ran=ran, filename=filename)
 
 

@@ -212,7 +212,7 @@ def _plain(value: Any) -> str | int | float | bool | None:
         value = os.fsdecode(value)
     if type(value) is str:
         return cut(text(value), MAX_TEXT)
-    if type(value) is int and value.bit_length() > 63:  # noqa: PLR2004  # what every reader of JSON can hold
+    if type(value) is int and value.bit_length() > 63:  # what every reader of JSON can hold
         return None
     if type(value) is float and value - value != 0:
         # Neither infinities nor what is not a number can be written as JSON.

@@ -51,7 +51,7 @@ class OwnThreads:
 
 def threads_to_lose() -> list[str]:
     """The threads of this process, by number, but for those that a fork may do without."""
-    return [task for task in os.listdir("/proc/self/task") if _task_name(task) not in HARMLESS_THREADS]  # noqa: PTH208
+    return [task for task in os.listdir("/proc/self/task") if _task_name(task) not in HARMLESS_THREADS]
 
 
 def why_unsafe(own: OwnThreads) -> str | None:
@@ -144,22 +144,22 @@ def _gpu() -> str | None:
         with contextlib.suppress(Exception):
             if torch.cuda.is_initialized():
                 return "a CUDA context is initialised, and no fork can use it"
-    for fd in os.listdir("/proc/self/fd"):  # noqa: PTH208  # names only
+    for fd in os.listdir("/proc/self/fd"):  # names only
         with contextlib.suppress(OSError):
-            device = os.readlink(f"/proc/self/fd/{fd}")  # noqa: PTH115
+            device = os.readlink(f"/proc/self/fd/{fd}")
             if device.startswith(GPU_DEVICES):
                 return f"a GPU is in use ({device}), and no fork can share it"
     return None
 
 
 def _task_name(task: str) -> str:
-    with contextlib.suppress(OSError), open(f"/proc/self/task/{task}/comm", encoding="utf-8") as file:  # noqa: PTH123
+    with contextlib.suppress(OSError), open(f"/proc/self/task/{task}/comm", encoding="utf-8") as file:
         return file.read().strip()
     return ""
 
 
 def _loaded_libraries() -> list[str]:
-    with open("/proc/self/maps", encoding="utf-8", errors="replace") as file:  # noqa: PTH123
+    with open("/proc/self/maps", encoding="utf-8", errors="replace") as file:
         return sorted(set(re.findall(r"/\S*(?:openblas|gomp)\S*\.so\S*", file.read())))
 
 

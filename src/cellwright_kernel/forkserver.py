@@ -102,7 +102,7 @@ def main(argv: list[str]) -> None:
         gc.enable()
         _join(job)
         job = _set_beside(job)
-        from cellwright_kernel.kernelapp import run_kernel  # noqa: PLC0415  # preloaded, bound only in the child
+        from cellwright_kernel.kernelapp import run_kernel  # preloaded, bound only in the child
 
         run_kernel(job)
         # What user code registered runs; taking the interpreter apart object by object would only unshare pages.
@@ -138,7 +138,7 @@ def _set_beside(job: Job) -> Job:
 
 def _listen(connection_file: str) -> tuple[int, ...]:
     """The sockets of a kernel's channels, in their order."""
-    with open(connection_file, encoding="utf-8") as file:  # noqa: PTH123
+    with open(connection_file, encoding="utf-8") as file:
         prefix = json.load(file)["ip"]
     listeners = []
     for channel in range(1, CHANNELS + 1):
@@ -154,13 +154,13 @@ def _own_paths() -> list[str]:
     """Every directory that this interpreter runs from or imports from."""
     places = [sys.prefix, sys.base_prefix, sys.exec_prefix, os.path.realpath(sys.executable), *sys.path]
     # The package itself is not on the path (see __main__).
-    places.append(os.path.dirname(os.path.abspath(__file__)))  # noqa: PTH100, PTH120
-    return sorted({os.path.abspath(place) for place in places if place and os.path.exists(place)})  # noqa: PTH100, PTH110
+    places.append(os.path.dirname(os.path.abspath(__file__)))
+    return sorted({os.path.abspath(place) for place in places if place and os.path.exists(place)})
 
 
 def _python() -> dict[str, Any]:
     """What packages must fit: told before any session's code could change it."""
-    search = [os.path.abspath(place) for place in sys.path if place and os.path.isdir(place)]  # noqa: PTH100, PTH112
+    search = [os.path.abspath(place) for place in sys.path if place and os.path.isdir(place)]
     return {"version": f"{sys.version_info[0]}.{sys.version_info[1]}", "search": search}
 
 
@@ -319,7 +319,7 @@ def _job_from(request: dict[str, Any], fds: list[int]) -> Job:
         lifeline_fd=fds[2],
         control_fd=fds[3],
         line_fd=fds[4],
-        profile=str(request.get("profile") or f"{os.path.dirname(connection_file)}/profile"),  # noqa: PTH120
+        profile=str(request.get("profile") or f"{os.path.dirname(connection_file)}/profile"),
         plan=plan,
         directory=str(request.get("directory", "")),
         group_fd=fds[-1] if grouped else -1,
@@ -406,7 +406,7 @@ def _import_without_debugger() -> None:
         importlib.import_module("ipykernel.debugger")
     finally:
         del sys.modules["debugpy"]  # user code may have it
-    from cellwright_kernel import kernelapp  # noqa: F401, PLC0415  # all that a kernel is
+    from cellwright_kernel import kernelapp  # noqa: F401  # all that a kernel is
 
 
 @contextlib.contextmanager
@@ -441,9 +441,9 @@ def _throwaway() -> str:
 
 def _warm_ipython() -> None:
     """Run a throwaway shell, so that its caches, compiled patterns and lazy imports are shared by all kernels."""
-    from IPython.core.completer import provisionalcompleter  # noqa: PLC0415
-    from IPython.core.interactiveshell import InteractiveShell  # noqa: PLC0415
-    from traitlets.config import Config  # noqa: PLC0415
+    from IPython.core.completer import provisionalcompleter
+    from IPython.core.interactiveshell import InteractiveShell
+    from traitlets.config import Config
 
     config = Config()
     config.HistoryManager.enabled = False
@@ -492,7 +492,7 @@ def _interpreter_restored() -> Iterator[None]:
 
 def _close_event_loops() -> None:
     """Close the loops that the warm-up used: a child would share their epoll descriptor with its siblings."""
-    from IPython.core import async_helpers  # noqa: PLC0415
+    from IPython.core import async_helpers
 
     cached = getattr(async_helpers, "_asyncio_event_loop", None)
     if cached is not None:

@@ -93,7 +93,7 @@ class Shell(ZMQInteractiveShell):
         history.outputs = Forgetful()
 
     @contextlib.contextmanager
-    def _tee(self, channel: str) -> Iterator[None]:  # noqa: ARG002  # upstream's signature
+    def _tee(self, channel: str) -> Iterator[None]:  # upstream's signature
         yield
 
 
@@ -175,7 +175,7 @@ class Kernel(IPythonKernel):
             await super().complete_request(stream, ident, parent)
             return
         # Where nobody writes SQL nothing of it is loaded.
-        from cellwright_kernel.sqlcompletion import complete  # noqa: PLC0415
+        from cellwright_kernel.sqlcompletion import complete
 
         found = complete(self.shell, content["code"], content["cursor_pos"])
         self.session.send(stream, "complete_reply", found, parent, ident)

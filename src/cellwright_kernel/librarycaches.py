@@ -18,7 +18,7 @@ def copy_caches(directory: str) -> None:
     """Copy prepared caches into this kernel's home, where libraries look for them and may change them."""
     # Best effort: a library without its cache fills it itself.
     with contextlib.suppress(OSError, shutil.Error):
-        shutil.copytree(directory, os.path.expanduser("~/.cache"), dirs_exist_ok=True)  # noqa: PTH111
+        shutil.copytree(directory, os.path.expanduser("~/.cache"), dirs_exist_ok=True)
 
 
 def hold_notices() -> None:

@@ -65,7 +65,7 @@ def _enter_box(plan: dict[str, Any], lines: Lifelines, keep: list[int], director
     # Whoever started us may keep its own files to itself; the kernel must find its way in the box.
     os.umask(0o022)
     own_root = f"{directory}/root"
-    os.makedirs(own_root, exist_ok=True)  # noqa: PTH103  # strings throughout, as in box
+    os.makedirs(own_root, exist_ok=True)  # strings throughout, as in box
     owner = namespaces.leave_machine(plan.get("owner"))
     namespaces.make_private()
     namespaces.bring_up_loopback()
@@ -182,7 +182,7 @@ def _give_to(owner: tuple[int, int], directory: str) -> None:
     """Let the kernel's user make its sockets; only root can and need do that."""
     if os.geteuid() == 0 and owner[0] != 0:
         os.chown(directory, *owner)
-        for name in os.listdir(directory):  # noqa: PTH208  # names only
+        for name in os.listdir(directory):  # names only
             os.chown(f"{directory}/{name}", *owner, follow_symlinks=False)
 
 
@@ -234,7 +234,7 @@ def set_limits(limits: dict[str, int | None]) -> None:
 
 def _data_bytes() -> int:
     """What this process already holds, most of it shared with its siblings."""
-    with open("/proc/self/status", "rb") as file:  # noqa: PTH123  # quick
+    with open("/proc/self/status", "rb") as file:  # quick
         for line in file:
             if line.startswith(b"VmData:"):
                 return int(line.split()[1]) * 1024

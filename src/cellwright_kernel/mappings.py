@@ -40,7 +40,7 @@ class Map:
 
 def shared_maps() -> list[Map]:
     """All that this process has now."""
-    with open("/proc/self/maps", encoding="utf-8", errors="surrogateescape") as file:  # noqa: PTH123
+    with open("/proc/self/maps", encoding="utf-8", errors="surrogateescape") as file:
         return [_parsed(line) for line in file if line.split(maxsplit=2)[1].endswith("s")]
 
 
@@ -81,7 +81,7 @@ def _parsed(line: str) -> Map:
     begin, end = (int(edge, 16) for edge in where.split("-"))
     path, size = rest[0] if rest else "", 0
     with contextlib.suppress(OSError):
-        size = os.stat(path).st_size  # noqa: PTH116
+        size = os.stat(path).st_size
     return Map(begin, end - begin, access[:3], int(offset, 16), path, size)
 
 

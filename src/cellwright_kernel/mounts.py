@@ -89,7 +89,7 @@ def make_place(path: str, *, directory: bool) -> None:
     """Make something to mount on, with the directories above it."""
     if os.path.lexists(path):
         return
-    os.makedirs(path if directory else os.path.dirname(path), mode=0o755, exist_ok=True)  # noqa: PTH103, PTH120
+    os.makedirs(path if directory else os.path.dirname(path), mode=0o755, exist_ok=True)
     if not directory:
         os.close(os.open(path, os.O_CREAT | os.O_WRONLY | os.O_CLOEXEC, 0o444))
 

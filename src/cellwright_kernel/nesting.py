@@ -203,7 +203,7 @@ def _start_attending(pid: int) -> int:
         finally:
             os._exit(0)
     os.close(told_write)
-    with open(told_read, "rb") as told:  # noqa: PTH123  # a descriptor
+    with open(told_read, "rb") as told:  # a descriptor
         said = told.read()
     if said != ATTENDED:
         os.waitpid(child, 0)

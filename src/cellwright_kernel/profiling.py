@@ -179,7 +179,7 @@ def _first_line(code: CodeType) -> int:
 def _reset_peak() -> bool:
     """Have the system count the peak from now on; False where it does not let us."""
     try:
-        with open(_CLEAR_REFS, "w") as file:  # noqa: PTH123  # a file of the system's
+        with open(_CLEAR_REFS, "w") as file:  # a file of the system's
             file.write(_RESET_PEAK)
     except OSError:
         return False
@@ -199,7 +199,7 @@ def _resident() -> int:
 
 def _status(field: str) -> int:
     try:
-        with open(_PROC_STATUS) as file:  # noqa: PTH123  # a file of the system's
+        with open(_PROC_STATUS) as file:  # a file of the system's
             return next(int(line.split()[1]) * _KIB for line in file if line.startswith(field))
     except (OSError, StopIteration, ValueError):
         return 0

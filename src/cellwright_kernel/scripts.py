@@ -47,7 +47,7 @@ def run(shell: Any, source: str, name: str, argv: Sequence[str] = ()) -> None:
     It lies in the working directory by its name meanwhile, as a script does: what is imported, shown in a traceback or
     started beside it finds it there.
     """
-    path = f"{os.getcwd()}/{name}"  # noqa: PTH109  # strings throughout
+    path = f"{os.getcwd()}/{name}"  # strings throughout
     with _lying_at(path, source):
         before = frozenset(children_of(os.getpid()))
         become_subreaper()
@@ -58,17 +58,17 @@ def run(shell: Any, source: str, name: str, argv: Sequence[str] = ()) -> None:
 @contextlib.contextmanager
 def _lying_at(path: str, source: str) -> Iterator[None]:
     content = source.encode("utf-8", "backslashreplace")
-    with open(path, "wb") as file:  # noqa: PTH123
+    with open(path, "wb") as file:
         file.write(content)
     try:
         yield
     finally:
         # What the script itself put there is a file that it left.
         with contextlib.suppress(OSError):
-            with open(path, "rb") as file:  # noqa: PTH123
+            with open(path, "rb") as file:
                 same = file.read(len(content) + 1) == content
             if same:
-                os.unlink(path)  # noqa: PTH108
+                os.unlink(path)
 
 
 # The kernel's side --------------------------------------------------------------------------------------------------
@@ -291,7 +291,7 @@ def _run_main(source: str, path: str, argv: list[str]) -> int:
     vars(module).update(__file__=path, __builtins__=builtins, __cached__=None)
     sys.modules["__main__"] = module
     sys.argv[:] = argv
-    directory = os.path.dirname(path)  # noqa: PTH120
+    directory = os.path.dirname(path)
     sys.path[:] = [directory, *(entry for entry in sys.path if entry not in ("", directory))]
     try:
         exec(compile(source, path, "exec", dont_inherit=True), vars(module))  # noqa: S102  # what this is for

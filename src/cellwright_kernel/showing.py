@@ -65,7 +65,7 @@ _shown = _Shown()
 
 def show(  # noqa: PLR0913  # each names a column or a bound
     data: Any,
-    type: str | None = None,  # noqa: A002  # what the manifest calls it
+    type: str | None = None,  # what the manifest calls it
     *,
     x: str | None = None,
     y: str | Sequence[str] | None = None,
@@ -74,7 +74,7 @@ def show(  # noqa: PLR0913  # each names a column or a bound
     label: str | None = None,
     value: str | None = None,
     max_rows: int | None = None,
-    id: str | None = None,  # noqa: A002  # as above
+    id: str | None = None,  # as above
     **config: Any,
 ) -> None:
     """Show a frame, series, array, list of records, dictionary or graph as a chart or a table.

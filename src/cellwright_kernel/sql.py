@@ -96,7 +96,7 @@ def database_of(shell: Any) -> Database:
 
 
 def _shell() -> Any:
-    from IPython.core.getipython import get_ipython  # noqa: PLC0415  # known in a kernel, and slow elsewhere
+    from IPython.core.getipython import get_ipython  # known in a kernel, and slow elsewhere
 
     return get_ipython()
 
@@ -383,7 +383,7 @@ def located(fault: Fault) -> Fault:
     if found is None:
         return fault
     path = found["path"]
-    told = f"{fault.message}\nPaths begin at the working directory, {os.getcwd()}."  # noqa: PTH109  # a text
+    told = f"{fault.message}\nPaths begin at the working directory, {os.getcwd()}."  # a text
     meant = [] if _GLOBBING & set(path) else _meant(path)
     if meant:
         told += f" Did you mean {' or '.join(repr(one) for one in meant)}?"
@@ -392,11 +392,11 @@ def located(fault: Fault) -> Fault:
 
 def _meant(path: str) -> list[str]:
     folder, name = os.path.split(path)
-    above = (os.path.join(*[os.pardir] * level, name) for level in range(1, _LEVELS + 1))  # noqa: PTH118
+    above = (os.path.join(*[os.pardir] * level, name) for level in range(1, _LEVELS + 1))
     below = (f"{other}/{name}" for other in _names(os.curdir))
-    same = [one for one in (name, *above, *below) if one != path and os.path.isfile(one)]  # noqa: PTH113
+    same = [one for one in (name, *above, *below) if one != path and os.path.isfile(one)]
     similar = get_close_matches(name, _names(folder or os.curdir), _MOST_TOLD)
-    return same[:_MOST_TOLD] or [os.path.join(folder, one) for one in similar]  # noqa: PTH118
+    return same[:_MOST_TOLD] or [os.path.join(folder, one) for one in similar]
 
 
 def _names(folder: str) -> list[str]:

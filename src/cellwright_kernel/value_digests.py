@@ -158,7 +158,7 @@ def _headline(value: Any) -> str:
 
 def _items(values: Any) -> str:
     kinds = list(dict.fromkeys(type_label(type(item)) for item in islice(values, MAX_ITEMS_SEEN)))
-    return "/".join(kinds[:3]) + ("/\u2026" if len(kinds) > 3 else "")  # noqa: PLR2004
+    return "/".join(kinds[:3]) + ("/\u2026" if len(kinds) > 3 else "")
 
 
 def _tell(value: Any, indent: str, depth: int, lines: list[str]) -> None:

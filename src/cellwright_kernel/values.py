@@ -107,7 +107,7 @@ def get(name: str) -> Any:
 def names() -> list[str]:
     """The names of all values that there are."""
     with contextlib.suppress(OSError):
-        files = os.listdir(PLACE)  # noqa: PTH208  # names only
+        files = os.listdir(PLACE)  # names only
         stems = [file.removesuffix(".json") for file in files if file.endswith(".json")]
         return sorted(stem for stem in stems if stem.isidentifier())
     return []

@@ -103,7 +103,7 @@ async def _run(tasks: TaskSet, options: argparse.Namespace, directory: Path) -> 
     if options.model is None:
         return await _references(tasks, options, directory)
     # What a model needs is in an extra; without one, nothing of it is.
-    from datatasks.inquiring import inquire  # noqa: PLC0415
+    from datatasks.inquiring import inquire
 
     asked = await inquire(tasks, options, directory, _say)
     if not asked:

@@ -60,7 +60,7 @@ async def judge_cells(task: Task, number: int, cells: Sequence[str], scratch: Pa
 
 def main() -> None:
     """Judge what standard input says."""
-    from datatasks.rules import Finding, apply_rules, unknown_rules  # noqa: PLC0415  # pandas is for this process alone
+    from datatasks.rules import Finding, apply_rules, unknown_rules  # pandas is for this process alone
 
     wanted = json.load(sys.stdin)
     answer_to = sys.stdout
@@ -78,9 +78,9 @@ def main() -> None:
 
 
 def _run(before: list[str], cells: list[str], place: str) -> Any:
-    from datatasks.plain import run_cell  # noqa: PLC0415  # see above
-    from datatasks.probes import told  # noqa: PLC0415
-    from datatasks.rules import Run  # noqa: PLC0415
+    from datatasks.plain import run_cell  # see above
+    from datatasks.probes import told
+    from datatasks.rules import Run
 
     os.chdir(place)
     namespace: dict[str, Any] = {"__name__": "__main__", "_": ""}

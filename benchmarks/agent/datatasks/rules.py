@@ -225,7 +225,7 @@ _ERRORS = {"mse", "rmse"}
 
 
 def _metric(name: str, labels: Any, predicted: Any) -> float:
-    from sklearn import metrics  # noqa: PLC0415  # most steps have no model
+    from sklearn import metrics  # most steps have no model
 
     if name in _ERRORS:
         error = float(metrics.mean_squared_error(labels, predicted))

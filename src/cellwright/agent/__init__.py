@@ -26,6 +26,6 @@ _FROM = {
 def __getattr__(name: str) -> Any:
     if name not in _FROM:
         raise AttributeError(name)
-    from importlib import import_module  # noqa: PLC0415  # the libraries behind it take a second
+    from importlib import import_module  # the libraries behind it take a second
 
     return getattr(import_module(_FROM[name]), name)

@@ -137,7 +137,7 @@ class DataAgent:
     async def _configured(self, question: Question) -> Chain:
         speakers: dict[str, Speaker] = {}
         if question.client is not None and _CLIENTS_OWN.intersection(question.models):
-            from cellwright.agent.models import sampling  # noqa: PLC0415  # few ask for it
+            from cellwright.agent.models import sampling  # few ask for it
 
             speakers["sampling"] = sampling.speaker(question.client)
         settings = self._engine.settings

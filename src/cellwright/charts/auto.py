@@ -89,7 +89,7 @@ def _rising_number(shape: Shape, config: Config) -> bool:
         x is not None
         and x.kind == "number"
         and x.increasing
-        and x.distinct > 2  # noqa: PLR2004  # two points make any line
+        and x.distinct > 2  # two points make any line
         and bool(shape.of_kinds("number", besides=(x.name,)))
         and not shape.of_kinds("text", "bool")
     )
@@ -109,7 +109,9 @@ def _matrix(shape: Shape, config: Config) -> bool:
 
 def _two_names_and_a_number(shape: Shape, config: Config) -> bool:
     names = [column for column in shape.of_kinds("text", "bool") if column.distinct <= FEW_CATEGORIES]
-    if len(names) != 2 or len(shape.of_kinds("number")) != 1 or config.y_columns or config.group_by:  # noqa: PLR2004  # a grid has two sides
+    if (
+        len(names) != 2 or len(shape.of_kinds("number")) != 1 or config.y_columns or config.group_by
+    ):  # a grid has two sides
         return False
     fewest, most = sorted(column.distinct for column in names)
     return fewest >= _GRID and shape.counted_rows > most
@@ -135,7 +137,7 @@ def _name_and_number(shape: Shape, config: Config) -> bool:
 
 
 def _two_numbers(shape: Shape, _config: Config) -> bool:
-    return len(shape.of_kinds("number")) >= 2  # noqa: PLR2004  # a scatter's two axes
+    return len(shape.of_kinds("number")) >= 2  # a scatter's two axes
 
 
 def _few_names(shape: Shape, _config: Config) -> bool:

@@ -258,7 +258,7 @@ def _pie_body(
 def _percent(share: float) -> str:
     if share < _LABELLED_SHARE:
         return ""  # no room for it; without its slice the others' labels would move
-    return f"{share:.0%}" if share >= 0.1 else f"{share:.1%}"  # noqa: PLR2004  # a tenth
+    return f"{share:.0%}" if share >= 0.1 else f"{share:.1%}"  # a tenth
 
 
 def _pie_facts(names: list[str], slices: dict[str, float], total: float, what: str) -> tuple[str, ...]:

@@ -252,7 +252,7 @@ def lay_out(nodes: int, links: Sequence[tuple[int, int]]) -> list[tuple[float, f
     xs = [math.sqrt((index + 0.5) / nodes) * math.cos(index * _GOLDEN) for index in range(nodes)]
     ys = [math.sqrt((index + 0.5) / nodes) * math.sin(index * _GOLDEN) for index in range(nodes)]
     distance = 1.7 / math.sqrt(nodes)
-    rounds = 300 if nodes <= 60 else 160 if nodes <= 150 else 90  # noqa: PLR2004  # what a second is enough for
+    rounds = 300 if nodes <= 60 else 160 if nodes <= 150 else 90  # what a second is enough for
     for step in range(rounds):
         heat = 0.25 * (1 - step / rounds) ** 1.5 + 0.002
         _move(xs, ys, links, distance, heat)

@@ -159,7 +159,7 @@ def _chunk(kind: bytes, data: bytes) -> bytes:
 
 def _convert(spec: Mapping[str, Any], theme: ThemeName | None, scale: float) -> bytes:
     try:
-        import vl_convert  # noqa: PLC0415  # an extra
+        import vl_convert  # an extra
     except ImportError:
         raise ChartError("Charts need vl-convert", hint="Run `pip install 'cellwright[charts]'`") from None
     try:
@@ -221,7 +221,7 @@ def _has_font(letter: str) -> bool:
 
 @cache
 def _drawn_alone(letter: str) -> bytes:
-    import vl_convert  # noqa: PLC0415  # an extra
+    import vl_convert  # an extra
 
     style = f'x="2" y="18" font-size="16" font-family="{escape(FONT)}"'
     text = f"<text {style}>{escape(letter)}</text>"

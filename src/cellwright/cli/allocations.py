@@ -90,8 +90,8 @@ def start(  # noqa: PLR0913  # each is one of sbatch's own
 
 def stop(
     name: HostArgument = None,
-    everything: Annotated[bool, typer.Option("--all", help="Every allocation.")] = False,  # noqa: FBT002  # as above
-    as_json: AsJson = False,  # noqa: FBT002  # as above
+    everything: Annotated[bool, typer.Option("--all", help="Every allocation.")] = False,  # as above
+    as_json: AsJson = False,  # as above
 ) -> None:
     """End an allocation and its kernels; sessions stay and can be resumed elsewhere."""
     if everything and name is not None:
@@ -114,7 +114,7 @@ def stop(
         note("no allocations")
 
 
-def hosts(as_json: AsJson = False) -> None:  # noqa: FBT002  # as above
+def hosts(as_json: AsJson = False) -> None:  # as above
     """List the hosts that kernels can live on, with state, kernels, load, memory and tier."""
     listed = call_daemon(lambda caller: caller.data("host_list"))
     if as_json:

@@ -110,12 +110,12 @@ def given_with(data: list[str] | None, servers: list[str] | None) -> Given:
     """What goes with the connection; files that are not there are refused here, before anything is started."""
     files = []
     for named in data or ():
-        path = os.path.realpath(os.path.expanduser(named))  # noqa: PTH111
-        if os.path.isdir(path):  # noqa: PTH112
+        path = os.path.realpath(os.path.expanduser(named))
+        if os.path.isdir(path):
             raise typer.BadParameter(
                 f"{named} is a directory: name the files in it, each with --data", param_hint="--data"
             )
-        if not os.path.isfile(path):  # noqa: PTH113
+        if not os.path.isfile(path):
             raise typer.BadParameter(f"there is no file {named}", param_hint="--data")
         files.append(path)
     pairs = []

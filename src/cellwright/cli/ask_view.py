@@ -54,7 +54,9 @@ class AskView(LiveWindow):
             self._let_go()
         super().__exit__(kind, error, trace)
 
-    async def hear(self, progress: float, total: float | None, message: str | None) -> None:  # noqa: ARG002  # as ``Progress`` has it
+    async def hear(
+        self, progress: float, total: float | None, message: str | None
+    ) -> None:  # as ``Progress`` has it
         """Take in what is streamed; other words about progress are no JSON."""
         try:
             entries = json.loads(message or "")
@@ -197,7 +199,7 @@ def _code(code: str, *, terminal: bool) -> RenderableType:
     text = _cut(code.strip("\n"), _CODE_LINES)
     if not terminal:
         return _indented(text, "default", terminal=False, by=_INDENT)
-    from rich.syntax import Syntax  # noqa: PLC0415  # a lexer takes a while, and only a terminal shows colours
+    from rich.syntax import Syntax  # a lexer takes a while, and only a terminal shows colours
 
     shown = Syntax(text, "python", background_color="default", word_wrap=True)
     return Padding(shown, (0, 0, 0, _INDENT))

@@ -16,7 +16,7 @@ def open_browser(link: str, page: Path) -> None:
     """Open a link by way of a page: a browser's command line can be read by others, and this file cannot."""
     try:
         fd = os.open(page, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
-        with open(fd, "w", encoding="utf-8") as file:  # noqa: PTH123  # a descriptor, opened 0600 from the start
+        with open(fd, "w", encoding="utf-8") as file:  # a descriptor, opened 0600 from the start
             file.write(f'<!doctype html><meta http-equiv="refresh" content="0; url={escape(link)}">')
         if not webbrowser.open(page.as_uri()):
             note("no browser was found: open the address above")

@@ -50,14 +50,14 @@ def chat(  # each is an option of the command
     model: ModelOption = None,
     budget: BudgetOption = None,
     server: ServerOption = None,
-    no_verify: NoVerify = False,  # noqa: FBT002  # typer's way to say a flag
+    no_verify: NoVerify = False,  # typer's way to say a flag
 ) -> None:
     """Ask several questions in one conversation. The budget is for each of them; Ctrl-C stops one, /quit leaves."""
     given = given_with(data, server)
     wish = Wish(given.files, pattern, tuple(model or ()), budget, session, conversation, not no_verify)
     talk = _Chat(wish, given)
     if sys.stdin.isatty():
-        import readline  # noqa: F401, PLC0415  # lines can be edited once it is there
+        import readline  # noqa: F401  # lines can be edited once it is there
 
         note("/help tells what there is; Ctrl-D leaves")
     while (line := _read_line()) is not None:

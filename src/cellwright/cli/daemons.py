@@ -35,13 +35,13 @@ class DaemonConfines(CellwrightError):
 @daemon_app.command("start")
 def start(
     settings: SetOption = None,
-    unsafe: UnsafeOption = False,  # noqa: FBT002  # typer's way to say a flag
-    as_json: AsJson = False,  # noqa: FBT002  # as above
+    unsafe: UnsafeOption = False,  # typer's way to say a flag
+    as_json: AsJson = False,  # as above
 ) -> None:
     """Start the daemon, unless it runs already. Everything that needs it does so by itself."""
     try:
         apply_settings(settings, unsafe=unsafe)
-        from cellwright.settings import load_settings  # noqa: PLC0415  # most verbs do without pydantic
+        from cellwright.settings import load_settings  # most verbs do without pydantic
 
         load_settings()  # says here, not in a log, what is wrong with them
         if unsafe:
@@ -55,9 +55,11 @@ def start(
 
 @daemon_app.command("stop")
 def stop_daemon(
-    kernels: Annotated[bool, typer.Option("--kernels", help="Also end every kernel.")] = False,  # noqa: FBT002  # as above
-    if_idle: Annotated[bool, typer.Option("--if-idle", help="Only if nobody would notice.")] = False,  # noqa: FBT002  # as above
-    as_json: AsJson = False,  # noqa: FBT002  # as above
+    kernels: Annotated[bool, typer.Option("--kernels", help="Also end every kernel.")] = False,  # as above
+    if_idle: Annotated[
+        bool, typer.Option("--if-idle", help="Only if nobody would notice.")
+    ] = False,  # as above
+    as_json: AsJson = False,  # as above
 ) -> None:
     """Stop the daemon. Kernels go on for a while, and the next daemon finds them."""
     try:
@@ -75,7 +77,7 @@ def stop_daemon(
 
 def _end_host() -> bool:
     """End the host that a killed daemon has left with its kernels; returns whether there was one."""
-    from cellwright.hosts.local import HostPaths, end_host  # noqa: PLC0415  # most verbs do without anyio
+    from cellwright.hosts.local import HostPaths, end_host  # most verbs do without anyio
 
     return end_host(HostPaths(Path(daemon_paths().storage)))
 
@@ -86,7 +88,7 @@ def _show_without_daemon(*, ended: bool, as_json: bool) -> None:
 
 
 @daemon_app.command("status")
-def status(as_json: AsJson = False) -> None:  # noqa: FBT002  # as above
+def status(as_json: AsJson = False) -> None:  # as above
     """Tell whether the daemon runs, and what it does. Exits 1 if it does not run."""
     connection = connect(daemon_paths())
     if connection is None:
@@ -103,7 +105,7 @@ def status(as_json: AsJson = False) -> None:  # noqa: FBT002  # as above
 @daemon_app.command("logs")
 def logs(
     lines: Annotated[int, typer.Option("-n", "--lines", min=1, help="At most so many, the newest.")] = 100,
-    as_json: AsJson = False,  # noqa: FBT002  # as above
+    as_json: AsJson = False,  # as above
 ) -> None:
     """Print the daemon's log."""
     paths = daemon_paths()

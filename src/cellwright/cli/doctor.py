@@ -22,10 +22,10 @@ _MARKS: dict[Verdict, str] = {"ok": "[green]✓[/]", "missing": "[yellow]○[/]"
 
 
 def doctor(
-    as_json: Annotated[bool, typer.Option("--json", help="Print the findings as JSON.")] = False,  # noqa: FBT002
+    as_json: Annotated[bool, typer.Option("--json", help="Print the findings as JSON.")] = False,
 ) -> None:
     """Report interpreter, fork server, limits, and what is missing with the command that adds it."""
-    from cellwright.cli.examination import examine  # noqa: PLC0415  # other verbs do without the engine
+    from cellwright.cli.examination import examine  # other verbs do without the engine
 
     findings = list(examine())
     if as_json:

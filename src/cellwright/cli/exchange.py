@@ -45,8 +45,10 @@ def export_notebook(
     ],
     form: Annotated[str | None, typer.Option("--to", "--format", help=_WRITTEN)] = None,
     output: Annotated[Path | None, typer.Option("-o", "--output", help="Write here, not to stdout.")] = None,
-    outputs: Annotated[bool, typer.Option(help="Include what the cells put out.")] = True,  # noqa: FBT002  # typer's way to say a flag
-    as_json: AsJson = False,  # noqa: FBT002  # as above
+    outputs: Annotated[
+        bool, typer.Option(help="Include what the cells put out.")
+    ] = True,  # typer's way to say a flag
+    as_json: AsJson = False,  # as above
 ) -> None:
     """Write a notebook in another format. [default: as the output's name says, else ipynb]"""
     guessed = formats.format_of_file(output.name) if output is not None else None
@@ -105,7 +107,7 @@ async def _fetched(caller: Caller, named: str) -> tuple[bytes, str] | None:
 
 
 async def _exported(document: Document, name: str, wanted: _Wanted) -> Exported:
-    from cellwright.formats.renderer import PAGES, render  # noqa: PLC0415  # other verbs do without formats
+    from cellwright.formats.renderer import PAGES, render  # other verbs do without formats
 
     if wanted.form in PAGES:
         return await render(document, name=name, format=wanted.form, include_outputs=wanted.outputs)
@@ -157,7 +159,7 @@ def import_notebook(
     ] = None,
     name: Annotated[str | None, typer.Option(help="What the new notebook is for.")] = None,
     host: HostOption = None,
-    as_json: AsJson = False,  # noqa: FBT002  # as above
+    as_json: AsJson = False,  # as above
 ) -> None:
     """Make a new notebook and session from a file. Nothing is run."""
     try:

@@ -53,9 +53,11 @@ def execute(  # noqa: PLR0913, PLR0917  # each is an option of the command
         ),
     ] = None,
     on_error: OnErrorOption = OnError.KEEP,
-    detach: Annotated[bool, typer.Option("--detach", help="Print the execution's id and return.")] = False,  # noqa: FBT002  # typer's way to say a flag
-    as_json: AsJson = False,  # noqa: FBT002  # as above
-    once: Annotated[bool, typer.Option("--once", help="Run a script in no session.")] = False,  # noqa: FBT002  # as above
+    detach: Annotated[
+        bool, typer.Option("--detach", help="Print the execution's id and return.")
+    ] = False,  # typer's way to say a flag
+    as_json: AsJson = False,  # as above
+    once: Annotated[bool, typer.Option("--once", help="Run a script in no session.")] = False,  # as above
     package: PackageOption = None,
     directory: DirectoryOption = None,
 ) -> None:
@@ -116,11 +118,11 @@ def wait(
             show_default=False,
         ),
     ] = None,
-    as_json: AsJson = False,  # noqa: FBT002  # as above
+    as_json: AsJson = False,  # as above
 ) -> None:
     """Wait for an execution and show what it put out, or for an allocation to be ready. Exits 1 if it ended badly."""
     if execution is None or not execution.startswith(_EXECUTION):
-        from cellwright.cli.allocations import wait_for_host  # noqa: PLC0415  # it stands on this module
+        from cellwright.cli.allocations import wait_for_host  # it stands on this module
 
         wait_for_host(execution, as_json=as_json)
         return
@@ -133,7 +135,7 @@ def wait(
 
 def cancel(
     execution: Annotated[str, typer.Argument(metavar="EXECUTION", help="An execution's id.")],
-    as_json: AsJson = False,  # noqa: FBT002  # as above
+    as_json: AsJson = False,  # as above
 ) -> None:
     """Stop an execution that runs or waits. Its kernel keeps its state."""
 
@@ -214,7 +216,9 @@ class ProgressLine:
             sys.stderr.write(_CLEAR)
             sys.stderr.flush()
 
-    async def tell(self, progress: float, total: float | None, message: str | None) -> None:  # noqa: ARG002  # as ``Progress`` has it
+    async def tell(
+        self, progress: float, total: float | None, message: str | None
+    ) -> None:  # as ``Progress`` has it
         width = shutil.get_terminal_size().columns - 1
         line = f"… {time.monotonic() - self._begun:.0f} s  {message or ''}"
         sys.stderr.write(_CLEAR + "".join(char for char in line if char.isprintable())[:width])

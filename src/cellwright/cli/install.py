@@ -228,13 +228,17 @@ class NotInstalled(CellwrightError):
 
 def install(
     client: Annotated[Client, typer.Argument(help="Which client.")],
-    project: Annotated[bool, typer.Option("--project", help="For this directory only.")] = False,  # noqa: FBT002  # typer's way to say a flag
+    project: Annotated[
+        bool, typer.Option("--project", help="For this directory only.")
+    ] = False,  # typer's way to say a flag
     dialect: Annotated[str | None, typer.Option(help="Also speak the tools of another system.")] = None,
     toolset: Annotated[
         str | None, typer.Option(help="Only these sets of tools, separated by commas.")
     ] = None,
-    just_print: Annotated[bool, typer.Option("--print", help="Show it and change nothing.")] = False,  # noqa: FBT002  # as above
-    as_json: AsJson = False,  # noqa: FBT002  # as above
+    just_print: Annotated[
+        bool, typer.Option("--print", help="Show it and change nothing.")
+    ] = False,  # as above
+    as_json: AsJson = False,  # as above
 ) -> None:
     """Register Cellwright with an MCP client. Nothing else in its settings is touched."""
     kind = CLIENTS[str(client)]
@@ -300,7 +304,7 @@ def _replace(path: Path, text: str) -> None:
     mode = path.stat().st_mode & 0o777 if path.exists() else 0o600
     fd, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     try:
-        with open(fd, "w", encoding="utf-8") as file:  # noqa: PTH123  # a descriptor
+        with open(fd, "w", encoding="utf-8") as file:  # a descriptor
             file.write(text)
             file.flush()
             os.fsync(file.fileno())

@@ -54,10 +54,10 @@ def mcp(arguments: list[str]) -> int:
             return _refuse(f"--set needs NAME=VALUE, not {value!r}")
         os.environ[f"CELLWRIGHT_{setting.strip().upper()}"] = text.strip()
     if in_process:
-        from cellwright.daemon.inprocess import serve_stdio  # noqa: PLC0415  # the heavy way
+        from cellwright.daemon.inprocess import serve_stdio  # the heavy way
 
         return serve_stdio(**chosen)
-    from cellwright.daemon.pump import pump  # noqa: PLC0415  # the quick way
+    from cellwright.daemon.pump import pump  # the quick way
 
     return pump(**chosen)
 

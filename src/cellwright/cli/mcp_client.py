@@ -167,12 +167,12 @@ def call_daemon(work: Callable[[Caller], Awaitable[T]], given: Given | None = No
 
 def daemon_paths() -> DaemonPaths:
     """Where the daemon of whoever works here has its files."""
-    return DaemonPaths(find_storage(os.getcwd()))  # noqa: PTH109
+    return DaemonPaths(find_storage(os.getcwd()))
 
 
 def open_daemon() -> socket.socket:
     """A connection to the daemon, started if need be."""
-    return connect_or_start(daemon_paths(), os.getcwd(), say=lambda line: typer.echo(line, err=True))  # noqa: PTH109
+    return connect_or_start(daemon_paths(), os.getcwd(), say=lambda line: typer.echo(line, err=True))
 
 
 async def _cancel_on_interrupt(scope: anyio.CancelScope, caller: Caller) -> None:
@@ -189,7 +189,7 @@ async def _caller(given: Given) -> AsyncIterator[Caller]:
     hello = encode_hello(
         "mcp",
         dialect=None,
-        directory=os.getcwd(),  # noqa: PTH109
+        directory=os.getcwd(),
         environment=model_environment(),
         files=given.files,
         servers=given.servers,

@@ -35,9 +35,13 @@ def new(  # noqa: PLR0913, PLR0917  # each is an option of the command
     plan: Annotated[
         Path | None, typer.Option("--plan", metavar="FILE", help="Its plan, from a .plan.md or .toml file.")
     ] = None,
-    draft: Annotated[bool, typer.Option("--draft", help="Draft its plan from the files at hand.")] = False,  # noqa: FBT002  # typer's way to say a flag
-    run: Annotated[bool, typer.Option("--run", help="Carry its plan out, else a drafted one.")] = False,  # noqa: FBT002  # as above
-    as_json: AsJson = False,  # noqa: FBT002  # as above
+    draft: Annotated[
+        bool, typer.Option("--draft", help="Draft its plan from the files at hand.")
+    ] = False,  # typer's way to say a flag
+    run: Annotated[
+        bool, typer.Option("--run", help="Carry its plan out, else a drafted one.")
+    ] = False,  # as above
+    as_json: AsJson = False,  # as above
 ) -> None:
     """Create a notebook with a live kernel, and print its session's id. With a plan that is run, exits 0 if it succeeded."""
     if plan is not None and draft:
@@ -73,7 +77,7 @@ def new(  # noqa: PLR0913, PLR0917  # each is an option of the command
 
 
 def _from_file(path: Path, language: str | None) -> PlanFile:
-    from cellwright.plans.plan_files import read_plan  # noqa: PLC0415  # most verbs do without the engine
+    from cellwright.plans.plan_files import read_plan  # most verbs do without the engine
 
     try:
         found = read_plan(path)
@@ -94,7 +98,7 @@ def _outline_arguments(outline: Outline) -> dict[str, Any]:
 
 
 def _todo_arguments(todo: TodoOutline) -> dict[str, Any]:
-    from cellwright.plans.checks import check_text  # noqa: PLC0415  # as above
+    from cellwright.plans.checks import check_text  # as above
 
     found = {
         "description": todo.description,

@@ -37,7 +37,7 @@ _ROLE_HELP = "`view` looks; `run` also edits, runs and takes over; `own` also su
 def add(
     name: NameArgument,
     role: Annotated[RoleChoice, typer.Option(help=_ROLE_HELP)] = RoleChoice.VIEW,
-    as_json: AsJson = False,  # noqa: FBT002  # typer's way to say a flag
+    as_json: AsJson = False,  # typer's way to say a flag
 ) -> None:
     """Let somebody in, and print their token: this once."""
     try:
@@ -53,7 +53,7 @@ def add(
 def set_role(
     name: NameArgument,
     role: Annotated[RoleChoice, typer.Argument(help=_ROLE_HELP)],
-    as_json: AsJson = False,  # noqa: FBT002  # as above
+    as_json: AsJson = False,  # as above
 ) -> None:
     """Change what somebody may do, at once."""
     try:
@@ -65,7 +65,7 @@ def set_role(
 
 
 @people_app.command("list")
-def list_people(as_json: AsJson = False) -> None:  # noqa: FBT002  # as above
+def list_people(as_json: AsJson = False) -> None:  # as above
     """List everybody who has a token."""
     try:
         members = read_members(_storage()).values()
@@ -80,7 +80,7 @@ def list_people(as_json: AsJson = False) -> None:  # noqa: FBT002  # as above
 
 
 @people_app.command("remove")
-def remove(name: NameArgument, as_json: AsJson = False) -> None:  # noqa: FBT002  # as above
+def remove(name: NameArgument, as_json: AsJson = False) -> None:  # as above
     """Show somebody out: their token and every page that they have open stop working at once."""
     try:
         remove_member(_storage(), name)

@@ -19,7 +19,7 @@ def listener_wish(host: str, port: int, **details: Any) -> dict[str, Any]:
     Raises:
         CellwrightError: the settings or the token are refused.
     """
-    from cellwright.settings import load_settings  # noqa: PLC0415  # most verbs do without pydantic
+    from cellwright.settings import load_settings  # most verbs do without pydantic
 
     loaded = load_settings()
     token, file = obtain_token(loaded, daemon_paths())

@@ -56,11 +56,11 @@ def review(  # a verb's options
     model: Annotated[
         list[str] | None, typer.Option(help="Ask this model where no rule has a faster cell; as in ask.")
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,  # noqa: FBT002
-    unsafe: UnsafeOption = False,  # noqa: FBT002
+    as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
+    unsafe: UnsafeOption = False,
 ) -> None:
     """Measure a notebook's cells and try faster ones. Exits 0, with hints or without; 1 if a cell failed."""
-    from cellwright.review import data_of  # noqa: PLC0415  # other verbs do without the engine
+    from cellwright.review import data_of  # other verbs do without the engine
 
     try:
         request = _Request(notebook, min_seconds, timeout, tuple(apply or ()), unsafe, tuple(model or ()))
@@ -79,12 +79,12 @@ def review(  # a verb's options
 
 
 async def _review(request: _Request) -> tuple[Review, list[str]]:
-    from cellwright.engine import open_engine  # noqa: PLC0415  # as above
-    from cellwright.review import apply_rewrites, review  # noqa: PLC0415
+    from cellwright.engine import open_engine  # as above
+    from cellwright.review import apply_rewrites, review
 
     source = request.notebook.resolve()
     flags: dict[str, Any] = {"unsafe_no_sandbox": True} if request.unsafe else {}
-    from cellwright.settings import load_settings  # noqa: PLC0415  # most verbs do without pydantic
+    from cellwright.settings import load_settings  # most verbs do without pydantic
 
     settings = load_settings(root=source.parent, standby_kernels=1, host_idle_s=5, max_sessions=2, **flags)
     async with (
@@ -118,7 +118,7 @@ async def _adviser(models: Sequence[str], settings: Settings) -> AsyncIterator[A
         yield None
         return
     try:
-        from cellwright.agent.advice import advising  # noqa: PLC0415  # an extra
+        from cellwright.agent.advice import advising  # an extra
     except ImportError:
         raise NoModel(
             "A model needs the data agent, which is not installed", hint="pip install 'cellwright[agent]'"

@@ -60,15 +60,15 @@ def run(  # noqa: PLR0913, PLR0917  # each is an option of the command
     param: Annotated[
         list[str] | None, typer.Option(metavar="NAME=VALUE", help="Set a variable; may be repeated.")
     ] = None,
-    allow_errors: Annotated[bool, typer.Option("--allow-errors", help="Go on after a failing cell.")] = False,  # noqa: FBT002
+    allow_errors: Annotated[bool, typer.Option("--allow-errors", help="Go on after a failing cell.")] = False,
     on_error: OnErrorOption = OnError.KEEP,
     limit: LimitOption = None,
     host: HostOption = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,  # noqa: FBT002
-    unsafe: UnsafeOption = False,  # noqa: FBT002
+    as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
+    unsafe: UnsafeOption = False,
 ) -> None:
     """Run a notebook top to bottom and write its outputs. Exits 0 if every cell ran well, else 1."""
-    from cellwright.engine.limits import session_narrowing  # noqa: PLC0415  # other verbs do without the engine
+    from cellwright.engine.limits import session_narrowing  # other verbs do without the engine
 
     if allow_errors and on_error is OnError.ROLLBACK:
         raise typer.BadParameter(
@@ -101,13 +101,13 @@ class Report:
 
 
 async def _run(request: Request) -> Report:
-    from cellwright.engine import open_engine  # noqa: PLC0415  # as above
+    from cellwright.engine import open_engine  # as above
 
     source = request.notebook.resolve()
     target = source if request.output is None else _copied(source, request.output.resolve())
     # One run needs one kernel: a second one standing by would only slow the first one's start.
     flags: dict[str, Any] = {"unsafe_no_sandbox": True} if request.unsafe else {}
-    from cellwright.settings import load_settings  # noqa: PLC0415  # most verbs do without pydantic
+    from cellwright.settings import load_settings  # most verbs do without pydantic
 
     settings = load_settings(root=source.parent, standby_kernels=1, host_idle_s=5, max_sessions=1, **flags)
     async with open_engine(settings, ephemeral=True) as engine:

@@ -113,7 +113,9 @@ class _Shown:
     def __init__(self) -> None:
         self._texts = {"stdout": "", "stderr": ""}
 
-    async def hear(self, progress: float, total: float | None, message: str | None) -> None:  # noqa: ARG002  # as ``Progress`` has it
+    async def hear(
+        self, progress: float, total: float | None, message: str | None
+    ) -> None:  # as ``Progress`` has it
         """Show a piece of output; other words about progress are no JSON."""
         try:
             piece = json.loads(message or "")

@@ -37,12 +37,12 @@ def serve(
     toolset: Annotated[
         str | None, typer.Option(help="Only these sets of tools, separated by commas.")
     ] = None,
-    detach: Annotated[  # noqa: FBT002  # typer's way to say a flag
+    detach: Annotated[  # typer's way to say a flag
         bool, typer.Option("--detach", help="Return, and listen until the daemon stops.")
     ] = False,
     settings: SetOption = None,
-    unsafe: UnsafeOption = False,  # noqa: FBT002  # as above
-    as_json: AsJson = False,  # noqa: FBT002  # as above
+    unsafe: UnsafeOption = False,  # as above
+    as_json: AsJson = False,  # as above
 ) -> None:
     """Open a TCP port of the daemon: the page at /, MCP at /mcp, events at /events. Ends with Ctrl-C."""
     try:

@@ -37,13 +37,13 @@ def _about(what: str, **arguments: Any) -> dict[str, Any]:
 
 
 @conversations_app.callback()
-def _conversations(context: typer.Context, as_json: AsJson = False) -> None:  # noqa: FBT002  # typer's way to say a flag
+def _conversations(context: typer.Context, as_json: AsJson = False) -> None:  # typer's way to say a flag
     if context.invoked_subcommand is None:
         list_conversations(as_json=as_json)
 
 
 @conversations_app.command("list")
-def list_conversations(as_json: AsJson = False) -> None:  # noqa: FBT002  # as above
+def list_conversations(as_json: AsJson = False) -> None:  # as above
     """List conversations, the one that was asked last first."""
     found = _about("conversations")["conversations"]
     show_data(found, "\n".join(map(_line, found)), as_json=as_json)
@@ -59,7 +59,7 @@ def _line(brief: dict[str, Any]) -> str:
 
 
 @conversations_app.command("show")
-def show_conversation(conversation: ConversationArgument, as_json: AsJson = False) -> None:  # noqa: FBT002  # as above
+def show_conversation(conversation: ConversationArgument, as_json: AsJson = False) -> None:  # as above
     """Show what was asked and answered in a conversation, with the ids of its runs."""
     found = _about("conversation", conversation=conversation)
     lines = [f"{found['title']} ({found['id']})"]
@@ -87,7 +87,7 @@ def trace(
     output: Annotated[
         Path | None, typer.Option("-o", "--output", help="Write all of it into this file, as JSON.")
     ] = None,
-    as_json: AsJson = False,  # noqa: FBT002  # as above
+    as_json: AsJson = False,  # as above
 ) -> None:
     """Show what a run did step by step; with --json or -o all of it: prompts, replies, code, outputs, tokens, seconds."""
     found = _about("trace", run_id=run)

@@ -31,7 +31,9 @@ def ui(
             show_default=False,
         ),
     ] = None,
-    no_open: Annotated[bool, typer.Option("--no-open", help="Only print the link.")] = False,  # noqa: FBT002  # typer's way to say a flag
+    no_open: Annotated[
+        bool, typer.Option("--no-open", help="Only print the link.")
+    ] = False,  # typer's way to say a flag
     port: Annotated[
         int | None,
         typer.Option(
@@ -41,7 +43,7 @@ def ui(
             show_default=False,
         ),
     ] = None,
-    as_json: AsJson = False,  # noqa: FBT002  # as above
+    as_json: AsJson = False,  # as above
 ) -> None:
     """Open the page, signed in. The link works once, within two minutes."""
     path = "/"

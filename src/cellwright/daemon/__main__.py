@@ -53,13 +53,13 @@ def main() -> int:
     # Nor is it worth a look when the process ends, and all of it with it.
     atexit.register(gc.freeze)
     try:
-        from cellwright.daemon.service import run_daemon  # noqa: PLC0415  # the heavy part, after listening
+        from cellwright.daemon.service import run_daemon  # the heavy part, after listening
 
         run_daemon(paths, directory, listener, greeter)
     finally:
         for left in (paths.socket, paths.about):
-            if os.path.exists(left):  # noqa: PTH110
-                os.unlink(left)  # noqa: PTH108
+            if os.path.exists(left):
+                os.unlink(left)
     return 0
 
 
@@ -81,7 +81,7 @@ def _listen(paths: DaemonPaths) -> socket.socket:
     if os.path.lexists(
         paths.socket
     ):  # left over from one that was killed: we hold the lock, so nobody listens on it
-        os.unlink(paths.socket)  # noqa: PTH108
+        os.unlink(paths.socket)
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     before = os.umask(0o177)
     try:
@@ -95,9 +95,9 @@ def _listen(paths: DaemonPaths) -> socket.socket:
 def _write(path: str, text: str) -> None:
     """Write a small file that a reader sees whole or not at all."""
     fd = os.open(f"{path}.new", os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
-    with open(fd, "w", encoding="utf-8") as file:  # noqa: PTH123
+    with open(fd, "w", encoding="utf-8") as file:
         file.write(text)
-    os.replace(f"{path}.new", path)  # noqa: PTH105
+    os.replace(f"{path}.new", path)
 
 
 def _say_ready() -> None:

@@ -184,26 +184,26 @@ class Agents:
 
 
 def _read_records(storage: Path) -> Records:
-    from cellwright.daemon.agentrecords import Records  # noqa: PLC0415  # see the module's docstring
+    from cellwright.daemon.agentrecords import Records  # see the module's docstring
 
     return Records(storage)
 
 
 def _reachable() -> Callable[[Mapping[str, str], Settings], Awaitable[list[str]]]:
-    from cellwright.agent.models.available import reachable  # noqa: PLC0415  # see the module's docstring
+    from cellwright.agent.models.available import reachable  # see the module's docstring
 
     return reachable
 
 
 def _make(face: Face) -> Asked:
-    from cellwright.agent.data_agent import DataAgent  # noqa: PLC0415  # see the module's docstring
+    from cellwright.agent.data_agent import DataAgent  # see the module's docstring
 
     return DataAgent(face)
 
 
 def _question(errand: Errand, run_id: str) -> Question:
-    from cellwright.agent.budgets import Budget, parse_budget  # noqa: PLC0415  # see the module's docstring
-    from cellwright.agent.questions import Question  # noqa: PLC0415  # as above
+    from cellwright.agent.budgets import Budget, parse_budget  # see the module's docstring
+    from cellwright.agent.questions import Question  # as above
 
     return Question(
         errand.question,
@@ -223,7 +223,7 @@ def _question(errand: Errand, run_id: str) -> Question:
 
 
 def _server(name: str, target: str, directory: Path | None) -> Server:
-    from cellwright.agent.questions import Server  # noqa: PLC0415  # see the module's docstring
+    from cellwright.agent.questions import Server  # see the module's docstring
 
     if target.startswith(("http://", "https://")):
         return Server(name, url=target)

@@ -18,7 +18,7 @@ __all__ = ["take_brought"]
 
 def take_brought(hello: dict[str, Any]) -> Brought:
     """What a hello brought, out of it; whatever is of the wrong kind is left aside."""
-    from cellwright.mcp.clients import Brought  # noqa: PLC0415  # the SDK takes a second to import
+    from cellwright.mcp.clients import Brought  # the SDK takes a second to import
 
     environment, files, servers, models, applied = (
         hello.pop(name, None) for name in ("environment", "files", "servers", "models", "applied")
@@ -28,7 +28,9 @@ def take_brought(hello: dict[str, Any]) -> Brought:
         files=frozenset(Path(file) for file in _list(files) if isinstance(file, str)),
         servers=tuple(
             (name, target)
-            for name, target in (pair for pair in _list(servers) if isinstance(pair, list) and len(pair) == 2)  # noqa: PLR2004  # a pair
+            for name, target in (
+                pair for pair in _list(servers) if isinstance(pair, list) and len(pair) == 2
+            )  # a pair
             if isinstance(name, str) and isinstance(target, str)
         ),
         models=frozenset(model for model in _list(models) if isinstance(model, str)),

@@ -130,7 +130,7 @@ def stop(paths: DaemonPaths, **details: Any) -> dict[str, Any] | None:
     Raises:
         DaemonUnavailable: it did not end.
     """
-    if not os.path.isdir(paths.home):  # noqa: PTH112
+    if not os.path.isdir(paths.home):
         return None
     with _start_lock(paths):
         connection = connect(paths)
@@ -146,7 +146,7 @@ def stop(paths: DaemonPaths, **details: Any) -> dict[str, Any] | None:
 def read_about(paths: DaemonPaths) -> dict[str, Any]:
     """What the living daemon wrote down about itself."""
     try:
-        with open(paths.about, encoding="utf-8") as file:  # noqa: PTH123
+        with open(paths.about, encoding="utf-8") as file:
             about: dict[str, Any] = json.load(file)
     except (OSError, ValueError):
         return {}
@@ -167,7 +167,7 @@ class _start_lock:  # noqa: N801  # reads as a function; contextlib costs the by
     def __enter__(self) -> None:
         try:
             make_storage(self._paths.storage)
-            os.makedirs(self._paths.home, mode=0o700, exist_ok=True)  # noqa: PTH103
+            os.makedirs(self._paths.home, mode=0o700, exist_ok=True)
             make_private(self._paths.runtime)
             self._fd = os.open(self._paths.start_lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         except OSError as error:
@@ -245,7 +245,7 @@ def _start(paths: DaemonPaths, directory: str) -> None:
     finally:
         os.close(writing)
         os.close(log)
-    with open(reading, "rb") as ready:  # noqa: PTH123
+    with open(reading, "rb") as ready:
         line = ready.readline()
     if not line:
         _, status = os.waitpid(pid, 0)
@@ -256,6 +256,6 @@ def _start(paths: DaemonPaths, directory: str) -> None:
 
 
 def _last_line(paths: DaemonPaths) -> str:
-    with open(paths.log, encoding="utf-8", errors="replace") as file:  # noqa: PTH123
+    with open(paths.log, encoding="utf-8", errors="replace") as file:
         lines = file.read()[-4096:].strip().splitlines()
     return lines[-1] if lines else "it printed nothing"

@@ -137,7 +137,7 @@ def _as_sse(item: Event | Missed) -> str:
 def _since(text: str | None) -> int | None:
     if text is None:
         return None
-    if not text.isdecimal() or len(text) > 18:  # noqa: PLR2004  # what fits in the journal's numbers
+    if not text.isdecimal() or len(text) > 18:  # what fits in the journal's numbers
         raise BadSince(
             f"since={text} is not the number of an event", hint="Give the seq of the last event you have"
         )

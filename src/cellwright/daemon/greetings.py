@@ -12,7 +12,7 @@ import sys
 
 __all__ = ["DISCOVER", "FILE", "OTHER", "VERSION_KEY", "Greetings"]
 
-FILE = os.path.join(os.path.dirname(__file__), "greetings.json")  # noqa: PTH118, PTH120
+FILE = os.path.join(os.path.dirname(__file__), "greetings.json")
 DISCOVER = "server/discover"
 VERSION_KEY = "io.modelcontextprotocol/protocolVersion"
 OTHER = "other"
@@ -29,7 +29,7 @@ class Greetings:
     def __init__(self) -> None:
         self._answers: dict[str, Any] = {}
         try:
-            with open(FILE, encoding="utf-8") as file:  # noqa: PTH123
+            with open(FILE, encoding="utf-8") as file:
                 recorded = json.load(file)
         except (OSError, ValueError):
             return
@@ -58,4 +58,4 @@ class Greetings:
 
 def _is_installed(sdk: str) -> bool:
     """Whether the SDK is of that release: looked up by name, as importing it is what takes so long."""
-    return any(os.path.isdir(os.path.join(place, f"mcp-{sdk}.dist-info")) for place in sys.path)  # noqa: PTH112, PTH118
+    return any(os.path.isdir(os.path.join(place, f"mcp-{sdk}.dist-info")) for place in sys.path)

@@ -93,8 +93,8 @@ class Labs:
             CannotListen: the port is taken.
             UnknownSession: there is no such session.
         """
-        from cellwright.daemon.guard import Guard  # noqa: PLC0415  # only for who serves
-        from cellwright.lab.gateway import Gateway  # noqa: PLC0415  # as above
+        from cellwright.daemon.guard import Guard  # only for who serves
+        from cellwright.lab.gateway import Gateway  # as above
 
         session = self._engine.session(wish.session)
         async with self._opening:

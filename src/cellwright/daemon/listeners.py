@@ -88,9 +88,9 @@ class Listener:
         header_s: float | None = None,
     ) -> None:
         """One that is not ``lasting`` is needed only while somebody is connected."""
-        import uvicorn  # noqa: PLC0415  # only for who serves
+        import uvicorn  # only for who serves
 
-        from cellwright.daemon.http_connections import HEADER_S, HttpConnection  # noqa: PLC0415  # as above
+        from cellwright.daemon.http_connections import HEADER_S, HttpConnection  # as above
 
         class Server(uvicorn.Server):
             @contextmanager
@@ -143,7 +143,7 @@ class Listener:
         Raises:
             CannotListen: the address is taken, unknown or not allowed.
         """
-        from cellwright.daemon.guard import Guard  # noqa: PLC0415  # only for who serves
+        from cellwright.daemon.guard import Guard  # only for who serves
 
         hosts = wish.hosts if _is_address(wish.host) else (*wish.hosts, wish.host)
         app = Guard(
@@ -182,10 +182,10 @@ class Listener:
 
 
 def _application(engine: Engine, face: Face) -> Starlette:
-    from starlette.applications import Starlette  # noqa: PLC0415  # only for who serves
-    from starlette.routing import Route, WebSocketRoute  # noqa: PLC0415  # as above
+    from starlette.applications import Starlette  # only for who serves
+    from starlette.routing import Route, WebSocketRoute  # as above
 
-    from cellwright.daemon.event_feed import EventFeed  # noqa: PLC0415  # as above
+    from cellwright.daemon.event_feed import EventFeed  # as above
 
     http = face.http_app()
 

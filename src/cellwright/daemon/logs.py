@@ -28,7 +28,7 @@ def read_log(paths: DaemonPaths, lines: int) -> list[str]:
     text = ""
     for name in (paths.older_log, paths.log):
         try:
-            with open(name, encoding="utf-8", errors="replace") as file:  # noqa: PTH123
+            with open(name, encoding="utf-8", errors="replace") as file:
                 text += file.read()
         except FileNotFoundError:
             continue
@@ -45,7 +45,7 @@ class _BoundedLog(logging.StreamHandler):  # type: ignore[type-arg]  # the strea
     def emit(self, record: logging.LogRecord) -> None:
         try:
             if os.fstat(2).st_size > _MOST_BYTES:
-                os.replace(self._paths.log, self._paths.older_log)  # noqa: PTH105
+                os.replace(self._paths.log, self._paths.older_log)
                 fd = os.open(self._paths.log, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
                 os.dup2(fd, 2)
                 os.close(fd)

@@ -75,11 +75,11 @@ class Faces:
             UnknownDialect: there is no such dialect.
             UnknownToolset: there is no such set of tools.
         """
-        from cellwright.mcp import DIALECTS, Face  # noqa: PLC0415  # the SDK takes a second to import
-        from cellwright.mcp.toolsets import chosen_sets  # noqa: PLC0415  # as above
-        from cellwright.plans import Planner  # noqa: PLC0415  # as above
-        from cellwright.tools.web.fetch import Fetcher  # noqa: PLC0415  # as above
-        from cellwright.verification import Verifier  # noqa: PLC0415  # as above
+        from cellwright.mcp import DIALECTS, Face  # the SDK takes a second to import
+        from cellwright.mcp.toolsets import chosen_sets  # as above
+        from cellwright.plans import Planner  # as above
+        from cellwright.tools.web.fetch import Fetcher  # as above
+        from cellwright.verification import Verifier  # as above
 
         if dialect is not None and dialect not in DIALECTS:
             raise UnknownDialect(

@@ -229,8 +229,8 @@ async def page_for_people(token: str, entry: Entry, engine: Engine, faces: Faces
 def _made(
     token: str, entry: Entry, engine: Engine, faces: Faces, planner: Planner, verifier: Verifier
 ) -> ASGIApp:
-    from cellwright.web.auth.sign_in import Door  # noqa: PLC0415  # only for who serves
-    from cellwright.web.site import Site, application  # noqa: PLC0415  # as above
+    from cellwright.web.auth.sign_in import Door  # only for who serves
+    from cellwright.web.site import Site, application  # as above
 
     storage = engine.settings.storage
     identities = Identities(token, obtain_key(storage / "page.key"), Members(storage))

@@ -26,7 +26,7 @@ _OK, _FAILED, _INTERRUPTED = 0, 3, 130
 
 def pump(*, dialect: str | None, toolset: str | None) -> int:
     """Serve the client on stdin and stdout until either side is done; the exit code."""
-    directory = os.getcwd()  # noqa: PTH109
+    directory = os.getcwd()
     try:
         paths = DaemonPaths(find_storage(directory))
         connection = connect_or_start(paths, directory, say=_say)

@@ -83,7 +83,7 @@ async def _engine_and_faces(settings: Settings) -> AsyncIterator[tuple[Engine, F
 
 
 def _import_the_sdk() -> None:
-    import cellwright.mcp.server  # noqa: F401, PLC0415  # see above
+    import cellwright.mcp.server  # noqa: F401  # see above
 
 
 class Daemon:
@@ -232,7 +232,7 @@ class Daemon:
     def _hide(self) -> None:
         """From here on whoever comes starts another daemon, which waits for this one to be done."""
         with suppress(FileNotFoundError):
-            os.unlink(self._paths.socket)  # noqa: PTH108  # the paths are plain strings
+            os.unlink(self._paths.socket)  # the paths are plain strings
 
     # State -------------------------------------------------------------------------------------------------------
 

@@ -39,7 +39,7 @@ def obtain_token(settings: Settings, paths: DaemonPaths) -> tuple[str, Path | No
     except FileExistsError:
         return read_token(path), path
     token = secrets.token_urlsafe(32)
-    with open(fd, "w", encoding="ascii") as file:  # noqa: PTH123  # a descriptor, opened 0600 from the start
+    with open(fd, "w", encoding="ascii") as file:  # a descriptor, opened 0600 from the start
         file.write(token + "\n")
     return token, path
 

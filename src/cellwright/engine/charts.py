@@ -77,7 +77,7 @@ def manifest_stamp(place: Place) -> Stamp | None:
     """The manifest in a working directory, if there is one. Quick: one look at one name."""
     try:
         # Only whether it may be worth reading: what is read is opened without following any link.
-        status = os.stat(f"{place.written_cwd}/{FILENAME}", follow_symlinks=False)  # noqa: PTH116  # quick
+        status = os.stat(f"{place.written_cwd}/{FILENAME}", follow_symlinks=False)  # quick
     except OSError:
         return None
     if not stat.S_ISREG(status.st_mode):

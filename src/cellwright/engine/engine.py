@@ -321,7 +321,7 @@ class Engine(Archive):
         wish = Wish(notebook_language(document), wanted, None, mode, limits, there)
         return await self._enter_there(document, wish)
 
-    def sessions(self, filter: SessionFilter = "all") -> list[Session]:  # noqa: A002  # the word users know
+    def sessions(self, filter: SessionFilter = "all") -> list[Session]:  # the word users know
         """Sessions, oldest first; not those that serve something else and go with it."""
         seen = [session for session in self._sessions.values() if not session.record.is_unseen]
         return [session for session in seen if filter in ("all", session.state)]

@@ -208,7 +208,7 @@ class Hosts:
         return found
 
     async def _server_info(self, which: str | None) -> HostInfo:
-        from cellwright.kernels.jupyter.hubs import look_at  # noqa: PLC0415  # an extra
+        from cellwright.kernels.jupyter.hubs import look_at  # an extra
 
         name = str(HostName("jupyter", which))
         try:

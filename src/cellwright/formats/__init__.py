@@ -38,7 +38,7 @@ def __getattr__(name: str) -> Any:
     """Load a public name on first use: the process that makes a page needs none of the other formats."""
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    import importlib  # noqa: PLC0415  # see above
+    import importlib  # see above
 
     home = "model" if name in _HELD_BY_MODEL else "registry"
     return getattr(importlib.import_module(f"{__name__}.{home}"), name)

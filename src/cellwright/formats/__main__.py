@@ -68,11 +68,11 @@ def _made(order: Order) -> Answer:
     try:
         document = Document.from_bytes(order.notebook, name=order.name)
         if order.format == "html":
-            from cellwright.formats.html import to_html  # noqa: PLC0415  # see above
+            from cellwright.formats.html import to_html  # see above
 
             page = to_html(document, name=order.name, include_outputs=order.include_outputs)
             return Answer(page.text.encode(), page.notices)
-        from cellwright.formats.pdf import to_pdf  # noqa: PLC0415  # see above
+        from cellwright.formats.pdf import to_pdf  # see above
 
         printed = to_pdf(document, name=order.name, include_outputs=order.include_outputs)
         return Answer(printed.content, printed.notices)

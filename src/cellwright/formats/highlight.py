@@ -101,7 +101,7 @@ def _take_named(pen: _Pen, code: int) -> None:
         name = _NAMES[number] + ("-intense" if tens in {9, 10} else "")
         _paint(pen, name, background=tens in {4, 10})
     elif code in {39, 49}:
-        _paint(pen, "", background=code == 49)  # noqa: PLR2004  # as terminals number it
+        _paint(pen, "", background=code == 49)  # as terminals number it
 
 
 def _paint(pen: _Pen, name: str, *, background: bool) -> None:
@@ -116,7 +116,7 @@ def _extended(codes: list[int]) -> str:
     kind = codes.pop(0) if codes else 0
     if kind == _INDEXED and codes:
         return _indexed(codes.pop(0))
-    if kind == _TRUE and len(codes) >= 3:  # noqa: PLR2004  # red, green, blue
+    if kind == _TRUE and len(codes) >= 3:  # red, green, blue
         red, green, blue, codes[:] = codes[0], codes[1], codes[2], codes[3:]
         return _nearest(red, green, blue)
     return ""
@@ -124,7 +124,7 @@ def _extended(codes: list[int]) -> str:
 
 def _indexed(number: int) -> str:
     if number < _CUBE:
-        return _NAMES[number % 8] + ("-intense" if number >= 8 else "")  # noqa: PLR2004  # the second eight
+        return _NAMES[number % 8] + ("-intense" if number >= 8 else "")  # the second eight
     if number >= _GREYS:
         level = 8 + 10 * (number - _GREYS)
         return _nearest(level, level, level)
@@ -154,16 +154,16 @@ def code_html(code: str, language: str) -> str:
     lexer = _lexer(canonical_language(language)) if len(code) <= _MAX_CHARACTERS else None
     if lexer is None:
         return escape(code, quote=False)
-    from pygments import highlight  # type: ignore[import-untyped]  # noqa: PLC0415  # an extra, untyped
-    from pygments.formatters import HtmlFormatter  # type: ignore[import-untyped]  # noqa: PLC0415  # with it
+    from pygments import highlight  # type: ignore[import-untyped]  # an extra, untyped
+    from pygments.formatters import HtmlFormatter  # type: ignore[import-untyped]  # with it
 
     return str(highlight(code, lexer, HtmlFormatter(nowrap=True))).removesuffix("\n")
 
 
 @functools.lru_cache(maxsize=64)
 def _lexer(language: str) -> Any:
-    from pygments.lexers import get_lexer_by_name  # type: ignore[import-untyped]  # noqa: PLC0415  # an extra, untyped
-    from pygments.util import ClassNotFound  # type: ignore[import-untyped]  # noqa: PLC0415  # with it
+    from pygments.lexers import get_lexer_by_name  # type: ignore[import-untyped]  # an extra, untyped
+    from pygments.util import ClassNotFound  # type: ignore[import-untyped]  # with it
 
     for name in (_LEXERS.get(language, language), language):
         try:

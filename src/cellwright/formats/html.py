@@ -127,8 +127,8 @@ def _laid_out(cells: list[dict[str, Any]], about: dict[str, Any]) -> str:
 def _exporter() -> tuple[Any, Any]:
     """nbconvert's exporter with our template, and what makes the notebooks that it takes."""
     # Not its HTMLExporter, which parses the finished page and writes it again: seconds for a large one.
-    from nbconvert.exporters import TemplateExporter  # noqa: PLC0415  # an extra
-    from nbformat import from_dict  # noqa: PLC0415  # with it
+    from nbconvert.exporters import TemplateExporter  # an extra
+    from nbformat import from_dict  # with it
 
     exporter = TemplateExporter(  # type: ignore[no-untyped-call]  # nbconvert has no types
         template_name="cellwright", extra_template_basedirs=[str(_TEMPLATES)], file_extension=".html"

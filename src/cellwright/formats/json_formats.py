@@ -29,7 +29,7 @@ from cellwright.notebook.languages import (
 __all__ = ["read_ipynb", "read_json", "without_outputs", "write_ipynb", "write_json"]
 
 
-def write_ipynb(document: Document, writing: Writing) -> Written:  # noqa: ARG001  # every writer is called alike
+def write_ipynb(document: Document, writing: Writing) -> Written:  # every writer is called alike
     return Written(document.to_bytes())
 
 
@@ -162,7 +162,7 @@ def _read_cell(cell: Any, number: int, main: str, name: str) -> DraftCell:
 
 def _check(cell: DraftCell, where: str) -> None:
     """Refuse what nbformat would not have: metadata and outputs are written as they are."""
-    import nbformat  # noqa: PLC0415  # takes 100 ms that most commands do not need
+    import nbformat  # takes 100 ms that most commands do not need
 
     node: dict[str, Any] = {"cell_type": cell.kind, "source": ""}
     node["metadata"] = {**cell.metadata, **({"tags": list(cell.tags)} if cell.tags else {})}

@@ -63,7 +63,7 @@ _alias = re.compile(r"[\s\[{,:-]\*([^\s,\[\]{}]+)")
 _NOT_KEPT = frozenset({"jupytext", "kernelspec", "language_info"})
 
 
-def write_percent(document: Document, writing: Writing) -> Written:  # noqa: ARG001  # every writer is called alike
+def write_percent(document: Document, writing: Writing) -> Written:  # every writer is called alike
     """The notebook as a script of its language.
 
     Raises:
@@ -73,7 +73,7 @@ def write_percent(document: Document, writing: Writing) -> Written:  # noqa: ARG
     return _written(document, "percent", suffix)
 
 
-def write_myst(document: Document, writing: Writing) -> Written:  # noqa: ARG001  # every writer is called alike
+def write_myst(document: Document, writing: Writing) -> Written:  # every writer is called alike
     """The notebook as a MyST page."""
     return _written(document, "myst", ".md")
 
@@ -112,7 +112,7 @@ def read_script(content: bytes, reading: Reading) -> Imported:
 
 
 def _written(document: Document, variant: Variant, suffix: str) -> Written:
-    import jupytext  # type: ignore[import-untyped]  # noqa: PLC0415  # an extra
+    import jupytext  # type: ignore[import-untyped]  # an extra
 
     notebook = _notebook(document, variant)
     extension = _STAND_IN.get(suffix, suffix)
@@ -125,7 +125,7 @@ def _written(document: Document, variant: Variant, suffix: str) -> Written:
 
 def _notebook(document: Document, variant: Variant) -> Any:
     """What jupytext is given: nbformat's objects, with the metadata that belongs to the text."""
-    import nbformat  # noqa: PLC0415  # takes 50 ms that most commands do not need
+    import nbformat  # takes 50 ms that most commands do not need
 
     main = notebook_language(document)
     spec = document.metadata.get("kernelspec")
@@ -207,7 +207,7 @@ def _script_suffix(text: str, name: str) -> str:
 
 
 def _parsed(text: str, variant: Variant, suffix: str, name: str) -> Draft:
-    import jupytext  # noqa: PLC0415  # an extra
+    import jupytext  # an extra
 
     known = language_of_file(f"x{suffix}")
     usual = _suffix(known) if known is not None else suffix

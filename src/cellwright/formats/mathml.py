@@ -67,7 +67,7 @@ def readable_latex(latex: str) -> str:
 
 @functools.cache
 def _converter() -> Any:
-    from latex2mathml.converter import convert_to_element  # noqa: PLC0415  # an extra
+    from latex2mathml.converter import convert_to_element  # an extra
 
     return convert_to_element
 

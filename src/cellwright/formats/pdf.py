@@ -66,7 +66,7 @@ def to_pdf(document: Document, *, name: str, include_outputs: bool = True) -> Pd
         ImportError: a library of the extra ``export`` is not installed.
         PrintFailed: typst refused it.
     """
-    import typst  # noqa: PLC0415  # an extra
+    import typst  # an extra
 
     book = set_book(document, name=name, include_outputs=include_outputs)
     notices = [*book.notices, *_undrawn(book)]
@@ -95,14 +95,14 @@ def write_pdf(document: Document, writing: Writing) -> Written:
 
 
 def _compiled(root: Path, tree: Any) -> bytes:
-    import typst  # noqa: PLC0415  # an extra, checked by the caller
+    import typst  # an extra, checked by the caller
 
     (root / "book.json").write_text(json.dumps(tree, ensure_ascii=False))
     return typst.compile(root / "notebook.typ", root=root)
 
 
 def _readable(root: Path, file: str) -> bool:
-    import typst  # noqa: PLC0415  # an extra, checked by the caller
+    import typst  # an extra, checked by the caller
 
     main = root / "picture.typ"
     main.write_bytes(_PICTURE)
@@ -411,7 +411,7 @@ def unusual_characters(texts: Iterable[str]) -> list[str]:
 
 def missing_glyphs(characters: list[str]) -> list[str]:
     """Those of the characters that come out as an empty box."""
-    import typst  # noqa: PLC0415  # an extra, and whoever asks has it
+    import typst  # an extra, and whoever asks has it
 
     probed = [_NEVER_DRAWN, *characters[:_MAX_PROBED]]
     # One picture a page, although its type says one in all.

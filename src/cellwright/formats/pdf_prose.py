@@ -389,5 +389,5 @@ def _drawer() -> Any:
     with warnings.catch_warnings():
         # It finds its font in a way that newer Pythons advise against.
         warnings.simplefilter("ignore", DeprecationWarning)
-        from ziamath.zmath import Latex  # noqa: PLC0415  # an extra
+        from ziamath.zmath import Latex  # an extra
     return Latex

@@ -60,7 +60,7 @@ def _texts(tokens: Iterable[Token]) -> Iterator[str]:
 
 @functools.cache
 def _parser() -> Any:
-    import mistune  # noqa: PLC0415  # an extra
+    import mistune  # an extra
 
     plugins: list[Any] = ["table", "strikethrough", "task_lists", "footnotes", "url", _formulas]
     parser = mistune.create_markdown(renderer=None, plugins=plugins)

@@ -208,7 +208,7 @@ def export(
     document: Document,
     *,
     name: str,
-    format: str,  # noqa: A002  # the word that everybody uses
+    format: str,  # the word that everybody uses
     include_outputs: bool = True,
     files_at: str | None = None,
 ) -> Exported:
@@ -235,7 +235,7 @@ def read(
     content: bytes,
     *,
     name: str,
-    format: str | None = None,  # noqa: A002  # as above
+    format: str | None = None,  # as above
     max_cells: int = _MANY_CELLS,
     find_file: FindFile | None = None,
 ) -> Imported:

@@ -66,7 +66,7 @@ class PageMaker:
         document: Document,
         *,
         name: str,
-        format: str,  # noqa: A002  # the word that everybody uses
+        format: str,  # the word that everybody uses
         include_outputs: bool = True,
     ) -> Exported:
         """A notebook as a page.
@@ -86,7 +86,7 @@ class PageMaker:
             self._spare = await _start(self._standby_s)
         if answer.error is not None:
             raise RenderFailed(answer.error, hint=answer.hint)
-        from cellwright.formats.registry import format_named  # noqa: PLC0415  # loads every format: not for whoever makes none
+        from cellwright.formats.registry import format_named  # loads every format: not for whoever makes none
 
         form = format_named(format)
         return Exported(answer.content, form.mime, form.suffixes[0], answer.notices)
@@ -112,7 +112,7 @@ async def render(
     document: Document,
     *,
     name: str,
-    format: str,  # noqa: A002  # as above
+    format: str,  # as above
     include_outputs: bool = True,
     limit_s: float = LIMIT_S,
     memory_bytes: int = MEMORY_BYTES,

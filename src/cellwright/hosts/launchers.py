@@ -335,7 +335,7 @@ class Launchers:
 
     async def _on_server(self, kind: JupyterKernel, launch: KernelLaunch, options: HostOptions) -> Kernel:
         """A kernel that lives elsewhere: nothing of the launch but its directory matters there."""
-        from cellwright.kernels.jupyter.launcher import JupyterLauncher, Wanted  # noqa: PLC0415  # hosts in jobs start faster
+        from cellwright.kernels.jupyter.launcher import JupyterLauncher, Wanted  # hosts in jobs start faster
 
         if kind.server not in self._jupyters:
             launcher = JupyterLauncher(kind.server, start_timeout_s=options.start_timeout_s)

@@ -162,7 +162,7 @@ class Watch:
     def _deleted(self) -> int:
         """What files without a name take up, which code keeps by keeping them open."""
         held: dict[tuple[int, int], int] = {}
-        devices = {os.stat(path).st_dev for path in self._directories if os.path.isdir(path)}  # noqa: PTH112, PTH116
+        devices = {os.stat(path).st_dev for path in self._directories if os.path.isdir(path)}
         for pid in self._kernel.process.descendants():
             with contextlib.suppress(OSError), os.scandir(f"/proc/{pid}/fd") as descriptors:
                 for descriptor in descriptors:

@@ -276,7 +276,7 @@ class Family:
         """A kernel is about to live here."""
         self._members += 1
 
-    async def left(self, process: KernelProcess) -> None:  # noqa: ARG002  # as every home has it
+    async def left(self, process: KernelProcess) -> None:  # as every home has it
         """A kernel has ended."""
         self._members -= 1
         if self._held:

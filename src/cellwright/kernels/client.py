@@ -79,7 +79,7 @@ class Wire(asyncio.BufferedProtocol):
         self._transport, self._reader, self.lost = transport, zmtp.Reader(), anyio.Event()
         transport.write(self._greeting)
 
-    def get_buffer(self, sizehint: int) -> bytearray:  # noqa: ARG002  # asyncio's
+    def get_buffer(self, sizehint: int) -> bytearray:  # asyncio's
         return self._buffer
 
     def buffer_updated(self, nbytes: int) -> None:
@@ -94,7 +94,7 @@ class Wire(asyncio.BufferedProtocol):
             self._ready, self._unsent = True, self._subscription + self._unsent
             self._flush()
 
-    def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002  # the process's end says why
+    def connection_lost(self, exc: Exception | None) -> None:  # the process's end says why
         self._transport, self._ready = None, False
         self.lost.set()
 

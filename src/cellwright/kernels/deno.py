@@ -148,7 +148,7 @@ def find_deno() -> Path:
         KernelStartError: there is none, or it is too old for the driver.
     """
     try:
-        from deno import find_deno_bin  # type: ignore[import-untyped]  # noqa: PLC0415  # an extra
+        from deno import find_deno_bin  # type: ignore[import-untyped]  # an extra
 
         found: str | None = str(find_deno_bin())
     except (ImportError, FileNotFoundError):

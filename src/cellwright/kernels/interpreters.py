@@ -150,7 +150,7 @@ def put_in_place(temporary: Path, layer: Path) -> None:
 
 def _find_uv() -> str | None:
     try:
-        from uv import find_uv_bin  # noqa: PLC0415  # an optional dependency
+        from uv import find_uv_bin  # an optional dependency
     except ImportError:
         return shutil.which("uv")
     try:

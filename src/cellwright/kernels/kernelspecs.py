@@ -57,7 +57,7 @@ PLACEHOLDER = re.compile(r"\{([A-Za-z0-9_]+)\}")
 
 def installed_kernelspecs() -> dict[str, Path]:
     """The names of installed kernels and where each is described."""
-    from jupyter_client.kernelspec import KernelSpecManager  # noqa: PLC0415  # most hosts need none of it
+    from jupyter_client.kernelspec import KernelSpecManager  # most hosts need none of it
 
     return {name: Path(where) for name, where in KernelSpecManager().find_kernel_specs().items()}
 
@@ -153,7 +153,7 @@ def _site_packages(python: str) -> list[str]:
 
 
 def _find_spec(name: str) -> Any:
-    from jupyter_client.kernelspec import KernelSpecManager, NoSuchKernel  # noqa: PLC0415  # as above
+    from jupyter_client.kernelspec import KernelSpecManager, NoSuchKernel  # as above
 
     try:
         return KernelSpecManager().get_kernel_spec(name)

@@ -45,7 +45,7 @@ class Lodging:
     def joined(self) -> None:
         """Nobody else will come."""
 
-    async def left(self, process: KernelProcess) -> None:  # noqa: ARG002  # as every home has it
+    async def left(self, process: KernelProcess) -> None:  # as every home has it
         """The kernel has ended, and so does this."""
         await self.close()
 

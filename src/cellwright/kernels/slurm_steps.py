@@ -187,7 +187,7 @@ class Steps:
         with anyio.move_on_after(self._start_timeout_s):
             await anyio.wait_readable(line)
             told = line.recv(4)
-            expected = self._expected.get(struct.unpack("!I", told)[0]) if len(told) == 4 else None  # noqa: PLR2004
+            expected = self._expected.get(struct.unpack("!I", told)[0]) if len(told) == 4 else None
             if expected is not None and expected.line is None and _is_ours(line):
                 expected.line = line
                 expected.connected.set()

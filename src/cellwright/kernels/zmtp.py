@@ -63,7 +63,7 @@ def message_bytes(frames: Iterable[bytes]) -> bytes:
 
 
 def _frame(flags: int, body: bytes) -> bytes:
-    kind = 0 if len(body) < 256 else LONG  # noqa: PLR2004  # what a byte can say
+    kind = 0 if len(body) < 256 else LONG  # what a byte can say
     return bytes([flags | kind]) + len(body).to_bytes(LENGTH[kind], "big") + body
 
 

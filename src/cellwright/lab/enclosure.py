@@ -23,10 +23,10 @@ def leads_out(root: str, path: str) -> bool:
 
 def enclose() -> None:
     """Have Jupyter's server refuse whatever leads out of its folder."""
-    from jupyter_server.base.handlers import AuthenticatedFileHandler  # noqa: PLC0415  # an extra
-    from jupyter_server.services.contents.filecheckpoints import FileCheckpoints  # noqa: PLC0415  # an extra
-    from jupyter_server.services.contents.fileio import FileManagerMixin  # noqa: PLC0415  # an extra
-    from tornado.web import HTTPError  # noqa: PLC0415  # an extra
+    from jupyter_server.base.handlers import AuthenticatedFileHandler  # an extra
+    from jupyter_server.services.contents.filecheckpoints import FileCheckpoints  # an extra
+    from jupyter_server.services.contents.fileio import FileManagerMixin  # an extra
+    from tornado.web import HTTPError  # an extra
 
     find: Callable[..., str] = FileManagerMixin._get_os_path  # noqa: SLF001  # there is no other
     find_checkpoint: Callable[..., str] = FileCheckpoints.checkpoint_path

@@ -110,7 +110,7 @@ def write_configuration(home: Path, settings: Mapping[str, Any]) -> None:
 
 def _write(file: Path, value: Mapping[str, Any]) -> None:
     fd = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
-    with open(fd, "w", encoding="utf-8") as written:  # noqa: PTH123  # a descriptor, opened 0600 from the start
+    with open(fd, "w", encoding="utf-8") as written:  # a descriptor, opened 0600 from the start
         json.dump(value, written)
 
 

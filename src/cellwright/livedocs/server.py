@@ -166,7 +166,7 @@ class ServerAddress:
 
 def client_for(address: ServerAddress) -> httpx2.AsyncClient:
     """What asks a server; redirects are not followed, so that a token goes nowhere else."""
-    import httpx2  # noqa: PLC0415  # an extra
+    import httpx2  # an extra
 
     return httpx2.AsyncClient(
         headers=address.headers, timeout=_TIMEOUT_S, follow_redirects=False, trust_env=address.by_proxy
@@ -183,7 +183,7 @@ async def answered(
         HostCannot: it does not let us.
         NotebookError: there is no such notebook or call.
     """
-    import httpx2  # noqa: PLC0415  # an extra
+    import httpx2  # an extra
 
     try:
         response = await client.request(method, url, **options)
@@ -227,8 +227,8 @@ def required() -> None:
         HostCannot: with the command that adds them.
     """
     try:
-        import httpx2  # noqa: F401, PLC0415  # an extra
-        import pycrdt  # noqa: F401, PLC0415  # an extra
+        import httpx2  # noqa: F401  # an extra
+        import pycrdt  # noqa: F401  # an extra
     except ImportError as error:
         raise HostCannot(
             f"Notebooks on Jupyter servers need {error.name}, which is not installed",

@@ -92,7 +92,7 @@ class Room:
     """A document in its room, and the people there. Made by ``enter_room``."""
 
     def __init__(self, socket: ClientConnection, user: dict[str, Any]) -> None:
-        from pycrdt import Awareness, Doc  # noqa: PLC0415  # an extra
+        from pycrdt import Awareness, Doc  # an extra
 
         doc: pycrdt.Doc[Any] = Doc()
         self.notebook = SharedNotebook(doc)
@@ -138,7 +138,7 @@ class Room:
         Raises:
             HostUnreachable: the connection ended first.
         """
-        from pycrdt import create_sync_message  # noqa: PLC0415  # an extra
+        from pycrdt import create_sync_message  # an extra
 
         # It answers in the order in which it hears: an answer says that what was sent before has come.
         self._asked += 1
@@ -180,7 +180,7 @@ class Room:
             raise self._end
 
     async def _carry(self) -> None:
-        from websockets.exceptions import ConnectionClosed  # noqa: PLC0415
+        from websockets.exceptions import ConnectionClosed
 
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(self._sending)
@@ -202,7 +202,7 @@ class Room:
     # What is heard -----------------------------------------------------------------------------------------------
 
     def _take(self, message: bytes) -> None:
-        from pycrdt import handle_sync_message, read_message  # noqa: PLC0415  # an extra
+        from pycrdt import handle_sync_message, read_message  # an extra
 
         kind, body = message[0], message[1:]
         if kind == _SYNC:
@@ -226,13 +226,13 @@ class Room:
     # What is said ------------------------------------------------------------------------------------------------
 
     def _updated(self, event: Any) -> None:
-        from pycrdt import create_update_message  # noqa: PLC0415  # an extra
+        from pycrdt import create_update_message  # an extra
 
         if not self._applying:
             self._send(create_update_message(event.update))
 
     def _presence_changed(self, topic: str, change: tuple[dict[str, Any], Any]) -> None:
-        from pycrdt import create_awareness_message  # noqa: PLC0415  # an extra
+        from pycrdt import create_awareness_message  # an extra
 
         came, origin = change[0]["added"], change[1]
         # Whoever comes is told nothing of those who are there: they have to say it again.
@@ -245,8 +245,8 @@ class Room:
         self._to_send.set()
 
     async def _sending(self) -> None:
-        from pycrdt import create_awareness_message  # noqa: PLC0415  # an extra
-        from websockets.exceptions import ConnectionClosed  # noqa: PLC0415
+        from pycrdt import create_awareness_message  # an extra
+        from websockets.exceptions import ConnectionClosed
 
         update = self._presence.encode_awareness_update([self._presence.client_id])
         self._send(create_awareness_message(update))
@@ -279,8 +279,8 @@ async def enter_room(
     Raises:
         HostUnreachable: the server cannot be reached, or does not tell all of the document in time.
     """
-    from websockets.asyncio.client import connect  # noqa: PLC0415
-    from websockets.exceptions import InvalidHandshake, InvalidStatus  # noqa: PLC0415
+    from websockets.asyncio.client import connect
+    from websockets.exceptions import InvalidHandshake, InvalidStatus
 
     url = address.socket("collaboration/room", ticket.room_id)
     if ticket.session_id is not None:
@@ -344,7 +344,7 @@ class SharedNotebook:
     """One shared notebook, in the form that Jupyter's programs use."""
 
     def __init__(self, doc: pycrdt.Doc[Any]) -> None:
-        from pycrdt import Array, Map  # noqa: PLC0415  # an extra
+        from pycrdt import Array, Map  # an extra
 
         self.doc = doc
         self._cells: pycrdt.Array[Any] = doc.get("cells", type=Array)
@@ -470,7 +470,7 @@ class SharedNotebook:
         return old.kind == new.kind and (old is new or _is_editable(self._cells[index], new))
 
     def _edit_metadata(self, before: Sheet, sheet: Sheet) -> None:
-        from pycrdt import Map  # noqa: PLC0415  # an extra
+        from pycrdt import Map  # an extra
 
         if same(before.metadata, sheet.metadata):
             return
@@ -481,7 +481,7 @@ class SharedNotebook:
 
 def _is_editable(cell: Any, new: SheetCell) -> bool:
     """Whether the cell has the parts that are edited in place; another program may have made it otherwise."""
-    from pycrdt import Array, Map, Text  # noqa: PLC0415  # an extra
+    from pycrdt import Array, Map, Text  # an extra
 
     parts = isinstance(cell.get("source"), Text) and isinstance(cell.get("metadata"), Map)
     return parts and (new.kind != "code" or isinstance(cell.get("outputs"), Array))
@@ -494,7 +494,7 @@ def _private(cell: Any) -> dict[str, Any]:
 
 
 def _new_cell(cell: SheetCell, private: Mapping[str, Any]) -> Any:
-    from pycrdt import Array, Map, Text  # noqa: PLC0415  # an extra
+    from pycrdt import Array, Map, Text  # an extra
 
     fields: dict[str, Any] = {
         "id": cell.id,
@@ -564,7 +564,7 @@ def _edit_outputs(target: Any, after: list[Mapping[str, Any]]) -> None:
 
 
 def _grows(shown: Any, before: Mapping[str, Any], output: Mapping[str, Any]) -> bool:
-    from pycrdt import Text  # noqa: PLC0415  # an extra
+    from pycrdt import Text  # an extra
 
     return (
         output.get("output_type") == "stream"
@@ -575,7 +575,7 @@ def _grows(shown: Any, before: Mapping[str, Any], output: Mapping[str, Any]) -> 
 
 
 def _new_output(output: Mapping[str, Any]) -> Any:
-    from pycrdt import Map, Text  # noqa: PLC0415  # an extra
+    from pycrdt import Map, Text  # an extra
 
     fields = dict(output)
     if fields.get("output_type") == "stream" and isinstance(fields.get("text"), str):

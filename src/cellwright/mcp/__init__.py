@@ -20,6 +20,6 @@ def __getattr__(name: str) -> Any:
     """Load a public name on first use: the command line needs the wire, and not the engine behind the face."""
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    import importlib  # noqa: PLC0415  # see above
+    import importlib  # see above
 
     return getattr(importlib.import_module(_HOMES[name]), name)

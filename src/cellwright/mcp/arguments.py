@@ -39,7 +39,7 @@ class Arguments(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     @classmethod
-    def operators_defaults(cls, settings: Settings) -> Mapping[str, Any]:  # noqa: ARG003  # for those that have some
+    def operators_defaults(cls, settings: Settings) -> Mapping[str, Any]:  # for those that have some
         """Return the values, by argument, that the operator's settings give to a call which leaves them out.
 
         They are published, since some clients fill in every default: another one would override the operator.

@@ -46,7 +46,7 @@ def picture_content(data: str, mime: str, *, max_pixels: int = MAX_PIXELS) -> Im
 
 
 def _scaled(raw: bytes, mime: str, max_pixels: int) -> ImageContent | None:
-    from PIL import Image  # noqa: PLC0415  # an extra; and 40 ms that a daemon without pictures does not need
+    from PIL import Image  # an extra; and 40 ms that a daemon without pictures does not need
 
     try:
         with Image.open(io.BytesIO(raw), formats=PICTURE_FORMATS) as image:
@@ -68,7 +68,7 @@ def _scaled(raw: bytes, mime: str, max_pixels: int) -> ImageContent | None:
 
 def _on_white(image: Image.Image) -> Image.Image:
     """The picture as a page shows it: what is transparent is white."""
-    from PIL import Image  # noqa: PLC0415  # as above
+    from PIL import Image  # as above
 
     if "A" not in image.getbands() and "transparency" not in image.info:
         return image.convert("RGB")

@@ -160,7 +160,7 @@ def traceback_digest(output: Mapping[str, Any]) -> str:
     if (told := "\n".join(lines)).startswith(headline):
         return _stack_digest(headline, told.removeprefix(headline).splitlines())
     frames = [line.strip("\n") for line in lines if line.strip("\n- ")]
-    if len(frames) <= 2:  # noqa: PLR2004  # a header and a last line, as for a syntax error
+    if len(frames) <= 2:  # a header and a last line, as for a syntax error
         return frames[-1] if frames and headline in frames[-1] else headline
     kept: list[str] = []
     library: list[str] = []

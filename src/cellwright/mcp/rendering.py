@@ -75,7 +75,7 @@ def _checkpoint(execution: Execution) -> str | None:
 
 def _sizes(execution: Execution, parts: Sequence[Part]) -> str:
     sizes = [f"{_label(part)} {size(part.size)}" for part in parts]
-    if len(sizes) > 8:  # noqa: PLR2004  # a line, not a list
+    if len(sizes) > 8:  # a line, not a list
         sizes = [*sizes[:6], f"… {len(sizes) - 6} more"]
     dropped = execution.record.dropped_bytes
     if dropped:

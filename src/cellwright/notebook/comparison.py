@@ -147,7 +147,7 @@ def same_look(expected: bytes, got: bytes) -> str | None:
 
 
 def _opened(data: bytes) -> Image.Image | None:
-    from PIL import Image  # noqa: PLC0415  # an extra, and slow to import
+    from PIL import Image  # an extra, and slow to import
 
     try:
         with Image.open(io.BytesIO(data), formats=PICTURE_FORMATS) as image:
@@ -162,7 +162,7 @@ def _opened(data: bytes) -> Image.Image | None:
 
 
 def _why_other(before: Image.Image, now: Image.Image) -> str | None:
-    from PIL import ImageChops, ImageFilter  # noqa: PLC0415  # as above
+    from PIL import ImageChops, ImageFilter  # as above
 
     smooth = ImageFilter.GaussianBlur(_BLUR)
     before, now = before.filter(smooth), now.filter(smooth)
@@ -180,7 +180,7 @@ def _why_other(before: Image.Image, now: Image.Image) -> str | None:
 
 def _beyond(one: Image.Image, other: Image.Image) -> Image.Image:
     """How far each place of one is from all that lies next to that place in the other."""
-    from PIL import ImageChops, ImageFilter  # noqa: PLC0415  # as above
+    from PIL import ImageChops, ImageFilter  # as above
 
     darkest, lightest = other.filter(ImageFilter.MinFilter(3)), other.filter(ImageFilter.MaxFilter(3))
     return ImageChops.lighter(ImageChops.subtract(one, lightest), ImageChops.subtract(darkest, one))

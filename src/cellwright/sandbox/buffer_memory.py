@@ -48,8 +48,8 @@ def descriptors_of(pids: Iterable[int]) -> int:
     for pid in pids:
         with contextlib.suppress(OSError):
             # Before Linux 6.2 the size of the directory tells nothing.
-            told = os.stat(f"/proc/{pid}/fd").st_size  # noqa: PTH116  # quick
-            found += told or len(os.listdir(f"/proc/{pid}/fd"))  # noqa: PTH208  # as above
+            told = os.stat(f"/proc/{pid}/fd").st_size  # quick
+            found += told or len(os.listdir(f"/proc/{pid}/fd"))  # as above
     return found
 
 
@@ -60,7 +60,7 @@ def held_by(pids: Iterable[int]) -> Held:
         with contextlib.suppress(OSError), os.scandir(f"/proc/{pid}/fd") as descriptors:
             for descriptor in descriptors:
                 with contextlib.suppress(OSError):  # closed meanwhile
-                    if found := _NUMBER.match(os.readlink(descriptor.path)):  # noqa: PTH115  # quick
+                    if found := _NUMBER.match(os.readlink(descriptor.path)):  # quick
                         (held.sockets if found[1] == "socket" else held.pipes).add(int(found[2]))
     return held
 

@@ -370,7 +370,7 @@ def _check_still_named(path: str, descriptor: int, name: str) -> None:
 
     The kernel tells a descriptor's path by the very entry that was opened, which never comes back once it is deleted.
     """
-    now = os.readlink(f"/proc/self/fd/{descriptor}")  # noqa: PTH115  # text, as the names are
+    now = os.readlink(f"/proc/self/fd/{descriptor}")  # text, as the names are
     if not now.endswith(f"/{name}") or now.endswith(_DELETED):
         raise FileRefused(f"{path} was replaced while it was opened", hint="Read it again when it is at rest")
 

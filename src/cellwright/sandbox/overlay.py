@@ -442,7 +442,7 @@ class Originals:
         fresh.write_text(json.dumps({path: asdict(held) for path, held in self._held.items()}))
         with contextlib.suppress(OSError):
             fresh.chmod(0o600)
-        os.replace(fresh, target)  # noqa: PTH105  # says that there may be one
+        os.replace(fresh, target)  # says that there may be one
 
 
 def _original(about: dict[str, Any]) -> Original:

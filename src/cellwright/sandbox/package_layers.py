@@ -110,7 +110,7 @@ def tree_bytes(directory: Path) -> int:
     for parent, _, names in os.walk(directory):
         for name in names:
             with contextlib.suppress(OSError):
-                total += os.lstat(os.path.join(parent, name)).st_size  # noqa: PTH118  # many thousand files
+                total += os.lstat(os.path.join(parent, name)).st_size  # many thousand files
     return total
 
 
@@ -169,4 +169,4 @@ class Resolutions:
             self._directory.mkdir(mode=0o700, parents=True, exist_ok=True)
             fresh = self._directory / f"{secrets.token_hex(8)}.tmp"
             fresh.write_text(json.dumps({"lock": lock.text(), "there": there}))
-            os.replace(fresh, self._file)  # noqa: PTH105  # at once, in place of an older one
+            os.replace(fresh, self._file)  # at once, in place of an older one

@@ -183,7 +183,7 @@ def installed_in(directories: Iterable[Path]) -> dict[str, str]:
 def find_uv() -> str | None:
     """The program uv: the one installed beside us, or else the one on the path."""
     try:
-        from uv import find_uv_bin  # noqa: PLC0415  # an optional dependency
+        from uv import find_uv_bin  # an optional dependency
 
         return str(find_uv_bin())
     except (ImportError, FileNotFoundError):

@@ -270,8 +270,8 @@ def readable_paths(paths: Iterable[str], *, never: Sequence[str]) -> list[str]:
 def box_plan(policy: Policy, readable: Sequence[str], environment: Mapping[str, str]) -> dict[str, Any]:
     """The plan of a kernel with namespaces of its own."""
     readable = [*readable, *policy.read]
-    system = [path for path in _SYSTEM if os.path.isdir(path) and not os.path.islink(path)]  # noqa: PTH112, PTH114
-    configuration = [path for path in _CONFIGURATION if os.path.exists(path)]  # noqa: PTH110
+    system = [path for path in _SYSTEM if os.path.isdir(path) and not os.path.islink(path)]
+    configuration = [path for path in _CONFIGURATION if os.path.exists(path)]
     seen = [*system, *configuration, *readable]
     mounts: list[dict[str, Any]] = [
         {"kind": "bind", "from": os.path.realpath(path), "at": path, "write": False} for path in seen
@@ -288,11 +288,7 @@ def box_plan(policy: Policy, readable: Sequence[str], environment: Mapping[str, 
         "counted": False,
         "hostname": "cellwright",
         "sockets": SOCKETS,
-        "links": [
-            [os.readlink(path), path]  # noqa: PTH115
-            for path in _SYSTEM
-            if os.path.islink(path)  # noqa: PTH114
-        ],
+        "links": [[os.readlink(path), path] for path in _SYSTEM if os.path.islink(path)],
         "files": _FILES,
         # Memory first: what is readable may lie below /tmp.
         "mounts": [*memory, *mounts],

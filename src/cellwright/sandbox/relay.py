@@ -522,7 +522,7 @@ async def connect_to(address: Address, port: int) -> Wire:
     Raises:
         OSError: nobody answers there.
     """
-    family = socket.AF_INET if address.version == 4 else socket.AF_INET6  # noqa: PLR2004  # as in IPv4
+    family = socket.AF_INET if address.version == 4 else socket.AF_INET6  # as in IPv4
     raw = socket.socket(family, socket.SOCK_STREAM)
     try:
         raw.setblocking(False)  # noqa: FBT003

@@ -226,9 +226,9 @@ def exchange_storage(one: Path, other: Path) -> None:
     aside = one.with_name(f"{one.name}.aside")
     for directory in (one, other):
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-    os.rename(one, aside)  # noqa: PTH104  # all three are renames of directories in one place
-    os.rename(other, one)  # noqa: PTH104
-    os.rename(aside, other)  # noqa: PTH104
+    os.rename(one, aside)  # all three are renames of directories in one place
+    os.rename(other, one)
+    os.rename(aside, other)
 
 
 def remove_storage(directory: Path) -> None:

@@ -42,6 +42,6 @@ def __getattr__(name: str) -> Any:
     """Load a public name on first use: the byte pump needs only its own part of this package."""
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    import importlib  # noqa: PLC0415  # see above
+    import importlib  # see above
 
     return getattr(importlib.import_module(f"{__name__}.{_HOMES[name]}"), name)

@@ -38,31 +38,31 @@ class NotPrivate(CellwrightError):
 
 def default_storage() -> Path:
     """Where sessions and history are kept unless told otherwise."""
-    from pathlib import Path  # noqa: PLC0415  # see above
+    from pathlib import Path  # see above
 
     return Path(_default_storage())
 
 
 def user_settings_file() -> str:
     """The settings file of this user, whether or not it is there."""
-    base = os.environ.get("XDG_CONFIG_HOME") or os.path.expanduser("~/.config")  # noqa: PTH111
-    return os.path.join(base, "cellwright", "cellwright.toml")  # noqa: PTH118
+    base = os.environ.get("XDG_CONFIG_HOME") or os.path.expanduser("~/.config")
+    return os.path.join(base, "cellwright", "cellwright.toml")
 
 
 def find_storage(directory: str) -> str:
     """The storage directory of somebody who works in ``directory``: as ``load_settings`` would say, but quickly."""
     given = os.environ.get("CELLWRIGHT_STORAGE")
     if not given:
-        from cellwright.settings import files  # noqa: PLC0415  # needed only where nothing is said more directly
+        from cellwright.settings import files  # needed only where nothing is said more directly
 
         given = files.storage_in_files(directory)
     given = given or _default_storage()
-    return os.path.realpath(os.path.join(directory, os.path.expanduser(given)))  # noqa: PTH111, PTH118
+    return os.path.realpath(os.path.join(directory, os.path.expanduser(given)))
 
 
 def cache_base() -> str:
     """The user's directory for what can be made again, whatever the storage directory."""
-    base = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")  # noqa: PTH111
+    base = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
     return f"{base}/cellwright"
 
 
@@ -79,7 +79,7 @@ def runtime_base() -> str:
 
 def socket_name(storage: str) -> str:
     """A short name for what belongs to one storage directory."""
-    from hashlib import sha256  # noqa: PLC0415  # quick, but not free
+    from hashlib import sha256  # quick, but not free
 
     return sha256(os.fsencode(storage)).hexdigest()[:12]
 
@@ -89,20 +89,20 @@ def make_storage(storage: str) -> None:
 
     Others may pass through: without namespaces root's sessions run as other users, each in a folder of its own.
     """
-    os.makedirs(os.path.dirname(storage), exist_ok=True)  # noqa: PTH103, PTH120
+    os.makedirs(os.path.dirname(storage), exist_ok=True)
     # One that somebody made for more than this is theirs to close.
     for directory, ours in ((storage, f"{storage}/journal.db"), (f"{storage}/sessions", storage)):
         try:
-            os.mkdir(directory, 0o711)  # noqa: PTH102
+            os.mkdir(directory, 0o711)
         except FileExistsError:
-            status = os.stat(directory)  # noqa: PTH116
-            if os.path.exists(ours) and status.st_uid == os.getuid():  # noqa: PTH110
-                os.chmod(directory, stat.S_IMODE(status.st_mode) & 0o711)  # noqa: PTH101
+            status = os.stat(directory)
+            if os.path.exists(ours) and status.st_uid == os.getuid():
+                os.chmod(directory, stat.S_IMODE(status.st_mode) & 0o711)
 
 
 def make_private(directory: str) -> str:
     """Make a directory that only this user can enter, and refuse one that somebody else made."""
-    os.makedirs(directory, mode=0o700, exist_ok=True)  # noqa: PTH103
+    os.makedirs(directory, mode=0o700, exist_ok=True)
     status = os.lstat(directory)
     if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.getuid() or status.st_mode & 0o077:
         raise NotPrivate(
@@ -118,15 +118,15 @@ def write_private(path: str, content: bytes) -> None:
     fresh = f"{path}.{os.urandom(4).hex()}"
     fd = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
     try:
-        with open(fd, "wb") as file:  # noqa: PTH123  # a descriptor, opened 0600 from the start
+        with open(fd, "wb") as file:  # a descriptor, opened 0600 from the start
             file.write(content)
             file.flush()
             os.fsync(fd)
-        os.replace(fresh, path)  # noqa: PTH105
+        os.replace(fresh, path)
     except BaseException:
-        os.unlink(fresh)  # noqa: PTH108
+        os.unlink(fresh)
         raise
-    folder = os.open(os.path.dirname(path), os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)  # noqa: PTH120
+    folder = os.open(os.path.dirname(path), os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         os.fsync(folder)
     finally:
@@ -134,5 +134,5 @@ def write_private(path: str, content: bytes) -> None:
 
 
 def _default_storage() -> str:
-    base = os.environ.get("XDG_STATE_HOME") or os.path.expanduser("~/.local/state")  # noqa: PTH111
-    return os.path.join(base, "cellwright")  # noqa: PTH118
+    base = os.environ.get("XDG_STATE_HOME") or os.path.expanduser("~/.local/state")
+    return os.path.join(base, "cellwright")

@@ -29,6 +29,6 @@ _HOMES = {
 def __getattr__(name: str) -> Any:
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    import importlib  # noqa: PLC0415  # see the module's docstring
+    import importlib  # see the module's docstring
 
     return getattr(importlib.import_module(f"{__name__}.{_HOMES[name]}"), name)

@@ -51,12 +51,12 @@ def parsed_lines(text: str) -> list[Any]:
 
 
 def _integer(digits: str) -> int | str:
-    return int(digits) if len(digits) < 400 else digits  # noqa: PLR2004  # beyond every float
+    return int(digits) if len(digits) < 400 else digits  # beyond every float
 
 
 def records_in(value: Any) -> list[dict[str, Any]] | None:
     """The rows, if a value is a list of objects of plain values for the most part; None for any other."""
-    if not isinstance(value, list) or len(value) < 2:  # noqa: PLR2004  # one object is better shown as such
+    if not isinstance(value, list) or len(value) < 2:  # one object is better shown as such
         return None
     return value if all(isinstance(entry, dict) for entry in value) else None
 

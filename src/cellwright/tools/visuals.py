@@ -76,7 +76,7 @@ async def visualize(
     *,
     file: str | None = None,
     session_id: str | None = None,
-    type: str = "auto",  # noqa: A002  # the manifest's word
+    type: str = "auto",  # the manifest's word
     options: Mapping[str, Any] | None = None,
     manifest: Mapping[str, Any] | None = None,
     working_dir: str | None = None,

@@ -73,7 +73,7 @@ class LiveResponse(Response):
     def __init__(self, request: Request, source: Source) -> None:
         super().__init__()
         said = request.headers.get("last-event-id") or request.query_params.get("since") or ""
-        self._since = int(said) if said.isdecimal() and len(said) < 19 else None  # noqa: PLR2004  # what fits the journal
+        self._since = int(said) if said.isdecimal() and len(said) < 19 else None  # what fits the journal
         self._source = source
         self._dirty: set[str] = set()
         self._upto = self._since or 0

@@ -137,7 +137,7 @@ def test_what_is_no_json_is_no_argument(argument: str) -> None:
 
 
 def test_a_reply_of_calls_without_an_end_is_given_up_soon(monkeypatch: pytest.MonkeyPatch) -> None:
-    from cellwright.agent.models import action_parser  # noqa: PLC0415  # to count what it parses
+    from cellwright.agent.models import action_parser  # to count what it parses
 
     parsed: list[int] = []
     parse = action_parser._python_call
@@ -253,7 +253,7 @@ async def test_a_server_that_cannot_be_spoken_to_is_told_in_words(ask: Any, serv
 
 
 def test_names_of_tools_are_such_as_every_provider_takes() -> None:
-    from mcp.types import Tool  # noqa: PLC0415  # only here
+    from mcp.types import Tool  # only here
 
     tools = [Tool(name="do it/now", input_schema={}), Tool(name="do.it.now", input_schema={})]
     box = ServerTools("my server", None, tools)  # type: ignore[arg-type]  # nothing is called

@@ -45,7 +45,7 @@ def sources(require: Any) -> None:
 
 
 @pytest.fixture(scope="module")
-async def engine(tmp_path_factory: pytest.TempPathFactory, anyio_backend: str) -> AsyncIterator[Engine]:  # noqa: ARG001
+async def engine(tmp_path_factory: pytest.TempPathFactory, anyio_backend: str) -> AsyncIterator[Engine]:
     settings = Settings(
         root=tmp_path_factory.mktemp("root"),
         cell_timeout_s=CELL_LIMIT_S,

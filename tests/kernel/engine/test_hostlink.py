@@ -107,15 +107,15 @@ class Heard:
         committed()
         self._wake()
 
-    def lost(self, link: HostLink, why: str) -> None:  # noqa: ARG002  # as a listener is called
+    def lost(self, link: HostLink, why: str) -> None:  # as a listener is called
         self.told.append(f"lost: {why}")
         self._wake()
 
-    def out_of_reach(self, link: HostLink, why: str) -> None:  # noqa: ARG002  # as a listener is called
+    def out_of_reach(self, link: HostLink, why: str) -> None:  # as a listener is called
         self.told.append(f"away: {why}")
         self._wake()
 
-    async def back(self, link: HostLink, attached: protocol.Attached) -> None:  # noqa: ARG002  # as a listener is called
+    async def back(self, link: HostLink, attached: protocol.Attached) -> None:  # as a listener is called
         self.told.append("back")
         self._wake()
 

@@ -256,7 +256,7 @@ async def test_a_replay_that_was_stopped_can_be_made_again(engine: Engine, how: 
 
 async def _kernel_pid(session: Session) -> int:
     """The youngest process in the session's directory that has none below it; numbers begin again at some time."""
-    import psutil  # noqa: PLC0415
+    import psutil
 
     found: list[tuple[float, int]] = []
     for process in psutil.process_iter():

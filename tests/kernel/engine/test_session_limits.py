@@ -38,7 +38,7 @@ class Sender(http.server.BaseHTTPRequestHandler):
             except OSError:
                 return
 
-    def log_message(self, format: str, *args: object) -> None:  # noqa: A002  # the standard library's name
+    def log_message(self, format: str, *args: object) -> None:  # the standard library's name
         """Say nothing."""
 
 

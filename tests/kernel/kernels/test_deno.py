@@ -306,7 +306,7 @@ def server() -> Iterator[str]:
             self.end_headers()
             self.wfile.write(b"good day")
 
-        def log_message(self, format: str, *args: object) -> None:  # noqa: A002  # the standard library's name
+        def log_message(self, format: str, *args: object) -> None:  # the standard library's name
             """Say nothing."""
 
     # Not 127.0.0.1: what is there is the box's own, and reached without the proxy.

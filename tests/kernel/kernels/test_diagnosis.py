@@ -339,7 +339,7 @@ async def test_files_are_those_below_the_directory_without_hidden_ones_and_links
         (tmp_path / name).touch()
     (tmp_path / "up").symlink_to(tmp_path.parent)
     (tmp_path / "1/2/3/4/5/6/7").mkdir(parents=True)
-    os.mkdir(os.fsencode(tmp_path) + b"/\xff")  # noqa: PTH102  # no text
+    os.mkdir(os.fsencode(tmp_path) + b"/\xff")  # no text
     kernel = await launch_on(server, cwd=tmp_path)
     try:
         await run_cell(kernel, "1 / 0")

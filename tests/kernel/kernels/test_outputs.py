@@ -146,7 +146,7 @@ async def test_a_figure_after_a_flood_is_kept(kernel: Any, run_cell: Any) -> Non
 
 
 async def test_too_many_messages_are_dropped_and_counted(server: Any, launch_on: Any, run_cell: Any) -> None:
-    from cellwright.kernels.kernel import OutputLimits  # noqa: PLC0415
+    from cellwright.kernels.kernel import OutputLimits
 
     kernel = await launch_on(server, limits=OutputLimits(max_bytes=1_000_000, max_messages=100))
     ran = await run_cell(kernel, "for i in range(1_000): display(i)")

@@ -40,7 +40,7 @@ async def shared_face(shared_engine: Engine) -> AsyncIterator[Face]:
 
 
 @pytest.fixture(scope="module")
-def face(engine: Engine, shared_face: Face) -> Face:  # noqa: ARG001  # which empties it
+def face(engine: Engine, shared_face: Face) -> Face:  # which empties it
     """The face of all tests, over an engine that is empty for each module."""
     return shared_face
 

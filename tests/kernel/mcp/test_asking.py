@@ -127,7 +127,7 @@ async def test_progress_tells_the_step(client: Client, agent: ScriptedAgent) -> 
     agent.hold = anyio.Event()
     told: list[str] = []
 
-    async def hear(_: float, total: float | None, message: str | None) -> None:  # noqa: ARG001  # the SDK's
+    async def hear(_: float, total: float | None, message: str | None) -> None:  # the SDK's
         told.append(message or "")
         if "act asks scripted:one" in told[-1] and agent.hold is not None:
             agent.hold.set()
@@ -168,7 +168,7 @@ async def test_as_json_it_is_one_object_and_a_stream_tells_each_step_once(
 ) -> None:
     entries: list[dict[str, Any]] = []
 
-    async def hear(_: float, total: float | None, message: str | None) -> None:  # noqa: ARG001  # the SDK's
+    async def hear(_: float, total: float | None, message: str | None) -> None:  # the SDK's
         entries.extend(json.loads(message or "[]"))
 
     agent.hold = anyio.Event()

@@ -165,7 +165,7 @@ async def test_before_a_cell_without_a_checkpoint_the_earlier_ones_run_again_wit
     go.unlink()
     told: list[str] = []
 
-    async def progress(progress: float, total: float | None, message: str | None) -> None:  # noqa: ARG001  # the SDK's
+    async def progress(progress: float, total: float | None, message: str | None) -> None:  # the SDK's
         told.append(message or "")
         go.touch()
 
@@ -192,7 +192,7 @@ async def test_cancelling_the_call_stops_what_runs_again(client: Client, engine:
     go.unlink()
     waiting = anyio.Event()
 
-    async def progress(progress: float, total: float | None, message: str | None) -> None:  # noqa: ARG001  # the SDK's
+    async def progress(progress: float, total: float | None, message: str | None) -> None:  # the SDK's
         if held.last_replay is not None:
             waiting.set()
 

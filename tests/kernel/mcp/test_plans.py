@@ -308,7 +308,7 @@ async def test_a_run_that_takes_long_is_handed_back_tells_progress_and_can_be_wa
     ):
         session = await planned(client, todo("a = 1", "Begin"), todo(WAITS, "Wait"), todo("print('the end')"))
 
-        async def progress(progress: float, total: float | None, message: str | None) -> None:  # noqa: ARG001  # the SDK's
+        async def progress(progress: float, total: float | None, message: str | None) -> None:  # the SDK's
             if "1 of 3 TODOs, at 2. Wait" in (message or ""):
                 (engine.session(session).cwd / "go").touch()
 

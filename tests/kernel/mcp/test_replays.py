@@ -123,7 +123,7 @@ async def test_a_replay_that_takes_long_is_handed_back_and_can_be_waited_for(
     ):
         session = await waiting_session(client, engine)
 
-        async def progress(progress: float, total: float | None, message: str | None) -> None:  # noqa: ARG001  # the SDK's
+        async def progress(progress: float, total: float | None, message: str | None) -> None:  # the SDK's
             if "of 3 steps" in (message or ""):
                 (session.cwd / "go").touch()
 

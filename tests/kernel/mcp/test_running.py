@@ -218,7 +218,7 @@ async def test_progress_tells_the_running_outputs_last_line(client: Client) -> N
     await client.call_tool("scratch_run", {"session_id": session, "code": "import os, time"})
     told: list[str] = []
 
-    async def progress(progress: float, total: float | None, message: str | None) -> None:  # noqa: ARG001  # the SDK's names
+    async def progress(progress: float, total: float | None, message: str | None) -> None:  # the SDK's names
         told.append(message or "")
         if "step 1" in (message or ""):
             finish.set()

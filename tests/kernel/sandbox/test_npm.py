@@ -98,7 +98,7 @@ def registry(monkeypatch: pytest.MonkeyPatch, require: Require) -> Iterator[str]
             self.end_headers()
             self.wfile.write(body)
 
-        def log_message(self, format: str, *args: object) -> None:  # noqa: A002  # the standard library's name
+        def log_message(self, format: str, *args: object) -> None:  # the standard library's name
             """Say nothing."""
 
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Registry) as server:

@@ -213,7 +213,7 @@ async def test_source_is_never_built(wheels: Path, store: Path, tmp_path: Path) 
 
 
 async def test_file_that_is_not_the_resolved_one_is_refused(wheels: Path, store: Path) -> None:
-    from cellwright.sandbox.packages import _Job  # noqa: PLC0415
+    from cellwright.sandbox.packages import _Job
 
     source = PackageSource(find_links=(str(wheels),), only_links=True, cache=wheels.parent / "cache")
     job = _Job(TARGET, store, ApprovedList(), {}, source, InstallLimits())

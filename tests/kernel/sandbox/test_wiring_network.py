@@ -35,7 +35,7 @@ class Greeter(http.server.BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(body)
 
-    def log_message(self, format: str, *args: object) -> None:  # noqa: A002  # the standard library's name
+    def log_message(self, format: str, *args: object) -> None:  # the standard library's name
         """Say nothing."""
 
 

@@ -140,7 +140,7 @@ async def test_what_leads_elsewhere_is_not_read(
         await files.read(path)
     with pytest.raises(SandboxError):
         await files.read_bytes(path)
-    assert Path(os.path.join(box, case.naive(path))).read_text() == CANARY  # noqa: PTH118  # as the careless do
+    assert Path(os.path.join(box, case.naive(path))).read_text() == CANARY  # as the careless do
     (box / "sub" / "k").unlink(missing_ok=True)
     (box.parent / "outside" / "secret").unlink()
 
@@ -213,7 +213,7 @@ async def test_what_leads_elsewhere_is_not_written(
     with pytest.raises(SandboxError, match=reason):
         await acts[action]()
     assert _written(box) == {"secret"}
-    naive = Path(os.path.join(box, path))  # noqa: PTH118  # as the careless do
+    naive = Path(os.path.join(box, path))  # as the careless do
     if action == "mkdir":
         naive.mkdir()
     elif action == "move":
@@ -255,7 +255,7 @@ async def test_what_lies_elsewhere_is_not_deleted_taken_or_asked_about(
     }
     with pytest.raises(FileRefused):
         await acts[action]()
-    naive = Path(os.path.join(box, path))  # noqa: PTH118  # as the careless do
+    naive = Path(os.path.join(box, path))  # as the careless do
     assert naive.exists()
     naive.unlink()
     assert _written(box) == set()
@@ -269,7 +269,7 @@ async def test_other_directories_are_not_listed(files: Files, box: Path, path: s
     path = path.replace("{root}", str(box.parent))
     with pytest.raises(FileRefused):
         await files.list(path)
-    assert {"secret", "outside"} & set(os.listdir(os.path.join(box, path)))  # noqa: PTH118, PTH208  # as above
+    assert {"secret", "outside"} & set(os.listdir(os.path.join(box, path)))  # as above
 
 
 @pytest.mark.parametrize(
@@ -323,7 +323,7 @@ async def test_a_session_reaches_neither_another_nor_the_engines_own(engine: Eng
     path = f"../../{other.id}/files/mine.txt"
     with pytest.raises(FileRefused, match=LEADS_OUT):
         await files.read(path, session=one)
-    assert Path(os.path.join(one.place.written, path)).read_text() == CANARY  # noqa: PTH118  # as above
+    assert Path(os.path.join(one.place.written, path)).read_text() == CANARY  # as above
     with pytest.raises(NoSuchFile):
         await files.read("mine.txt", session=one)
     with pytest.raises(FileRefused, match=LEADS_OUT):

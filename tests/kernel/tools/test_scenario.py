@@ -105,7 +105,7 @@ class _Site(BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(body)
 
-    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002  # the base's name
+    def log_message(self, format: str, *args: Any) -> None:  # the base's name
         pass
 
 

@@ -217,7 +217,9 @@ async def test_a_file_outside_is_refused(engine: Engine, shelf: Path, here: str,
         await visualize(engine, RECORDS, options=options(), working_dir="../elsewhere")
 
 
-async def test_a_file_that_is_not_there_is_told(engine: Engine, shelf: Path, here: str) -> None:  # noqa: ARG001  # the directory is there
+async def test_a_file_that_is_not_there_is_told(
+    engine: Engine, shelf: Path, here: str
+) -> None:  # the directory is there
     with pytest.raises(NoSuchFile, match=r"nothing\.csv"):
         await visualize(engine, file=f"{here}/nothing.csv", type="table")
 

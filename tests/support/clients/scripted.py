@@ -139,7 +139,7 @@ class _Handler(BaseHTTPRequestHandler):
     def do_CONNECT(self) -> None:
         self._refuse(self.path)
 
-    def log_message(self, format: str, *args: object) -> None:  # noqa: A002  # the base class names it so
+    def log_message(self, format: str, *args: object) -> None:  # the base class names it so
         """Keep quiet: the requests are in the model."""
 
     @property

@@ -201,7 +201,7 @@ def _static_binary() -> bytes:
     return _png()
 
 
-def _template(id: str) -> str:  # noqa: A002  # the suite's own name
+def _template(id: str) -> str:  # the suite's own name
     return json.dumps({"id": id, "templateTest": True, "data": f"Data for ID: {id}"})
 
 

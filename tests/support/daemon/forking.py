@@ -147,7 +147,7 @@ def fork_a_daemon(_: str, command: Sequence[str], env: Mapping[str, str], **opti
         signal.signal(signal.SIGINT, signal.default_int_handler)
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
         sys.argv = list(command[2:])
-        from cellwright.daemon.__main__ import main  # noqa: PLC0415
+        from cellwright.daemon.__main__ import main
 
         code = main()
     except SystemExit as end:
@@ -161,14 +161,14 @@ def fork_a_daemon(_: str, command: Sequence[str], env: Mapping[str, str], **opti
 
 def _import_everything() -> None:
     """What they import when they need it, as far as it starts no thread: that would not be there in a fork."""
-    import anyio._backends._asyncio  # noqa: F401, PLC0415
-    import mcp  # noqa: F401, PLC0415
+    import anyio._backends._asyncio  # noqa: F401
+    import mcp  # noqa: F401
 
-    import cellwright.cli.commands  # noqa: PLC0415
-    import cellwright.daemon.__main__  # noqa: PLC0415
-    import cellwright.daemon.service  # noqa: PLC0415
-    import cellwright.mcp.server  # noqa: PLC0415
-    import cellwright.plans.plan_files  # noqa: F401, PLC0415
+    import cellwright.cli.commands
+    import cellwright.daemon.__main__
+    import cellwright.daemon.service
+    import cellwright.mcp.server
+    import cellwright.plans.plan_files  # noqa: F401
 
 
 if __name__ == "__main__":

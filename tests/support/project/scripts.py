@@ -15,6 +15,6 @@ def run(script: Path, directory: Path, environment: Mapping[str, str]) -> None:
     os.chdir(directory)
     sys.argv = [str(script)]
     sys.path.insert(0, str(script.parent))
-    with open(os.devnull) as nothing:  # noqa: PTH123  # no file of anybody's
+    with open(os.devnull) as nothing:  # no file of anybody's
         os.dup2(nothing.fileno(), 0)
     runpy.run_path(str(script), run_name="__main__")

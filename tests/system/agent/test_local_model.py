@@ -355,7 +355,7 @@ real = pytest.mark.skipif(
 async def test_a_real_model_answers_a_question_about_a_table_by_running_code(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from cellwright.agent.library import ask  # noqa: PLC0415  # needs all of the agent
+    from cellwright.agent.library import ask  # needs all of the agent
 
     monkeypatch.chdir(tmp_path)  # notebooks lie where the asker works
     sales = tmp_path / "sales.csv"

@@ -107,7 +107,7 @@ class Place:
 
     def daemons(self) -> list[psutil.Process]:
         """Every daemon of this place that lives: they all have its lock open."""
-        with suppress(OSError), open(self.paths.lock) as lock:  # noqa: PTH123
+        with suppress(OSError), open(self.paths.lock) as lock:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             return []
         return [

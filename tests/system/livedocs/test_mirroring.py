@@ -167,7 +167,7 @@ def _written(engine: Engine, session: Session) -> list[str]:
 async def test_a_restarted_server_is_caught_up_with(
     open_here: OpenEngine, told: Told, server_home: Any, served: Any
 ) -> None:
-    from tests.support.servers import kinds  # noqa: PLC0415
+    from tests.support.servers import kinds
 
     server = served(kinds.collaboration_server(server_home("restarted")))
     path = new_notebook(server, "x = 1")

@@ -144,7 +144,7 @@ def test_an_error_is_its_type_and_message_and_not_its_traceback() -> None:
 def test_pictures_are_their_bytes_unless_somebody_else_judges_them() -> None:
     one, other = (display(image_png=base64.b64encode(data).decode()) for data in (b"one", b"other"))
     assert why([one], [other]) == ["display 1 image/png: the picture differs (3 bytes became 5)"]
-    assert why([one], [other], pictures=lambda before, now: None) == []  # noqa: ARG005  # the rule's names
+    assert why([one], [other], pictures=lambda before, now: None) == []  # the rule's names
     wrapped = display(image_png=[base64.b64encode(b"one").decode() + "\n"])
     assert why([one], [wrapped]) == []
 

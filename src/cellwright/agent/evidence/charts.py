@@ -636,7 +636,7 @@ def _linear(colour: str) -> _Triple | None:
 
 
 def _decoded(value: float) -> float:
-    return value / 12.92 if value <= 0.04045 else ((value + 0.055) / 1.055) ** 2.4  # noqa: PLR2004  # sRGB's curve
+    return value / 12.92 if value <= 0.04045 else ((value + 0.055) / 1.055) ** 2.4  # sRGB's curve
 
 
 def _times(matrix: tuple[_Triple, _Triple, _Triple], values: _Triple) -> _Triple:

@@ -240,7 +240,7 @@ class Meaning:
 
     @property
     def is_whole(self) -> bool:
-        return self.value == int(self.value) and self.within <= 0.5  # noqa: PLR2004  # half of a one
+        return self.value == int(self.value) and self.within <= 0.5  # half of a one
 
 
 @dataclass(frozen=True, slots=True)
@@ -263,7 +263,7 @@ def read_numbers(text: str) -> list[Reading]:
     found: list[Reading] = []
     for ratio in _ratio.finditer(looked_at):
         sides = [_read(looked_at, side) for side in _number.finditer(looked_at, *ratio.span())]
-        if len(sides) == 2 and all(sides):  # noqa: PLR2004  # two sides
+        if len(sides) == 2 and all(sides):  # two sides
             found.append(_ratio_reading(ratio, tuple(side for side in sides if side is not None)))
     pieces, done = [], 0
     for one in found:

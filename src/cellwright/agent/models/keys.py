@@ -136,7 +136,7 @@ async def _from_keyring(users: list[str]) -> dict[str, str]:
 
 def _read_keyring(users: list[str], kept: dict[str, str]) -> None:
     try:
-        import keyring  # noqa: PLC0415  # only where somebody asks, and its backends take their time
+        import keyring  # only where somebody asks, and its backends take their time
     except ImportError:
         return
     for user in users:

@@ -249,9 +249,9 @@ def tracer_provider() -> trace.TracerProvider:
 @cache
 def _made(names: tuple[str, ...]) -> trace.TracerProvider:
     try:
-        from opentelemetry.sdk.resources import SERVICE_NAME, Resource  # noqa: PLC0415  # only where it is wanted
-        from opentelemetry.sdk.trace import TracerProvider  # noqa: PLC0415
-        from opentelemetry.sdk.trace.export import BatchSpanProcessor  # noqa: PLC0415
+        from opentelemetry.sdk.resources import SERVICE_NAME, Resource  # only where it is wanted
+        from opentelemetry.sdk.trace import TracerProvider
+        from opentelemetry.sdk.trace.export import BatchSpanProcessor
     except ImportError:
         _log.warning("spans_not_exported install='opentelemetry-sdk opentelemetry-exporter-otlp'")
         return trace.NoOpTracerProvider()

@@ -171,7 +171,7 @@ class TraceLog:
         data = text.encode("utf-8", "surrogatepass")
         name = digest(data)
         directory = make_private(str(files_of(self.path)))
-        if not os.path.exists(f"{directory}/{name}"):  # noqa: PTH110  # as its neighbours in `places`
+        if not os.path.exists(f"{directory}/{name}"):  # as its neighbours in `places`
             write_private(f"{directory}/{name}", data)
         return name
 

@@ -44,7 +44,7 @@ class Fence:
     def latest(self) -> Claim | None:
         """The claim that counts; None before there was any."""
         try:
-            names = os.listdir(self._directory)  # noqa: PTH208  # the names are all that is wanted
+            names = os.listdir(self._directory)  # the names are all that is wanted
         except FileNotFoundError:
             return None
         return max(filter(None, map(_claim, names)), default=None)

@@ -38,9 +38,9 @@ def make_credentials(directory: Path) -> None:
         HostStartError: the library for it is not installed.
     """
     try:
-        from cryptography import x509  # noqa: PLC0415  # an extra
-        from cryptography.hazmat.primitives import hashes, serialization  # noqa: PLC0415  # an extra
-        from cryptography.hazmat.primitives.asymmetric import ec  # noqa: PLC0415  # an extra
+        from cryptography import x509  # an extra
+        from cryptography.hazmat.primitives import hashes, serialization  # an extra
+        from cryptography.hazmat.primitives.asymmetric import ec  # an extra
     except ImportError as error:
         raise HostStartError(
             f"slurm_connection = 'tls' needs {error.name}, which is not installed",

@@ -100,7 +100,7 @@ class Channels(Client):
         except ServerRefused as error:
             raise KernelGone(error.message, hint=error.hint) from None
 
-    async def shutdown_request(self, *, timeout_s: float) -> None:  # noqa: ARG002  # its life takes what it needs
+    async def shutdown_request(self, *, timeout_s: float) -> None:  # its life takes what it needs
         """Have it end there, or go on without us where it is somebody else's."""
         self._life.kill_tree("it was stopped")
 

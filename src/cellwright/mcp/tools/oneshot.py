@@ -497,7 +497,7 @@ class Calculate(Arguments):
 async def calculator(call: Call, args: Calculate) -> Reply:
     """Exact arithmetic, complex numbers, statistics, matrices, units, dates: `3 ft + 20 cm to m`, `sum(k^2 for k in
     1..100)`, `solve([[2,1],[1,3]], [3,5])`, `today + 90 days`."""
-    from cellwright.tools.calculator import calculate, described  # noqa: PLC0415  # 20 modules that few calls need
+    from cellwright.tools.calculator import calculate, described  # 20 modules that few calls need
 
     # Bounded, and yet long enough to keep others waiting.
     answer = await anyio.to_thread.run_sync(calculate, args.expression)

@@ -230,7 +230,7 @@ def _can_be(case: Case, name: str, meant: str, *, builtin: bool) -> bool:
         is_class = name[0].isupper() and not name.isupper() and not meant[0].isupper()
         if builtin:
             return only_case and (not is_class or meant == "print")
-        return len(name) >= 4 and not is_class  # noqa: PLR2004  # as short as `nearness` lets a slip be
+        return len(name) >= 4 and not is_class  # as short as `nearness` lets a slip be
     # Both in one statement are two things.
     return not any(_beside(case, use, meant) for use in case.uses(name))
 

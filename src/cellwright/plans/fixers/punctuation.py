@@ -45,7 +45,7 @@ _CONDITION = re.compile(r"[ \t]*(?P<word>if|elif|while|assert)\b")
 
 _ASSIGN = re.compile(r"(?<![=!<>:+\-*/%&|^@])=(?!=)")
 
-_WORDS = [word for word in keyword.kwlist if len(word) > 2 and word[0].islower()]  # noqa: PLR2004  # `in`, `is`: too short
+_WORDS = [word for word in keyword.kwlist if len(word) > 2 and word[0].islower()]  # `in`, `is`: too short
 
 _MAX_COMMA_LINES = 50
 
@@ -220,7 +220,7 @@ _WHOLE = (
 """What cannot be cut in two by a bracket without becoming something that nobody writes."""
 
 
-def close_brackets(text: str, error: SyntaxError) -> Iterator[Repaired]:  # noqa: ARG001  # one signature for all repairs
+def close_brackets(text: str, error: SyntaxError) -> Iterator[Repaired]:  # one signature for all repairs
     """What is left open, closed at the end of a line."""
     open_ones, wrong = brackets(text)
     if not open_ones or wrong is not None or len(text) > _MAX_TEXT or len(open_ones) > _MAX_OPEN:
@@ -330,7 +330,7 @@ def _last_part(held: str) -> str:
     return re.sub(r"^\s*\w+\s*=(?!=)|^\s*(?:\w+|'[^']*'|\"[^\"]*\")\s*:", "", last).strip()
 
 
-def fit_bracket(text: str, error: SyntaxError) -> Iterator[Repaired]:  # noqa: ARG001  # one signature for all repairs
+def fit_bracket(text: str, error: SyntaxError) -> Iterator[Repaired]:  # one signature for all repairs
     """A closing bracket that fits none: one too many, of the wrong kind, or another missing before it."""
     open_ones, wrong = brackets(text)
     if wrong is None:
@@ -363,7 +363,7 @@ def _was_whole(text: str, wrong: Bracket) -> bool:
     return isinstance(value, _WHOLE)
 
 
-def close_quote(text: str, error: SyntaxError) -> Iterator[Repaired]:  # noqa: ARG001  # one signature for all repairs
+def close_quote(text: str, error: SyntaxError) -> Iterator[Repaired]:  # one signature for all repairs
     """The quote that ends a string on its line."""
     broken = next((region for region in regions(text) if region.kind == "string" and not region.closed), None)
     if broken is None or text.startswith(('"""', "'''"), broken.start) or len(text) > _MAX_TEXT:

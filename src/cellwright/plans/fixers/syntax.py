@@ -188,7 +188,7 @@ _MAX_QUOTES = 400
 _PLAIN_QUOTE = {fancy: plain for plain, fancies in _QUOTES.items() for fancy in fancies}
 
 
-def drop_fence(text: str, error: SyntaxError) -> Iterator[Repaired]:  # noqa: ARG001  # one signature for all repairs
+def drop_fence(text: str, error: SyntaxError) -> Iterator[Repaired]:  # one signature for all repairs
     """Take the lines of a Markdown fence off both ends, or off the one that has it."""
     lines = text.splitlines(keepends=True)
     marked = [index for index, line in enumerate(lines) if _FENCE.fullmatch(line.rstrip("\r\n"))]
@@ -197,12 +197,12 @@ def drop_fence(text: str, error: SyntaxError) -> Iterator[Repaired]:  # noqa: AR
     if ends:
         kept = "".join(line for index, line in enumerate(lines) if index not in ends)
         yield Repaired(kept, "a Markdown fence stood around the code", certain=True)
-    if len(marked) == 2:  # noqa: PLR2004  # one that opens, one that closes
+    if len(marked) == 2:  # one that opens, one that closes
         inner = "".join(lines[marked[0] + 1 : marked[1]])
         yield Repaired(inner, "text and a Markdown fence stood around the code", certain=False)
 
 
-def drop_prompts(text: str, error: SyntaxError) -> Iterator[Repaired]:  # noqa: ARG001  # one signature for all repairs
+def drop_prompts(text: str, error: SyntaxError) -> Iterator[Repaired]:  # one signature for all repairs
     """Take prompts off; and where every statement has one, the lines without are what was printed."""
     lines = text.splitlines(keepends=True)
     if not any(_FIRST_PROMPT.match(line) for line in lines):
@@ -215,7 +215,7 @@ def drop_prompts(text: str, error: SyntaxError) -> Iterator[Repaired]:  # noqa: 
     yield Repaired("".join(stripped), "prompts stood before the code", certain=True)
 
 
-def plain_characters(text: str, error: SyntaxError) -> Iterator[Repaired]:  # noqa: ARG001  # one signature for all repairs
+def plain_characters(text: str, error: SyntaxError) -> Iterator[Repaired]:  # one signature for all repairs
     """Quotes, spaces and signs that look like Python's, by Python's own."""
     plain = _plain(text)
     if plain is not None and plain != text:

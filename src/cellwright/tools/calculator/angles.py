@@ -32,8 +32,8 @@ def cosine_of(o: Operations, value: Value) -> Value:
 
 def tangent_of(o: Operations, value: Value) -> Value:
     degrees = _degrees(value)
-    if degrees is not None and degrees % 90 == 45:  # noqa: PLR2004  # half of a right angle
-        return Fraction(1 if degrees % 180 == 45 else -1)  # noqa: PLR2004
+    if degrees is not None and degrees % 90 == 45:  # half of a right angle
+        return Fraction(1 if degrees % 180 == 45 else -1)
     below = cosine_of(o, value)
     if below == 0:
         raise CalculationError("There is no tangent of a right angle", hint="Look at the angle")

@@ -197,7 +197,7 @@ def root_of(number: Fraction, degree: int) -> Fraction | None:
 
 
 def _whole_root(number: int, degree: int) -> int | None:
-    root = isqrt(number) if degree == 2 else _floor_root(number, degree)  # noqa: PLR2004  # a square root
+    root = isqrt(number) if degree == 2 else _floor_root(number, degree)  # a square root
     return root if root**degree == number else None
 
 

@@ -65,7 +65,7 @@ def root(a: Arithmetic, number: Number, degree: int = 2) -> Number:
 def _negative_root(a: Arithmetic, number: Real, degree: int) -> Number:
     if degree % 2:
         return a.negate(_positive_root(a, minus(number), degree))
-    if degree == 2:  # noqa: PLR2004  # a square root
+    if degree == 2:  # a square root
         return a.multiply(_positive_root(a, minus(number), degree), Complex(ZERO, ONE))
     return power(a, Complex(number, ZERO), Fraction(1, degree))
 
@@ -76,7 +76,7 @@ def _positive_root(a: Arithmetic, number: Real, degree: int) -> Real:
         a.meter.spend((bits // 64) ** 2 * min(degree, 50) + bits // 8)
         if (found := root_of(number, degree)) is not None:
             return found
-    if degree == 2:  # noqa: PLR2004
+    if degree == 2:
         return a.context.sqrt(a.decimal(number))
     return a.raised(number, Fraction(1, degree))
 

@@ -233,7 +233,7 @@ class Evaluation:
                 # `pi(2 + 3)` and `x(y + 1)` are products.
                 return self.operations.multiply(self._name(Name(node.name)), self.value(node.arguments[0]))
             raise _unknown_function(node.name)
-        if node.name in ("sum", "product") and len(node.arguments) == 4:  # noqa: PLR2004  # body, name, first, last
+        if node.name in ("sum", "product") and len(node.arguments) == 4:  # body, name, first, last
             body, name, first, last = node.arguments
             if isinstance(name, Name):
                 items = self._over(body, name.name, self._span(Span(first, last)))  # type: ignore[arg-type]  # a list

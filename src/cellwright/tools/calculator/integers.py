@@ -83,7 +83,7 @@ def is_prime(number: int, meter: Meter) -> bool:
             hint="Ask for a smaller one",
         )
     meter.spend(100)
-    if number < 2:  # noqa: PLR2004  # the first prime
+    if number < 2:  # the first prime
         return False
     if any(number % base == 0 for base in _BASES):
         return number in _BASES

@@ -61,7 +61,7 @@ def moved_months(moment: date, months: int) -> date:
         raise _beyond()
     count = moment.year * _MONTHS + moment.month - 1 + months
     year, month = count // _MONTHS, count % _MONTHS + 1
-    if not 1 <= year <= 9999:  # noqa: PLR2004  # the years that there are
+    if not 1 <= year <= 9999:  # the years that there are
         raise _beyond()
     day = min(moment.day, calendar.monthrange(year, month)[1])
     return moment.replace(year=year, month=month, day=day)

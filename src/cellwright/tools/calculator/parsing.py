@@ -382,7 +382,7 @@ def _bound_digits(count: int, text: str) -> None:
 
 
 def _short(text: str) -> str:
-    return text if len(text) <= 24 else f"{text[:12]}…{text[-4:]}"  # noqa: PLR2004  # what fits into a sentence
+    return text if len(text) <= 24 else f"{text[:12]}…{text[-4:]}"  # what fits into a sentence
 
 
 def _moment(text: str) -> date:

@@ -29,7 +29,7 @@ def roots(o: Operations, coefficients: list[Number]) -> list[Number]:
     """
     while coefficients and coefficients[0] == 0:
         coefficients = coefficients[1:]
-    if len(coefficients) < 2:  # noqa: PLR2004  # a constant
+    if len(coefficients) < 2:  # a constant
         raise CalculationError("A constant has no roots", hint="Give the coefficients, the highest first")
     if len(coefficients) - 1 > _MAX_DEGREE:
         raise CalculationTooLarge(f"Polynomials are solved up to degree {_MAX_DEGREE}", hint="Run it as code")
@@ -37,7 +37,7 @@ def roots(o: Operations, coefficients: list[Number]) -> list[Number]:
     while len(rest) > 1:
         # A root that counts twice is found to half of the digits only: so each is looked for once, then the rest.
         simple, rest = _simple_part(o, rest)
-        found += _quadratic(o, simple) if len(simple) == 3 else _aberth(o, simple)  # noqa: PLR2004
+        found += _quadratic(o, simple) if len(simple) == 3 else _aberth(o, simple)
     return sorted(found, key=_order)
 
 

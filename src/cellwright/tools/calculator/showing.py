@@ -163,7 +163,7 @@ def _ends(value: Number) -> bool:
 
 def _whole_text(value: int) -> str:
     # By way of a decimal: Python refuses to write more than 4,300 digits of a whole number at once.
-    text = str(Decimal(value)) if value.bit_length() > 10_000 else str(value)  # noqa: PLR2004
+    text = str(Decimal(value)) if value.bit_length() > 10_000 else str(value)
     count = len(text.lstrip("-"))
     if count <= _WHOLE_DIGITS:
         return text

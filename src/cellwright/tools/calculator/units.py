@@ -111,7 +111,7 @@ _loading = Lock()
 @lru_cache(maxsize=1)
 def _registry() -> Any:
     try:
-        import pint  # noqa: PLC0415  # an extra, and 0.4 s of start
+        import pint  # an extra, and 0.4 s of start
     except ImportError as error:
         raise CalculationError(
             f"Units need {error.name or 'pint'}, which is not installed",

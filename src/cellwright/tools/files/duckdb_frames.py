@@ -56,7 +56,7 @@ def parquet_frame(path: str) -> Frame:
 
 
 def _connected() -> DuckDBPyConnection:
-    import duckdb  # noqa: PLC0415  # an extra
+    import duckdb  # an extra
 
     config: dict[str, str | bool | int | float | list[str]] = {
         "threads": str(_THREADS),
@@ -69,7 +69,7 @@ def _connected() -> DuckDBPyConnection:
 
 
 def _frame(called: str, source: str, notices: tuple[str, ...] = ()) -> Frame:
-    import duckdb  # noqa: PLC0415  # as above
+    import duckdb  # as above
 
     connection = _connected()
     path = source.partition("'")[2].partition("'")[0]

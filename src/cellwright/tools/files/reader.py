@@ -169,7 +169,7 @@ def _json(order: Order, kind: FileKind, head: bytes, file: BinaryIO) -> Answer:
 
 
 def _pretty(value: Any) -> str:
-    import json  # noqa: PLC0415  # of the standard library; not needed elsewhere
+    import json  # of the standard library; not needed elsewhere
 
     return json.dumps(value, ensure_ascii=False, indent=1)
 
@@ -241,7 +241,7 @@ def _held(file: BinaryIO, most: int = _MOST_HELD) -> bytes:
 
 def _has_duckdb() -> bool:
     try:
-        import duckdb  # noqa: F401, PLC0415  # an extra
+        import duckdb  # noqa: F401  # an extra
     except ImportError:
         return False
     return True
@@ -401,7 +401,7 @@ def _jpeg(file: BinaryIO) -> tuple[int, int] | None:
     file.seek(2)
     for _ in range(1_000):
         mark = file.read(4)
-        if len(mark) < 4 or mark[0] != 0xFF:  # noqa: PLR2004  # a marker and a length
+        if len(mark) < 4 or mark[0] != 0xFF:  # a marker and a length
             return None
         if mark[1] in _JPEG_FRAMES:
             _, height, width = struct.unpack(">BHH", file.read(5))
@@ -469,7 +469,7 @@ _MOST_CELLS = 20_000_000
 def csv_frame(content: bytes, name: str, *, encoding: str) -> Frame:
     """A CSV file by the standard library."""
     # What charts read and what is read here is one thing.
-    from cellwright.charts.data_files import read_table  # noqa: PLC0415  # not where DuckDB is there
+    from cellwright.charts.data_files import read_table  # not where DuckDB is there
 
     text = content.decode(encoding, "replace")
     try:
@@ -495,7 +495,7 @@ def excel_frame(content: bytes, sheet: str | None) -> tuple[Frame, list[str]]:
     """
     _refuse_bomb(content)
     try:
-        import python_calamine as calamine  # noqa: PLC0415  # an extra
+        import python_calamine as calamine  # an extra
     except ImportError as error:
         raise MissingExtra("Excel", error, extra="files") from None
     try:

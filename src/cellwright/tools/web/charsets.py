@@ -80,7 +80,7 @@ def _guessed(body: bytes) -> tuple[str, str]:
 
 def _looked_like(sample: bytes) -> str:
     try:
-        from charset_normalizer import from_bytes  # noqa: PLC0415  # an extra
+        from charset_normalizer import from_bytes  # an extra
     except ImportError:
         return "cp1252"
     best = from_bytes(sample).best()

@@ -126,7 +126,7 @@ class Fetcher:
         self,
         url: str,
         *,
-        type: FetchType = "html",  # noqa: A002  # the word of the tool
+        type: FetchType = "html",  # the word of the tool
         session: Session | None = None,
         path: str | None = None,
         working_dir: str = ".",
@@ -216,7 +216,7 @@ async def fetch(
     engine: Engine,
     url: str,
     *,
-    type: FetchType = "html",  # noqa: A002  # as above
+    type: FetchType = "html",  # as above
     session: Session | None = None,
 ) -> Fetched:
     """Fetch one thing; a program that fetches several has a ``Fetcher``, which knows its pace."""

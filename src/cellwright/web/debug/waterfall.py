@@ -76,7 +76,9 @@ def _parts(span: Span, x: float, scale: float) -> Iterable[Part]:
     shrink = min(1.0, span.took / total) if total else 1.0
     rest = span.took - total * shrink
     pieces = [*((spent, seconds * shrink) for spent, seconds in known), ("other", rest)]
-    drawn = [(spent, seconds) for spent, seconds in pieces if seconds * scale >= 0.5] or [  # noqa: PLR2004  # half a unit is not seen
+    drawn = [
+        (spent, seconds) for spent, seconds in pieces if seconds * scale >= 0.5
+    ] or [  # half a unit is not seen
         max(pieces, key=lambda piece: piece[1])
     ]
     for spent, seconds in drawn:

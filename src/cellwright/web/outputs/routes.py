@@ -95,7 +95,7 @@ async def _html_file(visit: Visit) -> Response:
 
 async def _text(visit: Visit) -> Response:
     said = visit.request.query_params.get("page", "1")
-    number = int(said) if said.isdecimal() and len(said) < 9 else 1  # noqa: PLR2004  # what is a page's number
+    number = int(said) if said.isdecimal() and len(said) < 9 else 1  # what is a page's number
     text = text_content(_output(visit))
     shown = await anyio.to_thread.run_sync(text_page, text, number)
     return visit.fragment("output_text_page.html", shown=shown, at=_at(visit))

@@ -38,7 +38,7 @@ async def history(visit: Visit) -> dict[str, Any]:
     cell_id, state = asked.get("cell") or None, asked.get("state") or None
     found = await visit.engine.history(session.id, cell_id=cell_id, outputs=False)
     said = asked.get("before", "")
-    before = int(said) if said.isdecimal() and len(said) < 12 else None  # noqa: PLR2004  # more than anything ran
+    before = int(said) if said.isdecimal() and len(said) < 12 else None  # more than anything ran
     # Those that go on are known better by the session than by the journal.
     known = [session.runs.find(one.id) or one for one in found]
     shown = history_page(known, state=state, before=before)

@@ -23,11 +23,11 @@ def fault(answer: Fault) -> dict[str, Any]:
     return {"error": {"code": answer.status, "message": answer.message, "status": status}}
 
 
-def whole(answer: Reply, body: dict[str, Any]) -> dict[str, Any]:  # noqa: ARG001  # as the other formats have it
+def whole(answer: Reply, body: dict[str, Any]) -> dict[str, Any]:  # as the other formats have it
     return _chunk(answer, _signed(answer, streamed=False), last=True)
 
 
-def events(answer: Reply, body: dict[str, Any]) -> list[tuple[str | None, Any]]:  # noqa: ARG001  # as above
+def events(answer: Reply, body: dict[str, Any]) -> list[tuple[str | None, Any]]:  # as above
     pieces = _signed(answer, streamed=True)
     told = [(None, _chunk(answer, [piece], last=False)) for piece in pieces[:-1]]
     return [*told, (None, _chunk(answer, pieces[-1:], last=True))]

@@ -135,7 +135,7 @@ def serve(entries: Sequence[Entry] = ()) -> Iterator[Server]:
 @contextmanager
 def serve_grok(entries: Sequence[Entry] = ()) -> Iterator[Server]:
     """A server that speaks xAI's own protocol. Its ``environment`` is for ``grok-grpc``."""
-    from tests.support.agent.wires import grok  # noqa: PLC0415  # gRPC is heavy, and most tests do without
+    from tests.support.agent.wires import grok  # gRPC is heavy, and most tests do without
 
     server = Server(entries)
     with grok.serving(server) as port:
@@ -147,7 +147,7 @@ class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     script: Script
 
-    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002  # the base class calls it so
+    def log_message(self, format: str, *args: Any) -> None:  # the base class calls it so
         """Nothing is printed."""
 
     def do_POST(self) -> None:

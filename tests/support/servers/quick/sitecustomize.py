@@ -11,9 +11,9 @@ SERVERS = ("jupyter_server", "jupyterlab", "kernel_gateway", "jupyterhub.singleu
 
 
 def hold_ports() -> None:
-    import socket  # noqa: PLC0415  # of servers alone, not of every process that they start
+    import socket  # of servers alone, not of every process that they start
 
-    from jupyter_client.connect import LocalPortCache  # noqa: PLC0415  # the same
+    from jupyter_client.connect import LocalPortCache  # the same
 
     held: dict[int, socket.socket] = {}
 

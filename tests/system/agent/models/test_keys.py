@@ -70,7 +70,7 @@ async def test_keys_come_from_the_askers_environment_then_from_the_keyring(kept:
         found.of("xai")
 
 
-async def test_environment_of_this_process_is_not_read(kept: Kept, monkeypatch: pytest.MonkeyPatch) -> None:  # noqa: ARG001
+async def test_environment_of_this_process_is_not_read(kept: Kept, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "of-the-daemon")
     assert not (await find_keys({}, ALL)).found
 
@@ -84,7 +84,7 @@ async def test_locked_keyring_is_not_waited_for(kept: Kept, monkeypatch: pytest.
     assert set(found.found) == {"openai"}
 
 
-async def test_key_is_in_no_repr(kept: Kept) -> None:  # noqa: ARG001
+async def test_key_is_in_no_repr(kept: Kept) -> None:
     found = await find_keys({"OPENAI_API_KEY": KEY}, ALL)
     assert KEY not in repr(found) + str(found) + repr(found.found)
     assert found.secrets() == (KEY,)
@@ -106,21 +106,21 @@ async def test_without_names_every_provider_with_a_key_is_asked_in_the_tables_or
         assert [row.name for row in chain.rows] == ["grok-4.3"]
 
 
-async def test_without_any_key_three_lines_say_how_to_begin(kept: Kept) -> None:  # noqa: ARG001
+async def test_without_any_key_three_lines_say_how_to_begin(kept: Kept) -> None:
     with pytest.raises(NoModel) as caught:
         await connect_models([], {}, Settings())
     assert str(caught.value) == str(no_model())
     assert len(str(caught.value.hint).splitlines()) == 3
 
 
-async def test_server_of_ones_own_needs_no_key(kept: Kept) -> None:  # noqa: ARG001
+async def test_server_of_ones_own_needs_no_key(kept: Kept) -> None:
     with serve([reply("Yes.")]) as server:
         async with await connect_models([f"{server.url}/v1#m"], {}, Settings()) as chain:
             assert (await finished(chain, question())).response.text == "Yes."
     assert server.requests[0].body["model"] == "m"
 
 
-async def test_client_s_own_model_is_asked_where_there_is_no_key(kept: Kept) -> None:  # noqa: ARG001
+async def test_client_s_own_model_is_asked_where_there_is_no_key(kept: Kept) -> None:
     class Own:
         row = keys_module  # anything: it is only handed on
 

@@ -32,7 +32,7 @@ class Written:
         self._clock, self._takes = clock, takes
         self.asked = 0
 
-    async def say(self, messages: Sequence[ModelMessage], want: Want, heard: Heard) -> ModelResponse:  # noqa: ARG002
+    async def say(self, messages: Sequence[ModelMessage], want: Want, heard: Heard) -> ModelResponse:
         self.asked += 1
         if self._clock is not None:
             self._clock.now += self._takes
@@ -111,7 +111,7 @@ async def test_nobody_is_asked_after_the_deadline() -> None:
 
 async def test_model_that_says_nothing_is_left_at_the_deadline() -> None:
     class Silent(Written):
-        async def say(self, messages: Sequence[ModelMessage], want: Want, heard: Heard) -> ModelResponse:  # noqa: ARG002
+        async def say(self, messages: Sequence[ModelMessage], want: Want, heard: Heard) -> ModelResponse:
             await anyio.sleep_forever()
             raise AssertionError
 
