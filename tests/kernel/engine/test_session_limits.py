@@ -143,9 +143,9 @@ async def test_what_code_writes_anew_while_checkpoints_keep_what_was_there_count
     assert "400 MB" in (over.reason or "")
 
 
-def forty(session: Session) -> int:
-    """Forty processes, and those that stay beside a kernel where its group has a limit that counts them too."""
-    return 40 + (OWN_PROCESSES if session.record.tier == "A" else 0)
+def counted(processes: int, session: Session) -> int:
+    """So many processes, and those that stay beside a kernel where its group has a limit that counts them too."""
+    return processes + (OWN_PROCESSES if session.record.tier == "A" else 0)
 
 
 async def test_narrowed_processes_processor_time_and_disk_are_what_the_kernel_keeps(engine: Engine) -> None:
@@ -154,7 +154,7 @@ async def test_narrowed_processes_processor_time_and_disk_are_what_the_kernel_ke
         session,
         "import resource as r\nprint([r.getrlimit(n)[0] for n in (r.RLIMIT_NPROC, r.RLIMIT_CPU, r.RLIMIT_FSIZE)])",
     )
-    assert found.text == f"[{forty(session)}, 60, {5 * MB}]\n"
+    assert found.text == f"[{counted(40, session)}, 60, {5 * MB}]\n"
     full = await run(session, "open('big', 'wb').write(bytes(6 << 20))")
     assert "5 MB (max_session_disk)" in (full.reason or "")
     temporary = await run(session, "import os\ns = os.statvfs('/tmp')\nprint(s.f_frsize * s.f_blocks)")
@@ -202,16 +202,17 @@ async def test_limits_outlive_kernel_host_and_engine(open_here: OpenEngine, tmp_
     async with open_here() as engine:
         session = await narrow(engine, processes=40)
         await session.restart()
-        assert (await run(session, code)).text == f"{forty(session)}\n"
+        assert (await run(session, code)).text == f"{counted(40, session)}\n"
     end_host(tmp_path / "state")
     async with open_here() as engine:
         session = engine.session(session.id)
         assert session.limits == {"processes": 40}
-        assert (await run(session, code)).text == f"{forty(session)}\n"
+        assert (await run(session, code)).text == f"{counted(40, session)}\n"
     end_host(tmp_path / "state")
     async with open_here(max_session_processes=35) as engine:
         session = engine.session(session.id)
-        assert (await run(session, code)).text == "35\n", "an operator who allows less has the last word"
+        found = await run(session, code)
+        assert found.text == f"{counted(35, session)}\n", "an operator who allows less has the last word"
 
 
 async def test_a_notebook_that_is_open_is_not_opened_again_with_other_limits(engine: Engine) -> None:
