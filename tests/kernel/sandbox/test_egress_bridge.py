@@ -115,7 +115,8 @@ async def test_real_client_works_through_bridge_and_proxy(door: Path, origin: Se
     first, second = told.splitlines()
     assert json.loads(first)["path"] == "/hello"
     assert second == "got body"
-    assert [entry.method for entry in entries] == ["GET", "POST"]
+    # Each is logged when its connection ends, and they are two.
+    assert sorted(entry.method for entry in entries) == ["GET", "POST"]
 
 
 async def test_client_shows_why_it_was_refused(door: Path) -> None:
