@@ -46,7 +46,7 @@ def add_verbs(app: typer.Typer) -> None:
 def start(  # noqa: PLR0913  # each is one of sbatch's own
     *,
     name: NameOption = None,
-    debug: Annotated[  # typer's way to say a flag
+    debug: Annotated[
         bool, typer.Option("--debug", help="A short one to try things out, and say where its log is.")
     ] = False,
     partition: Annotated[str | None, typer.Option(help="[default: slurm_partition]")] = None,
@@ -59,8 +59,8 @@ def start(  # noqa: PLR0913  # each is one of sbatch's own
     constraint: Annotated[str | None, typer.Option(help="Features of the node.")] = None,
     module: Annotated[list[str] | None, typer.Option(help="Load this module first; may be repeated.")] = None,
     nodes: Annotated[int | None, typer.Option(help="Always 1: start more allocations instead.")] = None,
-    wait: Annotated[bool, typer.Option("--wait", help="Return when it is ready.")] = False,  # as above
-    as_json: AsJson = False,  # as above
+    wait: Annotated[bool, typer.Option("--wait", help="Return when it is ready.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Ask SLURM for an allocation, or have this machine's host up. Exits 1 if refused, or if it ends before it is ready."""
     asked = {
@@ -90,8 +90,8 @@ def start(  # noqa: PLR0913  # each is one of sbatch's own
 
 def stop(
     name: HostArgument = None,
-    everything: Annotated[bool, typer.Option("--all", help="Every allocation.")] = False,  # as above
-    as_json: AsJson = False,  # as above
+    everything: Annotated[bool, typer.Option("--all", help="Every allocation.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """End an allocation and its kernels; sessions stay and can be resumed elsewhere."""
     if everything and name is not None:

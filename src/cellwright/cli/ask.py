@@ -48,8 +48,8 @@ def ask(  # noqa: PLR0913, PLR0917  # each is an option of the command
         str | None, typer.Option("--conversation", help="Go on with this conversation.")
     ] = None,
     server: ServerOption = None,
-    no_verify: NoVerify = False,  # typer's way to say a flag
-    as_json: AsJson = False,  # as above
+    no_verify: NoVerify = False,
+    as_json: AsJson = False,
 ) -> None:
     """Have a question answered by a model and a notebook. Exits 0 with an answer, 1 if it stopped, 3 without a model."""
     # What is no UTF-8 on the command line cannot be sent.

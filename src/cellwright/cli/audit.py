@@ -45,7 +45,7 @@ def show(
     kind: KindOption = None,
     since: SinceOption = None,
     limit: Annotated[int, typer.Option("--limit", min=1, help="At most so many, the newest.")] = 100,
-    as_json: AsJson = False,  # typer's way to say a flag
+    as_json: AsJson = False,
 ) -> None:
     """Show the newest lines, oldest first."""
     if context.invoked_subcommand is not None:
@@ -79,7 +79,7 @@ def verify(
     known: Annotated[
         str | None, typer.Option("--known", help="A hash that was noted earlier, and must be in it still.")
     ] = None,
-    as_json: AsJson = False,  # as above
+    as_json: AsJson = False,
 ) -> None:
     """Follow the chain of hashes, and say which line breaks it first."""
     lines = file.read_bytes().splitlines(keepends=True) if file is not None else read_lines(_storage())

@@ -50,7 +50,7 @@ def chat(  # each is an option of the command
     model: ModelOption = None,
     budget: BudgetOption = None,
     server: ServerOption = None,
-    no_verify: NoVerify = False,  # typer's way to say a flag
+    no_verify: NoVerify = False,
 ) -> None:
     """Ask several questions in one conversation. The budget is for each of them; Ctrl-C stops one, /quit leaves."""
     given = given_with(data, server)

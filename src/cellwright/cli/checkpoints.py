@@ -25,13 +25,11 @@ def add_verbs(app: typer.Typer) -> None:
 def checkpoint(
     session: NotebookArgument,
     name: Annotated[str | None, typer.Option(help="What to call it.")] = None,
-    listing: Annotated[
-        bool, typer.Option("--list", help="List those that are kept; take none.")
-    ] = False,  # typer's way to say a flag
+    listing: Annotated[bool, typer.Option("--list", help="List those that are kept; take none.")] = False,
     drop: Annotated[
         str | None, typer.Option(metavar="CHECKPOINT", help="Let this one go; take none.")
     ] = None,
-    as_json: AsJson = False,  # as above
+    as_json: AsJson = False,
 ) -> None:
     """Keep a session's state and files as they are now, and print the checkpoint's id. Exits 1 where that is refused."""
     if sum((name is not None, listing, drop is not None)) > 1:
@@ -68,7 +66,7 @@ def rollback(
     cell: Annotated[
         str | None, typer.Option("--cell", metavar="CELL", help="Or: to before this cell ran.")
     ] = None,
-    as_json: AsJson = False,  # as above
+    as_json: AsJson = False,
 ) -> None:
     """Go back to a checkpoint: state and files are as they were then. Prints what was undone."""
     if to is not None and cell is not None:
@@ -110,10 +108,8 @@ def branch(
     count: Annotated[
         int | None, typer.Option(min=1, max=_MOST_BRANCHES, help="How many. [default: 1]")
     ] = None,
-    compare: Annotated[
-        bool, typer.Option("--compare", help="Show how branches differ; make none.")
-    ] = False,  # as above
-    as_json: AsJson = False,  # as above
+    compare: Annotated[bool, typer.Option("--compare", help="Show how branches differ; make none.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Make second sessions from a session's state, each with its own files and kernel, and print their ids."""
     if compare:
@@ -155,7 +151,7 @@ def adopt(
         str,
         typer.Argument(metavar="BRANCH", help="The branch: its session's id, its notebook's name or file."),
     ],
-    as_json: AsJson = False,  # as above
+    as_json: AsJson = False,
 ) -> None:
     """Give a branch's cells, files and kernel to the session it came from, and print that one's id. Other branches end."""
     data = _ask("branch_adopt", branch)

@@ -85,7 +85,7 @@ def _mcp(context: typer.Context) -> None:
     raise typer.Exit(mcp(context.args))
 
 
-def _version(wanted: bool) -> None:  # typer's callback
+def _version(wanted: bool) -> None:
     if wanted:
         typer.echo(cellwright.__version__)
         raise typer.Exit
@@ -93,7 +93,7 @@ def _version(wanted: bool) -> None:  # typer's callback
 
 @app.callback()
 def _options(
-    version: Annotated[  # typer's way to say a flag
+    version: Annotated[
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version.")
     ] = False,
 ) -> None:

@@ -35,8 +35,8 @@ class DaemonConfines(CellwrightError):
 @daemon_app.command("start")
 def start(
     settings: SetOption = None,
-    unsafe: UnsafeOption = False,  # typer's way to say a flag
-    as_json: AsJson = False,  # as above
+    unsafe: UnsafeOption = False,
+    as_json: AsJson = False,
 ) -> None:
     """Start the daemon, unless it runs already. Everything that needs it does so by itself."""
     try:
@@ -55,11 +55,9 @@ def start(
 
 @daemon_app.command("stop")
 def stop_daemon(
-    kernels: Annotated[bool, typer.Option("--kernels", help="Also end every kernel.")] = False,  # as above
-    if_idle: Annotated[
-        bool, typer.Option("--if-idle", help="Only if nobody would notice.")
-    ] = False,  # as above
-    as_json: AsJson = False,  # as above
+    kernels: Annotated[bool, typer.Option("--kernels", help="Also end every kernel.")] = False,
+    if_idle: Annotated[bool, typer.Option("--if-idle", help="Only if nobody would notice.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Stop the daemon. Kernels go on for a while, and the next daemon finds them."""
     try:
@@ -105,7 +103,7 @@ def status(as_json: AsJson = False) -> None:  # as above
 @daemon_app.command("logs")
 def logs(
     lines: Annotated[int, typer.Option("-n", "--lines", min=1, help="At most so many, the newest.")] = 100,
-    as_json: AsJson = False,  # as above
+    as_json: AsJson = False,
 ) -> None:
     """Print the daemon's log."""
     paths = daemon_paths()

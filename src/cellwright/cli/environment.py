@@ -21,7 +21,7 @@ def add_packages(
     names: Annotated[
         list[str], typer.Argument(metavar="NAME...", help="For instance `polars` or `polars>=1`.")
     ],
-    as_json: AsJson = False,  # typer's way to say a flag
+    as_json: AsJson = False,
 ) -> None:
     """Install approved packages for a Python session; they can be imported at once."""
     data = call_daemon(lambda caller: caller.data("package_install", session_id=session, packages=names))
@@ -42,7 +42,7 @@ Paths = Annotated[list[str] | None, typer.Argument(metavar="PATH", help="Only th
 def list_files(
     session: SessionArgument,
     paths: Paths = None,
-    as_json: AsJson = False,  # as above
+    as_json: AsJson = False,
 ) -> None:
     """List files with what became of them, type, size and the real directory they lie in."""
     data = _files(session, "list", paths)
@@ -61,7 +61,7 @@ def list_files(
 def diff_files(
     session: SessionArgument,
     paths: Paths = None,
-    as_json: AsJson = False,  # as above
+    as_json: AsJson = False,
 ) -> None:
     """Show what a session in overlay mode would change in the project."""
     data = _files(session, "diff", paths)
@@ -72,10 +72,8 @@ def diff_files(
 def apply_files(
     session: SessionArgument,
     paths: Paths = None,
-    force: Annotated[
-        bool, typer.Option("--force", help="Overwrite what changed there meanwhile.")
-    ] = False,  # as above
-    as_json: AsJson = False,  # as above
+    force: Annotated[bool, typer.Option("--force", help="Overwrite what changed there meanwhile.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Bring what a session in overlay mode wrote over into the project.
 

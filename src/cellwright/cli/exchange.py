@@ -45,10 +45,8 @@ def export_notebook(
     ],
     form: Annotated[str | None, typer.Option("--to", "--format", help=_WRITTEN)] = None,
     output: Annotated[Path | None, typer.Option("-o", "--output", help="Write here, not to stdout.")] = None,
-    outputs: Annotated[
-        bool, typer.Option(help="Include what the cells put out.")
-    ] = True,  # typer's way to say a flag
-    as_json: AsJson = False,  # as above
+    outputs: Annotated[bool, typer.Option(help="Include what the cells put out.")] = True,
+    as_json: AsJson = False,
 ) -> None:
     """Write a notebook in another format. [default: as the output's name says, else ipynb]"""
     guessed = formats.format_of_file(output.name) if output is not None else None
@@ -159,7 +157,7 @@ def import_notebook(
     ] = None,
     name: Annotated[str | None, typer.Option(help="What the new notebook is for.")] = None,
     host: HostOption = None,
-    as_json: AsJson = False,  # as above
+    as_json: AsJson = False,
 ) -> None:
     """Make a new notebook and session from a file. Nothing is run."""
     try:

@@ -53,11 +53,9 @@ def execute(  # noqa: PLR0913, PLR0917  # each is an option of the command
         ),
     ] = None,
     on_error: OnErrorOption = OnError.KEEP,
-    detach: Annotated[
-        bool, typer.Option("--detach", help="Print the execution's id and return.")
-    ] = False,  # typer's way to say a flag
-    as_json: AsJson = False,  # as above
-    once: Annotated[bool, typer.Option("--once", help="Run a script in no session.")] = False,  # as above
+    detach: Annotated[bool, typer.Option("--detach", help="Print the execution's id and return.")] = False,
+    as_json: AsJson = False,
+    once: Annotated[bool, typer.Option("--once", help="Run a script in no session.")] = False,
     package: PackageOption = None,
     directory: DirectoryOption = None,
 ) -> None:
@@ -118,7 +116,7 @@ def wait(
             show_default=False,
         ),
     ] = None,
-    as_json: AsJson = False,  # as above
+    as_json: AsJson = False,
 ) -> None:
     """Wait for an execution and show what it put out, or for an allocation to be ready. Exits 1 if it ended badly."""
     if execution is None or not execution.startswith(_EXECUTION):
@@ -135,7 +133,7 @@ def wait(
 
 def cancel(
     execution: Annotated[str, typer.Argument(metavar="EXECUTION", help="An execution's id.")],
-    as_json: AsJson = False,  # as above
+    as_json: AsJson = False,
 ) -> None:
     """Stop an execution that runs or waits. Its kernel keeps its state."""
 

@@ -228,17 +228,13 @@ class NotInstalled(CellwrightError):
 
 def install(
     client: Annotated[Client, typer.Argument(help="Which client.")],
-    project: Annotated[
-        bool, typer.Option("--project", help="For this directory only.")
-    ] = False,  # typer's way to say a flag
+    project: Annotated[bool, typer.Option("--project", help="For this directory only.")] = False,
     dialect: Annotated[str | None, typer.Option(help="Also speak the tools of another system.")] = None,
     toolset: Annotated[
         str | None, typer.Option(help="Only these sets of tools, separated by commas.")
     ] = None,
-    just_print: Annotated[
-        bool, typer.Option("--print", help="Show it and change nothing.")
-    ] = False,  # as above
-    as_json: AsJson = False,  # as above
+    just_print: Annotated[bool, typer.Option("--print", help="Show it and change nothing.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Register Cellwright with an MCP client. Nothing else in its settings is touched."""
     kind = CLIENTS[str(client)]

@@ -44,16 +44,10 @@ _AGAIN_MS = 1000
 
 def lab(
     session: NotebookArgument,
-    stop: Annotated[
-        bool, typer.Option("--stop", help="End the session's JupyterLab.")
-    ] = False,  # typer's way to say a flag
-    no_browser: Annotated[
-        bool, typer.Option("--no-browser", help="Only print the address.")
-    ] = False,  # as above
-    detach: Annotated[
-        bool, typer.Option("--detach", help="Return, and let JupyterLab go on.")
-    ] = False,  # as above
-    as_json: AsJson = False,  # as above
+    stop: Annotated[bool, typer.Option("--stop", help="End the session's JupyterLab.")] = False,
+    no_browser: Annotated[bool, typer.Option("--no-browser", help="Only print the address.")] = False,
+    detach: Annotated[bool, typer.Option("--detach", help="Return, and let JupyterLab go on.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Open a session in JupyterLab, attached to its live kernel. Ctrl-C ends JupyterLab, and not the session."""
     session_id, notebook = call_daemon(lambda caller: _found(caller, session))

@@ -35,13 +35,9 @@ def new(  # noqa: PLR0913, PLR0917  # each is an option of the command
     plan: Annotated[
         Path | None, typer.Option("--plan", metavar="FILE", help="Its plan, from a .plan.md or .toml file.")
     ] = None,
-    draft: Annotated[
-        bool, typer.Option("--draft", help="Draft its plan from the files at hand.")
-    ] = False,  # typer's way to say a flag
-    run: Annotated[
-        bool, typer.Option("--run", help="Carry its plan out, else a drafted one.")
-    ] = False,  # as above
-    as_json: AsJson = False,  # as above
+    draft: Annotated[bool, typer.Option("--draft", help="Draft its plan from the files at hand.")] = False,
+    run: Annotated[bool, typer.Option("--run", help="Carry its plan out, else a drafted one.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Create a notebook with a live kernel, and print its session's id. With a plan that is run, exits 0 if it succeeded."""
     if plan is not None and draft:

@@ -52,7 +52,7 @@ def add(
     position: Annotated[int | None, typer.Option(help="Where, from 0. [default: at the end]")] = None,
     language: Annotated[str | None, typer.Option(help="Its language. [default: the notebook's]")] = None,
     filename: Annotated[str | None, typer.Option(help="The name by which other cells import it.")] = None,
-    as_json: AsJson = False,  # as above
+    as_json: AsJson = False,
 ) -> None:
     """Add a cell without running it, and print its id."""
     text = sys.stdin.read() if content in (None, "-") else content
@@ -74,7 +74,7 @@ def show(
     session: SessionArgument,
     cell: Annotated[str | None, typer.Argument(help="One cell, or a heading's whole section.")] = None,
     query: Annotated[str | None, typer.Option(help="Only what has this in it.")] = None,
-    as_json: AsJson = False,  # as above
+    as_json: AsJson = False,
 ) -> None:
     """Show a notebook: where its code runs and a line for each cell, or one cell with its outputs."""
     whole = cell is None and query is None
@@ -116,7 +116,7 @@ def _told(name: str, value: Any) -> str:
 
 def list_sessions(
     which: Annotated[Filter, typer.Option("--filter", help="Which sessions.")] = Filter.ALL,
-    as_json: AsJson = False,  # as above
+    as_json: AsJson = False,
 ) -> None:
     """List sessions with their notebooks."""
     data = call_daemon(lambda caller: caller.data("notebook_list", filter=which.value))
@@ -132,10 +132,8 @@ def list_sessions(
 
 def delete(
     session: SessionArgument,
-    remove_file: Annotated[
-        bool, typer.Option("--remove-file", help="Also delete the .ipynb.")
-    ] = False,  # as above
-    as_json: AsJson = False,  # as above
+    remove_file: Annotated[bool, typer.Option("--remove-file", help="Also delete the .ipynb.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """End a session: its kernel and history go, its notebook stays."""
     data = call_daemon(
@@ -147,10 +145,8 @@ def delete(
 def logs(
     session: SessionArgument,
     limit: Annotated[int, typer.Option(min=1, max=1000, help="At most so many.")] = 20,
-    network: Annotated[
-        bool, typer.Option("--network", help="What its code asked of the network.")
-    ] = False,  # as above
-    as_json: AsJson = False,  # as above
+    network: Annotated[bool, typer.Option("--network", help="What its code asked of the network.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """List what ran in a session, newest first. The daemon's own log is `cellwright daemon logs`."""
     if network:

@@ -41,11 +41,9 @@ def fetch(
     session: Annotated[
         str | None, typer.Option(help="Fetch for a session, into its directory and log.")
     ] = None,
-    refresh: Annotated[
-        bool, typer.Option("--refresh", help="Ask the host whatever the cache has.")
-    ] = False,  # typer's way to say a flag
-    log: Annotated[bool, typer.Option("--log", help="Show the newest requests instead.")] = False,  # as above
-    as_json: AsJson = False,  # as above
+    refresh: Annotated[bool, typer.Option("--refresh", help="Ask the host whatever the cache has.")] = False,
+    log: Annotated[bool, typer.Option("--log", help="Show the newest requests instead.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Fetch a page as Markdown, JSON, text or a file, if the network policy allows it."""
     if log:
@@ -113,7 +111,7 @@ def add_verbs(app: typer.Typer) -> None:
 def list_directory(
     path: Annotated[str, typer.Argument(metavar="PATH", help="[default: the top]", show_default=False)] = "",
     session: InSession = None,
-    as_json: AsJson = False,  # typer's way to say a flag
+    as_json: AsJson = False,
 ) -> None:
     """List a directory: type, size, time and path."""
     data = _asked("list", path, session, max_tokens=_MOST_TOKENS)
@@ -132,7 +130,7 @@ def read(  # an option each
     offset: Annotated[int, typer.Option(min=0, help="The first row or line, from 0.")] = 0,
     limit: Annotated[int | None, typer.Option(min=1, help="At most so many rows or lines.")] = None,
     sheet: Annotated[str | None, typer.Option(help="One of a workbook. [default: the first]")] = None,
-    as_json: AsJson = False,  # as above
+    as_json: AsJson = False,
 ) -> None:
     """Show a file as a digest: a table's columns and rows, JSON's structure, a text's lines."""
     data = _asked(
@@ -156,10 +154,8 @@ def write(
         str | None, typer.Argument(help="What to write; `-`, or nothing, reads it from stdin.")
     ] = None,
     session: InSession = None,
-    append: Annotated[
-        bool, typer.Option("--append", help="Add to the end of what is there.")
-    ] = False,  # as above
-    as_json: AsJson = False,  # as above
+    append: Annotated[bool, typer.Option("--append", help="Add to the end of what is there.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Write a file, all at once."""
     text = sys.stdin.read() if content in (None, "-") else content
@@ -170,7 +166,7 @@ def write(
 def remove(
     path: DataPath,
     session: InSession = None,
-    as_json: AsJson = False,  # as above
+    as_json: AsJson = False,
 ) -> None:
     """Delete a file, a link or an empty directory."""
     data = _asked("delete", path, session)
@@ -181,7 +177,7 @@ def move(
     path: DataPath,
     to: Annotated[str, typer.Argument(metavar="TO", help="Its new path.")],
     session: InSession = None,
-    as_json: AsJson = False,  # as above
+    as_json: AsJson = False,
 ) -> None:
     """Give a file or directory another name; nothing is replaced."""
     data = _asked("move", path, session, to=to)
@@ -191,7 +187,7 @@ def move(
 def make_directory(
     path: DataPath,
     session: InSession = None,
-    as_json: AsJson = False,  # as above
+    as_json: AsJson = False,
 ) -> None:
     """Make a directory, with those above it."""
     data = _asked("mkdir", path, session)
@@ -201,7 +197,7 @@ def make_directory(
 def info(
     path: DataPath,
     session: InSession = None,
-    as_json: AsJson = False,  # as above
+    as_json: AsJson = False,
 ) -> None:
     """Tell type, size, time and SHA-256 of what has this name."""
     data = _asked("info", path, session)
@@ -239,7 +235,7 @@ def visualize(  # noqa: PLR0913, PLR0917  # each is an option of the verb
     output: Annotated[
         Path | None, typer.Option("-o", "--output", help="Write the picture, or a table's HTML, here.")
     ] = None,
-    as_json: AsJson = False,  # typer's way to say a flag
+    as_json: AsJson = False,
 ) -> None:
     """Draw a file's data as a chart or a table, print its digest, and keep both with a manifest."""
     columns = {"x": x, "y": y[0] if y and len(y) == 1 else y, "group": group, "title": title}
@@ -299,7 +295,7 @@ def calc(
     expression: Annotated[
         list[str], typer.Argument(metavar="EXPRESSION...", help="Such as `3 ft + 20 cm to m`.")
     ],
-    as_json: AsJson = False,  # typer's way to say a flag
+    as_json: AsJson = False,
 ) -> None:
     """Calculate: exact numbers, units, statistics, matrices, dates."""
     from cellwright.tools.calculator import calculate, described  # of no use to other verbs

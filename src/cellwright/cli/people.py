@@ -37,7 +37,7 @@ _ROLE_HELP = "`view` looks; `run` also edits, runs and takes over; `own` also su
 def add(
     name: NameArgument,
     role: Annotated[RoleChoice, typer.Option(help=_ROLE_HELP)] = RoleChoice.VIEW,
-    as_json: AsJson = False,  # typer's way to say a flag
+    as_json: AsJson = False,
 ) -> None:
     """Let somebody in, and print their token: this once."""
     try:
@@ -53,7 +53,7 @@ def add(
 def set_role(
     name: NameArgument,
     role: Annotated[RoleChoice, typer.Argument(help=_ROLE_HELP)],
-    as_json: AsJson = False,  # as above
+    as_json: AsJson = False,
 ) -> None:
     """Change what somebody may do, at once."""
     try:

@@ -42,7 +42,7 @@ def add_verbs(app: typer.Typer) -> None:
 
 def continue_plan(
     session: NotebookArgument,
-    as_json: AsJson = False,  # typer's way to say a flag
+    as_json: AsJson = False,
 ) -> None:
     """Run a notebook's plan, or go on after the last TODO that is done. Exits 0 if the plan succeeded, else 1."""
     _drive("plan_run", session, as_json=as_json)
@@ -55,7 +55,7 @@ def fix(
     ] = None,
     code: Annotated[str | None, typer.Option("--code", help="The TODO's new code.")] = None,
     file: Annotated[Path | None, typer.Option("--file", help="Or: the file that has it.")] = None,
-    as_json: AsJson = False,  # as above
+    as_json: AsJson = False,
 ) -> None:
     """Give the TODO that failed, or that waits for it, new code, and go on; without code the fixers are asked."""
     if sum(given is not None for given in (stdin, code, file)) > 1:
@@ -81,7 +81,7 @@ def _code(stdin: str | None, code: str | None, file: Path | None) -> str | None:
 def skip(
     session: NotebookArgument,
     reason: Annotated[str | None, typer.Option(help="Why; it is kept with the plan.")] = None,
-    as_json: AsJson = False,  # as above
+    as_json: AsJson = False,
 ) -> None:
     """Leave the TODO that the plan stands at, and go on after it. Exits 0 if the plan succeeded, else 1."""
     _drive("plan_skip", session, as_json=as_json, reason=reason)
@@ -96,7 +96,7 @@ def status(
             show_default=False,
         ),
     ] = None,
-    as_json: AsJson = False,  # as above
+    as_json: AsJson = False,
 ) -> None:
     """Show how a plan stands: each TODO with its attempts and seconds, and why it stopped; or how a host does. Runs nothing."""
     if session is None:

@@ -29,7 +29,7 @@ def replay(
         float | None, typer.Option(min=0.001, help="Seconds each step may run. [default: as it had]")
     ] = None,
     host: HostOption = None,
-    as_json: AsJson = False,  # typer's way to say a flag
+    as_json: AsJson = False,
 ) -> None:
     """Run again, in a new kernel, what made a session's state. Exits 0 if all came out the same, else 1."""
     asked: dict[str, Any] = {

@@ -37,12 +37,12 @@ def serve(
     toolset: Annotated[
         str | None, typer.Option(help="Only these sets of tools, separated by commas.")
     ] = None,
-    detach: Annotated[  # typer's way to say a flag
+    detach: Annotated[
         bool, typer.Option("--detach", help="Return, and listen until the daemon stops.")
     ] = False,
     settings: SetOption = None,
-    unsafe: UnsafeOption = False,  # as above
-    as_json: AsJson = False,  # as above
+    unsafe: UnsafeOption = False,
+    as_json: AsJson = False,
 ) -> None:
     """Open a TCP port of the daemon: the page at /, MCP at /mcp, events at /events. Ends with Ctrl-C."""
     try:

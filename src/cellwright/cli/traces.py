@@ -37,7 +37,7 @@ def _about(what: str, **arguments: Any) -> dict[str, Any]:
 
 
 @conversations_app.callback()
-def _conversations(context: typer.Context, as_json: AsJson = False) -> None:  # typer's way to say a flag
+def _conversations(context: typer.Context, as_json: AsJson = False) -> None:
     if context.invoked_subcommand is None:
         list_conversations(as_json=as_json)
 
@@ -87,7 +87,7 @@ def trace(
     output: Annotated[
         Path | None, typer.Option("-o", "--output", help="Write all of it into this file, as JSON.")
     ] = None,
-    as_json: AsJson = False,  # as above
+    as_json: AsJson = False,
 ) -> None:
     """Show what a run did step by step; with --json or -o all of it: prompts, replies, code, outputs, tokens, seconds."""
     found = _about("trace", run_id=run)

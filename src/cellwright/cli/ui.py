@@ -31,9 +31,7 @@ def ui(
             show_default=False,
         ),
     ] = None,
-    no_open: Annotated[
-        bool, typer.Option("--no-open", help="Only print the link.")
-    ] = False,  # typer's way to say a flag
+    no_open: Annotated[bool, typer.Option("--no-open", help="Only print the link.")] = False,
     port: Annotated[
         int | None,
         typer.Option(
@@ -43,7 +41,7 @@ def ui(
             show_default=False,
         ),
     ] = None,
-    as_json: AsJson = False,  # as above
+    as_json: AsJson = False,
 ) -> None:
     """Open the page, signed in. The link works once, within two minutes."""
     path = "/"

@@ -31,7 +31,7 @@ def verify(
         typer.Option(metavar="NAME|REGEX", help="What may differ: times, dates, uuids, paths, or a pattern."),
     ] = None,
     timeout: Annotated[float | None, typer.Option(min=0.001, help="Seconds a cell may run.")] = None,
-    as_json: AsJson = False,  # typer's way to say a flag
+    as_json: AsJson = False,
 ) -> None:
     """Run a notebook from the top in a clean kernel and compare. Exits 0 if it is verified, else 1."""
     asked: dict[str, Any] = {
