@@ -114,7 +114,7 @@ def stop(
         note("no allocations")
 
 
-def hosts(as_json: AsJson = False) -> None:  # as above
+def hosts(as_json: AsJson = False) -> None:
     """List the hosts that kernels can live on, with state, kernels, load, memory and tier."""
     listed = call_daemon(lambda caller: caller.data("host_list"))
     if as_json:

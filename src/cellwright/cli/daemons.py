@@ -86,7 +86,7 @@ def _show_without_daemon(*, ended: bool, as_json: bool) -> None:
 
 
 @daemon_app.command("status")
-def status(as_json: AsJson = False) -> None:  # as above
+def status(as_json: AsJson = False) -> None:
     """Tell whether the daemon runs, and what it does. Exits 1 if it does not run."""
     connection = connect(daemon_paths())
     if connection is None:

@@ -65,7 +65,7 @@ def set_role(
 
 
 @people_app.command("list")
-def list_people(as_json: AsJson = False) -> None:  # as above
+def list_people(as_json: AsJson = False) -> None:
     """List everybody who has a token."""
     try:
         members = read_members(_storage()).values()
@@ -80,7 +80,7 @@ def list_people(as_json: AsJson = False) -> None:  # as above
 
 
 @people_app.command("remove")
-def remove(name: NameArgument, as_json: AsJson = False) -> None:  # as above
+def remove(name: NameArgument, as_json: AsJson = False) -> None:
     """Show somebody out: their token and every page that they have open stop working at once."""
     try:
         remove_member(_storage(), name)

@@ -43,7 +43,7 @@ def _conversations(context: typer.Context, as_json: AsJson = False) -> None:
 
 
 @conversations_app.command("list")
-def list_conversations(as_json: AsJson = False) -> None:  # as above
+def list_conversations(as_json: AsJson = False) -> None:
     """List conversations, the one that was asked last first."""
     found = _about("conversations")["conversations"]
     show_data(found, "\n".join(map(_line, found)), as_json=as_json)
@@ -59,7 +59,7 @@ def _line(brief: dict[str, Any]) -> str:
 
 
 @conversations_app.command("show")
-def show_conversation(conversation: ConversationArgument, as_json: AsJson = False) -> None:  # as above
+def show_conversation(conversation: ConversationArgument, as_json: AsJson = False) -> None:
     """Show what was asked and answered in a conversation, with the ids of its runs."""
     found = _about("conversation", conversation=conversation)
     lines = [f"{found['title']} ({found['id']})"]
