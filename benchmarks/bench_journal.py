@@ -68,7 +68,7 @@ async def _measure_throughput(
 
 async def _measure_cell(bench: Bench, session: Session) -> None:
     cell = await session.add_cell("1 + 1")
-    journal = session._services.recorder.journal  # noqa: SLF001  # what its own commits go through
+    journal = session.context.services.recorder.journal  # what its own commits go through
 
     async def as_it_is() -> None:
         await session.run(cell.id)

@@ -1,8 +1,9 @@
-"""Sessions, executions, events and the journal: what every face and every agent works with."""
+"""Sessions, executions, events and the journal: what every frontend and every agent works with."""
 
 from cellwright.engine.artifacts import Leavings, LeftFile
 from cellwright.engine.assembly import open_engine
 from cellwright.engine.branches import Adopted, Branch, SessionView
+from cellwright.engine.checkpoints import RolledBack
 from cellwright.engine.engine import Engine, SessionFilter
 from cellwright.engine.events import Event, EventKind, Missed, Subscription
 from cellwright.engine.executions import Execution
@@ -10,8 +11,7 @@ from cellwright.engine.introspection import Completion, Diagnosis, InputFile, In
 from cellwright.engine.network_log import NetworkUse
 from cellwright.engine.records import Asker, CheckpointRecord, OnError
 from cellwright.engine.replay import Redone, Replay
-from cellwright.engine.returning import RolledBack
-from cellwright.engine.sessions import Session
+from cellwright.engine.session import Session
 
 __all__ = [
     "Adopted",

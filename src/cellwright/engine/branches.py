@@ -1,7 +1,7 @@
 """Branches: sessions grown from another one's state, compared, and one of them taken back.
 
-By a checkpoint where the kernel can be forked into a box of its own, else by replay, which is said. What a single
-session does stands in ``sessions``.
+By a checkpoint where the kernel can be forked into a sandbox of its own, else by replay, which is said. What a single
+session does stands in ``session``.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ import anyio
 from msgspec.structs import replace
 
 from cellwright.engine import recovery
-from cellwright.engine.books import Services
+from cellwright.engine.checkpoints import NOT_FILES
+from cellwright.engine.context import Services
 from cellwright.engine.lineage import cut, of_session, returned, steps
 from cellwright.engine.records import Batch, CheckpointRecord, SessionRecord, put_session
 from cellwright.engine.replay import run_steps
-from cellwright.engine.returning import NOT_FILES
-from cellwright.engine.sessions import Session
+from cellwright.engine.session import Session
 from cellwright.errors import (
     CellwrightError,
     CheckpointRefused,
@@ -145,11 +145,12 @@ class Branches:
                         return await self._by_checkpoint(origin, session, kept)
                     except KernelError as error:
                         reason = error.message
-                # Without a box that shows it elsewhere, its folder is where it lies.
-                session.record = replace(session.record, seen_at=None)
-                await session.have_kernel()
+                # Without a sandbox that shows it elsewhere, its folder is where it lies.
+                session.context.record = replace(session.record, seen_at=None)
+                with anyio.CancelScope(shield=True):
+                    await session.kernel.ensure()
             finally:
-                session.let_work()
+                session.context.turn.release()
             return await self._by_replay(origin, session, kept, reason)
         except BaseException:
             with anyio.CancelScope(shield=True):
@@ -193,7 +194,7 @@ class Branches:
         )
         with anyio.CancelScope(shield=True):
             ready = await origin.host.call(request, protocol.KernelReady)
-            branch.record = replace(
+            branch.context.record = replace(
                 branch.record,
                 generation=generation,
                 kernel_id=request.new_kernel_id,
@@ -210,7 +211,9 @@ class Branches:
         """Say in the branch's document which outputs are of what ran after the checkpoint that it began at."""
         recorder, batch = self._services.recorder, Batch()
         await recorder.journal.flush()
-        branch.mark_stale(batch, recovery.load_lineage(recorder.journal, origin.id, branch.record.lineage))
+        branch.checkpointing.mark_stale(
+            batch, recovery.load_lineage(recorder.journal, origin.id, branch.record.lineage)
+        )
         await recorder.commit(batch)
 
     async def _by_replay(
@@ -223,7 +226,7 @@ class Branches:
         recovery.refuse_if_let_go(journal, origin.record, lineage)
         wanted = steps(recovery.load_lineage(journal, origin.id, lineage), lineage)
         failed = ""
-        async for redone in run_steps(branch, wanted, journal):
+        async for redone in run_steps(branch.queue, wanted, journal):
             failed = (
                 "" if redone.goes_on else f"; it stopped at {redone.step.cell_id or redone.step.execution_id}"
             )
@@ -274,7 +277,7 @@ class Branches:
 
     async def _bring_files(self, origin: Session, branch: Session) -> None:
         if origin.mode == "direct" and branch.mode == "overlay":
-            apply = partial(branch.apply_now, None, since=branch.record.created_at, force=True)
+            apply = partial(branch.workspace.apply_now, None, since=branch.record.created_at, force=True)
             await anyio.to_thread.run_sync(apply)
         elif origin.mode == branch.mode:
             await anyio.to_thread.run_sync(exchange_storage, origin.storage, branch.storage)
@@ -288,9 +291,9 @@ class Branches:
             await branch.host.call(request, type(None))
         batch, recorder = Batch(), self._services.recorder
         document = branch.document
-        origin.change(batch, DocumentReplaced(document.to_bytes().decode(), document.versions))
+        origin.notebook.change(batch, DocumentReplaced(document.to_bytes().decode(), document.versions))
         gone = replace(branch.record, kernel_id=None, adopted_by=origin.id)
-        origin.record = replace(
+        origin.context.record = replace(
             origin.record,
             generation=generation,
             kernel_id=kernel_id,
@@ -301,7 +304,7 @@ class Branches:
             layers=branch.record.layers,
             packages=branch.record.packages,
         )
-        branch.record = gone
+        branch.context.record = gone
         recorder.note(batch, "notebook.session.adopted", origin.record, {"branch": branch.id})
         batch.statements += [put_session(origin.record), put_session(gone)]
         await recorder.commit(batch)

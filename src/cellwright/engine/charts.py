@@ -1,16 +1,17 @@
-"""What a manifest in a working directory says, as outputs of the cell that wrote it. Reads files; changes no session.
+"""A session's data as pictures: manifests that its code left in the working directory, and values that are asked for.
 
-What a manifest may say and how a chart is drawn stands in ``charts``; when anybody looks, in ``charted``.
+What a manifest may say and how a chart is drawn stands in the package ``cellwright.charts``.
 """
 
 from __future__ import annotations
 
 import base64
 import json
+import logging
 import os
 import stat
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path, PurePath
 from typing import Any, Literal, TypeAlias
@@ -21,7 +22,15 @@ import msgspec
 from cellwright.charts import FILENAME, MAX_MANIFEST_BYTES, Output, Picture, Renderer, read_manifest
 from cellwright.charts.auto import choose
 from cellwright.charts.encodings import shape_of
+from cellwright.engine.context import SessionContext
+from cellwright.engine.document import SessionDocument
+from cellwright.engine.environment import runtime_of
+from cellwright.engine.executions import Execution
+from cellwright.engine.kernel import SessionKernel
+from cellwright.engine.records import Batch
+from cellwright.engine.workspace import SessionWorkspace
 from cellwright.errors import CellwrightError, ChartRefused, NoSuchData, SandboxError
+from cellwright.notebook.languages import cell_language
 from cellwright.sandbox.files import Workdir
 from cellwright.sandbox.workspace import Place
 from cellwright_kernel.tables import Table
@@ -33,6 +42,7 @@ __all__ = [
     "VEGA_LITE",
     "Form",
     "Held",
+    "SessionCharts",
     "Stamp",
     "Visual",
     "charts_left",
@@ -44,6 +54,8 @@ __all__ = [
     "output_for",
     "read_left",
 ]
+_log = logging.getLogger(__name__)
+
 VEGA_LITE = "application/vnd.vegalite.v5+json"
 
 MAX_DATA_BYTES = 128 << 20
@@ -289,3 +301,135 @@ def exact_figures(output: Output, table: Table) -> dict[str, Any] | None:
     group_by = [name, encodings.group] if encodings.group is not None else [name]
     value = values[0] if values else None
     return {"group_by": group_by, "value": value, "how": "sum" if value is not None else "count"}
+
+
+_TELLS = ("python", "deno")
+"""The kernels of our own, which can be asked for a value."""
+
+
+class SessionCharts:
+    """The data of one session as pictures: manifests that its code left, and values that somebody asks to see."""
+
+    def __init__(
+        self,
+        session: SessionContext,
+        document: SessionDocument,
+        workspace: SessionWorkspace,
+        kernel: SessionKernel,
+    ) -> None:
+        self._session = session
+        self._document = document
+        self._workspace = workspace
+        self._kernel = kernel
+        self._services = session.services
+        self._charted: Stamp | None = None
+        """The manifest that was drawn last."""
+        session.runs.settle = self._chart_then_settle
+
+    async def visualize(
+        self,
+        cell_id: str | None = None,
+        *,
+        variable: str | None = None,
+        form: Form = "auto",
+        options: Mapping[str, Any] | None = None,
+    ) -> Visual:
+        """A cell's result, or a variable, as a chart, a table or a graph.
+
+        Raises:
+            NoSuchData: no kernel has such a value.
+            ChartRefused: it cannot be shown as asked; the message names what is wrong.
+            DrawingFailed: it took too long, or too much memory.
+            KernelBusy: a cell is running.
+        """
+        output = output_for(form, options)
+        if self._session.state != "active" and variable is None:
+            raise NoSuchData(
+                "its kernel is not running, and the results of its cells went with it: run the cell again"
+            )
+        want = {"chart": "table", "auto": "auto"}.get(form, form)
+        asked = {**self._asked(cell_id, variable), "want": want, "max_rows": MOST_ROWS}
+        held, language = await self._found(asked, self._holders(cell_id))
+        if held.table is not None and (wanted := exact_figures(output, held.table)) is not None:
+            figures = await self._held(
+                {**asked, "want": "table", "max_rows": 0, "aggregates": wanted}, language
+            )
+            held = replace(held, figures=figures.figures)
+        if held.graph is not None:
+            output = replace(output, type="graph", data_file="graph.json")
+        data = held.data
+        if data is None:
+            raise ChartRefused(
+                f"{held.type} cannot be drawn ({held.digest}): "
+                "show a frame, a series, an array, records, a dictionary or a graph"
+            )
+        return Visual(await self._services.renderer.chart(output, data), held)
+
+    async def draw(
+        self, table: Table, *, form: Form = "auto", options: Mapping[str, Any] | None = None
+    ) -> Picture:
+        """A table that comes from elsewhere, shown in the same ways."""
+        return await self._services.renderer.chart(output_for(form, options), table)
+
+    async def _found(self, content: dict[str, Any], languages: Sequence[str]) -> tuple[Held, str]:
+        """The value, and the language in which it is held: the first that has it."""
+        missed: NoSuchData | None = None
+        for language in languages:
+            try:
+                return await self._held(content, language), language
+            except NoSuchData as error:
+                missed = missed or error
+        raise missed or NoSuchData(
+            f"nobody can be asked: a kernel of {self._session.language} keeps no values to draw from"
+        )
+
+    async def _held(self, content: dict[str, Any], language: str) -> Held:
+        if runtime_of(language) not in _TELLS:
+            raise NoSuchData(f"a kernel of {language} tells no values: make a table the result of a cell")
+        return held_in(await self._kernel.ask(DATA_REQUEST, content, side=self._kernel.secondary(language)))
+
+    def _asked(self, cell_id: str | None, variable: str | None) -> dict[str, Any]:
+        """What to ask a kernel for."""
+        if variable is not None or cell_id is None:
+            return {"name": variable or ""}
+        cell = self._document.current.cell(cell_id)
+        if not cell.runs:
+            raise NoSuchData(f"cell {cell_id} is {cell.kind}, which has no result: name a code cell")
+        if cell.execution_count is None:
+            raise NoSuchData(f"cell {cell_id} has not run: run it first")
+        return {"execution_count": cell.execution_count}
+
+    def _holders(self, cell_id: str | None) -> list[str]:
+        """The languages that may hold what is asked for, one for each kernel: the cell's, or every one that ran."""
+        if cell_id is not None:
+            return [cell_language(self._document.current, self._document.current.cell(cell_id))]
+        ran = [
+            cell_language(self._document.current, cell)
+            for cell in self._document.current.cells
+            if cell.execution_count is not None
+        ]
+        by_runtime = {runtime_of(language): language for language in (*reversed(ran), self._session.language)}
+        others = [language for runtime, language in by_runtime.items() if runtime in _TELLS]
+        return sorted(others, key=lambda language: runtime_of(language) != runtime_of(self._session.language))
+
+    def _chart_then_settle(self, execution: Execution) -> None:
+        """Let whoever waits for an execution see the charts that it left, too."""
+        started_at, stamp = execution.record.started_at, manifest_stamp(self._workspace.place)
+        if started_at is None or stamp is None or stamp == self._charted or not stamp.is_of_run(started_at):
+            execution.settle()
+            return
+        self._charted = stamp
+        self._services.in_background(partial(self._chart, execution))
+
+    async def _chart(self, execution: Execution) -> None:
+        try:
+            batch = Batch()
+            for output in await charts_left(self._workspace.place, self._services.renderer):
+                self._session.runs.add_output(
+                    batch, self._session.record, execution, output.kind, output.content
+                )
+            await self._services.recorder.commit(batch)
+        except (CellwrightError, OSError) as error:
+            _log.warning("manifest_not_drawn session=%s %s", self._session.id, error)
+        finally:
+            execution.settle()

@@ -1,307 +1,185 @@
-"""Keeps one session's document and its file together: notices what others wrote, merges it, saves ours.
+"""A session's notebook: read, edited by cell id, kept in step with its file, journalled before anything is answered.
 
-The document in memory is the truth while a session is open. ``base`` is what the file and the document last had in
-common, so that a merge knows who changed what. It journals nothing by itself (see ``sessions``).
+How document and file are merged and saved is in ``notebook_file``. Needs no kernel.
 """
 
 from __future__ import annotations
 
 import json
-import secrets
-import time
-from collections import deque
-from collections.abc import Callable, Container, Sequence
-from contextlib import suppress
-from dataclasses import asdict, dataclass
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from functools import partial
-from pathlib import Path
-from typing import TypeAlias
+from typing import Any
 
 import anyio
 
-from cellwright.engine.journal import Statement
-from cellwright.errors import NotebookError, NotebookFormatError
+from cellwright.engine.context import SessionContext
+from cellwright.engine.events import EventKind
+from cellwright.engine.notebook_file import Halfway, Noticed
+from cellwright.engine.records import Batch
 from cellwright.notebook import (
+    Cell,
+    CellKind,
+    Change,
     Conflict,
     Document,
-    FileState,
-    changed_since,
-    merge,
-    read_notebook,
-    write_atomically,
+    DocumentReplaced,
+    add_cell,
+    change_source,
+    delete_cell,
+    encode_change,
+    move_cell,
 )
 
-__all__ = ["Halfway", "Keeper", "Noticed", "came_from"]
-Alter: TypeAlias = Callable[[Document], object]
+__all__ = ["SessionDocument"]
 
-# Many programs empty a file before they write it, Jupyter's server among them: what is no notebook may become one.
-_WRITING_S = 5.0
+_HALFWAY_LOOK_S = 0.05
 
 
-class Halfway(Exception):
-    """Somebody seems to be writing the file or changing the document just now: look again."""
+class SessionDocument:
+    """The notebook of one session."""
 
-
-@dataclass(frozen=True, slots=True)
-class Noticed:
-    """Somebody else changed the file; what of theirs could not be reconciled with ours."""
-
-    conflicts: tuple[Conflict, ...]
-
-
-@dataclass(slots=True, eq=False)
-class Proposal:
-    """Something in the document that the journal does not have yet; ``seq`` is the number of its first event."""
-
-    alter: Alter
-    seq: int
-    accepted: bool = False
-
-
-class Keeper:
-    """A document, its file, and what they last had in common."""
-
-    def __init__(
-        self, path: Path, document: Document, *, base: Document, file: FileState | None, seq: int
-    ) -> None:
-        self.path = path
-        self.document = document
-        self.dirty = False
-        self.owed = False
-        """Whether the file lacks something that others are waiting to find in it."""
-        self.guests = Guests()
-        """Others who have the file open and save over it."""
-        self._base = base
-        self._file = file
-        self._seq = seq
-        self._saving = anyio.Lock()
-        self._removed = False
-        self._sure: Document | None = None
-        """The document without what the journal may still refuse, and without what came after that."""
-        self._unsure: deque[Proposal] = deque()
-        """What the document has more, in order, the first of it one that may be refused."""
+    def __init__(self, session: SessionContext) -> None:
+        self._session = session
+        self._recorder = session.services.recorder
 
     @property
-    def base(self) -> Document:
-        """What the file and the document last had in common."""
-        return self._base
+    def current(self) -> Document:
+        """The notebook with the outputs of running executions so far."""
+        self._session.runs.sync()
+        return self._session.file.document
 
-    @property
-    def is_due(self) -> bool:
-        """Whether the file is to be written. Under a guest's hands only for what it does not know: it is asked then."""
-        return self.dirty and not self._removed and (self.owed or not self.guests)
+    # Editing -----------------------------------------------------------------------------------------------------
 
-    def notice(self, seq: int, by_hand: Container[str] = ()) -> Noticed | None:
-        """Take in what somebody else wrote to the file since we last looked; cheap when nobody did.
+    async def add_cell(
+        self, source: str, kind: CellKind, *, position: int | None, metadata: Mapping[str, Any] | None
+    ) -> Cell:
+        await self.refresh()
+        limit = self._session.services.settings.max_cells
+        document = self._session.file.document
+        change = add_cell(document, kind, source, position=position, max_cells=limit, metadata=metadata)
+        await self.apply([change])
+        return self._session.file.document.cell(change.cell_id)
 
-        ``seq`` is the number of the newest event that the document has taken in, ``by_hand`` are the cells that
-        somebody ran who shows them by himself.
+    async def edit_cell(self, cell_id: str, source: str, *, expected_version: int | None) -> Cell:
+        await self.refresh()
+        document = self._session.file.document
+        await self.apply([change_source(document, cell_id, source, expected_version=expected_version)])
+        return self._session.file.document.cell(cell_id)
 
-        Raises:
-            Halfway: it is no notebook, and was written a moment ago; or what it is merged with may still be refused.
-        """
-        try:
-            if not self._changed():
-                return None
-            if self._sure is not None:
-                raise Halfway
-            if not self.path.exists():
-                # Deleted or moved away under us: the next save puts it back, nothing is lost.
-                self.dirty, self._file = True, None
-                return None
-            theirs, file = read_notebook(self.path)
-        except NotebookFormatError as error:
-            if self._is_fresh():
-                raise Halfway from error
-            return self._set_aside(error)
-        except NotebookError:
-            # Not to be read just now: work goes on, and the next save tells what is wrong with it.
-            self.dirty = True
-            return None
-        merged = merge(self.guests.base_of(theirs, self._base), self.document, theirs)
-        self.document = merged.document
-        self._base, self._file, self._seq = theirs, file, seq
-        self.dirty = self.dirty or merged.document.to_bytes() != theirs.to_bytes()
-        self.owed = self.owed or _gist(merged.document, by_hand) != _gist(theirs, by_hand)
-        return Noticed(merged.conflicts) if merged.changed else None
-
-    def alter(self, alter: Alter) -> None:
-        """Let the document have something that has happened."""
-        alter(self.document)
-        if self._sure is not None:
-            self._unsure.append(Proposal(alter, 0, accepted=True))
-
-    def propose(self, alter: Alter, seq: int) -> Proposal:
-        """Let the document have something that is to be journalled from number ``seq`` on, and may be refused.
-
-        Raises:
-            NotebookError: it does not fit the document, which is as it was.
-        """
-        before = self.document.copy()
-        try:
-            alter(self.document)
-        except NotebookError:
-            self.document = before
-            raise
-        proposal = Proposal(alter, seq)
-        self._sure = self._sure or before
-        self._unsure.append(proposal)
-        return proposal
-
-    def accept(self, proposal: Proposal) -> None:
-        """The journal has a proposal, and so all before it."""
-        proposal.accepted = True
-        if all(one.accepted for one in self._unsure):
-            self._sure, self._unsure = None, deque()
-        while self._sure is not None and self._unsure[0].accepted:
-            self._unsure.popleft().alter(self._sure)
-
-    def refuse(self) -> None:
-        """The journal refuses all proposals: the document is as if nobody had made them."""
-        if self._sure is None:
-            return
-        self.document, unsure = self._sure, self._unsure
-        self._sure, self._unsure = None, deque()
-        for one in unsure:
-            # What happened to a cell that a proposal had brought is gone with it.
-            with suppress(NotebookError):
-                if one.accepted:
-                    one.alter(self.document)
-
-    def _changed(self) -> bool:
-        if self._file is None:
-            return self.path.exists()
-        return changed_since(self.path, self._file)
-
-    def _is_fresh(self) -> bool:
-        try:
-            return abs(time.time() - self.path.stat().st_mtime) < _WRITING_S
-        except OSError:
-            return False
-
-    def _set_aside(self, error: NotebookFormatError) -> Noticed:
-        """Keep what somebody wrote that is no notebook, before the next save takes its place."""
-        aside = self.path.with_name(f"{self.path.stem}.unreadable-{secrets.token_hex(3)}{self.path.suffix}")
-        self.path.replace(aside)
-        self.dirty, self._file = True, None
-        note = f"{error.message}; that file is kept as {aside.name}, and the document here goes on"
-        return Noticed((Conflict(None, None, note),))
-
-    async def save(self, seq: Callable[[], int]) -> bool:
-        """Write the document to its file if they differ; true if it was written.
-
-        ``seq`` tells the number of the newest event that the document has taken in.
-
-        Raises:
-            SaveFailed: the file could not be written; the document stays dirty.
-        """
-        async with self._saving:
-            if self._removed or not self.dirty:
-                return False
-            if self._sure is None:
-                snapshot, at = self.document.copy(), seq()
-            else:
-                snapshot, at = self._sure.copy(), self._unsure[0].seq - 1
-            self.dirty = self.owed = self._sure is not None
-            write = partial(write_atomically, self.path, snapshot.to_bytes(), follow=False)
-            try:
-                self._file = await anyio.to_thread.run_sync(write)
-            except BaseException:
-                self.dirty = self.owed = True
-                raise
-            self._base, self._seq = snapshot, at
-            self.guests.wrote(snapshot)
-            return True
-
-    async def remove(self) -> None:
-        """Remove the file for good: after a save that is under way, and no later save brings it back."""
-        async with self._saving:
-            self._removed = True
-            await anyio.to_thread.run_sync(lambda: self.path.unlink(missing_ok=True))
-
-    def base_row(self, session_id: str) -> Statement:
-        """The row from which the document can be rebuilt, together with the events after its number."""
-        file = json.dumps(asdict(self._file)) if self._file is not None else None
-        versions = json.dumps(self._base.versions)
-        return (
-            "INSERT OR REPLACE INTO documents VALUES (?,?,?,?,?)",
-            (session_id, self._seq, self._base.to_bytes().decode(), versions, file),
+    async def delete_cell(self, cell_id: str, *, expected_version: int | None) -> None:
+        await self.refresh()
+        await self.apply(
+            [delete_cell(self._session.file.document, cell_id, expected_version=expected_version)]
         )
 
+    async def move_cell(self, cell_id: str, position: int) -> Cell:
+        await self.refresh()
+        await self.apply([move_cell(self._session.file.document, cell_id, position)])
+        return self._session.file.document.cell(cell_id)
 
-def _gist(document: Document, by_hand: Container[str]) -> list[tuple[str, str, str, int | None]]:
-    """What of a notebook a person would miss; not our own notes, nor what they ran and saved before its end."""
-    return [
-        (cell.id, cell.kind, cell.source, cell.execution_count if cell.id not in by_hand else None)
-        for cell in document.cells
-    ]
+    async def apply(
+        self, changes: Iterable[Change], *, told_as: tuple[EventKind, dict[str, Any]] | None = None
+    ) -> None:
+        """Make changes that were decided elsewhere, all in one step of the journal, with an event that says why."""
+        batch = Batch()
+        self._propose(batch, changes)
+        if told_as is not None:
+            self._session.note(batch, told_as[0], told_as[1])
+        self._session.touch()
+        await self._recorder.commit(batch)
+
+    async def merge_remote(self, changes: Iterable[Change], conflicts: Iterable[Conflict] = ()) -> None:
+        """Make changes that a person made to the notebook where it lies on a server (see ``mirrors``).
+
+        Raises:
+            SaveFailed: they could not be journalled; none is made.
+        """
+        batch = Batch()
+        self._propose(batch, changes, by="person")
+        self._note_conflicts(batch, conflicts)
+        self._session.touch()
+        await self._recorder.commit(batch)
+
+    def change(self, batch: Batch, change: Change) -> None:
+        """Make one change that goes with something that has happened."""
+        self._session.file.alter(partial(Document.apply, change=change))
+        self._note_changes(batch, [change])
+
+    def _propose(self, batch: Batch, changes: Iterable[Change], *, by: str | None = None) -> None:
+        """Make changes unless the journal refuses them; ``by`` names their author, where that was not the caller."""
+        wanted, seq, file = list(changes), self._recorder.journal.last_seq + 1, self._session.file
+        self._note_changes(batch, wanted, by=by)
+        proposal = file.propose(partial(_apply, changes=wanted), seq)
+        batch.after.append(partial(file.accept, proposal))
+        batch.undo.append(file.refuse)
+        batch.lasting = True
+
+    def _note_changes(self, batch: Batch, changes: Iterable[Change], *, by: str | None = None) -> None:
+        for change in changes:
+            data = {"change": json.loads(encode_change(change)), "cell_id": getattr(change, "cell_id", None)}
+            if by is not None:
+                data["by"] = by
+            self._session.note(batch, "notebook.state.changed", data)
+
+    def _note_conflicts(self, batch: Batch, conflicts: Iterable[Conflict]) -> None:
+        for conflict in conflicts:
+            data = {
+                "code": "merge_conflict",
+                "message": conflict.description,
+                "cell_id": conflict.cell_id,
+                "copy_id": conflict.copy_id,
+                "hint": "Both versions are in the notebook; keep the one you want and delete the other",
+            }
+            self._session.note(batch, "notebook.error", data)
+
+    # The file ----------------------------------------------------------------------------------------------------
+
+    async def refresh(self) -> None:
+        """Merge what another program wrote to the file; every edit, run and save does so first."""
+        noticed = await self._noticed()
+        if noticed is None:
+            return
+        batch, document = Batch(), self._session.file.document
+        change = DocumentReplaced(document.to_bytes().decode(), document.versions)
+        data = {"change": json.loads(encode_change(change)), "by": "file"}
+        self._session.note(batch, "notebook.state.changed", data)
+        self._note_conflicts(batch, noticed.conflicts)
+        batch.statements.append(self._session.file.base_row(self._session.id))
+        self._session.touch(shown=True)
+        self._recorder.commit(batch)
+        # It is in the file, so that nobody is refused for it.
+        await self._recorder.journal.catch_up()
+
+    async def _noticed(self) -> Noticed | None:
+        runs = self._session.runs
+        while True:
+            runs.sync()
+            try:
+                return self._session.file.notice(self._recorder.journal.last_seq, runs.by_hand)
+            except Halfway:
+                await anyio.sleep(_HALFWAY_LOOK_S)
+
+    async def save(self) -> None:
+        """Write the notebook to its file now."""
+        await self.refresh()
+        journal = self._recorder.journal
+        if await self._session.file.save(lambda: journal.last_seq):
+            journal.write([self._session.file.base_row(self._session.id)])
+            await journal.catch_up()
+
+    @contextmanager
+    def open_elsewhere(self) -> Iterator[None]:
+        """Another program has the notebook open meanwhile, and shows what it runs by itself (see ``notebook_file``)."""
+        file = self._session.file
+        file.guests.came(file.base)
+        try:
+            yield
+        finally:
+            file.guests.left()
+            self._session.services.wake_saver()
 
 
-# Programs beside us that hold a notebook in memory, such as JupyterLab, and save what they hold over our
-# file.
-
-# Between the first and the newest there is little to tell; a copy shares its cells with the next.
-_MOST_VERSIONS = 8
-
-_States: TypeAlias = dict[str, tuple[str, str, int | None, int]]
-
-
-class Guests:
-    """Who else has the notebook open, and which versions of the file they may have read."""
-
-    def __init__(self) -> None:
-        self._count = 0
-        self._versions: list[Document] = []
-
-    def __bool__(self) -> bool:
-        return self._count > 0
-
-    def came(self, base: Document) -> None:
-        """One more reads the file, in which ``base`` is."""
-        if not self:
-            self._versions = [base]
-        self._count += 1
-
-    def left(self) -> None:
-        self._count -= 1
-
-    def wrote(self, document: Document) -> None:
-        """The file has this from now on, by our hand."""
-        if self:
-            self._versions.append(document)
-            del self._versions[1 : -_MOST_VERSIONS + 1]
-
-    def base_of(self, theirs: Document, otherwise: Document) -> Document:
-        """The version that somebody's file came from; nobody here has read one before it again."""
-        if not self:
-            return otherwise
-        base = came_from(self._versions, theirs)
-        self._versions = [theirs]
-        return base
-
-
-def came_from(versions: Sequence[Document], theirs: Document) -> Document:
-    """The newest of a file's versions, oldest first, that ``theirs`` can be an edit of.
-
-    A version is ruled out where ``theirs`` has no cell that was new in it, or has a cell as it was before it: nobody
-    brings back what was there once. That ``theirs`` has what was new proves nothing: it may have run there too.
-    """
-    states = [_states(version) for version in versions]
-    found = _states(theirs)
-    for place in range(len(versions) - 1, 0, -1):
-        if not any(_rules_out(states[place], earlier, found) for earlier in states[:place]):
-            return versions[place]
-    return versions[0]
-
-
-def _rules_out(version: _States, earlier: _States, found: _States) -> bool:
-    if version.keys() - earlier.keys() - found.keys():
-        return True
-    return any(found.get(cell_id) == before != version.get(cell_id) for cell_id, before in earlier.items())
-
-
-def _states(document: Document) -> _States:
-    """What tells versions apart, whoever wrote them down: texts, and which runs their outputs are of."""
-    return {
-        cell.id: (cell.kind, cell.source, cell.execution_count, len(cell.outputs)) for cell in document.cells
-    }
+def _apply(document: Document, changes: Iterable[Change]) -> None:
+    for change in changes:
+        document.apply(change)

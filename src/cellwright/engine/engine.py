@@ -1,15 +1,13 @@
 """The engine: all sessions of one storage directory, their limits, their saving, and their one event stream.
 
-It routes what the host says to sessions and decides which sessions may be active. What a session does is in
-``sessions``; how everything is put together is in ``assembly``.
+It decides which sessions may be active, and answers for their history. What a session does is in ``session``; what
+happens beside callers in ``housekeeping``; how everything is put together in ``assembly``.
 """
 
 from __future__ import annotations
 
-import ctypes
 import logging
 import os
-import time
 from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from contextlib import AbstractAsyncContextManager, AbstractContextManager, asynccontextmanager, suppress
 from dataclasses import replace
@@ -25,10 +23,9 @@ from cellwright.audit import AuditLog
 from cellwright.charts import Renderer
 from cellwright.engine import recovery
 from cellwright.engine.allocations import slurm_fleet
-from cellwright.engine.books import Book, Services
 from cellwright.engine.branches import Adopted, Branch, Branches, SessionView, compare_sessions
+from cellwright.engine.context import Services
 from cellwright.engine.create import Wish, new_file, new_record
-from cellwright.engine.document import Keeper
 from cellwright.engine.environment import kernel_environment
 from cellwright.engine.events import Event, EventStream, Subscription
 from cellwright.engine.executions import Execution
@@ -36,16 +33,18 @@ from cellwright.engine.hidden_sessions import Unseen
 from cellwright.engine.host_events import Hearing
 from cellwright.engine.host_link import HostLink
 from cellwright.engine.hosts import Hosts
+from cellwright.engine.housekeeping import MemoryReturn, Saver, run_apart, suspend_idle
 from cellwright.engine.ids import new_session_id
 from cellwright.engine.journal import Journal
 from cellwright.engine.limits import checked_narrowing, host_options, refuse_other_limits
 from cellwright.engine.mirrors import Mirrors
 from cellwright.engine.network_log import NetworkUse, read_requests
+from cellwright.engine.notebook_file import NotebookFile
 from cellwright.engine.oneshot import OneShots
 from cellwright.engine.records import Batch, Recorder, SessionRecord, delete_session, put_session
 from cellwright.engine.rehearsal import Rehearsals
 from cellwright.engine.retention import Retention
-from cellwright.engine.sessions import Session
+from cellwright.engine.session import Session
 from cellwright.errors import (
     CellwrightError,
     HostPending,
@@ -74,87 +73,12 @@ from cellwright.settings import Settings
 
 __all__ = ["Engine", "SessionFilter"]
 
-
-# What the journal remembers of all sessions: executions, requests to the network, events. Only reads.
-
-
-class Archive:
-    """Sessions, and what was journalled about them."""
-
-    def __init__(self, journal: Journal) -> None:
-        self._journal = journal
-        self._sessions: dict[str, Session] = {}
-
-    def session(self, session_id: str) -> Session:
-        """One session.
-
-        Raises:
-            UnknownSession: there is none with that id.
-        """
-        if session_id in self._sessions:
-            return self._sessions[session_id]
-        known = ", ".join(list(self._sessions)[-5:]) or "none"
-        raise UnknownSession(f"There is no session {session_id!r}", hint=f"The newest sessions are: {known}")
-
-    def execution(self, execution_id: str) -> Execution:
-        """An execution, running or long over, of any session.
-
-        Raises:
-            UnknownExecution: there is none with that id.
-        """
-        for session in self._sessions.values():
-            if (execution := session.runs.find(execution_id)) is not None:
-                return execution
-        execution = recovery.load_execution(self._journal, execution_id)
-        if execution is None:
-            raise UnknownExecution(
-                f"There is no execution {execution_id!r}", hint="List a session's executions with `history`"
-            )
-        return execution
-
-    async def history(
-        self, session_id: str, *, cell_id: str | None = None, after: int = 0, outputs: bool = True
-    ) -> list[Execution]:
-        """Every execution of a session, or of one cell, oldest first, with its outputs unless they are not wanted.
-
-        With ``after`` only those that have a higher number.
-        """
-        self.session(session_id)
-        await self._journal.catch_up()
-        return recovery.load_executions(
-            self._journal, session_id, cell_id=cell_id, after=after, outputs=outputs
-        )
-
-    async def network_log(self, session_id: str) -> NetworkUse:
-        """What a session's code asked of the network: its newest requests, each with its verdict."""
-        self.session(session_id)
-        await self._journal.catch_up()
-        return read_requests(self._journal, session_id)
-
-    async def events_of(self, execution_id: str) -> list[Event]:
-        """Everything that happened to one execution so far, oldest first."""
-        await self._journal.catch_up()
-        return recovery.read_event_rows(self._journal, "execution = ?", (execution_id,))
-
-    @property
-    def last_event(self) -> int:
-        """The number of the newest event; what is asked for now holds at least what came of it."""
-        return self._journal.last_seq
-
-    def events(self, *, since: int, session_id: str | None = None, limit: int = 1_000) -> list[Event]:
-        """Past events after number ``since``, oldest first: what a subscriber missed."""
-        if session_id is None:
-            return recovery.read_event_rows(self._journal, "seq > ?", (since,), limit)
-        condition = "seq > ? AND session = ?"
-        return recovery.read_event_rows(self._journal, condition, (since, session_id), limit)
-
-
 SessionFilter: TypeAlias = Literal["active", "suspended", "all"]
 
 _log = logging.getLogger(__name__)
 
 
-class Engine(Archive):
+class Engine:
     """Owns sessions. Made by ``open_engine``."""
 
     def __init__(
@@ -168,7 +92,8 @@ class Engine(Archive):
         lasting: bool,
     ) -> None:
         """``lasting`` is an engine whose storage outlives it: only such a one can have allocations."""
-        super().__init__(journal)
+        self._journal = journal
+        self._sessions: dict[str, Session] = {}
         self.settings = settings
         self.audit = audit
         """Where decisions and acts are written down."""
@@ -264,7 +189,7 @@ class Engine(Archive):
         try:
             await session.resume()
         except HostPending as pending:
-            await session.wait_for_host(pending.message)
+            await session.kernel.wait_for_host(pending.message)
         except CellwrightError:  # nobody knows of it yet, and there is nothing in it
             with suppress(SaveFailed):  # what is gone is journalled late
                 await self.delete(session.id, remove_file=True)
@@ -295,7 +220,7 @@ class Engine(Archive):
             if session.path == path:
                 refuse_other_limits(session.id, session.record.limits, limits)
                 if host is not None:
-                    await session.prefer_host(self.hosts.wanted(host))
+                    await session.kernel.prefer_host(self.hosts.wanted(host))
                 await session.refresh()
                 return session
         document, _ = await anyio.to_thread.run_sync(read_notebook, path)
@@ -321,6 +246,17 @@ class Engine(Archive):
         wish = Wish(notebook_language(document), wanted, None, mode, limits, there)
         return await self._enter_there(document, wish)
 
+    def session(self, session_id: str) -> Session:
+        """One session.
+
+        Raises:
+            UnknownSession: there is none with that id.
+        """
+        if session_id in self._sessions:
+            return self._sessions[session_id]
+        known = ", ".join(list(self._sessions)[-5:]) or "none"
+        raise UnknownSession(f"There is no session {session_id!r}", hint=f"The newest sessions are: {known}")
+
     def sessions(self, filter: SessionFilter = "all") -> list[Session]:  # the word users know
         """Sessions, oldest first; not those that serve something else and go with it."""
         seen = [session for session in self._sessions.values() if not session.record.is_unseen]
@@ -333,7 +269,7 @@ class Engine(Archive):
             await session.suspend()
         await self._mirrors.end(session, remove=remove_file)
         if remove_file or session.record.there is not None:
-            await session.keeper.remove()
+            await session.context.file.remove()
         else:
             await session.save()
         with suppress(SaveFailed):
@@ -386,6 +322,58 @@ class Engine(Archive):
 
     # Executions and events ---------------------------------------------------------------------------------------
 
+    def execution(self, execution_id: str) -> Execution:
+        """An execution, running or long over, of any session.
+
+        Raises:
+            UnknownExecution: there is none with that id.
+        """
+        for session in self._sessions.values():
+            if (execution := session.runs.find(execution_id)) is not None:
+                return execution
+        execution = recovery.load_execution(self._journal, execution_id)
+        if execution is None:
+            raise UnknownExecution(
+                f"There is no execution {execution_id!r}", hint="List a session's executions with `history`"
+            )
+        return execution
+
+    async def history(
+        self, session_id: str, *, cell_id: str | None = None, after: int = 0, outputs: bool = True
+    ) -> list[Execution]:
+        """Every execution of a session, or of one cell, oldest first, with its outputs unless they are not wanted.
+
+        With ``after`` only those that have a higher number.
+        """
+        self.session(session_id)
+        await self._journal.catch_up()
+        return recovery.load_executions(
+            self._journal, session_id, cell_id=cell_id, after=after, outputs=outputs
+        )
+
+    async def network_log(self, session_id: str) -> NetworkUse:
+        """What a session's code asked of the network: its newest requests, each with its verdict."""
+        self.session(session_id)
+        await self._journal.catch_up()
+        return read_requests(self._journal, session_id)
+
+    async def events_of(self, execution_id: str) -> list[Event]:
+        """Everything that happened to one execution so far, oldest first."""
+        await self._journal.catch_up()
+        return recovery.read_event_rows(self._journal, "execution = ?", (execution_id,))
+
+    @property
+    def last_event(self) -> int:
+        """The number of the newest event; what is asked for now holds at least what came of it."""
+        return self._journal.last_seq
+
+    def events(self, *, since: int, session_id: str | None = None, limit: int = 1_000) -> list[Event]:
+        """Past events after number ``since``, oldest first: what a subscriber missed."""
+        if session_id is None:
+            return recovery.read_event_rows(self._journal, "seq > ?", (since,), limit)
+        condition = "seq > ? AND session = ?"
+        return recovery.read_event_rows(self._journal, condition, (since, session_id), limit)
+
     async def cancel(self, execution_id: str) -> None:
         """Stop an execution, whoever asked for it."""
         await self.session(self.execution(execution_id).session_id).cancel(execution_id)
@@ -411,7 +399,7 @@ class Engine(Archive):
             self.hosts.seek(records)
             await self._unseen.clear([one for one in self._sessions.values() if one.record.is_unseen])
             tasks.start_soon(Retention(self._journal, self._sessions, self.settings).run)
-            tasks.start_soon(suspend_the_idle, partial(self.sessions, "active"), self.settings.session_idle_s)
+            tasks.start_soon(suspend_idle, partial(self.sessions, "active"), self.settings.session_idle_s)
             for session in self.sessions():
                 self._mirrors.begin(session)
             task_status.started()
@@ -458,12 +446,12 @@ class Engine(Archive):
     async def _begin(self, record: SessionRecord, document: Document) -> Session:
         path, batch = Path(record.path), Batch(lasting=not record.is_unseen)
         created = self._recorder.note(batch, "notebook.state.changed", record, {"session": "created"})
-        keeper = Keeper(path, document, base=document.copy(), file=file_state(path), seq=created.seq)
-        keeper.dirty = bool(document.repairs)
-        session = self._sessions[record.id] = Session(record, keeper, self._services)
+        file = NotebookFile(path, document, base=document.copy(), file=file_state(path), seq=created.seq)
+        file.dirty = bool(document.repairs)
+        session = self._sessions[record.id] = Session(record, file, self._services)
         if record.branch_of is not None:
-            session.keep_from_work()
-        batch.statements += [put_session(record), keeper.base_row(record.id)]
+            session.context.turn.acquire_nowait()  # until it has the kernel that is made for it
+        batch.statements += [put_session(record), file.base_row(record.id)]
         batch.undo.append(partial(self._sessions.pop, record.id))
         await self._recorder.commit(batch)
         return session
@@ -473,12 +461,12 @@ class Engine(Archive):
             pass
         return session_id
 
-    def _admit(self, session: Book | None) -> None:
-        if session is not None:
-            self.session(session.id)  # one that was deleted gets no kernel any more
-        active = [other for other in self.sessions("active") if other is not session]
+    def _admit(self, record: SessionRecord | None) -> None:
+        if record is not None:
+            self.session(record.id)  # one that was deleted gets no kernel any more
+        active = [one for one in self.sessions("active") if record is None or one.id != record.id]
         limit = self.settings.max_sessions
-        if len(active) >= limit and not (session is not None and session.record.is_unseen):
+        if len(active) >= limit and not (record is not None and record.is_unseen):
             raise TooManySessions(
                 f"{len(active)} sessions are active, and the setting max_sessions allows {limit}",
                 hint="Suspend or delete one, or raise CELLWRIGHT_MAX_SESSIONS",
@@ -488,8 +476,8 @@ class Engine(Archive):
 
     def _recover(self) -> None:
         for record in recovery.load_session_records(self._journal):
-            keeper = recovery.load_keeper(self._journal, record)
-            session = self._sessions[record.id] = Session(record, keeper, self._services)
+            file = recovery.load_file(self._journal, record)
+            session = self._sessions[record.id] = Session(record, file, self._services)
             for execution in recovery.load_live_executions(self._journal, record.id):
                 session.runs.adopt(execution)
 
@@ -514,111 +502,3 @@ async def _made_for_a_session(path: Path) -> AsyncIterator[None]:
     except SaveFailed:
         await anyio.to_thread.run_sync(lambda: path.unlink(missing_ok=True))
         raise
-
-
-# Writes notebooks to their files a little after they went quiet, and now and then while they do not.
-
-# A notebook that never goes quiet is still written this many quiet periods after its first unsaved change.
-_MOST_PERIODS = 10
-
-_AFTER_FAILURE_S = 5.0
-
-
-class Saver:
-    """One task that saves all sessions; whoever changes a document wakes it."""
-
-    def __init__(self, quiet_s: float, failed: Callable[[Session, CellwrightError], None]) -> None:
-        self._quiet_s = quiet_s
-        self._failed = failed
-        self._woken = anyio.Event()
-        self._dirty_since: dict[str, float] = {}
-        self._told: set[str] = set()
-
-    def wake(self) -> None:
-        self._woken.set()
-
-    async def run(self, sessions: Callable[[], list[Session]]) -> None:
-        while True:
-            due_in = [await self._save_if_due(session) for session in sessions() if session.keeper.is_due]
-            if due_in:
-                await anyio.sleep(max(0.01, min(due_in)))
-            else:
-                await self._woken.wait()
-                self._woken = anyio.Event()
-
-    async def _save_if_due(self, session: Session) -> float:
-        """Save a session that is due; return how long until it is due otherwise."""
-        now = time.monotonic()
-        first = self._dirty_since.setdefault(session.id, now)
-        due = min(session.changed_at + self._quiet_s, first + self._quiet_s * _MOST_PERIODS)
-        if now < due:
-            return due - now
-        del self._dirty_since[session.id]
-        try:
-            await session.save()
-        except CellwrightError as error:
-            # Told once, tried again until it works; the journal has everything meanwhile.
-            if session.id not in self._told:
-                self._told.add(session.id)
-                self._failed(session, error)
-            return _AFTER_FAILURE_S
-        self._told.discard(session.id)
-        return self._quiet_s
-
-
-# Lets go of kernels that nobody has used for long; their sessions keep everything else.
-
-_CHECKS_PER_PERIOD = 4
-
-_LONGEST_CHECK_S = 60.0
-
-
-async def suspend_the_idle(active: Callable[[], Sequence[Session]], limit_s: float) -> None:
-    """Look again and again, and suspend whoever has been idle for longer than the limit."""
-    while True:
-        await anyio.sleep(min(limit_s / _CHECKS_PER_PERIOD, _LONGEST_CHECK_S))
-        for session in active():
-            if not session.runs.live and time.monotonic() - session.last_active > limit_s:
-                await session.suspend(reason=f"Idle for more than {limit_s:g} s (session_idle_s)")
-
-
-# Memory that a deleted session has left: given back to the system, which the C library would not do by
-# itself.
-
-# Several sessions often go together, and what held one is let go a moment later.
-_WAIT_S = 2.0
-
-
-class MemoryReturn:
-    """Gives memory back a little after something large went, once for all that went meanwhile."""
-
-    def __init__(self, in_background: Callable[[Callable[[], Coroutine[Any, Any, None]]], None]) -> None:
-        self._in_background = in_background
-        self._is_due = False
-
-    def something_went(self) -> None:
-        if not self._is_due:
-            self._is_due = True
-            self._in_background(self._give_back)
-
-    async def _give_back(self) -> None:
-        await anyio.sleep(_WAIT_S)
-        self._is_due = False
-        await anyio.to_thread.run_sync(_trim)
-
-
-def _trim() -> None:
-    trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
-    if trim is not None:  # a GNU library's; others do it by themselves, or never
-        trim(0)
-
-
-# Work that is nobody's request: it runs apart from all else, and fails alone.
-
-
-async def run_apart(work: Callable[[], Coroutine[Any, Any, None]]) -> None:
-    """Do it; what it raises is logged."""
-    try:
-        await work()
-    except Exception:  # noqa: BLE001  # boundary: what one session left lying about must not end the engine of all
-        _log.exception("background_work_failed")

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping
+import time
+from collections.abc import Callable, Container, Iterable, Mapping
 from functools import partial
 from typing import Any
 
@@ -11,7 +12,7 @@ import anyio
 from msgspec.structs import replace
 
 from cellwright.engine.artifacts import LeftFile
-from cellwright.engine.document import Keeper
+from cellwright.engine.notebook_file import NotebookFile
 from cellwright.engine.records import (
     FINAL_STATES,
     Batch,
@@ -209,8 +210,8 @@ def cell_completed(document: Document, record: ExecutionRecord, outputs: list[di
 class Runs:
     """The executions of a session that are not over, and the newest of each cell."""
 
-    def __init__(self, keeper: Keeper, recorder: Recorder) -> None:
-        self._keeper = keeper
+    def __init__(self, file: NotebookFile, recorder: Recorder) -> None:
+        self._file = file
         self._recorder = recorder
         self._live: dict[str, Execution] = {}
         self._ending: list[Execution] = []
@@ -289,7 +290,7 @@ class Runs:
         if execution is None:
             return
         execution.record = replace(execution.record, state="running", started_at=at)
-        self._keeper.alter(partial(cell_started, cell_id=execution.cell_id))
+        self._file.alter(partial(cell_started, cell_id=execution.cell_id))
         data = {"state": "running", "attempt": execution.record.attempt}
         self._recorder.note(
             batch, "notebook.cell.executing", session, data, execution=execution.record, at=at
@@ -330,8 +331,8 @@ class Runs:
             exit_code=body.exit_code,
         )
         if record.started_at is not None:
-            self._keeper.alter(partial(cell_completed, record=record, outputs=execution.outputs))
-            self._keeper.dirty = True
+            self._file.alter(partial(cell_completed, record=record, outputs=execution.outputs))
+            self._file.dirty = True
         data = {
             "state": record.state,
             "seconds": record.seconds,
@@ -348,6 +349,19 @@ class Runs:
         else:
             batch.after.append(partial(self.settle, execution))
 
+    def end_live(
+        self,
+        batch: Batch,
+        session: SessionRecord,
+        state: ExecutionState,
+        reason: str,
+        but: Container[str | None] = (),
+    ) -> None:
+        """End what has not ended, except for the executions ``but``, which go on."""
+        for execution in self.live:
+            if execution.id not in but:
+                self.finished(batch, session, Finished(execution.id, state, 0.0, reason=reason), time.time())
+
     def add_output(
         self,
         batch: Batch,
@@ -361,28 +375,24 @@ class Runs:
         data = {"type": kind, "content": content}
         self._recorder.note(batch, "notebook.cell.output", session, data, execution=execution.record)
         cell_id = execution.cell_id
-        if cell_id is None or cell_id not in self._keeper.document:
+        if cell_id is None or cell_id not in self._file.document:
             return
         change = OutputsSet(cell_id, execution.outputs, execution.record.execution_count)
-        self._keeper.alter(partial(Document.apply, change=change))
+        self._file.alter(partial(Document.apply, change=change))
         changed = {"cell_id": cell_id, "change": json.loads(encode_change(change))}
         self._recorder.note(batch, "notebook.state.changed", session, changed)
-        self._keeper.dirty = True
+        self._file.dirty = True
 
     def sync(self) -> None:
         """Show in the document what running executions have put out so far."""
         while self._unsynced:
             execution = self.find(self._unsynced.pop())
-            if (
-                execution is None
-                or execution.cell_id is None
-                or execution.cell_id not in self._keeper.document
-            ):
+            if execution is None or execution.cell_id is None or execution.cell_id not in self._file.document:
                 continue
             count = execution.record.execution_count
             change = OutputsSet(execution.cell_id, execution.outputs, count)
-            self._keeper.alter(partial(Document.apply, change=change))
-            self._keeper.dirty = True
+            self._file.alter(partial(Document.apply, change=change))
+            self._file.dirty = True
 
     def _showing(self, display_id: str | None, *, but: Execution) -> list[Execution]:
         """The executions whose outputs show a display, besides one."""

@@ -15,7 +15,7 @@ from typing import Any
 import anyio
 
 from cellwright.engine.records import SessionRecord
-from cellwright.engine.sessions import Session
+from cellwright.engine.session import Session
 from cellwright.errors import CellwrightError
 from cellwright.notebook import Document
 

@@ -1,6 +1,6 @@
 """What hosts tell, routed to the sessions it is about; and what the journal and a host know differently, settled.
 
-What a session makes of it is ``listening``'s, how a host is heard ``host_link``'s.
+What a session makes of it is ``host_reports``'s, how a host is heard ``host_link``'s.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from cellwright.engine.host_link import HostLink
 from cellwright.engine.hosts import link_name, place_name
 from cellwright.engine.journal import Statement
 from cellwright.engine.records import Batch, Recorder
-from cellwright.engine.sessions import Session
+from cellwright.engine.session import Session
 from cellwright.hosts import protocol
 
 __all__ = ["Hearing"]
@@ -21,7 +21,7 @@ log = logging.getLogger(__name__)
 
 
 class Hearing:
-    """The engine, as a link to a host knows it (see ``hostlink.LinkListener``)."""
+    """The engine, as a link to a host knows it (see ``host_link.LinkListener``)."""
 
     def __init__(self, sessions: Mapping[str, Session], recorder: Recorder) -> None:
         self._sessions = sessions
@@ -40,7 +40,7 @@ class Hearing:
 
     def _take(self, batch: Batch, session: Session, event: protocol.Event) -> None:
         try:
-            session.take(batch, event)
+            session.reports.take(batch, event)
         except Exception:  # boundary: what one session cannot take in is told there, and nobody else notices
             log.exception("event_not_taken", extra={"session": session.id, "seq": event.seq})
             message = f"What the kernel's host told could not be taken in ({type(event.body).__name__})"
@@ -49,11 +49,11 @@ class Hearing:
 
     def lost(self, link: HostLink, why: str) -> None:
         """A host is gone."""
-        self._tell(link, lambda session, batch: session.lose_host(batch, why))
+        self._tell(link, lambda session, batch: session.reports.lose_host(batch, why))
 
     def out_of_reach(self, link: HostLink, why: str) -> None:
         """A host cannot be reached."""
-        self._tell(link, lambda session, batch: session.lose_sight(batch, why))
+        self._tell(link, lambda session, batch: session.reports.lose_sight(batch, why))
 
     async def back(self, link: HostLink, attached: protocol.Attached) -> None:
         """A host is reached again."""
@@ -67,7 +67,7 @@ class Hearing:
         }
         known = {kernel.kernel_id for kernel in now.kernels} | fresh
         await self.reconcile(link, attached, also=known)
-        self._tell(link, lambda session, batch: session.see_again(batch))
+        self._tell(link, lambda session, batch: session.reports.see_again(batch))
 
     async def reconcile(
         self, link: HostLink, attached: protocol.Attached, *, also: Collection[str | None] = ()
@@ -80,17 +80,17 @@ class Hearing:
         sessions = [one for one in self._sessions.values() if link_name(one.record) == link.name]
         for session in sessions:
             if session.record.returning_to is not None:
-                await session.complete_what_began(set(living))
+                await session.checkpointing.complete_return(set(living))
         batch = Batch()
         for session in sessions:
             kernel = living.pop(session.record.kernel_id or "", None)
             if kernel is None and session.state == "active" and session.record.kernel_id not in also:
-                session.lose_host(batch, "The process that owned the kernel went away")
+                session.reports.lose_host(batch, "The process that owned the kernel went away")
             elif kernel is not None:
-                session.drop_unknown(batch, {kernel.running, *kernel.waiting})
+                session.reports.drop_unknown(batch, {kernel.running, *kernel.waiting})
         await self._recorder.commit(batch)
         for session in sessions:
-            session.undo_what_is_due()
+            session.checkpointing.undo_pending()
         for kernel_id in living:  # started for an engine that did not live to journal it
             await link.call(protocol.StopKernel(kernel_id), type(None))
 

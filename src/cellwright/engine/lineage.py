@@ -1,8 +1,8 @@
 """Which executions made the state that a kernel has, in order. Pure.
 
 A lineage is a tuple of spans: all that ran in the kernel's own generation, after what ran in earlier ones up to the
-point that a rollback returned to. What is done with the steps stands in ``replay``; who keeps a lineage up to date,
-in ``sessions``.
+point that a rollback returned to. What is done with the steps stands in ``replay``; ``kernel`` and
+``checkpoints`` keep a lineage up to date.
 """
 
 from __future__ import annotations

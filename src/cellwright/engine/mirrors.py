@@ -24,7 +24,7 @@ from cellwright.engine.jupyter_servers import jupyter_server
 from cellwright.engine.jupyter_sessions import server_and_kernel
 from cellwright.engine.placement import HostName
 from cellwright.engine.records import Batch, Recorder, put_session
-from cellwright.engine.sessions import Session
+from cellwright.engine.session import Session
 from cellwright.errors import CellwrightError, HostUnreachable, NotebookError, NotebookFormatError
 from cellwright.kernels.jupyter.addresses import is_loopback
 from cellwright.kernels.jupyter.hubs import reach
@@ -195,7 +195,7 @@ class Mirrors:
         """Somebody moved the notebook on its server."""
         if session.record.there is None:
             return
-        session.record = replace(session.record, there=(session.record.there[0], path))
+        session.context.record = replace(session.record, there=(session.record.there[0], path))
         batch = Batch(statements=[put_session(session.record)])
         data = {"there": list(session.record.there or ())}
         self._recorder.note(batch, "notebook.state.changed", session.record, data)
@@ -371,7 +371,7 @@ class Mirror:
             shared.become(sheet)
             shared.show_running(str(run.cell_id) for run in live)
             if changes:
-                await session.take_in(changes)
+                await session.notebook.merge_remote(changes)
             self._common = self._unconfirmed = sheet
             if shared.path and shared.path != self.path:
                 await self._moved(shared.path)
@@ -436,7 +436,7 @@ class Mirror:
         merged = merge(base, self._session.document, theirs)
         if not _alike(sheet_of(merged.document), sheet_of(self._session.document)):
             whole = DocumentReplaced(merged.document.to_bytes().decode(), merged.document.versions)
-            await self._session.take_in([whole], merged.conflicts)
+            await self._session.notebook.merge_remote([whole], merged.conflicts)
         self._base, self._stamp = sheet_of(theirs), stamp
         await anyio.to_thread.run_sync(self._write_base)
 

@@ -13,11 +13,11 @@ from pathlib import Path
 
 import anyio
 
-from cellwright.engine.books import Services
+from cellwright.engine.context import Services
 from cellwright.engine.hidden_sessions import Unseen
 from cellwright.engine.limits import checked_narrowing
 from cellwright.engine.records import SessionRecord
-from cellwright.engine.sessions import Session
+from cellwright.engine.session import Session
 from cellwright.notebook import Document
 from cellwright.notebook.languages import canonical_language
 from cellwright.sandbox.policy import Narrowing

@@ -1,6 +1,6 @@
 """What the journal keeps of a session and of an execution, and the events made from them.
 
-Plain values and their encoding; who changes them stands in ``sessions`` and ``executions``.
+Plain values and their encoding; ``context`` and ``executions`` change them.
 """
 
 from __future__ import annotations
@@ -172,7 +172,7 @@ class SessionRecord(msgspec.Struct, frozen=True):
     once: bool = False
     """Whether it is there for one run only, and goes once that is done (see ``oneshot``)."""
     hold: Hold | None = None
-    """The person who has it, where one took it over (see ``holding``)."""
+    """The person who has it, where one took it over (see ``ownership``)."""
     handback: Handback | None = None
     client: str | None = None
     """The program that worked on it last, by the name that it gives itself."""

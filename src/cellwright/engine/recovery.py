@@ -12,15 +12,15 @@ from typing import Any
 
 import msgspec
 
-from cellwright.engine.document import Keeper
 from cellwright.engine.events import Event
 from cellwright.engine.executions import Execution, cell_completed, cell_started
 from cellwright.engine.journal import Journal
+from cellwright.engine.notebook_file import NotebookFile
 from cellwright.engine.records import FINAL_STATES, ExecutionRecord, SessionRecord, Span
 from cellwright.errors import UnknownExecution
 from cellwright.notebook import Document, FileState, decode_change
 
-__all__ = ["load_execution", "load_executions", "load_keeper", "load_session_records", "read_event_rows"]
+__all__ = ["load_execution", "load_executions", "load_file", "load_session_records", "read_event_rows"]
 
 
 def load_session_records(journal: Journal) -> list[SessionRecord]:
@@ -43,20 +43,20 @@ def load_adopted(journal: Journal, session_id: str) -> list[str]:
     return [record.id for record in records if record.adopted_by == session_id]
 
 
-def load_keeper(journal: Journal, record: SessionRecord) -> Keeper:
+def load_file(journal: Journal, record: SessionRecord) -> NotebookFile:
     """Rebuild a session's document: as last in common with its file, then every event since."""
     query = "SELECT seq, content, versions, file FROM documents WHERE session = ?"
-    seq, content, versions, file = journal.read(query, (record.id,))[0]
+    seq, content, versions, stat = journal.read(query, (record.id,))[0]
     base = Document.from_bytes(content.encode(), name=record.path)
     base.restore_versions(json.loads(versions))
     document = base.copy()
     events = read_event_rows(journal, "session = ? AND seq > ?", (record.id, seq))
     for event in events:
         _fold(journal, document, event)
-    state = FileState(**json.loads(file)) if file is not None else None
-    keeper = Keeper(Path(record.path), document, base=base, file=state, seq=seq)
-    keeper.dirty = bool(events)
-    return keeper
+    state = FileState(**json.loads(stat)) if stat is not None else None
+    file = NotebookFile(Path(record.path), document, base=base, file=state, seq=seq)
+    file.dirty = bool(events)
+    return file
 
 
 def load_executions(

@@ -15,10 +15,10 @@ from pathlib import Path
 
 import anyio
 
-from cellwright.engine.books import Services
+from cellwright.engine.context import Services
 from cellwright.engine.hidden_sessions import Unseen
 from cellwright.engine.records import SessionRecord
-from cellwright.engine.sessions import Session
+from cellwright.engine.session import Session
 from cellwright.errors import KernelStartError, SandboxError
 from cellwright.notebook import Document
 from cellwright.sandbox.files import Entry, Workdir

@@ -2,7 +2,7 @@
 
 ``run_steps`` is the core, for whoever wants a state to be made again; a ``Replay`` is one such run of a whole session,
 which anybody may wait for. Which steps there are is decided in ``lineage``, what counts as the same in
-``notebook.comparison``; each step is an execution like any other (see ``sessions``), so that whatever stops this
+``notebook.comparison``; each step is an execution like any other (see ``execution_queue``), so that whatever stops this
 half-way leaves a lineage that says how far it came.
 """
 
@@ -10,46 +10,45 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
-from typing import Any, Final, Literal, Protocol, TypeAlias, assert_never
+from typing import Any, Final, Literal, TypeAlias, assert_never
 
 import anyio
 from msgspec import to_builtins
 
 from cellwright.engine import recovery
-from cellwright.engine.executions import Execution, Runs
+from cellwright.engine.checkpoints import Checkpoints, RolledBack
+from cellwright.engine.context import SessionContext
+from cellwright.engine.document import SessionDocument
+from cellwright.engine.execution_queue import ExecutionQueue
+from cellwright.engine.executions import Execution
 from cellwright.engine.ids import new_replay_id
 from cellwright.engine.journal import Journal
-from cellwright.engine.lineage import Step, steps, steps_until, to_replay
-from cellwright.engine.records import Batch, ExecutionRecord, Recorder, SessionRecord
-from cellwright.errors import CellwrightError, HostPending, HostUnreachable, KernelBusy, SlurmFailed
+from cellwright.engine.kernel import SessionKernel
+from cellwright.engine.lineage import Step, before, contains, steps, steps_until, to_replay
+from cellwright.engine.records import Batch, ExecutionRecord
+from cellwright.errors import (
+    CellwrightError,
+    HostPending,
+    HostUnreachable,
+    KernelBusy,
+    KernelError,
+    SlurmFailed,
+    UnknownCheckpoint,
+)
 from cellwright.hosts.protocol import ExecutionState
 from cellwright.notebook import Comparison, Difference, Document, Rules, compare_outputs
 
-__all__ = ["Redone", "Replay", "begin_replay", "leave_in_time", "run_steps"]
+__all__ = ["Redone", "Replay", "Replays", "run_steps"]
 ReplayState: TypeAlias = Literal["running", "completed", "stopped"]
 
 _MOST_TOLD = 50
 
 _log = logging.getLogger(__name__)
 
-
-class Replayed(Protocol):
-    """What a session gives for this."""
-
-    record: SessionRecord
-    runs: Runs
-
-    @property
-    def id(self) -> str: ...
-    @property
-    def document(self) -> Document: ...
-    async def execute_step(
-        self, step: Step, kernel_id: str, *, timeout_s: float | None = None
-    ) -> Execution: ...
-    async def cancel(self, execution_id: str) -> None: ...
+_AGAIN_S: Final = 2.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +71,7 @@ class Redone:
 
 
 async def run_steps(
-    session: Replayed,
+    queue: ExecutionQueue,
     wanted: Sequence[Step],
     journal: Journal,
     *,
@@ -88,13 +87,13 @@ async def run_steps(
     Raises:
         KernelGone: the session lost that kernel in between.
     """
-    kernel_id = session.record.kernel_id or ""
+    kernel_id = queue.session.record.kernel_id or ""
     for step in wanted:
         if stopping():
             return
-        execution = await session.execute_step(step, kernel_id, timeout_s=_limit(step, timeout_s))
+        execution = await queue.execute_step(step, kernel_id, timeout_s=_limit(step, timeout_s))
         if stopping():  # whoever said so while it was being queued did not find it
-            await session.cancel(execution.id)
+            await queue.cancel(execution.id)
         await execution.wait()
         redone = Redone(step, execution.record, await _compare(journal, step, execution, rules or Rules()))
         yield redone
@@ -135,52 +134,25 @@ def _goes_on(then: ExecutionState, now: ExecutionState) -> bool:
             assert_never(now)
 
 
-async def begin_replay(
-    session: Replayed,
-    recorder: Recorder,
-    *,
-    upto: str | None,
-    timeout_s: float | None,
-    empty_kernel: Callable[[], Awaitable[str]],
-) -> Replay:
-    """Have an empty kernel, and what is to run on it. Whoever calls runs it then.
-
-    Raises:
-        KernelBusy: something is running.
-        UnknownExecution: ``upto`` is none of what made the state.
-    """
-    if session.runs.live:
-        raise KernelBusy(
-            f"Session {session.id} runs {session.runs.live[0].id}",
-            hint="A replay takes the kernel away: wait for its end, or interrupt it first",
-        )
-    await recorder.journal.flush()
-    lineage = to_replay(session.record)
-    recovery.refuse_if_let_go(recorder.journal, session.record, lineage)
-    made = steps(recovery.load_lineage(recorder.journal, session.id, lineage), lineage)
-    wanted = steps_until(made, upto)
-    await empty_kernel()
-    return Replay(session, recorder, wanted, timeout_s=timeout_s)
-
-
 class Replay:
     """A session's state being made again. It belongs to the engine, not to whoever asked for it."""
 
-    def __init__(
-        self, session: Replayed, recorder: Recorder, wanted: Sequence[Step], *, timeout_s: float | None
-    ) -> None:
-        self.id = new_replay_id()
+    def __init__(self, queue: ExecutionQueue, wanted: Sequence[Step], *, timeout_s: float | None) -> None:
+        """A replay has the queue to itself until its end."""
+        session = queue.session
+        self.id = queue.reserved_for = new_replay_id()
         self.session_id = session.id
-        self.generation = session.record.generation
+        self.generation = session.generation
         self.steps = tuple(wanted)
         self.redone: list[Redone] = []
         """What has run so far, in order."""
         self.reason: str | None = None
         """Why it did not go on."""
-        self.edited = _edited(session.document, wanted)
+        self.edited = _edited(session.file.document, wanted)
         """Cells that hold another source by now than the one that ran, or are gone."""
+        self._queue = queue
         self._session = session
-        self._recorder = recorder
+        self._recorder = session.services.recorder
         self._timeout_s = timeout_s
         self._ended = anyio.Event()
         self._cancelled = False
@@ -220,7 +192,7 @@ class Replay:
             return
         self.stop()
         for execution in self._session.runs.live:
-            await self._session.cancel(execution.id)
+            await self._queue.cancel(execution.id)
 
     def stop(self) -> None:
         """Run nothing more."""
@@ -236,11 +208,12 @@ class Replay:
             _log.exception("replay_failed session=%s", self.session_id)
             self.reason = "It failed inside Cellwright; look at the log"
         await self._tell_end()
+        self._queue.reserved_for = None
         self._ended.set()
 
     async def _run_steps(self) -> None:
         again = run_steps(
-            self._session,
+            self._queue,
             self.steps,
             self._recorder.journal,
             timeout_s=self._timeout_s,
@@ -266,14 +239,12 @@ class Replay:
             "cell_id": redone.step.cell_id,
             "same": redone.same,
         }
-        self._recorder.note(
-            batch, "notebook.replay.progress", self._session.record, data, execution=redone.now
-        )
+        self._session.note(batch, "notebook.replay.progress", data, execution=redone.now)
         await self._recorder.commit(batch)
 
     async def _tell_end(self) -> None:
         batch = Batch()
-        self._recorder.note(batch, "notebook.replay.completed", self._session.record, self._told())
+        self._session.note(batch, "notebook.replay.completed", self._told())
         try:
             await self._recorder.commit(batch)
         except CellwrightError as error:  # it is tried again, in order, until the journal has it
@@ -324,41 +295,99 @@ def _edited(document: Document, wanted: Sequence[Step]) -> tuple[str, ...]:
     )
 
 
-# Takes a session's state to another host before its own ends, by running again there what made it (see
-# ``replay``).
+class Replays:
+    """The replays of one session: to make a lost state again, to go back before a cell, to move to another host."""
 
-_AGAIN_S: Final = 2.0
+    def __init__(
+        self,
+        session: SessionContext,
+        document: SessionDocument,
+        kernel: SessionKernel,
+        checkpoints: Checkpoints,
+        queue: ExecutionQueue,
+    ) -> None:
+        self.last: Replay | None = None
+        """The newest one, running or ended."""
+        self._session = session
+        self._document = document
+        self._kernel = kernel
+        self._checkpoints = checkpoints
+        self._queue = queue
 
+    async def start(self, *, upto: str | None, timeout_s: float | None, host: str | None) -> Replay:
+        """Start an empty kernel, run on it what made the last state, in order, and return at once."""
+        services = self._session.services
+        await self._document.refresh()
+        wanted = services.hosts.wanted(host) if host is not None else None
+        async with self._session.turn:
+            self._queue.refuse_if_reserved()
+            with anyio.CancelScope(shield=True):
+                redo = await self._steps(upto)
+                await self._kernel.start_empty(wanted)
+                self.last = replay = Replay(self._queue, redo, timeout_s=timeout_s)
+                services.in_background(replay.run)
+        return replay
 
-class _Movable(Protocol):
-    """As much of a session as leaving takes."""
+    async def _steps(self, upto: str | None) -> Sequence[Step]:
+        """The steps that made the state, up to the last run of cell ``upto`` or to that execution.
 
-    runs: Runs
+        Raises:
+            KernelBusy: something is running.
+            UnknownExecution: ``upto`` is none of what made the state.
+        """
+        session, journal = self._session, self._session.services.recorder.journal
+        if session.runs.live:
+            raise KernelBusy(
+                f"Session {session.id} runs {session.runs.live[0].id}",
+                hint="A replay takes the kernel away: wait for its end, or interrupt it first",
+            )
+        await journal.flush()
+        lineage = to_replay(session.record)
+        recovery.refuse_if_let_go(journal, session.record, lineage)
+        return steps_until(steps(recovery.load_lineage(journal, session.id, lineage), lineage), upto)
 
-    @property
-    def id(self) -> str: ...
+    async def roll_back_before(self, cell_id: str) -> RolledBack:
+        """Make the state again that there was before a cell last ran.
 
-    async def reserve_host(self) -> None:
-        """Have another host asked for; HostPending until it is there."""
-        ...
+        Raises:
+            UnknownCheckpoint: that cell has never run in this state.
+            KernelError: a step failed that did not fail then.
+        """
+        session, journal = self._session, self._session.services.recorder.journal
+        history = await self._checkpoints.own_history()
+        ran = [one for one in history if one.cell_id == cell_id and contains(session.record.lineage, one)]
+        if not ran:
+            raise UnknownCheckpoint(
+                f"Cell {cell_id!r} has not run in the state that session {session.id} has",
+                hint="Name a cell that has, or a checkpoint",
+            )
+        lineage = before(session.record.lineage, ran[-1])
+        undone = tuple(
+            one.id for one in history if contains(session.record.lineage, one) and not contains(lineage, one)
+        )
+        made = steps(recovery.load_lineage(journal, session.id, lineage), lineage)
+        if made:
+            replay = await (await self.start(upto=made[-1].execution_id, timeout_s=None, host=None)).wait()
+            if replay.reason is not None:
+                raise KernelError(f"The state could not be made again: {replay.reason}")
+        else:
+            await self._kernel.restart()
+        return await self._checkpoints.note_remade(undone)
 
-    async def start_replay(self) -> Replay: ...
-
-
-async def leave_in_time(session: _Movable, ends_at: float) -> None:
-    """Go on elsewhere as soon as that is there and nothing runs here; stay where neither comes in time."""
-    while time.time() < ends_at:
-        try:
-            # Asked for at once, so that its place in the queue is kept while something still runs here.
-            await session.reserve_host()
-            if not session.runs.live:
-                await session.start_replay()
-                return
-        except CellwrightError as error:
-            if not _passes(error):
-                _log.warning("session_not_moved session=%s %s", session.id, error)
-                return
-        await anyio.sleep(_AGAIN_S)
+    async def move_before(self, ends_at: float) -> None:
+        """Go on on another host as soon as it is there and nothing runs here; stay where neither comes in time."""
+        while time.time() < ends_at:
+            try:
+                # Asked for at once, so that its place in the queue is kept while something still runs here.
+                await self._kernel.reserve_host()
+                if not self._session.runs.live:
+                    await self.start(upto=None, timeout_s=None, host=None)
+                    return
+            except CellwrightError as error:
+                if not _passes(error):
+                    _log.warning("session_not_moved session=%s %s", self._session.id, error)
+                    return
+            await anyio.sleep(_AGAIN_S)
 
 
 def _passes(error: CellwrightError) -> bool:

@@ -18,7 +18,7 @@ from msgspec.structs import replace
 from cellwright.engine import recovery
 from cellwright.engine.journal import Journal, Statement
 from cellwright.engine.records import ExecutionRecord, put_session
-from cellwright.engine.sessions import Session
+from cellwright.engine.session import Session
 from cellwright.errors import SaveFailed
 from cellwright.settings import Settings
 
@@ -105,6 +105,6 @@ class Retention:
                 continue
             after = replace(before, let_go=generation)
             if session is not None:
-                session.record = after
+                session.context.record = after
             noted.append(put_session(after))
         return noted

@@ -135,7 +135,7 @@ class Gateway:
     async def _restart(self, request: Request, session: Session) -> Response:
         self._ended_here.add(session.generation)
         await session.restart()
-        session.notice = RESTARTED
+        session.context.notice = RESTARTED
         return JSONResponse(self._model(session, request.path_params["kernel_id"]))
 
     async def _channels(self, socket: WebSocket) -> None:

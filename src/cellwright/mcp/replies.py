@@ -13,7 +13,7 @@ import msgspec
 from mcp.types import ImageContent
 
 from cellwright.engine import Execution, Session
-from cellwright.engine.checked import diagnostics_of
+from cellwright.engine.typecheck import diagnostics_of
 from cellwright.mcp.arguments import ResponseFormat
 from cellwright.mcp.calls import Call, Reply
 from cellwright.mcp.knowledge import Known

@@ -118,9 +118,9 @@ async def test_without_slurm_at_hand_its_sessions_are_out_of_reach_and_others_wo
         session = await engine.create("Here", host="local", directory=tmp_path)
         there = replace(session.record, id="s-there", host="slurm", on="slurm:a-1", kernel_id="s-there.1")
         batch = Batch(statements=[put_session(there)])
-        base = session.keeper.base_row("s-there")
+        base = session.context.file.base_row("s-there")
         batch.statements.append(base)
-        await session._services.recorder.commit(batch)  # as if its allocation were still there
+        await session.context.services.recorder.commit(batch)  # as if its allocation were still there
     async with open_here() as engine:
         lost = engine.session("s-there")
         assert lost.state == "active"

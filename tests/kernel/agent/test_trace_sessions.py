@@ -68,7 +68,7 @@ async def test_telling_changes_neither_the_notebook_nor_its_file(engine: Engine)
     await session.save()
     written = session.path.stat().st_mtime_ns
     session.tell("notebook.agent.step", {"step": 1})
-    assert not session.keeper.dirty
+    assert not session.context.file.dirty
     await session.save()
     assert session.path.stat().st_mtime_ns == written
 

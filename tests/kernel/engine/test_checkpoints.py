@@ -238,7 +238,7 @@ async def test_a_return_that_an_engine_began_is_completed_by_the_next(open_here:
         await run(session, "x = 2")
         generation = session.generation
         # As far as an engine comes that is killed between the host's answer and its own journal.
-        await session._begin_return(kept)
+        await session.checkpointing._begin_return(kept)
     async with open_here() as second:
         session = second.session(session.id)
         assert (session.state, session.generation) == ("active", generation + 1)

@@ -11,7 +11,7 @@ import pytest
 
 from cellwright import Engine
 from cellwright.engine import Asker, Session
-from cellwright.engine.document import came_from
+from cellwright.engine.notebook_file import came_from
 from cellwright.notebook import CellAdded, CellDeleted, Document, OutputsSet, SourceChanged
 from tests.kernel.engine.conftest import OpenEngine
 from tests.waiting import fail_after, until
@@ -130,10 +130,10 @@ async def test_file_is_left_to_the_guest_that_ran_the_cell_by_hand(open_here: Op
         with session.shown_elsewhere():
             execution = await (await session.execute(mine.id, asker=BY_HAND)).wait()
             assert execution.ok
-            assert session.keeper.dirty
-            assert not session.keeper.is_due
+            assert session.context.file.dirty
+            assert not session.context.file.is_due
             await _saved_elsewhere(session, ran=mine.id, **{theirs.id: "edited there"})
-            assert not session.keeper.is_due, "its own saving comes back to it"
+            assert not session.context.file.is_due, "its own saving comes back to it"
             assert session.cell(mine.id).outputs, "and nothing is lost by it"
             written = session.path.stat().st_mtime_ns
             assert written != before
@@ -151,9 +151,9 @@ async def test_file_is_left_to_the_guest_that_saved_before_its_cell_had_ended(ow
         await (await session.execute(mine.id, asker=BY_HAND)).wait()
         await _saved_elsewhere(session, **{theirs.id: "edited there"})
         assert session.cell(mine.id).execution_count == 1
-        assert not session.keeper.is_due
+        assert not session.context.file.is_due
         await (await session.execute_code("mine = 3")).wait()
-        assert not session.keeper.is_due, "code in no cell is not missing in the file"
+        assert not session.context.file.is_due, "code in no cell is not missing in the file"
 
 
 def _count_in_file(session: Session, cell_id: str) -> Any:

@@ -232,7 +232,7 @@ class EngineAgainstModel(RuleBasedStateMachine):
             self.model.saved = dict(self.model.source)  # closing saves
         else:
             self.session.cells  # noqa: B018  # takes in what runs have shown, as a save would
-            self.session.keeper.dirty = False  # as if it were killed: only the journal has the rest
+            self.session.context.file.dirty = False  # as if it were killed: only the journal has the rest
         self.context.__exit__(None, None, None)
         self._open_engine()
         self.session: Session = self.engine.session(self.session.id)

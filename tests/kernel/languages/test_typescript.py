@@ -8,7 +8,7 @@ import pytest
 
 from cellwright import Engine, Missed
 from cellwright.engine import Session
-from cellwright.engine.checked import diagnostics_of
+from cellwright.engine.typecheck import diagnostics_of
 from cellwright.notebook.languages import cell_metadata, with_tsconfig
 from tests.waiting import LIMIT_S, fail_after
 
@@ -66,5 +66,5 @@ async def test_types_are_checked_beside_the_run_and_stop_nothing(session: Sessio
 async def test_a_notebook_without_compiler_options_is_not_checked(session: Session) -> None:
     await run(session, "const total: string = 3 as any as number;")
 
-    assert not session._checking
+    assert not session.types.checking
     assert diagnostics_of(session.cells[-1]) == []

@@ -115,7 +115,7 @@ async def test_a_crash_of_our_own_tells_nothing_of_its_insides(
         raise RuntimeError("a secret of the machine")
 
     session = await new_session(client)
-    monkeypatch.setattr("cellwright.engine.books.Book.add_cell", crash)
+    monkeypatch.setattr("cellwright.engine.session.Session.add_cell", crash)
     text = await refused(client, "cell_add", session_id=session, content="1")
     assert "failed inside Cellwright" in text
     assert "secret" not in text

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from cellwright.engine.document import Keeper
+from cellwright.engine.notebook_file import NotebookFile
 from cellwright.errors import NotebookError
 from cellwright.notebook import CellAdded, Change, Document, OutputsSet, SourceChanged, read_notebook
 
@@ -15,10 +15,10 @@ SHOWN = [{"output_type": "stream", "name": "stdout", "text": "shown"}]
 
 
 @pytest.fixture
-def keeper(tmp_path: Path) -> Keeper:
+def keeper(tmp_path: Path) -> NotebookFile:
     document = Document.new()
     document.apply(CellAdded("one", "code", "before", 0))
-    return Keeper(tmp_path / "book.ipynb", document, base=document.copy(), file=None, seq=1)
+    return NotebookFile(tmp_path / "book.ipynb", document, base=document.copy(), file=None, seq=1)
 
 
 def made(change: Change) -> partial[object]:
@@ -26,7 +26,7 @@ def made(change: Change) -> partial[object]:
 
 
 def test_a_refusal_takes_back_all_that_was_proposed_and_leaves_what_happened_meanwhile(
-    keeper: Keeper,
+    keeper: NotebookFile,
 ) -> None:
     keeper.propose(made(SourceChanged("one", "edited")), 2)
     keeper.alter(made(OutputsSet("one", SHOWN, 1)))
@@ -37,7 +37,7 @@ def test_a_refusal_takes_back_all_that_was_proposed_and_leaves_what_happened_mea
     assert (cell.source, cell.version, list(cell.outputs)) == ("before", 1, SHOWN)
 
 
-def test_what_was_accepted_outlives_the_refusal_of_what_came_after(keeper: Keeper) -> None:
+def test_what_was_accepted_outlives_the_refusal_of_what_came_after(keeper: NotebookFile) -> None:
     first = keeper.propose(made(SourceChanged("one", "edited")), 2)
     keeper.alter(made(OutputsSet("one", SHOWN, 1)))
     keeper.propose(made(SourceChanged("one", "edited again")), 4)
@@ -47,7 +47,7 @@ def test_what_was_accepted_outlives_the_refusal_of_what_came_after(keeper: Keepe
     assert (cell.source, list(cell.outputs)) == ("edited", SHOWN)
 
 
-def test_changes_of_which_one_does_not_fit_leave_the_document_as_it_was(keeper: Keeper) -> None:
+def test_changes_of_which_one_does_not_fit_leave_the_document_as_it_was(keeper: NotebookFile) -> None:
     def alter(document: Document) -> None:
         document.apply(SourceChanged("one", "edited"))
         document.apply(SourceChanged("nowhere", "edited"))
@@ -58,7 +58,7 @@ def test_changes_of_which_one_does_not_fit_leave_the_document_as_it_was(keeper: 
 
 
 @pytest.mark.anyio
-async def test_the_file_gets_what_may_still_be_refused_only_once_it_is_accepted(keeper: Keeper) -> None:
+async def test_the_file_gets_what_may_still_be_refused_only_once_it_is_accepted(keeper: NotebookFile) -> None:
     proposal = keeper.propose(made(SourceChanged("one", "edited")), 2)
     keeper.dirty = True
     assert await keeper.save(lambda: 2)

@@ -1,4 +1,4 @@
-"""A notebook whose types are looked at while its cells run: nobody waits for it, and it stops nothing.
+"""Checks the types of a notebook while its cells run: nobody waits for it, and it stops nothing.
 
 Only notebooks that bring compiler options are checked, which is how they ask for it. How a check is made is
 ``kernels.typecheck``'s; what it found is kept with each cell, and told as an event.
@@ -13,17 +13,17 @@ from typing import Any
 
 from msgspec import to_builtins
 
-from cellwright.engine.books import Services
-from cellwright.engine.charted import Charted
-from cellwright.engine.document import Keeper
+from cellwright.engine.context import SessionContext
+from cellwright.engine.document import SessionDocument
 from cellwright.engine.environment import runtime_of
-from cellwright.engine.records import Batch, ExecutionRecord, SessionRecord
+from cellwright.engine.records import Batch
+from cellwright.engine.workspace import SessionWorkspace
 from cellwright.errors import CellwrightError
 from cellwright.hosts import protocol
 from cellwright.notebook import Cell, CellMetadataSet, Change, Document
 from cellwright.notebook.languages import cell_filename, cell_language, notebook_tsconfig, own_section
 
-__all__ = ["Checked", "diagnostics_of"]
+__all__ = ["TypeChecks", "diagnostics_of"]
 
 _log = logging.getLogger(__name__)
 _KEY = "diagnostics"
@@ -36,31 +36,33 @@ def diagnostics_of(cell: Cell) -> list[Mapping[str, Any]]:
     return [one for one in held if isinstance(one, Mapping)] if isinstance(held, list) else []
 
 
-class Checked(Charted):
-    """A notebook whose types may be checked."""
+class TypeChecks:
+    """The type checks of one session."""
 
-    def __init__(self, record: SessionRecord, keeper: Keeper, services: Services) -> None:
-        super().__init__(record, keeper, services)
-        self._checking = False
+    def __init__(
+        self, session: SessionContext, document: SessionDocument, workspace: SessionWorkspace
+    ) -> None:
+        self._session = session
+        self._document = document
+        self._workspace = workspace
+        self._services = session.services
+        self.checking = False
+        """Whether a check is under way or due."""
         self._check_again = False
 
-    def take(self, batch: Batch, event: protocol.Event) -> None:
-        """Fold one of the host's events into the session, and have types checked beside what has just begun."""
-        super().take(batch, event)
-        if isinstance(event.body, protocol.Started):
-            execution = self.runs.find(event.body.execution_id)
-            if execution is not None and self._is_checked(execution.record):
-                self._check_soon(batch)
-
-    def _is_checked(self, record: ExecutionRecord) -> bool:
-        language = record.language or self.language
-        return runtime_of(language) == "deno" and notebook_tsconfig(self.keeper.document) is not None
+    def check_beside(self, batch: Batch, execution_id: str) -> None:
+        """Have types checked beside an execution that has just begun, where its notebook asks for that."""
+        execution = self._session.runs.find(execution_id)
+        if execution is None or runtime_of(execution.record.language or self._session.language) != "deno":
+            return
+        if notebook_tsconfig(self._session.file.document) is not None:
+            self._check_soon(batch)
 
     def _check_soon(self, batch: Batch) -> None:
-        if self._checking:
+        if self.checking:
             self._check_again = True
             return
-        self._checking = True
+        self.checking = True
         batch.after.append(lambda: self._services.in_background(self._check))
 
     async def _check(self) -> None:
@@ -71,27 +73,27 @@ class Checked(Charted):
                 await self._check_once()
         except (CellwrightError, TimeoutError) as error:
             # No cell depends on it: whoever wants to know finds it in the log.
-            _log.warning("types_not_checked session=%s %s", self.id, error)
+            _log.warning("types_not_checked session=%s %s", self._session.id, error)
         finally:
-            self._checking = self._check_again = False
+            self.checking = self._check_again = False
 
     async def _check_once(self) -> None:
-        document = self.keeper.document
+        document = self._session.file.document
         request = protocol.CheckTypes(
             cells=_sources(document),
-            cwd=str(self.cwd),
-            place=self.place,
-            policy=self.own_policy,
+            cwd=str(self._workspace.cwd),
+            place=self._workspace.place,
+            policy=self._workspace.own_policy,
             tsconfig=notebook_tsconfig(document),
         )
-        found = await self.host.call(request, list[protocol.Diagnostic])
+        found = await self._session.host.call(request, list[protocol.Diagnostic])
         by_cell: dict[str, list[protocol.Diagnostic]] = defaultdict(list)
         for one in found:
             by_cell[one.cell_id or ""].append(one)
-        await self.apply(_changes(self.keeper.document, by_cell))
+        await self._document.apply(_changes(self._session.file.document, by_cell))
         batch = Batch()
         data = {"diagnostics": to_builtins(found[:_MOST_TOLD]), "more": max(0, len(found) - _MOST_TOLD)}
-        self._services.recorder.note(batch, "notebook.types.checked", self.record, data)
+        self._session.note(batch, "notebook.types.checked", data)
         await self._services.recorder.commit(batch)
 
 

@@ -1,4 +1,4 @@
-"""Where a session works: its limits, and the files that its code leaves there. Needs no kernel (see ``sessions``)."""
+"""Where a session's code works: its directories, its limits, its network, and the files that it leaves. Needs no kernel."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import logging
 import time
 from collections.abc import Collection, Mapping, Sequence
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import anyio
@@ -14,17 +15,17 @@ from msgspec import to_builtins
 from msgspec.structs import replace
 
 from cellwright.engine.artifacts import Leavings, entries_in, leavings_of
-from cellwright.engine.books import Book, Services
-from cellwright.engine.document import Keeper
+from cellwright.engine.context import SessionContext
 from cellwright.engine.executions import Execution
 from cellwright.engine.jupyter_sessions import refuse_elsewhere
 from cellwright.engine.limits import explained, session_policy, told_limits
-from cellwright.engine.network_log import note_request
-from cellwright.engine.records import Batch, SessionRecord, put_execution
+from cellwright.engine.network_log import network_opening, note_request
+from cellwright.engine.records import Batch, put_execution
 from cellwright.errors import SandboxError
 from cellwright.hosts import protocol
 from cellwright.sandbox.files import Entry
 from cellwright.sandbox.network_log import NetworkEntry
+from cellwright.sandbox.network_rules import NetworkMode
 from cellwright.sandbox.overlay import (
     Applied,
     LayerChange,
@@ -33,9 +34,11 @@ from cellwright.sandbox.overlay import (
     layer_diff,
     note_originals,
 )
-from cellwright.sandbox.policy import Policy
+from cellwright.sandbox.policy import Mode, Policy
+from cellwright.sandbox.tiers import UNSAFE_BANNER
+from cellwright.sandbox.workspace import PRIVATE, Place
 
-__all__ = ["Workplace"]
+__all__ = ["SessionWorkspace"]
 
 _MOST_FILES = 1_000
 _MOST_DESTINATIONS = 200
@@ -44,15 +47,16 @@ _LOOK_S = 30.0
 _log = logging.getLogger(__name__)
 
 
-class Workplace(Book):
-    """A notebook with a place to work in."""
+class SessionWorkspace:
+    """The directories, limits and files of one session."""
 
-    def __init__(self, record: SessionRecord, keeper: Keeper, services: Services) -> None:
-        super().__init__(record, keeper, services)
+    def __init__(self, session: SessionContext) -> None:
+        self._session = session
+        self._services = session.services
         self._looking = anyio.Lock()
         self._seen: Mapping[str, Entry] = {}
         """What lay in the working directory when somebody last looked."""
-        self._looked_at = record.created_at
+        self._looked_at = session.record.created_at
         self._newest_ended: Execution | None = None
         self._cut: tuple[str | None, str] = (None, "")
         """The execution whose request to the network was stopped half-way last, and why."""
@@ -60,25 +64,80 @@ class Workplace(Book):
         self._destinations: set[tuple[str, str]] = set()
         """What the audit log has of the network."""
 
+    # Directories and limits --------------------------------------------------------------------------------------
+
+    @property
+    def folder(self) -> Path:
+        """Where the notebook belongs, and where the search for its project and interpreter begins."""
+        cwd = self._session.record.cwd
+        return Path(cwd) if cwd is not None else self._session.file.path.parent
+
+    @property
+    def storage(self) -> Path:
+        """The session's own directory, which goes with it."""
+        return self._services.settings.storage / "sessions" / self._session.id
+
+    @property
+    def cwd(self) -> Path:
+        """The kernel's working directory, as its code sees it."""
+        if self.mode != "private":
+            return self.folder
+        seen_at = self._session.record.seen_at
+        return Path(seen_at) if seen_at is not None else self.storage / PRIVATE
+
+    @property
+    def mode(self) -> Mode:
+        return self._session.record.mode
+
+    @property
+    def place(self) -> Place:
+        """The working directory, and what of the project is seen there."""
+        return Place(
+            mode=self.mode,
+            cwd=str(self.cwd),
+            project=self._session.record.project,
+            storage=str(self.storage),
+            hidden=(str(self._services.settings.storage),),
+        )
+
+    @property
+    def network(self) -> NetworkMode:
+        """How far the session's code reaches."""
+        limits = self._session.record.limits
+        if self._session.record.tier == "C" or (limits is not None and limits.network is not None):
+            return "off"
+        opening = network_opening(self._services.settings)
+        return opening.mode if opening is not None else "off"
+
+    @property
+    def banner(self) -> str | None:
+        """The warning that every reply about the session begins with, where its code runs unconfined."""
+        record = self._session.record
+        # An engine that confined nothing may have started a kernel that outlived it.
+        outlived = record.state == "active" and record.tier == "none"
+        return UNSAFE_BANNER if outlived or self._services.settings.unsafe_no_sandbox else None
+
     @property
     def limits(self) -> dict[str, Any]:
         """What it asked for below the operator's limits, in words."""
-        return told_limits(self.record.limits)
+        return told_limits(self._session.record.limits)
 
     @property
     def own_policy(self) -> Policy | None:
         """What its code may do, where that is less than the operator allows everybody."""
-        return session_policy(self._services.settings, self.record.limits)
+        return session_policy(self._services.settings, self._session.record.limits)
 
     def time_limit(self, asked_s: float | None) -> float:
         """How long a cell may run: as asked, else as the settings say; never longer than the session's own limit."""
-        own = self.record.limits.cell_seconds if self.record.limits is not None else None
+        own = self._session.record.limits.cell_seconds if self._session.record.limits is not None else None
         limit_s = asked_s if asked_s is not None else self._services.settings.cell_timeout_s
         return limit_s if own is None else min(limit_s, own)
 
+    # Files -------------------------------------------------------------------------------------------------------
+
     async def files(self) -> Leavings:
         """What lies in its working directory; in ``overlay`` mode what it wrote over the project."""
-        refuse_elsewhere(self.record, "files")
+        refuse_elsewhere(self._session.record, "files")
         seen = await anyio.to_thread.run_sync(entries_in, self.place.written)
         return leavings_of(self.place.written, seen, but=self._services.notebooks(), limit=_MOST_FILES)
 
@@ -87,7 +146,7 @@ class Workplace(Book):
 
         By time alone the two are told apart only where some ticks lie between them.
         """
-        if self.runs.live:
+        if self._session.runs.live:
             return  # what it has left so far is its own
         asked_at = time.time()
         async with self._looking:
@@ -100,21 +159,21 @@ class Workplace(Book):
         if self._newest_ended is not None:
             await self._newest_ended.wait_for_files(_LOOK_S)
 
-    async def file_changes(self) -> list[LayerChange]:
+    async def changes(self) -> list[LayerChange]:
         """What it wrote over the project (in ``overlay`` mode), each with the real path where others find it."""
-        refuse_elsewhere(self.record, "files")
+        refuse_elsewhere(self._session.record, "files")
         return await anyio.to_thread.run_sync(layer_changes, self.place)
 
-    async def file_diff(self, paths: Sequence[str] | None = None) -> str:
+    async def diff(self, paths: Sequence[str] | None = None) -> str:
         """The same as a unified diff.
 
         Raises:
             NoSuchFile: a named path was not changed.
         """
-        refuse_elsewhere(self.record, "files")
+        refuse_elsewhere(self._session.record, "files")
         return await anyio.to_thread.run_sync(layer_diff, self.place, paths)
 
-    async def apply_files(
+    async def apply(
         self, paths: Sequence[str] | None = None, *, force: bool = False, trusted: Collection[str] = ()
     ) -> Applied:
         """Bring what it wrote over into the project: all of it, or the named files and directories.
@@ -127,7 +186,7 @@ class Workplace(Book):
             NoSuchFile: a named path was not changed.
             FileRefused: it has no layer over a project, or a named path is no plain file or for a person to name.
         """
-        refuse_elsewhere(self.record, "files")
+        refuse_elsewhere(self._session.record, "files")
         async with self._looking:
             return await anyio.to_thread.run_sync(
                 partial(self.apply_now, paths, since=self._looked_at, force=force, trusted=trusted)
@@ -143,20 +202,22 @@ class Workplace(Book):
     ) -> Applied:
         """Bring files over, and write down which, however whoever waits for it ends. Blocking."""
         asked = {"asked": paths, "force": force or None, "named_by_a_person": sorted(trusted) or None}
-        with self._services.audit.outcome("apply", session=self.id, **asked) as told:
+        with self._services.audit.outcome("apply", session=self._session.id, **asked) as told:
             applied = apply_changes(self.place, paths, since=since, force=force, trusted=trusted)
             told["project"] = self.place.project
             told["applied"] = [f"{change.change} {change.path}" for change in applied.changes]
             told["skipped"] = applied.skipped or None
         return applied
 
-    def _explained(self, body: protocol.Finished) -> protocol.Finished:
+    # Network -----------------------------------------------------------------------------------------------------
+
+    def explained(self, body: protocol.Finished) -> protocol.Finished:
         """The end of an execution, with what the network and the session's own limits had to do with it."""
         reason = body.reason
         if reason is None and self._cut[0] == body.execution_id:
             # Many a client takes what came so far for all there is.
             reason = self._cut[1]
-        return replace(body, reason=explained(reason, self.record.limits))
+        return replace(body, reason=explained(reason, self._session.record.limits))
 
     def _audit_request(self, entry: NetworkEntry) -> None:
         """Write down each destination once with what became of it; code may ask as often as it likes."""
@@ -166,12 +227,12 @@ class Workplace(Book):
         self._destinations.add(destination)
         why = f"{entry.reason} ({entry.setting})" if entry.verdict in ("refused", "cut") else None
         self._services.audit.note(
-            "network", session=self.id, refused=why, to=destination[0], verdict=entry.verdict
+            "network", session=self._session.id, refused=why, to=destination[0], verdict=entry.verdict
         )
 
-    def _note_request(self, batch: Batch, entry: NetworkEntry, at: float) -> None:
-        execution = self.runs.find(entry.execution) if entry.execution is not None else None
-        note_request(self._services.recorder, batch, self.record, entry, execution=execution, at=at)
+    def note_request(self, batch: Batch, entry: NetworkEntry, at: float) -> None:
+        execution = self._session.runs.find(entry.execution) if entry.execution is not None else None
+        note_request(self._services.recorder, batch, self._session.record, entry, execution=execution, at=at)
         self._audit_request(entry)
         if entry.verdict == "cut":
             told = f"The request to {entry.host} was stopped: {entry.reason} ({entry.setting})"
@@ -184,8 +245,15 @@ class Workplace(Book):
         batch, recorder = Batch(), self._services.recorder
         numbered = dataclasses.replace(entry, number=self._fetched)
         self._audit_request(entry)
-        note_request(recorder, batch, self.record, numbered, execution=None, at=entry.time)
+        note_request(recorder, batch, self._session.record, numbered, execution=None, at=entry.time)
         recorder.commit(batch)
+
+    def look_later(self, batch: Batch, execution: Execution, ended_at: float) -> None:
+        """Have the files of an execution that has ended looked for once that is journalled."""
+        execution.expect_files()
+        self._newest_ended = execution
+        look = partial(self._note_files, execution, ended_at)
+        batch.after.append(partial(self._services.in_background, look))
 
     async def _note_files(self, execution: Execution, ended_at: float) -> None:
         """Journal what an execution left; after its end was told, so that nobody waits for the looking."""
@@ -194,7 +262,7 @@ class Workplace(Book):
             async with self._looking:
                 seen = await anyio.to_thread.run_sync(self._look, since)
                 # Where another was queued by the end of the look, what came after this one's end may be that one's.
-                until = ended_at if self.runs.count > execution.record.number else None
+                until = ended_at if self._session.runs.count > execution.record.number else None
                 left = leavings_of(
                     self.place.written,
                     seen,
@@ -214,7 +282,7 @@ class Workplace(Book):
                     "directory": left.directory,
                     "more": left.more,
                 }
-                recorder.note(batch, "notebook.cell.files", self.record, data, execution=record)
+                self._session.note(batch, "notebook.cell.files", data, execution=record)
                 batch.statements.append(put_execution(record))
                 await recorder.commit(batch)
         finally:
@@ -227,7 +295,7 @@ class Workplace(Book):
             note_originals(self.place, since=since)
         except (SandboxError, OSError) as error:
             # What was not noted counts as changed when it is applied.
-            _log.warning("originals_not_noted session=%s %s", self.id, error)
+            _log.warning("originals_not_noted session=%s %s", self._session.id, error)
         else:
             self._looked_at = now
         return seen

@@ -1,33 +1,36 @@
-"""Who has a session: a person who took it over from whoever worked on it, until it is given back.
+"""Who owns a session: a person who took it over from an agent, until they give it back.
 
-It refuses nobody by itself: a person works through the very same calls. Faces for agents ask before they change anything.
+It refuses nobody by itself: a person works through the very same calls. Frontends for agents ask before they change
+anything.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
-from msgspec.structs import replace
-
 from cellwright.engine import recovery
+from cellwright.engine.context import SessionContext
 from cellwright.engine.events import Event
-from cellwright.engine.records import Batch, Handback, Hold, Meanwhile, put_session
-from cellwright.engine.workplaces import Workplace
+from cellwright.engine.records import Batch, Handback, Hold, Meanwhile
 from cellwright.errors import SessionTaken
 
-__all__ = ["Holding", "changed_meanwhile"]
+__all__ = ["Ownership", "changed_meanwhile"]
 
 _TELLING = "kind IN ('notebook.state.changed', 'notebook.cell.executing')"
 _EDITS = {"cell_added": "added", "source_changed": "edited", "cell_deleted": "deleted"}
 
 
-class Holding(Workplace):
-    """A notebook that somebody may have taken over."""
+class Ownership:
+    """Who has one session."""
+
+    def __init__(self, session: SessionContext) -> None:
+        self._session = session
+        self._services = session.services
 
     @property
     def held_by(self) -> str | None:
         """The person who took it over and has not given it back."""
-        return self.record.hold.by if self.record.hold is not None else None
+        return self._session.record.hold.by if self._session.record.hold is not None else None
 
     def refuse_if_taken(self) -> None:
         """For whoever works on it without being the one who has it.
@@ -35,50 +38,51 @@ class Holding(Workplace):
         Raises:
             SessionTaken: a person has taken it over.
         """
-        if (hold := self.record.hold) is not None:
-            with self._services.audit.outcome("take_over", session=self.id, held_by=hold.by):
-                raise SessionTaken(hold.by, self.id)
+        if (hold := self._session.record.hold) is not None:
+            with self._services.audit.outcome("take_over", session=self._session.id, held_by=hold.by):
+                raise SessionTaken(hold.by, self._session.id)
 
     async def take_over(self, by: str) -> None:
         """Let a person have it alone, also instead of another one. What runs goes on."""
-        before = self.record.hold
+        before = self._session.record.hold
         if before is not None and before.by == by:
             return
         self._services.audit.note(
-            "take_over", session=self.id, person=by, instead_of=before.by if before is not None else None
+            "take_over", session=self._session.id, person=by, instead_of=before.by if before else None
         )
         recorder, batch = self._services.recorder, Batch()
         data = {"by": by, "instead_of": before.by} if before is not None else {"by": by}
-        event = recorder.note(batch, "notebook.session.taken", self.record, data)
+        event = self._session.note(batch, "notebook.session.taken", data)
         # What an earlier person did since is news for the agents too, once it is given back.
         seq = before.seq if before is not None else event.seq
-        self._propose_record(batch, hold=Hold(by, event.time, seq))
+        self._session.propose(batch, hold=Hold(by, event.time, seq))
         await recorder.commit(batch)
 
     async def give_back(self, by: str, note: str = "") -> Handback | None:
         """Let agents go on, and tell them what was done meanwhile and what the person says; None where nobody had it."""
-        hold, recorder = self.record.hold, self._services.recorder
+        hold, recorder = self._session.record.hold, self._services.recorder
         if hold is None:
             return None
-        self._services.audit.note("take_over", session=self.id, person=hold.by, given_back_by=by)
+        self._services.audit.note("take_over", session=self._session.id, person=hold.by, given_back_by=by)
         await recorder.journal.catch_up()
         past = recovery.read_event_rows(
-            recorder.journal, f"session = ? AND seq > ? AND {_TELLING}", (self.id, hold.seq)
+            recorder.journal, f"session = ? AND seq > ? AND {_TELLING}", (self._session.id, hold.seq)
         )
         meanwhile, batch = changed_meanwhile(past), Batch()
         data = {"by": by, "note": note, **meanwhile.told()}
-        event = recorder.note(batch, "notebook.session.given_back", self.record, data)
+        event = self._session.note(batch, "notebook.session.given_back", data)
         handback = Handback(by, note, event.seq, meanwhile)
-        self._propose_record(batch, hold=None, handback=handback)
+        self._session.propose(batch, hold=None, handback=handback)
         await recorder.commit(batch)
         return handback
 
     def worked_on_by(self, client: str) -> None:
         """Keep the name of the program that works on it now. Waits for nobody."""
-        if self.record.client == client:
+        if self._session.record.client == client:
             return
-        self.record = replace(self.record, client=client)
-        self._services.recorder.commit(Batch(statements=[put_session(self.record)]))
+        batch = Batch()
+        self._session.update(batch, client=client)
+        self._services.recorder.commit(batch)
 
 
 def changed_meanwhile(events: Iterable[Event]) -> Meanwhile:

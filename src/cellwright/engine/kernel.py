@@ -1,0 +1,321 @@
+"""Starts, stops and queries a session's kernel, and installs packages into it. What runs on it is ``execution_queue``'s."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import Any
+
+import anyio
+from msgspec.structs import replace
+
+from cellwright.engine.checkpoints import Checkpoints
+from cellwright.engine.context import SessionContext
+from cellwright.engine.environment import install_packages, kernel_environment, kernel_kind, runtime_of
+from cellwright.engine.jupyter_sessions import is_elsewhere, kernel_elsewhere, refuse_elsewhere
+from cellwright.engine.lineage import lost_with, new_lineage, returned
+from cellwright.engine.placement import HostName
+from cellwright.engine.records import Batch
+from cellwright.engine.workspace import SessionWorkspace
+from cellwright.errors import (
+    CellwrightError,
+    HostError,
+    HostLost,
+    HostUnreachable,
+    KernelGone,
+    PackageRefused,
+)
+from cellwright.hosts import protocol
+from cellwright.sandbox.packages import InstallResult
+from cellwright.sandbox.workspace import refuse_too_open
+
+__all__ = ["SessionKernel"]
+
+# The first completion reads in all of Python's own names: two seconds of processor time, on a busy machine many more.
+_ASK_TIMEOUT_S = 30.0
+# Nobody has warmed a kernel on a server: its first completion imports what completes.
+_COLD_TIMEOUT_S = 45.0
+# Requests that only kernels of ours understand; others would not even refuse them.
+_OURS = "cellwright_"
+
+
+class SessionKernel:
+    """The kernel of one session, or its absence for the time being."""
+
+    def __init__(
+        self, session: SessionContext, workspace: SessionWorkspace, checkpoints: Checkpoints
+    ) -> None:
+        self._session = session
+        self._workspace = workspace
+        self._checkpoints = checkpoints
+        self._services = session.services
+        self._installing = anyio.Lock()
+
+    @property
+    def runs_python(self) -> bool:
+        """Whether its main kernel is a Python one, which can be asked what others cannot."""
+        return runtime_of(self._session.language) == "python"
+
+    def secondary(self, language: str) -> protocol.Side | None:
+        """The secondary kernel on which a language runs; None where the main one does."""
+        runtime = runtime_of(language)
+        if runtime == runtime_of(self._session.language):
+            return None
+        if is_elsewhere(self._session.record):
+            elsewhere = kernel_elsewhere(self._session.record, self._services.settings, language, main=False)
+            return protocol.Side(runtime, elsewhere, {})
+        kind = kernel_kind(self._session.file.document, language, self._workspace.folder)
+        environment = kernel_environment(self._services.environment, kind)
+        return protocol.Side(
+            runtime, kind, environment, self._session.record.layers if runtime in ("python", "deno") else ()
+        )
+
+    async def resume(self) -> None:
+        """Have a live kernel; a new one starts empty, in a new generation."""
+        async with self._session.turn:
+            with anyio.CancelScope(shield=True):
+                await self.ensure()
+
+    async def suspend(self, *, reason: str | None = None) -> None:
+        """Let the kernel go and keep everything else."""
+        async with self._session.turn:
+            with anyio.CancelScope(shield=True):
+                await self._stop(reason)
+
+    async def restart(self) -> None:
+        """Replace the kernel by an empty one."""
+        async with self._session.turn:
+            with anyio.CancelScope(shield=True):
+                await self.start_empty()
+
+    async def wait_for_host(self, why: str) -> None:
+        """Note that it has no kernel because its host waits for its turn; the next call tries again."""
+        self._session.record = replace(self._session.record, reason=why)
+        await self._session.record_state({"session": "suspended", "reason": why})
+
+    async def prefer_host(self, wanted: HostName) -> None:
+        """Let its next kernel live elsewhere.
+
+        Raises:
+            HostError: it has a kernel, and is somewhere else.
+        """
+        if str(wanted) == self._session.record.host:
+            return
+        if self._session.record.kernel_id is not None:
+            raise HostError(
+                f"Session {self._session.id} has a kernel on {self._session.record.on or self._session.record.host}",
+                hint="Suspend it first, or take its state along with `notebook_replay` and its argument `host`",
+            )
+        batch = Batch()
+        self._session.propose(batch, host=str(wanted), remote=None)
+        await self._session.record_state({"session": self._session.state, "host": str(wanted)}, batch)
+
+    async def reserve_host(self) -> None:
+        """Have a host at hand on which its next kernel could start.
+
+        Raises:
+            HostPending: it waits for its turn.
+        """
+        await self._services.hosts.choose(self._session.record)
+
+    async def start_empty(self, host: HostName | None = None) -> str:
+        """Replace the kernel by an empty one, on ``host`` where given, for whoever has the session's turn."""
+        await self._stop(None)
+        if host is not None:
+            await self.prefer_host(host)
+        return await self.ensure(fresh=True)
+
+    async def install(self, packages: Sequence[str]) -> InstallResult:
+        """Install approved packages for this session; they can be imported at once, also after a restart.
+
+        Raises:
+            PackageRefused: a name is not approved; nothing was installed.
+            PackageFailed: they cannot be found, or do not go with what is installed.
+            LimitReached: it took too long or too much room.
+        """
+        refuse_elsewhere(self._session.record, "packages")
+        if runtime_of(self._session.language) not in ("python", "deno"):
+            raise PackageRefused(
+                f"Packages are installed for Python, TypeScript and JavaScript, and this session is {self._session.language}",
+                hint="Use what its kernel has, or create a session in one of those",
+            )
+        async with self._installing:
+            await self.resume()
+            with self._services.audit.outcome("install", session=self._session.id, asked=packages) as told:
+                result = await install_packages(packages, self._session.record, self._services.settings)
+                told["installed"] = [str(pin) for pin in result.installed]
+            if result.layer is not None:
+                with anyio.CancelScope(shield=True):
+                    await self._add_layer(result.layer.name, result)
+        return result
+
+    async def _add_layer(self, name: str, result: InstallResult) -> None:
+        pins = tuple(str(pin) for pin in result.installed)
+        layers = tuple(dict.fromkeys((*self._session.record.layers, name)))
+        held = tuple(dict.fromkeys((*self._session.record.packages, *pins)))
+        self._session.record = replace(self._session.record, layers=layers, packages=held)
+        await self._session.record_state({"session": self._session.state, "packages": list(pins)})
+        # A kernel that went away meanwhile gets them when it starts again.
+        if self._session.record.kernel_id is not None:
+            with suppress(HostLost, KernelGone):
+                request = protocol.AddLayers(self._session.record.kernel_id, (name,))
+                await self._session.host.call(request, type(None))
+
+    async def ask(
+        self,
+        kind: str,
+        content: dict[str, Any],
+        *,
+        timeout_s: float = _ASK_TIMEOUT_S,
+        side: protocol.Side | None = None,
+    ) -> dict[str, Any]:
+        """Send a request of Jupyter's protocol, or of ours, to the main kernel or a secondary one; returns its reply.
+
+        Raises:
+            KernelBusy: a cell is running.
+        """
+        if kind.startswith(_OURS):
+            refuse_elsewhere(self._session.record, "values")
+        if is_elsewhere(self._session.record):
+            timeout_s = max(timeout_s, _COLD_TIMEOUT_S)
+        async with self._session.turn:
+            with anyio.CancelScope(shield=True):
+                kernel_id = await self.ensure()
+        request = protocol.Ask(kernel_id, kind, content, timeout_s, side)
+        return await self._session.host.call(request, dict[str, Any])
+
+    async def ensure(self, *, fresh: bool = False) -> str:
+        """Have a kernel, for whoever has the session's turn: the live one, a checkpoint's or a new one; returns its id."""
+        await self._reach_host()
+        record = self._session.record
+        if record.kernel_id is None and record.left_by is not None and record.checkpoints:
+            await self._checkpoints.take_over()
+        if self._session.record.kernel_id is not None:
+            return self._session.record.kernel_id
+        self._services.admit(self._session.record)
+        host = await self._services.hosts.choose(self._session.record)
+        await self._services.hosts.reach(host)
+        request = self._start_request(fresh=fresh)
+        try:
+            ready = await host.call(request, protocol.KernelReady)
+        except KernelGone:
+            if self._session.record.remote is None:
+                raise
+            # Its server no longer has it: then what follows is a new one.
+            self._session.record = replace(self._session.record, remote=None)
+            request = self._start_request(fresh=fresh)
+            ready = await host.call(request, protocol.KernelReady)
+        await self._note_started(host.name, request.kernel_id, ready, fresh=fresh)
+        return request.kernel_id
+
+    def _start_request(self, *, fresh: bool = False) -> protocol.StartKernel:
+        kernel_id = self._session.next_kernel
+        if is_elsewhere(self._session.record):
+            settings = self._services.settings
+            elsewhere = kernel_elsewhere(
+                self._session.record, settings, self._session.language, main=True, fresh=fresh
+            )
+            return protocol.StartKernel(kernel_id, elsewhere, "", {})
+        kind = kernel_kind(self._session.file.document, self._session.language, self._workspace.folder)
+        place = self._workspace.place
+        if self._workspace.banner is None:
+            refuse_too_open(place, str(self._services.home))
+        return protocol.StartKernel(
+            kernel_id=kernel_id,
+            kind=kind,
+            cwd=str(self._workspace.cwd),
+            environment=kernel_environment(self._services.environment, kind),
+            place=place,
+            layers=self._session.record.layers,
+            policy=self._workspace.own_policy,
+        )
+
+    async def _note_started(
+        self, host: str, kernel_id: str, ready: protocol.KernelReady, *, fresh: bool
+    ) -> None:
+        """Journal a kernel that was just started, or found again."""
+        generation = self._session.generation + 1
+        before = self._session.record
+        found_again = before.remote is not None and ready.remote is not None and not fresh
+        self._session.record = replace(
+            self._session.record,
+            generation=generation,
+            kernel_id=kernel_id,
+            python=ready.interpreter,
+            reason=None,
+            tier=ready.tier,
+            losses=ready.losses,
+            python_version=ready.python_version,
+            search_path=ready.search_path,
+            # What it works on when it is back here is not for a server to say.
+            mode=ready.mode if ready.remote is None else before.mode,
+            lineage=returned(before.lineage, generation) if found_again else new_lineage(generation),
+            former=before.former if found_again else lost_with(before),
+            on=host,
+            expires_at=None,
+            remote=ready.remote,
+            remote_ours=ready.remote_ours,
+            remote_languages=ready.remote_languages,
+        )
+        if self._workspace.network != "off":
+            lists = self._services.settings
+            self._services.audit.note(
+                "network",
+                session=self._session.id,
+                kernel=kernel_id,
+                opened=self._workspace.network,
+                allow=lists.network_allow,
+                deny=lists.network_deny,
+            )
+        data = {
+            "session": "active",
+            "host": host,
+            "interpreter": ready.interpreter,
+            "started_by": ready.started_by,
+            "tier": ready.tier,
+            "losses": list(ready.losses),
+            "mode": self._workspace.mode,
+            "cwd": ready.cwd,
+            "banner": self._workspace.banner,
+            "limits": self._workspace.limits,
+        }
+        await self._session.record_state(data)
+
+    async def _reach_host(self) -> None:
+        """Have the loss of a host settled before anything trusts a kernel of it.
+
+        Raises:
+            HostUnreachable: it lives, and so does the kernel, and cannot be reached.
+        """
+        if self._session.record.kernel_id is not None or self._session.record.left_by is not None:
+            with suppress(HostLost):  # its loss was told
+                await self._session.host.connect()
+
+    async def _stop(self, reason: str | None) -> None:
+        left_by = self._session.record.left_by
+        await self._stop_main(reason)
+        await self._checkpoints.release(left_by)
+
+    async def _stop_main(self, reason: str | None) -> None:
+        kernel_id = self._session.record.kernel_id or await self._kernel_left_elsewhere()
+        if kernel_id is None:
+            return
+        # With a lost host its kernels went; in one out of reach, those that nobody has are ended when it is back.
+        with suppress(HostLost, HostUnreachable):
+            await self._session.host.call(protocol.StopKernel(kernel_id), type(None))
+        self._session.record = replace(self._session.record, kernel_id=None, reason=reason, remote=None)
+        await self._session.record_state({"session": "suspended", "reason": reason})
+
+    async def _kernel_left_elsewhere(self) -> str | None:
+        """A kernel that lives on on its server though we lost it, had back so that it can be ended there."""
+        if (
+            self._session.record.remote is None
+            or not self._session.record.remote_ours
+            or not is_elsewhere(self._session.record)
+        ):
+            return None
+        request = self._start_request()
+        with suppress(CellwrightError):
+            await self._session.host.call(request, protocol.KernelReady)
+            return request.kernel_id
+        return None
