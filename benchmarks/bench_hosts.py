@@ -135,7 +135,7 @@ async def _measure_allocation(bench: Bench, many: int) -> None:
     async with open_engine(settings) as engine:
         alone = psutil.Process().memory_full_info().pss
         await _session(engine, "slurm")
-        allocations = engine.hosts.require_fleet().allocations
+        allocations = engine.hosts.provider("slurm").allocations
         (allocation,) = allocations.all()
         job_id = allocation.job_id or 0
         pipe = [one for one in psutil.Process().children(recursive=True) if one.name() == "srun"]

@@ -80,13 +80,13 @@ async def _engine(bench: Bench, name: str, **changes: object) -> AsyncIterator[E
 
 
 async def _stop_allocations(engine: Engine) -> None:
-    allocations = engine.hosts.require_fleet().allocations
+    allocations = engine.hosts.provider("slurm").allocations
     for one in allocations.all():
         await allocations.stop(one.key)
 
 
 def _allocation(engine: Engine) -> Allocation:
-    (found,) = engine.hosts.require_fleet().allocations.all()
+    (found,) = engine.hosts.provider("slurm").allocations.all()
     return found
 
 

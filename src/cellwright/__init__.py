@@ -8,7 +8,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from cellwright.engine import Engine, Event, Execution, Inspection, Missed, Session, open_engine
+    from cellwright.assembly import open_engine
+    from cellwright.engine import Engine, Event, Execution, Inspection, Missed, Session
     from cellwright.errors import CellwrightError
     from cellwright.settings import Settings
 
@@ -25,7 +26,11 @@ __all__ = [
     "open_engine",
 ]
 
-_HOMES = {"CellwrightError": "cellwright.errors", "Settings": "cellwright.settings"}
+_HOMES = {
+    "CellwrightError": "cellwright.errors",
+    "Settings": "cellwright.settings",
+    "open_engine": "cellwright.assembly",
+}
 
 
 def __getattr__(name: str) -> Any:

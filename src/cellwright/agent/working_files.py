@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 from cellwright.engine import Session
-from cellwright.engine.jupyter_sessions import is_elsewhere
+from cellwright.engine.foreign_kernels import is_foreign
 from cellwright.errors import SandboxError
 from cellwright.plans.data_files import HEAD_BYTES, data_files, described
 from cellwright.sandbox.files import Entry, Workdir
@@ -36,7 +36,7 @@ class WorkFile:
 
 def files_of(session: Session) -> tuple[WorkFile, ...]:
     """Data first, then the rest, each by name; none where the files are a server's."""
-    if is_elsewhere(session.record):
+    if is_foreign(session.record):
         return ()
     place = session.place
     # What a session wrote over the project lies in a layer above it.

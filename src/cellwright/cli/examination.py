@@ -20,7 +20,7 @@ from typing import Any, Literal
 import anyio
 from jupyter_client.kernelspec import KernelSpecManager
 
-from cellwright.engine import open_engine
+from cellwright.assembly import open_engine
 from cellwright.errors import CellwrightError
 from cellwright.hosts.environment import memory_fraction
 from cellwright.hosts.slurm.commands import UNCONFIGURED, SlurmCommands

@@ -79,7 +79,7 @@ def review(  # a verb's options
 
 
 async def _review(request: _Request) -> tuple[Review, list[str]]:
-    from cellwright.engine import open_engine  # as above
+    from cellwright.assembly import open_engine  # as above
     from cellwright.review import apply_rewrites, review
 
     source = request.notebook.resolve()

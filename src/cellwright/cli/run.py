@@ -101,7 +101,7 @@ class Report:
 
 
 async def _run(request: Request) -> Report:
-    from cellwright.engine import open_engine  # as above
+    from cellwright.assembly import open_engine  # as above
 
     source = request.notebook.resolve()
     target = source if request.output is None else _copied(source, request.output.resolve())

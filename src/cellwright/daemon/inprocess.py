@@ -12,9 +12,9 @@ import sys
 import anyio
 from anyio.abc import ByteReceiveStream, ByteSendStream
 
+from cellwright.assembly import open_engine
 from cellwright.daemon.connections import Conversation, Heard, Said, is_hung_up
 from cellwright.daemon.mcp_servers import Faces
-from cellwright.engine import open_engine
 from cellwright.errors import CellwrightError
 from cellwright.settings import Settings, load_settings
 

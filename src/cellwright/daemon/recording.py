@@ -14,8 +14,8 @@ import anyio
 import anyio.abc
 from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS, MODERN_PROTOCOL_VERSIONS
 
+from cellwright.assembly import open_engine
 from cellwright.daemon.greetings import DISCOVER, FILE, OTHER, VERSION_KEY
-from cellwright.engine import open_engine
 from cellwright.mcp import DIALECTS, Face
 from cellwright.settings import Settings
 

@@ -21,6 +21,7 @@ import anyio
 import anyio.abc
 
 import cellwright
+from cellwright.assembly import open_engine
 from cellwright.audit import acting
 from cellwright.daemon.client_context import take_brought
 from cellwright.daemon.connections import Conversation, Heard, Said, is_hung_up, receive_arrival
@@ -31,7 +32,7 @@ from cellwright.daemon.logs import keep_log
 from cellwright.daemon.mcp_servers import Faces
 from cellwright.daemon.paths import DaemonPaths
 from cellwright.daemon.ports import OpenPorts
-from cellwright.engine import Engine, open_engine
+from cellwright.engine import Engine
 from cellwright.errors import CellwrightError
 from cellwright.formats.grammars import leave_out_address_grammars
 from cellwright.settings import Settings, load_settings

@@ -1,7 +1,6 @@
 """Sessions, executions, events and the journal: what every frontend and every agent works with."""
 
 from cellwright.engine.artifacts import Leavings, LeftFile
-from cellwright.engine.assembly import open_engine
 from cellwright.engine.branches import Adopted, Branch, SessionView
 from cellwright.engine.checkpoints import RolledBack
 from cellwright.engine.engine import Engine, SessionFilter
@@ -40,5 +39,4 @@ __all__ = [
     "SessionView",
     "Subscription",
     "Variable",
-    "open_engine",
 ]

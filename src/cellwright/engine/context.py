@@ -23,6 +23,7 @@ from cellwright.engine.executions import Runs
 from cellwright.engine.host_link import HostLink
 from cellwright.engine.hosts import Hosts
 from cellwright.engine.notebook_file import NotebookFile
+from cellwright.engine.options import EngineOptions
 from cellwright.engine.records import (
     Batch,
     ExecutionRecord,
@@ -31,7 +32,6 @@ from cellwright.engine.records import (
     SessionState,
     put_session,
 )
-from cellwright.settings import Settings
 
 __all__ = ["Services", "SessionContext"]
 
@@ -40,13 +40,11 @@ __all__ = ["Services", "SessionContext"]
 class Services:
     """What every session shares."""
 
-    settings: Settings
+    options: EngineOptions
     recorder: Recorder
     audit: AuditLog
     hosts: Hosts
     environment: Mapping[str, str]
-    home: Path
-    """The user's home, which no session may see as a whole."""
     admit: Callable[[SessionRecord | None], None]
     """Raises where one more active session is too many."""
     wake_saver: Callable[[], None]

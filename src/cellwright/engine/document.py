@@ -55,7 +55,7 @@ class SessionDocument:
         self, source: str, kind: CellKind, *, position: int | None, metadata: Mapping[str, Any] | None
     ) -> Cell:
         await self.refresh()
-        limit = self._session.services.settings.max_cells
+        limit = self._session.services.options.max_cells
         document = self._session.file.document
         change = add_cell(document, kind, source, position=position, max_cells=limit, metadata=metadata)
         await self.apply([change])

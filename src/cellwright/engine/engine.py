@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AbstractContextManager, asynccontextmanager, suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
@@ -22,7 +22,6 @@ import cellwright
 from cellwright.audit import AuditLog
 from cellwright.charts import Renderer
 from cellwright.engine import recovery
-from cellwright.engine.allocations import slurm_fleet
 from cellwright.engine.branches import Adopted, Branch, Branches, SessionView, compare_sessions
 from cellwright.engine.context import Services
 from cellwright.engine.create import Wish, new_file, new_record
@@ -36,13 +35,16 @@ from cellwright.engine.hosts import Hosts
 from cellwright.engine.housekeeping import MemoryReturn, Saver, run_apart, suspend_idle
 from cellwright.engine.ids import new_session_id
 from cellwright.engine.journal import Journal
-from cellwright.engine.limits import checked_narrowing, host_options, refuse_other_limits
-from cellwright.engine.mirrors import Mirrors
+from cellwright.engine.limits import checked_narrowing, refuse_other_limits
 from cellwright.engine.network_log import NetworkUse, read_requests
 from cellwright.engine.notebook_file import NotebookFile
 from cellwright.engine.oneshot import OneShots
+from cellwright.engine.options import EngineOptions
+from cellwright.engine.placement import HostKind
+from cellwright.engine.providers import HostProvider
 from cellwright.engine.records import Batch, Recorder, SessionRecord, delete_session, put_session
 from cellwright.engine.rehearsal import Rehearsals
+from cellwright.engine.remote_documents import MirrorFactory, RemoteDocuments
 from cellwright.engine.retention import Retention
 from cellwright.engine.session import Session
 from cellwright.errors import (
@@ -55,7 +57,6 @@ from cellwright.errors import (
 )
 from cellwright.formats.renderer import PageMaker
 from cellwright.hosts import HostPaths, LocalWay, protocol
-from cellwright.hosts.slurm.host_options import expectation
 from cellwright.notebook import (
     CellAdded,
     Document,
@@ -71,11 +72,22 @@ from cellwright.sandbox.tiers import UNSAFE_BANNER
 from cellwright.sandbox.workspace import remove_storage
 from cellwright.settings import Settings
 
-__all__ = ["Engine", "SessionFilter"]
+__all__ = ["Engine", "EngineParts", "HostFactory", "SessionFilter"]
 
 SessionFilter: TypeAlias = Literal["active", "suspended", "all"]
 
 _log = logging.getLogger(__name__)
+
+
+HostFactory: TypeAlias = Callable[[Hosts, protocol.HostOptions, Mapping[str, str]], HostProvider]
+
+
+@dataclass(frozen=True, slots=True)
+class EngineParts:
+    """What is put into an engine from above it: hosts of other kinds, and notebooks on other servers."""
+
+    hosts: Mapping[HostKind, HostFactory]
+    mirror: MirrorFactory
 
 
 class Engine:
@@ -84,37 +96,36 @@ class Engine:
     def __init__(
         self,
         settings: Settings,
+        options: EngineOptions,
+        parts: EngineParts,
         journal: Journal,
         audit: AuditLog,
         renderer: Renderer,
         pages: PageMaker,
-        *,
-        lasting: bool,
     ) -> None:
-        """``lasting`` is an engine whose storage outlives it: only such a one can have allocations."""
-        self._journal = journal
-        self._sessions: dict[str, Session] = {}
+        """``settings`` are for frontends; the engine itself works with ``options``."""
         self.settings = settings
+        self.options = options
         self.audit = audit
         """Where decisions and acts are written down."""
         self.pages = pages
         """Makes HTML and PDF of notebooks, in processes of their own."""
         self.renderer = renderer
-        self._stream = EventStream(buffer=settings.event_buffer)
+        self._journal = journal
+        self._sessions: dict[str, Session] = {}
+        self._stream = EventStream(buffer=options.event_buffer)
         self._recorder = Recorder(journal, self._stream)
-        environment = dict(os.environ)
-        self._home = Path(environment.get("HOME") or Path.home()).resolve()
         self._hearing = Hearing(self._sessions, self._recorder)
-        self.hosts = self._new_hosts(journal, environment, lasting=lasting)
+        environment = dict(os.environ)
+        self.hosts = self._new_hosts(parts, environment)
         """Where kernels live."""
-        self._saver = Saver(settings.save_quiet_s, self._save_failed)
+        self._saver = Saver(options.save_quiet_s, self._save_failed)
         self._services = Services(
-            settings=settings,
+            options=options,
             recorder=self._recorder,
             audit=audit,
             hosts=self.hosts,
             environment=environment,
-            home=self._home,
             admit=self._admit,
             wake_saver=self._saver.wake,
             in_background=self.in_background,
@@ -122,7 +133,7 @@ class Engine:
             notebooks=lambda: {session.path for session in self._sessions.values()},
         )
         self._memory = MemoryReturn(self.in_background)
-        self._mirrors = Mirrors(settings, self._recorder, self._stream.subscribe)
+        self._remote = RemoteDocuments(parts.mirror, self._recorder, self._stream.subscribe)
         delete = partial(self.delete, remove_file=True)
         self._branches = Branches(
             self._services, self._sessions, enter=self._enter_branch, delete=delete, new_id=self._new_id
@@ -132,20 +143,25 @@ class Engine:
         self.one_shots = OneShots(self._services, self._unseen)
         """Sessions for one run each."""
 
-    def _new_hosts(self, journal: Journal, environment: dict[str, str], *, lasting: bool) -> Hosts:
-        settings, hearing = self.settings, self._hearing
-        options = host_options(settings, self._home)
+    def _new_hosts(self, parts: EngineParts, environment: dict[str, str]) -> Hosts:
+        options, hearing = self.options, self._hearing
         common = kernel_environment(environment, protocol.PythonKernel())
-        link = partial(HostLink, journal=journal, options=options, environment=common, listener=hearing)
-        expected = expectation(options, common)
-        fleet = slurm_fleet(settings, environment, expected, hearing.kernels_on, hearing.expiring)
-        return Hosts(
-            settings,
-            local=LocalWay(HostPaths(settings.storage)),
-            fleet=fleet if lasting else None,
+        link = partial(
+            HostLink, journal=self._journal, options=options.host, environment=common, listener=hearing
+        )
+        hosts = Hosts(
+            options.default_host,
+            local=LocalWay(HostPaths(options.storage)),
             link=link,
             kernels=hearing.kernels_on,
+            expiring=hearing.expiring,
+            capacity=options.max_sessions,
+            wait_s=options.host_wait_s,
         )
+        hosts.provide(
+            {kind: partial(make, hosts, options.host, common) for kind, make in parts.hosts.items()}
+        )
+        return hosts
 
     # Sessions ----------------------------------------------------------------------------------------------------
 
@@ -172,17 +188,17 @@ class Engine:
             LimitReached: ``limits`` asks for more than the settings allow.
         """
         self._admit(None)
-        checked_narrowing(self.settings, limits)
+        checked_narrowing(self.options.policy, limits)
         wanted = self.hosts.wanted(host)
-        language = canonical_language(language or self.settings.default_language)
+        language = canonical_language(language or self.options.default_language)
         document = Document.new(language=language)
         document.apply(CellAdded("problem", "markdown", f"# {problem}" if problem else "", 0))
-        there = await self._mirrors.create(wanted, problem, document)
+        there = await self._remote.create(wanted, problem, document)
         wish = Wish(language, wanted, None, mode, limits, there)
         if there is not None:
             session = await self._enter_there(document, wish)
         else:
-            target = (directory or self.settings.root / "notebooks").absolute()
+            target = (directory or self.options.root / "notebooks").absolute()
             path = await new_file(target, problem, document)
             async with _made_for_a_session(path):
                 session = await self._enter(path, document, wish)
@@ -214,7 +230,7 @@ class Engine:
             NotebookFormatError: the file is not a notebook that this version reads.
             LimitReached: ``limits`` asks for more than the settings allow, or the session has others.
         """
-        limits = checked_narrowing(self.settings, limits)
+        limits = checked_narrowing(self.options.policy, limits)
         path = await anyio.to_thread.run_sync(lambda: Path(path).expanduser().resolve())
         for session in self._sessions.values():
             if session.path == path:
@@ -237,8 +253,8 @@ class Engine:
             UnknownHost: no server has that name.
             NotebookError: there is no such notebook, or it is none that this version reads.
         """
-        limits, wanted = checked_narrowing(self.settings, limits), self.hosts.wanted(host)
-        there, document = await self._mirrors.fetch(wanted, path)
+        limits, wanted = checked_narrowing(self.options.policy, limits), self.hosts.wanted(host)
+        there, document = await self._remote.fetch(wanted, path)
         for session in self._sessions.values():
             if session.record.there == there:
                 refuse_other_limits(session.id, session.record.limits, limits)
@@ -267,7 +283,7 @@ class Engine:
         session = self.session(session_id)
         with suppress(SaveFailed):  # what is not journalled of its end goes with the rest
             await session.suspend()
-        await self._mirrors.end(session, remove=remove_file)
+        await self._remote.end(session, remove=remove_file)
         if remove_file or session.record.there is not None:
             await session.context.file.remove()
         else:
@@ -316,7 +332,7 @@ class Engine:
     @property
     def banner(self) -> str | None:
         """What every reply must say while code runs unconfined, also code that an earlier engine started so."""
-        if self.settings.unsafe_no_sandbox:
+        if self.options.policy is None:
             return UNSAFE_BANNER
         return next((session.banner for session in self.sessions("active") if session.banner), None)
 
@@ -387,21 +403,27 @@ class Engine:
     async def run(self, *, task_status: anyio.abc.TaskStatus[None]) -> None:
         """Take up every session from the journal, attach to the host, and keep house until cancelled."""
         self._recover()
-        self.audit.note("start", version=cellwright.__version__, dangers=list(self.settings.dangers))
+        self.audit.note("start", version=cellwright.__version__, dangers=list(self.options.dangers))
         async with anyio.create_task_group() as tasks:
             self._tasks = tasks
             await tasks.start(self.hosts.run)
-            await tasks.start(self._mirrors.run)
+            await tasks.start(self._remote.run)
             tasks.start_soon(self._saver.run, self.sessions)
             records = [session.record for session in self._sessions.values()]
             if self.hosts.wants_local(records) and (attached := await self.hosts.local.connect()) is not None:
                 await self._hearing.reconcile(self.hosts.local, attached)
             self.hosts.seek(records)
             await self._unseen.clear([one for one in self._sessions.values() if one.record.is_unseen])
-            tasks.start_soon(Retention(self._journal, self._sessions, self.settings).run)
-            tasks.start_soon(suspend_idle, partial(self.sessions, "active"), self.settings.session_idle_s)
+            retention = Retention(
+                self._journal,
+                self._sessions,
+                days=self.options.history_days,
+                max_bytes=self.options.max_journal,
+            )
+            tasks.start_soon(retention.run)
+            tasks.start_soon(suspend_idle, partial(self.sessions, "active"), self.options.session_idle_s)
             for session in self.sessions():
-                self._mirrors.begin(session)
+                self._remote.begin(session)
             task_status.started()
             await anyio.sleep_forever()
 
@@ -413,27 +435,27 @@ class Engine:
                 await session.save()
             except CellwrightError as error:  # the journal has it; the next engine saves it
                 _log.warning("not_saved path=%s %s", session.path, error)
-        await self._mirrors.flush()
+        await self._remote.flush()
         await self.hosts.close(stop_hosts=stop_host)
         self._stream.close()
 
     async def _enter(self, path: Path, document: Document, wish: Wish) -> Session:
         """Make a session for a document that is in its file as it is here, but for what reading mended."""
         record = await new_record(
-            self._new_id(), path, wish, configured=self.settings.project, home=self._home
+            self._new_id(), path, wish, configured=self.options.project, home=self.options.home
         )
         return await self._begin(record, document)
 
     async def _enter_there(self, document: Document, wish: Wish) -> Session:
         """Make a session for a document that lies on a server, with a copy here."""
-        path = self._mirrors.copy_of(wish.there or ("", ""))
+        path = self._remote.copy_of(wish.there or ("", ""))
         await anyio.to_thread.run_sync(lambda: path.parent.mkdir(mode=0o700, parents=True, exist_ok=True))
         await anyio.to_thread.run_sync(write_atomically, path, document.to_bytes())
         # Beside a copy in the storage directory is no place for code, should the session come to this machine.
         wish = replace(wish, mode="private")
         async with _made_for_a_session(path):
             session = await self._enter(path, document, wish)
-        self._mirrors.begin(session)
+        self._remote.begin(session)
         return session
 
     async def _enter_branch(self, record: SessionRecord, origin: Session) -> Session:
@@ -465,7 +487,7 @@ class Engine:
         if record is not None:
             self.session(record.id)  # one that was deleted gets no kernel any more
         active = [one for one in self.sessions("active") if record is None or one.id != record.id]
-        limit = self.settings.max_sessions
+        limit = self.options.max_sessions
         if len(active) >= limit and not (record is not None and record.is_unseen):
             raise TooManySessions(
                 f"{len(active)} sessions are active, and the setting max_sessions allows {limit}",

@@ -7,23 +7,20 @@ from pathlib import Path
 
 import anyio
 
+from cellwright.engine.options import PackageOptions
 from cellwright.engine.records import SessionRecord
 from cellwright.errors import PackageRefused
 from cellwright.hosts.protocol import DenoKernel, KernelKind, KernelspecKernel, PythonKernel
 from cellwright.kernels import find_deno, find_project_python
 from cellwright.notebook import Document
-from cellwright.sandbox.approved_packages import DEFAULT_APPROVED, ApprovedList
-from cellwright.sandbox.npm import DEFAULT_APPROVED_NPM, NpmList, install_npm, is_npm_layer
-from cellwright.sandbox.packages import InstallLimits, InstallResult, PythonTarget, install, installed_in
-from cellwright.settings import Settings
+from cellwright.sandbox.npm import install_npm, is_npm_layer
+from cellwright.sandbox.packages import InstallResult, PythonTarget, install, installed_in
 
 __all__ = [
-    "approved_packages",
     "install_packages",
     "kernel_environment",
     "kernel_kind",
     "named_language",
-    "package_store",
     "runtime_of",
 ]
 # Languages that share a kernel, by what that is called. The first of each is what it takes code for unless told.
@@ -89,51 +86,39 @@ def kernel_environment(environment: Mapping[str, str], kind: KernelKind) -> dict
 _NPM = "npm:"
 
 
-def package_store(settings: Settings) -> Path:
-    """Where the layers of all sessions lie; every kernel may read them, and none may write."""
-    return settings.storage / "packages"
-
-
-def approved_packages(settings: Settings) -> ApprovedList:
-    """What may be installed at all."""
-    listed = settings.approved_packages
-    return ApprovedList(DEFAULT_APPROVED if listed is None else listed)
-
-
-async def install_packages(names: Sequence[str], record: SessionRecord, settings: Settings) -> InstallResult:
+async def install_packages(
+    names: Sequence[str], record: SessionRecord, options: PackageOptions
+) -> InstallResult:
     """Make a layer of what a session asks for and its interpreter, and its earlier layers, do not have.
 
     In a TypeScript or JavaScript session names are npm's; elsewhere those are that say so (``npm:lodash``).
     """
     said = [name.startswith(_NPM) for name in names]
     if runtime_of(record.language) == "deno" or all(said):
-        return await _install_npm(names, record, settings)
+        return await _install_npm(names, record, options)
     if any(said):
         raise PackageRefused(
             "npm packages and Python's were asked for at once", hint="Ask for each kind by itself"
         )
-    store = package_store(settings)
-    layers = [store / layer for layer in record.layers if not is_npm_layer(layer)]
+    layers = [options.store / layer for layer in record.layers if not is_npm_layer(layer)]
     places = [*map(Path, record.search_path), *layers]
     return await install(
         names,
         target=PythonTarget(record.python_version),
-        store=store,
-        approved=approved_packages(settings),
+        store=options.store,
+        approved=options.approved,
         installed=await anyio.to_thread.run_sync(installed_in, places),
-        limits=InstallLimits(settings.install_timeout_s, settings.max_install_bytes),
+        limits=options.limits,
     )
 
 
-async def _install_npm(names: Sequence[str], record: SessionRecord, settings: Settings) -> InstallResult:
-    listed = settings.approved_npm_packages
-    store = package_store(settings)
-    before = [store / layer for layer in record.layers if is_npm_layer(layer)]
+async def _install_npm(names: Sequence[str], record: SessionRecord, options: PackageOptions) -> InstallResult:
+    before = [options.store / layer for layer in record.layers if is_npm_layer(layer)]
     return await install_npm(
         names,
         deno=await anyio.to_thread.run_sync(find_deno),
-        store=store,
-        approved=NpmList(DEFAULT_APPROVED_NPM if listed is None else listed),
+        store=options.store,
+        approved=options.approved_npm,
         before=before[-1] if before else None,
-        limits=InstallLimits(settings.install_timeout_s, settings.max_install_bytes),
+        limits=options.limits,
     )

@@ -16,8 +16,8 @@ from cellwright.engine.context import SessionContext
 from cellwright.engine.document import SessionDocument
 from cellwright.engine.environment import named_language
 from cellwright.engine.executions import Execution
+from cellwright.engine.foreign_kernels import is_foreign, refuse_language
 from cellwright.engine.ids import new_checkpoint_id, new_execution_id
-from cellwright.engine.jupyter_sessions import is_elsewhere, refuse_language
 from cellwright.engine.kernel import SessionKernel
 from cellwright.engine.lineage import Step
 from cellwright.engine.records import Asker, Batch, ExecutionRecord, OnError
@@ -147,7 +147,7 @@ class ExecutionQueue:
             with anyio.CancelScope(shield=True):
                 kernel_id = await self._kernel.ensure()
                 for want in wanted:
-                    if want.language is not None and is_elsewhere(self.session.record):
+                    if want.language is not None and is_foreign(self.session.record):
                         refuse_language(self.session.record, want.language)
                 executions = await self._queue(wanted, timeout_s, kernel_id)
         return executions
@@ -175,7 +175,7 @@ class ExecutionQueue:
         self, kernel_id: str, wanted: list[_Wanted], executions: list[Execution], timeout_s: float
     ) -> None:
         group = executions[0].id if len(executions) > 1 else None
-        files = {} if is_elsewhere(self.session.record) else named_files(self.session.file.document)
+        files = {} if is_foreign(self.session.record) else named_files(self.session.file.document)
         runs = tuple(
             protocol.Run(
                 execution.id,

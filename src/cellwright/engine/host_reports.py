@@ -10,7 +10,7 @@ from typing import Any
 
 from cellwright.engine.checkpoints import Checkpoints
 from cellwright.engine.context import SessionContext
-from cellwright.engine.jupyter_sessions import is_elsewhere
+from cellwright.engine.foreign_kernels import is_foreign
 from cellwright.engine.limits import explained
 from cellwright.engine.records import Batch, ExecutionRecord
 from cellwright.engine.replay import Replays
@@ -87,7 +87,7 @@ class HostReports:
         self._session.runs.finished(batch, self._session.record, self._workspace.explained(finished), at)
         if execution is not None and execution.record.started_at is not None:
             self._went_on(batch, execution.record)
-            if not is_elsewhere(self._session.record):
+            if not is_foreign(self._session.record):
                 self._workspace.look_later(batch, execution, at)
 
     def _went_on(self, batch: Batch, ran: ExecutionRecord) -> None:
@@ -126,7 +126,7 @@ class HostReports:
     def _note_expiry(self, batch: Batch, ends_at: float) -> None:
         self._session.update(batch, expires_at=ends_at)
         self._note_host(batch, {"reachable": True, "expires_at": ends_at})
-        if self._session.services.settings.slurm_on_expiry == "move":
+        if self._session.services.options.moves_on_expiry:
             leave = partial(self._replays.move_before, ends_at)
             batch.after.append(partial(self._session.services.in_background, leave))
 

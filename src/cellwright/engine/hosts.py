@@ -1,35 +1,29 @@
 """The hosts that an engine's sessions live on: one link to each, made when it is first needed.
 
-Which host a session is to have is ``placement``'s, what one link does ``host_link``'s.
+Which host a session is to have is ``placement``'s, what one link does ``host_link``'s. Hosts beside this machine's come
+from providers (see ``providers``), of which nothing is loaded before one of their hosts is wanted.
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterable, Mapping
 
 import anyio
 import anyio.abc
 
+from cellwright.engine.foreign_kernels import server_and_kernel
 from cellwright.engine.host_link import HostLink
-from cellwright.engine.jupyter_servers import jupyter_server, jupyter_servers
-from cellwright.engine.jupyter_sessions import server_and_kernel
-from cellwright.engine.placement import LOCAL, HostKind, HostName, parse_host, relies_on_slurm, wanted_host
+from cellwright.engine.placement import LOCAL, DefaultHost, HostKind, HostName, parse_host
+from cellwright.engine.providers import HostInfo, HostProvider
 from cellwright.engine.records import SessionRecord
 from cellwright.errors import HostCannot, HostError, HostPending, UnknownHost
 from cellwright.hosts import HostWay, LocalWay, NoWay, protocol
-from cellwright.hosts.protocol import Resources
-from cellwright.hosts.slurm.commands import UNCONFIGURED
-from cellwright.hosts.slurm.directories import Allocation
-from cellwright.hosts.slurm.fleet import PREFIX, SlurmFleet, host_name
-from cellwright.hosts.slurm.states import Ended, Ending, Pending, Running, Submitting
-from cellwright.settings import Settings
 
-__all__ = ["HostInfo", "Hosts", "called_place", "link_name", "place_name"]
+__all__ = ["Hosts", "called_place", "link_name", "place_name"]
 
 _STARTING_S = 0.05
-_STATES = {Submitting: "pending", Pending: "pending", Running: "ready", Ending: "ending", Ended: "ended"}
+_SLURM = "slurm:"
+_NO_SLURM = "There is no SLURM here: `sbatch` is not on the PATH, or this engine does not outlive its caller"
 
 
 def link_name(record: SessionRecord) -> str:
@@ -49,30 +43,7 @@ def place_name(record: SessionRecord) -> str:
 def called_place(record: SessionRecord) -> str:
     """The same by the name that people call it by: an allocation's own, without its directory's digits."""
     place = place_name(record)
-    return place.rpartition("-")[0] if place.startswith(PREFIX) else place
-
-
-@dataclass(frozen=True, slots=True)
-class HostInfo:
-    """What is to be known of a host by whoever chooses one."""
-
-    name: str
-    kind: HostKind
-    state: str
-    """In a word: ``ready``, ``idle`` (starts on need), ``pending``, ``away`` (out of reach), ``ending``, ``ended``."""
-    detail: str = ""
-    """The same in a sentence."""
-    next_step: str | None = None
-    kernels: int = 0
-    capacity: int | None = None
-    """How many kernels fit; None where that is not known."""
-    resources: Resources | None = None
-    expires_at: float | None = None
-    job_id: int | None = None
-    called: str | None = None
-    """A shorter name that means it as well: ``slurm:default``."""
-    directory: str | None = None
-    """Where an allocation keeps its log and its journal."""
+    return place.rpartition("-")[0] if place.startswith(_SLURM) else place
 
 
 class Hosts:
@@ -80,36 +51,68 @@ class Hosts:
 
     def __init__(
         self,
-        settings: Settings,
+        default: DefaultHost,
         *,
         local: LocalWay,
-        fleet: SlurmFleet | None,
         link: Callable[[str, HostWay], HostLink],
         kernels: Callable[[str], int],
+        expiring: Callable[[], Collection[str]],
+        capacity: int,
+        wait_s: float,
     ) -> None:
-        """``fleet`` has the hosts in allocations, where there is SLURM; ``link`` makes what the engine listens to,
-        ``kernels`` counts those on a host.
+        """``link`` makes what the engine listens to; ``capacity`` is how many kernels this machine takes; ``wait_s``
+        how long a host that is starting is waited for.
         """
-        self.fleet = fleet
-        self._has_slurm = fleet is not None
-        self._settings = settings
+        self._default = default
         self._link = link
+        self._capacity = capacity
+        self._wait_s = wait_s
         self.kernels_on = kernels
         """How many kernels are on the host of a name."""
+        self.expiring = expiring
+        """The hosts that said that their end is near."""
         self.local = link(LOCAL, local)
         self._links: dict[str, HostLink] = {LOCAL: self.local}
+        self._factories: Mapping[HostKind, Callable[[], HostProvider]] = {}
+        self._providers: dict[HostKind, HostProvider] = {}
+        self._has_slurm = False
+        self._unconfigured: str | None = None
+
+    def provide(self, factories: Mapping[HostKind, Callable[[], HostProvider]]) -> None:
+        """Take what makes the hosts of other kinds; that of SLURM is there only where SLURM's commands are."""
+        self._factories = factories
+        self._has_slurm = "slurm" in factories
+
+    def provider(self, kind: HostKind) -> HostProvider:
+        """The hosts of a kind.
+
+        Raises:
+            HostCannot: there are none here.
+        """
+        if kind not in self._providers:
+            if kind not in self._factories:
+                raise HostCannot(
+                    _NO_SLURM,
+                    hint="Ask for host `local` (`--host local`), or let a daemon do it where SLURM's commands are",
+                )
+            self._providers[kind] = self._factories[kind]()
+        return self._providers[kind]
 
     async def run(self, *, task_status: anyio.abc.TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
         """Keep links while this runs."""
         async with anyio.create_task_group() as tasks:
             self._tasks = tasks
             self.local.begin(tasks)
-            if self.fleet is not None:
-                await tasks.start(self.fleet.run)
-                if relies_on_slurm(self._settings):
-                    self._has_slurm = await self.fleet.allocations.has_cluster()
+            if self._has_slurm:
+                slurm = self.provider("slurm")
+                await tasks.start(slurm.run)
+                if self._default.relies_on_slurm:
+                    self._unconfigured = await slurm.unconfigured()
+                    self._has_slurm = self._unconfigured is None
             task_status.started()
             await anyio.sleep_forever()
+
+    # Which host --------------------------------------------------------------------------------------------------
 
     def wanted(self, asked: str | None) -> HostName:
         """The host that a session is to have (see ``placement``).
@@ -117,14 +120,23 @@ class Hosts:
         Raises:
             UnknownHost: there is none of that name.
         """
-        name = wanted_host(asked, self._settings, has_slurm=self._has_slurm)
+        name = self._default.wanted(asked, has_slurm=self._has_slurm)
         if name.kind == "jupyter":
-            jupyter_server(self._settings, server_and_kernel(name.which)[0])
+            self.provider(name.kind).check(name.which)
         return name
 
     def of(self, record: SessionRecord) -> HostLink:
         """The link to a session's host."""
         return self.named(link_name(record))
+
+    def remote_kernel(
+        self, record: SessionRecord, language: str, *, main: bool, fresh: bool = False
+    ) -> protocol.KernelKind | None:
+        """The kernel on another server that a session needs for a language; None where one of ours is started."""
+        kind = parse_host(record.host).kind
+        if kind not in self._factories:
+            return None
+        return self.provider(kind).kernel(record, language, main=main, fresh=fresh)
 
     async def choose(self, record: SessionRecord) -> HostLink:
         """The link to the host on which a session's next kernel is to start.
@@ -135,9 +147,9 @@ class Hosts:
             HostCannot: there are no such hosts here.
         """
         name = parse_host(record.host)
-        if name.kind != "slurm":
+        if name.kind == LOCAL:
             return self.local
-        return self.named(await self.require_fleet().choose(name.which))
+        return self.named(await self.provider(name.kind).choose(name.which))
 
     async def reach(self, link: HostLink) -> None:
         """Have a host answer that was just chosen; one that is starting is waited for.
@@ -145,7 +157,7 @@ class Hosts:
         Raises:
             HostPending: it takes longer than a call should.
         """
-        deadline = anyio.current_time() + self._settings.slurm_wait_s
+        deadline = anyio.current_time() + self._wait_s
         while True:
             try:
                 await link.connect()
@@ -156,28 +168,26 @@ class Hosts:
             else:
                 return
 
-    def require_fleet(self) -> SlurmFleet:
-        """The allocations.
-
-        Raises:
-            HostCannot: there is no SLURM here.
-        """
-        if self.fleet is None:
-            raise HostCannot(
-                "There is no SLURM here: `sbatch` is not on the PATH, or this engine does not outlive its caller",
-                hint="Ask for host `local` (`--host local`), or let a daemon do it where SLURM's commands are",
-            )
-        return self.fleet
-
     def wants_local(self, records: Iterable[SessionRecord]) -> bool:
         """Whether this machine's host is to be had at once; on a login node nothing starts that nobody asked for."""
         if any(link_name(record) == LOCAL and (record.kernel_id or record.left_by) for record in records):
             return True
         try:
-            default = wanted_host(None, self._settings, has_slurm=self._has_slurm)
+            default = self._default.wanted(None, has_slurm=self._has_slurm)
         except UnknownHost:  # whoever relies on it is told then
             return True
         return default.kind != "slurm"
+
+    # Links -------------------------------------------------------------------------------------------------------
+
+    def named(self, name: str) -> HostLink:
+        """The link of that name, made where there is none yet."""
+        if name not in self._links:
+            kind = parse_host(name).kind
+            way = self.provider(kind).transport(name) if kind in self._factories else NoWay(name)
+            link = self._links[name] = self._link(name, way)
+            link.begin(self._tasks)
+        return self._links[name]
 
     def seek(self, records: Iterable[SessionRecord]) -> None:
         """Reach the hosts, other than this machine's, that had kernels of these sessions."""
@@ -190,90 +200,50 @@ class Hosts:
         for link in self._links.values():
             await link.close(stop_host=stop_hosts)
 
-    async def list(self, *, ended: bool = False) -> list[HostInfo]:
-        """Every host there is, with capacity, load, tier and health; also allocations that ``ended``."""
-        found = [await self._local_info()]
-        if self.fleet is not None:
-            await self.fleet.allocations.look()
-            allocations = self.fleet.allocations.all(ended=ended)
-            found += [await self._allocation_info(self.fleet, one) for one in allocations]
-        return found + [await self._server_info(name) for name in jupyter_servers(self._settings)]
-
-    async def kernel_memory(self) -> dict[str, int]:
-        """How much memory each kernel has, by its id, on hosts that can be asked now."""
-        found: dict[str, int] = {}
-        for link in list(self._links.values()):
-            if (status := await self._status(link)) is not None:
-                found |= {one.kernel_id: one.memory_bytes for one in status.kernels}
-        return found
-
-    async def _server_info(self, which: str | None) -> HostInfo:
-        from cellwright.kernels.jupyter.hubs import look_at  # an extra
-
-        name = str(HostName("jupyter", which))
-        try:
-            health = await look_at(jupyter_server(self._settings, which))
-        except UnknownHost as error:
-            return HostInfo(name, "jupyter", "away", error.message, error.hint)
-        state = "ready" if health.answers else "away"
-        return HostInfo(
-            name, "jupyter", state, health.detail, health.next_step, kernels=self.kernels_on(name)
-        )
-
-    async def about(self, allocation: Allocation) -> HostInfo:
-        """The host of one allocation, as ``list`` tells it."""
-        return await self._allocation_info(self.require_fleet(), allocation)
-
-    async def _local_info(self) -> HostInfo:
-        status = await self._status(self.local)
-        detail = "this machine" if status is not None else "starts when a kernel is needed"
-        if self.fleet is not None and not self._has_slurm:
-            detail += f"; {UNCONFIGURED}"
-        return HostInfo(
-            LOCAL,
-            "local",
-            "ready" if status is not None else "idle",
-            detail,
-            kernels=self.kernels_on(LOCAL),
-            capacity=self._settings.max_sessions,
-            resources=status.resources if status is not None else None,
-        )
-
-    async def _allocation_info(self, fleet: SlurmFleet, allocation: Allocation) -> HostInfo:
-        name, state = host_name(allocation), allocation.state
-        told, running = fleet.allocations.told(allocation), isinstance(state, Running)
+    def away(self, name: str) -> str | None:
+        """Why the host of a link cannot be reached; None where it can, or nobody tried."""
         link = self._links.get(name)
-        status = await self._status(link) if link is not None else None
-        away = link.away if link is not None and running else None
-        capacity = fleet.capacity(allocation)
-        return HostInfo(
-            name,
-            "slurm",
-            "away" if away is not None else _STATES[type(state)],
-            f"{told.text}; it cannot be reached: {away}" if away is not None else told.text,
-            told.hint,
-            kernels=self.kernels_on(name),
-            capacity=int(capacity) if math.isfinite(capacity) else None,
-            resources=status.resources if status is not None else None,
-            expires_at=state.ends_at if isinstance(state, Running) else None,
-            job_id=allocation.job_id,
-            called=f"slurm:{allocation.name}",
-            directory=allocation.directory,
-        )
+        return link.away if link is not None else None
 
-    @staticmethod
-    async def _status(link: HostLink) -> protocol.Attached | None:
-        if not link.is_connected:
+    async def status_of(self, name: str) -> protocol.Attached | None:
+        """What the host of a link says of itself; None where it is not connected."""
+        link = self._links.get(name)
+        if link is None or not link.is_connected:
             return None
         try:
             return await link.call(protocol.Status(), protocol.Attached)
         except HostError:
             return None
 
-    def named(self, name: str) -> HostLink:
-        """The link of that name, made where there is none yet."""
-        if name not in self._links:
-            way = self.fleet.way(name) if self.fleet is not None else NoWay(name)
-            link = self._links[name] = self._link(name, way)
-            link.begin(self._tasks)
-        return self._links[name]
+    # Listing -----------------------------------------------------------------------------------------------------
+
+    async def list(self, *, ended: bool = False) -> list[HostInfo]:
+        """Every host there is, with capacity, load, tier and health; also allocations that ``ended``."""
+        found = [await self.local_info()]
+        for kind in self._factories:
+            found += await self.provider(kind).list(ended=ended)
+        return found
+
+    async def local_info(self) -> HostInfo:
+        """This machine's host."""
+        status = await self.status_of(LOCAL)
+        detail = "this machine" if status is not None else "starts when a kernel is needed"
+        if self._unconfigured is not None:
+            detail += f"; {self._unconfigured}"
+        return HostInfo(
+            LOCAL,
+            "local",
+            "ready" if status is not None else "idle",
+            detail,
+            kernels=self.kernels_on(LOCAL),
+            capacity=self._capacity,
+            resources=status.resources if status is not None else None,
+        )
+
+    async def kernel_memory(self) -> dict[str, int]:
+        """How much memory each kernel has, by its id, on hosts that can be asked now."""
+        found: dict[str, int] = {}
+        for name in tuple(self._links):
+            if (status := await self.status_of(name)) is not None:
+                found |= {one.kernel_id: one.memory_bytes for one in status.kernels}
+        return found

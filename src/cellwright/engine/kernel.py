@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from cellwright.engine.checkpoints import Checkpoints
 from cellwright.engine.context import SessionContext
 from cellwright.engine.environment import install_packages, kernel_environment, kernel_kind, runtime_of
-from cellwright.engine.jupyter_sessions import is_elsewhere, kernel_elsewhere, refuse_elsewhere
+from cellwright.engine.foreign_kernels import is_foreign, refuse_foreign
 from cellwright.engine.lineage import lost_with, new_lineage, returned
 from cellwright.engine.placement import HostName
 from cellwright.engine.records import Batch
@@ -61,9 +61,9 @@ class SessionKernel:
         runtime = runtime_of(language)
         if runtime == runtime_of(self._session.language):
             return None
-        if is_elsewhere(self._session.record):
-            elsewhere = kernel_elsewhere(self._session.record, self._services.settings, language, main=False)
-            return protocol.Side(runtime, elsewhere, {})
+        remote = self._services.hosts.remote_kernel(self._session.record, language, main=False)
+        if remote is not None:
+            return protocol.Side(runtime, remote, {})
         kind = kernel_kind(self._session.file.document, language, self._workspace.folder)
         environment = kernel_environment(self._services.environment, kind)
         return protocol.Side(
@@ -133,7 +133,7 @@ class SessionKernel:
             PackageFailed: they cannot be found, or do not go with what is installed.
             LimitReached: it took too long or too much room.
         """
-        refuse_elsewhere(self._session.record, "packages")
+        refuse_foreign(self._session.record, "packages")
         if runtime_of(self._session.language) not in ("python", "deno"):
             raise PackageRefused(
                 f"Packages are installed for Python, TypeScript and JavaScript, and this session is {self._session.language}",
@@ -142,7 +142,9 @@ class SessionKernel:
         async with self._installing:
             await self.resume()
             with self._services.audit.outcome("install", session=self._session.id, asked=packages) as told:
-                result = await install_packages(packages, self._session.record, self._services.settings)
+                result = await install_packages(
+                    packages, self._session.record, self._services.options.packages
+                )
                 told["installed"] = [str(pin) for pin in result.installed]
             if result.layer is not None:
                 with anyio.CancelScope(shield=True):
@@ -175,8 +177,8 @@ class SessionKernel:
             KernelBusy: a cell is running.
         """
         if kind.startswith(_OURS):
-            refuse_elsewhere(self._session.record, "values")
-        if is_elsewhere(self._session.record):
+            refuse_foreign(self._session.record, "values")
+        if is_foreign(self._session.record):
             timeout_s = max(timeout_s, _COLD_TIMEOUT_S)
         async with self._session.turn:
             with anyio.CancelScope(shield=True):
@@ -209,17 +211,14 @@ class SessionKernel:
         return request.kernel_id
 
     def _start_request(self, *, fresh: bool = False) -> protocol.StartKernel:
-        kernel_id = self._session.next_kernel
-        if is_elsewhere(self._session.record):
-            settings = self._services.settings
-            elsewhere = kernel_elsewhere(
-                self._session.record, settings, self._session.language, main=True, fresh=fresh
-            )
-            return protocol.StartKernel(kernel_id, elsewhere, "", {})
+        kernel_id, record = self._session.next_kernel, self._session.record
+        remote = self._services.hosts.remote_kernel(record, record.language, main=True, fresh=fresh)
+        if remote is not None:
+            return protocol.StartKernel(kernel_id, remote, "", {})
         kind = kernel_kind(self._session.file.document, self._session.language, self._workspace.folder)
         place = self._workspace.place
         if self._workspace.banner is None:
-            refuse_too_open(place, str(self._services.home))
+            refuse_too_open(place, str(self._services.options.home))
         return protocol.StartKernel(
             kernel_id=kernel_id,
             kind=kind,
@@ -257,15 +256,15 @@ class SessionKernel:
             remote_ours=ready.remote_ours,
             remote_languages=ready.remote_languages,
         )
-        if self._workspace.network != "off":
-            lists = self._services.settings
+        opening = self._services.options.opening
+        if opening is not None and self._workspace.network != "off":
             self._services.audit.note(
                 "network",
                 session=self._session.id,
                 kernel=kernel_id,
                 opened=self._workspace.network,
-                allow=lists.network_allow,
-                deny=lists.network_deny,
+                allow=opening.allow,
+                deny=opening.deny,
             )
         data = {
             "session": "active",
@@ -311,7 +310,7 @@ class SessionKernel:
         if (
             self._session.record.remote is None
             or not self._session.record.remote_ours
-            or not is_elsewhere(self._session.record)
+            or not is_foreign(self._session.record)
         ):
             return None
         request = self._start_request()

@@ -9,6 +9,7 @@ from typing import Any
 
 from cellwright.engine.context import SessionContext
 from cellwright.engine.environment import named_language, runtime_of
+from cellwright.engine.foreign_kernels import inspect_content, inspect_reply, is_foreign
 from cellwright.engine.introspection import (
     DIAGNOSE_REQUEST,
     FINGERPRINTS_REQUEST,
@@ -29,7 +30,6 @@ from cellwright.engine.introspection import (
     named_in,
     profile_of,
 )
-from cellwright.engine.jupyter_sessions import inspect_content, inspect_reply, is_elsewhere
 from cellwright.engine.kernel import SessionKernel
 from cellwright.engine.workspace import SessionWorkspace
 from cellwright.errors import KernelError
@@ -51,7 +51,7 @@ class KernelQueries:
     @property
     def _answers(self) -> bool:
         """Whether the main kernel is a Python one of ours, which answers what others cannot."""
-        return self._kernel.runs_python and not is_elsewhere(self._session.record)
+        return self._kernel.runs_python and not is_foreign(self._session.record)
 
     async def inspect(self, *, packages: bool = False) -> Inspection:
         """What the live kernel holds: variables, functions, modules, and where it runs.
@@ -59,7 +59,7 @@ class KernelQueries:
         Raises:
             KernelBusy: a cell is running.
         """
-        elsewhere = is_elsewhere(self._session.record)
+        elsewhere = is_foreign(self._session.record)
         if runtime_of(self._session.language) not in (("python",) if elsewhere else ("python", "deno")):
             raise KernelError(
                 f"A kernel of {self._session.language} cannot be inspected", hint="Run code that shows it"
@@ -134,7 +134,7 @@ class KernelQueries:
         """What could stand at the cursor, in the notebook's language or another."""
         language = language or self._session.language
         content: dict[str, Any] = {"code": code, "cursor_pos": len(code) if cursor is None else cursor}
-        if (named := named_language(language)) is not None and not is_elsewhere(self._session.record):
+        if (named := named_language(language)) is not None and not is_foreign(self._session.record):
             content["language"] = named
         return completion_of(
             await self._kernel.ask("complete_request", content, side=self._kernel.secondary(language))

@@ -1,26 +1,20 @@
-"""What the host and every session are told of the settings, and how a session asks for less. Pure."""
+"""Limits of one session below the operator's: asked for, checked, explained where they are reached. Pure."""
 
 from __future__ import annotations
 
 from dataclasses import asdict
-from pathlib import Path
 from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from cellwright.engine.environment import package_store
-from cellwright.engine.network_log import network_opening
 from cellwright.errors import LimitReached
-from cellwright.hosts import protocol
 from cellwright.sandbox.policy import SETTINGS, Narrowing, Policy, narrowed, refuse_wider, told_value
-from cellwright.settings import Settings
 from cellwright.settings.model import Size
 
 __all__ = [
     "SessionLimits",
     "checked_narrowing",
     "explained",
-    "host_options",
     "refuse_other_limits",
     "session_policy",
     "told_limits",
@@ -77,21 +71,21 @@ def session_narrowing(words: dict[str, Any] | None) -> Narrowing | None:
         ) from None
 
 
-def checked_narrowing(settings: Settings, narrowing: Narrowing | None) -> Narrowing | None:
-    """What a session may be given of what it asks for: all of it.
+def checked_narrowing(policy: Policy | None, narrowing: Narrowing | None) -> Narrowing | None:
+    """What a session may be given of what it asks for below the operator's ``policy``: all of it.
 
     Raises:
         LimitReached: it is more than the settings allow, or cannot be kept.
     """
     if not narrowing:
         return None
-    if settings.unsafe_no_sandbox:
+    if policy is None:
         raise LimitReached(
             "Without a sandbox no session's limits are kept",
             setting="unsafe_no_sandbox",
             hint="Leave `limits` out, or let the operator unset CELLWRIGHT_UNSAFE_NO_SANDBOX",
         )
-    refuse_wider(_policy(settings), narrowing)
+    refuse_wider(policy, narrowing)
     return narrowing
 
 
@@ -105,20 +99,17 @@ def refuse_other_limits(session_id: str, has: Narrowing | None, asked: Narrowing
         )
 
 
-def session_policy(settings: Settings, narrowing: Narrowing | None) -> Policy | None:
+def session_policy(policy: Policy | None, narrowing: Narrowing | None) -> Policy | None:
     """A session's own policy; None where it has the operator's."""
-    if not narrowing or settings.unsafe_no_sandbox:
+    if not narrowing or policy is None:
         return None
-    policy = _policy(settings)
     own = narrowed(policy, narrowing)
     return own if own != policy else None
 
 
-def whole_policy(settings: Settings, narrowing: Narrowing | None) -> Policy | None:
-    """What a session's code may do, whoever said so; None where nothing confines it."""
-    if settings.unsafe_no_sandbox:
-        return None
-    return session_policy(settings, narrowing) or _policy(settings)
+def whole_policy(policy: Policy | None, narrowing: Narrowing | None) -> Policy | None:
+    """What a session's code may do, by the operator's ``policy`` and its own; None where nothing confines it."""
+    return session_policy(policy, narrowing) or policy
 
 
 def told_limits(narrowing: Narrowing | None) -> dict[str, Any]:
@@ -143,47 +134,3 @@ def explained(text: str | None, narrowing: Narrowing | None) -> str | None:
     if not own:
         return text
     return f"{text}. The session itself asked for this limit ({', '.join(own)}): create one with a higher or none"
-
-
-def host_options(settings: Settings, home: Path) -> protocol.HostOptions:
-    """The limits that the host keeps.
-
-    Raises:
-        NetworkRuleInvalid: an entry of a network list cannot be understood.
-    """
-    return protocol.HostOptions(
-        standby_kernels=settings.standby_kernels,
-        preload=settings.preload,
-        max_concurrent_starts=settings.max_concurrent_starts,
-        start_timeout_s=settings.start_timeout_s,
-        interrupt_grace_s=settings.interrupt_grace_s,
-        max_output_bytes=settings.max_output_bytes,
-        max_output_messages=settings.max_output_messages,
-        max_memory_fraction=settings.max_memory_fraction,
-        idle_s=settings.host_idle_s,
-        policy=None if settings.unsafe_no_sandbox else _policy(settings),
-        secret=(str(home), str(settings.storage)),
-        passed_environment=settings.pass_environment,
-        namespaces=settings.sandbox_namespaces,
-        packages=str(package_store(settings)),
-        opening=network_opening(settings),
-        max_checkpoints=settings.max_checkpoints,
-        max_checkpoint_memory=settings.max_checkpoint_memory,
-        allocation_idle_s=settings.slurm_idle_s,
-    )
-
-
-def _policy(settings: Settings) -> Policy:
-    return Policy(
-        memory_bytes=settings.max_session_memory,
-        processes=settings.max_session_processes,
-        open_files=settings.max_session_open_files,
-        cpu_seconds=settings.max_session_cpu_s,
-        cpus=settings.max_session_cpus,
-        cell_seconds=settings.cell_timeout_s,
-        disk_bytes=settings.max_session_disk,
-        disk_files=settings.max_session_files,
-        network="proxy" if network_opening(settings) is not None else "off",
-        read=tuple(str(path) for path in settings.read_paths),
-        write=tuple(str(path) for path in settings.write_paths),
-    )

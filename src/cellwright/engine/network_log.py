@@ -11,11 +11,8 @@ from cellwright.engine.journal import Journal, Statement
 from cellwright.engine.records import Batch, Recorder, SessionRecord
 from cellwright.engine.recovery import read_event_rows
 from cellwright.sandbox.network_log import NetworkEntry
-from cellwright.sandbox.proxy import Opening
-from cellwright.sandbox.relay import EgressLimits
-from cellwright.settings import Settings
 
-__all__ = ["NetworkUse", "network_opening", "note_request", "read_requests"]
+__all__ = ["NetworkUse", "note_request", "read_requests"]
 
 KEPT = 1_000
 _TRIM_EVERY = 250
@@ -28,26 +25,6 @@ class NetworkUse:
 
     entries: tuple[NetworkEntry, ...]
     dropped: int
-
-
-def network_opening(settings: Settings) -> Opening | None:
-    """How far the settings open the network; None where they do not.
-
-    Raises:
-        NetworkRuleInvalid: an entry of a list cannot be understood.
-    """
-    mode = "open" if settings.network == "off" and settings.allow_network else settings.network
-    limits = EgressLimits(
-        max_connections=settings.network_max_connections,
-        max_download_bytes=settings.max_download_bytes,
-        max_upload_bytes=settings.max_upload_bytes,
-        max_total_bytes=settings.network_max_bytes,
-        idle_timeout_s=settings.network_idle_s,
-        max_seconds=settings.network_max_s,
-    )
-    opening = Opening(mode, settings.network_allow, settings.network_deny, limits)
-    opening.rules()
-    return opening if mode != "off" else None
 
 
 def note_request(

@@ -51,7 +51,7 @@ class OneShots:
         self._unseen = unseen
         self._turns = _Turns()
         # Each has a kernel of its own, beside those that max_sessions allows. Whoever comes later waits.
-        self._room = anyio.Semaphore(services.settings.max_runs)
+        self._room = anyio.Semaphore(services.options.max_runs)
 
     @asynccontextmanager
     async def open(
@@ -71,11 +71,11 @@ class OneShots:
         Raises:
             LimitReached: ``limits`` asks for more than the settings allow.
         """
-        settings = self._services.settings
-        limits, language = checked_narrowing(settings, limits), canonical_language(language)
+        options = self._services.options
+        limits, language = checked_narrowing(options.policy, limits), canonical_language(language)
         # In this order: who waits for a turn takes no room meanwhile.
         async with self._turns.of(alone_in), self._room:
-            record = self._new_record(language, directory or settings.root, limits)
+            record = self._new_record(language, directory or options.root, limits)
             async with self._unseen.open(record, Document.new(language=language)) as session:
                 yield session
 
@@ -88,13 +88,13 @@ class OneShots:
         await self._unseen.settled()
 
     def _new_record(self, language: str, directory: Path, limits: Narrowing | None) -> SessionRecord:
-        settings, session_id = self._services.settings, self._unseen.new_id()
+        storage, session_id = self._services.options.storage, self._unseen.new_id()
         wanted = self._services.hosts.wanted(None)
         return SessionRecord(
             id=session_id,
             name="run",
             # In its own directory, where nobody comes across it; it is not even written.
-            path=str(settings.storage / "sessions" / session_id / "run.ipynb"),
+            path=str(storage / "sessions" / session_id / "run.ipynb"),
             language=language,
             created_at=time.time(),
             cwd=str(directory),

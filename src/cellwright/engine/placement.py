@@ -9,9 +9,8 @@ from dataclasses import dataclass
 from typing import Literal, TypeAlias, cast, get_args
 
 from cellwright.errors import UnknownHost
-from cellwright.settings import Settings
 
-__all__ = ["LOCAL", "HostKind", "HostName", "parse_host", "relies_on_slurm", "run_mode", "wanted_host"]
+__all__ = ["LOCAL", "DefaultHost", "HostKind", "HostName", "parse_host"]
 
 HostKind: TypeAlias = Literal["local", "slurm", "jupyter"]
 LOCAL: Literal["local"] = "local"
@@ -43,23 +42,26 @@ def parse_host(name: str) -> HostName:
     return HostName(cast("HostKind", kind), which or None)
 
 
-def run_mode(settings: Settings, *, has_slurm: bool) -> HostKind:
-    """Where sessions go that say nothing: as configured, else to SLURM where that is configured."""
-    if settings.run_mode != "auto":
-        return settings.run_mode
-    return "slurm" if has_slurm else "local"
+@dataclass(frozen=True, slots=True)
+class DefaultHost:
+    """Where sessions go that name no host: to ``host``, or as ``run_mode`` says."""
 
+    host: str = ""
+    run_mode: Literal["auto"] | HostKind = "auto"
 
-def relies_on_slurm(settings: Settings) -> bool:
-    """Whether it matters to sessions that say nothing if SLURM is configured."""
-    return not settings.host and settings.run_mode == "auto"
+    @property
+    def relies_on_slurm(self) -> bool:
+        """Whether it matters to such sessions if SLURM is configured."""
+        return not self.host and self.run_mode == "auto"
 
+    def wanted(self, asked: str | None, *, has_slurm: bool) -> HostName:
+        """The host of a session for which ``asked`` was asked for.
 
-def wanted_host(asked: str | None, settings: Settings, *, has_slurm: bool) -> HostName:
-    """The host of a session for which ``asked`` was asked for.
-
-    Raises:
-        UnknownHost: it is none that there can be.
-    """
-    name = asked or settings.host
-    return parse_host(name) if name else HostName(run_mode(settings, has_slurm=has_slurm))
+        Raises:
+            UnknownHost: it is none that there can be.
+        """
+        if name := asked or self.host:
+            return parse_host(name)
+        if self.run_mode != "auto":
+            return HostName(self.run_mode)
+        return HostName("slurm" if has_slurm else "local")

@@ -57,13 +57,13 @@ class Rehearsals:
 
     def _new_record(self, origin: Session) -> SessionRecord:
         before, session_id = origin.record, self._unseen.new_id()
-        private = before.mode == "private" or self._services.settings.unsafe_no_sandbox
+        private = before.mode == "private" or self._services.options.policy is None
         boxed = before.tier in ("A", "B")
         return SessionRecord(
             id=session_id,
             name=before.name,
             # In its own directory, where nobody comes across it; it is not even written.
-            path=str(self._services.settings.storage / "sessions" / session_id / "rehearsal.ipynb"),
+            path=str(self._services.options.storage / "sessions" / session_id / "rehearsal.ipynb"),
             language=before.language,
             created_at=time.time(),
             cwd=str(origin.folder),

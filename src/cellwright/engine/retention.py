@@ -20,7 +20,6 @@ from cellwright.engine.journal import Journal, Statement
 from cellwright.engine.records import ExecutionRecord, put_session
 from cellwright.engine.session import Session
 from cellwright.errors import SaveFailed
-from cellwright.settings import Settings
 
 __all__ = ["Retention"]
 
@@ -47,12 +46,16 @@ ORDER BY seq LIMIT :step
 
 
 class Retention:
-    """One task that keeps the journal within what the settings allow."""
+    """One task that keeps the journal within its limits."""
 
-    def __init__(self, journal: Journal, sessions: Mapping[str, Session], settings: Settings) -> None:
+    def __init__(
+        self, journal: Journal, sessions: Mapping[str, Session], *, days: float, max_bytes: int
+    ) -> None:
+        """Keep what is younger than ``days``, and of that no more than ``max_bytes``."""
         self._journal = journal
         self._sessions = sessions
-        self._settings = settings
+        self._days = days
+        self._max_bytes = max_bytes
 
     async def run(self) -> None:
         while True:
@@ -62,12 +65,12 @@ class Retention:
 
     async def look(self) -> None:
         """Let go of what is too old, then of the oldest while there is too much."""
-        oldest = time.time() - self._settings.history_days * _DAY_S
+        oldest = time.time() - self._days * _DAY_S
         recent = self._journal.read("SELECT seq FROM events WHERE time >= ? ORDER BY seq LIMIT 1", (oldest,))
         upto = recent[0][0] - 1 if recent else sys.maxsize
         while await self._let_go(upto):
             pass
-        while self._journal.used_bytes > self._settings.max_journal:
+        while self._journal.used_bytes > self._max_bytes:
             if not await self._let_go(sys.maxsize):
                 return
 

@@ -24,10 +24,10 @@ from cellwright.engine.document import SessionDocument
 from cellwright.engine.events import EventKind
 from cellwright.engine.execution_queue import ExecutionQueue
 from cellwright.engine.executions import Execution, Runs
+from cellwright.engine.foreign_kernels import refuse_foreign
 from cellwright.engine.host_link import HostLink
 from cellwright.engine.host_reports import HostReports
 from cellwright.engine.introspection import Completion, Diagnosis, Fingerprint, Inputs, Inspection, Profile
-from cellwright.engine.jupyter_sessions import refuse_elsewhere
 from cellwright.engine.kernel import SessionKernel
 from cellwright.engine.kernel_queries import KernelQueries
 from cellwright.engine.notebook_file import NotebookFile
@@ -262,6 +262,11 @@ class Session:
     def limits(self) -> dict[str, Any]:
         """What it asked for below the operator's limits, in words."""
         return self.workspace.limits
+
+    @property
+    def policy(self) -> Policy | None:
+        """What its code may do, by the operator's policy and its own; None where nothing confines it."""
+        return self.workspace.policy
 
     @property
     def own_policy(self) -> Policy | None:
@@ -535,7 +540,7 @@ class Session:
             CheckpointRefused: the kernel cannot be forked now; the message is the reason, and nothing has changed.
             KernelBusy: a cell is running.
         """
-        refuse_elsewhere(self.context.record, "checkpoints")
+        refuse_foreign(self.context.record, "checkpoints")
         async with self.context.turn:
             with anyio.CancelScope(shield=True):
                 taken = await self.checkpointing.take(await self.kernel.ensure(), name)

@@ -17,9 +17,9 @@ from msgspec.structs import replace
 from cellwright.engine.artifacts import Leavings, entries_in, leavings_of
 from cellwright.engine.context import SessionContext
 from cellwright.engine.executions import Execution
-from cellwright.engine.jupyter_sessions import refuse_elsewhere
-from cellwright.engine.limits import explained, session_policy, told_limits
-from cellwright.engine.network_log import network_opening, note_request
+from cellwright.engine.foreign_kernels import refuse_foreign
+from cellwright.engine.limits import explained, session_policy, told_limits, whole_policy
+from cellwright.engine.network_log import note_request
 from cellwright.engine.records import Batch, put_execution
 from cellwright.errors import SandboxError
 from cellwright.hosts import protocol
@@ -75,7 +75,7 @@ class SessionWorkspace:
     @property
     def storage(self) -> Path:
         """The session's own directory, which goes with it."""
-        return self._services.settings.storage / "sessions" / self._session.id
+        return self._services.options.storage / "sessions" / self._session.id
 
     @property
     def cwd(self) -> Path:
@@ -97,7 +97,7 @@ class SessionWorkspace:
             cwd=str(self.cwd),
             project=self._session.record.project,
             storage=str(self.storage),
-            hidden=(str(self._services.settings.storage),),
+            hidden=(str(self._services.options.storage),),
         )
 
     @property
@@ -106,7 +106,7 @@ class SessionWorkspace:
         limits = self._session.record.limits
         if self._session.record.tier == "C" or (limits is not None and limits.network is not None):
             return "off"
-        opening = network_opening(self._services.settings)
+        opening = self._services.options.opening
         return opening.mode if opening is not None else "off"
 
     @property
@@ -115,7 +115,7 @@ class SessionWorkspace:
         record = self._session.record
         # An engine that confined nothing may have started a kernel that outlived it.
         outlived = record.state == "active" and record.tier == "none"
-        return UNSAFE_BANNER if outlived or self._services.settings.unsafe_no_sandbox else None
+        return UNSAFE_BANNER if outlived or self._services.options.policy is None else None
 
     @property
     def limits(self) -> dict[str, Any]:
@@ -123,21 +123,26 @@ class SessionWorkspace:
         return told_limits(self._session.record.limits)
 
     @property
+    def policy(self) -> Policy | None:
+        """What its code may do, by the operator's policy and its own; None where nothing confines it."""
+        return whole_policy(self._services.options.policy, self._session.record.limits)
+
+    @property
     def own_policy(self) -> Policy | None:
         """What its code may do, where that is less than the operator allows everybody."""
-        return session_policy(self._services.settings, self._session.record.limits)
+        return session_policy(self._services.options.policy, self._session.record.limits)
 
     def time_limit(self, asked_s: float | None) -> float:
         """How long a cell may run: as asked, else as the settings say; never longer than the session's own limit."""
         own = self._session.record.limits.cell_seconds if self._session.record.limits is not None else None
-        limit_s = asked_s if asked_s is not None else self._services.settings.cell_timeout_s
+        limit_s = asked_s if asked_s is not None else self._services.options.cell_timeout_s
         return limit_s if own is None else min(limit_s, own)
 
     # Files -------------------------------------------------------------------------------------------------------
 
     async def files(self) -> Leavings:
         """What lies in its working directory; in ``overlay`` mode what it wrote over the project."""
-        refuse_elsewhere(self._session.record, "files")
+        refuse_foreign(self._session.record, "files")
         seen = await anyio.to_thread.run_sync(entries_in, self.place.written)
         return leavings_of(self.place.written, seen, but=self._services.notebooks(), limit=_MOST_FILES)
 
@@ -161,7 +166,7 @@ class SessionWorkspace:
 
     async def changes(self) -> list[LayerChange]:
         """What it wrote over the project (in ``overlay`` mode), each with the real path where others find it."""
-        refuse_elsewhere(self._session.record, "files")
+        refuse_foreign(self._session.record, "files")
         return await anyio.to_thread.run_sync(layer_changes, self.place)
 
     async def diff(self, paths: Sequence[str] | None = None) -> str:
@@ -170,7 +175,7 @@ class SessionWorkspace:
         Raises:
             NoSuchFile: a named path was not changed.
         """
-        refuse_elsewhere(self._session.record, "files")
+        refuse_foreign(self._session.record, "files")
         return await anyio.to_thread.run_sync(layer_diff, self.place, paths)
 
     async def apply(
@@ -186,7 +191,7 @@ class SessionWorkspace:
             NoSuchFile: a named path was not changed.
             FileRefused: it has no layer over a project, or a named path is no plain file or for a person to name.
         """
-        refuse_elsewhere(self._session.record, "files")
+        refuse_foreign(self._session.record, "files")
         async with self._looking:
             return await anyio.to_thread.run_sync(
                 partial(self.apply_now, paths, since=self._looked_at, force=force, trusted=trusted)

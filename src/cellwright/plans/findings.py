@@ -10,7 +10,6 @@ from collections.abc import Mapping
 from contextlib import suppress
 
 from cellwright.engine import Diagnosis, Engine, Execution, Session
-from cellwright.engine.environment import approved_packages
 from cellwright.engine.lineage import contains
 from cellwright.errors import (
     CellwrightError,
@@ -69,7 +68,7 @@ def surroundings_of(
     """What lies around a cell before which this checkpoint was taken."""
     return Surroundings(
         elsewhere=elsewhere,
-        approved=approved_packages(engine.settings).packages,
+        approved=engine.options.packages.approved.packages,
         has_checkpoint=any(one.id == checkpoint for one in session.checkpoints),
     )
 

@@ -200,7 +200,7 @@ class SlurmSettings(BaseSettings):
 
 
 # The settings that are about Jupyter servers alone. Part of ``model``; what they mean is said in
-# ``engine.jupyter_servers``.
+# ``jupyter.servers``.
 
 
 class JupyterServerSettings(BaseModel):

@@ -21,10 +21,10 @@ import anyio.to_thread
 
 from cellwright.charts import FILENAME
 from cellwright.engine import Engine, Event, Execution, Session, Subscription
-from cellwright.engine.environment import approved_packages, runtime_of
+from cellwright.engine.environment import runtime_of
 from cellwright.engine.ids import new_run_id
-from cellwright.engine.limits import whole_policy
 from cellwright.engine.oneshot import script_cell
+from cellwright.engine.options import PackageOptions
 from cellwright.errors import CellwrightError, FileTooLarge, LimitReached, NoSuchFile, SandboxError
 from cellwright.hosts.protocol import ExecutionState
 from cellwright.notebook.languages import canonical_language
@@ -205,7 +205,7 @@ async def _result(
     kept = await anyio.to_thread.run_sync(partial(place.keep, written, script=script))
     code = return_code(execution)
     reason = _reason(engine.settings, session, execution, code, limit_s) or _advice(
-        engine.settings, execution, code, lasts=place.lasts
+        engine.options.packages, execution, code, lasts=place.lasts
     )
     charts = _visualizations(execution.outputs)
     manifest = await anyio.to_thread.run_sync(_manifest, written) if FILENAME in kept.paths else None
@@ -258,16 +258,16 @@ def _reason(
         return record.reason
     if code == 0 or record.state == "died":
         return None
-    policy = whole_policy(settings, session.record.limits)
+    policy = session.policy
     return record.reason or (explain_error("", _last_line(execution), policy) if policy is not None else None)
 
 
-def _advice(settings: Settings, execution: Execution, code: int, *, lasts: bool) -> str | None:
+def _advice(packages: PackageOptions, execution: Execution, code: int, *, lasts: bool) -> str | None:
     """The next step where no limit stands behind a failure."""
     if code == 0:
         return None
     try:
-        approved = approved_packages(settings)
+        approved = packages.approved
     except CellwrightError:  # the list is faulty, which is told to whoever installs from it
         return after_signal(code)
     return after_signal(code) or after_error(_last_line(execution), approved, lasts=lasts)

@@ -58,7 +58,7 @@ class Scene:
 
     @property
     def job_id(self) -> str:
-        (allocation,) = self.engine.hosts.require_fleet().allocations.all()
+        (allocation,) = self.engine.hosts.provider("slurm").allocations.all()
         return str(allocation.job_id)
 
     @property

@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from cellwright.engine.host_actions import _only
 from cellwright.engine.hosts import called_place
 from cellwright.engine.records import Batch, SessionRecord, put_session
 from cellwright.errors import HostCannot, HostUnreachable, SlurmFailed
@@ -21,6 +20,7 @@ from cellwright.hosts.slurm.fleet import SlurmFleet, lasts
 from cellwright.hosts.slurm.shapes import Shape
 from cellwright.hosts.slurm.states import AllocationState, Ended, Ending, Pending, Running
 from cellwright.hosts.transport import NoWay
+from cellwright.slurm.provider import only_allocation
 from tests.kernel.engine.conftest import OpenEngine, host_process, open_here
 from tests.waiting import LIMIT_S
 
@@ -54,8 +54,8 @@ def test_only_an_allocation_that_runs_and_lasts_takes_kernels(state: AllocationS
 def test_where_none_is_named_one_that_is_ending_is_meant_only_where_there_is_no_other() -> None:
     ending = allocation(Ending(), key="a-1", name="default")
     next_one = allocation(Pending("None"), key="a-2", name="default")
-    assert _only([ending, next_one]) is next_one
-    assert _only([ending]) is ending
+    assert only_allocation([ending, next_one]) is next_one
+    assert only_allocation([ending]) is ending
 
 
 def fleet_at(directory: Path, kernel_bytes: int | None = None) -> SlurmFleet:

@@ -16,9 +16,9 @@ import anyio.abc
 import pytest
 
 from cellwright import Settings
+from cellwright.assembly import host_options
 from cellwright.engine.host_link import HostLink
 from cellwright.engine.journal import Journal, Statement
-from cellwright.engine.limits import host_options
 from cellwright.errors import HostUnreachable
 from cellwright.hosts import HostConnection, HostPaths, LocalWay, protocol
 from cellwright.unixstreams import UnixStream

@@ -17,7 +17,7 @@ import anyio
 import anyio.abc
 
 from cellwright import Settings
-from cellwright.engine.limits import host_options
+from cellwright.assembly import host_options
 from cellwright.errors import CellwrightError
 from cellwright.hosts import HostPaths, protocol
 from cellwright.hosts.connection import HostConnection

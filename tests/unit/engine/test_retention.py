@@ -64,7 +64,8 @@ def kept(journal: Journal) -> tuple[list[str], list[int]]:
 
 async def look(journal: Journal, **settings: object) -> None:
     values = {"history_days": 90, "max_journal": "1GB"} | settings
-    await Retention(journal, {}, Settings.model_validate(values)).look()
+    read = Settings.model_validate(values)
+    await Retention(journal, {}, days=read.history_days, max_bytes=read.max_journal).look()
 
 
 async def test_what_is_older_than_it_is_kept_goes_as_a_whole(journal: Journal) -> None:

@@ -22,6 +22,7 @@ from hypothesis import strategies as st
 
 from cellwright.engine.charts import held_in
 from cellwright.engine.events import Event
+from cellwright.engine.foreign_kernels import inspect_reply
 from cellwright.engine.introspection import (
     completion_of,
     diagnosis_of,
@@ -31,7 +32,6 @@ from cellwright.engine.introspection import (
     profile_of,
 )
 from cellwright.engine.journal import insert_event
-from cellwright.engine.jupyter_sessions import inspect_reply
 from cellwright.errors import CellwrightError, KernelError, NoSuchData
 from cellwright.hosts import cell_queue, protocol
 from cellwright.hosts.frames import frame

@@ -17,9 +17,9 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
 from cellwright import Settings
-from cellwright.engine.jupyter_servers import jupyter_server, jupyter_servers
-from cellwright.engine.jupyter_sessions import server_and_kernel
+from cellwright.engine.foreign_kernels import server_and_kernel
 from cellwright.errors import UnknownHost
+from cellwright.jupyter.servers import jupyter_server, jupyter_servers
 from cellwright.kernels.jupyter.hubs import HubPath, hub_path
 from cellwright.kernels.jupyter.rest import Api, ServerRefused
 from cellwright.settings import load_settings

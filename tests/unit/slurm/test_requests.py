@@ -5,10 +5,11 @@ from __future__ import annotations
 import pytest
 from pydantic import ValidationError
 
-from cellwright.engine.host_actions import ShapeRequest, requested_shape
+from cellwright.engine.providers import ShapeRequest
 from cellwright.errors import ShapeRefused
 from cellwright.hosts.slurm.shapes import Shape
 from cellwright.settings import Settings
+from cellwright.slurm.provider import requested_shape
 
 SETTINGS = Settings(
     slurm_partition="gpu",

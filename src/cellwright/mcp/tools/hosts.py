@@ -8,14 +8,13 @@ import anyio
 from pydantic import Field, WithJsonSchema
 
 from cellwright.engine.host_actions import (
-    ShapeRequest,
     find_hosts,
     meant_host,
     start_host,
     stop_host,
     wait_for_host,
 )
-from cellwright.engine.hosts import HostInfo
+from cellwright.engine.providers import HostInfo, ShapeRequest
 from cellwright.mcp.arguments import Arguments, WaitMs
 from cellwright.mcp.calls import CHANGES, DESTROYS, READS, Call, Definition, Reply, data_reply
 from cellwright.mcp.waiting import done_with_progress

@@ -17,7 +17,7 @@ from typing import TypeVar
 import anyio
 
 from cellwright.engine import Engine, Session
-from cellwright.engine.jupyter_sessions import refuse_elsewhere
+from cellwright.engine.foreign_kernels import refuse_foreign
 from cellwright.errors import FileRefused, NoSuchFile
 from cellwright.sandbox.files import Entry, Workdir
 from cellwright.sandbox.listing import shown_path
@@ -199,7 +199,7 @@ class Files:
     async def _ground(self, session: Session | None) -> Ground:
         if session is None:
             return await _in_thread(partial(ground_of_shelf, self._shelf))
-        refuse_elsewhere(session.record, "files")
+        refuse_foreign(session.record, "files")
         return ground_of_place(session.place)
 
     async def _change(

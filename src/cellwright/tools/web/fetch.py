@@ -21,7 +21,7 @@ import anyio
 import msgspec
 
 from cellwright.engine import Engine, Session
-from cellwright.engine.jupyter_sessions import refuse_elsewhere
+from cellwright.engine.foreign_kernels import refuse_foreign
 from cellwright.errors import FetchFailed, FetchRefused, FileTooLarge, HostCannot, KernelBusy
 from cellwright.sandbox.files import Workdir
 from cellwright.sandbox.network_log import NetworkEntry, Verdict
@@ -273,7 +273,7 @@ class _Place:
             return _Saved(notes=(f"not saved: {error.message}",))
 
     async def _for_session(self, session: Session, name: str, content: bytes) -> _Saved:
-        refuse_elsewhere(session.record, "files")
+        refuse_foreign(session.record, "files")
         if session.mode == "overlay":
             # Where nothing can be mounted it is another mode, which only a kernel finds out.
             await session.resume()

@@ -12,15 +12,13 @@ import anyio
 from starlette.responses import Response
 
 from cellwright.engine import Inspection, Session, Variable
-from cellwright.engine.environment import package_store
 from cellwright.engine.hosts import called_place
 from cellwright.engine.introspection import Module
-from cellwright.engine.limits import whole_policy
 from cellwright.errors import KernelBusy, KernelError
 from cellwright.sandbox.network_rules import NetworkMode
 from cellwright.sandbox.packages import installed_in
 from cellwright.sandbox.policy import SETTINGS, Policy, told_value
-from cellwright.settings import Settings
+from cellwright.sandbox.proxy import Opening
 from cellwright.web.requests import Visit, page
 
 __all__ = ["ROUTES", "environment", "network", "rules_in_words", "variables"]
@@ -43,11 +41,11 @@ class Limit:
 
 async def environment(visit: Visit) -> dict[str, Any]:
     """What is known without asking the kernel."""
-    session, settings = visit.session(), visit.engine.settings
+    session = visit.session()
     return {
         "host": called_place(session.record) if session.state == "active" else session.record.host,
         "mode": _MODES[session.mode],
-        "limits": limits_of(whole_policy(settings, session.record.limits), session),
+        "limits": limits_of(session.policy, session),
     }
 
 
@@ -70,15 +68,15 @@ def _in_words(name: str, value: Any) -> str:
 async def _packages(visit: Visit) -> Response:
     """What the kernel has loaded, and all that it could import."""
     session = visit.session()
-    places = _import_places(session, visit.engine.settings)
+    places = _import_places(session, visit.engine.options.packages.store)
     installed = await anyio.to_thread.run_sync(installed_in, places)
     return visit.fragment(
         "environment_packages.html", loaded=await _loaded(session), installed=sorted(installed.items())
     )
 
 
-def _import_places(session: Session, settings: Settings) -> list[Path]:
-    record, store = session.record, package_store(settings)
+def _import_places(session: Session, store: Path) -> list[Path]:
+    record = session.record
     return [*map(Path, record.search_path), *(store / layer for layer in record.layers)]
 
 
@@ -135,18 +133,19 @@ async def network(visit: Visit) -> dict[str, Any]:
     use = await visit.engine.network_log(session.id)
     newest = list(reversed(use.entries))
     return {
-        "rules": _rules_of(session, visit.engine.settings),
+        "rules": _rules_of(session, visit.engine.options.opening),
         "requests": newest[:_MOST_SHOWN],
         "more": max(len(newest) - _MOST_SHOWN, 0) + use.dropped,
     }
 
 
-def _rules_of(session: Session, settings: Settings) -> str:
+def _rules_of(session: Session, opening: Opening | None) -> str:
     if session.tier == "remote":
         return "Its kernel is a Jupyter server's: what it reaches is that server's business and is not noted here."
     if session.banner is not None:
         return "Nothing confines this session: its code reaches whatever this machine does, and nothing is noted."
-    return rules_in_words(session.network, settings.network_allow, settings.network_deny)
+    allow, deny = (opening.allow, opening.deny) if opening is not None else ((), ())
+    return rules_in_words(session.network, allow, deny)
 
 
 def rules_in_words(mode: NetworkMode, allow: tuple[str, ...], deny: tuple[str, ...]) -> str:

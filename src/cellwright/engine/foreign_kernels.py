@@ -1,7 +1,7 @@
-"""Sessions whose kernel lives on a Jupyter server: which kernel that is, what can be asked of it, what is refused.
+"""Sessions whose kernel lives on a Jupyter server: what can be asked of it there, and what is refused.
 
-Pure. The connection is the local host's (``kernels.jupyter``); a kernel there runs none of our code, so whatever needs
-that is refused with the reason, or asked as an expression that the standard protocol evaluates.
+Pure. A kernel there runs none of our code, so whatever needs that is refused with the reason, or asked as an expression
+that the standard protocol evaluates. Which kernel it is, and how it is reached, is the package ``jupyter``'s.
 """
 
 from __future__ import annotations
@@ -11,20 +11,16 @@ import json
 from importlib.resources import files
 from typing import Any
 
-from cellwright.engine.jupyter_servers import jupyter_kernelspec, jupyter_server
 from cellwright.engine.placement import parse_host
 from cellwright.engine.records import SessionRecord
 from cellwright.errors import HostCannot, KernelError
-from cellwright.hosts.protocol import JupyterKernel
-from cellwright.settings import Settings
 
 __all__ = [
     "CANNOT",
     "inspect_content",
     "inspect_reply",
-    "is_elsewhere",
-    "kernel_elsewhere",
-    "refuse_elsewhere",
+    "is_foreign",
+    "refuse_foreign",
     "refuse_language",
     "server_and_kernel",
 ]
@@ -41,7 +37,7 @@ CANNOT = {
 }
 
 
-def is_elsewhere(record: SessionRecord) -> bool:
+def is_foreign(record: SessionRecord) -> bool:
     """Whether a session's kernels live on a Jupyter server."""
     return parse_host(record.host).kind == "jupyter"
 
@@ -52,39 +48,6 @@ def server_and_kernel(which: str | None) -> tuple[str | None, str | None]:
     return name or None, kernel_id or None
 
 
-def kernel_elsewhere(
-    record: SessionRecord, settings: Settings, language: str, *, main: bool, fresh: bool = False
-) -> JupyterKernel:
-    """The kernel that a session needs there for a language; the main one is found again where it lives on.
-
-    A ``fresh`` one is empty, also where it is one that others have as well.
-
-    Raises:
-        UnknownHost: the settings do not tell of that server.
-        HostCannot: no kernel there runs that language.
-    """
-    refuse_language(record, language)
-    name, kernel_id = server_and_kernel(parse_host(record.host).which)
-    server = jupyter_server(settings, name)
-    if main and record.remote is not None:
-        existing, session_id = record.remote
-        return JupyterKernel(
-            server,
-            language=language,
-            existing=existing,
-            # What an earlier connection has missed is nothing to an empty one.
-            session_id=None if fresh else session_id,
-            ours=record.remote_ours,
-            fresh=fresh,
-        )
-    if main and kernel_id is not None:
-        return JupyterKernel(server, language=language, existing=kernel_id, fresh=fresh)
-    # Whoever opens the notebook there finds the same kernel.
-    path = record.there[1] if main and record.there is not None and record.there[0] == (name or "") else None
-    spec = jupyter_kernelspec(settings, name) if main else ""
-    return JupyterKernel(server, name=spec, path=path, language=language, fresh=fresh)
-
-
 def refuse_language(record: SessionRecord, language: str) -> None:
     """Refuse what no kernel of a session's server runs; what the server has is known once it has a kernel there.
 
@@ -92,7 +55,7 @@ def refuse_language(record: SessionRecord, language: str) -> None:
         HostCannot: with the reason.
     """
     if language == "sql":
-        refuse_elsewhere(record, "sql")
+        refuse_foreign(record, "sql")
     offered = record.remote_languages
     if offered and language not in offered:
         raise HostCannot(
@@ -102,13 +65,13 @@ def refuse_language(record: SessionRecord, language: str) -> None:
         )
 
 
-def refuse_elsewhere(record: SessionRecord, what: str) -> None:
+def refuse_foreign(record: SessionRecord, what: str) -> None:
     """Refuse what a session on a Jupyter server cannot do; nothing happens on other hosts.
 
     Raises:
         HostCannot: with the reason.
     """
-    if is_elsewhere(record):
+    if is_foreign(record):
         raise HostCannot(
             f"Session {record.id} is on host {record.host}: {CANNOT[what]}",
             hint="Do it in code there, or take the session to host `local`",

@@ -1,6 +1,6 @@
-"""The sessions whose notebook lies on a Jupyter server: how it is made and found there, and who keeps it in step.
+"""Notebooks that lie on a Jupyter server: made and found there, and kept in step with their sessions.
 
-What happens between a session and its notebook there is ``mirrors``'s.
+Implements the engine's ``DocumentMirror``.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ import anyio.abc
 from msgspec.structs import replace
 
 from cellwright.engine.events import Subscription
-from cellwright.engine.jupyter_servers import jupyter_server
-from cellwright.engine.jupyter_sessions import server_and_kernel
+from cellwright.engine.foreign_kernels import server_and_kernel
 from cellwright.engine.placement import HostName
 from cellwright.engine.records import Batch, Recorder, put_session
 from cellwright.engine.session import Session
 from cellwright.errors import CellwrightError, HostUnreachable, NotebookError, NotebookFormatError
+from cellwright.jupyter.servers import jupyter_server
 from cellwright.kernels.jupyter.addresses import is_loopback
 from cellwright.kernels.jupyter.hubs import reach
 from cellwright.livedocs.merge import Sheet, SheetCell, agreed, revisions, sheet_of
@@ -40,7 +40,7 @@ from cellwright.livedocs.server import (
 )
 from cellwright.livedocs.shared_document import GLOBAL_PRESENCE, Room, Ticket, enter_room, find_room
 from cellwright.notebook import Document, DocumentReplaced, merge, slug, write_atomically
-from cellwright.settings import Settings
+from cellwright.settings.model import JupyterSettings
 
 if TYPE_CHECKING:
     import httpx2
@@ -56,21 +56,21 @@ class Mirrors:
 
     def __init__(
         self,
-        settings: Settings,
+        settings: JupyterSettings,
+        storage: Path,
+        agent_name: str,
         recorder: Recorder,
         subscribe: Callable[[str], AbstractContextManager[Subscription]],
+        tasks: anyio.abc.TaskGroup,
     ) -> None:
+        """Copies of notebooks lie below ``storage``; ``agent_name`` is what people see beside the cursor."""
         self._settings = settings
+        self._storage = storage
+        self._agent_name = agent_name
+        self._tasks = tasks
         self._recorder = recorder
         self._subscribe = subscribe
         self._mirrors: dict[str, tuple[Mirror, anyio.CancelScope]] = {}
-
-    async def run(self, *, task_status: anyio.abc.TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
-        """Keep notebooks in step while this runs."""
-        async with anyio.create_task_group() as tasks:
-            self._tasks = tasks
-            task_status.started()
-            await anyio.sleep_forever()
 
     def begin(self, session: Session) -> None:
         """Keep a session's notebook in step with the one on its server; does nothing where it has none."""
@@ -79,7 +79,7 @@ class Mirrors:
         mirror = Mirror(
             session,
             partial(self._line, session.record.there[0] or None),
-            user=identity(self._settings.agent_name),
+            user=identity(self._agent_name),
             tell=partial(self._tell, session),
             moved=partial(self._note_path, session),
             subscribe=self._subscribe,
@@ -125,13 +125,11 @@ class Mirrors:
     # Making and finding ------------------------------------------------------------------------------------------
 
     async def create(self, host: HostName, problem: str, document: Document) -> tuple[str, str] | None:
-        """Make a notebook on a server; None where the host has no place for one.
+        """Make a notebook on a server; None where the server keeps no files.
 
         Raises:
             CellwrightError: the server cannot be reached, or does not let us.
         """
-        if host.kind != "jupyter":
-            return None
         name, kernel_id = server_and_kernel(host.which)
         async with self._line(name) as line:
             contents = Contents(line.address, line.client)
@@ -163,7 +161,7 @@ class Mirrors:
 
     def copy_of(self, there: tuple[str, str]) -> Path:
         """The file here that is a copy of one there."""
-        return self._settings.storage / "mirrors" / (there[0] or "jupyter") / there[1]
+        return self._storage / "mirrors" / (there[0] or "jupyter") / there[1]
 
     @asynccontextmanager
     async def _line(self, name: str | None) -> AsyncIterator[Line]:

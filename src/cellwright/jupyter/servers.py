@@ -11,20 +11,19 @@ from urllib.parse import urlsplit
 from cellwright.errors import UnknownHost
 from cellwright.hosts.protocol import JupyterServer
 from cellwright.kernels.jupyter.addresses import is_loopback
-from cellwright.settings import Settings
-from cellwright.settings.model import JupyterServerSettings
+from cellwright.settings.model import JupyterServerSettings, JupyterSettings
 
 __all__ = ["jupyter_kernelspec", "jupyter_server", "jupyter_servers"]
 
 UNNAMED = "jupyter"
 
 
-def jupyter_servers(settings: Settings) -> tuple[str | None, ...]:
+def jupyter_servers(settings: JupyterSettings) -> tuple[str | None, ...]:
     """Which servers there are, by what follows ``jupyter:``; None is the one without a name."""
     return (*((None,) if settings.jupyter_url else ()), *settings.jupyter_servers)
 
 
-def jupyter_server(settings: Settings, name: str | None = None) -> JupyterServer:
+def jupyter_server(settings: JupyterSettings, name: str | None = None) -> JupyterServer:
     """The server of a host ``jupyter`` or ``jupyter:NAME``, with what opens it.
 
     Raises:
@@ -43,12 +42,12 @@ def jupyter_server(settings: Settings, name: str | None = None) -> JupyterServer
     )
 
 
-def jupyter_kernelspec(settings: Settings, name: str | None = None) -> str:
+def jupyter_kernelspec(settings: JupyterSettings, name: str | None = None) -> str:
     """The kernelspec that the settings name for a server; none where it is to fit the language."""
     return _told(settings, name).kernel
 
 
-def _told(settings: Settings, name: str | None) -> JupyterServerSettings:
+def _told(settings: JupyterSettings, name: str | None) -> JupyterServerSettings:
     if name is not None:
         if name not in settings.jupyter_servers:
             known = ", ".join(f"jupyter:{one}" for one in settings.jupyter_servers) or "none"

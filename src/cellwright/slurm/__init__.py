@@ -1,0 +1,1 @@
+"""SLURM: allocations as hosts for kernels. Implements the engine's ``HostProvider``; ``assembly`` puts it in."""
