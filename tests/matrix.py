@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 import pytest
 from _pytest.mark import ParameterSet
 
-__all__ = ["each_with_one", "one_of_each"]
+__all__ = ["each_with_one", "first_of", "one_of_each"]
 
 Case = TypeVar("Case")
 
@@ -22,6 +22,18 @@ def one_of_each(
         marks = [pytest.mark.matrix] if kind(case) in seen else []
         params.append(pytest.param(case, id=name(case), marks=marks))
         seen.add(kind(case))
+    return params
+
+
+def first_of(cases: Iterable[Any], count: int) -> list[ParameterSet]:
+    """Every case; the first ``count`` are in the default run, and stand for others that take the same way."""
+    params = []
+    for number, case in enumerate(cases):
+        marks = [] if number < count else [pytest.mark.matrix]
+        if isinstance(case, ParameterSet):
+            params.append(pytest.param(*case.values, id=case.id, marks=[*case.marks, *marks]))
+        else:
+            params.append(pytest.param(*(case if isinstance(case, tuple) else (case,)), marks=marks))
     return params
 
 
