@@ -53,19 +53,25 @@ def test_no_text_of_a_chart_ends_its_place_in_the_page() -> None:
     assert '<div class="cw-still"><img></div>' in held
 
 
-def test_the_script_is_made_once_and_kept(tmp_path: Path) -> None:
-    first = bundle(tmp_path)
-    (kept,) = tmp_path.iterdir()
-    kept.write_text("kept")
+@pytest.fixture(scope="module")
+def scripts(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where the script is kept for all tests: to make it takes seconds."""
+    return tmp_path_factory.mktemp("scripts")
+
+
+def test_the_script_is_made_once_and_kept(scripts: Path, tmp_path: Path) -> None:
+    first = bundle(scripts)
+    (kept,) = scripts.iterdir()
+    (tmp_path / kept.name).write_text("kept")
     assert "vegaEmbed" in first
     assert "</script" not in first
     assert bundle(tmp_path) == "kept"
 
 
 async def test_a_browser_draws_it_under_a_strict_policy_without_a_request(
-    tmp_path: Path, require: Require
+    scripts: Path, tmp_path: Path, require: Require
 ) -> None:
-    script = page_script(tmp_path)
+    script = page_script(scripts)
     policy = ONLY_OURS.format(base64.b64encode(hashlib.sha256(script.encode()).digest()).decode())
     places = "".join(placeholder(chart, still="still") for chart in (made(), made(x_column="revenue")))
     page = tmp_path / "page.html"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +29,8 @@ SOURCES = [
     "print('second')",
     "import time\nprint('begun')\ntime.sleep(600)",
 ]
+SQL = 4
+"""The place of the cell in another language."""
 
 
 @pytest.fixture(scope="module")
@@ -40,7 +41,9 @@ def chromium(require: Require) -> Iterator[Browser]:
 
 @pytest.fixture(scope="module")
 def spot(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
-    with place_in(tmp_path_factory.mktemp("lab"), CELLWRIGHT_SAVE_QUIET_S="0.1") as place:
+    # A host whose kernels have nothing to do waits for the next daemon, however late that comes.
+    variables = {"CELLWRIGHT_SAVE_QUIET_S": "0.1", "CELLWRIGHT_HOST_IDLE_S": "300"}
+    with place_in(tmp_path_factory.mktemp("lab"), **variables) as place:
         place.start_daemon()
         yield place
 
@@ -50,25 +53,19 @@ def pump(spot: Place) -> Pump:
     return agent(spot)
 
 
-@pytest.fixture
-def shared(spot: Place, pump: Pump, chromium: Browser) -> Iterator[tuple[Window, str]]:
-    """A notebook that is open in Lab, and its file."""
-    with _opened(spot, pump, chromium) as found:
-        yield found
-
-
 @pytest.fixture(scope="module")
-def lab(spot: Place, chromium: Browser) -> Iterator[Window]:
-    """The same for all tests that leave the cells as they are."""
-    with _opened(spot, agent(spot), chromium) as (found, _):
-        yield found
-
-
-@contextmanager
-def _opened(spot: Place, pump: Pump, chromium: Browser) -> Iterator[tuple[Window, str]]:
+def shared(spot: Place, chromium: Browser) -> Iterator[tuple[Window, str]]:
+    """A notebook that is open in Lab, and its file; the same for all tests: Lab takes long to start."""
+    pump = agent(spot)
     session, path = notebook(pump, *SOURCES)
+    pump.call("cell_add", session_id=session, content="select 40 + 2 as total", language="sql")
     with started(spot, session) as (_, told), window(chromium, session, told["url"]) as opened:
         yield opened, path
+
+
+@pytest.fixture
+def lab(shared: tuple[Window, str]) -> Window:
+    return shared[0]
 
 
 def _cells(path: str) -> list[dict[str, Any]]:
@@ -82,6 +79,56 @@ def _state(spot: Place, session: str) -> list[dict[str, Any]]:
     assert shown.returncode == 0, shown.stderr
     cells: list[dict[str, Any]] = json.loads(shown.stdout)["cells"]
     return cells
+
+
+def test_running_and_saving_by_hand_asks_nothing_and_loses_nothing(
+    shared: tuple[Window, str], spot: Place, pump: Pump
+) -> None:
+    lab, path = shared
+    for _ in range(2):
+        lab.run(2)
+        lab.shows(2, "second")
+        lab.is_in_state("Idle")
+        lab.save()
+    lab.type(2, "print('by hand')")
+    lab.run(2)
+    lab.shows(2, "by hand")
+    lab.save()
+    lab.type(2, "print('by ' + 'hand')\nimport time\ntime.sleep(1)")
+    lab.save()
+    lab.run(2)
+    lab.shows(2, "by hand")
+    lab.save()  # while it runs
+    lab.is_in_state("Idle")
+    expect(lab.cell(2).locator(".jp-InputPrompt")).to_have_text("[4]:")
+    said(pump, "scratch_run", session_id=lab.session, code="1")  # the session looks at the file
+    lab.save()
+    for cells in (_state(spot, lab.session), _cells(path)):
+        assert len(cells) == 5, "no conflict made a copy"
+        assert json.dumps(cells[2]).count("by hand") == 1, "its output"
+
+
+def test_agents_cell_and_persons_edit_both_stay_whoever_saves_over_whom(
+    shared: tuple[Window, str], pump: Pump, spot: Place
+) -> None:
+    lab, path = shared
+    said(pump, "cell_add_and_run", session_id=lab.session, content="print('from ' + 'the agent')")
+    _wait_for(path, "from the agent")
+    lab.type(2, "print('from the person')")
+    lab.run(2)
+    lab.shows(2, "from the person")
+    lab.save(button="Overwrite")
+    cells = _state(spot, lab.session)
+    assert len(cells) == 6, "no conflict made a copy"
+    assert json.dumps(cells[2]).count("from the person") == 2, "the text and its output"
+    assert "from the agent" in json.dumps(cells[5])
+    _wait_for(path, "from the agent")
+    lab.choose("File", "Reload Notebook from Disk")
+    lab.shows(5, "from the agent")
+
+
+def _wait_for(path: str, text: str) -> None:
+    wait_until(lambda: text in Path(path).read_text())
 
 
 def test_person_runs_a_cell_on_what_the_agent_set(lab: Window, pump: Pump, tmp_path: Path) -> None:
@@ -113,94 +160,31 @@ def test_person_interrupts_and_restarts(lab: Window, pump: Pump) -> None:
     lab.shows(1, "NameError")
 
 
-def test_running_and_saving_by_hand_asks_nothing_and_loses_nothing(
-    shared: tuple[Window, str], spot: Place, pump: Pump
-) -> None:
-    lab, path = shared
-    for _ in range(2):
-        lab.run(2)
-        lab.shows(2, "second")
-        lab.is_in_state("Idle")
-        lab.save()
-    lab.type(2, "print('by hand')")
+def test_cell_of_another_language_runs_as_what_it_is(lab: Window) -> None:
+    lab.run(SQL)
+    lab.shows(SQL, "42")
+    lab.type(SQL, "select 40 + 3 as total")
+    lab.run(SQL)
+    lab.shows(SQL, "43")
+
+
+def test_daemon_that_is_killed_costs_the_person_no_line(lab: Window, spot: Place) -> None:
+    lab.type(2, "import time\nfor n in range(40): print('line', n, flush=True); time.sleep(0.25)")
     lab.run(2)
-    lab.shows(2, "by hand")
-    lab.save()
-    lab.type(2, "print('by ' + 'hand')\nimport time\ntime.sleep(1)")
-    lab.save()
-    lab.run(2)
-    lab.shows(2, "by hand")
-    lab.save()  # while it runs
+    lab.shows(2, "line 3")
+    spot.daemon().kill()
+    lab.shows(2, "line 39")
     lab.is_in_state("Idle")
-    expect(lab.cell(2).locator(".jp-InputPrompt")).to_have_text("[4]:")
-    said(pump, "scratch_run", session_id=lab.session, code="1")  # the session looks at the file
-    lab.save()
-    for cells in (_state(spot, lab.session), _cells(path)):
-        assert len(cells) == 4, "no conflict made a copy"
-        assert json.dumps(cells[2]).count("by hand") == 1, "its output"
-
-
-def test_agents_cell_and_persons_edit_both_stay_whoever_saves_over_whom(
-    shared: tuple[Window, str], pump: Pump, spot: Place
-) -> None:
-    lab, path = shared
-    said(pump, "cell_add_and_run", session_id=lab.session, content="print('from ' + 'the agent')")
-    _wait_for(path, "from the agent")
-    lab.type(2, "print('from the person')")
+    shown = lab.cell(2).locator(".jp-OutputArea").inner_text()
+    lines = [line for line in shown.splitlines() if line.startswith("line")]
+    assert lines == [f"line {n}" for n in range(40)]
+    lab.type(2, "print('and ' + 'on')")
     lab.run(2)
-    lab.shows(2, "from the person")
-    lab.save(button="Overwrite")
-    cells = _state(spot, lab.session)
-    assert len(cells) == 5, "no conflict made a copy"
-    assert json.dumps(cells[2]).count("from the person") == 2, "the text and its output"
-    assert "from the agent" in json.dumps(cells[4])
-    _wait_for(path, "from the agent")
-    lab.choose("File", "Reload Notebook from Disk")
-    lab.shows(4, "from the agent")
+    lab.shows(2, "and on")
 
 
-def _wait_for(path: str, text: str) -> None:
-    wait_until(lambda: text in Path(path).read_text())
-
-
-def test_daemon_that_is_killed_costs_the_person_no_line(tmp_path: Path, chromium: Browser) -> None:
-    # A host whose kernels have nothing to do waits for the next daemon, however late that comes.
-    with place_in(tmp_path, CELLWRIGHT_HOST_IDLE_S="300") as place:
-        _lose_no_line(place, chromium)
-
-
-def _lose_no_line(place: Place, chromium: Browser) -> None:
-    place.start_daemon()
-    pump = agent(place)
-    loop = "import time\nfor n in range(40): print('line', n, flush=True); time.sleep(0.25)"
-    session, _ = notebook(pump, loop, "print('and on')")
-    with started(place, session) as (_, told), window(chromium, session, told["url"]) as lab:
-        lab.run(1)
-        lab.shows(1, "line 3")
-        place.daemon().kill()
-        lab.shows(1, "line 39")
-        lab.is_in_state("Idle")
-        shown = lab.cell(1).locator(".jp-OutputArea").inner_text()
-        assert [line for line in shown.splitlines() if line.startswith("line")] == [
-            f"line {n}" for n in range(40)
-        ]
-        lab.run(2)
-        lab.shows(2, "and on")
-
-
-def test_cell_of_another_language_runs_as_what_it_is(spot: Place, pump: Pump, chromium: Browser) -> None:
-    session, _ = notebook(pump, "answer = 41")
-    pump.call("cell_add", session_id=session, content="select 40 + 2 as total", language="sql")
-    with started(spot, session) as (_, told), window(chromium, session, told["url"]) as lab:
-        lab.run(2)
-        lab.shows(2, "42")
-        lab.type(2, "select 40 + 3 as total")
-        lab.run(2)
-        lab.shows(2, "43")
-
-
-def test_shutting_the_kernel_down_in_lab_keeps_the_session(shared: tuple[Window, str], pump: Pump) -> None:
-    lab, _ = shared
+# The last: nothing runs in this window any more.
+def test_shutting_the_kernel_down_in_lab_keeps_the_session(lab: Window, pump: Pump) -> None:
     said(pump, "scratch_run", session_id=lab.session, code="answer = 41")
     lab.choose("Kernel", "Shut Down Kernel")
     expect(lab.page.get_by_text("No Kernel").first).to_be_visible(timeout=LIMIT_MS)

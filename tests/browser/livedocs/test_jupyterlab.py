@@ -49,6 +49,7 @@ async def open_lab(browser: Browser, server: Server, path: str) -> Page:
     return page
 
 
+@pytest.mark.matrix  # `system/livedocs` has both sides, `browser/lab` a real Lab
 async def test_a_person_and_the_agent_work_in_one_notebook(
     open_here: OpenEngine, collaboration_server: Server, browser: Browser, tmp_path: Path
 ) -> None:

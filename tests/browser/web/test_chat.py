@@ -6,11 +6,13 @@ import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from tests.browser.web.conftest import Looker, Served, assert_accessible, looking, serving
+from tests.matrix import first_of
 from tests.support.agent.wires.servers import Call, Fault, Recorded, Reply, Server, Text, Think, reply, serve
 from tests.waiting import LIMIT_S, scaled
 
@@ -191,8 +193,9 @@ def test_a_run_that_fails_says_why_and_what_to_do_next(window: Looker, chatting:
     expect(page.locator(".turn").last.locator(".said")).to_contain_text("The budget is spent")
 
 
+@pytest.mark.parametrize("scheme", first_of(["dark", "light"], 1))
 def test_hostile_words_of_a_model_neither_run_nor_break_the_page(
-    window: Looker, chatting: Chatting, axe: str
+    window: Looker, chatting: Chatting, axe: str, scheme: Any
 ) -> None:
     evil = "<script>document.title = 'pwned'</script><img src=x onerror=\"document.title = 'pwned'\">"
     named = "<img src=x onerror=alert(1)>.txt"
@@ -214,8 +217,7 @@ def test_hostile_words_of_a_model_neither_run_nor_break_the_page(
     assert page.title() != "pwned"
     assert page.locator("#main").count() == page.locator("#says").count() == 1
     assert page.locator("main script, main form[action='/leave'], main img").count() == 0
-    assert_accessible(page, axe)
-    page.emulate_media(color_scheme="dark")
+    page.emulate_media(color_scheme=scheme)
     assert_accessible(page, axe)
     page.set_viewport_size({"width": NARROW, "height": 740})
     assert page.evaluate("document.documentElement.scrollWidth") <= NARROW
@@ -232,6 +234,7 @@ def test_without_a_key_the_page_says_what_to_do(looker: Looker, axe: str) -> Non
     looker.hears("No model is set up")
 
 
+@pytest.mark.matrix  # `test_doors` kills it, `agent/test_asking` cuts a run off
 def test_a_daemon_that_dies_in_the_middle_leaves_a_conversation_that_shows_what_there_is(
     browser: Browser, tmp_path: Path
 ) -> None:
@@ -244,8 +247,9 @@ def test_a_daemon_that_dies_in_the_middle_leaves_a_conversation_that_shows_what_
             held.until_asked()
             served.place.daemon().kill()
             expect(looker.page.locator("#link")).to_contain_text("Connection lost")
-        held.open()
-        with serving(tmp_path, **QUICK, **keys) as served, looking(browser, served) as looker:
+            held.open()
+            expect(looker.page.locator("#link")).to_be_hidden()
+            looker.messages.clear()  # what was refused while nobody listened
             page = looker.go("/chat")
             page.get_by_role("link", name="What is 6 * 7?").click()
             turn = page.locator(".turn")

@@ -130,7 +130,7 @@ def test_whoever_may_only_look_cannot_do_more_until_they_may_and_is_out_once_rem
         assert "unseen" not in looker.page.content()
 
 
-def test_a_page_says_that_the_daemon_was_killed_and_shows_every_line_once_it_is_back(
+def test_a_page_says_that_the_daemon_was_killed_and_shows_every_line_once_serve_goes_on_at_the_same_address(
     browser: Browser, tmp_path: Path
 ) -> None:
     # A host whose kernels have nothing to do waits for the next daemon, however late that comes.
@@ -149,6 +149,7 @@ def test_a_page_says_that_the_daemon_was_killed_and_shows_every_line_once_it_is_
             served.agent.begin("cell_add_and_run", session_id=session_id, content=source)
             outputs = page.locator("article.cell.code .outputs")
             expect(outputs).to_contain_text("line 20")
+            killed = served.place.daemon().pid
             served.place.daemon().kill()
             expect(page.locator("#link")).to_contain_text("Connection lost")
             gate.touch()
@@ -156,6 +157,17 @@ def test_a_page_says_that_the_daemon_was_killed_and_shows_every_line_once_it_is_
             expect(page.locator("#link")).to_be_hidden()
             lines = outputs.inner_text().split("\n")
             assert [line for line in lines if line.startswith("line")] == [f"line {n}" for n in range(40)]
+        _stopped_after_going_on(served, killed)
+
+
+def _stopped_after_going_on(served: Served, killed: int) -> None:
+    """``serve`` has said that it goes on with the next daemon, and ends with that one."""
+    process, *_ = served.place.started
+    assert "was killed" in _until_said(process, "listening again")
+    assert read_about(served.place.paths)["pid"] != killed
+    assert served.place.ready()["listeners"] == [served.url]
+    assert served.place.run("daemon", "stop").returncode == 0
+    assert process.wait(LIMIT_S) == 3
 
 
 # As somebody who should not ------------------------------------------------------------------------------------------
@@ -247,25 +259,12 @@ def test_the_page_opened_by_itself_is_there_again_with_the_daemon_after_the_one_
     assert place.ready()["listeners"] == []
 
 
+@pytest.mark.matrix  # `test_daemon` has one that nobody needs
 def test_a_page_that_nobody_looks_at_keeps_no_daemon(tmp_path: Path) -> None:
     with place_in(tmp_path, CELLWRIGHT_DAEMON_IDLE_S="2") as place:
         link_of(place)
         for daemon in place.daemons():
             daemon.wait(LIMIT_S)
-
-
-def test_serve_goes_on_with_the_next_daemon_at_the_same_address_until_it_is_stopped(place: Place) -> None:
-    process = place.start("serve", "--port", "0", "--json")
-    assert process.stdout is not None
-    url = json.loads(process.stdout.readline())["page"].rstrip("/")
-    first = read_about(place.paths)["pid"]
-    place.daemon().kill()
-    said = _until_said(process, "listening again")
-    assert "was killed" in said
-    assert read_about(place.paths)["pid"] != first
-    assert place.ready()["listeners"] == [url]
-    assert place.run("daemon", "stop").returncode == 0
-    assert process.wait(LIMIT_S) == 3
 
 
 def _until_said(process: subprocess.Popen[bytes], words: str) -> str:

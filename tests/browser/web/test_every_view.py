@@ -63,6 +63,9 @@ def go_to(name: str, shown: str, traced: str, proven: str) -> tuple[str, str]:
 
 def open_what_can_be(name: str, page: Page) -> None:
     """As a person would, to see more."""
+    if name == "sessions":
+        page.locator("#hosts").scroll_into_view_if_needed()
+        expect(page.locator("#hosts table")).to_be_visible()
     if name == "notebook":
         for panel in ("Variables", "Checkpoints"):
             page.locator("aside").get_by_text(panel, exact=True).first.click()

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import re
 
+import pytest
 from playwright.sync_api import Locator, Page, expect
 
 from tests.browser.web.conftest import Looker, Served, assert_accessible
+from tests.matrix import first_of
 
 HOSTILE = "<img src=x onerror=alert(1)>.txt"
 PIXEL = "89504e470d0a1a0a0000000d49484452000000010000000108060000001f15c4890000000d4944415478da63f8cfc0500f0003860180245c5cc10000000049454e44ae426082"
@@ -168,8 +170,9 @@ def test_history_is_filtered_and_shows_what_ran_and_what_came_of_it(looker: Look
     expect(runs).to_contain_text("print('first')")
 
 
+@pytest.mark.parametrize("scheme", first_of(["light", "dark"], 1))
 def test_the_environment_and_the_network_are_told_and_all_panels_are_accessible(
-    looker: Looker, served: Served, axe: str
+    looker: Looker, served: Served, axe: str, scheme: str
 ) -> None:
     session_id = served.notebook(
         "Surroundings", "import json\ndef double(x):\n    'Twice.'\n    return x * 2"
@@ -189,8 +192,8 @@ def test_the_environment_and_the_network_are_told_and_all_panels_are_accessible(
     expect(page.locator("#panel-variables")).to_contain_text("double(x)")
     expect(page.locator("#panel-checkpoints")).to_contain_text("here")
     expect(page.locator("[data-load][aria-busy]")).to_have_count(0)
-    assert_accessible(page, axe)
-    page.get_by_label("Switch between light and dark").click()
+    if scheme == "dark":
+        page.get_by_label("Switch between light and dark").click()
     assert_accessible(page, axe)
     page.set_viewport_size({"width": 360, "height": 740})
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")

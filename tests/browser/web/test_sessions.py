@@ -8,7 +8,7 @@ import pytest
 from playwright.sync_api import expect
 
 from cellwright.web.sessions.views import Choice, SessionRow, chosen, counted
-from tests.browser.web.conftest import Looker, Served, assert_accessible
+from tests.browser.web.conftest import Looker, Served
 
 ROW = SessionRow(
     id="s-1",
@@ -80,11 +80,3 @@ def test_an_owner_finds_suspends_resumes_and_deletes_a_session(looker: Looker, s
     expect(page.locator(f"#session-{session_id}")).to_have_count(0)
     listed = served.agent.call("notebook_list", filter="all")["sessions"]
     assert session_id not in [one["session_id"] for one in listed]
-
-
-def test_the_page_is_accessible(looker: Looker, served: Served, axe: str) -> None:
-    session_id = served.notebook("Accessible")
-    expect(looker.page.locator(f"#session-{session_id}")).to_be_visible()
-    looker.page.locator("#hosts").scroll_into_view_if_needed()
-    expect(looker.page.locator("#hosts table")).to_be_visible()
-    assert_accessible(looker.page, axe)

@@ -9,6 +9,7 @@ import pytest
 from playwright.sync_api import expect
 
 from tests.browser.web.conftest import Looker, Served, assert_accessible
+from tests.matrix import first_of
 
 FAILS = [
     {"description": "Have numbers", "code": "numbers = [1, 2, 3]", "accept": ["len(numbers) == 3"]},
@@ -17,7 +18,7 @@ FAILS = [
 ]
 
 
-@pytest.mark.parametrize("kind", ["summary", "button"])
+@pytest.mark.parametrize("kind", first_of(["summary", "button"], 1))
 def test_what_has_no_name_of_its_own_keeps_the_focus_while_others_work(
     looker: Looker, served: Served, kind: str
 ) -> None:
@@ -123,6 +124,7 @@ def test_a_step_is_skipped_with_a_reason(looker: Looker, served: Served) -> None
     expect(panel.locator("#step-1")).to_contain_text("skipped: Nobody has yesterday's numbers")
 
 
+@pytest.mark.matrix  # `test_panels` and `test_every_view` are looked at on one
 def test_nothing_of_it_is_too_wide_for_a_phone(served: Served, axe: str, looking_at: Any) -> None:
     session_id = served.agent.call("plan_create", problem="On a phone", todos=FAILS)["session_id"]
     served.agent.call("plan_run", session_id=session_id, response_format="json")

@@ -68,6 +68,7 @@ def test_the_file_opens_alone_with_its_certificate(
         expect(alone.get_by_text(RESULT)).to_be_visible()
 
 
+@pytest.mark.matrix  # `verification/test_verifying` has the certificate go stale
 def test_a_notebook_that_was_changed_is_not_verified_any_more_until_it_is_again(
     looker: Looker, served: Served
 ) -> None:
