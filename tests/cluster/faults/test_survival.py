@@ -171,7 +171,7 @@ async def test_an_allocation_at_its_time_limit_is_warned_of_told_and_left(
 ) -> None:
     async with playing(mended, root) as scene:
         # It has less from now on than it is to be warned of.
-        mended.end_soon(scene.job_id, minutes=1)
+        mended.end_soon(scene.job_id, minutes=0)
         await scene.until(lambda: scene.session.record.expires_at is not None, 2 * TOLD_S)
         await ends_and_goes_on(scene, "time limit", within_s=4 * TOLD_S)
 
@@ -218,6 +218,7 @@ async def test_a_killed_slurmd_costs_nothing_while_its_node_is_given_time(
         mended.start_slurmd(scene.node)
 
 
+@pytest.mark.matrix  # the preempted one goes the same way
 async def test_a_node_that_fails_is_told_and_its_session_goes_on_in_another(
     mended: Cluster, root: Path
 ) -> None:

@@ -12,7 +12,8 @@ from tests.support.hosts.contract import Abode, abode_at
 from tests.support.slurm.cluster import Cluster
 from tests.waiting import scaled
 
-pytestmark = pytest.mark.anyio
+# `test_inside`, `test_steps` and `faults` run what is peculiar to allocations; this machine's host has the suite by default.
+pytestmark = [pytest.mark.anyio, pytest.mark.matrix]
 
 
 @pytest.fixture(scope="module")

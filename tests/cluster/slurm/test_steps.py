@@ -173,6 +173,7 @@ async def _warm(host: Attached) -> None:
             pause_s *= 2
 
 
+@pytest.mark.matrix  # `test_survival` has it, seen by the engine
 async def test_one_kernel_out_of_memory_is_told_so_and_the_others_go_on(lend: Lender) -> None:
     lent = await lend()
     # No process of it takes more than the limit: they do together.
@@ -234,6 +235,7 @@ async def test_checkpoint_goes_on_in_the_step_of_its_kernel(lend: Lender) -> Non
         await lent.steps_become("attach")
 
 
+@pytest.mark.matrix  # `test_every_kernel_is_a_step_and_its_step_ends_with_it`
 async def test_twenty_kernels_fit_into_one_allocation(lend: Lender) -> None:
     lent = await lend()
     names = [f"k{number}" for number in range(20)]
@@ -292,6 +294,7 @@ print('still here')
         assert (await host.run("k", code)).split("\n")[:3] == ["-15", "-15", "still here"]
 
 
+@pytest.mark.matrix  # the confined one, below, does, too
 async def test_typescript_runs_in_a_step_and_ends_with_it(lend: Lender) -> None:
     lent = await lend()
     async with lent.attached() as host:

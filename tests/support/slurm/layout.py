@@ -109,7 +109,7 @@ def slurm_configuration(layout: Layout) -> str:
         "MinJobAge=300",
         "SlurmctldTimeout=30",
         f"SlurmdTimeout={SLURMD_TIMEOUT_S}",
-        "MessageTimeout=30",
+        "MessageTimeout=15",
         "TCPTimeout=2",
         "PreemptType=preempt/partition_prio",
         # Who said --no-requeue is cancelled instead.
