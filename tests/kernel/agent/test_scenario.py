@@ -88,6 +88,7 @@ async def test_level_2_what_an_api_has_is_fetched_looked_at_and_shown(ask: Any, 
     assert script.used_up
 
 
+@pytest.mark.matrix  # `test_patterns` has the critic, `plans` the rules
 async def test_level_3_a_chart_is_drawn_mended_by_rule_and_by_its_critic(ask: Any, tmp_path: Path) -> None:
     data = tmp_path / "sales.csv"
     data.write_text("category,amount\nbooks,120\ngames,340\nmusic,80\nbooks,60\n")
@@ -115,6 +116,7 @@ async def test_level_3_a_chart_is_drawn_mended_by_rule_and_by_its_critic(ask: An
     assert script.used_up
 
 
+@pytest.mark.matrix  # `test_patterns` plans, `plans` carries out
 async def test_level_4_several_steps_are_planned_and_carried_out(ask: Any, site: str) -> None:
     draft = Draft(
         steps=[
@@ -161,6 +163,7 @@ async def test_level_4_several_steps_are_planned_and_carried_out(ask: Any, site:
     assert script.used_up
 
 
+@pytest.mark.matrix  # `test_patterns` has the branches
 async def test_level_5_several_models_are_tried_side_by_side(
     ask: Any, engine: Engine, tmp_path: Path
 ) -> None:

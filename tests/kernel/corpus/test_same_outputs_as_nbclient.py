@@ -57,8 +57,8 @@ async def engine(tmp_path_factory: pytest.TempPathFactory, anyio_backend: str) -
 
 
 def _kind(notebook: CorpusNotebook) -> tuple[object, ...]:
-    """They differ by kernel, ending and what is volatile; most of a test's time is nbclient's start of a kernel."""
-    return notebook.kernel, notebook.raises, notebook.volatile
+    """They differ by kernel and ending; most of a test's time is nbclient's start of a kernel."""
+    return notebook.kernel, notebook.raises
 
 
 @pytest.mark.usefixtures("sources")

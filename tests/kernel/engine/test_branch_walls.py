@@ -125,6 +125,7 @@ async def test_a_branch_outlives_its_origin(engine: Engine, tmp_path: Path) -> N
     assert await run(branch.session, "print(x)") == "[1, 2]\n"
 
 
+@pytest.mark.matrix  # `sandbox/test_nesting` is run by one
 @pytest.mark.skipif(os.getuid() != 0, reason="only root can become another user")
 def test_an_ordinary_users_branches_have_the_same_walls() -> None:
     run_as_nobody(["-m", "pytest", "-q", "-p", "no:cacheprovider", "-k", "not ordinary", __file__])

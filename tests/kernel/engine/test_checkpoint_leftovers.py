@@ -20,8 +20,8 @@ from tests.waiting import LIMIT_S, look_again
 
 pytestmark = pytest.mark.anyio
 
-CHECKPOINTS = 80
-ROLLBACKS = 10
+CHECKPOINTS = 40
+ROLLBACKS = 6
 # Allocators and journals of a host that has worked; a leak of each would be a multiple of it.
 WORTH_NAMING = 16 << 20
 PER_CHECKPOINT = 16 << 10

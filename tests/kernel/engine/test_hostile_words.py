@@ -12,6 +12,7 @@ import pytest
 from cellwright import Engine
 from cellwright.engine import Session
 from tests.kernel.engine.conftest import host_process
+from tests.matrix import first_of
 
 pytestmark = pytest.mark.anyio
 
@@ -58,7 +59,7 @@ async def neighbour(engine: Engine) -> Session:
     return neighbour
 
 
-@pytest.mark.parametrize("kind", OUTPUTS + OUT_OF_PLACE)
+@pytest.mark.parametrize("kind", first_of(OUTPUTS + OUT_OF_PLACE, 4))
 async def test_messages_of_no_shape_end_nothing(
     engine: Engine, session: Session, neighbour: Session, kind: str
 ) -> None:

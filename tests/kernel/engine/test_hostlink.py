@@ -198,9 +198,16 @@ async def cut(linked: Linked) -> None:
     linked.way.beat_s = NEVER_S
 
 
-async def test_a_cut_host_goes_on_and_no_line_is_missing_when_it_is_back(linked: Linked) -> None:
+async def test_a_cut_host_refuses_calls_but_goes_on_and_no_line_is_missing_when_it_is_back(
+    linked: Linked,
+) -> None:
     gate = await begin_loop(linked)
     await cut(linked)
+    with pytest.raises(HostUnreachable, match="cannot be reached now: the network is cut") as refused:
+        await linked.link.call(protocol.Interrupt("k.1"), type(None))
+    assert "kernels go on" in str(refused.value)
+    with pytest.raises(HostUnreachable):
+        await linked.link.connect()
     gate.touch()
     linked.way.cut = False
     await linked.heard.until(lambda: isinstance(linked.heard.events[-1].body, protocol.Finished))
@@ -208,20 +215,7 @@ async def test_a_cut_host_goes_on_and_no_line_is_missing_when_it_is_back(linked:
     await linked.heard.until(lambda: "back" in linked.heard.told)
     assert [told.partition(":")[0] for told in linked.heard.told] == ["away", "back"]
     assert linked.link.away is None
-
-
-async def test_a_call_to_a_host_out_of_reach_says_so_and_that_its_kernels_go_on(linked: Linked) -> None:
-    await begin_loop(linked)
-    await cut(linked)
-    with pytest.raises(HostUnreachable, match="cannot be reached now: the network is cut") as refused:
-        await linked.link.call(protocol.Interrupt("k.1"), type(None))
-    assert "kernels go on" in str(refused.value)
-    with pytest.raises(HostUnreachable):
-        await linked.link.connect()
-    linked.way.cut = False
-    await linked.heard.until(lambda: "back" in linked.heard.told)
-    await linked.link.call(protocol.Interrupt("k.1"), type(None))
-    await linked.heard.until(lambda: isinstance(linked.heard.events[-1].body, protocol.Finished))
+    await linked.link.call(protocol.Ping(), type(None))
 
 
 async def test_a_call_that_a_cut_swallows_is_told_as_out_of_reach_not_as_lost(linked: Linked) -> None:

@@ -275,7 +275,7 @@ class EngineAgainstModel(RuleBasedStateMachine):
 
 
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize("examples", [3, pytest.param(12, marks=pytest.mark.matrix)])
+@pytest.mark.parametrize("examples", [2, pytest.param(12, marks=pytest.mark.matrix)])
 def test_an_engine_does_as_its_model(examples: int, tmp_path: Path) -> None:
     with start_blocking_portal() as portal:
         machine = partial(EngineAgainstModel, portal, tmp_path)

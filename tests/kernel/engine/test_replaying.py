@@ -17,6 +17,7 @@ from cellwright.errors import KernelBusy, KernelGone, UnknownExecution
 from tests.conftest import Require
 from tests.kernel.engine.conftest import OpenEngine, host_process
 from tests.kernel.engine.test_survival import kill
+from tests.matrix import first_of
 from tests.waiting import LIMIT_S, fail_after
 
 pytestmark = pytest.mark.anyio
@@ -222,7 +223,7 @@ async def test_nothing_else_runs_during_a_replay_and_none_begins_while_something
     (session.cwd / "go").touch()
 
 
-@pytest.mark.parametrize("how", ["cancel", "interrupt", "suspend", "restart", "kill", "delete"])
+@pytest.mark.parametrize("how", first_of(["cancel", "interrupt", "suspend", "restart", "kill", "delete"], 2))
 async def test_a_replay_that_was_stopped_can_be_made_again(engine: Engine, how: str) -> None:
     session = await engine.create(f"stopped by {how}")
     (session.cwd / "go").touch()

@@ -213,7 +213,7 @@ async def test_sessions_documents_and_history_survive_a_clean_restart(open_here:
 
 
 @pytest.mark.timeout(400)  # a hundred engines, one after another
-@pytest.mark.parametrize("kills", [14, pytest.param(100, marks=pytest.mark.matrix)])
+@pytest.mark.parametrize("kills", [6, pytest.param(100, marks=pytest.mark.matrix)])
 async def test_kills_in_the_middle_of_saving_leave_a_valid_file_and_every_acknowledged_edit(
     open_here: OpenEngine, tmp_path: Path, kills: int
 ) -> None:

@@ -199,6 +199,7 @@ def test_a_supervisor_ends_everything_with_its_host(*, held: bool) -> None:
         assert not Path(f"/proc/{kernel}").exists()
 
 
+@pytest.mark.matrix  # `sandbox/test_nesting` and the escapes are run by one
 @pytest.mark.skipif(os.getuid() != 0, reason="this is the ordinary user")
 @pytest.mark.parametrize(
     "tests", ["outlives or grows_below", pytest.param("not ordinary_user", marks=pytest.mark.matrix)]

@@ -27,6 +27,7 @@ from cellwright.sandbox.probe import try_isolation
 from cellwright.sandbox.proxy import Opening
 from cellwright.sandbox.workspace import PRIVATE, Place, prepare_storage
 from tests.conftest import Require
+from tests.matrix import first_of
 from tests.support.kernels.denohouse import TINY
 from tests.waiting import LIMIT_S, fail_after
 
@@ -174,7 +175,7 @@ async def test_an_own_exit_is_told_with_its_code(root: Path) -> None:
     assert "Deno.exit" in ended.next_step
 
 
-@pytest.mark.parametrize("tier", TIERS)
+@pytest.mark.parametrize("tier", first_of(TIERS, 1))
 async def test_a_full_heap_is_told_as_the_limit_that_it_is(tier: str, root: Path) -> None:
     policy = Policy(memory_bytes=160 << 20)
     small = (

@@ -115,6 +115,7 @@ async def test_what_a_kernel_leaves_behind_without_a_fork_server_can_be_reaped(
                 await look_again()
 
 
+@pytest.mark.matrix  # `test_a_killed_host_takes_everything_with_it`
 async def test_cancelling_a_fork_server_ends_everything_it_started(make_server: Any, launch_on: Any) -> None:
     async with serving(await make_server(standby=1)) as server:
         kernel = await launch_on(server)

@@ -147,6 +147,7 @@ async def test_a_request_to_a_kernel_that_dies_fails_at_once(kernel: Any) -> Non
         kernel.client.execute("1", message_id="n")
 
 
+@pytest.mark.matrix  # `system/lab/test_gateway` asks a kernel both
 async def test_completion_and_object_help_answer(kernel: Any, run_cell: Any) -> None:
     await run_cell(kernel, "apple_count = 3")
     completion = {"code": "apple_c", "cursor_pos": 7}

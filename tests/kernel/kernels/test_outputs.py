@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cellwright_kernel.budget import Budget, HeldText, Limits, utf8_length
+from tests.matrix import first_of
 from tests.waiting import fail_after
 
 pytestmark = pytest.mark.anyio
@@ -20,16 +21,21 @@ MARKER = re.compile(
 )
 
 
-async def test_ten_thousand_flushed_prints_all_arrive(kernel: Any, run_cell: Any) -> None:
-    ran = await run_cell(kernel, "for i in range(10_000): print(i, flush=True)")
-    assert ran.text() == "".join(f"{i}\n" for i in range(10_000))
+MANY = first_of([2_000, 10_000], 1)
+
+
+@pytest.mark.parametrize("count", MANY)
+async def test_many_flushed_prints_all_arrive(kernel: Any, run_cell: Any, count: int) -> None:
+    ran = await run_cell(kernel, f"for i in range({count}): print(i, flush=True)")
+    assert ran.text() == "".join(f"{i}\n" for i in range(count))
     assert ran.account["dropped_bytes"] == ran.account["dropped_messages"] == 0
 
 
-async def test_ten_thousand_displays_all_arrive(kernel: Any, run_cell: Any) -> None:
-    ran = await run_cell(kernel, "for i in range(10_000): display(i)")
+@pytest.mark.parametrize("count", MANY)
+async def test_many_displays_all_arrive(kernel: Any, run_cell: Any, count: int) -> None:
+    ran = await run_cell(kernel, f"for i in range({count}): display(i)")
     assert [content["data"]["text/plain"] for content in ran.of("display_data")] == [
-        str(i) for i in range(10_000)
+        str(i) for i in range(count)
     ]
 
 

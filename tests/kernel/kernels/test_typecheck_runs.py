@@ -18,6 +18,7 @@ from cellwright.kernels.typecheck import CellSource, Diagnostic
 from cellwright.sandbox.policy import Mode
 from cellwright.sandbox.workspace import Place
 from tests.conftest import Require
+from tests.matrix import first_of
 from tests.support.kernels.denohouse import OPTIONS, House, open_house
 
 pytestmark = pytest.mark.anyio
@@ -45,35 +46,41 @@ async def check(
     return await house.kernels.check_types(CheckTypes(sources, place.cwd, place, None, tsconfig))
 
 
-async def test_a_real_check_finds_what_is_wrong_and_where(house: House) -> None:
-    found = await check(
-        house,
-        *cells("interface Sale { price: number }", "const sales: Sale[] = [{ price: 1 }]"),
-        *[CellSource("last", "\nawait display(sales)\nconst total: string = sales[0].price")],
-    )
-    assert [(one.cell_id, one.line, one.column, one.code) for one in found] == [("last", 3, 7, "TS2322")]
-    assert found[0].message == "Type 'number' is not assignable to type 'string'."
-
-
-async def test_nothing_is_wrong_with_a_notebook_as_people_write_it(house: House) -> None:
-    sources = cells(
+async def test_a_real_check_finds_what_is_wrong_and_where_and_nothing_else_in_a_notebook(
+    house: House,
+) -> None:
+    as_people_write = cells(
         "import { join } from 'node:path'",
         "const x = 1; function f() { return later }",
         "const x = 'text'; x.toUpperCase()",
         "const later = html`<b>${x}</b>`; await Deno.jupyter.display(later)",
         "function f() { return 2 }\nenum Colour { Red }\n({ x, f, c: Colour.Red })",
         "await cellwright.put('x', x); (await cellwright.get('y')).anything",
+        "interface Sale { price: number }",
+        "const sales: Sale[] = [{ price: 1 }]",
     )
     named = CellSource("n", "export const one = 1", "one.ts")
     user = CellSource("u", "import { one } from './one.ts'; const two: number = one + 1")
-    assert await check(house, *sources, named, user) == []
+    wrong = CellSource("last", "\nawait display(sales)\nconst total: string = sales[0].price")
+    # Names that no file can have keep nothing from being checked.
+    names = ["a" * 300 + ".ts", "a\0b.ts", "notebook.ts/x.ts", "one.ts/two.ts"]
+    odd = [CellSource(f"n{number}", "export {}", name) for number, name in enumerate(names)]
+    found = await check(house, *as_people_write, named, user, *odd, wrong)
+    assert [(one.cell_id, one.line, one.column, one.code) for one in found] == [("last", 3, 7, "TS2322")]
+    assert found[0].message == "Type 'number' is not assignable to type 'string'."
+    assert not list((house.root / "r").glob("c*")), "it leaves nothing behind"
+    assert not (house.root / "s" / "files").exists() or not list((house.root / "s" / "files").iterdir())
 
 
-async def test_the_options_of_the_notebook_count(house: House) -> None:
-    sources = cells("function f(a) { return a }")
-    assert [one.code for one in await check(house, *sources, tsconfig={"strict": True})] == ["TS7006"]
-    options = {"compilerOptions": {"strict": False, "target": "es2022", "moduleResolution": "nodenext"}}
-    assert await check(house, *sources, tsconfig=options) == []
+LAX = {"compilerOptions": {"strict": False, "target": "es2022", "moduleResolution": "nodenext"}}
+
+
+@pytest.mark.parametrize(("options", "codes"), first_of([({"strict": True}, ["TS7006"]), (LAX, [])], 1))
+async def test_the_options_of_the_notebook_count(
+    house: House, options: dict[str, Any], codes: list[str]
+) -> None:
+    found = await check(house, *cells("function f(a) { return a }"), tsconfig=options)
+    assert [one.code for one in found] == codes
 
 
 async def test_a_cell_that_cannot_be_read_is_told_as_that(house: House) -> None:
@@ -141,19 +148,7 @@ async def test_without_namespaces_a_check_leaves_the_working_directory_alone(hou
     assert Path(place.cwd).stat().st_uid == owner
 
 
-async def test_names_that_no_file_can_have_keep_nothing_from_being_checked(house: House) -> None:
-    names = ["a" * 300 + ".ts", "a\0b.ts", "notebook.ts/x.ts", "one.ts", "one.ts/two.ts"]
-    named = [CellSource(f"n{number}", "export {}", name) for number, name in enumerate(names)]
-    found = await check(house, *named, *cells("const a: string = 1"))
-    assert [(one.cell_id, one.code) for one in found] == [("c1", "TS2322")]
-
-
-async def test_a_check_leaves_nothing_behind(house: House) -> None:
-    await check(house, *cells("1"))
-    assert not list((house.root / "r").glob("c*"))
-    assert not (house.root / "s" / "files").exists() or not list((house.root / "s" / "files").iterdir())
-
-
+@pytest.mark.matrix  # as the others, without their box
 async def test_a_check_works_where_nothing_is_confined(house: House) -> None:
     house.options = msgspec.structs.replace(OPTIONS, policy=None)
     assert [one.code for one in await check(house, *cells("const a: string = 1"))] == ["TS2322"]

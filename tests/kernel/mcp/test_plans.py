@@ -439,6 +439,7 @@ async def test_prompts_speak_of_the_plan_where_there_is_one(client: Client) -> N
         assert session in texts[0]
 
 
+@pytest.mark.matrix  # `plans/test_survival` cuts a plan off
 async def test_a_plan_survives_its_engine_and_says_that_it_was_interrupted(tmp_path: Path) -> None:
     async with (
         open_at(tmp_path) as engine,

@@ -18,6 +18,7 @@ from cellwright.sandbox.tiers import SOFT_CPUS, UNSAFE_BANNER
 from tests.kernel.engine.conftest import end_host, open_at
 from tests.kernel.mcp.conftest import PACE, ask, connected, new_session, read, refused, running, text_of
 from tests.kernel.sandbox.test_packages import make_wheel
+from tests.matrix import first_of
 from tests.waiting import UNHURRIED, fail_after
 
 pytestmark = pytest.mark.anyio
@@ -129,7 +130,7 @@ async def test_every_reply_of_an_unconfined_engine_begins_with_the_banner(tmp_pa
     end_host(tmp_path / "state")
 
 
-@pytest.mark.parametrize("dialect", ["jlab", "jupyter", "monadic"])
+@pytest.mark.parametrize("dialect", first_of(["jlab", "jupyter", "monadic"], 1))
 async def test_another_dialect_leaves_the_banner_on(tmp_path: Path, dialect: str) -> None:
     async with (
         open_at(tmp_path, unsafe_no_sandbox=True) as engine,

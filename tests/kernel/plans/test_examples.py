@@ -73,6 +73,7 @@ MISTAKES = {
 }
 
 
+@pytest.mark.matrix  # `test_failures` has these rules
 @pytest.mark.anyio
 async def test_the_sales_have_three_mistakes_that_are_mended_by_rule(engine: Engine, tmp_path: Path) -> None:
     _, session, plan = await _begun(engine, tmp_path, "sales.plan.md")

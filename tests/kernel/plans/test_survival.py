@@ -59,7 +59,7 @@ async def finished(session: Session, planner: Planner) -> dict[str, Any]:
 
 @pytest.mark.parametrize(
     "cuts",
-    [range(1, CHANGES, 4), pytest.param(range(1, CHANGES), marks=pytest.mark.matrix)],
+    [range(1, CHANGES, 8), pytest.param(range(1, CHANGES), marks=pytest.mark.matrix)],
     ids=["some", "all"],
 )
 async def test_a_plan_cut_off_at_any_of_its_changes_ends_with_the_same_notebook(

@@ -84,7 +84,7 @@ ENDS = {
     ),
     "a file of the system": End("open('/usr/planted', 'w')", "error", "write_paths", "write_paths"),
 }
-CPU_S = 5
+CPU_S = 3
 # Making a file on a busy machine's disk takes a quarter of a millisecond of the processor: far from the limit above.
 FILES = 1_000
 

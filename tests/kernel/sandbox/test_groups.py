@@ -35,6 +35,7 @@ from cellwright.sandbox.probe import try_isolation
 from cellwright.sandbox.tiers import SOFT_CPUS
 from cellwright.sandbox.workspace import PRIVATE, Place, prepare_storage
 from tests.conftest import Require
+from tests.matrix import first_of
 from tests.waiting import LIMIT_S, UNHURRIED, fail_after, look_again
 
 LIMITS = OutputLimits(max_bytes=1_000_000, max_messages=25_000)
@@ -290,7 +291,7 @@ async def test_a_group_that_cannot_be_made_is_a_start_that_failed(groups: Groups
 
 
 @pytest.mark.anyio
-@pytest.mark.parametrize("way", ["forked", "spawned"])
+@pytest.mark.parametrize("way", first_of(["forked", "spawned"], 1))
 async def test_without_groups_a_share_is_whole_processors(
     way: str, short_path: Path, require: Require
 ) -> None:

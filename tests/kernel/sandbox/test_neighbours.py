@@ -152,7 +152,7 @@ async def test_everything_goes_with_a_host_that_is_killed(tmp_path: Path) -> Non
 
 
 # What one session leaves is seen after a few; what builds up slowly, after many.
-@pytest.mark.parametrize("sessions", [18, pytest.param(100, marks=pytest.mark.matrix)])
+@pytest.mark.parametrize("sessions", [9, pytest.param(100, marks=pytest.mark.matrix)])
 async def test_sessions_leave_nothing_behind(engine: Engine, sessions: int) -> None:
     # Every way of working once before: what is loaded on first need is not left by a session.
     await _come_and_go(engine, 6)
@@ -291,6 +291,7 @@ def _sleepers(marker: str) -> list[int]:
     ]
 
 
+@pytest.mark.matrix  # the escapes of tier C are made by one, too
 @pytest.mark.parametrize(
     "tests",
     ["none and (limit or crash)", pytest.param("none and not (limit or crash)", marks=pytest.mark.matrix)],

@@ -61,7 +61,7 @@ edits = st.lists(
 
 
 @given(before=edits, after=edits)
-@settings(max_examples=100, database=None)
+@settings(max_examples=30, database=None)
 def test_the_folder_looks_as_it_did_whatever_was_done_to_it(before: Any, after: Any) -> None:
     with tempfile.TemporaryDirectory() as directory, working(Path(directory)) as work:
         for step in before:

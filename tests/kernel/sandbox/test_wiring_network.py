@@ -161,6 +161,7 @@ async def test_a_new_kernel_has_a_door_too_and_the_log_stays(engine: Engine, ser
     assert len((await engine.network_log(session.id)).entries) == 2
 
 
+@pytest.mark.matrix  # `languages/test_contract` and `test_ends` reach none
 async def test_without_the_setting_there_is_no_proxy_and_no_network(tmp_path: Path, server: str) -> None:
     async with open_at(tmp_path, **UNHURRIED) as engine:
         session = await engine.create("network", mode="private")

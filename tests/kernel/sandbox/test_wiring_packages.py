@@ -15,6 +15,7 @@ from tests.conftest import Require
 from tests.kernel.engine.conftest import end_host, open_at
 from tests.kernel.sandbox.conftest import let_others_in, opened_root
 from tests.kernel.sandbox.test_packages import make_wheel
+from tests.matrix import first_of
 from tests.waiting import UNHURRIED, scaled
 
 pytestmark = pytest.mark.anyio
@@ -60,7 +61,7 @@ async def said(session: Session, code: str) -> str:
     return execution.text.strip()
 
 
-@pytest.mark.parametrize("engine", ["boxed", "watched", "unconfined"], indirect=True)
+@pytest.mark.parametrize("engine", first_of(["boxed", "watched", "unconfined"], 2), indirect=True)
 async def test_a_package_can_be_imported_at_once_in_the_live_kernel_and_after_a_restart(
     engine: Engine,
 ) -> None:
@@ -168,6 +169,7 @@ async def test_a_session_in_another_language_gets_no_packages(open_root: Path) -
     end_host(open_root / "state")
 
 
+@pytest.mark.matrix  # the others install a wheel by the same uv
 async def test_a_real_package_comes_from_the_registry(
     open_root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

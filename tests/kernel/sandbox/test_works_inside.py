@@ -53,6 +53,8 @@ WORKS = {
 }
 LOST_IN_C = {"pools", "queues", "shared memory", "process pools", "local sockets"}
 """What tier C says that it loses (``cellwright.sandbox.tiers``)."""
+REPEATED = {"scipy", "scikit-learn"}
+"""What the last of them does, too, and takes a second to import."""
 
 
 @pytest.fixture(scope="module")
@@ -77,7 +79,7 @@ def _trials() -> Iterator[Any]:
         for number, place in enumerate(PLACES):
             # What one tier loses is looked at in both.
             chosen = number == turn % REPRESENTATIVES or (number < REPRESENTATIVES and name in LOST_IN_C)
-            marks = () if chosen else pytest.mark.matrix
+            marks = () if chosen and name not in REPEATED else pytest.mark.matrix
             yield pytest.param(name, place, id=f"{name}-{'-'.join(place)}", marks=marks)
 
 
@@ -92,6 +94,7 @@ def test_it_works_inside(name: str, place: Place, require: Require, outcomes: Ou
     assert found[name]["ok"] is not lost, found[name]
 
 
+@pytest.mark.matrix  # `kernels/test_typecheck_runs` has it
 def test_deno_says_why_it_does_not_start_without_a_network_of_its_own(require: Require) -> None:
     require_other_python(OTHER, "C", require)
     with pytest.raises(pytest.fail.Exception, match="needs a network of its own to listen on"):

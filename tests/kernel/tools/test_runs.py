@@ -17,6 +17,7 @@ from cellwright.hosts import protocol
 from cellwright.tools.data_directory import Shelf
 from cellwright.tools.scripts import RunResult, run_script
 from tests.kernel.engine.conftest import OpenEngine
+from tests.matrix import first_of
 from tests.support.sandbox.programs import run_as_nobody
 from tests.waiting import UNHURRIED, fail_after
 
@@ -37,18 +38,21 @@ json.dump({'version': '1.0', 'outputs': [output]}, open('visualization_manifest.
 
 @pytest.mark.parametrize(
     ("code", "expected"),
-    [
-        ("pass", 0),
-        ("import sys; sys.exit(7)", 7),
-        ("import sys; sys.exit('no such thing')", 1),
-        ("import os; os._exit(9)", 9),
-        ("raise ValueError('x')", 1),
-        ("def f(:", 1),
-        ("import os, signal; os.kill(os.getpid(), signal.SIGTERM)", -signal.SIGTERM),
-        ("import os; os.abort()", -signal.SIGABRT),
-        ("raise KeyboardInterrupt", -signal.SIGINT),
-        ("import atexit, os; atexit.register(os._exit, 5)", 5),
-    ],
+    first_of(
+        [
+            ("pass", 0),
+            ("import sys; sys.exit(7)", 7),
+            ("import os, signal; os.kill(os.getpid(), signal.SIGTERM)", -signal.SIGTERM),
+            ("import sys; sys.exit('no such thing')", 1),
+            ("import os; os._exit(9)", 9),
+            ("raise ValueError('x')", 1),
+            ("def f(:", 1),
+            ("import os; os.abort()", -signal.SIGABRT),
+            ("raise KeyboardInterrupt", -signal.SIGINT),
+            ("import atexit, os; atexit.register(os._exit, 5)", 5),
+        ],
+        4,
+    ),
 )
 async def test_the_return_code_is_that_of_the_process(engine: Engine, code: str, expected: int) -> None:
     result = await run_script(engine, code)
@@ -357,6 +361,7 @@ async def test_no_kernel_of_a_run_is_left_on_the_host(engine: Engine) -> None:
     assert status.kernels == ()
 
 
+@pytest.mark.matrix  # `sandbox/test_nesting` is run by one
 @pytest.mark.skipif(os.getuid() != 0, reason="only root can become another user")
 @pytest.mark.parametrize(
     "which",
@@ -404,13 +409,20 @@ def _nothing_left(engine: Engine) -> bool:
 
 @pytest.mark.parametrize(
     ("code", "working_dir", "said"),
-    [
-        ("import sklearn_is_not_here", None, "is in no approved package; these are: beautifulsoup4"),
-        ("raise ModuleNotFoundError(\"No module named 'bs4.element'\")", None, 'packages=["beautifulsoup4"]'),
-        ("open('prices.csv')", None, "began in an empty directory: name one by workingDir, `.` for"),
-        ("open('prices.csv')", "advised", "Paths are relative to workingDir"),
-        ("import os; os.kill(os.getpid(), 11)", None, "Ended by signal 11 (SIGSEGV)"),
-    ],
+    first_of(
+        [
+            ("import sklearn_is_not_here", None, "is in no approved package; these are: beautifulsoup4"),
+            (
+                "raise ModuleNotFoundError(\"No module named 'bs4.element'\")",
+                None,
+                'packages=["beautifulsoup4"]',
+            ),
+            ("open('prices.csv')", None, "began in an empty directory: name one by workingDir, `.` for"),
+            ("open('prices.csv')", "advised", "Paths are relative to workingDir"),
+            ("import os; os.kill(os.getpid(), 11)", None, "Ended by signal 11 (SIGSEGV)"),
+        ],
+        3,
+    ),
 )
 async def test_a_failure_is_told_with_the_next_step(
     engine: Engine, code: str, working_dir: str | None, said: str

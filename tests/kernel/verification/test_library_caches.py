@@ -82,6 +82,7 @@ async def test_confined_kernels_find_the_caches_that_the_host_has_made(
         assert [path.name for path in made.parent.iterdir()] == [made.name]
 
 
+@pytest.mark.matrix  # `test_confined_kernels_find_the_caches…`
 async def test_without_namespaces_kernels_find_them_too(
     open_root: Path, libraries: Path, require: Require
 ) -> None:
@@ -104,6 +105,7 @@ async def reads_it_and_keeps_its_own(engine: Engine, seen_at: str) -> None:
     assert ((await run(session, spoils)).error or {}).get("ename") in {"OSError", "PermissionError"}
 
 
+@pytest.mark.matrix  # `test_confined_kernels_find_the_caches…`
 async def test_a_kernel_of_jupyters_waits_for_the_caches(open_here: OpenEngine, tmp_path: Path) -> None:
     spec = {"kernelspec": {"name": "python3", "language": "other", "display_name": "x"}}
     path = tmp_path / "spawned.ipynb"
@@ -113,6 +115,7 @@ async def test_a_kernel_of_jupyters_waits_for_the_caches(open_here: OpenEngine, 
         assert said(await run(session, f"{NO_BUILDING}\n{PLOT}")) == []
 
 
+@pytest.mark.matrix  # `test_confined_kernels_find_the_caches…`
 async def test_a_run_that_keeps_nothing_else_finds_them_again(
     open_here: OpenEngine, libraries: Path, tmp_path: Path
 ) -> None:

@@ -86,6 +86,7 @@ async def test_a_private_session_is_verified_on_copies_of_what_it_was_given(
     assert "FileNotFoundError" in (verification.reason or "")
 
 
+@pytest.mark.matrix  # `test_unconfined_code_is_verified_on_copies`
 async def test_without_namespaces_files_are_copied_and_stay_as_they_are(
     open_root: Path, require: Require
 ) -> None:
@@ -145,6 +146,7 @@ async def test_a_killed_engine_leaves_a_rehearsal_that_the_next_one_removes(
         assert [kernel.kernel_id for kernel in host.kernels] == [f"{session_id}.1"]
 
 
+@pytest.mark.matrix  # `mcp/test_languages` verifies one of another language
 async def test_a_notebook_in_r_is_verified_too(engine: Engine, tmp_path: Path, require: Require) -> None:
     require("the R kernel", "ir" in KernelSpecManager().find_kernel_specs(), "apt install r-cran-irkernel")
     session = await engine.create("in r", language="r", directory=tmp_path)

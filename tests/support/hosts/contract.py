@@ -153,6 +153,7 @@ async def test_rich_output_arrives_with_its_type(session: Session) -> None:
     assert execution.outputs[-1]["data"]["text/html"] == "<b>bold</b>"
 
 
+@pytest.mark.matrix  # `languages/test_contract` and `jupyter/test_sessions` have both
 async def test_names_are_completed_and_variables_shown(session: Session) -> None:
     await run(session, "longish_name = [1, 2, 3]")
     assert "longish_name" in (await session.complete("longish")).matches

@@ -15,14 +15,13 @@ from cellwright.agent.questions import Outcome, Question
 from cellwright.mcp.server import Face
 from tests.kernel.agent.conftest import PACE
 from tests.kernel.engine.conftest import end_host, open_at
-from tests.matrix import one_of_each
+from tests.matrix import first_of
 from tests.support.agent.wires.servers import Call, Entry, Fault, Server, reply, serve, serve_grok
 from tests.waiting import UNHURRIED
 
 pytestmark = pytest.mark.anyio
 
 PROVIDERS = ("openai", "anthropic", "google", "xai", "grok-grpc", "compatible")
-ALIKE = {"xai": "openai", "compatible": "openai"}
 
 
 class Talk:
@@ -61,8 +60,8 @@ def cell(code: str) -> Entry:
     return reply(Call("cell_add_and_run", {"content": code}))
 
 
-# What each provider says and hears is in ``test_wires``; here one stands for those whose messages are alike.
-@pytest.mark.parametrize("provider", one_of_each(PROVIDERS, lambda name: ALIKE.get(name, name), str))
+# What each provider says and hears is in ``test_wires``, and what one said the next goes on with in ``test_moves``.
+@pytest.mark.parametrize("provider", first_of(PROVIDERS, 1))
 async def test_a_notebook_is_made_added_to_remembered_and_recovered(
     provider: str, talk: Talk, engine: Engine
 ) -> None:
@@ -101,7 +100,7 @@ async def test_a_notebook_is_made_added_to_remembered_and_recovered(
     assert sources == ["import math\nx = 5\nprint(x)", "print(math.sqrt(x + 4))", "print(x / 2)"]
 
 
-@pytest.mark.parametrize("provider", one_of_each(PROVIDERS, lambda _: "provider", str))
+@pytest.mark.parametrize("provider", first_of(PROVIDERS, 1))
 async def test_an_answer_that_names_another_notebook_is_corrected(
     provider: str, talk: Talk, engine: Engine
 ) -> None:
@@ -116,6 +115,7 @@ async def test_an_answer_that_names_another_notebook_is_corrected(
     assert engine.session(outcome.session_id or "").name in server.requests[2].text
 
 
+@pytest.mark.matrix  # `test_moves` has the next provider step in
 async def test_a_conversation_goes_on_with_the_next_provider_when_one_fails(talk: Talk) -> None:
     with serve([cell("y = 11\nprint(y)"), *[Fault(529)] * 8]) as first, serve([reply("y is 11.")]) as second:
         environment = {

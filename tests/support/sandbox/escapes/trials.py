@@ -55,11 +55,17 @@ class Trial:
     representative: bool
 
 
-def trials_of(attempts: tuple[Attempt, ...], places: tuple[Place, ...]) -> Iterator[Trial]:
-    """Every attempt at every place with a certain outcome; one of them, in turn, is the representative."""
+def trials_of(
+    attempts: tuple[Attempt, ...], places: tuple[Place, ...], *, one_in: int = 1
+) -> Iterator[Trial]:
+    """Every attempt at every place with a certain outcome; one of them, in turn, is the representative.
+
+    With ``one_in``, only one attempt in so many has a representative.
+    """
     for turn, attempt in enumerate(attempts):
         possible = [place for place in places if place.promises(attempt)]
         # A greedy attempt costs its kernel: a fork of a new one takes the least.
         cheap = [place for place in possible if not attempt.greedy or place.launcher == "fork"]
         chosen = cheap[turn % len(cheap)]
-        yield from (Trial(place, attempt, place == chosen) for place in possible)
+        stands = turn % one_in == 0
+        yield from (Trial(place, attempt, stands and place == chosen) for place in possible)
