@@ -114,6 +114,7 @@ class _Constant:
         return np.full(len(inputs), self._value)
 
 
+@pytest.mark.matrix  # `test_a_notebooks_cells_are_run_from_the_top…`
 def test_models_have_to_reach_the_references_score() -> None:
     space = {"X": [0, 0, 0], "y": [1.0, 1.0, 1.2], "m": _Constant(1.0)}
     rules = {

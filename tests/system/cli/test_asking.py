@@ -131,6 +131,7 @@ def test_what_is_said_wrongly_is_bad_usage(shared: Place, arguments: tuple[str, 
     assert said in " ".join(done.stderr.replace("│", " ").split())
 
 
+@pytest.mark.matrix  # `test_verbs` interrupts
 def test_ctrl_c_stops_the_run_and_says_how_to_go_on(shared: Place) -> None:
     asks, go = threading.Event(), threading.Event()
 
@@ -207,6 +208,7 @@ def test_a_conversation_is_shown_with_its_runs_a_run_is_exported_and_both_delete
     assert Path(found["notebook"]).is_file()
 
 
+@pytest.mark.matrix  # `agent/test_asking` offers and calls those of a server
 def test_tools_of_a_server_of_ones_own_are_called_by_its_name(shared: Place) -> None:
     (shared.root / "work" / "shop.py").write_text(
         "from mcp.server.mcpserver import MCPServer\n"

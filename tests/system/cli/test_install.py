@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cellwright.cli.install import CLIENTS, CannotMerge, Launch
+from tests.matrix import first_of
 from tests.system.daemon.conftest import Place
 
 FILES = {
@@ -43,7 +44,7 @@ def entry(client: str, text: str) -> dict[str, Any]:
     return found
 
 
-@pytest.mark.parametrize("client", FILES)
+@pytest.mark.parametrize("client", first_of(FILES, 3))
 def test_a_client_without_settings_gets_a_file_that_starts_us(place: Place, client: str) -> None:
     done = place.run("install", client)
     path = place.root / "home" / FILES[client]
@@ -61,7 +62,7 @@ def test_a_client_without_settings_gets_a_file_that_starts_us(place: Place, clie
     assert [file.name for file in path.parent.iterdir() if "cellwright" in file.name] == []
 
 
-@pytest.mark.parametrize("client", FILES)
+@pytest.mark.parametrize("client", first_of(FILES, 1))
 def test_print_shows_and_writes_nothing(place: Place, client: str) -> None:
     done = place.run("install", client, "--print")
     assert entry(client, done.stdout)["args"] == ["mcp"]
@@ -121,7 +122,7 @@ def test_a_token_is_never_written_into_a_clients_settings(place: Place) -> None:
     assert "t" * 40 not in place.run("install", "codex", "--print").stdout
 
 
-@pytest.mark.parametrize("client", JSON_CLIENTS)
+@pytest.mark.parametrize("client", first_of(JSON_CLIENTS, 2))
 @settings(max_examples=50, deadline=None)
 @given(config=st.dictionaries(st.text(), values, max_size=4))
 def test_merging_into_json_changes_nothing_but_our_entry(client: str, config: dict[str, Any]) -> None:

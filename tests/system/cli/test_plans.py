@@ -124,6 +124,7 @@ def test_where_there_is_no_project_it_is_said_that_code_sees_no_files(shared: Pl
     assert said not in shared.run("new", "as asked for", "--mode", "private").stderr
 
 
+@pytest.mark.matrix  # the draft is below, `test_surroundings` brings files over
 def test_in_a_project_a_draft_finds_its_data_and_what_it_wrote_can_be_brought_over(place: Place) -> None:
     here = place.root / "work"
     (here / ".git").mkdir()
@@ -179,6 +180,7 @@ def test_skipping_goes_on_warns_and_keeps_the_reason(shared: Place) -> None:
     ]
 
 
+@pytest.mark.matrix  # `mcp/test_plans` cancels, `test_verbs` interrupts
 def test_an_interrupt_pauses_the_plan_and_continue_goes_on(shared: Place) -> None:
     about = made(shared, "paused", ("Begin", "a = 1"), ("Wait", f"a += 1\n{WAITS}"), ("End", "assert a == 2"))
     here = Path(about["cwd"])

@@ -6,6 +6,8 @@ import json
 import signal
 from pathlib import Path
 
+import pytest
+
 from tests.system.daemon.conftest import Place, wait_for_file
 from tests.waiting import LIMIT_S
 
@@ -59,6 +61,7 @@ def test_a_notebook_without_a_session_has_nothing_to_replay(shared: Place) -> No
     assert "hint: `cellwright run`" in done.stderr
 
 
+@pytest.mark.matrix  # `engine/test_replaying` stops it, `test_verbs` interrupts
 def test_an_interrupt_stops_the_replay_and_the_next_one_is_whole(shared: Place) -> None:
     code = "import pathlib, time\npathlib.Path('begun').touch()\nwhile not pathlib.Path('go').exists(): time.sleep(0.01)"
     about = json.loads(shared.run("new", "interrupted", "--json").stdout)
@@ -92,6 +95,7 @@ def test_a_kernel_that_lost_its_names_says_so_until_they_are_there_again(shared:
     assert (found.stdout, found.stderr) == ("42\n", "")
 
 
+@pytest.mark.matrix  # `test_verbs` names hosts to every verb
 def test_a_replay_takes_a_session_to_the_host_that_is_named(shared: Place) -> None:
     session = with_code(shared, "'a'")["session_id"]
     assert shared.run("replay", session, "--host", "local").returncode == 0

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import nbformat
+import pytest
 
 from tests.system.daemon.conftest import Place
 
@@ -75,6 +76,7 @@ def test_a_cell_that_fails_leaves_no_trace_and_stderr_says_so(shared: Place) -> 
     assert execute(shared, session, "import os; x, os.path.exists('half')") == "(1, False)\n"
 
 
+@pytest.mark.matrix  # `exec` does, above
 def test_run_puts_back_the_files_of_the_cell_that_failed(place: Place) -> None:
     work = place.root / "work"
     notebook = nbformat.v4.new_notebook()

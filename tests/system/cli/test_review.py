@@ -53,9 +53,20 @@ def test_hints_come_as_a_table_and_diffs_and_the_notebook_stays(notebook: Path) 
     assert notebook.read_bytes() == before
 
 
-def test_a_cell_is_rewritten_on_request_and_shows_what_it_puts_out(notebook: Path) -> None:
-    done = review(notebook, "--min-seconds", "0.01", "--apply", "2", "--json")
+def test_a_cell_is_rewritten_on_request_and_a_model_asked_where_no_rule_has_a_faster_one(
+    notebook: Path,
+) -> None:
+    slow = "slow = df.astype(object)\nprint(len(slow))"
+    written = nbformat.read(notebook, as_version=4)
+    written.cells.append(nbformat.v4.new_code_cell(slow))
+    nbformat.write(written, notebook)
+    better = json.dumps({"code": "slow = df.astype(object, copy=False)\nprint(len(slow))"})
+    with serve([reply(better)]) as server:
+        model = f"{server.url}/v1#some-model"
+        done = review(notebook, "--min-seconds", "0", "--apply", "2", "--json", "--model", model)
     assert done.returncode == 0, done.stderr
+    assert len(server.requests) == 1
+    assert slow.partition("\n")[0] in server.requests[0].text
     told = json.loads(done.stdout)
     assert told["hints"][0]["rewrite"]["speedup"] > 1
     saved = nbformat.read(notebook, as_version=4)
@@ -66,6 +77,7 @@ def test_a_cell_is_rewritten_on_request_and_shows_what_it_puts_out(notebook: Pat
     assert [output.text for output in saved.cells[1].outputs] == ["2249250.0\n"]
 
 
+@pytest.mark.matrix  # `test_run` has the exit
 def test_a_cell_that_fails_ends_with_1_and_says_which(tmp_path: Path) -> None:
     bad = tmp_path / "bad.ipynb"
     cells = [nbformat.v4.new_code_cell("open('missing.csv')")]
@@ -83,24 +95,13 @@ def test_cells_are_named_by_number_or_id_or_all_and_others_are_refused() -> None
         _chosen(found, ["7"])
 
 
-def test_a_model_is_asked_where_no_rule_has_a_faster_cell(tmp_path: Path) -> None:
-    path = tmp_path / "objects.ipynb"
-    sources = (SETUP, "slow = df.astype(object)\nprint(len(slow))")
-    nbformat.write(nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(one) for one in sources]), path)
-    better = json.dumps({"code": "slow = df.astype(object, copy=False)\nprint(len(slow))"})
-    with serve([reply(better)]) as server:
-        done = review(path, "--min-seconds", "0", "--model", f"{server.url}/v1#some-model")
-    assert done.returncode == 0, done.stderr
-    assert len(server.requests) == 1
-    assert "slow = df.astype(object)" in server.requests[0].text
-
-
 def test_an_unknown_model_is_refused_before_anything_runs(notebook: Path) -> None:
     done = review(notebook, "--model", "nobody:nothing")
     assert done.returncode == 3
     assert "nobody" in done.stderr
 
 
+@pytest.mark.matrix  # `test_run` is interrupted, in an engine of its own, too
 def test_an_interrupt_leaves_no_process_and_no_file(tmp_path: Path) -> None:
     path = tmp_path / "endless.ipynb"
     source = "import subprocess\nleft = subprocess.Popen(['sleep', '1000'], start_new_session=True)\nwhile True: pass"

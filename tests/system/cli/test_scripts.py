@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 
+import pytest
+
 from tests.system.daemon.conftest import Place
 from tests.waiting import LIMIT_S
 
@@ -60,6 +62,7 @@ def test_the_next_step_is_told_in_options(shared: Place) -> None:
         assert said in done.stderr.splitlines()[-1]
 
 
+@pytest.mark.matrix  # `test_daemon` kills one in use
 def test_a_daemon_that_ends_amid_a_run_is_told_with_what_came_and_the_next_step(place: Place) -> None:
     code = "import time; print('begun', flush=True); time.sleep(50)"
     running = place.start("exec", "--once", "--code", code)

@@ -110,14 +110,14 @@ def test_a_notebook_that_is_exported_by_its_name_holds_no_note(opened: Place) ->
     nbformat.validate(nbformat.reads(done.stdout, as_version=4))
 
 
-def test_a_daemon_that_confines_code_cannot_be_asked_not_to(place: Place) -> None:
-    assert place.run("daemon", "start").returncode == 0
+def test_a_daemon_that_confines_code_cannot_be_asked_not_to(shared: Place) -> None:
     for arguments in (("daemon", "start"), ("serve", "--port", "0", "--detach")):
-        refused = place.run(*arguments, "--unsafe-no-sandbox")
+        refused = shared.run(*arguments, "--unsafe-no-sandbox")
         assert refused.returncode == 3
         assert "cellwright daemon stop" in refused.stderr
 
 
+@pytest.mark.matrix  # `test_daemon` has the server, `mcp/test_surroundings` the banner
 def test_a_client_may_start_an_unconfined_server(place: Place) -> None:
     pump = place.pump("--in-process", "--unsafe-no-sandbox")
     pump.initialize()
@@ -125,20 +125,18 @@ def test_a_client_may_start_an_unconfined_server(place: Place) -> None:
     assert pump.finish() == 0
 
 
-@pytest.mark.parametrize("namespaces", ["true", "false"])
-def test_doctor_tells_the_tier_what_it_loses_and_why(place: Place, namespaces: str) -> None:
-    place.environment["CELLWRIGHT_SANDBOX_NAMESPACES"] = namespaces
-    findings = json.loads(place.run("doctor", "--json").stdout)
-    (found,) = [finding for finding in findings if finding["what"] == "isolation"]
-    assert found["verdict"] == "ok"
-    tier, _, rest = found["detail"].removeprefix("tier ").partition("; ")
-    if namespaces == "false":
-        assert tier == "C"
-        assert "because: namespaces were not to be used" in rest
-    else:
-        assert tier == json.loads(place.run("new", "confined as told", "--json").stdout)["tier"]
-    for loss in LOSSES[tier]:
-        assert loss in rest
+def test_doctor_tells_why_a_tier_is_lower_and_shows_what_stands_in_brackets(place: Place) -> None:
+    place.environment |= {
+        "CELLWRIGHT_SANDBOX_NAMESPACES": "false",
+        "CELLWRIGHT_STORAGE": str(place.root / "[state]"),
+        "COLUMNS": "4000",
+    }
+    told = place.run("doctor").stdout
+    assert f"{place.root}/[state]" in told
+    (found,) = [line for line in told.splitlines() if "tier C" in line]
+    assert "because: namespaces were not to be used" in found
+    for loss in LOSSES["C"]:
+        assert loss in found
 
 
 def test_limits_modes_and_odd_files_from_the_command_line(opened: Place) -> None:
@@ -169,6 +167,7 @@ def test_limits_modes_and_odd_files_from_the_command_line(opened: Place) -> None
     assert original.read_text() == "ours"
 
 
+@pytest.mark.matrix  # the limits are above, `test_run` has the folder
 def test_run_takes_limits_and_works_in_the_notebooks_folder(opened: Place) -> None:
     notebook = opened.root / "work" / "limited.ipynb"
     code = (
@@ -191,11 +190,6 @@ def test_run_takes_limits_and_works_in_the_notebooks_folder(opened: Place) -> No
     wrong = opened.run("run", str(notebook), "--limit", "speed=1")
     assert wrong.returncode == 3
     assert "There are: memory" in wrong.stderr
-
-
-def test_doctor_shows_what_stands_in_brackets(place: Place) -> None:
-    place.environment |= {"CELLWRIGHT_STORAGE": str(place.root / "[state]"), "COLUMNS": "400"}
-    assert f"{place.root}/[state]" in place.run("doctor").stdout
 
 
 @pytest.fixture(scope="module")
@@ -222,6 +216,17 @@ def test_doctor_looks_at_every_extra_and_all_that_it_brings(findings: dict[str, 
     (every,) = project["optional-dependencies"]["all"]
     in_all = [extra for extra, _, _ in EXTRAS if extra in re.findall(r"\w+", every)]
     assert {findings[f"extra {extra}"]["verdict"] for extra in in_all} == {"ok"}
+
+
+def test_doctor_tells_the_tier_that_sessions_have_and_what_it_loses(
+    findings: dict[str, dict[str, str]], shared: Place
+) -> None:
+    found = findings["isolation"]
+    assert found["verdict"] == "ok"
+    tier, _, rest = found["detail"].removeprefix("tier ").partition("; ")
+    assert tier == json.loads(shared.run("new", "confined as told", "--json").stdout)["tier"]
+    for loss in LOSSES[tier]:
+        assert loss in rest
 
 
 def test_doctor_tries_this_machine_wherever_sessions_go(findings: dict[str, dict[str, str]]) -> None:

@@ -7,23 +7,29 @@ import signal
 from pathlib import Path
 
 import nbformat
+import pytest
 
 from tests.system.daemon.conftest import Place, wait_until
 from tests.waiting import LIMIT_S
 
 
-def notebook(place: Place, name: str, *sources: str) -> Path:
-    """A notebook's file that ran from top to bottom, and that no session has open."""
-    cells = [nbformat.v4.new_code_cell(source) for source in sources]
+def notebook(place: Place, name: str, cells: dict[str, str]) -> Path:
+    """A notebook's file as one that ran from top to bottom has it, by what each cell printed; no session has it open."""
     path = place.root / "work" / name
-    nbformat.write(nbformat.v4.new_notebook(cells=cells), path)
-    done = place.run("run", str(path))
-    assert done.returncode == 0, done.stderr
+    ran = [
+        nbformat.v4.new_code_cell(
+            source,
+            execution_count=number,
+            outputs=[nbformat.v4.new_output("stream", name="stdout", text=text)] if text else [],
+        )
+        for number, (source, text) in enumerate(cells.items(), 1)
+    ]
+    nbformat.write(nbformat.v4.new_notebook(cells=ran), path)
     return path
 
 
 def test_a_file_that_holds_is_verified_and_carries_its_certificate(shared: Place) -> None:
-    path = notebook(shared, "holds.ipynb", "x = 1", "print(x + 1)")
+    path = notebook(shared, "holds.ipynb", {"x = 1": "", "print(x + 1)": "2\n"})
     done = shared.run("verify", str(path))
     assert done.returncode == 0, done.stderr
     assert [line.split()[0] for line in done.stdout.splitlines()] == ["same", "same"]
@@ -32,7 +38,7 @@ def test_a_file_that_holds_is_verified_and_carries_its_certificate(shared: Place
 
 
 def test_what_differs_exits_1_unless_it_is_declared(shared: Place) -> None:
-    path = notebook(shared, "differs.ipynb", "import time\nprint('run', time.time_ns())")
+    path = notebook(shared, "differs.ipynb", {"import time\nprint('run', time.time_ns())": "run 1\n"})
     done = shared.run("verify", str(path))
     assert done.returncode == 1
     assert done.stdout.splitlines()[0].split()[0] == "different"
@@ -42,6 +48,7 @@ def test_what_differs_exits_1_unless_it_is_declared(shared: Place) -> None:
     assert json.loads(done.stdout)["verified"] is True
 
 
+@pytest.mark.matrix  # `verification` stops it, `test_verbs` interrupts
 def test_an_interrupt_stops_it_and_leaves_nothing(shared: Place) -> None:
     about = json.loads(shared.run("new", "interrupted", "--json").stdout)
     session = about["session_id"]

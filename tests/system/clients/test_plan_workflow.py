@@ -68,6 +68,7 @@ SCRIPT: list[Call | Say] = [
 ]
 
 
+@pytest.mark.matrix  # `test_real_clients` has the client, `mcp/test_plans` the tools
 @pytest.mark.timeout(INSTALL_LIMIT_S + RUN_LIMIT_S + LIMIT_S)
 def test_claude_code_takes_a_problem_to_a_verified_notebook(
     server: ServerCommand, tmp_path: Path, require: Require

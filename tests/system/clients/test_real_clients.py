@@ -16,6 +16,7 @@ import psutil
 import pytest
 from PIL import Image
 
+from tests.matrix import first_of
 from tests.support.clients.installing import INSTALL_LIMIT_S, obtain
 from tests.support.clients.launching import CLIENTS, RUN_LIMIT_S, Client, ServerCommand
 from tests.support.clients.scripted import Call, Say, ScriptedModel, Seen
@@ -79,7 +80,7 @@ def _runs_with(process: psutil.Process, variables: dict[str, str]) -> bool:
 
 
 @pytest.mark.timeout(INSTALL_LIMIT_S + RUN_LIMIT_S + LIMIT_S)
-@pytest.mark.parametrize("client", CLIENTS, ids=lambda client: client.name)
+@pytest.mark.parametrize("client", first_of(CLIENTS, 1), ids=lambda client: client.name)
 def test_model_reads_the_text_and_sees_the_picture_of_a_cell_through(
     client: Client, server: ServerCommand, tmp_path: Path, require: Require
 ) -> None:

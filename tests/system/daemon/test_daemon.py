@@ -34,6 +34,7 @@ def mode(path: str | Path) -> int:
     return stat.S_IMODE(Path(path).stat().st_mode)
 
 
+@pytest.mark.matrix  # `test_clients_that_come_early_start_one_daemon…`
 def test_the_first_client_starts_the_daemon_and_the_second_finds_it(place: Place) -> None:
     first, second = place.pump(), place.pump()
     assert first.initialize()["serverInfo"]["name"] == "cellwright"

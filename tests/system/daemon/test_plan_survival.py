@@ -7,6 +7,8 @@ import os
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from tests.kernel.plans.test_survival import same_in_all_runs
 from tests.system.daemon.conftest import Place
 from tests.waiting import LIMIT_S
@@ -57,6 +59,7 @@ def notebook(path: Path) -> dict[str, Any]:
     return found
 
 
+@pytest.mark.matrix  # `plans/test_survival` kills the engine
 def test_a_plan_whose_daemon_is_killed_in_every_step_ends_with_the_same_notebook(place: Place) -> None:
     session, undisturbed = made(place)
     going = place.start("continue", session)

@@ -9,6 +9,7 @@ import pytest
 from cellwright.errors import KernelStartError
 from cellwright.hosts.protocol import JupyterServer
 from cellwright.kernels.jupyter.hubs import look_at
+from tests.matrix import first_of
 from tests.support.jupyter.desk import Desk
 from tests.support.servers.hub import Hub
 
@@ -52,7 +53,7 @@ async def test_a_token_that_opens_one_server_only_reaches_it_by_its_own_address(
     assert (await desk.run("1 + 1", "k2")).text == "2"
 
 
-@pytest.mark.parametrize("page", ["lab", "lab/tree/notes.ipynb", "tree"])
+@pytest.mark.parametrize("page", first_of(["lab", "lab/tree/notes.ipynb", "tree"], 1))
 async def test_the_address_that_a_browser_shows_is_the_persons_server_and_not_one_of_that_name(
     desk: Desk, jupyterhub: Hub, page: str
 ) -> None:

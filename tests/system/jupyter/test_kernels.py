@@ -14,6 +14,7 @@ import pytest
 from cellwright.errors import KernelGone, KernelStartError
 from cellwright.hosts.protocol import JupyterServer, KernelReady
 from tests.kernel.engine.conftest import host_process
+from tests.matrix import first_of
 from tests.support.jupyter.desk import Desk, Wire, desk_at
 from tests.support.servers import kinds
 from tests.support.servers.server import Server
@@ -81,7 +82,7 @@ async def test_a_flood_of_output_is_cut_and_counted_at_the_host(storage: Path, p
 
 
 @pytest.mark.parametrize(
-    "last", ["import os; os._exit(3)", "import os, signal; os.kill(os.getpid(), signal.SIGKILL)"]
+    "last", first_of(["import os; os._exit(3)", "import os, signal; os.kill(os.getpid(), signal.SIGKILL)"], 1)
 )
 async def test_the_death_of_a_kernel_is_told_and_the_next_one_is_empty(
     desk: Desk, server: JupyterServer, last: str
@@ -97,6 +98,7 @@ async def test_the_death_of_a_kernel_is_told_and_the_next_one_is_empty(
     assert (await desk.run("'x' in globals()", "k2")).text == "False"
 
 
+@pytest.mark.matrix  # `test_the_death_of_a_kernel_is_told…`
 async def test_a_notebooks_kernel_that_died_is_ended_there_and_not_found_again(
     desk: Desk, jupyter_server: Server, plain: JupyterServer
 ) -> None:
@@ -238,7 +240,7 @@ async def test_sixty_of_sixty_lines_come_through_a_cut_connection(
     assert ran.text == "".join(f"{i}\n" for i in range(60))
 
 
-@pytest.mark.parametrize("last", ["1", "import time; print('on', flush=True); time.sleep(600)"])
+@pytest.mark.parametrize("last", first_of(["1", "import time; print('on', flush=True); time.sleep(600)"], 1))
 async def test_a_kernel_that_died_while_the_connection_was_cut_is_told_and_not_taken_for_the_same(
     desk: Desk, jupyter_server: Server, wire_to: Callable[[int], Wire], last: str
 ) -> None:

@@ -11,6 +11,7 @@ from cellwright import Engine
 from cellwright.errors import HostCannot, KernelGone, UnknownHost
 from cellwright.mcp.tools.hosts import about_host
 from tests.kernel.engine.conftest import OpenEngine, host_process, open_anew, open_here
+from tests.matrix import first_of
 from tests.support.servers.server import Server
 from tests.waiting import LIMIT_S, until
 
@@ -83,6 +84,7 @@ async def test_a_cell_of_another_language_runs_on_a_second_kernel_of_the_same_se
     assert (ran.state, ran.text.strip()) == ("ok", "10")
 
 
+@pytest.mark.matrix  # `test_kernels` kills the host
 async def test_the_death_of_the_host_costs_no_state_on_a_server(
     open_here: OpenEngine, jupyter_server: Server, tmp_path: Path
 ) -> None:
@@ -135,7 +137,7 @@ async def test_a_named_kernel_that_is_gone_is_told_with_how_to_go_on_without_it(
     assert replay.state == "completed"
 
 
-@pytest.mark.parametrize("lost", [False, True])
+@pytest.mark.parametrize("lost", first_of([False, True], 1))
 async def test_a_restart_of_somebody_elses_kernel_leaves_it_there_and_empty(
     open_here: OpenEngine,
     jupyter_server: Server,

@@ -17,6 +17,7 @@ from cellwright.livedocs import shared_document
 from cellwright.livedocs.merge import Sheet, SheetCell
 from cellwright.livedocs.server import ServerAddress, client_for
 from cellwright.livedocs.shared_document import Room, SharedNotebook, Ticket, enter_room, find_room
+from tests.matrix import first_of
 from tests.support.livedocs.visiting import address_of, code_cell, identity, new_notebook, until_says, visitor
 from tests.support.servers.server import Server
 from tests.waiting import until
@@ -115,7 +116,7 @@ async def test_a_question_of_the_servers_is_not_its_answer(collaboration_server:
         assert room._answered == answered
 
 
-@pytest.mark.parametrize(("grows", "was_empty"), [(True, False), (True, True), (False, False)])
+@pytest.mark.parametrize(("grows", "was_empty"), first_of([(True, False), (True, True), (False, False)], 1))
 async def test_a_document_that_is_not_there_whole_in_time_is_not_entered(
     monkeypatch: pytest.MonkeyPatch,
     grows: bool,  # noqa: FBT001  # a row's
