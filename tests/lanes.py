@@ -76,7 +76,7 @@ SHARED = (
     "system/lab",
     "system/livedocs",
 )
-FILES_SHARED = 7
+FILES_SHARED = 14
 
 # How long an interrupted test may take for clearing away after itself.
 END_S = 30
