@@ -34,7 +34,7 @@ from cellwright.kernels import (
 from cellwright.kernels.messages import new_message_id
 from cellwright.sandbox.policy import Policy
 from cellwright.sandbox.probe import try_isolation
-from cellwright.sandbox.workspace import PRIVATE, Place, prepare_storage
+from cellwright.sandbox.workspace import PRIVATE, Workspace, prepare_storage
 from measuring import MB, Bench, alternate, host_pid, main, milliseconds, quiet, tree_pss_bytes
 
 KERNELSPEC = "deno"
@@ -86,7 +86,7 @@ async def _own_kernel(directory: Path) -> AsyncIterator[Kernel]:
     isolation = Isolation(found.tier, Policy(), groups=found.groups)
     launcher = DenoLauncher(environment={}, start_timeout_s=60, isolation=isolation)
     storage = directory / "own"
-    place = Place("private", str(storage / PRIVATE), None, str(storage))
+    place = Workspace("private", str(storage / PRIVATE), None, str(storage))
     storage.mkdir()
     prepare_storage(place)
     async with anyio.create_task_group() as tasks:

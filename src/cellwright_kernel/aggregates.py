@@ -34,8 +34,8 @@ def group(frame: Frame, by: Sequence[str], *, value: str | None = None, how: How
         raise ValueError(f"there is no figure {how!r}; there are {', '.join(HOWS)}")
     if value is None and how != "count":
         raise ValueError(f"a {how} needs a column to take it of: give `value`")
-    keys = [_place(frame, name) for name in by]
-    held = None if value is None else _place(frame, value)
+    keys = [_column_index(frame, name) for name in by]
+    held = None if value is None else _column_index(frame, value)
     if held is not None and how != "count" and _kind(frame, held) != "number":
         raise ValueError(f"{value!r} has no numbers to take a {how} of")
     rows = _grouped(frame, keys, held, how)
@@ -54,7 +54,7 @@ def _column(name: str, values: list[Value], frame: Frame, place: int) -> Column:
     return Column(name, kind, frame.fields[place].dtype, sum(1 for value in values if value is None))
 
 
-def _place(frame: Frame, name: str) -> int:
+def _column_index(frame: Frame, name: str) -> int:
     names = [field.name for field in frame.fields]
     if name not in names:
         raise KeyError(f"there is no column {name!r}; there are {', '.join(names[:40])}")
@@ -162,7 +162,7 @@ def histogram(frame: Frame, column: str, *, bins: int) -> Table:
         KeyError: there is no such column.
         ValueError: the column has no numbers.
     """
-    place = _place(frame, column)
+    place = _column_index(frame, column)
     if _kind(frame, place) != "number":
         raise ValueError(f"{column!r} has no numbers to count")
     bins = max(1, min(bins, MAX_BINS))

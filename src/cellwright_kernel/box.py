@@ -14,7 +14,7 @@ from typing import Any
 from cellwright_kernel import mounts, namespaces
 from cellwright_kernel.syscalls import unmount
 
-__all__ = ["BELOW", "GATE", "Box", "build"]
+__all__ = ["BELOW", "GATE", "SandboxRoot", "build"]
 
 GATE = "/.gate"
 """The directory through which a session's places are mounted when Landlock's rules are already set."""
@@ -32,7 +32,7 @@ STREAMS = ("stdin", "stdout", "stderr")
 
 
 @dataclass(frozen=True)
-class Box:
+class SandboxRoot:
     """A root under construction, at a path of the builder's own mount namespace."""
 
     root: str
@@ -46,7 +46,7 @@ class Box:
         for entry in entries:
             mount = self._make(entry)
             mount.at = self.root + mount.at
-            mounts.make_place(mount.at, directory=mount.directory)
+            mounts.make_mount_point(mount.at, directory=mount.directory)
             mounts.attach(mount)
 
     def refurnish(
@@ -59,7 +59,7 @@ class Box:
         made = [self._make(entry) for entry in entries]
         gate = next((entry["at"] for entry in entries if entry["kind"] == "gate"), None)
         for mount in made:
-            mounts.make_place(self._place_of(mount.at, gate), directory=mount.directory)
+            mounts.make_mount_point(self._place_of(mount.at, gate), directory=mount.directory)
         with _inside(namespace):
             for path in first:
                 unmount(path)
@@ -80,21 +80,21 @@ class Box:
         self._prepare_places(entries)
         trees = [*self._trees(), mounts.Mount(proc, "/proc")]
         for tree in trees:
-            mounts.make_place(self.root + BELOW + tree.at, directory=True)
+            mounts.make_mount_point(self.root + BELOW + tree.at, directory=True)
         # A rule of Landlock holds for an inode, or for what is mounted in a directory that has one: a new file system
         # at /tmp itself would be writable to nobody.
         made = [self._make(entry) for entry in (*private, *entries)]
         for mount in made:
             if mount.at == TEMPORARY:
                 mount.at = WRITABLE + TEMPORARY
-                mounts.make_place(self.root + BELOW + mount.at, directory=True)
+                mounts.make_mount_point(self.root + BELOW + mount.at, directory=True)
         root = mounts.Mount(mounts.copy_tree(self.root + BELOW, read_only=True), "/")
         with _inside(namespace):
             mounts.attach(root)
         # Whoever enters from here on is in the new root.
         with _inside(namespace):
             for mount in (*trees, *made):
-                mounts.make_place(mount.at, directory=mount.directory)
+                mounts.make_mount_point(mount.at, directory=mount.directory)
                 mounts.attach(mount)
 
     def _prepare_places(self, entries: list[dict[str, Any]]) -> None:
@@ -102,7 +102,7 @@ class Box:
         for entry in entries:
             if not entry["at"].startswith(f"{TEMPORARY}/"):
                 is_file = entry["kind"] == "bind" and not os.path.isdir(entry["from"])
-                mounts.make_place(self._place_of(entry["at"], gate), directory=not is_file)
+                mounts.make_mount_point(self._place_of(entry["at"], gate), directory=not is_file)
 
     def _trees(self) -> list[mounts.Mount]:
         """What stands in this root, each thing to be mounted in another."""
@@ -129,15 +129,15 @@ class Box:
         return self.root + at
 
 
-def build(root: str, plan: dict[str, Any], owner: tuple[int, int], offer: mounts.Offer) -> Box:
+def build(root: str, plan: dict[str, Any], owner: tuple[int, int], offer: mounts.Offer) -> SandboxRoot:
     """Make the root: the system read-only, the interpreter, devices, and the few files that programs expect."""
     os.makedirs(root, exist_ok=True)  # a string throughout: paths are joined to roots here
     mounts.attach(mounts.Mount(mounts.make_tmpfs(ROOT_BYTES, ROOT_INODES, owner=None), root))
-    box = Box(root, owner, offer, plan["sockets"])
+    box = SandboxRoot(root, owner, offer, plan["sockets"])
     for target, link in plan["links"]:
         os.symlink(target, root + link)
     for path, content in plan["files"].items():
-        mounts.make_place(root + path, directory=False)
+        mounts.make_mount_point(root + path, directory=False)
         with open(root + path, "w", encoding="utf-8") as file:
             file.write(content.format(uid=owner[0], gid=owner[1]))
     for directory in ("/proc", "/dev", GATE, BELOW, BELOW + WRITABLE):

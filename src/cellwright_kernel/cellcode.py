@@ -15,7 +15,7 @@ from itertools import islice
 from types import FrameType, TracebackType
 from typing import Any, TypeAlias
 
-__all__ = ["CellCode", "Place", "Span", "own_nodes"]
+__all__ = ["CellCode", "ErrorLocation", "Span", "own_nodes"]
 
 MAX_SOURCE = 200_000
 MAX_FRAMES = 20_000
@@ -28,7 +28,7 @@ _PROMPT = re.compile(r"[ \t]*(?:(?:>>>|\.\.\.|In \[\d+\]:|\s*\.\.\.+:)[ \t]?)?[ 
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class ErrorLocation:
     """Where in the cell an error came from: a frame of its code, and the span in what ran."""
 
     frame: FrameType
@@ -43,13 +43,13 @@ class CellCode:
     ran: str
     filename: str | None
 
-    def place_of(self, traceback: TracebackType | None) -> Place | None:
+    def place_of(self, traceback: TracebackType | None) -> ErrorLocation | None:
         """The innermost place in this cell that a traceback passed through."""
         found: TracebackType | None = None
         for _, entry in zip(range(MAX_FRAMES), _entries(traceback), strict=False):
             if self.filename is not None and entry.tb_frame.f_code.co_filename == self.filename:
                 found = entry
-        return None if found is None else Place(found.tb_frame, self._span_at(found))
+        return None if found is None else ErrorLocation(found.tb_frame, self._span_at(found))
 
     def _span_at(self, entry: TracebackType) -> Span:
         # Python before 3.11 knows lines only.

@@ -39,15 +39,15 @@ def children_of(pid: int) -> list[int]:
     """The direct children of a process; none where it is gone."""
     # Linux may leave out a child that lives while one before it ends (proc_pid_task_children): so it is asked until it
     # says the same twice, or, of a process whose children come and go all the time, often enough.
-    found = _said_children(pid)
+    found = _listed_children(pid)
     for _ in range(MOST_LOOKS):
-        before, found = found, _said_children(pid)
+        before, found = found, _listed_children(pid)
         if found == before:
             break
     return found
 
 
-def _said_children(pid: int) -> list[int]:
+def _listed_children(pid: int) -> list[int]:
     found: list[int] = []
     try:
         threads = os.listdir(f"/proc/{pid}/task")  # names only; Path objects cost more

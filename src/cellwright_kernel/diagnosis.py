@@ -23,9 +23,9 @@ from itertools import islice
 from types import ModuleType, TracebackType
 from typing import Any, TypeVar
 
-from cellwright_kernel.cellcode import CellCode, Place, own_nodes
+from cellwright_kernel.cellcode import CellCode, ErrorLocation, own_nodes
 from cellwright_kernel.digests import describe, is_a
-from cellwright_kernel.exceptions import Told, lineage_of, text
+from cellwright_kernel.exceptions import ExceptionReporter, lineage_of, text
 from cellwright_kernel.subjects import UNKNOWN, Scope, node_at, public_names, statement_at, subject_of
 
 __all__ = ["diagnose"]
@@ -55,7 +55,7 @@ def diagnose(shell: Any, project: str | None = None) -> dict[str, Any]:
     if error is None:
         return {"raised": None}
     code = _code_of(shell, error)
-    told = Told(code, before_it_ran=before_it_ran)
+    told = ExceptionReporter(code, before_it_ran=before_it_ran)
     roots, rest = lineage_of(error)
     span = told.span_of(error)
     first, led_to = roots[0]
@@ -111,7 +111,7 @@ def _cell_filename(traceback: TracebackType | None, namespace: dict[str, Any]) -
     return None
 
 
-def _names(shell: Any, place: Place | None) -> list[str]:
+def _names(shell: Any, place: ErrorLocation | None) -> list[str]:
     hidden = shell.user_ns_hidden
     scope = Scope(place.frame if place is not None else None, shell.user_ns)
     own = [name for name in scope.locals if type(name) is str]
@@ -128,7 +128,7 @@ def _names(shell: Any, place: Place | None) -> list[str]:
 
 
 def _around(
-    code: CellCode, place: Place | None, namespace: dict[str, Any], error: BaseException
+    code: CellCode, place: ErrorLocation | None, namespace: dict[str, Any], error: BaseException
 ) -> dict[str, Any]:
     """What the failing statement and expression are about."""
     tree = code.tree()

@@ -16,7 +16,7 @@ from typing import Any
 from cellwright_kernel.cellcode import CellCode, Span
 from cellwright_kernel.digests import cut, is_a, type_name
 
-__all__ = ["Told", "lineage_of", "text"]
+__all__ = ["ExceptionReporter", "lineage_of", "text"]
 
 MAX_MESSAGE = 2_000
 MAX_TEXT = 500
@@ -46,7 +46,7 @@ _DETAILS: tuple[tuple[type, tuple[str, ...]], ...] = (
 _PATHS = frozenset({pathlib.PosixPath, pathlib.PurePosixPath})
 
 
-class Told:
+class ExceptionReporter:
     """Tells of exceptions that a cell raised."""
 
     def __init__(self, code: CellCode, *, before_it_ran: bool) -> None:

@@ -43,14 +43,16 @@ def _facts(figure: Any) -> dict[str, Any]:
         "colourbars": len(every) - len(drawn),
         "axes": [_axes(axes) for axes in drawn[:MAX_AXES]],
     }
-    return _said(facts)
+    return _without_empty(facts)
 
 
 def _axes(axes: Any) -> dict[str, Any]:
     boxes = _has_boxes(axes)
     # Of boxes every whisker is a line of its own.
     series = (
-        [_said(one) for one in _series(axes)] if not boxes else [{"kind": "boxes", "points": 1, "finite": 1}]
+        [_without_empty(one) for one in _series(axes)]
+        if not boxes
+        else [{"kind": "boxes", "points": 1, "finite": 1}]
     )
     facts = {
         "title": _cut(axes.get_title() or axes.get_title("left") or axes.get_title("right")),
@@ -64,10 +66,10 @@ def _axes(axes: Any) -> dict[str, Any]:
         "series": series[:MAX_SERIES],
         "more_series": max(0, len(series) - MAX_SERIES),
     }
-    return _said(facts)
+    return _without_empty(facts)
 
 
-def _said(facts: dict[str, Any]) -> dict[str, Any]:
+def _without_empty(facts: dict[str, Any]) -> dict[str, Any]:
     """Without what is empty: it is kept in the notebook."""
     return {name: value for name, value in facts.items() if value or name in ("points", "finite")}
 

@@ -113,14 +113,14 @@ def answer(
     else:
         _watch.inner = True
         try:
-            found = _told(_watch, texts or [])
+            found = _input_files(_watch, texts or [])
         finally:
             _watch.inner = False
     about = _surroundings(_watch.first, modules or []) if packages else {}
     return {"watching": True, **found, **about}
 
 
-def _told(watch: Watch, texts: list[str]) -> dict[str, Any]:
+def _input_files(watch: Watch, texts: list[str]) -> dict[str, Any]:
     names = [*watch.read, *_modules_read(watch), *_named(texts, watch)]
     watch.read = {}
     wanted = [name for name in dict.fromkeys(names) if _counts(name, watch)]

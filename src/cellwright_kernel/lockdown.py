@@ -20,7 +20,7 @@ from functools import partial
 from typing import Any, NoReturn
 
 from cellwright_kernel import box, descendants, landlock, namespaces, reaper, seccomp
-from cellwright_kernel.nesting import Family
+from cellwright_kernel.nesting import SandboxMonitor
 from cellwright_kernel.reaper import Lifelines
 from cellwright_kernel.syscalls import close_all_but, prctl
 
@@ -37,7 +37,7 @@ SPARE_THREADS = 1024
 def confine(plan: dict[str, Any], lines: Lifelines, keep: list[int], directory: str) -> None:
     """Lock this process up as the plan says; ``keep`` are the kernel's own descriptors, ``directory`` its sockets'."""
     if plan["namespaces"]:
-        _or_end(lambda: _enter_box(plan, lines, keep, directory), keep)
+        _or_end(lambda: _enter_sandbox(plan, lines, keep, directory), keep)
     else:
         _or_end(lambda: _stay_outside(plan, lines, keep), keep)
 
@@ -60,7 +60,7 @@ def _or_end(steps: Callable[[], None], keep: list[int]) -> None:
         os._exit(FAILED)
 
 
-def _enter_box(plan: dict[str, Any], lines: Lifelines, keep: list[int], directory: str) -> None:
+def _enter_sandbox(plan: dict[str, Any], lines: Lifelines, keep: list[int], directory: str) -> None:
     os.setsid()
     # Whoever started us may keep its own files to itself; the kernel must find its way in the box.
     os.umask(0o022)
@@ -102,7 +102,12 @@ def _enter_box(plan: dict[str, Any], lines: Lifelines, keep: list[int], director
 
 
 def _monitor(
-    plan: dict[str, Any], built: box.Box, first: int, told_fd: int, line: socket.socket, lines: Lifelines
+    plan: dict[str, Any],
+    built: box.SandboxRoot,
+    first: int,
+    told_fd: int,
+    line: socket.socket,
+    lines: Lifelines,
 ) -> NoReturn:
     if not line.recv(1):
         os._exit(FAILED)
@@ -113,8 +118,8 @@ def _monitor(
     line.send(b"G")
     line.close()
     port = plan["proxy"]["port"] if plan.get("proxy") else None
-    family = Family(built, plan["hostname"], plan["private"], port, mount_ns, pid_ns)
-    reaper.watch(reaper.box_ward(first, told_fd), lines, family.change)
+    family = SandboxMonitor(built, plan["hostname"], plan["private"], port, mount_ns, pid_ns)
+    reaper.watch(reaper.sandbox_ward(first, told_fd), lines, family.change)
 
 
 def _meet(line: socket.socket) -> None:

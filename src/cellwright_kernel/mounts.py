@@ -24,7 +24,7 @@ __all__ = [
     "copy_tree",
     "identity_map",
     "make",
-    "make_place",
+    "make_mount_point",
     "make_proc",
     "make_tmpfs",
 ]
@@ -85,7 +85,7 @@ def attach(mount: Mount) -> None:
         os.close(mount.fd)
 
 
-def make_place(path: str, *, directory: bool) -> None:
+def make_mount_point(path: str, *, directory: bool) -> None:
     """Make something to mount on, with the directories above it."""
     if os.path.lexists(path):
         return
@@ -217,7 +217,7 @@ def _overlay(entry: dict[str, Any], owner: Owner, stage: str, offer: Offer) -> M
     below = _bind({"from": entry["lower"], "at": lower, "write": False, "own": True}, owner)
     with contextlib.ExitStack() as stack:
         for part in (below, Mount(_layer(entry, owner, offer), layer)):
-            make_place(part.at, directory=True)
+            make_mount_point(part.at, directory=True)
             attach(part)
             stack.callback(unmount, part.at)
         options = {"lowerdir": lower, "upperdir": f"{layer}/upper", "workdir": f"{layer}/work"}

@@ -22,9 +22,9 @@ __all__ = [
     "drop_powers",
     "enter",
     "enter_root",
-    "leave_box",
     "leave_machine",
     "leave_processes",
+    "leave_sandbox",
     "make_private",
     "new_owner",
     "no_new_privileges",
@@ -74,7 +74,7 @@ def new_owner(owner: Sequence[int] | None = None) -> tuple[int, int]:
     return owner[0], owner[1]
 
 
-def leave_box() -> None:
+def leave_sandbox() -> None:
     """Enter new namespaces of every kind, as the user that one is; the next child is their first process."""
     uid, gid = os.getuid(), os.getgid()
     flags = CLONE_NEWNS | CLONE_NEWIPC | CLONE_NEWUTS | CLONE_NEWCGROUP | CLONE_NEWNET | CLONE_NEWPID

@@ -21,10 +21,10 @@ from functools import partial
 from typing import Any, NoReturn
 
 from cellwright_kernel import mounts, namespaces, reaper
-from cellwright_kernel.box import Box
+from cellwright_kernel.box import SandboxRoot
 from cellwright_kernel.syscalls import ARCHITECTURE, close_all_but, libc, prctl
 
-__all__ = ["Family", "join"]
+__all__ = ["SandboxMonitor", "join"]
 NAMESPACES = ("user", "mnt", "pid", "net", "ipc", "uts", "cgroup")
 
 """In the order in which they are joined: the first gives the power to join the others."""
@@ -39,10 +39,10 @@ ARRIVED, GO = b"arrived", b"go"
 
 
 @dataclass(frozen=True)
-class Family:
+class SandboxMonitor:
     """One box, as its monitor knows it, in which and below which more can be made."""
 
-    box: Box
+    box: SandboxRoot
     hostname: str
     private: list[dict[str, Any]]
     """What every box of the family mounts for itself."""
@@ -97,7 +97,7 @@ class Family:
         close_all_but([lines.control_fd, lines.lifeline_fd, *own])
         # The monitor above may be mounting at the same places meanwhile.
         namespaces.unshare_mounts()
-        door_fd = _open_door(door, self.box.owner) if door is not None else -1
+        door_fd = _open_proxy_socket(door, self.box.owner) if door is not None else -1
         told_read, told_write = os.pipe2(os.O_CLOEXEC)
         outside, inside = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         namespaces.enter(self.pid_ns)
@@ -123,7 +123,7 @@ class Family:
         for fd in joined[3:]:
             os.close(fd)
         # There is no kernel yet whose end could end it: the host says when.
-        reaper.watch(reaper.box_ward(keeper, told_read, first), lines, family.change, held=True)
+        reaper.watch(reaper.sandbox_ward(keeper, told_read, first), lines, family.change, held=True)
 
     def _keep(self, line: socket.socket, told_fd: int, door_fd: int) -> NoReturn:
         """In the box above: make the namespaces, and wait for the first process in them."""
@@ -134,7 +134,7 @@ class Family:
             if self.user_ns >= 0:
                 namespaces.enter(self.user_ns)
                 namespaces.enter(self.mount_ns)
-            namespaces.leave_box()
+            namespaces.leave_sandbox()
             first = os.fork()
             if first == 0:
                 self._become_reaper(line, told_fd, door_fd)
@@ -215,7 +215,7 @@ def _open_diagnostics() -> int:
     return socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, NETLINK_SOCK_DIAG).detach()
 
 
-def _open_door(path: str, owner: tuple[int, int]) -> int:
+def _open_proxy_socket(path: str, owner: tuple[int, int]) -> int:
     """The socket of a proxy, for whoever will be its only user."""
     if os.getuid() != owner[0]:
         os.chown(path, *owner, follow_symlinks=False)

@@ -29,8 +29,8 @@ __all__ = [
     "Outcome",
     "Ward",
     "become",
-    "box_ward",
     "offer",
+    "sandbox_ward",
     "start_relay",
     "tree_ward",
     "watch",
@@ -131,7 +131,7 @@ def start_relay(port: int, door: int, owner: tuple[int, int]) -> None:
         os._exit(0)
 
 
-def box_ward(child: int, tell_fd: int, first: int | None = None) -> Ward:
+def sandbox_ward(child: int, tell_fd: int, first: int | None = None) -> Ward:
     """Everything in a pid namespace: ``first`` is a pidfd of its first process where that is not the child itself."""
     pidfd = os.pidfd_open(child) if first is None else first
 

@@ -449,7 +449,7 @@ def fault_of(text: str) -> Fault:
         about = json.loads(text[max(text.find("{"), 0) :])
     if not isinstance(about, dict) or "exception_message" not in about:
         return Fault(text)
-    start, length = _place(about)
+    start, length = _fault_span(about)
     return Fault(
         message=str(about["exception_message"]).strip(),
         start=start,
@@ -460,7 +460,7 @@ def fault_of(text: str) -> Fault:
     )
 
 
-def _place(about: dict[str, object]) -> tuple[int | None, int]:
+def _fault_span(about: dict[str, object]) -> tuple[int | None, int]:
     # Before DuckDB 2 there is a position without a length.
     with contextlib.suppress(KeyError, ValueError, TypeError):
         start, length = json.loads(str(about["location"]))

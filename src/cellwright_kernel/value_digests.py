@@ -42,15 +42,15 @@ _TIMES = " \u00d7 "
 
 def digest_of(value: Any) -> str | None:
     """What to tell an agent of a value that has a digest of its own; ``None`` for any other."""
-    return _told(_digest, value)
+    return _digest_or_none(_digest, value)
 
 
 def hidden_digest(value: Any) -> str | None:
     """As above, but only of what shows less of itself than there is: figures and models."""
-    return _told(_hidden, value)
+    return _digest_or_none(_hidden, value)
 
 
-def _told(tell: Callable[[Any], str | None], value: Any) -> str | None:
+def _digest_or_none(tell: Callable[[Any], str | None], value: Any) -> str | None:
     try:
         told = tell(value)
     except Exception:  # noqa: BLE001  # boundary: whatever a library does with its own, the value is still shown
@@ -136,7 +136,7 @@ def _part(array: Any) -> tuple[Any, str]:
 def nested_digest(value: Any) -> str:
     """The shape of a nesting: keys, types and lengths, with an example for each leaf."""
     lines = [_headline(value)]
-    _tell(value, "", 1, lines)
+    _write_value(value, "", 1, lines)
     return "\n".join(_bounded(lines))
 
 
@@ -161,25 +161,25 @@ def _items(values: Any) -> str:
     return "/".join(kinds[:3]) + ("/\u2026" if len(kinds) > 3 else "")
 
 
-def _tell(value: Any, indent: str, depth: int, lines: list[str]) -> None:
+def _write_value(value: Any, indent: str, depth: int, lines: list[str]) -> None:
     if depth > MAX_DEPTH:
         return
     kind = type(value)
     if kind is dict:
-        _tell_keys(value, indent, depth, lines)
+        _write_keys(value, indent, depth, lines)
     elif kind in (list, tuple) and value:
         first = value[0]
         if type(first) is dict:
-            _tell_records(value, indent, depth, lines)
+            _write_records(value, indent, depth, lines)
         elif type(first) in (list, tuple):
             lines.append(f"{indent}[0]: {_headline(first)}")
-            _tell(first, f"{indent}  ", depth + 1, lines)
+            _write_value(first, f"{indent}  ", depth + 1, lines)
         else:
             shown = ", ".join(value_text(item) for item in islice(value, FIRST_VALUES))
             lines.append(f"{indent}first: {shown}{_AND_MORE * (len(value) > FIRST_VALUES)}")
 
 
-def _tell_records(records: Any, indent: str, depth: int, lines: list[str]) -> None:
+def _write_records(records: Any, indent: str, depth: int, lines: list[str]) -> None:
     """Dictionaries of a list as one: in how many of them each key is, and an example of it."""
     seen = [record for record in islice(records, MAX_ITEMS_SEEN) if type(record) is dict]
     merged: dict[Any, Any] = {}
@@ -191,17 +191,17 @@ def _tell_records(records: Any, indent: str, depth: int, lines: list[str]) -> No
                 if merged.get(key) is None:
                     merged[key] = held
     partial = {key for key, count in counts.items() if count < len(seen)}
-    _tell_keys(merged, indent, depth, lines, partial=partial)
+    _write_keys(merged, indent, depth, lines, partial=partial)
 
 
-def _tell_keys(
+def _write_keys(
     mapping: dict[Any, Any], indent: str, depth: int, lines: list[str], *, partial: set[Any] | None = None
 ) -> None:
     for key, held in islice(mapping.items(), MAX_KEYS):
         mark = "?" if partial and type(key) in (str, int) and key in partial else ""
         lines.append(f"{indent}{label(key)}{mark}: {_leaf(held)}")
         if type(held) in (dict, list, tuple) and held and not _is_plain_list(held):
-            _tell(held, f"{indent}  ", depth + 1, lines)
+            _write_value(held, f"{indent}  ", depth + 1, lines)
     if len(mapping) > MAX_KEYS:
         lines.append(f"{indent}\u2026 {len(mapping) - MAX_KEYS:,} more keys")
 

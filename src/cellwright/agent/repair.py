@@ -17,7 +17,7 @@ from cellwright.plans.error_classes import Verdict, classify
 from cellwright.plans.findings import code_number, failure_of, go_back, install_for, unrun_names
 from cellwright.plans.fixers import FIXERS
 from cellwright.plans.model import MAX_RETRIES
-from cellwright.plans.runner import Menders, diff_of
+from cellwright.plans.runner import Fixers, diff_of
 
 __all__ = ["Fix", "Mended", "mend", "stop_report"]
 
@@ -79,7 +79,7 @@ async def mend(
     execution: Execution,
     *,
     tries: int = 3,
-    menders: Menders = Menders(FIXERS),  # noqa: B008  # frozen
+    menders: Fixers = Fixers(FIXERS),  # noqa: B008  # frozen
     begun: set[str] | None = None,
 ) -> Mended:
     """Mend a cell whose execution failed, as far as fixers are certain, and run it again, ``tries`` times at most.
@@ -118,7 +118,7 @@ class _Mending:
     engine: Engine
     session: Session
     last: Execution
-    menders: Menders
+    menders: Fixers
     begun: set[str]
     cell_id: str = ""
     """Empty where the code was in no cell: nothing can be edited then, or run from where it began."""

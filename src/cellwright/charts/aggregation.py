@@ -18,7 +18,7 @@ from operator import add
 from typing import Any, Literal, NoReturn, TypeAlias
 
 from cellwright.charts.encodings import Encodings
-from cellwright.charts.labels import MISSING, label, on_one_axis, told_number
+from cellwright.charts.labels import MISSING, label, number_text, on_one_axis
 from cellwright.charts.manifest import Output, listed, quoted
 from cellwright.charts.themes import OTHER_SERIES
 from cellwright.errors import ChartRefused
@@ -330,13 +330,13 @@ def _category_numbers(numbers: Sequence[float | None], at_most: int) -> Categori
     base = math.floor(kept[0] / step) * step
     edges = [base + step * index for index in range(at_most + 2)]
     ranges = [
-        f"{told_number(_tidy(low))} to {told_number(_tidy(high))}" for low, high in itertools.pairwise(edges)
+        f"{number_text(_tidy(low))} to {number_text(_tidy(high))}" for low, high in itertools.pairwise(edges)
     ]
     places = {number: min(bisect_right(edges, number) - 1, len(ranges) - 1) for number in kept}
     names = [MISSING if number is None else ranges[places[number]] for number in numbers]
     used = sorted(set(places.values()))
     order = tuple(dict.fromkeys(ranges[place] for place in used))
-    return Categories(names, (*order, *missing), ranked=True, step=f"ranges of {told_number(step)}")
+    return Categories(names, (*order, *missing), ranked=True, step=f"ranges of {number_text(step)}")
 
 
 def _tidy(edge: float) -> float:

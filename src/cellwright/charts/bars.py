@@ -20,7 +20,7 @@ from cellwright.charts.aggregation import (
 )
 from cellwright.charts.axes import discrete, number_tip, quantitative, series_color, text_tip
 from cellwright.charts.encodings import Encodings
-from cellwright.charts.labels import told_list, told_number
+from cellwright.charts.labels import list_text, number_text
 from cellwright.charts.manifest import quoted
 from cellwright.charts.themes import OTHER_SERIES, THEMES, ThemeName
 
@@ -70,7 +70,7 @@ def _fold_categories(categories: Categories, found: Tally, notices: list[str]) -
         notices.append(f"{largest}, the others are added up")
         return [*kept, rest]
     # A bar that is longer than all others together would leave nothing to be seen of them.
-    notices.append(f"{largest}, the others add up to {told_number(found.leave_out(rest))}")
+    notices.append(f"{largest}, the others add up to {number_text(found.leave_out(rest))}")
     return kept
 
 
@@ -140,21 +140,21 @@ def _stacks(values: Mapping[tuple[str, str], float]) -> list[float]:
 
 
 def _facts(order: Sequence[str], series: Sequence[str], found: Tally, axis: str) -> tuple[str, ...]:
-    facts = [f"{axis}: {plural(len(order), 'category', 'categories')}: {told_list(order)}"]
+    facts = [f"{axis}: {plural(len(order), 'category', 'categories')}: {list_text(order)}"]
     if len(series) > 1:
-        facts.append(f"series: {told_list(series)}")
+        facts.append(f"series: {list_text(series)}")
     highest = max(found.values, key=found.values.__getitem__)
     lowest = min(found.values, key=found.values.__getitem__)
     facts.append(
-        f"{found.what}: highest {told_number(found.values[highest])} ({_place(highest, series)}), "
-        f"lowest {told_number(found.values[lowest])} ({_place(lowest, series)})"
+        f"{found.what}: highest {number_text(found.values[highest])} ({_position(highest, series)}), "
+        f"lowest {number_text(found.values[lowest])} ({_position(lowest, series)})"
     )
     if len(found.values) > 1:
-        facts.append(f"sum of all bars: {told_number(sum(found.values.values()))}")
+        facts.append(f"sum of all bars: {number_text(sum(found.values.values()))}")
     return tuple(facts)
 
 
-def _place(key: tuple[str, str], series: Sequence[str]) -> str:
+def _position(key: tuple[str, str], series: Sequence[str]) -> str:
     return f"{key[0]}, {key[1]}" if len(series) > 1 else key[0]
 
 
@@ -205,7 +205,7 @@ def _check_amounts(name: str, readings: Readings) -> None:
         if number is not None and number < 0:
             readings.refuse(
                 "valueColumn",
-                f"{quoted(name)} has {told_number(number)} in row {row + 1:,}; "
+                f"{quoted(name)} has {number_text(number)} in row {row + 1:,}; "
                 "slices of a pie cannot be negative, a bar_chart shows such values",
             )
 
@@ -263,6 +263,6 @@ def _percent(share: float) -> str:
 
 def _pie_facts(names: list[str], slices: dict[str, float], total: float, what: str) -> tuple[str, ...]:
     shown = ", ".join(
-        f"{name} {told_number(slices[name])} ({slices[name] / total:.1%})" for name in names[:_TOLD_SLICES]
+        f"{name} {number_text(slices[name])} ({slices[name] / total:.1%})" for name in names[:_TOLD_SLICES]
     )
-    return (f"{plural(len(names), 'slice')}: {shown}", f"{what} in all: {told_number(total)}")
+    return (f"{plural(len(names), 'slice')}: {shown}", f"{what} in all: {number_text(total)}")

@@ -364,7 +364,7 @@ def json_column(name: str, values: Sequence[object]) -> TypedColumn:
         return _finite(name, values)  # type: ignore[arg-type]  # as just found out
     if kinds == {bool}:
         return TypedColumn(name, "bool", values)  # type: ignore[arg-type]  # as just found out
-    told = [None if value is None else value if type(value) is str else _told(value) for value in values]
+    told = [None if value is None else value if type(value) is str else _json_text(value) for value in values]
     if kinds == {str}:
         filled = ["" if text is None else text for text in told]
         return TypedColumn(name, "time" if _are_times(filled) else "text", [text or None for text in filled])
@@ -468,6 +468,6 @@ def _is_number(text: str) -> bool:
     return True
 
 
-def _told(value: object) -> str:
+def _json_text(value: object) -> str:
     text = json.dumps(value, ensure_ascii=False)
     return text if len(text) <= _LONGEST_OTHER else f"{text[:_LONGEST_OTHER]}…"

@@ -31,7 +31,7 @@ from cellwright.charts.axes import (
 )
 from cellwright.charts.bars import bar_chart
 from cellwright.charts.encodings import Encodings
-from cellwright.charts.labels import clock, cut, told_list, told_number, told_time
+from cellwright.charts.labels import clock, cut, list_text, number_text, time_text
 from cellwright.charts.manifest import quoted
 from cellwright.charts.themes import OTHER_SERIES, THEMES, ThemeName
 
@@ -186,20 +186,20 @@ def _edge_tip(field: str, title: str, *, times: bool) -> dict[str, Any]:
 
 
 def _facts(ordered: Sequence[float], step: float, series: Sequence[str], *, times: bool) -> tuple[str, ...]:
-    told = told_time if times else told_number
+    told = time_text if times else number_text
     middle = ordered[len(ordered) // 2]
     mean = sum(ordered) / len(ordered)
-    width = _told_span(step) if times else told_number(step)
+    width = _span_text(step) if times else number_text(step)
     facts = [
         f"{plural(len(ordered), 'value')} from {told(ordered[0])} to {told(ordered[-1])}, in bins of {width}",
         f"median {told(middle)}, mean {told(mean)}, middle half from {told(ordered[len(ordered) // 4])} to {told(ordered[3 * len(ordered) // 4])}",
     ]
     if len(series) > 1:
-        facts.append(f"series: {told_list(series)}")
+        facts.append(f"series: {list_text(series)}")
     return tuple(facts)
 
 
-def _told_span(seconds: float) -> str:
+def _span_text(seconds: float) -> str:
     for unit, length in (("day", 86400), ("hour", 3600), ("minute", 60)):
         if seconds % length == 0:
             return plural(int(seconds // length), unit)
@@ -365,8 +365,8 @@ def _box_layers(
 
 def _box_facts(found: Sequence[_Box]) -> tuple[str, ...]:
     facts = [
-        f"{cut(box.name, 40)}: median {told_number(box.median)}, middle half {told_number(box.first)} to "
-        f"{told_number(box.third)}, {plural(box.count, 'row')}"
+        f"{cut(box.name, 40)}: median {number_text(box.median)}, middle half {number_text(box.first)} to "
+        f"{number_text(box.third)}, {plural(box.count, 'row')}"
         + (f", {len(box.outliers):,} far out" if box.outliers else "")
         for box in found[:_TOLD_BOXES]
     ]

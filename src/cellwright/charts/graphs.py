@@ -14,7 +14,7 @@ from typing import Any
 from cellwright.charts.aggregation import Drawing, Readings, exact, fold, plural
 from cellwright.charts.axes import number_tip, series_color, text_tip
 from cellwright.charts.encodings import Encodings
-from cellwright.charts.labels import MISSING, cut, label, told_list
+from cellwright.charts.labels import MISSING, cut, label, list_text
 from cellwright.charts.themes import OTHER_SERIES, THEMES, ThemeName
 from cellwright_kernel.tables import Value
 
@@ -226,12 +226,12 @@ def _groups(kept: Sequence[str], whole: _Graph, notices: list[str]) -> dict[str,
 def _facts(whole: _Graph) -> tuple[str, ...]:
     ranked = sorted(whole.degrees, key=lambda node: -whole.degrees[node])
     alone = sum(degree == 0 for degree in whole.degrees.values())
-    most = told_list([f"{whole.names.get(node, node)} ({whole.degrees[node]:,})" for node in ranked[:5]])
+    most = list_text([f"{whole.names.get(node, node)} ({whole.degrees[node]:,})" for node in ranked[:5]])
     facts = [f"{plural(len(ranked), 'node')}, {plural(len(whole.links), 'link')}", f"most links: {most}"]
     if alone:
         facts.append(f"{plural(alone, 'node')} without any link")
     if whole.groups:
-        facts.append(f"groups: {told_list(list(dict.fromkeys(whole.groups.values())))}")
+        facts.append(f"groups: {list_text(list(dict.fromkeys(whole.groups.values())))}")
     return tuple(facts)
 
 

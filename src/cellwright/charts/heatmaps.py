@@ -9,7 +9,7 @@ from typing import Any
 from cellwright.charts.aggregation import WIDTH, Drawing, Readings, categorize, exact, plural
 from cellwright.charts.axes import discrete, number_format, number_tip, text_tip, title_of
 from cellwright.charts.encodings import Encodings
-from cellwright.charts.labels import told_list, told_number
+from cellwright.charts.labels import list_text, number_text
 from cellwright.charts.manifest import quoted
 from cellwright.charts.themes import THEMES, ThemeName
 
@@ -43,16 +43,16 @@ def heatmap(encodings: Encodings, readings: Readings, theme: ThemeName) -> Drawi
     high = max(grid.values, key=grid.values.__getitem__)
     low = min(grid.values, key=grid.values.__getitem__)
     facts = (
-        f"{grid.across or 'columns'}: {told_list(grid.columns)}",
-        f"{grid.down or 'rows'}: {told_list(grid.rows)}",
-        f"{grid.what}: highest {_place(grid, high)}, lowest {_place(grid, low)}",
+        f"{grid.across or 'columns'}: {list_text(grid.columns)}",
+        f"{grid.down or 'rows'}: {list_text(grid.rows)}",
+        f"{grid.what}: highest {_position(grid, high)}, lowest {_position(grid, low)}",
     )
     about = f"{grid.what} by {grid.across} and {grid.down}" if grid.across else f"{grid.what} by {grid.down}"
     return Drawing(body, about, facts, tuple(notices))
 
 
-def _place(grid: _Grid, key: tuple[str, str]) -> str:
-    return f"{told_number(grid.values[key])} ({key[0]}, {key[1]})"
+def _position(grid: _Grid, key: tuple[str, str]) -> str:
+    return f"{number_text(grid.values[key])} ({key[0]}, {key[1]})"
 
 
 def _matrix(encodings: Encodings, readings: Readings) -> _Grid:
@@ -123,7 +123,7 @@ def _body(grid: _Grid, readings: Readings, theme: ThemeName) -> dict[str, Any]:
     values = []
     for (column, row), value in grid.values.items():
         strong = _is_strong(value, low, high, signed=signed)
-        values.append({"x": column, "y": row, "v": value, "t": told_number(value), "k": strong})
+        values.append({"x": column, "y": row, "v": value, "t": number_text(value), "k": strong})
     x = discrete("x", config.x_label or grid.across, grid.columns, room_px=width)
     y = discrete("y", config.y_label or grid.down, grid.rows, room_px=0, across=False)
     if not (config.x_label or grid.across):

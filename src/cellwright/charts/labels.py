@@ -19,12 +19,12 @@ __all__ = [
     "cut",
     "drawable",
     "label",
+    "list_text",
     "looks_like_time",
+    "number_text",
     "on_one_axis",
     "parse_times",
-    "told_list",
-    "told_number",
-    "told_time",
+    "time_text",
     "wrapped",
 ]
 MISSING = "(missing)"
@@ -61,7 +61,7 @@ _SIGNIFICANT = 5
 _CALENDAR_S = (-62135596800, 253402300799)
 
 
-def told_number(value: float) -> str:
+def number_text(value: float) -> str:
     """A number for reading: thousands apart, five digits that matter."""
     if abs(value) < _PLAIN_BELOW and float(value).is_integer():
         return f"{int(value):,}"
@@ -71,10 +71,10 @@ def told_number(value: float) -> str:
     return f"{value:,.{max(0, _SIGNIFICANT - whole_digits)}f}".rstrip("0").rstrip(".")
 
 
-def told_time(seconds: float) -> str:
+def time_text(seconds: float) -> str:
     """A time for reading, without the parts that are zero."""
     if not _CALENDAR_S[0] <= seconds <= _CALENDAR_S[1]:
-        return told_number(seconds)
+        return number_text(seconds)
     time = datetime(1970, 1, 1) + timedelta(seconds=seconds)  # noqa: DTZ001  # a clock on a wall has no zone
     if time.hour == time.minute == time.second == time.microsecond == 0:
         return f"{time:%Y-%m-%d}"
@@ -106,7 +106,7 @@ def wrapped(text: str, width: int, *, lines: int) -> list[str]:
     return textwrap.wrap(plain, width, max_lines=lines, placeholder=" …") or [""]
 
 
-def told_list(names: Sequence[str], *, at_most: int = 6) -> str:
+def list_text(names: Sequence[str], *, at_most: int = 6) -> str:
     shown = ", ".join(names[:at_most])
     return f"{shown}, … ({len(names):,} in all)" if len(names) > at_most else shown
 

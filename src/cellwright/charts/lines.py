@@ -19,7 +19,7 @@ from cellwright.charts.axes import (
     time_tip,
 )
 from cellwright.charts.encodings import Encodings
-from cellwright.charts.labels import clock, told_list, told_number, told_time
+from cellwright.charts.labels import clock, list_text, number_text, time_text
 from cellwright.charts.manifest import quoted
 from cellwright.charts.themes import ThemeName
 
@@ -258,11 +258,9 @@ def _reach(drawn: Iterable[_Series]) -> list[float]:
 def _facts(every: Sequence[_Series], axis: Axis) -> tuple[str, ...]:
     xs = _positions(every)
     if axis.kind == "name":
-        place = f"{axis.name}: {told_list(list(dict.fromkeys(xs)))}"
+        place = f"{axis.name}: {list_text(list(dict.fromkeys(xs)))}"
     else:
-        place = (
-            f"{axis.name}: {_told(min(xs), axis)} to {_told(max(xs), axis)}, {plural(len(set(xs)), 'place')}"
-        )
+        place = f"{axis.name}: {_position_text(min(xs), axis)} to {_position_text(max(xs), axis)}, {plural(len(set(xs)), 'place')}"
     facts = [place, *(_fact(series, axis) for series in every[:_TOLD_SERIES])]
     if len(every) > _TOLD_SERIES:
         facts.append(f"and {plural(len(every) - _TOLD_SERIES, 'more series', 'more series')}")
@@ -273,15 +271,16 @@ def _fact(series: _Series, axis: Axis) -> str:
     ys = [y for y in series.ys if y is not None]
     low, high = min(ys), max(ys)
     places = {
-        told: _told(series.xs[series.ys.index(value)], axis) for told, value in (("low", low), ("high", high))
+        told: _position_text(series.xs[series.ys.index(value)], axis)
+        for told, value in (("low", low), ("high", high))
     }
     return (
-        f"{series.name}: from {told_number(ys[0])} to {told_number(ys[-1])}, "
-        f"lowest {told_number(low)} ({places['low']}), highest {told_number(high)} ({places['high']})"
+        f"{series.name}: from {number_text(ys[0])} to {number_text(ys[-1])}, "
+        f"lowest {number_text(low)} ({places['low']}), highest {number_text(high)} ({places['high']})"
     )
 
 
-def _told(position: Position, axis: Axis) -> str:
+def _position_text(position: Position, axis: Axis) -> str:
     if isinstance(position, str):
         return position
-    return told_time(position) if axis.kind == "time" else told_number(position)
+    return time_text(position) if axis.kind == "time" else number_text(position)

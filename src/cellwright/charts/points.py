@@ -21,7 +21,7 @@ from cellwright.charts.axes import (
     time_tip,
 )
 from cellwright.charts.encodings import Encodings
-from cellwright.charts.labels import clock, told_list, told_number, told_time
+from cellwright.charts.labels import clock, list_text, number_text, time_text
 from cellwright.charts.themes import OTHER_SERIES, THEMES, ThemeName
 
 __all__ = ["scatter"]
@@ -184,15 +184,15 @@ def _facts(points: _Cloud, axis: Axis, encodings: Encodings, series: Sequence[st
     xs, ys = points.xs, points.ys
     facts = [plural(len(points), "point")]
     if axis.kind == "name":
-        facts.append(f"{axis.name}: {told_list(list(dict.fromkeys(xs)))}")
+        facts.append(f"{axis.name}: {list_text(list(dict.fromkeys(xs)))}")
     else:
-        told = told_time if axis.kind == "time" else told_number
+        told = time_text if axis.kind == "time" else number_text
         facts.append(f"{axis.name}: {told(min(xs))} to {told(max(xs))}")
-    facts.append(f"{' and '.join(encodings.y[:3])}: {told_number(min(ys))} to {told_number(max(ys))}")
+    facts.append(f"{' and '.join(encodings.y[:3])}: {number_text(min(ys))} to {number_text(max(ys))}")
     if axis.kind != "name" and len(encodings.y) == 1 and (found := _correlation(xs, ys)) is not None:
         facts.append(f"correlation: {found:.2f}")
     if len(series) > 1:
-        facts.append(f"series: {told_list(series)}")
+        facts.append(f"series: {list_text(series)}")
     return tuple(facts)
 
 

@@ -167,12 +167,12 @@ class Renderer:
         except _Ended as ended:
             if ended.code in [-number for number in _OUT_OF_MEMORY]:
                 raise DrawingFailed(
-                    _told_end(ended.code), hint="Draw fewer rows, or a smaller picture"
+                    _end_text(ended.code), hint="Draw fewer rows, or a smaller picture"
                 ) from None
         try:
             return await self._exchange(message)
         except _Ended as ended:
-            raise DrawingFailed(_told_end(ended.code), hint="Ask again, or draw fewer rows") from None
+            raise DrawingFailed(_end_text(ended.code), hint="Ask again, or draw fewer rows") from None
 
     async def _exchange(self, message: bytes) -> Drawn | Failed:
         whole = False
@@ -246,7 +246,7 @@ async def _round_trip(process: anyio.abc.Process, message: bytes) -> Drawn | Fai
     return decode_reply(memoryview(received)[_LENGTH_BYTES:])
 
 
-def _told_end(code: int | None) -> str:
+def _end_text(code: int | None) -> str:
     if code is not None and -code in _OUT_OF_MEMORY:
         return "The process that draws ran out of memory, or met something that it cannot draw"
     cause = (

@@ -79,7 +79,10 @@ def _built(request: Build) -> Drawn:
     if built.vega_lite is not None and request.picture:
         png = paint(built.vega_lite, theme=None, scale=request.scale, max_width=request.max_width)
         if boxes := letters_without_font(built.vega_lite):
-            notices, digest = (*notices, told_letters(boxes)), f"{digest}\nnotice: {told_letters(boxes)}"
+            notices, digest = (
+                (*notices, missing_letters_text(boxes)),
+                f"{digest}\nnotice: {missing_letters_text(boxes)}",
+            )
     html = html_table(built.table, title=output.title) if built.table is not None else None
     return Drawn(png, built.vega_lite, digest, notices, html, built.type)
 
@@ -201,7 +204,7 @@ def letters_without_font(spec: Mapping[str, Any]) -> list[str]:
     return [letter for letter in samples if not _has_font(letter)]
 
 
-def told_letters(letters: Iterable[str]) -> str:
+def missing_letters_text(letters: Iterable[str]) -> str:
     names = ", ".join(f"{letter} ({unicodedata.name(letter, 'unnamed').title()})" for letter in letters)
     return f"this machine has no font for {names} and what is like it: boxes stand in the picture"
 

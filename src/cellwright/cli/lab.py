@@ -35,7 +35,7 @@ from cellwright.lab.program import (
     notebook_url,
     write_configuration,
 )
-from cellwright.lab.records import LabRecord, forget_lab, lab_home, process_of, read_lab, write_lab
+from cellwright.lab.records import LabRecord, forget_lab, lab_directory, process_of, read_lab, write_lab
 from cellwright.settings.paths import make_private
 
 __all__ = ["lab"]
@@ -96,7 +96,7 @@ def _announce(storage: Path, record: LabRecord, *, as_json: bool, browser: bool)
     data = {"session_id": record.session, "url": record.link, "pid": record.pid}
     show_data(data, record.link, as_json=as_json)
     if browser:
-        open_browser(record.link, lab_home(storage, record.session) / "open.html")
+        open_browser(record.link, lab_directory(storage, record.session) / "open.html")
 
 
 def _stay(
@@ -179,7 +179,7 @@ class LabFailed(CellwrightError):
 @contextmanager
 def lab_lock(storage: Path, session: str) -> Iterator[None]:
     """Held while somebody finds or starts a session's Lab, so that there is one."""
-    home = lab_home(storage, session)
+    home = lab_directory(storage, session)
     home.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     make_private(str(home))
     with (home / "lock").open("w") as lock:
@@ -196,7 +196,7 @@ def start_lab(
         NoLab: there is none to start.
         LabFailed: it ended, or took too long.
     """
-    program, home, token = find_program(), lab_home(storage, session), secrets.token_urlsafe(32)
+    program, home, token = find_program(), lab_directory(storage, session), secrets.token_urlsafe(32)
     settings = configuration(
         home,
         notebook.parent,

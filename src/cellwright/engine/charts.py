@@ -32,7 +32,7 @@ from cellwright.engine.workspace import SessionWorkspace
 from cellwright.errors import CellwrightError, ChartRefused, NoSuchData, SandboxError
 from cellwright.notebook.languages import cell_language
 from cellwright.sandbox.files import Workdir
-from cellwright.sandbox.workspace import Place
+from cellwright.sandbox.workspace import Workspace
 from cellwright_kernel.tables import Table
 
 __all__ = [
@@ -85,7 +85,7 @@ class ChartOutput:
     content: dict[str, Any]
 
 
-def manifest_stamp(place: Place) -> Stamp | None:
+def manifest_stamp(place: Workspace) -> Stamp | None:
     """The manifest in a working directory, if there is one. Quick: one look at one name."""
     try:
         # Only whether it may be worth reading: what is read is opened without following any link.
@@ -97,7 +97,7 @@ def manifest_stamp(place: Place) -> Stamp | None:
     return Stamp(status.st_ino, status.st_ctime_ns, status.st_size)
 
 
-async def charts_left(place: Place, renderer: Renderer) -> list[ChartOutput]:
+async def charts_left(place: Workspace, renderer: Renderer) -> list[ChartOutput]:
     """Every chart of the manifest, and after them what is wrong with those that cannot be drawn."""
     try:
         content = await anyio.to_thread.run_sync(read_left, place, FILENAME, MAX_MANIFEST_BYTES + 1)
@@ -120,12 +120,12 @@ async def charts_left(place: Place, renderer: Renderer) -> list[ChartOutput]:
     return [*found, *_complaints(complaints)]
 
 
-async def _drawn(place: Place, output: Output, renderer: Renderer) -> Picture:
+async def _drawn(place: Workspace, output: Output, renderer: Renderer) -> Picture:
     read = partial(read_left, place, output.data_file, MAX_DATA_BYTES)
     return await renderer.chart(output, await anyio.to_thread.run_sync(read))
 
 
-def read_left(place: Place, path: str, max_bytes: int) -> bytes:
+def read_left(place: Workspace, path: str, max_bytes: int) -> bytes:
     """A file of the working directory: as the session wrote it, else as the project has it."""
     # From the uppermost directory on: code may have put a link where one above the working directory was.
     below = str(PurePath(place.cwd).relative_to(place.top))

@@ -56,7 +56,7 @@ from cellwright.errors import (
     UnknownSession,
 )
 from cellwright.formats.renderer import PageMaker
-from cellwright.hosts import HostPaths, LocalWay, protocol
+from cellwright.hosts import HostPaths, LocalTransport, protocol
 from cellwright.notebook import (
     CellAdded,
     Document,
@@ -151,7 +151,7 @@ class Engine:
         )
         hosts = Hosts(
             options.default_host,
-            local=LocalWay(HostPaths(options.storage)),
+            local=LocalTransport(HostPaths(options.storage)),
             link=link,
             kernels=hearing.kernels_on,
             expiring=hearing.expiring,

@@ -26,7 +26,7 @@ from cellwright.errors import (
 )
 from cellwright.hosts import (
     HostConnection,
-    HostWay,
+    HostTransport,
     dead_incarnations,
     forget_incarnation,
     protocol,
@@ -71,7 +71,7 @@ class HostLink:
     def __init__(
         self,
         name: str,
-        way: HostWay,
+        way: HostTransport,
         journal: Journal,
         *,
         options: protocol.HostOptions,

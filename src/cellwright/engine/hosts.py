@@ -17,7 +17,7 @@ from cellwright.engine.placement import LOCAL, DefaultHost, HostKind, HostName, 
 from cellwright.engine.providers import HostInfo, HostProvider
 from cellwright.engine.records import SessionRecord
 from cellwright.errors import HostCannot, HostError, HostPending, UnknownHost
-from cellwright.hosts import HostWay, LocalWay, NoWay, protocol
+from cellwright.hosts import HostTransport, LocalTransport, NoTransport, protocol
 
 __all__ = ["Hosts", "called_place", "link_name", "place_name"]
 
@@ -53,8 +53,8 @@ class Hosts:
         self,
         default: DefaultHost,
         *,
-        local: LocalWay,
-        link: Callable[[str, HostWay], HostLink],
+        local: LocalTransport,
+        link: Callable[[str, HostTransport], HostLink],
         kernels: Callable[[str], int],
         expiring: Callable[[], Collection[str]],
         capacity: int,
@@ -184,7 +184,7 @@ class Hosts:
         """The link of that name, made where there is none yet."""
         if name not in self._links:
             kind = parse_host(name).kind
-            way = self.provider(kind).transport(name) if kind in self._factories else NoWay(name)
+            way = self.provider(kind).transport(name) if kind in self._factories else NoTransport(name)
             link = self._links[name] = self._link(name, way)
             link.begin(self._tasks)
         return self._links[name]

@@ -8,7 +8,7 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from cellwright.errors import LimitReached
-from cellwright.sandbox.policy import SETTINGS, Narrowing, Policy, narrowed, refuse_wider, told_value
+from cellwright.sandbox.policy import SETTINGS, Narrowing, Policy, limit_text, narrowed, refuse_wider
 from cellwright.settings.model import Size
 
 __all__ = [
@@ -116,7 +116,7 @@ def told_limits(narrowing: Narrowing | None) -> dict[str, Any]:
     """What a session asked for, in its own words."""
     asked = asdict(narrowing) if narrowing is not None else {}
     return {
-        _WORDS[name]: told_value(name, value) if not name.endswith("_seconds") else value
+        _WORDS[name]: limit_text(name, value) if not name.endswith("_seconds") else value
         for name, value in asked.items()
         if value is not None
     }

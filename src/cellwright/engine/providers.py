@@ -12,7 +12,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from cellwright.engine.placement import HostKind
 from cellwright.engine.records import SessionRecord
-from cellwright.hosts import HostWay
+from cellwright.hosts import HostTransport
 from cellwright.hosts.protocol import KernelKind, Resources
 
 __all__ = ["HostInfo", "HostProvider", "ShapeRequest"]
@@ -98,7 +98,7 @@ class HostProvider(Protocol):
         """
         ...
 
-    def transport(self, name: str) -> HostWay:
+    def transport(self, name: str) -> HostTransport:
         """How the host of a link is reached, also one that is gone."""
         ...
 

@@ -53,7 +53,7 @@ from cellwright.sandbox.overlay import Applied, LayerChange
 from cellwright.sandbox.packages import InstallResult
 from cellwright.sandbox.policy import Mode, Policy
 from cellwright.sandbox.tiers import Tier
-from cellwright.sandbox.workspace import Place
+from cellwright.sandbox.workspace import Workspace
 from cellwright_kernel.tables import Table
 
 __all__ = ["Session"]
@@ -244,7 +244,7 @@ class Session:
         return self.workspace.mode
 
     @property
-    def place(self) -> Place:
+    def place(self) -> Workspace:
         """Where it works and what of the project it sees there."""
         return self.workspace.place
 

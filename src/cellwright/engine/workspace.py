@@ -36,7 +36,7 @@ from cellwright.sandbox.overlay import (
 )
 from cellwright.sandbox.policy import Mode, Policy
 from cellwright.sandbox.tiers import UNSAFE_BANNER
-from cellwright.sandbox.workspace import PRIVATE, Place
+from cellwright.sandbox.workspace import PRIVATE, Workspace
 
 __all__ = ["SessionWorkspace"]
 
@@ -90,9 +90,9 @@ class SessionWorkspace:
         return self._session.record.mode
 
     @property
-    def place(self) -> Place:
+    def place(self) -> Workspace:
         """The working directory, and what of the project is seen there."""
-        return Place(
+        return Workspace(
             mode=self.mode,
             cwd=str(self.cwd),
             project=self._session.record.project,

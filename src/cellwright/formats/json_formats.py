@@ -68,12 +68,12 @@ def write_json(document: Document, writing: Writing) -> Written:
         "name": writing.name,
         "language": notebook_language(document),
         "metadata": document.metadata,
-        "cells": [_told(document, cell) for cell in document.cells],
+        "cells": [_cell_json(document, cell) for cell in document.cells],
     }
     return Written(encode(json.dumps(held, ensure_ascii=False, indent=1)) + b"\n")
 
 
-def _told(document: Document, cell: Cell) -> dict[str, Any]:
+def _cell_json(document: Document, cell: Cell) -> dict[str, Any]:
     about: dict[str, Any] = {"id": cell.id, "type": cell.kind, "content": cell.source}
     if cell.kind == "code":
         about["language"] = cell_language(document, cell)

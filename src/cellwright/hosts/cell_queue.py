@@ -19,13 +19,13 @@ __all__ = [
     "Effect",
     "End",
     "Expired",
-    "Happening",
     "HostEnds",
     "Interrupted",
     "Kill",
     "Lost",
     "MemoryShort",
     "Queue",
+    "QueueEvent",
     "Replied",
     "SendExecute",
     "SendInterrupt",
@@ -147,7 +147,7 @@ class Lost:
     message: str
 
 
-Happening: TypeAlias = (
+QueueEvent: TypeAlias = (
     Submitted
     | Began
     | Replied
@@ -203,7 +203,7 @@ Effect: TypeAlias = SendExecute | SendInterrupt | StartTimer | Kill | End
 Step: TypeAlias = tuple[Queue, list[Effect]]
 
 
-def advance(queue: Queue, happening: Happening) -> Step:  # noqa: C901, PLR0911, PLR0912  # one for each of the closed set
+def advance(queue: Queue, happening: QueueEvent) -> Step:  # noqa: C901, PLR0911, PLR0912  # one for each of the closed set
     """Settle one happening; whatever concerns a job that is no longer here changes nothing."""
     match happening:
         case Submitted(job):

@@ -18,14 +18,14 @@ import anyio
 
 from cellwright.errors import CheckpointRefused, FileFailed, KernelError, UnknownCheckpoint
 from cellwright.hosts.protocol import CheckpointStatus, HostOptions, KernelReady
-from cellwright.kernels import Family, Frozen, Kernel, OutputLimits
+from cellwright.kernels import CheckpointGroup, Frozen, Kernel, OutputLimits
 from cellwright.sandbox.listing import shown_path
 from cellwright.sandbox.policy import Policy
 from cellwright.sandbox.snapshot_store import SKIPPED
 from cellwright.sandbox.snapshots import Taken, Versions
-from cellwright.sandbox.workspace import Place
+from cellwright.sandbox.workspace import Workspace
 
-__all__ = ["Kept", "Ring", "Size", "making_way"]
+__all__ = ["CheckpointRing", "KeptCheckpoint", "Size", "checkpoints_to_drop"]
 
 STORE = "checkpoints"
 # Looking at how much memory checkpoints take is itself some work.
@@ -45,7 +45,7 @@ class Size:
     private_bytes: int
 
 
-def making_way(kept: Sequence[Size], *, most: int, memory: int) -> list[str]:
+def checkpoints_to_drop(kept: Sequence[Size], *, most: int, memory: int) -> list[str]:
     """Which checkpoints go, of those kept from old to new: the oldest first, named ones last, the newest never."""
     gone: list[str] = []
     left = list(kept)
@@ -57,7 +57,7 @@ def making_way(kept: Sequence[Size], *, most: int, memory: int) -> list[str]:
 
 
 @dataclass(eq=False, slots=True)
-class Kept:
+class KeptCheckpoint:
     """A checkpoint: a frozen kernel, and the files that it had."""
 
     id: str
@@ -80,13 +80,13 @@ class Kept:
         )
 
 
-class Ring:
+class CheckpointRing:
     """All checkpoints that one session can go back to."""
 
     def __init__(
         self,
-        family: Family,
-        place: Place,
+        family: CheckpointGroup,
+        place: Workspace,
         options: Callable[[], HostOptions],
         *,
         ready: KernelReady,
@@ -101,7 +101,7 @@ class Ring:
         self.policy = policy
         self.room = room
         self._options = options
-        self._kept: dict[str, Kept] = {}
+        self._kept: dict[str, KeptCheckpoint] = {}
         self._store = Path(place.storage, STORE)
         self._versions: Versions | None = None
         self._newest: tuple[Taken | None, int] = (None, 0)
@@ -124,7 +124,7 @@ class Ring:
         """From old to new."""
         return tuple(self._kept)
 
-    def get(self, checkpoint_id: str) -> Kept:
+    def get(self, checkpoint_id: str) -> KeptCheckpoint:
         """One of them.
 
         Raises:
@@ -137,7 +137,7 @@ class Ring:
 
     async def take(
         self, kernel: Kernel, checkpoint_id: str, name: str | None = None, *, at_once: bool = True
-    ) -> Kept:
+    ) -> KeptCheckpoint:
         """A checkpoint of an idle kernel. Whoever asks lets others make way for it when there is time.
 
         One that was taken ahead is used, if there is one. Unless it is wanted ``at_once``, what will not come back
@@ -160,7 +160,7 @@ class Ring:
                         await self.family.drop(frozen)
                     await self._forget(taken)
                 raise
-            kept = self._kept[checkpoint_id] = Kept(checkpoint_id, name, frozen, taken)
+            kept = self._kept[checkpoint_id] = KeptCheckpoint(checkpoint_id, name, frozen, taken)
             return kept
 
     async def take_ahead(self, kernel: Kernel) -> None:
@@ -188,13 +188,13 @@ class Ring:
     async def drop_oldest(self) -> str | None:
         """Let one go for want of memory, but never the newest; tells which, if there was one."""
         async with self._working:
-            going = making_way([_size(kept) for kept in self._kept.values()], most=0, memory=0)
+            going = checkpoints_to_drop([_size(kept) for kept in self._kept.values()], most=0, memory=0)
             await self._drop_ahead()
             for checkpoint_id in going[:1]:
                 await self._drop(checkpoint_id)
             return going[0] if going else None
 
-    async def put_files_back(self, kept: Kept) -> list[str]:
+    async def put_files_back(self, kept: KeptCheckpoint) -> list[str]:
         """Make the working directory what it was; nobody may be writing there. Tells what could not be.
 
         Raises:
@@ -215,7 +215,7 @@ class Ring:
             await self.family.line.bring_in()
         return [f"the file {told}" for told in _named(restored.failed)]
 
-    async def copy_files(self, kept: Kept, place: Place) -> list[str]:
+    async def copy_files(self, kept: KeptCheckpoint, place: Workspace) -> list[str]:
         """Put the files of a checkpoint into the directory of a branch, which is empty."""
         if kept.taken is None or self._versions is None:
             return []
@@ -228,7 +228,7 @@ class Ring:
                 done = await anyio.to_thread.run_sync(versions.restore, taken, target)
         return [f"the file {told}" for told in _named(done.failed)]
 
-    async def move(self, kernel: Kernel, place: Place, limits: OutputLimits) -> None:
+    async def move(self, kernel: Kernel, place: Workspace, limits: OutputLimits) -> None:
         """Let their kernel work in another place, which holds the same files. The checkpoints are let go."""
         await self.close()
         before, self.place = self.place, place
@@ -302,7 +302,7 @@ class Ring:
                 await anyio.to_thread.run_sync(self._look)
                 self._looked_at = time.monotonic()
             options = self._options()
-            going = making_way(
+            going = checkpoints_to_drop(
                 [_size(kept) for kept in self._kept.values()],
                 most=options.max_checkpoints,
                 memory=options.max_checkpoint_memory,
@@ -329,7 +329,7 @@ class Ring:
             await anyio.to_thread.run_sync(self._versions.drop, taken)
 
 
-def _passed_over(place: Place) -> frozenset[str]:
+def _passed_over(place: Workspace) -> frozenset[str]:
     """What is no part of a checkpoint: in a folder of a person's own, notebooks and whatever is the engine's."""
     if place.mode != "direct":
         return SKIPPED
@@ -348,5 +348,5 @@ def _named(files: Mapping[tuple[str, ...], str]) -> tuple[str, ...]:
     return (*told[:_MOST_NAMED], *more)
 
 
-def _size(kept: Kept) -> Size:
+def _size(kept: KeptCheckpoint) -> Size:
     return Size(kept.id, kept.name is not None, kept.private_bytes)

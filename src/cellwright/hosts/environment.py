@@ -12,7 +12,7 @@ import psutil
 from cellwright.hosts.protocol import HostOptions
 from cellwright.kernels import Exit, Steps
 
-__all__ = ["Ending", "Footing", "memory_fraction"]
+__all__ = ["Ending", "HostEnvironment", "memory_fraction"]
 # How full this machine's memory is, as the kernel or the container's limit has it. Reads; decides nothing.
 
 
@@ -87,7 +87,7 @@ class Ending:
 
 
 @dataclass(frozen=True, slots=True)
-class Footing:
+class HostEnvironment:
     """By default all of this machine."""
 
     idle_s: Callable[[HostOptions | None], float | None] = idle_here

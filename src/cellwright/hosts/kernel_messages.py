@@ -21,11 +21,11 @@ _MAX_REPLY_BYTES = 4 << 20
 _Count = Annotated[int, msgspec.Meta(ge=0, lt=1 << 53)]
 
 
-class _Said(msgspec.Struct):
+class _Content(msgspec.Struct):
     execution_count: _Count | None = None
 
 
-class _Stream(_Said):
+class _Stream(_Content):
     name: str = "stdout"
     text: str = ""
 
@@ -34,19 +34,19 @@ class _Transient(msgspec.Struct):
     display_id: str | None = None
 
 
-class _Display(_Said):
+class _Display(_Content):
     data: dict[str, Any] | None = None
     metadata: dict[str, Any] | None = None
     transient: _Transient | None = None
 
 
-class _Error(_Said):
+class _Error(_Content):
     ename: str = ""
     evalue: str = ""
     traceback: list[str] = []
 
 
-class _Clearing(_Said):
+class _Clearing(_Content):
     wait: bool = False
 
 
@@ -67,7 +67,7 @@ class _About(msgspec.Struct):
 _decode_reply = msgspec.json.Decoder(_Reply).decode
 _decode_about = msgspec.json.Decoder(_About).decode
 _decode_whole = msgspec.json.Decoder(dict[str, Any]).decode
-OUTPUTS: Mapping[str, type[_Said]] = {
+OUTPUTS: Mapping[str, type[_Content]] = {
     "stream": _Stream,
     "display_data": _Display,
     "execute_result": _Display,

@@ -19,17 +19,23 @@ import msgspec
 
 from cellwright.errors import CheckpointRefused, HostError, KernelGone, KernelStartError
 from cellwright.hosts import protocol
-from cellwright.hosts.checkpoints import Ring
+from cellwright.hosts.checkpoints import CheckpointRing
 from cellwright.hosts.environment import Ending
 from cellwright.hosts.launchers import Launchers
 from cellwright.hosts.protocol import CheckTypes, Diagnostic, HostOptions
 from cellwright.hosts.runner import KernelRunner
-from cellwright.hosts.secondary_kernels import Beside
+from cellwright.hosts.secondary_kernels import SecondaryKernel
 from cellwright.hosts.watchdog import Usage, Watch
-from cellwright.kernels import Family, Kernel, KernelLaunch, OutputLimits, reap_strangers
+from cellwright.kernels import CheckpointGroup, Kernel, KernelLaunch, OutputLimits, reap_strangers
 from cellwright.sandbox.policy import Mode, Policy
 from cellwright.sandbox.tiers import LOSSES, NO_DOOR, SOFT_CPUS, Finding
-from cellwright.sandbox.workspace import Place, Shared, prepare_storage, refuse_unhidden, without_overlay
+from cellwright.sandbox.workspace import (
+    SharedWorkspace,
+    Workspace,
+    prepare_storage,
+    refuse_unhidden,
+    without_overlay,
+)
 
 __all__ = ["Kernels"]
 # What the files of all checkpoints of a session take on the disk, where no quota says how much it may write.
@@ -58,7 +64,7 @@ class Kernels:
         self.ends_at: float | None = None
         """When all of them will be ended by whoever gave the host its time, as far as that is near."""
         self._runners: dict[str, KernelRunner] = {}
-        self._left: dict[str, Ring] = {}
+        self._left: dict[str, CheckpointRing] = {}
         """Checkpoints of kernels that died."""
         # By the session's own directory: what a kernel wrote before it died is not there for the next one to begin with.
         self._found: dict[str, Usage] = {}
@@ -98,7 +104,7 @@ class Kernels:
             self._count += 1
             # Before anything is waited for: starts at the same time must not share a directory.
             directory = self._runtime / f"k{self._count}"
-            place = await find_place(request.place, options, self._launchers, self._runtime)
+            place = await find_workspace(request.place, options, self._launchers, self._runtime)
             launch = KernelLaunch(
                 kernel_id=request.kernel_id,
                 directory=directory,
@@ -125,13 +131,24 @@ class Kernels:
         )
         policy = (request.policy or options.policy) if launch.place is not None else None
         ring = None
-        if isinstance(kernel.home, Family):
+        if isinstance(kernel.home, CheckpointGroup):
             # Where nothing is confined, files are where the session asked to work.
-            at = place or Place("direct", request.cwd, None, str(self._runtime / f"{directory.name}-kept"))
+            at = place or Workspace(
+                "direct", request.cwd, None, str(self._runtime / f"{directory.name}-kept")
+            )
             room = policy.disk_bytes if policy is not None else _ROOM
-            ring = Ring(kernel.home, at, self._options, ready=ready, policy=policy, room=room)
+            ring = CheckpointRing(kernel.home, at, self._options, ready=ready, policy=policy, room=room)
         await self._follow(request.kernel_id, kernel, ring, launch.place, policy, cwd=str(launch.cwd))
         return ready
+
+    def _ring(
+        self, kernel: Kernel, place: Workspace, ready: protocol.KernelReady, policy: Policy | None
+    ) -> CheckpointRing | None:
+        """The checkpoints of a kernel that was just started; None where it cannot have any."""
+        if not isinstance(kernel.home, CheckpointGroup):
+            return None
+        room = policy.disk_bytes if policy is not None else _ROOM
+        return CheckpointRing(kernel.home, place, self._options, ready=ready, policy=policy, room=room)
 
     async def _start_elsewhere(
         self, request: protocol.StartKernel, kind: protocol.JupyterKernel
@@ -206,7 +223,9 @@ class Kernels:
                     kept.frozen, self._output_limits(), place, ring.policy
                 )
                 ready = msgspec.structs.replace(ring.ready, mode=place.mode, cwd=place.cwd)
-                own = Ring(family, place, self._options, ready=ready, policy=ring.policy, room=ring.room)
+                own = CheckpointRing(
+                    family, place, self._options, ready=ready, policy=ring.policy, room=ring.room
+                )
                 await self._follow(request.new_kernel_id, kernel, own, place, ring.policy)
         runner = self._runners.get(request.kernel_id)
         names = runner.sides.names if runner is not None else ()
@@ -250,7 +269,7 @@ class Kernels:
 
     # What all of them have in common -----------------------------------------------------------------------------
 
-    def ring(self, kernel_id: str) -> Ring:
+    def ring(self, kernel_id: str) -> CheckpointRing:
         """The checkpoints of a kernel, dead or alive.
 
         Raises:
@@ -267,15 +286,15 @@ class Kernels:
         return OutputLimits(options.max_output_bytes, options.max_output_messages)
 
     @staticmethod
-    def _watched(ring: Ring) -> Place | None:
+    def _watched(ring: CheckpointRing) -> Workspace | None:
         return ring.place if ring.policy is not None else None
 
     async def _follow(
         self,
         kernel_id: str,
         kernel: Kernel,
-        ring: Ring | None,
-        place: Place | None,
+        ring: CheckpointRing | None,
+        place: Workspace | None,
         policy: Policy | None,
         *,
         cwd: str = "",
@@ -287,10 +306,10 @@ class Kernels:
             watch = await self._watch(kernel, place, policy)
             self._found[place.storage] = watch.found
 
-        def where() -> Place | None:
+        def where() -> Workspace | None:
             return ring.place if ring is not None and place is not None else place
 
-        async def start_beside(side: protocol.Side) -> Beside:
+        async def start_beside(side: protocol.Side) -> SecondaryKernel:
             at = where()
             working = cwd or (ring.ready.cwd if ring is not None else "")
             return await self._start_beside(kernel, side, at, policy, at.cwd if at is not None else working)
@@ -313,8 +332,8 @@ class Kernels:
             await self._tasks.start(self._run, runner)
 
     async def _start_beside(
-        self, main: Kernel, side: protocol.Side, place: Place | None, policy: Policy | None, cwd: str
-    ) -> Beside:
+        self, main: Kernel, side: protocol.Side, place: Workspace | None, policy: Policy | None, cwd: str
+    ) -> SecondaryKernel:
         """A kernel in the place of another.
 
         Raises:
@@ -322,7 +341,7 @@ class Kernels:
         """
         if isinstance(side.kind, protocol.JupyterKernel):
             name = f"{main.directory.name}+{side.name}"
-            return Beside(await self._launch_elsewhere(name, side.kind))
+            return SecondaryKernel(await self._launch_elsewhere(name, side.kind))
         options = self._options()
         async with self.limiter:
             self._count += 1
@@ -330,7 +349,7 @@ class Kernels:
             layers = await self._launchers.seen_layers(side.layers, options)
             isolation = await self._launchers.isolation(options)
             boxed = isolation is not None and isolation.stands_by
-            async with shared_place(main, place, boxed=boxed) as shared:
+            async with shared_workspace(main, place, boxed=boxed) as shared:
                 launch = KernelLaunch(
                     kernel_id=f"{main.directory.name}+{side.name}",
                     directory=directory,
@@ -344,12 +363,12 @@ class Kernels:
                 )
                 kernel, _ = await self._launchers.launch(side.kind, launch, options)
         if place is None or policy is None:
-            return Beside(kernel)
+            return SecondaryKernel(kernel)
         kernel.process.policy = policy
-        return Beside(kernel, await self._watch(kernel, place, policy, main))
+        return SecondaryKernel(kernel, await self._watch(kernel, place, policy, main))
 
     async def _watch(
-        self, kernel: Kernel, place: Place, policy: Policy, holder: Kernel | None = None
+        self, kernel: Kernel, place: Workspace, policy: Policy, holder: Kernel | None = None
     ) -> Watch:
         """Whoever looks after what a kernel takes; ``holder`` holds what is written, where that is another one."""
         if kernel.line is not None and not kernel.process.in_group:
@@ -425,7 +444,7 @@ def losses(
     return lost
 
 
-def mode_of(request: protocol.StartKernel, place: Place | None) -> Mode:
+def mode_of(request: protocol.StartKernel, place: Workspace | None) -> Mode:
     if place is not None:
         return place.mode
     # Nothing is confined: a folder of its own can be had, a view of the project cannot.
@@ -452,7 +471,7 @@ class TypeChecks:
             KernelError: the check did not get through.
             TimeoutError: it took too long.
         """
-        place = await find_place(request.place, options, self._launchers, self._runtime)
+        place = await find_workspace(request.place, options, self._launchers, self._runtime)
         launch = KernelLaunch(
             kernel_id="",
             directory=directory,
@@ -471,9 +490,9 @@ class TypeChecks:
 # ready.
 
 
-async def find_place(
-    wanted: Place | None, options: HostOptions, launchers: Launchers, runtime: Path
-) -> Place | None:
+async def find_workspace(
+    wanted: Workspace | None, options: HostOptions, launchers: Launchers, runtime: Path
+) -> Workspace | None:
     """The place of a session; None where nothing is confined. ``runtime`` is the host's own, and never seen there.
 
     Raises:
@@ -495,7 +514,9 @@ async def find_place(
 
 
 @contextlib.asynccontextmanager
-async def shared_place(kernel: Kernel, place: Place | None, *, boxed: bool) -> AsyncIterator[Shared | None]:
+async def shared_workspace(
+    kernel: Kernel, place: Workspace | None, *, boxed: bool
+) -> AsyncIterator[SharedWorkspace | None]:
     """A kernel's place, for as long as another one is started in it; None where nothing is confined."""
     if place is None or kernel.line is None:
         yield None
@@ -505,7 +526,7 @@ async def shared_place(kernel: Kernel, place: Place | None, *, boxed: bool) -> A
         # In a box its place is its user's, whoever has the files outside. Without one its sockets tell: the first
         # kernel's of its home, since one that goes on from a checkpoint has a directory that is the host's own.
         owner = os.fstat(mount_fd) if boxed else kernel.home.directory.stat()
-        yield Shared(mount_fd, (owner.st_uid, owner.st_gid))
+        yield SharedWorkspace(mount_fd, (owner.st_uid, owner.st_gid))
     finally:
         if mount_fd >= 0:
             os.close(mount_fd)

@@ -29,7 +29,7 @@ from cellwright.hosts.protocol import (
     KernelspecKernel,
 )
 from cellwright.kernels import (
-    HERE,
+    LOCAL_PROGRAMS,
     DenoLauncher,
     ForkServer,
     Interpreter,
@@ -258,7 +258,7 @@ class Launchers:
         )
 
     def _programs(self, memory: int | None) -> Programs:
-        return self._steps.sized(memory) if self._steps is not None else HERE
+        return self._steps.sized(memory) if self._steps is not None else LOCAL_PROGRAMS
 
     async def fork_server(
         self, python: str | None, environment: Mapping[str, str], options: HostOptions
@@ -278,7 +278,7 @@ class Launchers:
         environment: dict[str, str],
         options: HostOptions,
         *,
-        programs: Programs = HERE,
+        programs: Programs = LOCAL_PROGRAMS,
         single: bool = False,
     ) -> ForkServer:
         if python not in self._interpreters:
@@ -335,13 +335,16 @@ class Launchers:
 
     async def _on_server(self, kind: JupyterKernel, launch: KernelLaunch, options: HostOptions) -> Kernel:
         """A kernel that lives elsewhere: nothing of the launch but its directory matters there."""
-        from cellwright.kernels.jupyter.launcher import JupyterLauncher, Wanted  # hosts in jobs start faster
+        from cellwright.kernels.jupyter.launcher import (  # hosts in jobs start faster
+            JupyterLauncher,
+            KernelRequest,
+        )
 
         if kind.server not in self._jupyters:
             launcher = JupyterLauncher(kind.server, start_timeout_s=options.start_timeout_s)
             await self._tasks.start(launcher.run)
             self._jupyters[kind.server] = launcher
-        wanted = Wanted(
+        wanted = KernelRequest(
             name=kind.name,
             language=kind.language,
             path=kind.path,
@@ -379,7 +382,7 @@ _REFILL_PAUSE_S = 1.0
 
 
 @dataclass(slots=True)
-class _Taker:
+class _Waiter:
     """Somebody who waits for the next one."""
 
     served: anyio.Event = field(default_factory=anyio.Event)
@@ -397,7 +400,7 @@ class ServerPool:
         self._wanted = wanted
         self._make = make
         self._waiting: deque[ForkServer] = deque()
-        self._takers: deque[_Taker] = deque()
+        self._takers: deque[_Waiter] = deque()
         self._coming = 0
 
     async def take(self) -> ForkServer:
@@ -411,7 +414,7 @@ class ServerPool:
             if not server.died.is_set():
                 self.fill(after_s=_REFILL_PAUSE_S)
                 return server
-        taker = _Taker()
+        taker = _Waiter()
         self._takers.append(taker)
         if self._coming < len(self._takers):
             self._begin(0)

@@ -28,7 +28,7 @@ from cellwright.unixstreams import UnixStream
 
 __all__ = [
     "HostPaths",
-    "LocalWay",
+    "LocalTransport",
     "connect_or_start",
     "dead_incarnations",
     "end_host",
@@ -99,7 +99,7 @@ def make_private(directory: Path) -> Path:
 
 
 @dataclass(frozen=True, slots=True)
-class LocalWay:
+class LocalTransport:
     """The way to this machine's host (see ``transport``)."""
 
     paths: HostPaths

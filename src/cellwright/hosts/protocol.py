@@ -15,7 +15,7 @@ from cellwright.sandbox.network_log import NetworkEntry
 from cellwright.sandbox.policy import Mode, Policy
 from cellwright.sandbox.proxy import Opening
 from cellwright.sandbox.tiers import Tier
-from cellwright.sandbox.workspace import Place
+from cellwright.sandbox.workspace import Workspace
 
 __all__ = [
     "PROTOCOL_VERSION",
@@ -253,7 +253,7 @@ class StartKernel(Tagged, frozen=True, tag="start_kernel"):
     kind: KernelKind
     cwd: str
     environment: dict[str, str]
-    place: Place | None = None
+    place: Workspace | None = None
     """Where it works and what it sees there; needed where kernels are confined."""
     layers: tuple[str, ...] = ()
     """Names of the layers of packages that it finds: Python's at the end of its path, npm's as Deno's cache."""
@@ -361,7 +361,7 @@ class BranchKernel(Tagged, frozen=True, tag="branch_kernel"):
     kernel_id: str
     checkpoint_id: str
     new_kernel_id: str
-    place: Place
+    place: Workspace
 
 
 class Transfer(Tagged, frozen=True, tag="transfer"):
@@ -369,7 +369,7 @@ class Transfer(Tagged, frozen=True, tag="transfer"):
 
     kernel_id: str
     new_kernel_id: str
-    place: Place
+    place: Workspace
 
 
 class CheckTypes(Tagged, frozen=True, tag="check_types"):
@@ -380,7 +380,7 @@ class CheckTypes(Tagged, frozen=True, tag="check_types"):
 
     cells: tuple[CellSource, ...]
     cwd: str
-    place: Place | None = None
+    place: Workspace | None = None
     policy: Policy | None = None
     tsconfig: dict[str, Any] | None = None
     """Compiler options."""

@@ -22,7 +22,7 @@ import msgspec
 
 from cellwright.errors import CheckpointRefused, HostError, KernelBusy, KernelError, KernelGone
 from cellwright.hosts import cell_queue
-from cellwright.hosts.checkpoints import Kept, Ring
+from cellwright.hosts.checkpoints import CheckpointRing, KeptCheckpoint
 from cellwright.hosts.kernel_messages import OUTPUTS, dropped_of, output_of, reply_of
 from cellwright.hosts.protocol import (
     Checkpointed,
@@ -39,9 +39,9 @@ from cellwright.hosts.protocol import (
     Side,
     Started,
 )
-from cellwright.hosts.secondary_kernels import Beside, Sides, send, told
+from cellwright.hosts.secondary_kernels import SecondaryKernel, SecondaryKernels, exit_message, send
 from cellwright.hosts.watchdog import Watch
-from cellwright.kernels import BoxLine, Exit, Kernel, Message
+from cellwright.kernels import Exit, Kernel, Message, MonitorChannel
 from cellwright.sandbox.exit_reasons import explain_error
 
 __all__ = ["KernelRunner"]
@@ -63,8 +63,8 @@ class KernelRunner:
         report: Callable[[str, EventBody], None],
         *,
         watch: Watch | None = None,
-        ring: Ring | None = None,
-        start_beside: Callable[[Side], Awaitable[Beside]],
+        ring: CheckpointRing | None = None,
+        start_beside: Callable[[Side], Awaitable[SecondaryKernel]],
         explain: Callable[[Exit], Awaitable[tuple[Exit, bool]]],
     ) -> None:
         self.kernel_id = kernel_id
@@ -84,7 +84,7 @@ class KernelRunner:
         self._started_at: dict[str, float] = {}
         self._timers = Timers(self.happened)
         self._tasks: anyio.abc.TaskGroup | None = None
-        self.sides = Sides(
+        self.sides = SecondaryKernels(
             start_beside,
             hear=self._hear,
             begin=self._begin,
@@ -162,7 +162,7 @@ class KernelRunner:
             kernel.door.execution = lambda: self.running
             kernel.door.told = lambda entry: self._tell(NetworkUsed(entry))
 
-    def happened(self, happening: cell_queue.Happening) -> None:
+    def happened(self, happening: cell_queue.QueueEvent) -> None:
         """Settle a happening and act on it."""
         self.last_active = time.monotonic()
         self._queue, effects = cell_queue.advance(self._queue, happening)
@@ -376,11 +376,11 @@ class KernelRunner:
     # Files -------------------------------------------------------------------------------------------------------
 
     @property
-    def _line(self) -> BoxLine | None:
+    def _line(self) -> MonitorChannel | None:
         """The way to its files, where they may be in memory."""
         return self.kernel.line
 
-    async def _bring_in_then_send(self, line: BoxLine, job: Run) -> None:
+    async def _bring_in_then_send(self, line: MonitorChannel, job: Run) -> None:
         """Let a cell find what was put there before it was asked for."""
         await line.bring_in()
         self._send(job)
@@ -391,12 +391,12 @@ class KernelRunner:
             await self._line.bring_in()
         await self._checkpointing.before(job, checkpoint_id, lambda: self._send(job))
 
-    async def _save_then_idle(self, line: BoxLine, execution_id: str) -> None:
+    async def _save_then_idle(self, line: MonitorChannel, execution_id: str) -> None:
         """Let an execution end once its files are saved, so that whoever hears of its end finds them."""
         await line.save()
         self.happened(cell_queue.WentIdle(execution_id))
 
-    async def _exchange_files(self, line: BoxLine) -> None:
+    async def _exchange_files(self, line: MonitorChannel) -> None:
         """While a cell runs, show others its files, and it theirs, with a little delay."""
         while True:
             await anyio.sleep(_EXCHANGE_S)
@@ -408,7 +408,7 @@ class KernelRunner:
 
     def _close(self, end: Exit) -> None:
         self._exit_code = -end.signal if end.signal else end.code
-        self.happened(cell_queue.Died(told(end)))
+        self.happened(cell_queue.Died(exit_message(end)))
         self._timers.stop()
         died = KernelDied(
             cause=end.cause,
@@ -429,7 +429,7 @@ class KernelRunner:
 class Timers:
     """Those that are running."""
 
-    def __init__(self, happened: Callable[[cell_queue.Happening], None]) -> None:
+    def __init__(self, happened: Callable[[cell_queue.QueueEvent], None]) -> None:
         self._happened = happened
         self._running: dict[tuple[cell_queue.Timer, str], asyncio.TimerHandle] = {}
 
@@ -552,7 +552,7 @@ class Checkpointing:
     def __init__(
         self,
         kernel: Kernel,
-        ring: Ring | None,
+        ring: CheckpointRing | None,
         *,
         tell: Callable[[EventBody], None],
         in_background: Callable[..., None],
@@ -560,7 +560,9 @@ class Checkpointing:
         self._kernel = kernel
         self._ring = ring
         self._tell = tell
-        self._in_background: Callable[[Callable[..., Coroutine[Any, Any, None]], Ring], None] = in_background
+        self._in_background: Callable[[Callable[..., Coroutine[Any, Any, None]], CheckpointRing], None] = (
+            in_background
+        )
         self._wanted: set[str] = set()
         """Executions before which a checkpoint was wanted."""
         self._cells = 0
@@ -579,7 +581,7 @@ class Checkpointing:
 
     async def before(self, job: Run, checkpoint_id: str, send: Callable[[], None]) -> None:
         """Take one, if that can be done, and send the cell; tell what became of it as soon as it is known."""
-        kept: Kept | None = None
+        kept: KeptCheckpoint | None = None
         if self._ring is None:
             self._tell(Checkpointed(job.execution_id, refused=NONE_OF_OURS))
         else:
@@ -614,17 +616,17 @@ class Checkpointing:
         if self._ring.is_to_look_after:
             self._in_background(self._make_way, self._ring)
 
-    async def _freeze_ahead(self, ring: Ring) -> None:
+    async def _freeze_ahead(self, ring: CheckpointRing) -> None:
         cells = self._cells
         await ring.take_ahead(self._kernel)
         if self._cells != cells:  # it may have been frozen before or after that cell: nobody knows
             await ring.drop_ahead()
 
-    async def _make_way(self, ring: Ring) -> None:
+    async def _make_way(self, ring: CheckpointRing) -> None:
         gone = await ring.make_way()
         if gone:
             self._tell(CheckpointsDropped(tuple(gone)))
 
 
-async def _drop_ahead(ring: Ring) -> None:
+async def _drop_ahead(ring: CheckpointRing) -> None:
     await ring.drop_ahead()

@@ -19,13 +19,13 @@ from cellwright.hosts.protocol import Checkpointed, EventBody, Output, Run, Side
 from cellwright.hosts.watchdog import Watch
 from cellwright.kernels import Exit, Kernel
 
-__all__ = ["Beside", "Sides", "send", "told"]
+__all__ = ["SecondaryKernel", "SecondaryKernels", "exit_message", "send"]
 
 _ONLY_MAIN = "a cell of another language than the notebook's runs beside the kernel that has checkpoints"
 
 
 @dataclass(frozen=True, slots=True)
-class Beside:
+class SecondaryKernel:
     """One kernel beside the main one."""
 
     kernel: Kernel
@@ -37,20 +37,20 @@ class _Entry:
     """A kernel that is being started, or lives."""
 
     starting: anyio.CancelScope = field(default_factory=anyio.CancelScope)
-    beside: Beside | None = None
+    beside: SecondaryKernel | None = None
 
 
-class Sides:
+class SecondaryKernels:
     """All kernels beside one main kernel, by name."""
 
     def __init__(
         self,
-        start: Callable[[Side], Awaitable[Beside]],
+        start: Callable[[Side], Awaitable[SecondaryKernel]],
         *,
         hear: Callable[[Kernel], None],
         begin: Callable[[Run], None],
         tell: Callable[[EventBody], None],
-        happened: Callable[[cell_queue.Happening], None],
+        happened: Callable[[cell_queue.QueueEvent], None],
     ) -> None:
         """``hear`` gets each kernel before any code runs on it, ``begin`` each job that is about to."""
         self._start = start
@@ -65,7 +65,7 @@ class Sides:
         """How kernels ended that had nothing to do then, until somebody is told."""
         self._lock = anyio.Lock()
 
-    def __iter__(self) -> Iterator[Beside]:
+    def __iter__(self) -> Iterator[SecondaryKernel]:
         return iter([entry.beside for entry in self._entries.values() if entry.beside is not None])
 
     @property
@@ -158,7 +158,7 @@ class Sides:
         entry = self._entries.get(name)
         if entry is not None and entry.beside is not None and entry.beside.kernel is kernel:
             del self._entries[name]
-            self._lost(name, told(end))
+            self._lost(name, exit_message(end))
 
     def _lost(self, name: str, words: str) -> None:
         execution_id = self._running.pop(name, None)
@@ -184,7 +184,7 @@ def send(job: Run, kernel: Kernel) -> None:
     )
 
 
-def told(end: Exit) -> str:
+def exit_message(end: Exit) -> str:
     """How a kernel ended, in words."""
     # A limit is told with what to do about it: whoever reads the execution's end may read nothing else.
     return f"{end.message}. {end.next_step}" if end.cause == "limit" else end.message

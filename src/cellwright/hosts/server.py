@@ -21,7 +21,7 @@ import psutil
 import cellwright
 from cellwright.errors import CellwrightError, HostError, LimitReached
 from cellwright.hosts import cell_queue, protocol
-from cellwright.hosts.environment import Footing
+from cellwright.hosts.environment import HostEnvironment
 from cellwright.hosts.event_log import Cursor, EventLog
 from cellwright.hosts.frames import FrameReader, frame
 from cellwright.hosts.kernels import Kernels
@@ -59,10 +59,16 @@ class Host:
     """All kernels of one machine or allocation, for one storage directory."""
 
     def __init__(
-        self, *, incarnation: str, journal: Path, runtime: Path, cache: Path, footing: Footing | None = None
+        self,
+        *,
+        incarnation: str,
+        journal: Path,
+        runtime: Path,
+        cache: Path,
+        footing: HostEnvironment | None = None,
     ) -> None:
         self.incarnation = incarnation
-        self._footing = footing or Footing()
+        self._footing = footing or HostEnvironment()
         self._log = EventLog(journal)
         self._runtime = runtime
         self._cache = cache

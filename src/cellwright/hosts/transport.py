@@ -13,10 +13,10 @@ from cellwright.errors import HostUnreachable
 from cellwright.hosts.connection import HostConnection
 from cellwright.hosts.local import HostPaths
 
-__all__ = ["HostWay", "NoWay"]
+__all__ = ["HostTransport", "NoTransport"]
 
 
-class HostWay(Protocol):
+class HostTransport(Protocol):
     """One host's process, wherever it runs."""
 
     @property
@@ -46,7 +46,7 @@ class HostWay(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class NoWay:
+class NoTransport:
     """A host that may well live, and that nobody here knows how to reach: SLURM's commands are not at hand."""
 
     name: str

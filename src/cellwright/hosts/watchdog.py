@@ -23,7 +23,7 @@ from cellwright.sandbox.buffer_memory import (
 )
 from cellwright.sandbox.exit_reasons import LimitHit, over_disk, over_files, over_memory, over_processes
 from cellwright.sandbox.policy import Policy
-from cellwright.sandbox.workspace import Place
+from cellwright.sandbox.workspace import Workspace
 from cellwright_kernel import descendants
 
 __all__ = ["Usage", "Watch", "most_grown"]
@@ -55,7 +55,7 @@ class Watch:
     def __init__(
         self,
         kernel: Kernel,
-        place: Place,
+        place: Workspace,
         policy: Policy,
         found: Usage | None = None,
         holder: Kernel | None = None,

@@ -38,7 +38,13 @@ from cellwright.livedocs.server import (
     identity,
     required,
 )
-from cellwright.livedocs.shared_document import GLOBAL_PRESENCE, Room, Ticket, enter_room, find_room
+from cellwright.livedocs.shared_document import (
+    GLOBAL_PRESENCE,
+    SharedDocument,
+    Ticket,
+    find_shared_document,
+    open_shared_document,
+)
 from cellwright.notebook import Document, DocumentReplaced, merge, slug, write_atomically
 from cellwright.settings.model import JupyterSettings
 
@@ -319,7 +325,7 @@ class Mirror:
 
     async def _while_connected(self) -> None:
         async with self._connect() as line:
-            ticket = await find_room(line.address, line.client, self.path)
+            ticket = await find_shared_document(line.address, line.client, self.path)
             if ticket is not None:
                 await self._live(line, ticket)
             else:
@@ -332,7 +338,9 @@ class Mirror:
         self._common, self._unconfirmed = self._base, None
         async with (
             anyio.create_task_group() as tasks,
-            enter_room(line.address, ticket, self._user, tasks, was_empty=not self._base.cells) as room,
+            open_shared_document(
+                line.address, ticket, self._user, tasks, was_empty=not self._base.cells
+            ) as room,
         ):
             exchange = self._reach(_bound(self._settle, room))
             await exchange()
@@ -350,13 +358,13 @@ class Mirror:
         self._reached.set()
         return exchange
 
-    async def _settle(self, room: Room) -> None:
+    async def _settle(self, room: SharedDocument) -> None:
         await self._step(room)
         sheet = self._common
         await room.settled()
         self._base = sheet
 
-    async def _step(self, room: Room) -> None:
+    async def _step(self, room: SharedDocument) -> None:
         """Bring both sides together; all that is decided is decided at one moment."""
         async with self._exchanging:
             session, shared = self._session, room.notebook
@@ -374,12 +382,12 @@ class Mirror:
             if shared.path and shared.path != self.path:
                 await self._moved(shared.path)
 
-    async def _hear_people(self, room: Room) -> None:
+    async def _hear_people(self, room: SharedDocument) -> None:
         while True:
             await room.changed()
             self._woken.set()
 
-    async def _confirm(self, room: Room) -> None:
+    async def _confirm(self, room: SharedDocument) -> None:
         """Note what the server has for certain, and let it outlive this process."""
         while True:
             await anyio.sleep(_BASE_PACE_S)
@@ -396,7 +404,7 @@ class Mirror:
         with suppress(CellwrightError):
             async with (
                 anyio.create_task_group() as tasks,
-                enter_room(line.address, everywhere, user, tasks, empty=True),
+                open_shared_document(line.address, everywhere, user, tasks, empty=True),
             ):
                 await anyio.sleep_forever()
 

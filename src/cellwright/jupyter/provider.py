@@ -13,7 +13,7 @@ from cellwright.engine.placement import LOCAL, HostName, parse_host
 from cellwright.engine.providers import HostInfo, ShapeRequest
 from cellwright.engine.records import SessionRecord
 from cellwright.errors import HostCannot, UnknownHost
-from cellwright.hosts import HostWay
+from cellwright.hosts import HostTransport
 from cellwright.hosts.protocol import JupyterKernel
 from cellwright.jupyter.servers import jupyter_kernelspec, jupyter_server, jupyter_servers
 from cellwright.settings.model import JupyterSettings
@@ -44,7 +44,7 @@ class JupyterHosts:
         """This machine's host, which keeps the connection."""
         return LOCAL
 
-    def transport(self, name: str) -> HostWay:
+    def transport(self, name: str) -> HostTransport:
         """Refused: a server is no host of ours.
 
         Raises:

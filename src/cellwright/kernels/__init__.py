@@ -4,7 +4,7 @@
 it (``client``, ``pipe_client``). Code that runs inside the kernel's process is the package ``cellwright_kernel``.
 """
 
-from cellwright.kernels.checkpoint_group import Family
+from cellwright.kernels.checkpoint_group import CheckpointGroup
 from cellwright.kernels.checkpoints import Frozen
 from cellwright.kernels.confinement import Isolation
 from cellwright.kernels.deno import DenoLauncher, find_deno
@@ -15,18 +15,17 @@ from cellwright.kernels.kernelspecs import KernelspecLauncher
 from cellwright.kernels.library_caches import LibraryCaches
 from cellwright.kernels.lifetime import Exit, QuickCount
 from cellwright.kernels.messages import Message
-from cellwright.kernels.monitor import BoxLine
+from cellwright.kernels.monitor import MonitorChannel
 from cellwright.kernels.processes import adopt_orphans, reap_strangers
-from cellwright.kernels.programs import HERE, Programs
+from cellwright.kernels.programs import LOCAL_PROGRAMS, Programs
 from cellwright.kernels.slurm_steps import Steps, step_memory
 from cellwright.kernels.typecheck import TypeChecker
 
 __all__ = [
-    "HERE",
-    "BoxLine",
+    "LOCAL_PROGRAMS",
+    "CheckpointGroup",
     "DenoLauncher",
     "Exit",
-    "Family",
     "ForkServer",
     "Frozen",
     "Interpreter",
@@ -37,6 +36,7 @@ __all__ = [
     "Launcher",
     "LibraryCaches",
     "Message",
+    "MonitorChannel",
     "OutputLimits",
     "Programs",
     "QuickCount",

@@ -22,21 +22,21 @@ import anyio
 import anyio.abc
 
 from cellwright.errors import CheckpointRefused, KernelError, KernelGone, KernelStartError
-from cellwright.kernels.checkpoints import Frozen, KernelLine
+from cellwright.kernels.checkpoints import Frozen, KernelChannel
 from cellwright.kernels.client import KernelClient
 from cellwright.kernels.confinement import Isolation
 from cellwright.kernels.connection_file import LISTENED, Connection, create_connection
-from cellwright.kernels.exit_output import LastWords
-from cellwright.kernels.kernel import Beginning, Kernel, OutputLimits
-from cellwright.kernels.monitor import BoxLine, Nested
-from cellwright.kernels.processes import KernelProcess, wanted
-from cellwright.kernels.resources import Lodging
+from cellwright.kernels.exit_output import ExitOutput
+from cellwright.kernels.kernel import Kernel, OutputLimits, StartingKernel
+from cellwright.kernels.monitor import MonitorChannel, NestedSandbox
+from cellwright.kernels.processes import KernelProcess, expected_child
+from cellwright.kernels.resources import KernelResources
 from cellwright.sandbox.policy import Policy
-from cellwright.sandbox.proxy import DOOR
-from cellwright.sandbox.workspace import Place, needs_own_fork
+from cellwright.sandbox.proxy import PROXY_SOCKET
+from cellwright.sandbox.workspace import Workspace, needs_own_fork
 from cellwright_kernel import descendants
 
-__all__ = ["Family", "Housing"]
+__all__ = ["CheckpointGroup", "CheckpointGroups"]
 RELAY = b"cw-relay"
 
 STATUS_TIMEOUT_S = 20.0
@@ -47,29 +47,29 @@ BURY_TIMEOUT_S = 5.0
 
 
 @dataclass(frozen=True, slots=True)
-class Makings:
+class KernelFactory:
     """What a launcher lends to make kernels from checkpoints."""
 
-    bring_up: Callable[[Beginning], Awaitable[Kernel]]
-    grow: Callable[[Family, Place, Policy], Awaitable[tuple[Family, Nested]]]
+    bring_up: Callable[[StartingKernel], Awaitable[Kernel]]
+    grow: Callable[[CheckpointGroup, Workspace, Policy], Awaitable[tuple[CheckpointGroup, NestedSandbox]]]
     """Makes a box below a family's."""
-    mounts: Callable[[Place, Policy], list[dict[str, Any]]]
+    mounts: Callable[[Workspace, Policy], list[dict[str, Any]]]
     """What shows a place to the kernels in a box."""
     start_timeout_s: float
 
 
-class Family:
+class CheckpointGroup:
     """One box and everybody in it."""
 
     def __init__(
         self,
-        lodging: Lodging,
-        line: BoxLine,
-        makings: Makings,
+        lodging: KernelResources,
+        line: MonitorChannel,
+        makings: KernelFactory,
         *,
         monitor: int,
         depth: int,
-        above: Family | None = None,
+        above: CheckpointGroup | None = None,
     ) -> None:
         """``depth`` says how many generations below the monitor the last of those is who look after the box."""
         self.line = line
@@ -81,7 +81,7 @@ class Family:
         self.unforkable = ""
         """Why there are no checkpoints of its kernels, if so."""
         self._above = above
-        self._below: set[Family] = set()
+        self._below: set[CheckpointGroup] = set()
         self._frozen: set[Frozen] = set()
         self._members = 0
         self._numbers = count(1)
@@ -90,7 +90,7 @@ class Family:
         self._held = above is not None
         self._first: tuple[int, KernelProcess] | None = None
         self._closed = False
-        self._mounts: tuple[Place, list[dict[str, Any]]] | None = None
+        self._mounts: tuple[Workspace, list[dict[str, Any]]] | None = None
         self._gone = anyio.Event()
         line.on_end = self._on_end
         if above is not None:
@@ -159,8 +159,8 @@ class Family:
         return await self._make(frozen, limits, self)
 
     async def grow(
-        self, frozen: Frozen, limits: OutputLimits, place: Place, policy: Policy
-    ) -> tuple[Family, Kernel]:
+        self, frozen: Frozen, limits: OutputLimits, place: Workspace, policy: Policy
+    ) -> tuple[CheckpointGroup, Kernel]:
         """A kernel that goes on from a checkpoint of this box in another one below it, with its family.
 
         Raises:
@@ -181,11 +181,11 @@ class Family:
                 os.close(fd)
 
     async def _make(
-        self, frozen: Frozen, limits: OutputLimits, home: Family, namespaces: Sequence[int] = ()
+        self, frozen: Frozen, limits: OutputLimits, home: CheckpointGroup, namespaces: Sequence[int] = ()
     ) -> Kernel:
         directory = home.directory / f"n{next(home._numbers)}"
         connection = create_connection(directory)
-        last_words, line = LastWords(), KernelLine()
+        last_words, line = ExitOutput(), KernelChannel()
         ready_read, ready_write = os.pipe2(os.O_CLOEXEC)
         home._members += 1
         try:
@@ -214,7 +214,7 @@ class Family:
         process = KernelProcess(
             pid, pidfd, status=partial(home.status_of, born), last_words=last_words, tree=home
         )
-        beginning = Beginning(
+        beginning = StartingKernel(
             process=process,
             client=KernelClient(connection),
             directory=directory,
@@ -230,7 +230,7 @@ class Family:
         kernel.lost = (*(frozen.cannot_return or ()), *lost)
         return kernel
 
-    async def _bring_up(self, beginning: Beginning) -> Kernel:
+    async def _bring_up(self, beginning: StartingKernel) -> Kernel:
         try:
             return await self._makings.bring_up(beginning)
         finally:
@@ -239,11 +239,11 @@ class Family:
             with anyio.CancelScope(shield=True):
                 await self._close_if_empty()
 
-    def settled(self, place: Place, mounts: list[dict[str, Any]]) -> None:
+    def settled(self, place: Workspace, mounts: list[dict[str, Any]]) -> None:
         """How the box's working directory was mounted, should it have to be again."""
         self._mounts = (place, mounts)
 
-    def moved(self, place: Place, policy: Policy) -> None:
+    def moved(self, place: Workspace, policy: Policy) -> None:
         """The working directory is another place's from now on: its files lie there, as they are."""
         self.settled(place, self._makings.mounts(place, policy))
 
@@ -397,7 +397,7 @@ def _listening(connection: Connection) -> Iterator[list[int]]:
         yield found
 
 
-async def _ready(line: KernelLine, ready_fd: int) -> None:
+async def _ready(line: KernelChannel, ready_fd: int) -> None:
     """Wait until the kernel listens."""
     try:
         await line.meet()
@@ -411,14 +411,14 @@ async def _ready(line: KernelLine, ready_fd: int) -> None:
 # Makes what a fork server's kernels live in, and looks after it: families in boxes, and boxes below those.
 
 
-class Housing:
+class CheckpointGroups:
     """All families of one fork server."""
 
     def __init__(
         self,
         tasks: anyio.abc.TaskGroup,
         *,
-        bring_up: Callable[[Beginning], Awaitable[Kernel]],
+        bring_up: Callable[[StartingKernel], Awaitable[Kernel]],
         lives: Callable[[int], AbstractContextManager[None]],
         isolation: Isolation | None,
         readable: Callable[[], list[str]],
@@ -434,29 +434,31 @@ class Housing:
         self._directory = directory
         self._lifeline_fd = lifeline_fd
         self._numbers = count(1)
-        self._makings = Makings(
+        self._makings = KernelFactory(
             bring_up=bring_up,
             grow=self._grow,
             mounts=self.mounts,
             start_timeout_s=start_timeout_s,
         )
 
-    def found(self, lodging: Lodging, line: BoxLine, monitor: int) -> Family:
+    def found(self, lodging: KernelResources, line: MonitorChannel, monitor: int) -> CheckpointGroup:
         """A family in a box that was just made."""
         boxed = self._isolation is not None and self._isolation.stands_by
-        family = Family(lodging, line, self._makings, monitor=monitor, depth=1 if boxed else 0)
+        family = CheckpointGroup(lodging, line, self._makings, monitor=monitor, depth=1 if boxed else 0)
         if self._isolation is not None and not boxed:
             family.unforkable = "without namespaces (tier C) no copy of a kernel may look at its own memory"
         self._tasks.start_soon(self._look_after, family, monitor)
         return family
 
-    def mounts(self, place: Place, policy: Policy | None) -> list[dict[str, Any]]:
+    def mounts(self, place: Workspace, policy: Policy | None) -> list[dict[str, Any]]:
         """What shows a place to the kernels in a box."""
         if self._isolation is None:
             return []
         return self._isolation.under(policy).mounts(place, self._readable())
 
-    async def _grow(self, family: Family, place: Place, policy: Policy) -> tuple[Family, Nested]:
+    async def _grow(
+        self, family: CheckpointGroup, place: Workspace, policy: Policy
+    ) -> tuple[CheckpointGroup, NestedSandbox]:
         """A box below a family's, in which nobody lives yet."""
         if self._isolation is None or not self._isolation.stands_by:
             raise CheckpointRefused("without namespaces a branch has no box of its own")
@@ -467,25 +469,27 @@ class Housing:
         directory.mkdir(mode=0o700)
         door = self._isolation.under(policy).door()
         if door is not None:
-            await self._tasks.start(door.serve, directory / DOOR)
+            await self._tasks.start(door.serve, directory / PROXY_SOCKET)
         try:
             nested = await family.line.grow(
                 mounts,
                 saved=Path(place.written),
                 lifeline_fd=self._lifeline_fd,
-                door=directory / DOOR if door is not None else None,
+                door=directory / PROXY_SOCKET if door is not None else None,
             )
         except BaseException:
             with anyio.CancelScope(shield=True):
-                await Lodging(directory, door=door).close()
+                await KernelResources(directory, door=door).close()
             raise
-        lodging = Lodging(directory, nested.line, door)
-        below = Family(lodging, nested.line, self._makings, monitor=nested.pid, depth=2, above=family)
+        lodging = KernelResources(directory, nested.line, door)
+        below = CheckpointGroup(
+            lodging, nested.line, self._makings, monitor=nested.pid, depth=2, above=family
+        )
         below.settled(place, mounts)
         self._tasks.start_soon(self._look_after, below, nested.pid)
         return below, nested
 
-    async def _look_after(self, family: Family, monitor: int) -> None:
+    async def _look_after(self, family: CheckpointGroup, monitor: int) -> None:
         # Should the fork server die, its monitors become children of this process.
-        with self._lives(monitor), wanted(monitor):
+        with self._lives(monitor), expected_child(monitor):
             await family.run()

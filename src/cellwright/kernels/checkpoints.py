@@ -20,7 +20,7 @@ import msgspec
 
 from cellwright.errors import CheckpointRefused, KernelStartError
 
-__all__ = ["Frozen", "KernelLine", "private_bytes"]
+__all__ = ["Frozen", "KernelChannel", "private_bytes"]
 
 PACKET_BYTES = 1 << 16
 FREEZE_TIMEOUT_S = 60.0
@@ -29,7 +29,7 @@ _CREDENTIALS = struct.Struct("3i")
 _ANCILLARY = socket.CMSG_SPACE(_CREDENTIALS.size)
 
 
-class KernelLine:
+class KernelChannel:
     """The line to a kernel itself, which it is given before it runs. Says who it is, and hands over sockets."""
 
     def __init__(self) -> None:
@@ -135,7 +135,7 @@ class Frozen:
                     self._hear((await _receive(self._socket)).words)
         return self.cannot_return or ()
 
-    def _hear(self, words: _Words) -> None:
+    def _hear(self, words: _Report) -> None:
         if words.cannot_return is not None:
             self.cannot_return = words.cannot_return
 
@@ -222,7 +222,7 @@ def _pair() -> tuple[socket.socket, socket.socket]:
 _Number = Annotated[int, msgspec.Meta(ge=0, lt=1 << 31)]
 
 
-class _Words(msgspec.Struct):
+class _Report(msgspec.Struct):
     """All that a kernel or a checkpoint may say. Code can say it too, so nothing else is let in."""
 
     taken: bool = False
@@ -235,17 +235,17 @@ class _Words(msgspec.Struct):
     failed: str | None = None
 
 
-_decode = msgspec.json.Decoder(_Words).decode
+_decode = msgspec.json.Decoder(_Report).decode
 
 
 @dataclass(frozen=True, slots=True)
-class _Told:
-    words: _Words
+class _Received:
+    words: _Report
     sender: int
     """The process that said it, as the system tells it."""
 
 
-async def _receive(end: socket.socket) -> _Told:
+async def _receive(end: socket.socket) -> _Received:
     """The next words that can be understood."""
     while True:
         await anyio.wait_readable(end)
@@ -261,4 +261,4 @@ async def _receive(end: socket.socket) -> _Told:
             (_CREDENTIALS.unpack(told)[0] for _, kind, told in ancillary if kind == socket.SCM_CREDENTIALS), 0
         )
         with contextlib.suppress(msgspec.MsgspecError, ValueError, RecursionError):
-            return _Told(_decode(data), sender)
+            return _Received(_decode(data), sender)

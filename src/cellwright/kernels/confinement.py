@@ -20,14 +20,14 @@ from cellwright.sandbox.policy import (
     SOCKETS,
     Policy,
     allowed_environment,
-    box_plan,
     readable_paths,
+    sandbox_plan,
     watched_plan,
 )
-from cellwright.sandbox.proxy import DOOR, PROXY_PORT, Door, Opening
+from cellwright.sandbox.proxy import PROXY_PORT, PROXY_SOCKET, Opening, ProxySocket
 from cellwright.sandbox.quotas import memory_of
 from cellwright.sandbox.tiers import Tier
-from cellwright.sandbox.workspace import Place, Shared, needs_own_fork, place_mounts
+from cellwright.sandbox.workspace import SharedWorkspace, Workspace, needs_own_fork, workspace_mounts
 from cellwright_kernel.bridge import proxy_environment
 
 __all__ = ["Isolation"]
@@ -58,9 +58,9 @@ class Isolation:
         """The same for a session whose code may do less."""
         return self if policy is None else replace(self, policy=policy)
 
-    def door(self) -> Door | None:
+    def door(self) -> ProxySocket | None:
         """A new way to the network for one kernel; None where it has none."""
-        return Door(self.opening) if self.opening is not None and self.has_door else None
+        return ProxySocket(self.opening) if self.opening is not None and self.has_door else None
 
     @property
     def has_door(self) -> bool:
@@ -99,10 +99,10 @@ class Isolation:
         readable: Sequence[str],
         environment: Mapping[str, str],
         directory: Path,
-        place: Place | None,
+        place: Workspace | None,
         *,
         known: bool = False,
-        shared: Shared | None = None,
+        shared: SharedWorkspace | None = None,
     ) -> dict[str, Any]:
         """What a process is started with. A place goes in at once if it is ``known`` for good or must not wait."""
         plan = self._plan(readable, environment, directory, place, known=known, shared=shared)
@@ -115,19 +115,19 @@ class Isolation:
         readable: Sequence[str],
         environment: Mapping[str, str],
         directory: Path,
-        place: Place | None,
+        place: Workspace | None,
         *,
         known: bool,
-        shared: Shared | None,
+        shared: SharedWorkspace | None,
     ) -> dict[str, Any]:
         allowed = self.environment(environment, directory)
         if self.stands_by:
-            plan = box_plan(self.policy, readable, allowed) | {"counted": self.groups is not None}
+            plan = sandbox_plan(self.policy, readable, allowed) | {"counted": self.groups is not None}
             if self.groups is not None and self.policy.processes is not None:
                 # The group counts them too, and can say later that it refused: it must come first.
                 plan["limits"]["processes"] = self.policy.processes + OWN_PROCESSES
             if self.has_door:
-                plan["proxy"] = {"port": PROXY_PORT, "socket": f"{SOCKETS}/{DOOR}"}
+                plan["proxy"] = {"port": PROXY_PORT, "socket": f"{SOCKETS}/{PROXY_SOCKET}"}
             for source, at in ((self.packages, PACKAGES), (self.caches, CACHES)):
                 if source:
                     plan["mounts"].append({"kind": "bind", "from": source, "at": at, "write": False})
@@ -154,16 +154,18 @@ class Isolation:
             owned=[place.cwd] if place.mode == "private" and shared is None else [],
         )
 
-    def _mounts(self, place: Place, readable: Sequence[str], shared: Shared | None) -> list[dict[str, Any]]:
+    def _mounts(
+        self, place: Workspace, readable: Sequence[str], shared: SharedWorkspace | None
+    ) -> list[dict[str, Any]]:
         if shared is not None:
             return [{"kind": "given", "at": place.top, "fd": shared.mount_fd}]
-        return place_mounts(place, readable, gate=False, memory=memory_of(self.policy, place.mode))
+        return workspace_mounts(place, readable, gate=False, memory=memory_of(self.policy, place.mode))
 
-    def mounts(self, place: Place, readable: Sequence[str]) -> list[dict[str, Any]]:
+    def mounts(self, place: Workspace, readable: Sequence[str]) -> list[dict[str, Any]]:
         """What is mounted when a kernel that was confined before gets its session."""
         if needs_own_fork(place):
             return []
-        return place_mounts(place, readable, gate=True, memory=memory_of(self.policy, place.mode))
+        return workspace_mounts(place, readable, gate=True, memory=memory_of(self.policy, place.mode))
 
     def directory(self, wanted: Path) -> Path:
         """Where a kernel's sockets go: as wanted, unless its user could not get there."""

@@ -22,14 +22,14 @@ import anyio
 
 from cellwright.errors import KernelError, KernelGone, KernelStartError
 from cellwright.kernels.confinement import Isolation
-from cellwright.kernels.exit_output import LastWords
+from cellwright.kernels.exit_output import ExitOutput
 from cellwright.kernels.kernel import Kernel, KernelLaunch, OutputLimits
 from cellwright.kernels.messages import Message
-from cellwright.kernels.npm_files import NpmShelf
+from cellwright.kernels.npm_files import NpmDirectory
 from cellwright.kernels.pipe_client import PipeClient, Pipes
-from cellwright.kernels.processes import wanted
-from cellwright.kernels.programs import HERE, Programs, own_script
-from cellwright.kernels.resources import NOTHING, Allotment
+from cellwright.kernels.processes import expected_child
+from cellwright.kernels.programs import LOCAL_PROGRAMS, Programs, own_script
+from cellwright.kernels.resources import NO_CGROUP, KernelCgroup
 from cellwright.kernels.spawn import (
     KernelStart,
     Spawner,
@@ -41,7 +41,7 @@ from cellwright.kernels.spawn import (
 from cellwright.kernels.standby import Spares, spare_of
 from cellwright.sandbox.npm import CACHE, REGISTRY
 from cellwright.sandbox.policy import Policy
-from cellwright.sandbox.workspace import Place
+from cellwright.sandbox.workspace import Workspace
 
 __all__ = ["DenoAccess", "DenoLauncher", "deno_flags", "find_deno", "heap_megabytes"]
 # What Deno is told that code may do: its own wall inside the sandbox's, drawn along the same line. Pure.
@@ -103,10 +103,10 @@ def heap_megabytes(policy: Policy | None) -> int | None:
 
 
 def _allowed(what: str, paths: Sequence[str]) -> str:
-    return f"--allow-{what}={','.join(dict.fromkeys(map(_told, paths)))}"
+    return f"--allow-{what}={','.join(dict.fromkeys(map(_expressible, paths)))}"
 
 
-def _told(path: str) -> str:
+def _expressible(path: str) -> str:
     """The path, or what is above the part of it with a comma, which Deno cannot be told; the sandbox's wall stays."""
     return path if "," not in path else str(PurePath(path[: path.index(",")]).parent)
 
@@ -190,7 +190,7 @@ class DenoLauncher(Spawner):
         environment: Mapping[str, str],
         start_timeout_s: float,
         isolation: Isolation | None = None,
-        programs: Programs = HERE,
+        programs: Programs = LOCAL_PROGRAMS,
         cache: Path | None = None,
         standby: int = 0,
         driver: Path | None = None,
@@ -247,7 +247,7 @@ class DenoLauncher(Spawner):
         return kernel
 
     async def _adopt(
-        self, kernel: Kernel, launch: KernelLaunch, place: Place, isolation: Isolation
+        self, kernel: Kernel, launch: KernelLaunch, place: Workspace, isolation: Isolation
     ) -> Kernel:
         """Let a kernel that waited have its session."""
         if kernel.process.exit is not None or kernel.line is None:
@@ -268,13 +268,15 @@ class DenoLauncher(Spawner):
         if self._deno is None or not self._deno.exists():
             self._deno = await anyio.to_thread.run_sync(find_deno)
 
-    def _start(self, launch: KernelLaunch, isolation: Isolation | None, allotment: Allotment) -> KernelStart:
+    def _start(
+        self, launch: KernelLaunch, isolation: Isolation | None, allotment: KernelCgroup
+    ) -> KernelStart:
         launch.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         entrance = self._take_entrance(launch, allotment) if isolation is not None else None
         pipes = entrance.pipes if entrance is not None else Pipes()
-        last_words = entrance.last_words if entrance is not None else LastWords(noise=NOISE)
+        last_words = entrance.last_words if entrance is not None else ExitOutput(noise=NOISE)
         blank = Start([], {}, launch.cwd, pipes=pipes, last_words=last_words, entrance=entrance)
-        npm = _npm_shelf(launch, isolation) if isolation is not None else None
+        npm = _npm_directory(launch, isolation) if isolation is not None else None
         try:
             if isolation is None:
                 start = self._bare(blank, launch)
@@ -306,8 +308,8 @@ class DenoLauncher(Spawner):
         blank: Start,
         launch: KernelLaunch,
         isolation: Isolation,
-        allotment: Allotment,
-        npm: NpmShelf | None,
+        allotment: KernelCgroup,
+        npm: NpmDirectory | None,
     ) -> Start:
         # One that waits for its place is told where all of them are, of which it will see but one.
         place, above = launch.place, str(launch.cwd)
@@ -356,18 +358,18 @@ class DenoLauncher(Spawner):
         return [str(self._deno), "run", *flags, str(self._driver)]
 
 
-def _npm_shelf(launch: KernelLaunch, isolation: Isolation) -> NpmShelf | None:
+def _npm_directory(launch: KernelLaunch, isolation: Isolation) -> NpmDirectory | None:
     """Where the kernel finds packages; one that has a way to the network fetches its own, and needs room for them."""
     if not isolation.packages or isolation.has_door:
         return None
     name = f".npm-{launch.directory.name}"
-    shelf = NpmShelf(Path(isolation.packages, name), isolation.seen_layers([name])[0])
+    shelf = NpmDirectory(Path(isolation.packages, name), isolation.seen_layers([name])[0])
     shelf.clear()
     shelf.put(launch.layers)
     return shelf
 
 
-async def _greeting(limits: OutputLimits, cwd: str, last_words: LastWords) -> dict[str, Any]:
+async def _greeting(limits: OutputLimits, cwd: str, last_words: ExitOutput) -> dict[str, Any]:
     """What the driver must know first. The inspector's address is a secret that Deno tells nobody but us."""
     return {
         "max_bytes": limits.max_bytes,
@@ -421,7 +423,7 @@ class CompiledDriver:
         self,
         flags: Sequence[str],
         environment: Mapping[str, str],
-        greeting: Callable[[LastWords], Awaitable[Mapping[str, Any]]],
+        greeting: Callable[[ExitOutput], Awaitable[Mapping[str, Any]]],
     ) -> None:
         """Run the driver once and keep what Deno kept; ``greeting`` is made from what the process said.
 
@@ -433,7 +435,7 @@ class CompiledDriver:
         )
         try:
             home = scratch / "made"
-            words, pipes = LastWords(), Pipes()
+            words, pipes = ExitOutput(), Pipes()
             command = [str(self.deno), "run", *flags, *self.v8_flags, str(self.driver)]
             told = {**environment, "DENO_DIR": str(home)}
             start = Start(command, told, scratch, pipes=pipes, last_words=words)
@@ -456,11 +458,11 @@ class CompiledDriver:
 
 async def _run_once(start: Start, client: PipeClient) -> None:
     """Start the driver, let it run a cell of ours, and wait for its end."""
-    process = await start.open(NOTHING)
-    with wanted(process.pid):
+    process = await start.open(NO_CGROUP)
+    with expected_child(process.pid):
         try:
             async with anyio.create_task_group() as tasks:
-                ending = watched(process, start, NOTHING)
+                ending = watched(process, start, NO_CGROUP)
                 tasks.start_soon(ending.watch)
                 tasks.start_soon(start.last_words.run)
                 try:

@@ -7,13 +7,13 @@ import re
 
 import anyio
 
-__all__ = ["LastWords"]
+__all__ = ["ExitOutput"]
 
 KEPT_BYTES = 8_000
 READ_BYTES = 1 << 16
 
 
-class LastWords:
+class ExitOutput:
     """Reads one pipe to its end and remembers the last few thousand bytes."""
 
     def __init__(self, *, noise: re.Pattern[str] | None = None, kept_bytes: int = KEPT_BYTES) -> None:

@@ -22,26 +22,26 @@ import anyio
 import anyio.abc
 
 from cellwright.errors import KernelGone, KernelStartError
-from cellwright.kernels.checkpoint_group import Family, Housing
-from cellwright.kernels.checkpoints import KernelLine
+from cellwright.kernels.checkpoint_group import CheckpointGroup, CheckpointGroups
+from cellwright.kernels.checkpoints import KernelChannel
 from cellwright.kernels.client import KernelClient
 from cellwright.kernels.confinement import Isolation
 from cellwright.kernels.connection_file import INSIDE, create_connection
-from cellwright.kernels.exit_output import LastWords
+from cellwright.kernels.exit_output import ExitOutput
 from cellwright.kernels.fork_channel import ForkChannel
 from cellwright.kernels.interpreters import Interpreter
-from cellwright.kernels.kernel import Beginning, Kernel, KernelLaunch, OutputLimits, StartedBy, tend
+from cellwright.kernels.kernel import Kernel, KernelLaunch, OutputLimits, StartedBy, StartingKernel, tend
 from cellwright.kernels.library_caches import LibraryCaches
-from cellwright.kernels.monitor import BoxLine
-from cellwright.kernels.processes import KernelProcess, wanted
-from cellwright.kernels.programs import HERE, Enclosure, Program, Programs, Started, own_script
+from cellwright.kernels.monitor import MonitorChannel
+from cellwright.kernels.processes import KernelProcess, expected_child
+from cellwright.kernels.programs import LOCAL_PROGRAMS, Enclosure, Program, Programs, Started, own_script
 from cellwright.kernels.requests import refusal_in
-from cellwright.kernels.resources import Allotment, Allotter, Lodging
+from cellwright.kernels.resources import KernelCgroup, KernelCgroups, KernelResources
 from cellwright.kernels.standby import Standby
 from cellwright.rlimits import raise_file_limit
 from cellwright.sandbox.policy import SOCKETS
-from cellwright.sandbox.proxy import DOOR, Door
-from cellwright.sandbox.workspace import Shared, needs_own_fork
+from cellwright.sandbox.proxy import PROXY_SOCKET, ProxySocket
+from cellwright.sandbox.workspace import SharedWorkspace, needs_own_fork
 
 __all__ = ["ForkServer"]
 
@@ -60,7 +60,7 @@ class ForkServer:
         limits: OutputLimits,
         start_timeout_s: float,
         isolation: Isolation | None = None,
-        programs: Programs = HERE,
+        programs: Programs = LOCAL_PROGRAMS,
         single: bool = False,
         caches: LibraryCaches | None = None,
     ) -> None:
@@ -75,7 +75,7 @@ class ForkServer:
         self._programs = programs
         self._single = single
         self._enclosure: Enclosure | None = None
-        self._allotter = Allotter(isolation)
+        self._allotter = KernelCgroups(isolation)
         self._preload = tuple(preload)
         self._caches = caches if isolation is not None else None
         self._keeps_standby = standby > 0
@@ -91,10 +91,10 @@ class ForkServer:
         self._numbers = count(1)
         self._living: Counter[int] = Counter()
         self._one_ended = anyio.Event()
-        self._last_words: LastWords
+        self._last_words: ExitOutput
         self._channel: ForkChannel
         self._tasks: anyio.abc.TaskGroup
-        self._housing: Housing
+        self._housing: CheckpointGroups
         self._lifeline: tuple[int, int]
 
     @property
@@ -115,9 +115,9 @@ class ForkServer:
         """
         raise_file_limit()
         self._directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-        self._last_words = LastWords()
+        self._last_words = ExitOutput()
         process, host_end = await self._spawn()
-        with wanted(process.pid):
+        with expected_child(process.pid):
             await self._run(process, host_end, task_status)
 
     async def _run(
@@ -272,8 +272,8 @@ class ForkServer:
             shutil.rmtree(directory, ignore_errors=True)
             raise
         wiring.handed_over()
-        lodging = Lodging(directory, wiring.line, door, wiring.allotment.group)
-        beginning = Beginning(
+        lodging = KernelResources(directory, wiring.line, door, wiring.allotment.group)
+        beginning = StartingKernel(
             process=KernelProcess(
                 forked.pid,
                 forked.pidfd,
@@ -294,8 +294,8 @@ class ForkServer:
         kernel: Kernel = await self._tasks.start(self._tend, beginning)
         return kernel
 
-    def _new_housing(self, tasks: anyio.abc.TaskGroup) -> Housing:
-        return Housing(
+    def _new_housing(self, tasks: anyio.abc.TaskGroup) -> CheckpointGroups:
+        return CheckpointGroups(
             tasks,
             bring_up=partial(tasks.start, self._tend),
             lives=self._lives,
@@ -309,11 +309,11 @@ class ForkServer:
     def _isolation_of(self, launch: KernelLaunch | None) -> Isolation | None:
         return self.isolation.under(launch.policy if launch else None) if self.isolation else None
 
-    async def _open_door(self, directory: Path, launch: KernelLaunch | None) -> Door | None:
+    async def _open_door(self, directory: Path, launch: KernelLaunch | None) -> ProxySocket | None:
         """The kernel's way to the network, which must be there before the kernel is."""
         door = isolation.door() if (isolation := self._isolation_of(launch)) else None
         if door is not None:
-            await self._tasks.start(door.serve, directory / DOOR)
+            await self._tasks.start(door.serve, directory / PROXY_SOCKET)
         return door
 
     def _confinement(self, directory: Path, launch: KernelLaunch | None) -> dict[str, Any]:
@@ -329,7 +329,7 @@ class ForkServer:
     def _readable(self) -> list[str]:
         return self.isolation.readable(self._channel.paths) if self.isolation is not None else []
 
-    async def _tend(self, beginning: Beginning, *, task_status: anyio.abc.TaskStatus[Kernel]) -> None:
+    async def _tend(self, beginning: StartingKernel, *, task_status: anyio.abc.TaskStatus[Kernel]) -> None:
         beginning.process.enclosure = self._enclosure
         with self._lives(beginning.process.pid):
             await tend(beginning, task_status=task_status)
@@ -375,7 +375,7 @@ class ForkServer:
             raise KernelStartError("A confined kernel needs a place to work in")
         mounts = [] if launch.shared is not None else self._housing.mounts(launch.place, launch.policy)
         await kernel.line.settle(mounts, saved=Path(launch.place.written))
-        if isinstance(kernel.home, Family):
+        if isinstance(kernel.home, CheckpointGroup):
             kernel.home.settled(launch.place, mounts)
 
     def _require_alive(self) -> None:
@@ -417,12 +417,12 @@ class Wiring:
 
     def __init__(
         self,
-        allotment: Allotment,
-        door: Door | None,
+        allotment: KernelCgroup,
+        door: ProxySocket | None,
         *,
         plan: dict[str, Any] | None,
         saved: Path | None,
-        given: Shared | None = None,
+        given: SharedWorkspace | None = None,
     ) -> None:
         """``plan`` is what a confined kernel is started with, ``saved`` where its files lie, if that is known yet.
 
@@ -431,9 +431,9 @@ class Wiring:
         self._given = given
         self.allotment = allotment
         self.door = door
-        self.last_words = LastWords()
-        self.kernel_line = KernelLine()
-        self.line = BoxLine(saved)
+        self.last_words = ExitOutput()
+        self.kernel_line = KernelChannel()
+        self.line = MonitorChannel(saved)
         self._plan = plan
         self._ready_read, self._ready_write = os.pipe2(os.O_CLOEXEC)
 
@@ -485,7 +485,7 @@ async def start_fork_server(
     preload: Sequence[str],
     environment: Mapping[str, str],
     directory: Path,
-    last_words: LastWords,
+    last_words: ExitOutput,
     programs: Programs,
     *,
     at_once: bool,

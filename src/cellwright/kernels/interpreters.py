@@ -21,7 +21,7 @@ import anyio
 import msgspec
 
 from cellwright.errors import KernelStartError
-from cellwright.kernels.processes import wanted
+from cellwright.kernels.processes import expected_child
 
 __all__ = ["Interpreter", "find_project_python", "prepare_interpreter", "put_in_place", "run_program"]
 
@@ -185,7 +185,7 @@ async def run_program(
             )
         except OSError as error:
             raise KernelStartError(f"{purpose}: {error}") from error
-        with wanted(process.pid):
+        with expected_child(process.pid):
             status = await _finish(process, timeout_s)
         if status:
             told = _last(errors).strip() or f"it ended with status {status}"

@@ -17,18 +17,27 @@ import anyio
 import anyio.abc
 
 from cellwright.errors import KernelError, KernelStartError
-from cellwright.kernels.checkpoints import KernelLine
-from cellwright.kernels.lifetime import Exit, Life
-from cellwright.kernels.monitor import BoxLine
-from cellwright.kernels.npm_files import NpmShelf
+from cellwright.kernels.checkpoints import KernelChannel
+from cellwright.kernels.lifetime import Exit, Lifetime
+from cellwright.kernels.monitor import MonitorChannel
+from cellwright.kernels.npm_files import NpmDirectory
 from cellwright.kernels.processes import KernelProcess, Survivors
 from cellwright.kernels.requests import Client, refusal_in
 from cellwright.sandbox.npm import is_npm_layer
 from cellwright.sandbox.policy import Policy
-from cellwright.sandbox.proxy import Door
-from cellwright.sandbox.workspace import Place, Shared
+from cellwright.sandbox.proxy import ProxySocket
+from cellwright.sandbox.workspace import SharedWorkspace, Workspace
 
-__all__ = ["Beginning", "Home", "Kernel", "KernelLaunch", "Launcher", "OutputLimits", "StartedBy", "tend"]
+__all__ = [
+    "Kernel",
+    "KernelLaunch",
+    "KernelOwner",
+    "Launcher",
+    "OutputLimits",
+    "StartedBy",
+    "StartingKernel",
+    "tend",
+]
 
 StartedBy = Literal["standby", "fork", "spawn", "checkpoint", "server", "attached"]
 
@@ -59,13 +68,13 @@ class KernelLaunch:
     """Variables on top of the launcher's own."""
 
     limits: OutputLimits
-    place: Place | None = None
+    place: Workspace | None = None
     """Where it works, if it is confined; ``cwd`` is in it."""
     layers: tuple[str, ...] = ()
     """Directories of packages, as the kernel sees them, for the end of its path."""
     policy: Policy | None = None
     """What its code may do, where that is less than the launcher's kernels mostly may."""
-    shared: Shared | None = None
+    shared: SharedWorkspace | None = None
     """The place as another kernel has it, where it is started beside that."""
 
 
@@ -87,14 +96,14 @@ class Kernel:
     def __init__(
         self,
         *,
-        process: Life,
+        process: Lifetime,
         client: Client,
         info: dict[str, Any],
         started_by: StartedBy,
         directory: Path,
         interrupt_by: Literal["message", "signal"],
         ours: bool,
-        line: BoxLine | None = None,
+        line: MonitorChannel | None = None,
     ) -> None:
         self.process = process
         self.client = client
@@ -107,13 +116,13 @@ class Kernel:
         self._ours = ours
         self.line = line
         """The way to whoever stays beside it; None where it was started without."""
-        self.door: Door | None = None
+        self.door: ProxySocket | None = None
         """Its way to the network, if it has one."""
-        self.kernel_line: KernelLine | None = None
+        self.kernel_line: KernelChannel | None = None
         """The way to the kernel itself, which is asked for checkpoints over it; None where it cannot be."""
-        self.npm: NpmShelf | None = None
+        self.npm: NpmDirectory | None = None
         """Where it finds npm packages, if it runs on Deno."""
-        self.home: Home
+        self.home: KernelOwner
         """What it lives in, which may outlive it."""
         self.unburied: list[int] = []
         """Checkpoints of it that have ended and of whose end it has yet to take note; as it numbers them."""
@@ -215,7 +224,7 @@ class Kernel:
         return await self.process.wait()
 
 
-class Home(Protocol):
+class KernelOwner(Protocol):
     """What a kernel lives in."""
 
     @property
@@ -233,13 +242,13 @@ class Home(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Beginning:
+class StartingKernel:
     """A kernel's process that was just started and has not been heard yet."""
 
     process: KernelProcess
     client: Client
     directory: Path
-    home: Home
+    home: KernelOwner
     started_by: StartedBy
     ready: Callable[[], Awaitable[None]]
     """Returns when the kernel listens."""
@@ -247,12 +256,12 @@ class Beginning:
     start_timeout_s: float
     interrupt_by: Literal["message", "signal"] = "message"
     ours: bool = True
-    line: BoxLine | None = None
-    door: Door | None = None
-    kernel_line: KernelLine | None = None
+    line: MonitorChannel | None = None
+    door: ProxySocket | None = None
+    kernel_line: KernelChannel | None = None
 
 
-async def tend(beginning: Beginning, *, task_status: anyio.abc.TaskStatus[Kernel]) -> None:
+async def tend(beginning: StartingKernel, *, task_status: anyio.abc.TaskStatus[Kernel]) -> None:
     """Bring a kernel up, tell it to the starter, and stay with it until its process has ended and was heard.
 
     Cancelled at any time, it ends the kernel's whole tree and removes its directory.
@@ -293,7 +302,7 @@ async def tend(beginning: Beginning, *, task_status: anyio.abc.TaskStatus[Kernel
         raise _start_error(process)
 
 
-async def _bring_up(beginning: Beginning, tasks: anyio.abc.TaskGroup) -> Kernel | None:
+async def _bring_up(beginning: StartingKernel, tasks: anyio.abc.TaskGroup) -> Kernel | None:
     """The kernel, or None where its process or its time ended first."""
     process, client = beginning.process, beginning.client
     with anyio.move_on_after(beginning.start_timeout_s) as starting:
@@ -303,7 +312,7 @@ async def _bring_up(beginning: Beginning, tasks: anyio.abc.TaskGroup) -> Kernel 
         except KernelStartError as error:
             process.expect_end(error.message)
             return None
-        info = await tasks.start(_hear, process, client)
+        info = await tasks.start(_receive, process, client)
         kernel = Kernel(
             process=process,
             client=client,
@@ -321,7 +330,7 @@ async def _bring_up(beginning: Beginning, tasks: anyio.abc.TaskGroup) -> Kernel 
     return None
 
 
-async def _hear(
+async def _receive(
     process: KernelProcess, client: Client, *, task_status: anyio.abc.TaskStatus[dict[str, Any]]
 ) -> None:
     """Receive the kernel's messages. Should that fail, this kernel ends, and no other."""

@@ -20,7 +20,7 @@ from cellwright.kernels.connection_file import INSIDE, create_connection
 from cellwright.kernels.kernel import KernelLaunch
 from cellwright.kernels.library_caches import LibraryCaches
 from cellwright.kernels.programs import own_script
-from cellwright.kernels.resources import Allotment
+from cellwright.kernels.resources import KernelCgroup
 from cellwright.kernels.spawn import (
     KernelStart,
     Spawner,
@@ -80,7 +80,9 @@ class KernelspecLauncher(Spawner):
             python = _command(self._spec.argv, {})[0]
             self._prepared = await self._caches.make(Path(python), _site_packages(python))
 
-    def _start(self, launch: KernelLaunch, isolation: Isolation | None, allotment: Allotment) -> KernelStart:
+    def _start(
+        self, launch: KernelLaunch, isolation: Isolation | None, allotment: KernelCgroup
+    ) -> KernelStart:
         if isolation is None:
             return self._bare(self._spec, launch)
         return self._confined(self._spec, launch, isolation, allotment)
@@ -98,7 +100,7 @@ class KernelspecLauncher(Spawner):
         return KernelStart(start, client, _interrupt_by(spec))
 
     def _confined(
-        self, spec: Any, launch: KernelLaunch, isolation: Isolation, allotment: Allotment
+        self, spec: Any, launch: KernelLaunch, isolation: Isolation, allotment: KernelCgroup
     ) -> KernelStart:
         if launch.place is None:
             raise KernelStartError("A confined kernel needs a place to work in")

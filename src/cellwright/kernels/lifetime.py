@@ -13,7 +13,7 @@ from cellwright.errors import KernelError
 from cellwright.sandbox.exit_reasons import V8_IS_FULL, LimitHit
 from cellwright.sandbox.policy import Policy
 
-__all__ = ["Exit", "Life", "QuickCount", "explain_exit"]
+__all__ = ["Exit", "Lifetime", "QuickCount", "explain_exit"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +30,7 @@ class QuickCount:
     """What of the first is no page that it sees."""
 
 
-class Life(ABC):
+class Lifetime(ABC):
     """One kernel's, from its start to its explained end."""
 
     def __init__(self, pid: int) -> None:

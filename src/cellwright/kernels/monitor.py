@@ -23,7 +23,7 @@ from cellwright.kernels.processes import pid_of
 from cellwright.sandbox.policy import SOCKETS
 from cellwright.sandbox.quotas import MemoryLayer
 
-__all__ = ["BoxLine", "Nested"]
+__all__ = ["MonitorChannel", "NestedSandbox"]
 
 PACKET_BYTES = 1 << 16
 MAX_FDS = 16
@@ -34,7 +34,7 @@ _GONE = "its monitor is gone"
 log = logging.getLogger(__name__)
 
 
-class _Words(msgspec.Struct):
+class _Report(msgspec.Struct):
     """All that the other end may say."""
 
     ok: bool = False
@@ -43,14 +43,14 @@ class _Words(msgspec.Struct):
     ended: tuple[int, int] | None = None
 
 
-_decode = msgspec.json.Decoder(_Words).decode
+_decode = msgspec.json.Decoder(_Report).decode
 
 
 @dataclass(frozen=True, slots=True)
 class _Packet:
     """What the other end said, with the descriptors that came along."""
 
-    words: _Words
+    words: _Report
     fds: list[int] = field(default_factory=list)
 
     def taken(self) -> int:
@@ -63,10 +63,10 @@ class _Packet:
 
 
 @dataclass(frozen=True, slots=True)
-class Nested:
+class NestedSandbox:
     """A box below another. It is held from the beginning; its line is the caller's to run and to close."""
 
-    line: BoxLine
+    line: MonitorChannel
     pid: int
     """Of its monitor, as this process sees it."""
     pidfd: int
@@ -75,7 +75,7 @@ class Nested:
     """What ``cellwright_kernel.nesting.join`` takes, in its order; the caller's to close."""
 
 
-class BoxLine:
+class MonitorChannel:
     """Tells a kernel's monitor what its session may see, and holds what it writes. Closed with the kernel."""
 
     def __init__(self, saved: Path | None = None) -> None:
@@ -156,7 +156,7 @@ class BoxLine:
 
     async def grow(
         self, mounts: list[dict[str, Any]], *, saved: Path | None, lifeline_fd: int, door: Path | None = None
-    ) -> Nested:
+    ) -> NestedSandbox:
         """Make a box below this one: its own processes, network, temporary files and, by ``mounts``, working directory.
 
         ``saved`` is the directory on disk of what is written there; ``door`` the socket of its own proxy, where the
@@ -166,7 +166,7 @@ class BoxLine:
             KernelStartError: there are no namespaces here, the place cannot be had below, or it does not fit.
         """
         _refuse_ungrowable(mounts)
-        nested = BoxLine(saved)
+        nested = MonitorChannel(saved)
         nested._overlaid = _has_overlay(mounts)
         request = {"grow": mounts, "door": str(door) if door is not None else None}
         made = await self._ask(request, [nested.fd, lifeline_fd], wants_fd=True)
@@ -177,7 +177,7 @@ class BoxLine:
                 answer = await nested._first_answer()
                 if answer.words.ok:
                     pid = pid_of(made.fds[0])
-                    return Nested(nested, pid, made.taken(), tuple(answer.fds))
+                    return NestedSandbox(nested, pid, made.taken(), tuple(answer.fds))
                 error = answer.words.error
         except (OSError, ValueError) as failure:
             answer.close()
@@ -388,7 +388,7 @@ class BoxLine:
             return _Packet(_decode(data), fds)
         except (msgspec.MsgspecError, ValueError, RecursionError) as error:
             log.error("monitor_not_understood reason=%s", error)  # noqa: TRY400  # where it came from says nothing
-            _Packet(_Words(), fds).close()
+            _Packet(_Report(), fds).close()
             return None
 
 
@@ -408,7 +408,7 @@ def _refuse_ungrowable(mounts: Sequence[Mapping[str, Any]]) -> None:
 
 
 def _refused(error: str) -> _Packet:
-    return _Packet(_Words(error=error))
+    return _Packet(_Report(error=error))
 
 
 def _has_overlay(mounts: Sequence[Mapping[str, Any]]) -> bool:

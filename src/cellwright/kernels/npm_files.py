@@ -16,11 +16,11 @@ from pathlib import Path, PurePath
 
 from cellwright.sandbox.npm import CACHE, is_npm_layer
 
-__all__ = ["NpmShelf"]
+__all__ = ["NpmDirectory"]
 
 
 @dataclass(frozen=True, slots=True)
-class NpmShelf:
+class NpmDirectory:
     """One kernel's packages."""
 
     directory: Path

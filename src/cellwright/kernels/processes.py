@@ -16,8 +16,8 @@ from typing import Protocol
 
 import anyio
 
-from cellwright.kernels.exit_output import LastWords
-from cellwright.kernels.lifetime import Life, QuickCount, explain_exit
+from cellwright.kernels.exit_output import ExitOutput
+from cellwright.kernels.lifetime import Lifetime, QuickCount, explain_exit
 from cellwright.kernels.programs import Enclosure
 from cellwright.sandbox.cgroups import Group
 from cellwright.sandbox.exit_reasons import LimitHit, ended_by_signal
@@ -28,10 +28,10 @@ __all__ = [
     "Survivors",
     "Tree",
     "adopt_orphans",
+    "expected_child",
     "pid_of",
     "reap",
     "reap_strangers",
-    "wanted",
 ]
 
 
@@ -51,7 +51,7 @@ PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 _UNMAPPED = re.compile(rb"^(?:VmPTE|HugetlbPages):\s+(\d+) kB$", re.MULTILINE)
 
 
-class KernelProcess(Life):
+class KernelProcess(Lifetime):
     """One process that runs a kernel. Takes over the pidfd and the pipe of its last words."""
 
     def __init__(
@@ -60,7 +60,7 @@ class KernelProcess(Life):
         pidfd: int,
         *,
         status: Callable[[], Awaitable[int | None]],
-        last_words: LastWords,
+        last_words: ExitOutput,
         depth: int = 0,
         group: Group | None = None,
         tree: Tree | None = None,
@@ -236,7 +236,7 @@ _wanted: set[int] = set()
 
 
 @contextlib.contextmanager
-def wanted(pid: int) -> Iterator[None]:
+def expected_child(pid: int) -> Iterator[None]:
     """Keep a child from being taken for a stranger. Enter it before anything else can run."""
     _wanted.add(pid)
     try:

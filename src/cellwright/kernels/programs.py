@@ -17,7 +17,16 @@ import cellwright_kernel
 from cellwright.rlimits import unlimited_children
 from cellwright.sandbox.exit_reasons import LimitHit
 
-__all__ = ["HERE", "NO_INPUT", "Enclosure", "Here", "Program", "Programs", "Started", "own_script"]
+__all__ = [
+    "LOCAL_PROGRAMS",
+    "NO_INPUT",
+    "Enclosure",
+    "LocalPrograms",
+    "Program",
+    "Programs",
+    "Started",
+    "own_script",
+]
 
 NO_INPUT = subprocess.DEVNULL
 
@@ -96,7 +105,7 @@ class Programs(Protocol):
         ...
 
 
-class Here:
+class LocalPrograms:
     """Starts programs as children of this process."""
 
     @property
@@ -125,7 +134,7 @@ class Here:
         return _Child(process)
 
 
-HERE = Here()
+LOCAL_PROGRAMS = LocalPrograms()
 
 
 class _Child:

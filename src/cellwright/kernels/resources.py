@@ -16,23 +16,23 @@ import anyio
 
 from cellwright.errors import KernelStartError
 from cellwright.kernels.confinement import Isolation
-from cellwright.kernels.monitor import BoxLine
+from cellwright.kernels.monitor import MonitorChannel
 from cellwright.kernels.processes import KernelProcess
 from cellwright.sandbox.cgroups import Group, Groups, processors
 from cellwright.sandbox.policy import Policy
-from cellwright.sandbox.proxy import Door
+from cellwright.sandbox.proxy import ProxySocket
 
-__all__ = ["NOTHING", "Allotment", "Allotter", "Lodging"]
+__all__ = ["NO_CGROUP", "KernelCgroup", "KernelCgroups", "KernelResources"]
 log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class Lodging:
+class KernelResources:
     """Where one kernel lives, and nobody after it."""
 
     directory: Path
-    line: BoxLine | None = None
-    door: Door | None = None
+    line: MonitorChannel | None = None
+    door: ProxySocket | None = None
     group: Group | None = None
     _listening: anyio.CancelScope = field(default_factory=anyio.CancelScope)
 
@@ -69,7 +69,7 @@ class Lodging:
 
 
 @dataclass(frozen=True, slots=True)
-class Allotment:
+class KernelCgroup:
     """One kernel's part. The descriptor is the starter's to hand over and close."""
 
     group: Group | None = None
@@ -91,10 +91,10 @@ class Allotment:
                 await anyio.to_thread.run_sync(self.group.remove)
 
 
-NOTHING = Allotment()
+NO_CGROUP = KernelCgroup()
 
 
-class Allotter:
+class KernelCgroups:
     """Hands out parts to the kernels of one launcher."""
 
     def __init__(self, isolation: Isolation | None) -> None:
@@ -102,7 +102,7 @@ class Allotter:
         self._groups = isolation.groups if isolation is not None else None
         self._turns = count()
 
-    async def next(self, narrowed: Policy | None = None) -> Allotment:
+    async def next(self, narrowed: Policy | None = None) -> KernelCgroup:
         """The next kernel's part; ``narrowed`` is the policy of a session that may do less than others.
 
         Raises:
@@ -110,12 +110,12 @@ class Allotter:
         """
         policy = narrowed if self._policy is not None and narrowed is not None else self._policy
         if policy is None:
-            return NOTHING
+            return NO_CGROUP
         group, entrance = await self._enclosed(policy)
         shared = self._groups is not None and "cpu" in self._groups.controllers
         available = sorted(os.sched_getaffinity(0))
         own = [] if shared else processors(policy.cpus, available, next(self._turns))
-        return Allotment(group, entrance, tuple(own))
+        return KernelCgroup(group, entrance, tuple(own))
 
     async def _enclosed(self, policy: Policy) -> tuple[Group | None, int]:
         if self._groups is None:

@@ -30,8 +30,8 @@ import anyio
 import anyio.abc
 
 from cellwright.errors import KernelStartError
-from cellwright.kernels.exit_output import LastWords
-from cellwright.kernels.processes import wanted
+from cellwright.kernels.exit_output import ExitOutput
+from cellwright.kernels.processes import expected_child
 from cellwright.kernels.programs import Program, Started, own_script
 from cellwright.rlimits import unlimited_children
 from cellwright.sandbox.exit_reasons import LimitHit
@@ -237,7 +237,7 @@ class _Srun:
     """The command that started a step, waits for its end and tells of it."""
 
     def __init__(self, command: list[str]) -> None:
-        self.words = LastWords()
+        self.words = ExitOutput()
         try:
             with unlimited_children():
                 self._process = subprocess.Popen(
@@ -259,7 +259,7 @@ class _Srun:
         """Set when it has ended and was buried."""
         # Until it is buried, nobody may take it for a stranger.
         self._known = contextlib.ExitStack()
-        self._known.enter_context(wanted(self.pid))
+        self._known.enter_context(expected_child(self.pid))
         self._burying = threading.Lock()
 
     async def follow(self) -> None:
@@ -411,7 +411,7 @@ def step_memory(session_bytes: int | None, job_bytes: int | None) -> int | None:
 class StepMemory:
     """What a step's memory is limited to, and whether somebody was ended for it."""
 
-    def __init__(self, pid: int, limit: int | None, words: LastWords) -> None:
+    def __init__(self, pid: int, limit: int | None, words: ExitOutput) -> None:
         """``pid`` is a process in the step, ``words`` is what ``srun`` says."""
         self._limit = limit
         self._words = words

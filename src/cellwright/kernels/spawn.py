@@ -20,17 +20,17 @@ import msgspec
 
 from cellwright.errors import KernelStartError
 from cellwright.kernels.confinement import Isolation
-from cellwright.kernels.exit_output import LastWords
-from cellwright.kernels.kernel import Beginning, Kernel, KernelLaunch, tend
-from cellwright.kernels.monitor import BoxLine
-from cellwright.kernels.npm_files import NpmShelf
+from cellwright.kernels.exit_output import ExitOutput
+from cellwright.kernels.kernel import Kernel, KernelLaunch, StartingKernel, tend
+from cellwright.kernels.monitor import MonitorChannel
+from cellwright.kernels.npm_files import NpmDirectory
 from cellwright.kernels.pipe_client import Pipes
-from cellwright.kernels.processes import KernelProcess, wanted
-from cellwright.kernels.programs import HERE, NO_INPUT, Program, Programs, Started, own_script
+from cellwright.kernels.processes import KernelProcess, expected_child
+from cellwright.kernels.programs import LOCAL_PROGRAMS, NO_INPUT, Program, Programs, Started, own_script
 from cellwright.kernels.requests import Client
-from cellwright.kernels.resources import Allotment, Allotter, Lodging
+from cellwright.kernels.resources import KernelCgroup, KernelCgroups, KernelResources
 from cellwright.rlimits import raise_file_limit
-from cellwright.sandbox.proxy import DOOR, Door
+from cellwright.sandbox.proxy import PROXY_SOCKET, ProxySocket
 
 __all__ = ["KernelStart", "Spawner", "Start", "confined_start", "refuse_without_network", "watched"]
 STANDBY_PAUSE_S = 0.25
@@ -43,12 +43,12 @@ class Start:
     command: list[str]
     environment: Mapping[str, str]
     cwd: Path
-    line: BoxLine | None = None
+    line: MonitorChannel | None = None
     request: dict[str, Any] | None = None
     depth: int = 0
     pipes: Pipes | None = None
     """What becomes its standard input and output, where it is spoken to by them."""
-    last_words: LastWords = field(default_factory=LastWords)
+    last_words: ExitOutput = field(default_factory=ExitOutput)
     given: tuple[int, ...] = ()
     """Descriptors of what another kernel shares with it; the caller's to close."""
     entrance: Entrance | None = None
@@ -59,7 +59,7 @@ class Start:
         if self.line is not None and self.request is not None:
             await self.line.furnish(self.request["plan"])
 
-    async def open(self, allotment: Allotment, programs: Programs = HERE) -> Started:
+    async def open(self, allotment: KernelCgroup, programs: Programs = LOCAL_PROGRAMS) -> Started:
         """Start the process; whatever it is given is let go of here.
 
         Raises:
@@ -70,7 +70,7 @@ class Start:
         if self.entrance is not None:
             self.entrance.telling.tell(request)
             return self.entrance.process
-        telling = Telling() if request is not None else None
+        telling = StartRequestPipe() if request is not None else None
         try:
             process = await programs.open(self._program(allotment, programs, telling))
         except BaseException:
@@ -94,7 +94,9 @@ class Start:
         if self.line is not None:
             self.line.abandon()
 
-    def _program(self, allotment: Allotment, programs: Programs, telling: Telling | None) -> Program:
+    def _program(
+        self, allotment: KernelCgroup, programs: Programs, telling: StartRequestPipe | None
+    ) -> Program:
         streams = self.pipes.theirs if self.pipes is not None else []
         words = self.last_words.write_fd
         if telling is not None and self.line is not None:
@@ -128,7 +130,7 @@ class KernelStart:
     client: Client
     interrupt_by: Literal["message", "signal"] = "message"
     ours: bool = False
-    npm: NpmShelf | None = None
+    npm: NpmDirectory | None = None
     """Where it finds npm packages; goes with it."""
 
 
@@ -142,12 +144,12 @@ class Spawner(ABC):
         environment: Mapping[str, str],
         start_timeout_s: float,
         isolation: Isolation | None = None,
-        programs: Programs = HERE,
+        programs: Programs = LOCAL_PROGRAMS,
     ) -> None:
         self.name = name
         self._programs = programs
         self._isolation = isolation
-        self._allotter = Allotter(isolation)
+        self._allotter = KernelCgroups(isolation)
         self._environment = dict(environment)
         self._start_timeout_s = start_timeout_s
         self._living: set[int] = set()
@@ -164,7 +166,9 @@ class Spawner(ABC):
         """
 
     @abstractmethod
-    def _start(self, launch: KernelLaunch, isolation: Isolation | None, allotment: Allotment) -> KernelStart:
+    def _start(
+        self, launch: KernelLaunch, isolation: Isolation | None, allotment: KernelCgroup
+    ) -> KernelStart:
         """What a kernel's process is to be started with."""
 
     @property
@@ -203,7 +207,7 @@ class Spawner(ABC):
         door = isolation.door() if isolation is not None else None
         if door is not None:
             launch.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-            await self._tasks.start(door.serve, launch.directory / DOOR)
+            await self._tasks.start(door.serve, launch.directory / PROXY_SOCKET)
         allotment = await self._allotter.next(launch.policy)
         try:
             recipe = self._start(launch, isolation, allotment)
@@ -221,10 +225,10 @@ class Spawner(ABC):
         return kernel
 
     async def _tend(
-        self, beginning: Beginning, recipe: KernelStart, *, task_status: anyio.abc.TaskStatus[Kernel]
+        self, beginning: StartingKernel, recipe: KernelStart, *, task_status: anyio.abc.TaskStatus[Kernel]
     ) -> None:
         try:
-            with wanted(beginning.process.pid):
+            with expected_child(beginning.process.pid):
                 await tend(beginning, task_status=task_status)
         finally:
             self._living.discard(beginning.process.pid)
@@ -235,7 +239,7 @@ class Spawner(ABC):
 
     # One that stands by ------------------------------------------------------------------------------------------
 
-    def _take_entrance(self, launch: KernelLaunch, allotment: Allotment) -> Entrance | None:
+    def _take_entrance(self, launch: KernelLaunch, allotment: KernelCgroup) -> Entrance | None:
         """The process that waits, where it can become this kernel: it has none but its own descriptors."""
         entrance = self._entrance
         if entrance is None or launch.shared is not None or allotment.fds or not entrance.is_waiting:
@@ -266,16 +270,16 @@ class Spawner(ABC):
             entrance.close()
 
     async def _spawn(
-        self, recipe: KernelStart, launch: KernelLaunch, allotment: Allotment, door: Door | None
-    ) -> tuple[Beginning, Lodging]:
+        self, recipe: KernelStart, launch: KernelLaunch, allotment: KernelCgroup, door: ProxySocket | None
+    ) -> tuple[StartingKernel, KernelResources]:
         start = recipe.start
         try:
             process = await start.open(allotment, self._programs)
         except OSError as error:
             raise KernelStartError(f"Kernel {self.name!r} could not be started: {error}") from error
         self._living.add(process.pid)
-        lodging = Lodging(launch.directory, start.line, door, allotment.group)
-        beginning = Beginning(
+        lodging = KernelResources(launch.directory, start.line, door, allotment.group)
+        beginning = StartingKernel(
             process=watched(process, start, allotment),
             client=recipe.client,
             directory=launch.directory,
@@ -291,7 +295,7 @@ class Spawner(ABC):
         return beginning, lodging
 
 
-def watched(process: Started, start: Start, allotment: Allotment) -> KernelProcess:
+def watched(process: Started, start: Start, allotment: KernelCgroup) -> KernelProcess:
     """The process that came of a start, for whoever follows it to its end."""
     watched = KernelProcess(
         process.pid,
@@ -306,7 +310,7 @@ def watched(process: Started, start: Start, allotment: Allotment) -> KernelProce
 
 
 def confined_start(
-    start: Start, plan: dict[str, Any], launch: KernelLaunch, allotment: Allotment, **more: Any
+    start: Start, plan: dict[str, Any], launch: KernelLaunch, allotment: KernelCgroup, **more: Any
 ) -> Start:
     """The same start behind the lockdown: its command is the program, which sees nothing but the plan."""
     request = {
@@ -324,7 +328,7 @@ def confined_start(
         "processors": allotment.processors,
         **more,
     }
-    line, shared = start.entrance.line if start.entrance is not None else BoxLine(), launch.shared
+    line, shared = start.entrance.line if start.entrance is not None else MonitorChannel(), launch.shared
     # A box that is built without a place has nothing in it that would have to be saved.
     line.save_in(Path(launch.place.written) if launch.place is not None else None)
     return replace(
@@ -358,7 +362,7 @@ def refuse_without_network(name: str, isolation: Isolation) -> None:
 # is needed.
 
 
-class Telling:
+class StartRequestPipe:
     """Standard input of a process that is told once what to do."""
 
     def __init__(self) -> None:
@@ -387,10 +391,10 @@ class Entrance:
 
     def __init__(self, *, noise: re.Pattern[str] | None = None) -> None:
         """``noise`` is what the program will always say and nobody wants to read."""
-        self.line, self.pipes, self.last_words = BoxLine(), Pipes(), LastWords(noise=noise)
+        self.line, self.pipes, self.last_words = MonitorChannel(), Pipes(), ExitOutput(noise=noise)
         self.streams = self.pipes.theirs
         """What will be its standard input and output, by its own numbers."""
-        self.telling = Telling()
+        self.telling = StartRequestPipe()
 
     async def open(self, programs: Programs) -> None:
         """Start it.

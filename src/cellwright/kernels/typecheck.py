@@ -24,11 +24,11 @@ import msgspec
 from cellwright.errors import KernelError, KernelStartError
 from cellwright.kernels.confinement import Isolation
 from cellwright.kernels.deno import V8_MEMORY, find_deno, own_environment
-from cellwright.kernels.exit_output import LastWords
+from cellwright.kernels.exit_output import ExitOutput
 from cellwright.kernels.kernel import KernelLaunch
-from cellwright.kernels.processes import KernelProcess, wanted
+from cellwright.kernels.processes import KernelProcess, expected_child
 from cellwright.kernels.programs import own_script
-from cellwright.kernels.resources import Allotter, Lodging
+from cellwright.kernels.resources import KernelCgroups, KernelResources
 from cellwright.kernels.spawn import (
     Start,
     confined_start,
@@ -37,7 +37,7 @@ from cellwright.kernels.spawn import (
 )
 from cellwright.sandbox.policy import SOCKETS
 from cellwright.sandbox.safe_paths import components, open_beneath
-from cellwright.sandbox.workspace import Place
+from cellwright.sandbox.workspace import Workspace
 
 __all__ = ["CellSource", "Diagnostic", "TypeChecker", "config_of", "diagnostics_of", "join_cells"]
 FILES = "check"
@@ -60,7 +60,7 @@ class TypeChecker:
 
     def __init__(self, *, isolation: Isolation | None, timeout_s: float) -> None:
         self._isolation = isolation
-        self._allotter = Allotter(isolation)
+        self._allotter = KernelCgroups(isolation)
         self._timeout_s = timeout_s
         self._deno: Path | None = None
 
@@ -106,7 +106,7 @@ class TypeChecker:
     ) -> tuple[str, int | None]:
         """What the process said, and its exit code."""
         allotment = await self._allotter.next(launch.policy)
-        start = Start(command, {}, Path("/"), last_words=LastWords(kept_bytes=KEPT_BYTES))
+        start = Start(command, {}, Path("/"), last_words=ExitOutput(kept_bytes=KEPT_BYTES))
         if plan is None:
             start = replace(start, environment=own_environment(str(launch.directory)))
         else:
@@ -118,8 +118,8 @@ class TypeChecker:
             raise KernelStartError(f"The type check could not be started: {error}") from error
         finally:
             allotment.handed_over()
-        lodging = Lodging(launch.directory, start.line, None, allotment.group)
-        with wanted(process.pid):
+        lodging = KernelResources(launch.directory, start.line, None, allotment.group)
+        with expected_child(process.pid):
             try:
                 async with anyio.create_task_group() as tasks:
                     ending = watched(process, start, allotment)
@@ -183,7 +183,7 @@ def _write(program: Program, launch: KernelLaunch, tsconfig: Mapping[str, Any] |
     launch.directory.chmod(0o700)
 
 
-def _written(place: Place) -> dict[str, str]:
+def _written(place: Workspace) -> dict[str, str]:
     """The modules that a session on a view of a project wrote there, by their names in its working directory."""
     if place.mode != "overlay":
         return {}
@@ -340,7 +340,7 @@ def config_of(
 
 def diagnostics_of(output: str, program: Program, *, seen_at: str) -> list[Diagnostic]:
     """What the checker found, cell by cell; that a name is declared again in another cell is no mistake here."""
-    found = [(told, *_place(told, program, seen_at)) for told in _blocks(output)]
+    found = [(told, *_located(told, program, seen_at)) for told in _blocks(output)]
     again = _declared_again([(told, cell) for told, cell, _ in found])
     kept = [
         diagnostic
@@ -351,7 +351,7 @@ def diagnostics_of(output: str, program: Program, *, seen_at: str) -> list[Diagn
 
 
 @dataclass(frozen=True, slots=True)
-class _Told:
+class _RawDiagnostic:
     code: str
     message: str
     source: str
@@ -366,16 +366,16 @@ class _Told:
         return {*_NAME.findall(self.source), *_NAME.findall(self.message)}
 
 
-def _blocks(output: str) -> list[_Told]:
+def _blocks(output: str) -> list[_RawDiagnostic]:
     """The checker's own words, one by one."""
-    told: list[_Told] = []
+    told: list[_RawDiagnostic] = []
     head: re.Match[str] | None = None
     body: list[str] = []
     for line in output.splitlines():
         if (begun := _HEAD.fullmatch(line)) is not None:
             head, body = begun, []
         elif head is not None and (place := _PLACE.fullmatch(line)) is not None:
-            told.append(_told(head, body, place))
+            told.append(_raw_diagnostic(head, body, place))
             # What follows up to the next head explains this one further.
             head = None
         elif head is not None:
@@ -383,14 +383,14 @@ def _blocks(output: str) -> list[_Told]:
     return told
 
 
-def _told(head: re.Match[str], body: Sequence[str], place: re.Match[str]) -> _Told:
+def _raw_diagnostic(head: re.Match[str], body: Sequence[str], place: re.Match[str]) -> _RawDiagnostic:
     marked = next((number for number, line in enumerate(body) if _MARK.fullmatch(line)), None)
     more = body if marked is None else body[: marked - 1]
     source = "" if marked is None else body[marked - 1]
     at = 0 if marked is None else re.search(r"[~^]", body[marked]).start()  # type: ignore[union-attr]  # it matched
     name = _NAME.match(source, at)
     message = "\n".join([head["message"], *(line for line in more if line.strip() not in ("", "|"))])
-    return _Told(
+    return _RawDiagnostic(
         head["code"] or head["name"] or "Error",
         message,
         source,
@@ -401,7 +401,9 @@ def _told(head: re.Match[str], body: Sequence[str], place: re.Match[str]) -> _To
     )
 
 
-def _place(told: _Told, program: Program, seen_at: str) -> tuple[CellSource | None, Diagnostic | None]:
+def _located(
+    told: _RawDiagnostic, program: Program, seen_at: str
+) -> tuple[CellSource | None, Diagnostic | None]:
     """The cell that it is about, and the diagnostic, unless it is about nothing that is judged there."""
     here = f"{_url(seen_at)}/"
     name = unquote(told.file.removeprefix(here))
@@ -421,7 +423,7 @@ def _place(told: _Told, program: Program, seen_at: str) -> tuple[CellSource | No
     return cell, Diagnostic(cell.cell_id, line, told.column, told.code, message)
 
 
-def _declared_again(found: Sequence[tuple[_Told, CellSource | None]]) -> frozenset[str]:
+def _declared_again(found: Sequence[tuple[_RawDiagnostic, CellSource | None]]) -> frozenset[str]:
     """Names that more than one cell declares, of which a checker knows one meaning only."""
     where: dict[str, set[str]] = defaultdict(set)
     for told, cell in found:

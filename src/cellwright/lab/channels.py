@@ -19,7 +19,7 @@ from cellwright.engine import Asker, Engine, Event, Execution, Missed, Session, 
 from cellwright.engine.records import ExecutionRecord
 from cellwright.errors import CellwrightError, UnknownCell, UnknownExecution
 from cellwright.lab.kernelspecs import kernel_info
-from cellwright.lab.messages import BadMessage, Header, Request, Said, decode, encode
+from cellwright.lab.messages import BadMessage, Header, OutgoingMessage, Request, decode, encode
 
 __all__ = ["Channels", "messages_for"]
 _log = logging.getLogger(__name__)
@@ -117,9 +117,9 @@ class Channels:
         text = f"{error.message}. {error.hint}" if error.hint else error.message
         content = {"ename": error.code, "evalue": text, "traceback": [text]}
         await self._send(status("busy", request.header))
-        await self._send(Said("iopub", "error", content, request.header))
+        await self._send(OutgoingMessage("iopub", "error", content, request.header))
         reply = {"status": "error", "execution_count": None, **content}
-        await self._send(Said("shell", "execute_reply", reply, request.header))
+        await self._send(OutgoingMessage("shell", "execute_reply", reply, request.header))
         await self._send(status("idle", request.header))
 
     # What is told ------------------------------------------------------------------------------------------------
@@ -177,7 +177,7 @@ class Channels:
                 await self._tell_of_execution(event)
                 self._told[run.id] = event.seq
 
-    async def _send(self, said: Said) -> None:
+    async def _send(self, said: OutgoingMessage) -> None:
         async with self._sending:
             await self._socket.send_text(encode(said))
 
@@ -194,18 +194,18 @@ _RELAYED: Mapping[str, Mapping[str, Any]] = {
 _MOST_HISTORY = 1000
 
 
-async def answer(engine: Engine, session: Session, request: Request) -> Said | None:
+async def answer(engine: Engine, session: Session, request: Request) -> OutgoingMessage | None:
     """The answer to anything but an execution; None where the protocol has none."""
     kind = request.header.msg_type
     match kind:
         case "comm_open":
             closed = {"comm_id": request.content.get("comm_id", ""), "data": {}}
-            return Said("iopub", "comm_close", closed, request.header)
+            return OutgoingMessage("iopub", "comm_close", closed, request.header)
         case "comm_msg" | "comm_close" | "input_reply":
             return None
         case _:
             content = await _content(engine, session, request)
-            return Said(request.reply_channel, request.reply_kind, content, request.header)
+            return OutgoingMessage(request.reply_channel, request.reply_kind, content, request.header)
 
 
 async def _content(engine: Engine, session: Session, request: Request) -> Mapping[str, Any]:
@@ -279,13 +279,13 @@ def parent_of(record: ExecutionRecord) -> Header:
     return Header(record.asker.request, "execute_request", record.asker.client)
 
 
-def messages_for(event: Event, record: ExecutionRecord, client: str) -> list[Said]:
+def messages_for(event: Event, record: ExecutionRecord, client: str) -> list[OutgoingMessage]:
     """What one client hears of one event of an execution, but for the idle status at its very end."""
     parent = parent_of(record)
     match event.kind:
         case "notebook.cell.executing" if event.data["state"] == "running":
             began = {"code": record.source, "execution_count": record.number}
-            return [status("busy", parent), Said("iopub", "execute_input", began, parent)]
+            return [status("busy", parent), OutgoingMessage("iopub", "execute_input", began, parent)]
         case "notebook.cell.output":
             return [_output(event.data["type"], event.data["content"], parent)]
         case "notebook.cell.late_output":
@@ -297,30 +297,34 @@ def messages_for(event: Event, record: ExecutionRecord, client: str) -> list[Sai
             return []
 
 
-def _output(kind: str, content: Mapping[str, Any], parent: Header) -> Said:
+def _output(kind: str, content: Mapping[str, Any], parent: Header) -> OutgoingMessage:
     needed = _NEEDED.get(kind, {})
     given = {key: value for key, value in content.items() if value is not None or key not in needed}
-    return Said("iopub", kind, {**needed, **given}, parent)
+    return OutgoingMessage("iopub", kind, {**needed, **given}, parent)
 
 
-def _late(data: Mapping[str, Any], parent: Header) -> list[Said]:
+def _late(data: Mapping[str, Any], parent: Header) -> list[OutgoingMessage]:
     """What came after an execution's end, below its outputs; what would change those is left out."""
     kind, content = data["type"], data["content"]
     if kind == "clear_output" or data.get("by") is not None:  # who says it tells it as its own output too
         return []
     if kind in ("display_data", "update_display_data"):
         kind, content = "display_data", {**content, "transient": {}}
-    mark = [Said("iopub", "stream", {"name": "stderr", "text": _LATE}, parent)] if data["first"] else []
+    mark = (
+        [OutgoingMessage("iopub", "stream", {"name": "stderr", "text": _LATE}, parent)]
+        if data["first"]
+        else []
+    )
     return [*mark, _output(kind, content, parent)]
 
 
-def cleared(record: ExecutionRecord) -> Said:
+def cleared(record: ExecutionRecord) -> OutgoingMessage:
     """What comes before outputs that are told again to who may have had some of them."""
-    return Said("iopub", "clear_output", {"wait": False}, parent_of(record))
+    return OutgoingMessage("iopub", "clear_output", {"wait": False}, parent_of(record))
 
 
-def status(state: str, parent: Header | None = None) -> Said:
-    return Said("iopub", "status", {"execution_state": state}, parent)
+def status(state: str, parent: Header | None = None) -> OutgoingMessage:
+    return OutgoingMessage("iopub", "status", {"execution_state": state}, parent)
 
 
 def state_lost(event: Event) -> bool:
@@ -330,17 +334,17 @@ def state_lost(event: Event) -> bool:
     return event.kind == "notebook.error" and event.data.get("code") == "kernel_died"
 
 
-def _cut_short(record: ExecutionRecord, parent: Header) -> list[Said]:
+def _cut_short(record: ExecutionRecord, parent: Header) -> list[OutgoingMessage]:
     """Why it did not end by itself, where a person sees it: no kernel says that."""
     if record.started_at is None or record.state not in _CUT_SHORT or record.reason is None:
         return []
     if record.state == "interrupted" and record.error is not None:  # its traceback says it
         return []
     content = {"ename": _CUT_SHORT[record.state], "evalue": record.reason, "traceback": [record.reason]}
-    return [Said("iopub", "error", content, parent)]
+    return [OutgoingMessage("iopub", "error", content, parent)]
 
 
-def _reply(record: ExecutionRecord, parent: Header) -> Said:
+def _reply(record: ExecutionRecord, parent: Header) -> OutgoingMessage:
     content: dict[str, Any] = {"execution_count": record.execution_count}
     if record.state == "ok":
         content |= {"status": "ok", "user_expressions": {}, "payload": []}
@@ -354,4 +358,4 @@ def _reply(record: ExecutionRecord, parent: Header) -> Said:
             "evalue": error.get("evalue") or record.reason or "",
             "traceback": error.get("traceback") or [],
         }
-    return Said("shell", "execute_reply", content, parent)
+    return OutgoingMessage("shell", "execute_reply", content, parent)

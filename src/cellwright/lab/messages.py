@@ -12,7 +12,7 @@ import msgspec
 
 from cellwright.errors import CellwrightError
 
-__all__ = ["PROTOCOL", "BadMessage", "Channel", "Header", "Request", "Said", "decode", "encode"]
+__all__ = ["PROTOCOL", "BadMessage", "Channel", "Header", "OutgoingMessage", "Request", "decode", "encode"]
 
 PROTOCOL = "5.3"
 Channel: TypeAlias = Literal["shell", "control", "iopub"]
@@ -54,7 +54,7 @@ class Request(msgspec.Struct, frozen=True):
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
+class OutgoingMessage:
     """What a client is told, and in answer to what."""
 
     channel: Channel
@@ -78,7 +78,7 @@ def decode(text: str) -> Request:
         raise BadMessage(f"No message of Jupyter's protocol: {str(error)[:200]}") from error
 
 
-def encode(said: Said) -> str:
+def encode(said: OutgoingMessage) -> str:
     """A message as it goes over the socket."""
     header = Header(
         uuid.uuid4().hex, said.kind, _OURS, _OURS, datetime.now(UTC).isoformat().replace("+00:00", "Z")

@@ -13,7 +13,7 @@ import psutil
 
 from cellwright.settings.paths import write_private
 
-__all__ = ["LabRecord", "forget_lab", "lab_home", "process_of", "read_lab", "read_labs", "write_lab"]
+__all__ = ["LabRecord", "forget_lab", "lab_directory", "process_of", "read_lab", "read_labs", "write_lab"]
 
 _FILE = "lab.json"
 
@@ -40,7 +40,7 @@ class LabRecord(msgspec.Struct, frozen=True):
 _decode = msgspec.json.Decoder(LabRecord).decode
 
 
-def lab_home(storage: Path, session: str) -> Path:
+def lab_directory(storage: Path, session: str) -> Path:
     """The directory of a session's Lab."""
     return storage / "labs" / session
 
@@ -54,7 +54,7 @@ def read_labs(storage: Path) -> list[LabRecord]:
 def read_lab(storage: Path, session: str) -> LabRecord | None:
     """A session's Lab, if it still runs."""
     try:
-        record = _decode((lab_home(storage, session) / _FILE).read_bytes())
+        record = _decode((lab_directory(storage, session) / _FILE).read_bytes())
     except (OSError, msgspec.MsgspecError):
         return None
     return record if process_of(record) is not None else None
@@ -70,8 +70,8 @@ def process_of(record: LabRecord) -> psutil.Process | None:
 
 
 def write_lab(storage: Path, record: LabRecord) -> None:
-    write_private(str(lab_home(storage, record.session) / _FILE), msgspec.json.encode(record))
+    write_private(str(lab_directory(storage, record.session) / _FILE), msgspec.json.encode(record))
 
 
 def forget_lab(storage: Path, session: str) -> None:
-    (lab_home(storage, session) / _FILE).unlink(missing_ok=True)
+    (lab_directory(storage, session) / _FILE).unlink(missing_ok=True)

@@ -35,7 +35,14 @@ if TYPE_CHECKING:
     import pycrdt
     from websockets.asyncio.client import ClientConnection
 
-__all__ = ["GLOBAL_PRESENCE", "Room", "SharedNotebook", "Ticket", "enter_room", "find_room"]
+__all__ = [
+    "GLOBAL_PRESENCE",
+    "SharedDocument",
+    "SharedNotebook",
+    "Ticket",
+    "find_shared_document",
+    "open_shared_document",
+]
 GLOBAL_PRESENCE = "JupyterLab:globalAwareness"
 
 """The room that has no document, only who is there."""
@@ -66,7 +73,9 @@ class Ticket:
     session_id: str | None = None
 
 
-async def find_room(address: ServerAddress, client: httpx2.AsyncClient, path: str) -> Ticket | None:
+async def find_shared_document(
+    address: ServerAddress, client: httpx2.AsyncClient, path: str
+) -> Ticket | None:
     """The room of a notebook on the server; None where documents there are not shared.
 
     Raises:
@@ -88,8 +97,8 @@ async def find_room(address: ServerAddress, client: httpx2.AsyncClient, path: st
     return None
 
 
-class Room:
-    """A document in its room, and the people there. Made by ``enter_room``."""
+class SharedDocument:
+    """A document in its room, and the people there. Made by ``open_shared_document``."""
 
     def __init__(self, socket: ClientConnection, user: dict[str, Any]) -> None:
         from pycrdt import Awareness, Doc  # an extra
@@ -263,7 +272,7 @@ class Room:
 
 
 @asynccontextmanager
-async def enter_room(
+async def open_shared_document(
     address: ServerAddress,
     ticket: Ticket,
     user: dict[str, Any],
@@ -271,7 +280,7 @@ async def enter_room(
     *,
     empty: bool = False,
     was_empty: bool = False,
-) -> AsyncIterator[Room]:
+) -> AsyncIterator[SharedDocument]:
     """Be in a room, with all that its document says; whatever ends the connection is raised in ``tasks``.
 
     A room that has no document is ``empty``; ``was_empty`` says that the document had no cell when it was last seen.
@@ -300,7 +309,7 @@ async def enter_room(
         raise refusal(address, error.response.status_code, f"room {ticket.room_id}") from None
     except (OSError, InvalidHandshake, TimeoutError) as error:
         raise unreachable(address, error) from None
-    room = Room(socket, user)
+    room = SharedDocument(socket, user)
     try:
         tasks.start_soon(room.run, address)
         await _load(room, address, empty=empty, was_empty=was_empty)
@@ -311,7 +320,7 @@ async def enter_room(
             await socket.close()
 
 
-async def _load(room: Room, address: ServerAddress, *, empty: bool, was_empty: bool) -> None:
+async def _load(room: SharedDocument, address: ServerAddress, *, empty: bool, was_empty: bool) -> None:
     with anyio.move_on_after(_LOAD_S) as loading:
         await (room.settled() if empty else room.loaded())
     if loading.cancelled_caught and not empty and (len(room.notebook) or not was_empty):

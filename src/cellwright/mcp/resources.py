@@ -44,7 +44,7 @@ from cellwright.mcp.uris import (
     session_uri,
 )
 from cellwright.sandbox.listing import Entry, quoted_path, shown_path
-from cellwright.tools.data_directory import Shelf, relative
+from cellwright.tools.data_directory import DataDirectory, relative
 from cellwright.tools.web.fetch_log import FetchLog
 
 __all__ = ["MAX_DATA_BYTES", "Resources"]
@@ -77,7 +77,7 @@ class Resources:
     def __init__(self, engine: Engine, knowledge: Knowledge) -> None:
         self._engine = engine
         self._knowledge = knowledge
-        self._shelf = Shelf(engine.settings)
+        self._shelf = DataDirectory(engine.settings)
 
     def templates(self) -> list[ResourceTemplate]:
         of_sessions = [
@@ -315,7 +315,7 @@ DATA_TEMPLATE = ResourceTemplate(
 )
 
 
-def data_listed(shelf: Shelf) -> list[Resource]:
+def data_listed(shelf: DataDirectory) -> list[Resource]:
     """The files that were written last, newest first."""
     if not shelf.root.is_dir():
         return []
@@ -340,7 +340,7 @@ def _is_listed(entry: Entry) -> bool:
     return entry.type == "file" and entry.links == 1 and not name.startswith(_OUR_TEMPORARY)
 
 
-def data_read(shelf: Shelf, path: str) -> ReadResourceContents:
+def data_read(shelf: DataDirectory, path: str) -> ReadResourceContents:
     """A file's content: text as text, everything else as bytes.
 
     Raises:

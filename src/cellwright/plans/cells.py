@@ -125,14 +125,14 @@ def _written(document: Document, plan: Plan, todo: Todo, source: str) -> list[Ch
     text_id = f"{todo.id}-text"
     if text_id in document:
         return [CellAdded(todo.id, "code", source, document.index(text_id) + 1, about)]
-    place = _place(document, plan, todo)
+    place = _position(document, plan, todo)
     return [
         CellAdded(text_id, "markdown", _heading(plan, todo), place),
         CellAdded(todo.id, "code", source, place + 1, about),
     ]
 
 
-def _place(document: Document, plan: Plan, todo: Todo) -> int:
+def _position(document: Document, plan: Plan, todo: Todo) -> int:
     """After the last earlier step that has a cell; at the end where none has, or it is the first."""
     earlier = plan.steps[: plan.number(todo.id) - 1]
     places = [document.index(other.id) + 1 for other in earlier if other.id in document]

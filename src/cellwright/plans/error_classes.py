@@ -133,17 +133,19 @@ def signs_of(failure: Failure) -> Iterator[Sign]:
     if diagnosis is None or failure.state not in ("error", "rejected"):
         yield _bare(failure)
         return
-    yield from _told(failure, diagnosis, (*diagnosis.roots,) or (diagnosis.raised,))
+    yield from _signs_of_raised(failure, diagnosis, (*diagnosis.roots,) or (diagnosis.raised,))
 
 
 def side_signs_of(failure: Failure) -> Iterator[Sign]:
     """Everything else that happened on the way."""
     yield _bare(failure)
     if failure.diagnosis is not None:
-        yield from _told(failure, failure.diagnosis, (failure.diagnosis.raised, *failure.diagnosis.chain))
+        yield from _signs_of_raised(
+            failure, failure.diagnosis, (failure.diagnosis.raised, *failure.diagnosis.chain)
+        )
 
 
-def _told(failure: Failure, diagnosis: Diagnosis, found: tuple[Any, ...]) -> Iterator[Sign]:
+def _signs_of_raised(failure: Failure, diagnosis: Diagnosis, found: tuple[Any, ...]) -> Iterator[Sign]:
     for raised in found:
         yield Sign(
             state=failure.state,

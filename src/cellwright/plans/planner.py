@@ -19,7 +19,7 @@ from cellwright.plans.fixers import FIXERS, Fixer
 from cellwright.plans.machine import advance
 from cellwright.plans.model import Outline, Plan, plan_of
 from cellwright.plans.outlines import checked_outline
-from cellwright.plans.runner import Menders, PlanRun, diff_of, missing_cells
+from cellwright.plans.runner import Fixers, PlanRun, diff_of, missing_cells
 
 __all__ = ["Planner"]
 
@@ -32,7 +32,7 @@ class Planner:
     ) -> None:
         """``fixers`` are asked about a failure first; where none is certain, ``advisers``, such as a model."""
         self._engine = engine
-        self._menders = Menders(tuple(fixers), tuple(advisers))
+        self._menders = Fixers(tuple(fixers), tuple(advisers))
         self._runs: dict[str, PlanRun] = {}
         self._starting = anyio.Lock()
 

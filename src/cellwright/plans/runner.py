@@ -35,14 +35,14 @@ from cellwright.plans.fixers import Fixer, propose
 from cellwright.plans.machine import Next, advance
 from cellwright.plans.model import MAX_NOTICES, Attempt, Check, Plan, Todo
 
-__all__ = ["Menders", "PlanRun", "diff_of", "missing_cells"]
+__all__ = ["Fixers", "PlanRun", "diff_of", "missing_cells"]
 _log = logging.getLogger(__name__)
 
 _MAX_DIFF = 8_000
 
 
 @dataclass(frozen=True, slots=True)
-class Menders:
+class Fixers:
     """Who is asked about a failure, in this order."""
 
     fixers: tuple[Fixer, ...]
@@ -69,7 +69,7 @@ class PlanRun:
     """One run of a plan, from somebody's decision to the next halt. Made by the planner."""
 
     def __init__(
-        self, engine: Engine, session: Session, menders: Menders, plan: Plan, begins: Next | None
+        self, engine: Engine, session: Session, menders: Fixers, plan: Plan, begins: Next | None
     ) -> None:
         """``begins`` is what a decision led to; None where a run of this plan was cut off, and is taken up."""
         self.id = new_plan_run_id()
@@ -142,7 +142,7 @@ class PlanRun:
         self._engine.session(self.session_id)  # it may have been deleted meanwhile
         await self._session.refresh()
         changes = keeping_changes(self._session.document, step.plan, writes)
-        await self._session.apply(changes, told_as=("notebook.plan.changed", _told(step.plan)))
+        await self._session.apply(changes, told_as=("notebook.plan.changed", _progress(step.plan)))
         self.plan = step.plan
         changed, self._changed = self._changed, anyio.Event()
         changed.set()
@@ -336,7 +336,7 @@ def _noticed(plan: Plan, notice: str) -> Plan:
     return replace(plan, notices=(*plan.notices, notice)[-MAX_NOTICES:])
 
 
-def _told(plan: Plan) -> dict[str, object]:
+def _progress(plan: Plan) -> dict[str, object]:
     current = plan.current
     return {
         "phase": plan.phase,

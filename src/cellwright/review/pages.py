@@ -16,7 +16,7 @@ from cellwright.notebook import Cell
 from cellwright.notebook.languages import canonical_language
 from cellwright.notebook.python_names import CellNames, cell_names, python_cell
 
-__all__ = ["Case", "Page", "Place", "names_stored", "page_of", "places", "uses_of"]
+__all__ = ["Case", "NodeLocation", "Page", "names_stored", "node_locations", "page_of", "uses_of"]
 
 _Function = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
 _LOOPS = (ast.For, ast.AsyncFor, ast.While)
@@ -87,7 +87,7 @@ class Case:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class NodeLocation:
     """A node and where it stands."""
 
     node: ast.AST
@@ -108,13 +108,13 @@ def page_of(cell: Cell, number: int, notebook: str = "python") -> Page:
     return Page(cell.id, number, cell.source, tree, cell_names(cell.source, language), plain)
 
 
-def places(tree: ast.Module | None) -> Iterator[Place]:
+def node_locations(tree: ast.Module | None) -> Iterator[NodeLocation]:
     """Every node below a tree's top, in the order of its text."""
     for statement in tree.body if tree is not None else ():
-        yield from _below(statement, Place(statement, "", (), statement, tree or statement))
+        yield from _below(statement, NodeLocation(statement, "", (), statement, tree or statement))
 
 
-def _below(node: ast.AST, place: Place) -> Iterator[Place]:
+def _below(node: ast.AST, place: NodeLocation) -> Iterator[NodeLocation]:
     yield place
     for name, value in ast.iter_fields(node):
         children = value if isinstance(value, list) else [value]
@@ -123,14 +123,14 @@ def _below(node: ast.AST, place: Place) -> Iterator[Place]:
                 yield from _below(child, _child(node, name, child, place))
 
 
-def _child(node: ast.AST, name: str, child: ast.AST, place: Place) -> Place:
+def _child(node: ast.AST, name: str, child: ast.AST, place: NodeLocation) -> NodeLocation:
     scope, loops = place.scope, place.loops
     if isinstance(node, _Function) and name == "body":
         scope, loops = getattr(node, "name", "<lambda>"), ()
     elif isinstance(node, _LOOPS) and name == "body":
         loops = (*loops, node)
     statement = child if isinstance(child, ast.stmt) else place.statement
-    return Place(child, scope, loops, statement, node)
+    return NodeLocation(child, scope, loops, statement, node)
 
 
 def uses_of(tree: ast.AST | None, name: str) -> list[ast.Name]:

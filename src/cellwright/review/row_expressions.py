@@ -20,8 +20,8 @@ __all__ = [
     "Rows",
     "Vector",
     "Vectoriser",
-    "deeds_of",
     "lines_of",
+    "row_actions",
     "rows_of_apply",
     "rows_of_loop",
 ]
@@ -33,7 +33,7 @@ _DEEPEST = 3
 
 
 @dataclass(frozen=True, slots=True)
-class Deed:
+class RowAction:
     """One thing that a loop does for each row."""
 
     target: str
@@ -45,7 +45,7 @@ class Deed:
     """``append``, ``add``, ``count`` or ``fill``."""
 
 
-def deeds_of(case: Case, rows: Rows, body: list[ast.stmt]) -> list[Deed]:
+def row_actions(case: Case, rows: Rows, body: list[ast.stmt]) -> list[RowAction]:
     """All that a loop's body does, once each.
 
     Raises:
@@ -67,7 +67,7 @@ def deeds_of(case: Case, rows: Rows, body: list[ast.stmt]) -> list[Deed]:
     return reader.deeds
 
 
-def lines_of(rows: Rows, deeds: list[Deed]) -> list[list[str]]:
+def lines_of(rows: Rows, deeds: list[RowAction]) -> list[list[str]]:
     """The same as lines of code, in the variants that differ in the types of what comes out."""
     # Rows of one type give that type's own numbers; others, and tuples, give Python's.
     kinds = set(rows.known.columns.values()) if rows.known is not None else set()
@@ -85,7 +85,7 @@ class _Body:
         self._case = case
         self._rows = rows
         self._vectors = Vectoriser(case, rows, changed)
-        self.deeds: list[Deed] = []
+        self.deeds: list[RowAction] = []
 
     def read(self, body: list[ast.stmt], condition: Vector | None, depth: int) -> None:
         for statement in body:
@@ -123,18 +123,18 @@ class _Body:
         found = self._vectors.vector(value)
         if self._case.types.get(name) != "list" or not found.columns:
             raise NotVector
-        self.deeds.append(Deed(name, found, condition, "append"))
+        self.deeds.append(RowAction(name, found, condition, "append"))
 
     def _add(self, name: str, value: ast.expr, condition: Vector | None) -> None:
         if self._case.types.get(name) not in _NUMBERS:
             raise NotVector
         if isinstance(value, ast.Constant) and value.value == 1 and condition is not None:
-            self.deeds.append(Deed(name, None, condition, "count"))
+            self.deeds.append(RowAction(name, None, condition, "count"))
             return
         found = self._vectors.vector(value)
         if not found.columns:
             raise NotVector
-        self.deeds.append(Deed(name, found, condition, "add"))
+        self.deeds.append(RowAction(name, found, condition, "add"))
 
     def _fill(self, target: ast.expr, value: ast.expr, condition: Vector | None) -> None:
         column, known = self._rows.target(target), self._rows.known
@@ -143,7 +143,7 @@ class _Body:
         found = self._vectors.vector(value)
         if found.is_array and condition is not None:
             raise NotVector
-        self.deeds.append(Deed(column, found, condition, "fill"))
+        self.deeds.append(RowAction(column, found, condition, "fill"))
 
 
 def _and(first: Vector | None, second: Vector) -> Vector:
@@ -155,7 +155,7 @@ def _and(first: Vector | None, second: Vector) -> Vector:
     return Vector(joined, first.columns | second.columns, is_condition=True)
 
 
-def _line(rows: Rows, deed: Deed, *, plain: bool, floats: bool) -> str:
+def _line(rows: Rows, deed: RowAction, *, plain: bool, floats: bool) -> str:
     chosen = f"[{deed.condition.text}]" if deed.condition is not None else ""
     if deed.value is None:
         return f"{deed.target} += int({deed.condition.tight}.sum())" if deed.condition is not None else ""
@@ -173,7 +173,7 @@ def _line(rows: Rows, deed: Deed, *, plain: bool, floats: bool) -> str:
     return f"{deed.target} += {total}{'.item()' if plain else ''}"
 
 
-def _filling(rows: Rows, deed: Deed, value: Vector, *, floats: bool) -> str:
+def _filling(rows: Rows, deed: RowAction, value: Vector, *, floats: bool) -> str:
     text = value.text
     if floats and value.columns and not value.is_array:
         # A column that is filled one by one is one of floats from its first number on.

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from cellwright.review.pages import Case, Place
+from cellwright.review.pages import Case, NodeLocation
 from cellwright.review.texts import Edit, Text, edited
 
 __all__ = ["Finder", "Kind", "Rewrite", "Spot", "rewrites_of", "spot_at"]
@@ -52,7 +52,7 @@ class Kind:
 
 def spot_at(
     case: Case,
-    place: Place,
+    place: NodeLocation,
     what: str,
     rewrites: Sequence[Rewrite] = (),
     *,

@@ -86,7 +86,7 @@ class Workdir:
         top = cls(descriptor, max_bytes=max_bytes, cross_mounts=cross_mounts)
         if below in ("", "."):
             return top
-        with top, told("open", f"{path}/{below}"):
+        with top, file_errors("open", f"{path}/{below}"):
             inside = open_beneath(descriptor, components(below), _DIRECTORY, cross_mounts=True)
         return cls(inside, max_bytes=max_bytes, cross_mounts=cross_mounts)
 
@@ -133,7 +133,7 @@ class Workdir:
             raise too_large(path, len(data), self._max_bytes)
         with (
             self._parent(path, create=parents) as (parent, name),
-            told("write", path),
+            file_errors("write", path),
             _temporary(parent, like=name) as (temporary, descriptor),
         ):
             _write_all(descriptor, data)
@@ -149,7 +149,7 @@ class Workdir:
         with (
             source._plain_file(path) as (read_from, size),  # of the same class
             self._parent(path, create=True) as (parent, name),
-            told("write", path),
+            file_errors("write", path),
             _temporary(parent, like=name) as (temporary, descriptor),
         ):
             if _copy_up_to(read_from, descriptor, size + 1) != size:
@@ -164,7 +164,7 @@ class Workdir:
     def make_directory(self, path: str) -> None:
         """Make a directory, with those above it; one that is there stays."""
         names = self._names(path)
-        with told("make", path):
+        with file_errors("make", path):
             self._make_directories(names)
 
     def is_opaque(self, path: str) -> bool:
@@ -186,7 +186,7 @@ class Workdir:
     def list(self, path: str = "", max_entries: int = DEFAULT_MAX_ENTRIES) -> Listing:
         """The names in a directory, each as what it is itself."""
         names = self._names(path)
-        with told("list", path or "the working directory"):
+        with file_errors("list", path or "the working directory"):
             return listing.list_directory(
                 self._root, names, max_entries=max_entries, cross_mounts=self._cross_mounts
             )
@@ -207,7 +207,7 @@ class Workdir:
 
     def remove(self, path: str) -> None:
         """Delete a file, a link itself, or an empty directory."""
-        with self._parent(path) as (parent, name), told("remove", path):
+        with self._parent(path) as (parent, name), file_errors("remove", path):
             try:
                 os.unlink(name, dir_fd=parent)
             except IsADirectoryError:
@@ -218,7 +218,7 @@ class Workdir:
         with self._parent(path) as (old, name), self._parent(to, create=True) as (new, becomes):
             if self.exists(to):
                 raise FileRefused(f"{to} is there already", hint="Delete it first, or choose another name")
-            with told("move", path):
+            with file_errors("move", path):
                 os.rename(name, becomes, src_dir_fd=old, dst_dir_fd=new)
                 return listing.entry_of(to, os.stat(becomes, dir_fd=new, follow_symlinks=False))
 
@@ -248,7 +248,7 @@ class Workdir:
     def copy_out(self, path: str, destination: Path, max_bytes: int | None = None) -> int:
         """Copy a plain file to a path outside, in whose directory only we write, and tell its size."""
         limit = self._limit(max_bytes)
-        with self._plain_file(path) as (source, size), told("copy to", str(destination)):
+        with self._plain_file(path) as (source, size), file_errors("copy to", str(destination)):
             if size > limit:
                 raise too_large(path, size, limit)
             parent = os.open(destination.parent, _PARENT | os.O_CLOEXEC)
@@ -279,7 +279,7 @@ class Workdir:
     def _plain_file(self, path: str) -> Iterator[tuple[int, int]]:
         """A regular file that has this one name only, open for reading, and its size."""
         names = self._names(path)
-        with told("read", path):
+        with file_errors("read", path):
             descriptor = open_beneath(self._root, names, _READ, cross_mounts=self._cross_mounts)
             try:
                 status = os.fstat(descriptor)
@@ -295,7 +295,7 @@ class Workdir:
         names = self._names(path)
         if not names:
             raise FileRefused("The working directory itself is no file", hint="Name something inside it")
-        with told("reach", path):
+        with file_errors("reach", path):
             if create:
                 self._make_directories(names[:-1])
             parent = open_beneath(self._root, names[:-1], _PARENT, cross_mounts=self._cross_mounts)
@@ -420,7 +420,7 @@ _NEXT_STEPS = {
 
 
 @contextlib.contextmanager
-def told(action: str, path: str) -> Iterator[None]:
+def file_errors(action: str, path: str) -> Iterator[None]:
     """Turn what the file system refuses into an error of ours."""
     try:
         yield

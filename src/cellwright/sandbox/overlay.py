@@ -20,7 +20,7 @@ from typing import Any, Literal, Self
 from cellwright.errors import FileConflict, FileFailed, FileRefused, NoSuchFile, SandboxError
 from cellwright.sandbox.files import Entry, Workdir
 from cellwright.sandbox.listing import EntryType, quoted_path, shown_path
-from cellwright.sandbox.workspace import Place
+from cellwright.sandbox.workspace import Workspace
 
 __all__ = [
     "Applied",
@@ -64,7 +64,7 @@ class Applied:
     skipped: Mapping[str, str]
 
 
-def note_originals(place: Place, *, since: float) -> None:
+def note_originals(place: Workspace, *, since: float) -> None:
     """Remember what the project has under every name that the session has its own under since a moment."""
     if not _has_layer(place):
         return
@@ -72,16 +72,16 @@ def note_originals(place: Place, *, since: float) -> None:
         Originals.load(place).note(_shadows(layer, project), since=since)
 
 
-def layer_changes(place: Place) -> list[LayerChange]:
+def layer_changes(place: Workspace) -> list[LayerChange]:
     """Every file that the session added, changed or deleted, by its path in the project."""
     if not _has_layer(place):
         return []
     with _opened(place) as (layer, project):
         originals = Originals.load(place)
-        return [_told(place, shadow, originals) for shadow in _differing(layer, project, originals)]
+        return [_layer_change(place, shadow, originals) for shadow in _differing(layer, project, originals)]
 
 
-def layer_diff(place: Place, paths: Iterable[str] | None = None) -> str:
+def layer_diff(place: Workspace, paths: Iterable[str] | None = None) -> str:
     """The changes as a unified diff; what is no text is named only.
 
     Raises:
@@ -98,7 +98,7 @@ def layer_diff(place: Place, paths: Iterable[str] | None = None) -> str:
 
 
 def apply_changes(
-    place: Place,
+    place: Workspace,
     paths: Iterable[str] | None = None,
     *,
     since: float,
@@ -132,7 +132,7 @@ def apply_changes(
         wanted = _with_what_is_in_the_way(free, found)
         if not force:
             _refuse_conflicts([shadow.path for shadow in wanted if originals.conflicts(shadow)])
-        told = [_told(place, shadow, originals) for shadow in wanted]
+        told = [_layer_change(place, shadow, originals) for shadow in wanted]
         try:
             _bring_over(layer, project, wanted, originals)
         finally:
@@ -143,12 +143,12 @@ def apply_changes(
 # What is different ------------------------------------------------------------------------------------------------
 
 
-def _has_layer(place: Place) -> bool:
+def _has_layer(place: Workspace) -> bool:
     return place.mode == "overlay" and place.project is not None and Path(place.written).is_dir()
 
 
 @contextmanager
-def _opened(place: Place) -> Iterator[tuple[Workdir, Workdir]]:
+def _opened(place: Workspace) -> Iterator[tuple[Workdir, Workdir]]:
     with (
         Workdir.open(Path(place.written)) as layer,
         Workdir.open(Path(place.project or place.cwd), cross_mounts=True) as project,
@@ -215,7 +215,7 @@ def _same(layer: Workdir, project: Workdir, shadow: Shadow) -> bool:
         return False
 
 
-def _told(place: Place, shadow: Shadow, originals: Originals) -> LayerChange:
+def _layer_change(place: Workspace, shadow: Shadow, originals: Originals) -> LayerChange:
     seen = shadow.ours or shadow.theirs
     if seen is None:
         raise FileFailed(f"{shown_path(shadow.path)} went away", hint="Try again")
@@ -374,12 +374,12 @@ class Original:
 class Originals:
     """The originals of one session."""
 
-    def __init__(self, place: Place, held: dict[str, Original]) -> None:
+    def __init__(self, place: Workspace, held: dict[str, Original]) -> None:
         self._place = place
         self._held = held
 
     @classmethod
-    def load(cls, place: Place) -> Self:
+    def load(cls, place: Workspace) -> Self:
         try:
             stored = json.loads(Path(place.storage, _NAME).read_bytes())
         except FileNotFoundError:

@@ -23,11 +23,11 @@ __all__ = [
     "Narrowing",
     "Policy",
     "allowed_environment",
-    "box_plan",
+    "limit_text",
     "narrowed",
     "readable_paths",
     "refuse_wider",
-    "told_value",
+    "sandbox_plan",
     "watched_plan",
 ]
 Mode: TypeAlias = Literal["overlay", "private", "direct"]
@@ -134,21 +134,21 @@ def refuse_wider(policy: Policy, narrowing: Narrowing) -> None:
             _refuse_new_paths(setting, given, asked)
         elif name != "network" and given is not None and asked > given:
             raise LimitReached(
-                f"{told_value(name, asked)} was asked for, and the setting {setting} allows "
-                f"{told_value(name, given)}",
+                f"{limit_text(name, asked)} was asked for, and the setting {setting} allows "
+                f"{limit_text(name, given)}",
                 setting=setting,
                 hint=f"Ask for no more, or let the operator raise CELLWRIGHT_{setting.upper()}",
             )
         if name in _LEAST and asked < (least := _LEAST[name]):
             raise LimitReached(
-                f"{told_value(name, asked)} was asked for ({setting}), and no session runs with less than "
-                f"{told_value(name, least)}",
+                f"{limit_text(name, asked)} was asked for ({setting}), and no session runs with less than "
+                f"{limit_text(name, least)}",
                 setting=setting,
-                hint=f"Ask for at least {told_value(name, least)}",
+                hint=f"Ask for at least {limit_text(name, least)}",
             )
 
 
-def told_value(name: str, value: Any) -> Any:
+def limit_text(name: str, value: Any) -> Any:
     """A limit's value as people write it."""
     if name.endswith("_bytes"):
         return f"{value / _MEGABYTE:g}MB"
@@ -267,7 +267,7 @@ def readable_paths(paths: Iterable[str], *, never: Sequence[str]) -> list[str]:
     return kept
 
 
-def box_plan(policy: Policy, readable: Sequence[str], environment: Mapping[str, str]) -> dict[str, Any]:
+def sandbox_plan(policy: Policy, readable: Sequence[str], environment: Mapping[str, str]) -> dict[str, Any]:
     """The plan of a kernel with namespaces of its own."""
     readable = [*readable, *policy.read]
     system = [path for path in _SYSTEM if os.path.isdir(path) and not os.path.islink(path)]

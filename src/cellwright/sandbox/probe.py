@@ -19,7 +19,7 @@ import msgspec
 
 import cellwright_kernel
 from cellwright.sandbox.cgroups import Refusal, open_groups
-from cellwright.sandbox.policy import Policy, allowed_environment, box_plan, readable_paths, watched_plan
+from cellwright.sandbox.policy import Policy, allowed_environment, readable_paths, sandbox_plan, watched_plan
 from cellwright.sandbox.tiers import LOSSES, Finding, tier_of
 
 __all__ = ["try_isolation"]
@@ -91,7 +91,7 @@ def try_isolation(*, namespaces: bool = True, groups: bool = True) -> Finding:
         readable = readable_paths(paths, never=[str(directory)])
         boxed = _Verdict(ok=False, landlock=0, escaped=[], error="namespaces were not to be used")
         if namespaces:
-            boxed = _run(box_plan(Policy(), readable, allowed_environment({})), baits, directory / "a")
+            boxed = _run(sandbox_plan(Policy(), readable, allowed_environment({})), baits, directory / "a")
         if boxed.held:
             return _with_groups(boxed) if groups else _without_groups(boxed, _STEPS)
         watched = _run(_watched(readable, directory), baits, directory / "c")

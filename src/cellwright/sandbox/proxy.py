@@ -32,8 +32,8 @@ from cellwright.sandbox.relay import (
     system_resolver,
 )
 
-__all__ = ["DOOR", "PROXY_PORT", "Door", "Egress", "EgressLimits", "Opening", "Resolver"]
-DOOR = "net"
+__all__ = ["PROXY_PORT", "PROXY_SOCKET", "Egress", "EgressLimits", "Opening", "ProxySocket", "Resolver"]
+PROXY_SOCKET = "net"
 
 """The socket's name in a kernel's directory."""
 
@@ -62,7 +62,7 @@ class Opening:
         return NetworkRules.parse(self.mode, allow=self.allow, deny=self.deny)
 
 
-class Door:
+class ProxySocket:
     """One kernel's proxy. It stands before the kernel does, so who runs and who listens is told later."""
 
     def __init__(self, opening: Opening) -> None:

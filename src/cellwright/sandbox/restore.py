@@ -63,7 +63,7 @@ def restore(
     contents: Contents, taken: Taken, target: int, *, owner: tuple[int, int] | None, make_room: bool
 ) -> Restored:
     """Make an open directory what it was."""
-    placing = Placing(contents, taken.entries, target, owner)
+    placing = DirectoryChange(contents, taken.entries, target, owner)
     with placing.undone_if_it_fails():
         look = look_at(
             target,
@@ -87,7 +87,7 @@ def fill_layer(
     """Put into the upper layer over a directory what makes it look as it did."""
     look = look_at(lower, taken.skip)
     entries, plan = plan_layer(taken, look, _same(contents, taken.entries, lower, look))
-    placing = Placing(contents, entries, upper, owner)
+    placing = DirectoryChange(contents, entries, upper, owner)
     with placing.undone_if_it_fails():
         placing.stage(plan.place)
     placing.put(plan.place)
@@ -277,7 +277,7 @@ _OTHER_KIND = frozenset({errno.EISDIR, errno.ENOTDIR})
 _NO_LIMIT = 1 << 62
 
 
-class Placing:
+class DirectoryChange:
     """One change of a directory, in the order of its methods. The directory is somebody else's to close."""
 
     def __init__(

@@ -19,17 +19,17 @@ from cellwright.sandbox.safe_paths import clear_directory
 
 __all__ = [
     "PRIVATE",
-    "Place",
-    "Shared",
+    "SharedWorkspace",
+    "Workspace",
     "exchange_storage",
     "needs_own_fork",
-    "place_mounts",
     "prepare_storage",
     "refuse_too_open",
     "refuse_unhidden",
     "remove_storage",
     "where_to_work",
     "without_overlay",
+    "workspace_mounts",
 ]
 LAYER = "layer"
 
@@ -42,7 +42,7 @@ _NEVER_WRITTEN = (".git", ".venv")
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class Workspace:
     """Where one session works. All paths are absolute and resolved."""
 
     mode: Mode
@@ -79,7 +79,7 @@ class Place:
 
 
 @dataclass(frozen=True, slots=True)
-class Shared:
+class SharedWorkspace:
     """The place of a kernel that lives, for another one beside it."""
 
     mount_fd: int
@@ -111,7 +111,7 @@ def where_to_work(
     return mode or "direct", project
 
 
-def refuse_too_open(place: Place, home: str) -> None:
+def refuse_too_open(place: Workspace, home: str) -> None:
     """Raise where the place would open somebody's whole home, or more."""
     for what in {place.top, place.cwd}:
         if PurePath(home).is_relative_to(what):
@@ -121,7 +121,7 @@ def refuse_too_open(place: Place, home: str) -> None:
             )
 
 
-def refuse_unhidden(place: Place) -> None:
+def refuse_unhidden(place: Workspace) -> None:
     """Raise where nothing can be mounted, and what code must not see lies in what it may write or read."""
     for path in place.hidden:
         for seen in {place.cwd, place.project or place.cwd}:
@@ -132,18 +132,18 @@ def refuse_unhidden(place: Place) -> None:
                 )
 
 
-def without_overlay(place: Place) -> Place:
+def without_overlay(place: Workspace) -> Workspace:
     """The nearest place where nothing can be mounted: a folder of the session's own, with the project to read."""
     return replace(place, mode="private", cwd=f"{place.storage}/{PRIVATE}")
 
 
-def needs_own_fork(place: Place) -> bool:
+def needs_own_fork(place: Workspace) -> bool:
     """Whether a kernel that stands by cannot take this place, because there is no directory above to come by."""
     return PurePath(place.top).parent == PurePath("/")
 
 
-def place_mounts(
-    place: Place, readable: Sequence[str], *, gate: bool, memory: Mapping[str, int] | None
+def workspace_mounts(
+    place: Workspace, readable: Sequence[str], *, gate: bool, memory: Mapping[str, int] | None
 ) -> list[dict[str, Any]]:
     """What to mount, in order, for a session to find itself in its place.
 
@@ -177,7 +177,7 @@ def place_mounts(
     return mounts
 
 
-def _gate(place: Place, readable: Sequence[str]) -> list[dict[str, Any]]:
+def _gate(place: Workspace, readable: Sequence[str]) -> list[dict[str, Any]]:
     parent = str(PurePath(place.top).parent)
     if PurePath(parent).is_relative_to("/tmp"):  # noqa: S108  # the private one, which is writable as it is
         return []
@@ -190,7 +190,7 @@ def _gate(place: Place, readable: Sequence[str]) -> list[dict[str, Any]]:
     return [{"kind": "gate", "at": parent}, *covered]
 
 
-def _protected(place: Place) -> list[dict[str, Any]]:
+def _protected(place: Workspace) -> list[dict[str, Any]]:
     return [
         {
             "kind": "bind",
@@ -212,7 +212,7 @@ def _bind(path: str, *, write: bool) -> dict[str, Any]:
 # The directory that is a session's own: its layer over the project, or its private folder. Blocking.
 
 
-def prepare_storage(place: Place) -> None:
+def prepare_storage(place: Workspace) -> None:
     """Make the directories that a place needs."""
     if place.mode == "overlay":
         for part in ("upper", "work"):

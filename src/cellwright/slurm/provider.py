@@ -20,7 +20,7 @@ from cellwright.engine.hosts import Hosts
 from cellwright.engine.providers import HostInfo, ShapeRequest
 from cellwright.engine.records import SessionRecord
 from cellwright.errors import HostPending, HostUnreachable, UnknownHost
-from cellwright.hosts import HostWay
+from cellwright.hosts import HostTransport
 from cellwright.hosts.protocol import HostOptions
 from cellwright.hosts.slurm.allocations import AllocationOptions, Allocations
 from cellwright.hosts.slurm.commands import UNCONFIGURED, SlurmCommands
@@ -29,7 +29,7 @@ from cellwright.hosts.slurm.fleet import DEFAULT_NAME, PREFIX, SlurmFleet, host_
 from cellwright.hosts.slurm.host_options import expectation
 from cellwright.hosts.slurm.shapes import Shape
 from cellwright.hosts.slurm.states import Ended, Ending, Pending, Running, Submitting
-from cellwright.hosts.slurm.transport import AllocationWay
+from cellwright.hosts.slurm.transport import AllocationTransport
 from cellwright.settings.model import SlurmSettings
 
 __all__ = ["SlurmHosts", "default_shape", "only_allocation", "requested_shape", "slurm_hosts"]
@@ -70,8 +70,8 @@ def slurm_hosts(
         expected=expected,
     )
 
-    def way(allocations: Allocations, key: str) -> HostWay:
-        return AllocationWay(
+    def way(allocations: Allocations, key: str) -> HostTransport:
+        return AllocationTransport(
             allocations, Path(directory, key), python=python, connecting=settings.slurm_connection
         )
 
@@ -111,7 +111,7 @@ class SlurmHosts:
         """The name of the host on which the next kernel is to start; see ``SlurmFleet.choose``."""
         return await self.fleet.choose(which)
 
-    def transport(self, name: str) -> HostWay:
+    def transport(self, name: str) -> HostTransport:
         """How the host in an allocation is reached."""
         return self.fleet.way(name)
 

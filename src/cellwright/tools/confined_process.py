@@ -42,7 +42,7 @@ async def ask_apart(
     try:
         with anyio.fail_after(limit_s):
             if isinstance(given, bytes):
-                await _tell(child, given)
+                await _send_order(child, given)
             said = await _hear(child.stdout, most_answered)
             # One that says more than it may does not end by itself.
             if len(said) > most_answered:
@@ -52,7 +52,7 @@ async def ask_apart(
         await children.end(child)
 
 
-async def _tell(child: Process, order: bytes) -> None:
+async def _send_order(child: Process, order: bytes) -> None:
     if child.stdin is None:
         raise RuntimeError("the child was started without a pipe")
     try:

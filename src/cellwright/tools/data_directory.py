@@ -13,13 +13,13 @@ from cellwright.errors import FileRefused
 from cellwright.sandbox.files import Workdir
 from cellwright.settings import Settings
 
-__all__ = ["RUNS", "Shelf", "relative"]
+__all__ = ["RUNS", "DataDirectory", "relative"]
 
 RUNS = "runs"
 """Where runs in a fresh directory leave their files, each below its own id."""
 
 
-class Shelf:
+class DataDirectory:
     """The shared data directory. Made on first need, and private to its owner."""
 
     def __init__(self, settings: Settings) -> None:

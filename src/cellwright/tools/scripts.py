@@ -34,7 +34,7 @@ from cellwright.sandbox.files import Changes, Entry, Snapshot, Workdir
 from cellwright.sandbox.policy import Narrowing
 from cellwright.sandbox.workspace import prepare_storage
 from cellwright.settings import Settings
-from cellwright.tools.data_directory import RUNS, Shelf, relative
+from cellwright.tools.data_directory import RUNS, DataDirectory, relative
 
 __all__ = ["OldRun", "RunResult", "run_script", "too_old"]
 OnOutput = Callable[[str, str], Awaitable[None]]
@@ -170,7 +170,7 @@ async def _executed(
     failure: CellwrightError | None = None
     with engine.subscribe(session.id) as events:
         async with anyio.create_task_group() as tasks:
-            tasks.start_soon(_tell, events, on_output)
+            tasks.start_soon(_report_output, events, on_output)
             try:
                 execution = await session.execute_code(source, timeout_s=limit_s)
                 await execution.wait()
@@ -182,7 +182,7 @@ async def _executed(
     return execution
 
 
-async def _tell(events: Subscription, on_output: OnOutput) -> None:
+async def _report_output(events: Subscription, on_output: OnOutput) -> None:
     async for event in events:
         if (
             isinstance(event, Event)
@@ -355,7 +355,7 @@ class RunDirectory:
 
     def __init__(self, settings: Settings, run_id: str, working_dir: str | None) -> None:
         self._settings = settings
-        self._shelf = Shelf(settings)
+        self._shelf = DataDirectory(settings)
         self._before = Snapshot({}, complete=True)
         self.run_id = run_id
         self.lasts = working_dir is not None
@@ -501,7 +501,7 @@ class OldRun:
     size: int
 
 
-def clear_old_runs(shelf: Shelf, settings: Settings, *, keep: str) -> None:
+def clear_old_runs(shelf: DataDirectory, settings: Settings, *, keep: str) -> None:
     """Remove what earlier runs left, beyond what the settings keep; never that of ``keep``."""
     with shelf.open(RUNS) as runs:
         found = [_old_run(shelf, entry) for entry in runs.list().entries if entry.type == "directory"]
@@ -525,7 +525,7 @@ def too_old(runs: Iterable[OldRun], settings: Settings, *, now: float) -> list[O
     return gone
 
 
-def _old_run(shelf: Shelf, entry: Entry) -> OldRun:
+def _old_run(shelf: DataDirectory, entry: Entry) -> OldRun:
     with contextlib.suppress(SandboxError), shelf.open(f"{RUNS}/{entry.path}") as directory:
         size = sum(one.size for one in directory.snapshot().entries.values())
         return OldRun(entry.path, entry.mtime_ns / 1e9, size)

@@ -23,8 +23,8 @@ from cellwright.engine import Engine
 from cellwright.engine.charts import MAX_DATA_BYTES, checked_entry, entry_for, read_left
 from cellwright.errors import CellwrightError, ChartRefused, NoSuchFile, SandboxError
 from cellwright.sandbox.files import Workdir
-from cellwright.tools.data_directory import Shelf, relative
-from cellwright.tools.files.locations import check_room
+from cellwright.tools.data_directory import DataDirectory, relative
+from cellwright.tools.files.locations import check_capacity
 
 __all__ = ["Shown", "Visualization", "visualize"]
 
@@ -95,7 +95,7 @@ async def visualize(
         DrawingFailed: it took too long, or too much memory.
     """
     _check_one_is_given(data, file, manifest)
-    shelf = Shelf(engine.settings)
+    shelf = DataDirectory(engine.settings)
     if manifest is not None:
         directory = relative(working_dir or ".")
         return await _whole(engine.renderer, shelf, directory, _encoded(manifest, "manifest"), keep=True)
@@ -122,7 +122,7 @@ def _check_one_is_given(data: Any, file: str | None, manifest: Any) -> None:
 
 
 async def _source(
-    engine: Engine, shelf: Shelf, data: Any, file: str | None, session_id: str | None
+    engine: Engine, shelf: DataDirectory, data: Any, file: str | None, session_id: str | None
 ) -> _Source:
     if file is None:
         content = data.encode() if isinstance(data, str) else _encoded(data, "data")
@@ -149,7 +149,7 @@ def _checked_text(content: bytes, name: str) -> bytes:
 
 
 async def _one(
-    renderer: Renderer, shelf: Shelf, directory: str, source: _Source, asked: _Asked
+    renderer: Renderer, shelf: DataDirectory, directory: str, source: _Source, asked: _Asked
 ) -> Visualization:
     given = asked.options.pop("id", None)
     about = entry_for(asked.type, asked.options)
@@ -164,7 +164,7 @@ async def _one(
 
 
 def _keep(
-    shelf: Shelf, directory: str, source: _Source, entry: dict[str, Any], *, named: bool
+    shelf: DataDirectory, directory: str, source: _Source, entry: dict[str, Any], *, named: bool
 ) -> dict[str, Any]:
     """Write data and manifest, and tell the output as it stands there."""
     with _MERGING, shelf.open(directory or ".") as workdir:
@@ -180,10 +180,10 @@ def _keep(
     return entry
 
 
-def _put(shelf: Shelf, directory: str, name: str, content: bytes) -> None:
+def _put(shelf: DataDirectory, directory: str, name: str, content: bytes) -> None:
     path = _joined(directory, name)
     with shelf.open() as workdir:
-        check_room(workdir, path, len(content), shelf.room)
+        check_capacity(workdir, path, len(content), shelf.room)
         workdir.write(path, content)
 
 
@@ -232,7 +232,7 @@ def _slug(text: str) -> str:
 
 
 async def _whole(
-    renderer: Renderer, shelf: Shelf, directory: str, content: bytes, *, keep: bool
+    renderer: Renderer, shelf: DataDirectory, directory: str, content: bytes, *, keep: bool
 ) -> Visualization:
     """Draw every output that can be, and ``keep`` those in the directory's manifest."""
     manifest = read_manifest(content)
@@ -258,7 +258,7 @@ async def _whole(
     return Visualization(_joined(directory, FILENAME), tuple(shown), tuple(problems))
 
 
-def _keep_all(shelf: Shelf, directory: str, entries: Sequence[dict[str, Any]]) -> None:
+def _keep_all(shelf: DataDirectory, directory: str, entries: Sequence[dict[str, Any]]) -> None:
     with _MERGING, shelf.open(directory or ".") as workdir:
         outputs = _outputs_of(_manifest_in(workdir))
         _put(shelf, directory, FILENAME, _written(merged_outputs(outputs, entries)))
@@ -316,7 +316,7 @@ def _written(outputs: Sequence[Any]) -> bytes:
 # Places -------------------------------------------------------------------------------------------------------------
 
 
-def _read(shelf: Shelf, path: str, max_bytes: int) -> bytes:
+def _read(shelf: DataDirectory, path: str, max_bytes: int) -> bytes:
     with shelf.open() as whole:
         return whole.read(path, max_bytes)
 

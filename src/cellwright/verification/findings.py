@@ -91,7 +91,7 @@ def find_problems(
     stand in the notebook say in which order they ran.
     """
     cells = [cell for cell in document.cells if cell.runs]
-    runs = [*_runs_told_by(cells, history), *_runs_of(history)]
+    runs = [*_runs_of_notebook(cells, history), *_runs_of(history)]
     last = {run.cell_id: run for run in runs if run.cell_id is not None}
     found: list[Finding] = []
     order = _Order(cells, runs, last) if language == "python" else None
@@ -110,7 +110,7 @@ def _runs_of(history: Iterable[ExecutionRecord]) -> list[_Ran]:
     ]
 
 
-def _runs_told_by(cells: Sequence[Cell], history: Sequence[ExecutionRecord]) -> list[_Ran]:
+def _runs_of_notebook(cells: Sequence[Cell], history: Sequence[ExecutionRecord]) -> list[_Ran]:
     """Runs that only the notebook knows of; all before those of the history, and in a kernel that is gone."""
     known = {one.cell_id for one in history if one.started_at is not None}
     counted = [(cell.execution_count, cell) for cell in cells if cell.id not in known]

@@ -34,7 +34,7 @@ from cellwright.verification.certificates import (
 )
 from cellwright.verification.findings import Finding, find_problems
 from cellwright.verification.rehearsal import CheckedCell, rehearse
-from cellwright.verification.volatility import Applied, Volatile, applied, declared_in, told
+from cellwright.verification.volatility import Applied, Volatile, applied, declared_in, declared_rules
 
 __all__ = ["Verification", "Verifier", "random_sources", "verify"]
 VerificationState: TypeAlias = Literal["running", "completed", "stopped"]
@@ -393,7 +393,7 @@ def certify(outcome: Outcome) -> Certificate:
         platform=outcome.surroundings.platform,
         packages=outcome.surroundings.packages,
         inputs=inputs,
-        rules=told(outcome.declared),
+        rules=declared_rules(outcome.declared),
         findings=tuple(
             CertifiedFinding(one.kind, one.cell_id, one.message, one.names) for one in outcome.findings
         ),

@@ -16,7 +16,7 @@ from cellwright.errors import NotebookError
 from cellwright.notebook import Rules
 from cellwright.notebook.comparison import ALWAYS, BY_NAME, TOLERANCE, same_look
 
-__all__ = ["Applied", "MaskPattern", "Volatile", "applied", "declared_in", "parse_mask", "told"]
+__all__ = ["Applied", "MaskPattern", "Volatile", "applied", "declared_in", "declared_rules", "parse_mask"]
 
 MAX_PATTERN = 300
 MAX_PATTERNS = 20
@@ -104,7 +104,7 @@ def _refuse(wrong: bool, what: str) -> None:  # noqa: FBT001  # reads as a sente
         raise NotebookError(what, hint=f"Named masks are {', '.join(BY_NAME)}")
 
 
-def told(declarations: Iterable[Volatile]) -> dict[str, Any]:
+def declared_rules(declarations: Iterable[Volatile]) -> dict[str, Any]:
     """What was declared, for a certificate."""
     every = list(declarations)
     found = applied(*every)

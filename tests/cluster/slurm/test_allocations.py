@@ -19,8 +19,8 @@ from cellwright.hosts.slurm.commands import SlurmCommands
 from cellwright.hosts.slurm.directories import Allocation
 from cellwright.hosts.slurm.fleet import SlurmFleet, host_name
 from cellwright.hosts.slurm.shapes import Shape
-from cellwright.hosts.slurm.states import Ended, Ending, Pending, Running, told_state
-from cellwright.hosts.transport import NoWay
+from cellwright.hosts.slurm.states import Ended, Ending, Pending, Running, state_text
+from cellwright.hosts.transport import NoTransport
 from tests.support.slurm.cluster import Cluster
 from tests.waiting import fail_after, scaled
 
@@ -138,7 +138,7 @@ async def test_end_is_told_with_its_cause(make: Make, script: str, cause: str, w
     found = await reach(allocations, "default", Ended)
     assert isinstance(found.state, Ended)
     assert found.state.cause == cause
-    assert words in told_state(found.state, now=0).text
+    assert words in state_text(found.state, now=0).text
 
 
 async def test_preemption_is_told_as_such(make: Make, mended: Cluster) -> None:
@@ -165,7 +165,7 @@ async def test_waiting_one_is_told_with_its_place_and_reason(make: Make, mended:
                 break
     second = states[1]
     assert isinstance(second, Pending)
-    assert "place 2 in the queue" in told_state(second, now=0).text
+    assert "place 2 in the queue" in state_text(second, now=0).text
     with fail_after():  # the scheduler works estimates out in a round of its own
         while not (isinstance(state := allocations.find("first").state, Pending) and state.estimated_start):
             await allocations.look()
@@ -177,7 +177,7 @@ async def test_what_no_node_has_is_told_with_the_next_step(make: Make) -> None:
     with fail_after():
         while True:
             await allocations.look()
-            told = told_state(allocations.find("huge").state, now=0)
+            told = state_text(allocations.find("huge").state, now=0)
             if told.hint:
                 break
     assert "fewer --cpus" in told.hint
@@ -386,7 +386,7 @@ def fleet_of(allocations: Allocations, kernels: dict[str, int]) -> SlurmFleet:
     return SlurmFleet(
         allocations,
         shape=SMALL,
-        way=lambda _, key: NoWay(key),
+        way=lambda _, key: NoTransport(key),
         kernels=lambda host: kernels.get(host, 0),
         expiring=set,
         kernel_bytes=200 << 20,

@@ -19,11 +19,11 @@ from cellwright.hosts.slurm.commands import (
     parse_show,
     parse_waiting,
 )
-from cellwright.hosts.slurm.directories import About, Allocation, write_about
+from cellwright.hosts.slurm.directories import Allocation, HostAddress, write_host_address
 from cellwright.hosts.slurm.fencing import Claim, Fence
 from cellwright.hosts.slurm.shapes import Shape
 from cellwright.hosts.slurm.states import Running
-from cellwright.hosts.slurm.transport import AllocationWay
+from cellwright.hosts.slurm.transport import AllocationTransport
 from tests.marked import marked
 from tests.support.slurm.cluster import Cluster
 from tests.waiting import LIMIT_S, until
@@ -133,11 +133,11 @@ async def test_way_to_a_host_tells_the_node_nothing_secret(
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
     for name in ("CELLWRIGHT_JUPYTER_TOKEN", "OPENAI_API_KEY", "SLURM_JOB_ID"):
         monkeypatch.setenv(name, "secret")
-    way = AllocationWay(Tracked(tmp_path), tmp_path, python="python3")
+    way = AllocationTransport(Tracked(tmp_path), tmp_path, python="python3")
     claim = Claim(7, 0, "abc")
     assert Fence(tmp_path).claim(claim)
     way.paths.home.mkdir()
-    write_about(way.paths.current, About(1, claim.incarnation, "/no/socket", "n1", 7, 0))
+    write_host_address(way.paths.current, HostAddress(1, claim.incarnation, "/no/socket", "n1", 7, 0))
     with pytest.raises(HostUnreachable):
         await way.connect()
     assert "secret" not in (tmp_path / "told").read_text()

@@ -15,11 +15,11 @@ from cellwright.errors import HostCannot, HostUnreachable, SlurmFailed
 from cellwright.hosts.slurm import commands
 from cellwright.hosts.slurm.allocations import AllocationOptions, Allocations
 from cellwright.hosts.slurm.commands import SlurmCommands
-from cellwright.hosts.slurm.directories import Allocation, Shelf
+from cellwright.hosts.slurm.directories import Allocation, AllocationDirectories
 from cellwright.hosts.slurm.fleet import SlurmFleet, lasts
 from cellwright.hosts.slurm.shapes import Shape
 from cellwright.hosts.slurm.states import AllocationState, Ended, Ending, Pending, Running
-from cellwright.hosts.transport import NoWay
+from cellwright.hosts.transport import NoTransport
 from cellwright.slurm.provider import only_allocation
 from tests.kernel.engine.conftest import OpenEngine, host_process, open_here
 from tests.waiting import LIMIT_S
@@ -63,7 +63,7 @@ def fleet_at(directory: Path, kernel_bytes: int | None = None) -> SlurmFleet:
     return SlurmFleet(
         Allocations(directory, absent, AllocationOptions(python="python3")),
         shape=Shape(),
-        way=lambda _, key: NoWay(key),
+        way=lambda _, key: NoTransport(key),
         kernels=lambda _: 0,
         expiring=set,
         kernel_bytes=kernel_bytes,
@@ -83,7 +83,7 @@ def test_capacity_is_what_the_memory_holds(
 
 
 async def test_what_ended_long_ago_is_forgotten_and_what_ended_lately_is_not(tmp_path: Path) -> None:
-    shelf, now = Shelf(tmp_path), time.time()
+    shelf, now = AllocationDirectories(tmp_path), time.time()
     for name, days in (("old", 8), ("new", 1)):
         key, directory = shelf.reserve(name)
         seen = now - days * 86_400
@@ -180,7 +180,7 @@ async def test_who_has_an_allocation_has_slurm_whatever_its_client_says(
     open_here: OpenEngine, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     put_sbatch(tmp_path, UNCONFIGURED, monkeypatch)
-    shelf = Shelf(tmp_path / "state" / "allocations")
+    shelf = AllocationDirectories(tmp_path / "state" / "allocations")
     key, directory = shelf.reserve("a")
     shelf.write(allocation(Pending("Priority"), directory, key=key, job_id=7))
     async with open_here(run_mode="auto") as engine:

@@ -16,7 +16,7 @@ import pytest
 
 from cellwright.errors import HostUnreachable
 from cellwright.hosts.slurm import pipe
-from cellwright.hosts.slurm.transport import PipeStream, Promptness, pipe_command
+from cellwright.hosts.slurm.transport import PipeStream, PromptAcknowledgements, pipe_command
 from tests.waiting import fail_after
 
 pytestmark = pytest.mark.anyio
@@ -105,7 +105,7 @@ async def test_connections_of_a_child_are_found_and_made_prompt() -> None:
         await anyio.open_process([sys.executable, "-c", code]) as child,
         await listener.listeners[0].accept() as accepted,
     ):
-        prompt = Promptness(child.pid)
+        prompt = PromptAcknowledgements(child.pid)
         assert len(prompt._sockets) == 1
         prompt.acknowledge()
         prompt.close()
@@ -114,7 +114,7 @@ async def test_connections_of_a_child_are_found_and_made_prompt() -> None:
 
 
 def test_process_that_is_gone_has_no_connections() -> None:
-    assert Promptness(2**22 - 1)._sockets == []
+    assert PromptAcknowledgements(2**22 - 1)._sockets == []
 
 
 async def _digest(stream: anyio.abc.ByteReceiveStream) -> str:

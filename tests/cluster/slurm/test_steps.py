@@ -16,7 +16,7 @@ import pytest
 
 from cellwright.hosts import protocol
 from cellwright.hosts.slurm.shapes import Shape
-from cellwright.kernels.exit_output import LastWords
+from cellwright.kernels.exit_output import ExitOutput
 from cellwright.kernels.programs import own_script
 from cellwright.kernels.slurm_steps import (
     MEGABYTE,
@@ -27,7 +27,7 @@ from cellwright.kernels.slurm_steps import (
     step_memory,
 )
 from cellwright.sandbox.policy import Policy
-from cellwright.sandbox.workspace import PRIVATE, Place
+from cellwright.sandbox.workspace import PRIVATE, Workspace
 from cellwright_kernel.step import HEADER, put
 from tests.marked import wait_until_buried
 from tests.support.slurm.lent import SMALL, Attached, Lender, Lent, options
@@ -129,7 +129,7 @@ def test_step_that_nobody_has_a_program_for_ends(tmp_path: Path) -> None:
 
 
 async def test_what_srun_says_of_memory_is_the_limit_behind_an_end() -> None:
-    words = LastWords()
+    words = ExitOutput()
     memory = StepMemory(os.getpid(), 700 * MEGABYTE, words)
     assert memory.limit_behind(-signal.SIGKILL) is None
     os.write(words.write_fd, b"srun: error: n1: task 0: Out Of Memory\n")
@@ -313,9 +313,9 @@ async def test_confined_typescript_runs_in_a_step(lend: Lender) -> None:
         assert await host.run("ts", "console.log(6 * 7)") == "42\n"
 
 
-def _private(lent: Lent, name: str) -> Place:
+def _private(lent: Lent, name: str) -> Workspace:
     directory = Path(lent.allocation.directory).parent.parent / "sessions" / name
-    return Place("private", str(directory / PRIVATE), None, str(directory))
+    return Workspace("private", str(directory / PRIVATE), None, str(directory))
 
 
 def _step_limit(pid: int) -> int:

@@ -16,7 +16,7 @@ import pytest
 
 from cellwright.errors import HostStartError, HostUnreachable
 from cellwright.hosts.slurm import tls
-from cellwright.hosts.slurm.directories import About
+from cellwright.hosts.slurm.directories import HostAddress
 from tests.support.slurm.lent import Lender
 from tests.waiting import LIMIT_S, fail_after
 
@@ -35,7 +35,7 @@ def credentials(tmp_path: Path) -> Path:
 
 
 @asynccontextmanager
-async def listening(credentials: Path) -> AsyncIterator[tuple[About, list[bytes]]]:
+async def listening(credentials: Path) -> AsyncIterator[tuple[HostAddress, list[bytes]]]:
     """A host that repeats what it hears."""
     heard: list[bytes] = []
     listener, port = await tls.listen(credentials)
@@ -47,7 +47,7 @@ async def listening(credentials: Path) -> AsyncIterator[tuple[About, list[bytes]
 
     async with listener, anyio.create_task_group() as tasks:
         tasks.start_soon(listener.serve, echo)
-        yield About(1, "i", "", "n", 1, 0, addresses=("127.0.0.1",), port=port), heard
+        yield HostAddress(1, "i", "", "n", 1, 0, addresses=("127.0.0.1",), port=port), heard
         tasks.cancel_scope.cancel()
 
 
@@ -79,7 +79,9 @@ async def test_engine_with_the_key_is_heard(credentials: Path) -> None:
 
 async def test_next_address_is_tried_where_one_does_not_answer(credentials: Path) -> None:
     async with listening(credentials) as (about, _):
-        both = About(1, "i", "", "n", 1, 0, addresses=("no.such.host.invalid", "127.0.0.1"), port=about.port)
+        both = HostAddress(
+            1, "i", "", "n", 1, 0, addresses=("no.such.host.invalid", "127.0.0.1"), port=about.port
+        )
         async with await tls.connect(both, credentials) as stream:
             await stream.send(b"hello")
             assert await stream.receive() == b"hello"
@@ -131,7 +133,7 @@ async def test_allocation_is_reached_by_tls_and_tells_no_secret(lend: Lender) ->
         assert key not in job + environment + command + Path(lent.allocation.directory, "job.sh").read_text()
 
 
-async def _ask(about: About, credentials: Path) -> bytes:
+async def _ask(about: HostAddress, credentials: Path) -> bytes:
     async with await tls.connect(about, credentials) as stream:
         await stream.send(b"hello")
         return await stream.receive()

@@ -16,7 +16,7 @@ from cellwright.engine import Execution, Session
 from cellwright.engine.charts import VEGA_LITE, charts_left
 from cellwright.errors import ChartRefused, NoSuchData
 from cellwright.sandbox.policy import Mode
-from cellwright.sandbox.workspace import Place
+from cellwright.sandbox.workspace import Workspace
 
 pytestmark = pytest.mark.anyio
 
@@ -81,7 +81,7 @@ async def test_no_link_leads_out_of_the_working_directory(tmp_path: Path, mode: 
     (outside / "work").mkdir(parents=True)
     (outside / "work" / "visualization_manifest.json").write_text('{"version": "1.0", "outputs": []}')
     (project / "deep").mkdir(parents=True)
-    place = Place(mode, str(project / "deep" / "work"), str(project), str(tmp_path / "state"))
+    place = Workspace(mode, str(project / "deep" / "work"), str(project), str(tmp_path / "state"))
     top = Path(place.written, "deep") if mode == "overlay" else project / "linked"
     top.parent.mkdir(parents=True, exist_ok=True)
     top.symlink_to(outside)

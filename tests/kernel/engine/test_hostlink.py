@@ -20,7 +20,7 @@ from cellwright.assembly import host_options
 from cellwright.engine.host_link import HostLink
 from cellwright.engine.journal import Journal, Statement
 from cellwright.errors import HostUnreachable
-from cellwright.hosts import HostConnection, HostPaths, LocalWay, protocol
+from cellwright.hosts import HostConnection, HostPaths, LocalTransport, protocol
 from cellwright.unixstreams import UnixStream
 from tests.kernel.engine.conftest import end_host
 from tests.waiting import until
@@ -71,7 +71,7 @@ class DeafStream(anyio.abc.ByteStream):
 class CutWay:
     """The way to this machine's host as if it went through a network."""
 
-    local: LocalWay
+    local: LocalTransport
     beat_s: float | None = NEVER_S  # so that only a test cuts it (see ``notices_cuts``)
     cut: bool = False
 
@@ -150,7 +150,7 @@ async def linked(tmp_path: Path) -> AsyncIterator[Linked]:
     settings.storage.mkdir()
     journal = Journal(settings.storage / "journal.db")
     heard = Heard(journal)
-    way = CutWay(LocalWay(HostPaths(settings.storage)))
+    way = CutWay(LocalTransport(HostPaths(settings.storage)))
     link = HostLink(
         "slurm:test",
         way,

@@ -23,7 +23,7 @@ from cellwright.kernels.interpreters import prepare_interpreter
 from cellwright.kernels.kernel import Kernel, KernelLaunch
 from cellwright.sandbox.policy import Policy
 from cellwright.sandbox.tiers import Tier
-from cellwright.sandbox.workspace import PRIVATE, Place, prepare_storage
+from cellwright.sandbox.workspace import PRIVATE, Workspace, prepare_storage
 from tests.conftest import Require
 from tests.kernel.kernels.conftest import LIMITS
 from tests.support.sandbox.programs import require_other_python, run_as_nobody
@@ -81,7 +81,7 @@ async def launched(server: ForkServer, directory: Path) -> AsyncIterator[Kernel]
     work = directory / PRIVATE
     place = None
     if server.isolation is not None:
-        place = Place(mode="private", cwd=str(work), project=None, storage=str(directory))
+        place = Workspace(mode="private", cwd=str(work), project=None, storage=str(directory))
         prepare_storage(place)
     else:
         work.mkdir()

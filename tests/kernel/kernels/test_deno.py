@@ -25,7 +25,7 @@ from cellwright.kernels.deno import INSTALL, DenoAccess
 from cellwright.sandbox.policy import Policy
 from cellwright.sandbox.probe import try_isolation
 from cellwright.sandbox.proxy import Opening
-from cellwright.sandbox.workspace import PRIVATE, Place, prepare_storage
+from cellwright.sandbox.workspace import PRIVATE, Workspace, prepare_storage
 from tests.conftest import Require
 from tests.matrix import first_of
 from tests.support.kernels.denohouse import TINY
@@ -68,7 +68,7 @@ async def tiny(
     """A kernel of the smallest driver."""
     isolation = None
     storage = root / "session"
-    place = Place("private", str(storage / PRIVATE), None, str(storage))
+    place = Workspace("private", str(storage / PRIVATE), None, str(storage))
     storage.mkdir(mode=0o755)
     prepare_storage(place)
     if tier != "unsafe":
@@ -267,7 +267,7 @@ async def test_many_kernels_leave_nothing_behind(root: Path, kernels: int) -> No
 
     async def one(number: int) -> None:
         storage = root / f"s{number}"
-        place = Place("private", str(storage / PRIVATE), None, str(storage))
+        place = Workspace("private", str(storage / PRIVATE), None, str(storage))
         storage.mkdir()
         prepare_storage(place)
         kernel = await launcher.launch(

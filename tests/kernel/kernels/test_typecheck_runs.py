@@ -16,7 +16,7 @@ from cellwright.hosts.protocol import CheckTypes
 from cellwright.kernels.deno import INSTALL
 from cellwright.kernels.typecheck import CellSource, Diagnostic
 from cellwright.sandbox.policy import Mode
-from cellwright.sandbox.workspace import Place
+from cellwright.sandbox.workspace import Workspace
 from tests.conftest import Require
 from tests.matrix import first_of
 from tests.support.kernels.denohouse import OPTIONS, House, open_house
@@ -38,11 +38,11 @@ async def house(short_path: Path, tmp_path: Path, require: Require) -> AsyncIter
 
 
 async def check(
-    house: House, *sources: CellSource, tsconfig: dict[str, Any] | None = None, place: Place | None = None
+    house: House, *sources: CellSource, tsconfig: dict[str, Any] | None = None, place: Workspace | None = None
 ) -> list[Diagnostic]:
     storage = house.root / "s"
     storage.mkdir(exist_ok=True)
-    place = place or Place("private", str(storage / "files"), None, str(storage))
+    place = place or Workspace("private", str(storage / "files"), None, str(storage))
     return await house.kernels.check_types(CheckTypes(sources, place.cwd, place, None, tsconfig))
 
 
@@ -95,7 +95,7 @@ async def test_imports_find_the_files_of_the_working_directory(
     project = tmp_path / "a project"
     (project / "work").mkdir(parents=True)
     (project / "work" / "helper.ts").write_text("export const one: number = 1")
-    place = Place(mode, str(project / "work"), str(project), str(house.root / "s"))
+    place = Workspace(mode, str(project / "work"), str(project), str(house.root / "s"))
     sources = cells("import { one } from './helper.ts'", "const two: string = one", "import './missing.ts'")
     found = await check(house, *sources, place=place)
     assert [(one.cell_id, one.code) for one in found] == [("c3", "TS2307"), ("c2", "TS2322")]
@@ -115,7 +115,7 @@ async def test_a_check_sees_nothing_of_what_is_hidden_from_its_session(
     own, others = state / "own", state / "others"
     others.mkdir(parents=True)
     (others / "secret.json").write_text('{"told": 1}')
-    place = Place(mode, str(tmp_path), str(tmp_path), str(own), hidden=(str(state),))
+    place = Workspace(mode, str(tmp_path), str(tmp_path), str(own), hidden=(str(state),))
     (found,) = await check(
         house,
         *cells(f"import held from '{others}/secret.json' with {{ type: 'json' }}\nconst a: string = held"),
@@ -131,7 +131,7 @@ async def test_a_link_in_place_of_the_working_directory_tells_nothing_of_where_i
     (outside / "work").mkdir(parents=True)
     (outside / "work" / "secret.json").write_text("{}")
     (project / "deep" / "work").mkdir(parents=True)
-    place = Place("overlay", str(project / "deep" / "work"), str(project), str(house.root / "s"))
+    place = Workspace("overlay", str(project / "deep" / "work"), str(project), str(house.root / "s"))
     Path(place.written).mkdir(parents=True)
     Path(place.written, "deep").symlink_to(outside)
     (found,) = await check(house, *cells("import './secret.json'"), place=place)
@@ -140,7 +140,7 @@ async def test_a_link_in_place_of_the_working_directory_tells_nothing_of_where_i
 
 async def test_without_namespaces_a_check_leaves_the_working_directory_alone(house: House) -> None:
     house.options = msgspec.structs.replace(OPTIONS, namespaces=False)
-    place = Place("private", str(house.root / "s" / "files"), None, str(house.root / "s"))
+    place = Workspace("private", str(house.root / "s" / "files"), None, str(house.root / "s"))
     Path(place.cwd).mkdir(parents=True)
     owner = Path(place.cwd).stat().st_uid
     with pytest.raises(KernelStartError, match="needs a network of its own"):

@@ -11,7 +11,7 @@ from mcp.types import BlobResourceContents, TextResourceContents
 
 from cellwright import Engine
 from cellwright.mcp.resources import MAX_DATA_BYTES, MOST_DATA_FILES
-from cellwright.tools.data_directory import Shelf
+from cellwright.tools.data_directory import DataDirectory
 from tests.kernel.mcp.conftest import Connect, images_of, read, refused, text_of
 from tests.waiting import fail_after
 
@@ -22,7 +22,7 @@ CSV = "month,revenue\nJan,10000\nFeb,12000\n"
 
 @pytest.fixture
 def data(engine: Engine) -> Path:
-    root = Shelf(engine.settings).root
+    root = DataDirectory(engine.settings).root
     root.mkdir(parents=True, exist_ok=True)
     return root
 

@@ -33,7 +33,7 @@ from cellwright.sandbox.cgroups import HOME, Groups, Refusal, open_groups
 from cellwright.sandbox.policy import Policy
 from cellwright.sandbox.probe import try_isolation
 from cellwright.sandbox.tiers import SOFT_CPUS
-from cellwright.sandbox.workspace import PRIVATE, Place, prepare_storage
+from cellwright.sandbox.workspace import PRIVATE, Workspace, prepare_storage
 from tests.conftest import Require
 from tests.matrix import first_of
 from tests.waiting import LIMIT_S, UNHURRIED, fail_after, look_again
@@ -154,7 +154,7 @@ async def _running(launcher: ForkServer | KernelspecLauncher) -> AsyncIterator[N
 def _launch(directory: Path, name: str = "k") -> KernelLaunch:
     storage = directory / f"w-{name}"
     work = storage / PRIVATE
-    place = Place(mode="private", cwd=str(work), project=None, storage=str(storage))
+    place = Workspace(mode="private", cwd=str(work), project=None, storage=str(storage))
     prepare_storage(place)
     return KernelLaunch(name, directory / name, work, {}, LIMITS, place=place)
 

@@ -22,10 +22,10 @@ import pytest
 
 from cellwright.errors import KernelStartError
 from cellwright.kernels.confinement import Isolation
-from cellwright.kernels.monitor import BoxLine, Nested
+from cellwright.kernels.monitor import MonitorChannel, NestedSandbox
 from cellwright.sandbox.policy import Mode, Policy
 from cellwright.sandbox.proxy import PROXY_PORT
-from cellwright.sandbox.workspace import Place, prepare_storage
+from cellwright.sandbox.workspace import Workspace, prepare_storage
 from cellwright_kernel import descendants, landlock
 from tests.conftest import Require
 from tests.support.sandbox.programs import require_other_python, run_as_nobody
@@ -61,7 +61,7 @@ class Inside:
         self.mine.send(json.dumps({"run": code}).encode())
         return await self._answer()
 
-    async def spawn(self, nested: Nested) -> Inside:
+    async def spawn(self, nested: NestedSandbox) -> Inside:
         """A fork of it, in a box below."""
         other = Inside()
         self._spawned.append(other)
@@ -70,7 +70,7 @@ class Inside:
         return other
 
     async def send_into(
-        self, nested: Nested, other: Inside, how: str = "join", *, watched: bool = True
+        self, nested: NestedSandbox, other: Inside, how: str = "join", *, watched: bool = True
     ) -> int:
         """How a fork of it ended that went into a box below."""
         request = json.dumps({"spawn": how}).encode()
@@ -98,7 +98,7 @@ class Inside:
 class Below:
     """A box below the first one."""
 
-    nested: Nested
+    nested: NestedSandbox
     ends: list[tuple[int, int]] = field(default_factory=list)
 
     async def close(self) -> None:
@@ -112,16 +112,16 @@ class Base:
     """The first box, and what is needed to make more."""
 
     directory: Path
-    place: Place
+    place: Workspace
     isolation: Isolation
-    line: BoxLine
+    line: MonitorChannel
     tasks: anyio.abc.TaskGroup
     lifeline: tuple[int, int]
     process: subprocess.Popen[bytes]
     first: Inside = field(default_factory=Inside)
     below: list[Below] = field(default_factory=list)
 
-    async def grow(self, name: str, line: BoxLine | None = None) -> Below:
+    async def grow(self, name: str, line: MonitorChannel | None = None) -> Below:
         saved = self.directory / f"saved-{name}"
         saved.mkdir()
         (saved / "name").write_text(name)
@@ -145,11 +145,11 @@ def directory() -> Iterator[Path]:
         yield Path(directory)
 
 
-def placed(directory: Path, mode: Mode) -> Place:
+def placed(directory: Path, mode: Mode) -> Workspace:
     cwd = directory / "project" / "work"
     cwd.mkdir(parents=True)
     project = str(directory / "project") if mode == "overlay" else None
-    place = Place(mode=mode, cwd=str(cwd), project=project, storage=str(directory / "storage"))
+    place = Workspace(mode=mode, cwd=str(cwd), project=project, storage=str(directory / "storage"))
     prepare_storage(place)
     return place
 
@@ -161,7 +161,7 @@ async def boxed(
     place = placed(directory, mode)
     isolation = Isolation("B", Policy())
     readable = isolation.readable(READABLE)
-    line, first, lifeline = BoxLine(Path(place.written)), Inside(), os.pipe()
+    line, first, lifeline = MonitorChannel(Path(place.written)), Inside(), os.pipe()
     grown: list[Below] = []
     sockets = directory / "s"
     sockets.mkdir(exist_ok=True)
@@ -213,7 +213,7 @@ async def test_a_view_over_a_folder_in_which_the_box_above_works_shows_it_and_ke
     async with boxed(directory, "direct") as base:
         await base.first.run("open('above', 'w').write('x')")
         storage = directory / "other"
-        place = Place(mode="overlay", cwd=base.place.cwd, project=base.place.cwd, storage=str(storage))
+        place = Workspace(mode="overlay", cwd=base.place.cwd, project=base.place.cwd, storage=str(storage))
         prepare_storage(place)
         mounts = base.isolation.mounts(place, READABLE)
         nested = await base.line.grow(mounts, saved=Path(place.written), lifeline_fd=base.lifeline[0])

@@ -27,7 +27,7 @@ from cellwright.sandbox.npm import NpmList, install_npm, is_npm_layer
 from cellwright.sandbox.packages import InstallLimits, InstallResult
 from cellwright.sandbox.policy import Policy
 from cellwright.sandbox.probe import try_isolation
-from cellwright.sandbox.workspace import PRIVATE, Place, prepare_storage
+from cellwright.sandbox.workspace import PRIVATE, Workspace, prepare_storage
 from tests.conftest import Require
 from tests.support.kernels.denohouse import TINY
 from tests.waiting import LIMIT_S, fail_after
@@ -176,7 +176,7 @@ async def launcher(tmp_path: Path) -> AsyncIterator[DenoLauncher]:
 
 async def start(launcher: DenoLauncher, root: Path, *layers: str) -> Kernel:
     storage = root / "session"
-    place = Place("private", str(storage / PRIVATE), None, str(storage))
+    place = Workspace("private", str(storage / PRIVATE), None, str(storage))
     storage.mkdir(exist_ok=True)
     prepare_storage(place)
     return await launcher.launch(

@@ -41,7 +41,7 @@ libc = ctypes.CDLL(None, use_errno=True)
 def call(name, *arguments):
     if getattr(libc, name)(*arguments) == -1:
         raise OSError(ctypes.get_errno(), name)
-namespaces.leave_box()
+namespaces.leave_sandbox()
 namespaces.bring_up_loopback()
 powers = [line.split()[1] for line in open("/proc/self/status") if line.startswith("CapEff")]
 namespaces.no_new_privileges()

@@ -16,9 +16,9 @@ import pytest
 
 from cellwright import Engine
 from cellwright.errors import FileRefused, NoSuchFile, SandboxError
-from cellwright.tools.data_directory import Shelf, relative
+from cellwright.tools.data_directory import DataDirectory, relative
 from cellwright.tools.files.file_system import Files, _descriptor  # the race is on this very call
-from cellwright.tools.files.locations import Ground, Root, ground_of_place
+from cellwright.tools.files.locations import FileRoots, Root, workspace_roots
 from tests.kernel.engine.conftest import end_host, open_at
 from tests.kernel.sandbox.test_files_races import hostile
 
@@ -176,7 +176,7 @@ async def test_a_device_is_refused_though_it_never_ends(files: Files, box: Path)
 
 
 def test_another_mount_is_not_entered() -> None:
-    ground = Ground("the root", (Root(Path("/")),))
+    ground = FileRoots("the root", (Root(Path("/")),))
     with pytest.raises(FileRefused, match="another mount"):
         _descriptor(ground, "proc/self/status")
     assert Path("/proc/self/status").read_text()
@@ -278,7 +278,7 @@ async def test_other_directories_are_not_listed(files: Files, box: Path, path: s
 def test_a_working_directory_does_not_lead_out(engine: Engine, box: Path, path: str) -> None:
     links(("way", "{outside}"), ("up", ".."))(box)
     with pytest.raises(SandboxError):
-        Shelf(engine.settings).open(path.replace("{root}", str(box.parent)))
+        DataDirectory(engine.settings).open(path.replace("{root}", str(box.parent)))
     assert _written(box) == {"secret"}
 
 
@@ -286,7 +286,7 @@ def test_a_file_that_is_swapped_for_a_link_under_our_hands_is_never_read(box: Pa
     """A process swaps a plain file and a link to the secret as fast as it can; whoever just looks first is fooled."""
     (box / "swapped").write_text("mine")
     (box / "other").symlink_to(box.parent / "outside" / "secret")
-    ground = Ground("the box", (Root(box),))
+    ground = FileRoots("the box", (Root(box),))
 
     def guarded() -> bool:
         try:
@@ -342,7 +342,7 @@ async def test_a_session_reaches_neither_another_nor_the_engines_own(engine: Eng
     inside = await engine.create("git", mode="direct", directory=folder)
     with pytest.raises(FileRefused, match="others run"):
         await files.write(".git/hooks/pre-commit", "#!/bin/sh", session=inside)
-    assert not ground_of_place(inside.place).is_layered
+    assert not workspace_roots(inside.place).is_layered
     for session in (one, other, direct, inside):
         await engine.delete(session.id)
 

@@ -9,7 +9,7 @@ import anyio
 import pytest
 
 from cellwright import Engine
-from cellwright.tools.data_directory import Shelf
+from cellwright.tools.data_directory import DataDirectory
 from cellwright.tools.scripts import RunResult, run_script
 from tests.kernel.engine.conftest import end_host, open_at
 from tests.kernel.tools.test_runs import run_to_limit
@@ -57,7 +57,7 @@ async def test_files_are_kept_by_their_type(engine: Engine, language: str) -> No
         ("table.csv", "csv"),
         ("told.json", "json"),
     }
-    with Shelf(engine.settings).open() as shelf:
+    with DataDirectory(engine.settings).open() as shelf:
         assert shelf.read(f"{result.directory}/out/table.csv") == b"a,b\n1,2\n"
 
 

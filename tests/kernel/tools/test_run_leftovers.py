@@ -10,7 +10,7 @@ import pytest
 
 from cellwright import Settings
 from cellwright.hosts import protocol
-from cellwright.tools.data_directory import RUNS, Shelf
+from cellwright.tools.data_directory import RUNS, DataDirectory
 from cellwright.tools.scripts import OldRun, run_script, too_old
 from tests.kernel.engine.conftest import OpenEngine
 
@@ -58,7 +58,7 @@ async def test_a_killed_engine_leaves_a_run_that_the_next_one_removes(
 async def test_only_the_newest_runs_keep_their_files(open_here: OpenEngine) -> None:
     async with open_here(max_kept_runs=2) as engine:
         runs = [await run_script(engine, f"open('{n}.txt', 'w').write('x')") for n in range(4)]
-        with Shelf(engine.settings).open(RUNS) as shelf:
+        with DataDirectory(engine.settings).open(RUNS) as shelf:
             assert {entry.path for entry in shelf.list().entries} == {run.id for run in runs[2:]}
 
 

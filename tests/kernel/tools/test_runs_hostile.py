@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from cellwright import Engine
-from cellwright.tools.data_directory import Shelf
+from cellwright.tools.data_directory import DataDirectory
 from cellwright.tools.scripts import run_script
 from tests.kernel.engine.conftest import OpenEngine
 
@@ -62,10 +62,10 @@ async def test_a_script_that_swaps_itself_for_a_link_still_has_a_result(engine: 
 
 
 async def test_a_file_of_the_shelf_with_two_names_is_left_out_and_stops_no_run(engine: Engine) -> None:
-    with Shelf(engine.settings).open("twice") as shelf:
+    with DataDirectory(engine.settings).open("twice") as shelf:
         shelf.write("plain.txt", b"1")
         shelf.write("one.txt", b"2")
-    directory = Shelf(engine.settings).root / "twice"
+    directory = DataDirectory(engine.settings).root / "twice"
     (directory / "two.txt").hardlink_to(directory / "one.txt")
     result = await run_script(engine, "import os; print(sorted(os.listdir()))", working_dir="twice")
     assert result.stdout == "['plain.txt', 'script.py']\n"

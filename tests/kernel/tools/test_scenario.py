@@ -21,7 +21,7 @@ from mcp.client.subscriptions import ResourceUpdated
 from mcp.types import CallToolResult, TextResourceContents
 
 from cellwright.mcp import Face
-from cellwright.tools.data_directory import Shelf
+from cellwright.tools.data_directory import DataDirectory
 from tests.kernel.engine.conftest import end_host, open_at
 from tests.kernel.mcp.conftest import PACE, connected, images_of, running, text_of
 from tests.waiting import fail_after
@@ -158,7 +158,7 @@ async def agent(site: str, tmp_path_factory: pytest.TempPathFactory) -> AsyncIte
         running(Face(engine, pace=PACE)) as face,
         connected(face, "2026-07-28") as client,
     ):
-        yield Agent(client, site, Shelf(engine.settings).root)
+        yield Agent(client, site, DataDirectory(engine.settings).root)
     end_host(root / "state")
 
 

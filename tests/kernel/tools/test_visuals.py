@@ -10,7 +10,7 @@ import pytest
 
 from cellwright import Engine
 from cellwright.errors import ChartRefused, FileRefused, FileTooLarge, NoSuchFile
-from cellwright.tools.data_directory import Shelf
+from cellwright.tools.data_directory import DataDirectory
 from cellwright.tools.visuals import visualize
 
 pytestmark = pytest.mark.anyio
@@ -31,7 +31,7 @@ def here(request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture
 def shelf(engine: Engine, here: str) -> Path:
-    root = Shelf(engine.settings).root / here
+    root = DataDirectory(engine.settings).root / here
     root.mkdir(parents=True)
     return root
 

@@ -20,7 +20,7 @@ from cellwright.hosts.kernels import Kernels
 from cellwright.hosts.launchers import Launchers
 from cellwright.hosts.protocol import HostOptions
 from cellwright.sandbox.policy import Mode, Policy
-from cellwright.sandbox.workspace import PRIVATE, Place
+from cellwright.sandbox.workspace import PRIVATE, Workspace
 from tests.waiting import LIMIT_S, fail_after, until
 
 TINY = Path(__file__).with_name("drivers") / "tiny.mjs"
@@ -97,7 +97,7 @@ class House:
         storage = self.root / (name or kernel_id)
         storage.mkdir(mode=0o700, exist_ok=True)
         cwd = storage / PRIVATE if mode == "private" or project is None else project / "work"
-        place = Place(mode, str(cwd), str(project) if project is not None else None, str(storage))
+        place = Workspace(mode, str(cwd), str(project) if project is not None else None, str(storage))
         request = protocol.StartKernel(
             kernel_id, protocol.DenoKernel(), str(cwd), dict(os.environ), place=place, **options
         )

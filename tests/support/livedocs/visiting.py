@@ -12,7 +12,7 @@ import anyio
 import anyio.abc
 
 from cellwright.livedocs.server import ServerAddress, client_for, identity
-from cellwright.livedocs.shared_document import Room, enter_room, find_room
+from cellwright.livedocs.shared_document import SharedDocument, find_shared_document, open_shared_document
 from tests.support.servers.server import Server
 from tests.waiting import fail_after
 
@@ -57,18 +57,18 @@ def sources_on(server: Server, path: str) -> list[str]:
 
 
 @asynccontextmanager
-async def visitor(server: Server, path: str, name: str = "Ada") -> AsyncIterator[Room]:
+async def visitor(server: Server, path: str, name: str = "Ada") -> AsyncIterator[SharedDocument]:
     """Somebody else who has the notebook open."""
     address = address_of(server)
     async with client_for(address) as client, anyio.create_task_group() as tasks:
-        ticket = await find_room(address, client, path)
+        ticket = await find_shared_document(address, client, path)
         assert ticket is not None
-        async with enter_room(address, ticket, identity(name), tasks) as room:
+        async with open_shared_document(address, ticket, identity(name), tasks) as room:
             yield room
         tasks.cancel_scope.cancel()
 
 
-async def until_says(room: Room, *sources: str) -> None:
+async def until_says(room: SharedDocument, *sources: str) -> None:
     """Wait until the notebook has these cells."""
     with fail_after():
         while [cell.source for cell in room.notebook.read().cells] != list(sources):

@@ -19,10 +19,10 @@ from cellwright.errors import HostPending, HostUnreachable
 from cellwright.hosts import HostConnection, protocol
 from cellwright.hosts.slurm.allocations import AllocationOptions, Allocations
 from cellwright.hosts.slurm.commands import SlurmCommands
-from cellwright.hosts.slurm.directories import Allocation, read_about
+from cellwright.hosts.slurm.directories import Allocation, read_host_address
 from cellwright.hosts.slurm.host_options import Expectation
 from cellwright.hosts.slurm.shapes import Shape
-from cellwright.hosts.slurm.transport import AllocationWay, Connecting
+from cellwright.hosts.slurm.transport import AllocationTransport, Connecting
 from cellwright.sandbox.policy import Policy
 from tests.support.slurm.cluster import Cluster
 from tests.waiting import LIMIT_S, fail_after, scaled
@@ -57,7 +57,7 @@ class Lent:
     cluster: Cluster
     allocations: Allocations
     allocation: Allocation
-    way: AllocationWay
+    way: AllocationTransport
 
     @property
     def job_id(self) -> str:
@@ -71,7 +71,7 @@ class Lent:
 
     def followed(self, incarnation: str) -> bool:
         """Whether another host than this one says that it is there."""
-        about = read_about(self.way.paths.current)
+        about = read_host_address(self.way.paths.current)
         return about is not None and about.incarnation != incarnation
 
     def steps(self) -> list[str]:
@@ -230,5 +230,5 @@ class Lender:
         self, allocations: Allocations, allocation: Allocation, *, connecting: Connecting = "srun"
     ) -> Lent:
         directory = Path(allocation.directory)
-        way = AllocationWay(allocations, directory, python=sys.executable, connecting=connecting)
+        way = AllocationTransport(allocations, directory, python=sys.executable, connecting=connecting)
         return Lent(self._cluster, allocations, allocation, way)

@@ -13,7 +13,7 @@ from cellwright import Engine, Session
 from cellwright.engine import mirrors
 from cellwright.errors import HostUnreachable, NotebookError
 from cellwright.livedocs.merge import Sheet, SheetCell
-from cellwright.livedocs.shared_document import Room
+from cellwright.livedocs.shared_document import SharedDocument
 from tests.kernel.engine.conftest import OpenEngine, end_host, open_at
 from tests.support.livedocs.visiting import (
     code_cell,
@@ -51,7 +51,7 @@ async def until_live(session: Session) -> None:
     await until(lambda: (session.sharing or "").startswith(("live", "by its file")))
 
 
-def rewrite(room: Room, cell_id: str, source: str) -> None:
+def rewrite(room: SharedDocument, cell_id: str, source: str) -> None:
     sheet = room.notebook.read()
     cells = (replace(one, source=source) if one.id == cell_id else one for one in sheet.cells)
     room.notebook.become(Sheet(tuple(cells), sheet.metadata))
@@ -376,7 +376,7 @@ async def test_without_shared_documents_a_conflict_keeps_both_and_is_told(
         assert "merge_conflict" in codes
 
 
-async def _until_shown(room: Room, cell_id: str, text: str) -> None:
+async def _until_shown(room: SharedDocument, cell_id: str, text: str) -> None:
     def shown() -> bool:
         cell = room.notebook.read().by_id.get(cell_id)
         return cell is not None and "".join(one.get("text", "") for one in cell.outputs) == text
@@ -384,6 +384,6 @@ async def _until_shown(room: Room, cell_id: str, text: str) -> None:
     await until(shown)
 
 
-def _state(room: Room, cell_id: str) -> str:
+def _state(room: SharedDocument, cell_id: str) -> str:
     (state,) = (one["execution_state"] for one in room.notebook._cells if one["id"] == cell_id)
     return str(state)

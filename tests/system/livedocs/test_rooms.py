@@ -16,7 +16,13 @@ from cellwright.errors import HostCannot, HostUnreachable, NotebookError
 from cellwright.livedocs import shared_document
 from cellwright.livedocs.merge import Sheet, SheetCell
 from cellwright.livedocs.server import ServerAddress, client_for
-from cellwright.livedocs.shared_document import Room, SharedNotebook, Ticket, enter_room, find_room
+from cellwright.livedocs.shared_document import (
+    SharedDocument,
+    SharedNotebook,
+    Ticket,
+    find_shared_document,
+    open_shared_document,
+)
 from tests.matrix import first_of
 from tests.support.livedocs.visiting import address_of, code_cell, identity, new_notebook, until_says, visitor
 from tests.support.servers.server import Server
@@ -25,7 +31,7 @@ from tests.waiting import until
 pytestmark = pytest.mark.anyio
 
 
-def write(room: Room, **sources: str) -> None:
+def write(room: SharedDocument, **sources: str) -> None:
     """Set the text of cells that are there."""
     sheet = room.notebook.read()
     cells = tuple(
@@ -77,21 +83,21 @@ async def test_a_server_without_shared_documents_has_no_room(jupyter_server: Ser
     path = new_notebook(jupyter_server, "")
     address = address_of(jupyter_server)
     async with client_for(address) as client:
-        assert await find_room(address, client, path) is None
+        assert await find_shared_document(address, client, path) is None
 
 
 async def test_a_notebook_that_is_not_there_is_told(collaboration_server: Server) -> None:
     address = address_of(collaboration_server)
     async with client_for(address) as client:
         with pytest.raises(NotebookError, match="lab has no such file"):
-            await find_room(address, client, "nowhere.ipynb")
+            await find_shared_document(address, client, "nowhere.ipynb")
 
 
 async def test_a_wrong_token_is_told_and_not_shown(collaboration_server: Server) -> None:
     address = ServerAddress("lab", collaboration_server.url, "wrong-secret")
     async with client_for(address) as client:
         with pytest.raises(HostCannot) as refused:
-            await find_room(address, client, new_notebook(collaboration_server, ""))
+            await find_shared_document(address, client, new_notebook(collaboration_server, ""))
     assert "wrong-secret" not in f"{refused.value} {address!r}"
 
 
@@ -125,14 +131,16 @@ async def test_a_document_that_is_not_there_whole_in_time_is_not_entered(
     monkeypatch.setattr(shared_document, "_LOAD_S", 1.0)
     async with slow_server(grows=grows) as address, anyio.create_task_group() as tasks:
         with pytest.raises(HostUnreachable, match="not told all of the notebook"):
-            async with enter_room(address, Ticket("r"), identity("Ada"), tasks, was_empty=was_empty):
+            async with open_shared_document(
+                address, Ticket("r"), identity("Ada"), tasks, was_empty=was_empty
+            ):
                 pytest.fail("what is missing would be taken for deleted")
 
 
 async def test_a_document_that_had_no_cell_is_entered_without_any(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(shared_document, "_LOAD_S", 1.0)
     async with slow_server(grows=False) as address, anyio.create_task_group() as tasks:
-        async with enter_room(address, Ticket("r"), identity("Ada"), tasks, was_empty=True) as room:
+        async with open_shared_document(address, Ticket("r"), identity("Ada"), tasks, was_empty=True) as room:
             assert len(room.notebook) == 0
         tasks.cancel_scope.cancel()
 

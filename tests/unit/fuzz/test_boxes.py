@@ -18,9 +18,9 @@ from hypothesis import strategies as st
 
 from cellwright.errors import CheckpointRefused, KernelGone, KernelStartError
 from cellwright.kernels import checkpoints
-from cellwright.kernels.checkpoints import Frozen, KernelLine
+from cellwright.kernels.checkpoints import Frozen, KernelChannel
 from cellwright.kernels.fork_channel import ForkChannel
-from cellwright.kernels.monitor import BoxLine
+from cellwright.kernels.monitor import MonitorChannel
 from tests.support.fuzzing import each_effort, mutated_json, seeds, try_all
 
 Packet = tuple[bytes, list[str]]
@@ -77,7 +77,7 @@ def _open_files() -> dict[str, str]:
 
 @each_effort
 def test_whatever_a_monitor_says_ends_its_own_box_at_most(effort: int) -> None:
-    asks: dict[str, Callable[[BoxLine], Awaitable[Any]]] = {
+    asks: dict[str, Callable[[MonitorChannel], Awaitable[Any]]] = {
         "hold": lambda line: line.hold(),
         "share": lambda line: line.share("/somewhere"),
         "settle": lambda line: line.settle([]),
@@ -87,7 +87,7 @@ def test_whatever_a_monitor_says_ends_its_own_box_at_most(effort: int) -> None:
 
     def check(said: list[Packet], asked: str) -> None:
         async def work() -> None:
-            line = BoxLine()
+            line = MonitorChannel()
             monitor = socket.socket(fileno=os.dup(line.fd))
             line.handed_over()
             send(monitor, said)
@@ -110,7 +110,7 @@ def test_whatever_a_monitor_says_ends_its_own_box_at_most(effort: int) -> None:
 def test_whatever_a_kernel_says_of_a_checkpoint_is_a_checkpoint_or_a_refusal(effort: int) -> None:
     def check(said: list[Packet]) -> None:
         async def work() -> None:
-            line = KernelLine()
+            line = KernelChannel()
             kernel = socket.socket(fileno=os.dup(line.fd))
             line.handed_over()
             send(kernel, said)

@@ -40,7 +40,7 @@ from cellwright.hosts.runner import KernelRunner
 from cellwright.kernels.client import KernelClient
 from cellwright.kernels.connection_file import Connection, create_connection
 from cellwright.kernels.kernel import Kernel
-from cellwright.kernels.lifetime import Exit, Life, explain_exit
+from cellwright.kernels.lifetime import Exit, Lifetime, explain_exit
 from cellwright.kernels.messages import DELIMITER, Codec
 from cellwright.kernels.requests import Client, read_reply
 from cellwright.mcp.outputs import parts_of
@@ -95,7 +95,7 @@ def sayings(draw: st.DrawFn) -> Saying:
     )
 
 
-class Process(Life):
+class Process(Lifetime):
     """The process of a kernel that is none."""
 
     async def watch(self) -> None:

@@ -26,7 +26,7 @@ class Kernel:
     kills: int = 0
     takes_up: bool = True
 
-    def happen(self, *happenings: cell_queue.Happening) -> Kernel:
+    def happen(self, *happenings: cell_queue.QueueEvent) -> Kernel:
         for happening in happenings:
             self.queue, effects = cell_queue.advance(self.queue, happening)
             for effect in effects:

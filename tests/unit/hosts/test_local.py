@@ -13,7 +13,7 @@ import anyio
 import pytest
 from anyio.lowlevel import checkpoint
 
-from cellwright.hosts import HostPaths, LocalWay, local
+from cellwright.hosts import HostPaths, LocalTransport, local
 from tests.waiting import fail_after
 
 pytestmark = pytest.mark.anyio
@@ -42,7 +42,7 @@ async def test_a_host_that_listens_to_nobody_is_waited_for_until_it_is_gone(
     told: list[str | None] = []
 
     async def ask() -> None:
-        told.append(await LocalWay(paths).end())
+        told.append(await LocalTransport(paths).end())
 
     with fail_after():
         async with anyio.create_task_group() as tasks:
@@ -63,4 +63,4 @@ async def test_a_host_that_still_listens_has_lost_a_connection_alone(
         listener.bind(str(address))
         listener.listen()
         paths.current.write_text(json.dumps({"socket": str(address)}))
-        assert await LocalWay(paths).end() is None
+        assert await LocalTransport(paths).end() is None

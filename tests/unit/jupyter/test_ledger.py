@@ -8,14 +8,14 @@ import msgspec
 import pytest
 
 from cellwright.kernels.jupyter.channels import Ledger
-from cellwright.kernels.jupyter.wire import Heard
+from cellwright.kernels.jupyter.wire import Received
 from cellwright.kernels.messages import Message
 
 
-def heard(number: int | None, kind: str, parent: str, **content: object) -> Heard:
+def heard(number: int | None, kind: str, parent: str, **content: object) -> Received:
     channel = "shell" if kind.endswith("_reply") else "iopub"
     message = Message(channel, kind, parent, msgspec.json.encode(content), b"{}")  # type: ignore[arg-type]
-    return Heard(message, f"kernel_1_{number}" if number is not None else "no-number")
+    return Received(message, f"kernel_1_{number}" if number is not None else "no-number")
 
 
 def kinds(messages: list[Message]) -> list[str]:
@@ -138,14 +138,14 @@ def test_nothing_is_asked_after_a_cut_in_which_nothing_ran() -> None:
 def test_what_another_process_says_is_a_restart_and_what_a_server_says_for_the_kernel_is_none() -> None:
     ledger = Ledger()
     served = heard(0, "kernel_info_reply", "i", status="ok")
-    ledger.heard(Heard(served.message, "server_9_0"))
+    ledger.heard(Received(served.message, "server_9_0"))
     said = heard(3, "execute_input", "e", code="a")
     ledger.heard(said)
     ledger.cut()
     assert ledger.reconnected("p", after_s=1)
-    ledger.heard(Heard(served.message, "server_9_1"))
+    ledger.heard(Received(served.message, "server_9_1"))
     assert not ledger.restarted
-    ledger.heard(Heard(said.message, "kernel_2_3"))
+    ledger.heard(Received(said.message, "kernel_2_3"))
     assert ledger.restarted
 
 
@@ -155,7 +155,7 @@ def test_what_a_server_drops_of_a_flood_is_counted_by_the_kernels_own_numbers() 
     ledger.heard(heard(3, "execute_input", "e", code="a"))
     ledger.heard(heard(4, "stream", "e", text="a"))
     said = heard(0, "stream", "e", name="stderr", text="IOPub data rate exceeded.\nThe server")
-    ledger.heard(Heard(said.message, "server_9_0"))
+    ledger.heard(Received(said.message, "server_9_0"))
     ledger.heard(heard(8, "stream", "e", text="b"))
     (idle,) = ledger.heard(heard(10, "status", "e", execution_state="idle"))
     assert msgspec.json.decode(idle.metadata) == {"cellwright": {"dropped_messages": 4}}

@@ -17,7 +17,7 @@ from cellwright.hosts.slurm.states import (
     duration,
     position_of,
     state_of,
-    told_state,
+    state_text,
 )
 
 NOW = 1_800_000_000.0
@@ -73,7 +73,7 @@ def test_stopped_processes_are_told_from_ended_ones() -> None:
     state = state_of(JobRow(1, "SUSPENDED", node="n1"))
     assert isinstance(state, Running)
     assert state.suspended
-    assert told_state(state, now=NOW).text == "suspended by SLURM on n1; it goes on by itself"
+    assert state_text(state, now=NOW).text == "suspended by SLURM on n1; it goes on by itself"
 
 
 # Places in the queue -------------------------------------------------------------------------------------------------
@@ -118,7 +118,7 @@ def test_no_place_is_told_where_none_is_known() -> None:
 
 def test_pending_tells_place_reason_and_estimate() -> None:
     state = Pending("Priority", estimated_start=NOW + 600, position=3)
-    told = told_state(state, now=NOW)
+    told = state_text(state, now=NOW)
     assert told.text.startswith("pending, place 3 in the queue, jobs of higher priority go first (Priority)")
     assert ", expected to start in 10 min, at " in told.text
 
@@ -137,21 +137,21 @@ def test_pending_tells_place_reason_and_estimate() -> None:
     ],
 )
 def test_what_waiting_does_not_help_comes_with_the_next_step(reason: str) -> None:
-    assert told_state(Pending(reason), now=NOW).hint
+    assert state_text(Pending(reason), now=NOW).hint
 
 
 def test_reason_that_nobody_knows_is_told_as_it_is() -> None:
-    assert told_state(Pending("PhaseOfTheMoon"), now=NOW).text == "pending, PhaseOfTheMoon"
+    assert state_text(Pending("PhaseOfTheMoon"), now=NOW).text == "pending, PhaseOfTheMoon"
 
 
 def test_requeued_job_says_so() -> None:
     state = state_of(JobRow(1, "PENDING", reason="BeginTime", restarts=2))
-    assert "requeued 2 times" in told_state(state, now=NOW).text
+    assert "requeued 2 times" in state_text(state, now=NOW).text
 
 
 @pytest.mark.parametrize("cause", CAUSES)
 def test_every_end_has_a_sentence_and_a_next_step(cause: object) -> None:
-    told = told_state(Ended(cause, exit_code="3:0", node="n1"), now=NOW)  # type: ignore[arg-type]
+    told = state_text(Ended(cause, exit_code="3:0", node="n1"), now=NOW)  # type: ignore[arg-type]
     assert told.text.startswith("ended: ")
     assert told.hint
 
@@ -169,7 +169,7 @@ def test_every_end_has_a_sentence_and_a_next_step(cause: object) -> None:
     ids=str,
 )
 def test_states_in_words(state: AllocationState, text: str) -> None:
-    assert told_state(state, now=NOW).text == text
+    assert state_text(state, now=NOW).text == text
 
 
 @pytest.mark.parametrize(

@@ -27,7 +27,7 @@ from cellwright.errors import (
     UnknownHost,
 )
 from cellwright.hosts.slurm.commands import SlurmCommands
-from cellwright.hosts.slurm.directories import Allocation, AllocationPaths, Shelf
+from cellwright.hosts.slurm.directories import Allocation, AllocationDirectories, AllocationPaths
 from cellwright.hosts.slurm.host_options import Expectation, write_expectation
 from cellwright.hosts.slurm.shapes import Shape, shape_arguments, warning_s
 from cellwright.hosts.slurm.states import (
@@ -36,13 +36,13 @@ from cellwright.hosts.slurm.states import (
     Ending,
     JobRow,
     Pending,
+    StateText,
     Submitting,
-    Told,
     Waiting,
     duration,
     position_of,
     state_of,
-    told_state,
+    state_text,
 )
 from cellwright.hosts.slurm.tls import make_credentials
 
@@ -92,7 +92,7 @@ class Allocations:
         """Since when SLURM has not answered."""
         self.trouble: SlurmFailed | None = None
         """What it, or its command, said instead."""
-        self._shelf = Shelf(directory)
+        self._shelf = AllocationDirectories(directory)
         self._commands = commands
         self._options = options
         self._listeners: list[Changed] = []
@@ -130,14 +130,14 @@ class Allocations:
             else "`cellwright start` asks for one",
         )
 
-    def told(self, allocation: Allocation) -> Told:
+    def told(self, allocation: Allocation) -> StateText:
         """Where an allocation stands, in words; and since when that is not certain."""
         now = self._now()
-        told = told_state(allocation.state, now=now, name=allocation.named)
+        told = state_text(allocation.state, now=now, name=allocation.named)
         if self.stale_since is None or not allocation.alive:
             return told
         since = duration(now - allocation.seen_at)
-        return Told(f"{told.text} as of {since} ago; SLURM does not answer: {self.trouble}", told.hint)
+        return StateText(f"{told.text} as of {since} ago; SLURM does not answer: {self.trouble}", told.hint)
 
     async def has_cluster(self) -> bool:
         """Whether SLURM is configured here, as it was for whoever has an allocation."""

@@ -21,7 +21,15 @@ from cellwright.hosts.slurm.shapes import Shape
 from cellwright.hosts.slurm.states import AllocationState, Ended, Ending
 from cellwright.settings.paths import write_private
 
-__all__ = ["DEFAULT_NAME", "About", "Allocation", "AllocationPaths", "Shelf", "read_about", "write_about"]
+__all__ = [
+    "DEFAULT_NAME",
+    "Allocation",
+    "AllocationDirectories",
+    "AllocationPaths",
+    "HostAddress",
+    "read_host_address",
+    "write_host_address",
+]
 DEFAULT_NAME: Final = "default"
 
 """What an allocation is called where nobody says otherwise."""
@@ -72,7 +80,7 @@ class Allocation(msgspec.Struct, frozen=True, omit_defaults=True):
         return Path(self.directory) / "job.log"
 
 
-class Shelf:
+class AllocationDirectories:
     """The directory of all allocations."""
 
     def __init__(self, directory: Path) -> None:
@@ -143,7 +151,7 @@ class AllocationPaths(HostPaths):
         return runtime_base() / digest
 
 
-class About(msgspec.Struct, frozen=True, omit_defaults=True):
+class HostAddress(msgspec.Struct, frozen=True, omit_defaults=True):
     """What a host in a job says of itself."""
 
     pid: int
@@ -158,14 +166,14 @@ class About(msgspec.Struct, frozen=True, omit_defaults=True):
     port: int | None = None
 
 
-def write_about(path: Path, about: About) -> None:
+def write_host_address(path: Path, about: HostAddress) -> None:
     """All at once, for whoever reads it meanwhile."""
     write_private(str(path), msgspec.json.encode(about))
 
 
-def read_about(path: Path) -> About | None:
+def read_host_address(path: Path) -> HostAddress | None:
     """What the host said; None where there is none, or nothing that can be read."""
     try:
-        return msgspec.json.decode(path.read_bytes(), type=About)
+        return msgspec.json.decode(path.read_bytes(), type=HostAddress)
     except (OSError, msgspec.DecodeError, ValueError, RecursionError):
         return None

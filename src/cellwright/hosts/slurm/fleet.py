@@ -17,8 +17,8 @@ from cellwright.errors import HostPending, UnknownHost
 from cellwright.hosts.slurm.allocations import Allocations
 from cellwright.hosts.slurm.directories import DEFAULT_NAME, Allocation
 from cellwright.hosts.slurm.shapes import Shape, memory_bytes
-from cellwright.hosts.slurm.states import Ended, Pending, Running, Submitting, told_state
-from cellwright.hosts.transport import HostWay
+from cellwright.hosts.slurm.states import Ended, Pending, Running, Submitting, state_text
+from cellwright.hosts.transport import HostTransport
 
 __all__ = ["DEFAULT_NAME", "PREFIX", "SlurmFleet", "host_name", "lasts"]
 
@@ -38,7 +38,7 @@ class SlurmFleet:
         allocations: Allocations,
         *,
         shape: Shape,
-        way: Callable[[Allocations, str], HostWay],
+        way: Callable[[Allocations, str], HostTransport],
         kernels: Callable[[str], int],
         expiring: Callable[[], Collection[str]],
         kernel_bytes: int | None,
@@ -94,7 +94,7 @@ class SlurmFleet:
                 await self.allocations.look()
         raise self._pending(which)
 
-    def way(self, name: str) -> HostWay:
+    def way(self, name: str) -> HostTransport:
         """The way to a host by its name, also to one that is gone."""
         return self._way(self.allocations, name.removeprefix(PREFIX))
 
@@ -144,7 +144,7 @@ class SlurmFleet:
         if not coming:
             return HostPending("No allocation is there yet", hint=_WAIT)
         first = coming[0]
-        told = told_state(first.state, now=time.time())
+        told = state_text(first.state, now=time.time())
         return HostPending(
             f"Allocation {first.name} (job {first.job_id}) is {told.text}", hint=told.hint or _WAIT
         )

@@ -30,12 +30,12 @@ from anyio.streams.stapled import MultiListener
 
 from cellwright.errors import HostStartError
 from cellwright.hosts import environment as memory
-from cellwright.hosts.environment import Ending, Footing
+from cellwright.hosts.environment import Ending, HostEnvironment
 from cellwright.hosts.local import is_held, make_private, runtime_base
 from cellwright.hosts.protocol import HostOptions
 from cellwright.hosts.server import Host
 from cellwright.hosts.slurm import tls
-from cellwright.hosts.slurm.directories import About, AllocationPaths, write_about
+from cellwright.hosts.slurm.directories import AllocationPaths, HostAddress, write_host_address
 from cellwright.hosts.slurm.fencing import Claim, Fence
 from cellwright.hosts.slurm.host_options import Expectation, read_expectation
 from cellwright.kernels import Steps
@@ -128,7 +128,7 @@ def _sweep(base: Path) -> None:
 async def _serve(paths: AllocationPaths, job: Job, claim: Claim, runtime: Path) -> None:
     limit, expected = job_limit(), await anyio.to_thread.run_sync(read_expectation, paths.expected)
     steps = Steps(runtime, memory=limit, processors=job.processors, start_timeout_s=_STEP_START_S)
-    footing = Footing(
+    footing = HostEnvironment(
         idle_s=partial(_idle, expected),
         memory_fraction=memory_fraction,
         steps=steps,
@@ -147,7 +147,7 @@ async def _serve(paths: AllocationPaths, job: Job, claim: Claim, runtime: Path) 
         await tasks.start(steps.run)
         tasks.start_soon(_obey, host, job, ends_at)
         tasks.start_soon(_keep_to_fence, host, Fence(paths.storage), claim)
-        write_about(paths.current, about)
+        write_host_address(paths.current, about)
         if expected is not None:
             # What will be wanted is started while whoever wants it is on the way.
             tasks.start_soon(host.expect, expected.environment, expected.options)
@@ -160,8 +160,8 @@ async def _serve(paths: AllocationPaths, job: Job, claim: Claim, runtime: Path) 
 
 async def _listen(
     paths: AllocationPaths, job: Job, claim: Claim, runtime: Path, ends_at: float | None
-) -> tuple[anyio.abc.Listener[anyio.abc.ByteStream], About]:
-    about = About(
+) -> tuple[anyio.abc.Listener[anyio.abc.ByteStream], HostAddress]:
+    about = HostAddress(
         pid=os.getpid(),
         incarnation=claim.incarnation,
         socket=str(runtime / "host.sock"),
@@ -175,7 +175,7 @@ async def _listen(
         return local, about
     secured, port = await tls.listen(paths.credentials)
     reached = tls.own_addresses()
-    told = About(
+    told = HostAddress(
         **{name: getattr(about, name) for name in about.__struct_fields__}
         | {"addresses": reached, "port": port}
     )

@@ -17,13 +17,13 @@ __all__ = [
     "JobRow",
     "Pending",
     "Running",
+    "StateText",
     "Submitting",
-    "Told",
     "Waiting",
     "duration",
     "position_of",
     "state_of",
-    "told_state",
+    "state_text",
 ]
 Cause: TypeAlias = Literal[
     "cancelled",
@@ -260,36 +260,36 @@ _REASONS: Final[tuple[tuple[str, str, str | None], ...]] = (
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class StateText:
     """One state for people: a line, and the next step where there is one."""
 
     text: str
     hint: str | None = None
 
 
-def told_state(state: AllocationState, *, now: float, name: str | None = None) -> Told:
+def state_text(state: AllocationState, *, now: float, name: str | None = None) -> StateText:
     """Where an allocation stands; ``name`` is its own, where it has one that must be said to have it again."""
     match state:
         case Submitting():
-            return Told("given to SLURM, which has not answered")
+            return StateText("given to SLURM, which has not answered")
         case Pending():
-            return _told_pending(state, now)
+            return _pending_text(state, now)
         case Running(suspended=True):
-            return Told(f"suspended by SLURM on {state.node}; it goes on by itself")
+            return StateText(f"suspended by SLURM on {state.node}; it goes on by itself")
         case Running():
             left = f", {duration(state.ends_at - now)} left" if state.ends_at is not None else ""
-            return Told(f"running on {state.node}{left}")
+            return StateText(f"running on {state.node}{left}")
         case Ending():
-            return Told("ending")
+            return StateText("ending")
         case Ended():
             text, hint = _END_SENTENCES[state.cause]
             code = f" (exit code {state.exit_code})" if state.cause == "failed" and state.exit_code else ""
             where = f" ({state.node})" if state.cause == "node_failed" and state.node else ""
             start = "cellwright start" if name is None else f"cellwright start --name {name}"
-            return Told(f"ended: {text}{code}{where}", hint.replace("{start}", start))
+            return StateText(f"ended: {text}{code}{where}", hint.replace("{start}", start))
 
 
-def reason_in_words(reason: str) -> tuple[str, str | None]:
+def reason_text(reason: str) -> tuple[str, str | None]:
     """What SLURM's reason for waiting means, and what to do where waiting does not help."""
     for beginning, words, hint in _REASONS:
         if reason.startswith(beginning):
@@ -309,8 +309,8 @@ def duration(seconds: float) -> str:
     return f"{whole // _DAY_S} d {whole % _DAY_S // _HOUR_S} h"
 
 
-def _told_pending(state: Pending, now: float) -> Told:
-    words, hint = reason_in_words(state.reason)
+def _pending_text(state: Pending, now: float) -> StateText:
+    words, hint = reason_text(state.reason)
     parts = ["pending"]
     if state.restarts:
         parts.append(f"requeued {state.restarts} time{'s' if state.restarts > 1 else ''}")
@@ -319,7 +319,7 @@ def _told_pending(state: Pending, now: float) -> Told:
     parts.append(words if words == state.reason else f"{words} ({state.reason})")
     if state.estimated_start is not None:
         parts.append(f"expected to start {_when(state.estimated_start, now)}")
-    return Told(", ".join(parts), hint)
+    return StateText(", ".join(parts), hint)
 
 
 def _when(at: float, now: float) -> str:

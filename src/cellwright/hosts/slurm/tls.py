@@ -21,7 +21,7 @@ import anyio.abc
 from anyio.streams.tls import TLSListener, TLSStream
 
 from cellwright.errors import HostStartError, HostUnreachable
-from cellwright.hosts.slurm.directories import About
+from cellwright.hosts.slurm.directories import HostAddress
 
 __all__ = ["connect", "listen", "make_credentials", "own_addresses"]
 
@@ -76,7 +76,7 @@ async def listen(credentials: Path) -> tuple[anyio.abc.Listener[TLSStream], int]
     return TLSListener(listener, context, standard_compatible=False, handshake_timeout=_CONNECT_S), port
 
 
-async def connect(about: About, credentials: Path) -> TLSStream:
+async def connect(about: HostAddress, credentials: Path) -> TLSStream:
     """A connection to the host, at whichever of its addresses answers with its certificate.
 
     Raises:

@@ -26,13 +26,13 @@ from cellwright.errors import HostLost, HostPending, HostUnreachable, UnknownHos
 from cellwright.hosts.connection import HostConnection
 from cellwright.hosts.slurm import tls
 from cellwright.hosts.slurm.commands import job_environment
-from cellwright.hosts.slurm.directories import About, Allocation, AllocationPaths, read_about
+from cellwright.hosts.slurm.directories import Allocation, AllocationPaths, HostAddress, read_host_address
 from cellwright.hosts.slurm.fencing import Fence
 from cellwright.hosts.slurm.pipe import FOUND, READ_BYTES
-from cellwright.hosts.slurm.states import Ended, Pending, Submitting, told_state
+from cellwright.hosts.slurm.states import Ended, Pending, Submitting, state_text
 from cellwright.rlimits import unlimited_children
 
-__all__ = ["AllocationWay", "Connecting", "PipeStream", "Promptness", "pipe_command"]
+__all__ = ["AllocationTransport", "Connecting", "PipeStream", "PromptAcknowledgements", "pipe_command"]
 Connecting: TypeAlias = Literal["srun", "tls"]
 
 BEAT_S = 2.0
@@ -60,7 +60,7 @@ class Tracker(Protocol):
         ...
 
 
-class AllocationWay:
+class AllocationTransport:
     """How one allocation's host is reached; it is never started here."""
 
     def __init__(
@@ -102,7 +102,7 @@ class AllocationWay:
             return f"Allocation {self._key!r} is forgotten"
         if not isinstance(allocation.state, Ended):
             return None
-        return f"{_named(allocation)} {told_state(allocation.state, now=time.time()).text}"
+        return f"{_named(allocation)} {state_text(allocation.state, now=time.time()).text}"
 
     async def _running(self) -> Allocation:
         """The allocation, where it runs.
@@ -116,24 +116,24 @@ class AllocationWay:
         if isinstance(allocation.state, Pending | Submitting):
             await self._tracker.look()
             allocation = self._tracker.find(self._key)
-        told = told_state(allocation.state, now=time.time())
+        told = state_text(allocation.state, now=time.time())
         if isinstance(allocation.state, Pending | Submitting):
             raise HostPending(f"{_named(allocation)} is {told.text}", hint=told.hint)
         if isinstance(allocation.state, Ended) or allocation.job_id is None:
             raise HostLost(f"{_named(allocation)} {told.text}", hint=told.hint)
         return allocation
 
-    def _living(self) -> About | None:
+    def _living(self) -> HostAddress | None:
         """What the host says that counts; None before it has said so."""
         latest = self._fence.latest()
-        about = read_about(self.paths.current)
+        about = read_host_address(self.paths.current)
         return (
             about
             if latest is not None and about is not None and about.incarnation == latest.incarnation
             else None
         )
 
-    async def _through_srun(self, about: About) -> PipeStream:
+    async def _through_srun(self, about: HostAddress) -> PipeStream:
         command = pipe_command(about.job_id, self._python, about.socket)
         stream = await PipeStream.open(command, _environment(os.environ))
         found = False
@@ -199,7 +199,7 @@ class PipeStream(anyio.abc.ByteStream):
         self._process = process
         self._first = b""
         self._words = b""
-        self._promptness: Promptness | None = None
+        self._promptness: PromptAcknowledgements | None = None
 
     @classmethod
     async def open(cls, command: list[str], environment: Mapping[str, str]) -> PipeStream:
@@ -235,7 +235,7 @@ class PipeStream(anyio.abc.ByteStream):
         except anyio.EndOfStream:
             return False
         self._first = first.removeprefix(FOUND)
-        self._promptness = await anyio.to_thread.run_sync(Promptness, self._process.pid)
+        self._promptness = await anyio.to_thread.run_sync(PromptAcknowledgements, self._process.pid)
         return True
 
     async def send(self, item: bytes) -> None:
@@ -291,7 +291,7 @@ _PIDFD_GETFD = 438
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
-class Promptness:
+class PromptAcknowledgements:
     """The TCP connections of one process, as long as this is open."""
 
     def __init__(self, pid: int) -> None:

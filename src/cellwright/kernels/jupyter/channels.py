@@ -29,9 +29,9 @@ from websockets.typing import Subprotocol
 from cellwright.errors import KernelGone
 from cellwright.kernels.jupyter import lifetime, wire
 from cellwright.kernels.jupyter.addresses import is_loopback, joined, websocket_url
-from cellwright.kernels.jupyter.lifetime import RemoteLife
-from cellwright.kernels.jupyter.rest import NOT_FOUND, ServerRefused, words_for
-from cellwright.kernels.jupyter.wire import Heard
+from cellwright.kernels.jupyter.lifetime import RemoteLifetime
+from cellwright.kernels.jupyter.rest import NOT_FOUND, ServerRefused, status_text
+from cellwright.kernels.jupyter.wire import Received
 from cellwright.kernels.messages import BadMessageError, Channel, Message, new_message_id
 from cellwright.kernels.requests import Client, Pending
 
@@ -63,7 +63,7 @@ _NO_INPUT = "The code asked for input. Nobody can be asked here: it got an empty
 class Channels(Client):
     """The connection to one kernel on a server, alive while ``run`` is."""
 
-    def __init__(self, life: RemoteLife, session_id: str, *, unreachable_s: float) -> None:
+    def __init__(self, life: RemoteLifetime, session_id: str, *, unreachable_s: float) -> None:
         super().__init__()
         self._life = life
         self._api = life.tenancy.api
@@ -142,7 +142,7 @@ class Channels(Client):
             except InvalidStatus as error:
                 self._refused(error.response.status_code)
             except (OSError, WebSocketException, TimeoutError) as error:
-                self.trouble = _words(error)
+                self.trouble = _error_text(error)
             if not self._is_over():
                 # What a refused WebSocket does not tell, a plain request does: a proxy in between knows no kernels.
                 await self._life.look()
@@ -170,7 +170,7 @@ class Channels(Client):
         if status == NOT_FOUND:
             self._life.told(lifetime.culled(self._api.name))
         else:
-            self.trouble = f"{words_for(status, self._api.name, self._api.url)[0]} ({status})"
+            self.trouble = f"{status_text(status, self._api.name, self._api.url)[0]} ({status})"
 
     def _is_over(self) -> bool:
         """Whether to stop trying; a server that is out of reach for too long is given up."""
@@ -236,7 +236,7 @@ class Channels(Client):
                 # Frames that are there already are returned without yielding: others must get their turn.
                 await anyio.lowlevel.checkpoint()
         except ConnectionClosed as error:
-            self.trouble = _words(error)
+            self.trouble = _error_text(error)
         else:
             self.trouble = "the server closed the connection"
 
@@ -286,7 +286,7 @@ class _Connect(connect):
         return exc
 
 
-def _words(error: BaseException) -> str:
+def _error_text(error: BaseException) -> str:
     if isinstance(error, ssl.SSLCertVerificationError):
         return f"its certificate is not trusted: {error.verify_message}"
     return str(error).strip() or type(error).__name__
@@ -390,7 +390,7 @@ class Ledger:
         self._probe_replied = self._probe_idle = False
         return True
 
-    def heard(self, heard: Heard) -> list[Message]:
+    def heard(self, heard: Received) -> list[Message]:
         """What is to be handed on for a message, in order: mostly it alone."""
         message = heard.message
         self._count(heard)
@@ -420,7 +420,7 @@ class Ledger:
         told = msgspec.json.encode({"cellwright": {"dropped_messages": missing}})
         return msgspec.structs.replace(end, metadata=told)
 
-    def _count(self, heard: Heard) -> None:
+    def _count(self, heard: Received) -> None:
         match = _COUNTED.fullmatch(heard.id)
         if match is None:
             return

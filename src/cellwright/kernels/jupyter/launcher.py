@@ -18,16 +18,16 @@ from cellwright.errors import KernelGone, KernelStartError
 from cellwright.kernels.jupyter.addresses import JupyterServer
 from cellwright.kernels.jupyter.channels import Channels
 from cellwright.kernels.jupyter.hubs import Reached, reach
-from cellwright.kernels.jupyter.lifetime import RemoteLife, Tenancy, silent
+from cellwright.kernels.jupyter.lifetime import RemoteKernel, RemoteLifetime, silent
 from cellwright.kernels.jupyter.rest import Api
 from cellwright.kernels.kernel import Kernel, StartedBy
 from cellwright.kernels.processes import KernelProcess
 
-__all__ = ["JupyterLauncher", "Wanted", "fitting_spec"]
+__all__ = ["JupyterLauncher", "KernelRequest", "fitting_spec"]
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class KernelRequest:
     """Which kernel is wanted of a server."""
 
     name: str = ""
@@ -66,7 +66,7 @@ class JupyterLauncher:
                 with anyio.CancelScope(shield=True):
                     await self._reached.close()
 
-    async def launch(self, wanted: Wanted, directory: Path) -> Kernel:
+    async def launch(self, wanted: KernelRequest, directory: Path) -> Kernel:
         """A kernel that answers.
 
         Raises:
@@ -90,15 +90,15 @@ class JupyterLauncher:
 
     async def _tend(
         self,
-        tenancy: Tenancy,
+        tenancy: RemoteKernel,
         started_by: StartedBy,
-        wanted: Wanted,
+        wanted: KernelRequest,
         directory: Path,
         *,
         task_status: anyio.abc.TaskStatus[Kernel],
     ) -> None:
         """Connect, tell the kernel to the starter, and stay with it to its end."""
-        life = RemoteLife(tenancy)
+        life = RemoteLifetime(tenancy)
         client = Channels(life, wanted.session_id or uuid4().hex, unreachable_s=self._server.unreachable_s)
         kernel: Kernel | None = None
         try:
@@ -119,7 +119,7 @@ class JupyterLauncher:
 
     async def _bring_up(
         self,
-        life: RemoteLife,
+        life: RemoteLifetime,
         client: Channels,
         started_by: StartedBy,
         directory: Path,
@@ -137,7 +137,7 @@ class JupyterLauncher:
                 interrupt_by="message",
                 ours=False,
             )
-            kernel.home = _Elsewhere(directory)
+            kernel.home = _RemoteOwner(directory)
             kernel.remote = (life.tenancy.kernel_id, client.session_id)
             kernel.remote_ours = life.tenancy.ours
             return kernel
@@ -148,12 +148,14 @@ class JupyterLauncher:
         return None
 
 
-async def _cancel_at_end(life: RemoteLife, scope: anyio.CancelScope) -> None:
+async def _cancel_at_end(life: RemoteLifetime, scope: anyio.CancelScope) -> None:
     await life.wait()
     scope.cancel()
 
 
-async def _have(api: Api, wanted: Wanted, offered: Mapping[str, Any]) -> tuple[Tenancy, StartedBy]:
+async def _have(
+    api: Api, wanted: KernelRequest, offered: Mapping[str, Any]
+) -> tuple[RemoteKernel, StartedBy]:
     """The kernel on its server, found or started."""
     if (tenancy := await _found(api, wanted)) is not None:
         if wanted.fresh:
@@ -161,11 +163,11 @@ async def _have(api: Api, wanted: Wanted, offered: Mapping[str, Any]) -> tuple[T
         return tenancy, "attached"
     name = fitting_spec(offered, wanted.name, wanted.language, api.name)
     if wanted.path is not None:
-        return Tenancy(api, await api.start_session(wanted.path, name), ours=True), "server"
-    return Tenancy(api, await api.start_kernel(name), ours=True), "server"
+        return RemoteKernel(api, await api.start_session(wanted.path, name), ours=True), "server"
+    return RemoteKernel(api, await api.start_kernel(name), ours=True), "server"
 
 
-async def _found(api: Api, wanted: Wanted) -> Tenancy | None:
+async def _found(api: Api, wanted: KernelRequest) -> RemoteKernel | None:
     """The kernel that is there already: the one that is named, or the notebook's."""
     if wanted.existing is not None:
         if await api.kernel(wanted.existing) is None:
@@ -173,9 +175,9 @@ async def _found(api: Api, wanted: Wanted) -> Tenancy | None:
                 f"The Jupyter server {api.name!r} has no kernel {wanted.existing}: it was culled, or somebody ended it",
                 hint="Run the cells again in a new one there: `notebook_replay`, its argument `host` without the kernel's id",
             )
-        return Tenancy(api, wanted.existing, wanted.ours)
+        return RemoteKernel(api, wanted.existing, wanted.ours)
     if wanted.path is not None and (found := await api.find_session(wanted.path)) is not None:
-        return Tenancy(api, found, ours=False)
+        return RemoteKernel(api, found, ours=False)
     return None
 
 
@@ -210,7 +212,7 @@ def _languages(offered: Mapping[str, Any]) -> dict[str, str]:
     return {name: str(language or "").lower() for name, language in told.items()}
 
 
-class _Elsewhere:
+class _RemoteOwner:
     """What a kernel on a server lives in: nothing of ours."""
 
     def __init__(self, directory: Path) -> None:
@@ -223,7 +225,7 @@ class _Elsewhere:
         """Nothing is left of it."""
 
 
-def _start_error(life: RemoteLife, client: Channels, server: str) -> KernelStartError:
+def _start_error(life: RemoteLifetime, client: Channels, server: str) -> KernelStartError:
     end, hint = life.exit, "See the server's log, or raise the setting start_timeout_s"
     if end is not None and end.cause == "unreachable":
         hint = end.next_step

@@ -10,12 +10,12 @@ from dataclasses import dataclass, replace
 import anyio
 
 from cellwright.kernels.jupyter.rest import Api, ServerRefused
-from cellwright.kernels.lifetime import Exit, Life
+from cellwright.kernels.lifetime import Exit, Lifetime
 from cellwright.sandbox.exit_reasons import LimitHit
 
 __all__ = [
-    "RemoteLife",
-    "Tenancy",
+    "RemoteKernel",
+    "RemoteLifetime",
     "culled",
     "ended_there",
     "restarted_there",
@@ -33,7 +33,7 @@ EMPTY = "Run the cells again: the next one starts an empty kernel there"
 
 
 @dataclass(frozen=True, slots=True)
-class Tenancy:
+class RemoteKernel:
     """A kernel on a server, and whose it is."""
 
     api: Api
@@ -42,10 +42,10 @@ class Tenancy:
     """Whether we started it, so that it ends with us."""
 
 
-class RemoteLife(Life):
+class RemoteLifetime(Lifetime):
     """One kernel's, somewhere else."""
 
-    def __init__(self, tenancy: Tenancy) -> None:
+    def __init__(self, tenancy: RemoteKernel) -> None:
         super().__init__(pid=0)
         self.tenancy = tenancy
         self._over = anyio.Event()

@@ -22,7 +22,7 @@ from cellwright.kernels.jupyter.addresses import is_loopback, joined
 if TYPE_CHECKING:
     import httpx2
 
-__all__ = ["NOT_FOUND", "Api", "ServerRefused", "http_library", "words_for"]
+__all__ = ["NOT_FOUND", "Api", "ServerRefused", "http_library", "status_text"]
 
 T = TypeVar("T")
 Method: TypeAlias = Literal["GET", "POST", "PUT", "PATCH", "DELETE"]
@@ -137,7 +137,7 @@ class Api:
         if answer.status in _TOKEN_REFUSED and self.renew is not None and await self.renew():
             answer = await self._sent(doing, method, url, body, timeout_s)
         if answer.status >= _REDIRECTS.start:
-            raise self._refused(doing, answer.status, _said(answer))
+            raise self._refused(doing, answer.status, _refusal_text(answer))
         try:
             return msgspec.json.decode(answer.body) if answer.body else None
         except (msgspec.MsgspecError, RecursionError):
@@ -225,7 +225,7 @@ class Api:
         )
 
     def _refused(self, doing: str, status: int, said: str) -> ServerRefused:
-        message, hint = words_for(status, self.name, self.url)
+        message, hint = status_text(status, self.name, self.url)
         return ServerRefused(f"{message} ({doing}: {status} {said})".rstrip(), hint=hint, status=status)
 
     def _unreachable(self, doing: str, error: Exception) -> ServerRefused:
@@ -298,7 +298,7 @@ class Api:
                 raise
 
 
-def words_for(status: int, name: str, url: str) -> tuple[str, str]:
+def status_text(status: int, name: str, url: str) -> tuple[str, str]:
     """What an HTTP status means here, and the next step."""
     server = f"The Jupyter server {name!r} at {url}"
     match status:
@@ -319,7 +319,7 @@ def words_for(status: int, name: str, url: str) -> tuple[str, str]:
             return f"{server} failed", "See the server's log"
 
 
-def _said(answer: _Answer) -> str:
+def _refusal_text(answer: _Answer) -> str:
     """What a server said about its refusal, shortened."""
     try:
         body = msgspec.json.decode(answer.body)

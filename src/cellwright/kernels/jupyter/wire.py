@@ -16,7 +16,7 @@ import msgspec
 
 from cellwright.kernels.messages import BadMessageError, Channel, Message
 
-__all__ = ["V1", "Heard", "decode_json", "decode_v1", "encode_json", "encode_v1", "header_of"]
+__all__ = ["V1", "Received", "decode_json", "decode_v1", "encode_json", "encode_v1", "header_of"]
 
 V1 = "v1.kernel.websocket.jupyter.org"
 
@@ -27,7 +27,7 @@ _CHANNELS = get_args(Channel)
 _MOST_OFFSETS = 4096
 
 
-class Heard(msgspec.Struct, frozen=True):
+class Received(msgspec.Struct, frozen=True):
     """A message from a kernel, and its own id, which tells how many came before it where the kernel counts."""
 
     message: Message
@@ -82,7 +82,7 @@ def _framed(parts: Sequence[bytes]) -> bytes:
     return struct.pack(f"<{len(offsets) + 1}Q", len(offsets), *offsets) + b"".join(parts)
 
 
-def decode_v1(frame: bytes) -> Heard:
+def decode_v1(frame: bytes) -> Received:
     """The message in a binary frame.
 
     Raises:
@@ -99,7 +99,7 @@ def decode_v1(frame: bytes) -> Heard:
         name = channel.decode()
     except (msgspec.MsgspecError, ValueError, RecursionError) as error:
         raise BadMessageError(f"unreadable header: {error}") from None
-    return Heard(Message(_channel(name), head.msg_type, parent_id, content, metadata), head.msg_id)
+    return Received(Message(_channel(name), head.msg_type, parent_id, content, metadata), head.msg_id)
 
 
 def _offsets(frame: bytes) -> tuple[int, ...]:
@@ -125,7 +125,7 @@ def encode_json(channel: str, header: Mapping[str, Any], content: Mapping[str, A
     return _json(whole).decode()
 
 
-def decode_json(frame: str | bytes) -> Heard:
+def decode_json(frame: str | bytes) -> Received:
     """The message in a frame of a server without the subprotocol; a binary one has buffers behind the JSON.
 
     Raises:
@@ -139,7 +139,7 @@ def decode_json(frame: str | bytes) -> Heard:
     message = Message(
         _channel(whole.channel), whole.header.msg_type, parent_id, bytes(whole.content), bytes(whole.metadata)
     )
-    return Heard(message, whole.header.msg_id)
+    return Received(message, whole.header.msg_id)
 
 
 def _json_of(frame: bytes) -> bytes:

@@ -26,7 +26,7 @@ from cellwright.mcp.outputs import size
 from cellwright.mcp.waiting import done_with_progress
 from cellwright.sandbox.listing import quoted_path
 from cellwright.settings import Settings
-from cellwright.tools.data_directory import RUNS, Shelf
+from cellwright.tools.data_directory import RUNS, DataDirectory
 from cellwright.tools.files.file_system import FileInfo, Files, Reading
 from cellwright.tools.scripts import RunResult, run_script
 from cellwright.tools.web.fetch import Fetched
@@ -179,14 +179,14 @@ async def _bounded(call: Call, result: RunResult, max_tokens: int) -> dict[str, 
     for (name, text), room in zip(texts.items(), rooms, strict=True):
         rest = ""
         if len(text) > room:
-            shelf, directory = Shelf(call.engine.settings), f"{RUNS}/{result.id}"
+            shelf, directory = DataDirectory(call.engine.settings), f"{RUNS}/{result.id}"
             written = await anyio.to_thread.run_sync(_write, shelf, directory, f"{name}.txt", text)
             rest = f"{directory}/{written}"
         told[name] = cut_middle(text, room, rest=rest)
     return told
 
 
-def _write(shelf: Shelf, directory: str, wanted: str, text: str) -> str:
+def _write(shelf: DataDirectory, directory: str, wanted: str, text: str) -> str:
     """Write a text under a name that none of the script's own files has, and tell the name."""
     names = (numbered(wanted, number) for number in count(1))
     with shelf.open(directory) as workdir:
@@ -224,7 +224,7 @@ async def _pictures(call: Call, result: RunResult) -> tuple[ImageContent, ...]:
     pixels = call.engine.settings.image_pixels
 
     def scaled() -> list[ImageContent | None]:
-        left = [] if drawn else _left(Shelf(call.engine.settings), result)
+        left = [] if drawn else _left(DataDirectory(call.engine.settings), result)
         return [
             picture_content(data, "image/png", max_pixels=pixels) for data in (*drawn, *left)[:MAX_PICTURES]
         ]
@@ -235,7 +235,7 @@ async def _pictures(call: Call, result: RunResult) -> tuple[ImageContent, ...]:
     return tuple(image for image in found if image is not None)
 
 
-def _left(shelf: Shelf, result: RunResult) -> list[str]:
+def _left(shelf: DataDirectory, result: RunResult) -> list[str]:
     with shelf.open() as data:
         pictures = [file.path for file in result.files if file.path.lower().endswith(".png")]
         return [base64.b64encode(data.read(path)).decode() for path in pictures[:MAX_PICTURES]]

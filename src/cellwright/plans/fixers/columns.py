@@ -44,7 +44,7 @@ def fix_column(failure: Failure) -> Proposal | None:
     if case is None or subject is None or subject.columns is None:
         return None
     columns = [column for column in subject.columns if isinstance(column, str)]
-    wanted = [name for name in _wanted(case) if name not in columns]
+    wanted = [name for name in _missing_columns(case) if name not in columns]
     if not wanted:
         return None
     nears = {name: nearest(name, columns) for name in wanted}
@@ -58,7 +58,9 @@ def fix_column(failure: Failure) -> Proposal | None:
     certain = certain and all(_edits(case, subject.expression, name, name + " ") for name in wanted)
     if subject.shape is not None and subject.shape[-1] != len(subject.columns):
         certain = False  # some are no text, or too many to be told
-    reason = " ".join(_told(subject.expression, name, near, columns) for name, near in nears.items())
+    reason = " ".join(
+        _missing_column_text(subject.expression, name, near, columns) for name, near in nears.items()
+    )
     return case.proposal("column", reason, edits, certain=certain)
 
 
@@ -84,7 +86,7 @@ def _others(
     }
 
 
-def _told(expression: str, name: str, near: Near | None, columns: Sequence[str]) -> str:
+def _missing_column_text(expression: str, name: str, near: Near | None, columns: Sequence[str]) -> str:
     shown = ", ".join(repr(column) for column in columns[:_SHOWN]) + (", …" if len(columns) > _SHOWN else "")
     if near is None:
         return f"`{expression}` has no column {name!r}; it has {shown or 'none'}."
@@ -93,7 +95,7 @@ def _told(expression: str, name: str, near: Near | None, columns: Sequence[str])
     return f"`{expression}` has no column {name!r}; near it are {near.listed}."
 
 
-def _wanted(case: Case) -> list[str]:
+def _missing_columns(case: Case) -> list[str]:
     """The columns that were asked for, by the key or by the message."""
     message = case.error.message
     if case.error.type == "ColumnNotFoundError":

@@ -65,7 +65,7 @@ def fix_foreign_name(failure: Failure) -> Proposal | None:
     if foreign and FOREIGN[name] not in case.diagnosis.names:
         edits = [case.cell.replace(use, FOREIGN[each]) for each in foreign for use in case.uses(each)]
         reason = " ".join(f"Python has no `{each}`: it is `{FOREIGN[each]}` here." for each in foreign)
-        certain = _all_told(case, name) and not any(_is_compared(case, use) for use in case.uses(name))
+        certain = _all_located(case, name) and not any(_is_compared(case, use) for use in case.uses(name))
         return case.proposal("foreign_name", reason, edits, certain=certain)
     if name in FOREIGN_ADVICE:
         return Proposal("foreign_name", f"Python has no `{name}`: `{FOREIGN_ADVICE[name]}` may be meant.")
@@ -86,7 +86,7 @@ def _others_foreign(case: Case, name: str) -> list[str]:
     """The same mistake with other words: they would fail next."""
     known = {name, *case.diagnosis.names}
     used = dict.fromkeys(node.id for node in case.cell.names() if node.id in FOREIGN and node.id not in known)
-    return [each for each in used if FOREIGN[each] not in known and _all_told(case, each)]
+    return [each for each in used if FOREIGN[each] not in known and _all_located(case, each)]
 
 
 def fix_missing_import(failure: Failure) -> Proposal | None:
@@ -98,12 +98,12 @@ def fix_missing_import(failure: Failure) -> Proposal | None:
     if found is None:
         return None
     case, name = found
-    wanted = _wanted_import(case, name)
+    wanted = _missing_import(case, name)
     if wanted is None or case.cell.binds(name):
         return None
     shown = "` or `".join(line.replace("\n", "; ") for line in wanted.statements)
     if _is_there(case, wanted):
-        also = _also_wanted(case, name) if _is_sure(case, name, wanted) else []
+        also = _also_missing(case, name) if _is_sure(case, name, wanted) else []
         lines = list(dict.fromkeys(each.statements[0] for each in (wanted, *also)))
         reason = f"`{name}` is not imported: `{shown}` is missing" + "".join(
             f"; `{line}` too" for line in lines[1:]
@@ -139,18 +139,18 @@ def _is_sure(case: Case, name: str, wanted: Import) -> bool:
     return wanted.certain and not own and not case.cell.binds(name) and bool(case.uses(name))
 
 
-def _also_wanted(case: Case, name: str) -> list[Import]:
+def _also_missing(case: Case, name: str) -> list[Import]:
     """Imports of other names that nobody defines, where they are as sure."""
     if len(case.diagnosis.names) >= _MAX_NAMES:
         return []
     defined = {name, *case.diagnosis.names, *_BUILTINS}
     nodes = sorted(case.cell.names(), key=case.cell.place)
     others = dict.fromkeys(node.id for node in nodes if node.id not in defined)
-    found = [(other, wanted) for other in others if (wanted := _wanted_import(case, other)) is not None]
+    found = [(other, wanted) for other in others if (wanted := _missing_import(case, other)) is not None]
     return [wanted for other, wanted in found if _is_sure(case, other, wanted) and _is_there(case, wanted)]
 
 
-def _wanted_import(case: Case, name: str) -> Import | None:
+def _missing_import(case: Case, name: str) -> Import | None:
     chains: set[tuple[str, ...]] = set()
     called = bare = False
     for use in case.uses(name):
@@ -210,7 +210,7 @@ def fix_misspelt_name(failure: Failure) -> Proposal | None:
     meant = near.best
     edits = [case.cell.replace(use, meant) for use in case.uses(name)]
     certain = (
-        near.certain and _all_told(case, name) and _can_be(case, name, meant, builtin=meant not in defined)
+        near.certain and _all_located(case, name) and _can_be(case, name, meant, builtin=meant not in defined)
     )
     reason = (
         f"`{name}` is not defined; the only name near it is `{meant}`."
@@ -253,7 +253,7 @@ def _beside(case: Case, use: ast.Name, other: str) -> bool:
     )
 
 
-def _all_told(case: Case, name: str) -> bool:
+def _all_located(case: Case, name: str) -> bool:
     """Whether the cell only uses the name, and every use is one we can place."""
     every = [node for node in case.cell.names() if node.id == name]
     told = bool(every) and len(every) == len(case.uses(name))

@@ -84,11 +84,11 @@ def fix_separator(failure: Failure) -> Proposal | None:
     call, head = found
     ragged = _RAGGED.search(case.error.message)
     separator = _separator_of(head)
-    if separator is not None and _said(call) in _header(head):
+    if separator is not None and _separator(call) in _header(head):
         separator = (
             None  # the header has the separator that the call goes by, and more fields than by the other
         )
-    if separator is None or separator == _said(call):
+    if separator is None or separator == _separator(call):
         if ragged is None:
             return None
         return Proposal(
@@ -135,7 +135,9 @@ def fix_header(failure: Failure) -> Proposal | None:
         return None
     call, head = reader
     text = decoded(head.content, _encoding(call))
-    header = _fields((text or "").splitlines()[0], _said(call)) if text and len(_said(call)) == 1 else []
+    header = (
+        _fields((text or "").splitlines()[0], _separator(call)) if text and len(_separator(call)) == 1 else []
+    )
     names = re.findall(r"'([^']*)'", found["names"]) or [found["names"]]
     nears = {name: nearest(name, header) for name in names if name not in header}
     edits = [
@@ -175,7 +177,7 @@ def _quoted(separator: str) -> str:
     return '"\\t"' if separator == "\t" else f'"{separator}"'
 
 
-def _said(call: ast.Call) -> str:
+def _separator(call: ast.Call) -> str:
     """The separator that the call goes by."""
     keyword = keyword_of(call, "sep", "delimiter", "separator")
     if keyword is None:

@@ -7,7 +7,7 @@ import re
 from collections import defaultdict
 from collections.abc import Iterator
 
-from cellwright.review.pages import Case, Place, places
+from cellwright.review.pages import Case, NodeLocation, node_locations
 from cellwright.review.spots import Rewrite, Spot, rewrites_of, spot_at
 from cellwright.review.texts import Edit, Text, edited
 
@@ -27,7 +27,7 @@ _FEW = 0.7
 
 def find_unused_columns(case: Case) -> Iterator[Spot]:
     """``frame = pd.read_csv(path)``, of which every use names columns."""
-    for place in places(case.page.tree):
+    for place in node_locations(case.page.tree):
         match place.node:
             case ast.Assign(targets=[ast.Name(id=name)], value=ast.Call() as call) if (
                 case.is_called(call, "pandas", "read_csv")
@@ -51,7 +51,7 @@ def _used(case: Case, name: str) -> set[str] | None:
     for page in (*case.above, case.page, *case.below):
         if page.names.opaque:
             return None
-        for place in places(page.tree):
+        for place in node_locations(page.tree):
             if not isinstance(place.node, ast.Name) or place.node.id != name:
                 continue
             if not isinstance(place.node.ctx, ast.Load):
@@ -64,7 +64,7 @@ def _used(case: Case, name: str) -> set[str] | None:
     return found if stores == 1 else None
 
 
-def _columns(place: Place, tree: ast.Module | None) -> set[str] | None:
+def _columns(place: NodeLocation, tree: ast.Module | None) -> set[str] | None:
     """The columns that one use takes; None where it may be all."""
     match place.parent:
         case ast.Subscript(slice=ast.Constant(value=str(column)), ctx=ast.Load()):
@@ -161,7 +161,7 @@ _COPYING = frozenset(
 
 def find_copies(case: Case) -> Iterator[Spot]:
     """``frame.copy().sort_values(…)``: the second call would not have touched the frame."""
-    for place in places(case.page.tree):
+    for place in node_locations(case.page.tree):
         match place.node:
             case ast.Call(
                 func=ast.Attribute(
@@ -193,12 +193,12 @@ def _without_copy(case: Case, held: ast.expr, copied: ast.Call) -> list[Rewrite]
 
 def find_objects(case: Case) -> Iterator[Spot]:
     """``astype(object)``: every value becomes an object of its own."""
-    for place in places(case.page.tree):
+    for place in node_locations(case.page.tree):
         if _as_objects(place):
             yield spot_at(case, place, "turns a column into Python objects")
 
 
-def _as_objects(place: Place) -> bool:
+def _as_objects(place: NodeLocation) -> bool:
     match place.node:
         case ast.Call(
             func=ast.Attribute(attr="astype"),
@@ -215,8 +215,8 @@ _TWICE = 2
 
 def find_groupings(case: Case) -> Iterator[Spot]:
     """``frame.groupby("c")`` more than once in a cell, or in a loop that does not change it."""
-    groups: dict[str, list[Place]] = defaultdict(list)
-    for place in places(case.page.tree):
+    groups: dict[str, list[NodeLocation]] = defaultdict(list)
+    for place in node_locations(case.page.tree):
         match place.node:
             case ast.Call(func=ast.Attribute(value=ast.Name(id=name), attr="groupby")) if name in case.frames:
                 groups[ast.dump(place.node)].append(place)
@@ -228,7 +228,7 @@ def find_groupings(case: Case) -> Iterator[Spot]:
             yield spot_at(case, again, what, _grouping_rewrites(case, found), node=again.statement)
 
 
-def _grouping_rewrites(case: Case, found: list[Place]) -> list[Rewrite]:
+def _grouping_rewrites(case: Case, found: list[NodeLocation]) -> list[Rewrite]:
     tree, text = case.page.tree, Text(case.page.source)
     call = found[0].node
     if tree is None or any(place.scope for place in found) or not isinstance(call, ast.Call):
@@ -274,7 +274,7 @@ _HEAD = 5
 def find_tops(case: Case) -> Iterator[Spot]:
     """``frame.sort_values("c").head(n)``."""
     text = Text(case.page.source)
-    for place in places(case.page.tree):
+    for place in node_locations(case.page.tree):
         found = _head(place.node)
         if found is None:
             continue
@@ -329,7 +329,7 @@ _ARITHMETIC = (ast.Add, ast.Sub, ast.Mult, ast.Div, ast.Pow)
 def find_python_sums(case: Case) -> Iterator[Spot]:
     """``sum(values)`` and ``sum(x for x in values)``."""
     text = Text(case.page.source)
-    for place in places(case.page.tree):
+    for place in node_locations(case.page.tree):
         match place.node:
             case ast.Call(func=ast.Name(id="sum"), args=[values], keywords=[]):
                 values = _plain(values)

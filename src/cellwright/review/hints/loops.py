@@ -6,14 +6,14 @@ import ast
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from cellwright.review.pages import Case, Page, Place, names_stored, places
+from cellwright.review.pages import Case, NodeLocation, Page, names_stored, node_locations
 from cellwright.review.row_expressions import (
     NotVector,
     Rows,
     Vector,
     Vectoriser,
-    deeds_of,
     lines_of,
+    row_actions,
     rows_of_apply,
     rows_of_loop,
 )
@@ -31,7 +31,7 @@ _WAYS = {
 
 def find_row_loops(case: Case) -> Iterator[Spot]:
     """``for … in frame.iterrows()`` and its kin."""
-    for place in places(case.page.tree):
+    for place in node_locations(case.page.tree):
         rows = rows_of_loop(case, place.node)
         if rows is None or not isinstance(place.node, ast.For):
             continue
@@ -50,13 +50,13 @@ def _touches(rows: Rows, loop: ast.For) -> bool:
     )
 
 
-def _loop_rewrites(case: Case, rows: Rows, place: Place, loop: ast.For) -> list[Rewrite]:
+def _loop_rewrites(case: Case, rows: Rows, place: NodeLocation, loop: ast.For) -> list[Rewrite]:
     text = Text(case.page.source)
     # What a function's names stand for is not known from outside of it.
     if place.scope or place.loops or loop.orelse or not text.stands_alone(loop):
         return []
     try:
-        deeds = deeds_of(case, rows, loop.body)
+        deeds = row_actions(case, rows, loop.body)
     except NotVector:
         return []
     kept = {deed.target for deed in deeds if deed.kind != "fill"}
@@ -71,7 +71,7 @@ def _loop_rewrites(case: Case, rows: Rows, place: Place, loop: ast.For) -> list[
 
 def find_row_applies(case: Case) -> Iterator[Spot]:
     """``frame.apply(function, axis=1)``."""
-    for place in places(case.page.tree):
+    for place in node_locations(case.page.tree):
         found = rows_of_apply(case, place.node)
         if found is None:
             continue
@@ -80,7 +80,7 @@ def find_row_applies(case: Case) -> Iterator[Spot]:
         yield spot_at(case, place, what, _apply_rewrites(case, rows, body, place))
 
 
-def _apply_rewrites(case: Case, rows: Rows, body: ast.expr | None, place: Place) -> list[Rewrite]:
+def _apply_rewrites(case: Case, rows: Rows, body: ast.expr | None, place: NodeLocation) -> list[Rewrite]:
     if body is None or place.scope or place.loops:
         return []
     try:
@@ -124,7 +124,7 @@ class _Growth:
 
 def find_growth(case: Case) -> Iterator[Spot]:
     """A statement in a loop that adds to something by copying all of it."""
-    for place in places(case.page.tree):
+    for place in node_locations(case.page.tree):
         if not place.loops or place.node is not place.statement:
             continue
         grown = _growth(case, place.node)
@@ -165,7 +165,7 @@ def _by_call(case: Case, name: str, call: ast.Call) -> _Growth | None:
     return None
 
 
-def _growth_rewrites(case: Case, place: Place, grown: _Growth) -> list[Rewrite]:
+def _growth_rewrites(case: Case, place: NodeLocation, grown: _Growth) -> list[Rewrite]:
     text, parts = Text(case.page.source), f"{grown.name}_parts"
     loop = next((one for one in place.loops if _only_grown(one, grown, place.statement)), None)
     if loop is None or loop.orelse or not case.is_free(parts):
@@ -226,7 +226,7 @@ _READERS = (
 
 def find_rereads(case: Case) -> Iterator[Spot]:
     """A call that reads what an earlier one has read, or that a loop repeats."""
-    for place in places(case.page.tree):
+    for place in node_locations(case.page.tree):
         call = place.node
         if not isinstance(call, ast.Call) or not _reads(case, call):
             continue
@@ -277,7 +277,7 @@ def _reading(statement: ast.stmt, call: ast.Call) -> str | None:
     return None
 
 
-def _reread_rewrites(case: Case, place: Place, call: ast.Call, name: str) -> list[Rewrite]:
+def _reread_rewrites(case: Case, place: NodeLocation, call: ast.Call, name: str) -> list[Rewrite]:
     if place.scope or place.loops or _may_have_changed(case, call, name):
         return []
     text = Text(case.page.source)
@@ -292,10 +292,10 @@ def _may_have_changed(case: Case, call: ast.Call, name: str) -> bool:
     if any(page.names.opaque for page in pages.values()):
         return True
     between = ast.Module([statement for _, statement in before[since + 1 :]], [])
-    return any(_changes(case, found, ast.dump(call.args[0]), name) for found in places(between))
+    return any(_changes(case, found, ast.dump(call.args[0]), name) for found in node_locations(between))
 
 
-def _changes(case: Case, place: Place, path: str, name: str) -> bool:
+def _changes(case: Case, place: NodeLocation, path: str, name: str) -> bool:
     node = place.node
     if isinstance(node, ast.Constant) and ast.dump(node) == path:
         # A path in any other call may be one that writes it.
@@ -305,7 +305,7 @@ def _changes(case: Case, place: Place, path: str, name: str) -> bool:
     return False
 
 
-def _is_handed_on(place: Place) -> bool:
+def _is_handed_on(place: NodeLocation) -> bool:
     """Whether a use of the frame may change it: it is written to, passed on whole, or gets another name."""
     parent = place.parent
     if isinstance(parent, ast.Attribute):

@@ -113,7 +113,7 @@ class Operations:
             return power(self.numbers, number(base, "raise"), wanted)
         if not isinstance(wanted, Fraction):
             raise UnitsDiffer(
-                f"Cannot raise {_told(base)} to an exponent that is no fraction",
+                f"Cannot raise {_quantity_text(base)} to an exponent that is no fraction",
                 hint="Divide by the unit first",
             )
         self._refuse_offsets(base, "raise")
@@ -149,7 +149,12 @@ class Operations:
         quantity = value if isinstance(value, Quantity) else Quantity(number(value, "convert"), Unit(()))
         if dimension_of(quantity.unit) != dimension_of(unit):
             raise _differ(
-                "convert", _told(quantity), "to", _told(Quantity(ONE, unit), only_unit=True), quantity, unit
+                "convert",
+                _quantity_text(quantity),
+                "to",
+                _quantity_text(Quantity(ONE, unit), only_unit=True),
+                quantity,
+                unit,
             )
         return Quantity(self._from_base(self._to_base(quantity), unit), unit)
 
@@ -159,7 +164,7 @@ class Operations:
             return number(value, verb)
         if dimension_of(value.unit):
             raise UnitsDiffer(
-                f"Cannot {verb} {_told(value)}: a plain number is needed",
+                f"Cannot {verb} {_quantity_text(value)}: a plain number is needed",
                 hint="Divide by a unit of that dimension first",
             )
         return self._to_base(value)
@@ -168,7 +173,9 @@ class Operations:
         verb = "add" if sign > 0 else "subtract"
         a, b = _quantity(left, verb), _quantity(right, verb)
         if dimension_of(a.unit) != dimension_of(b.unit):
-            raise _differ(verb, _told(a), "and" if sign > 0 else "from", _told(b), a, b.unit)
+            raise _differ(
+                verb, _quantity_text(a), "and" if sign > 0 else "from", _quantity_text(b), a, b.unit
+            )
         if _offset(a.unit) or _offset(b.unit):
             return self._sum_of_offsets(a, b, sign)
         # In the unit that was named first, unless that is none.
@@ -182,7 +189,7 @@ class Operations:
         if _offset(a.unit) and _offset(b.unit):
             if sign > 0:
                 raise UnitsDiffer(
-                    f"Cannot add {_told(a)} and {_told(b)}: both are readings of a scale that does not begin at zero",
+                    f"Cannot add {_quantity_text(a)} and {_quantity_text(b)}: both are readings of a scale that does not begin at zero",
                     hint="Write the difference as delta_degC, delta_degF or K",
                 )
             difference = self.numbers.subtract(self._to_base(a), self._to_base(b))
@@ -195,7 +202,9 @@ class Operations:
             return Quantity(self._from_base(moved, a.unit), a.unit)
         if sign > 0:
             return self._sum_of_offsets(b, a, sign)
-        raise UnitsDiffer(f"Cannot take {_told(b)} from {_told(a)}", hint="Convert both to K first")
+        raise UnitsDiffer(
+            f"Cannot take {_quantity_text(b)} from {_quantity_text(a)}", hint="Convert both to K first"
+        )
 
     def _combined(self, magnitude: Number, left: Unit, right: Unit, sign: int) -> Value:
         exponents: dict[str, tuple[Measure, Fraction]] = {}
@@ -222,7 +231,7 @@ class Operations:
     def _refuse_offsets(self, quantity: Quantity, verb: str) -> None:
         if _offset(quantity.unit):
             raise UnitsDiffer(
-                f"Cannot {verb} {_told(quantity)}: its scale does not begin at zero",
+                f"Cannot {verb} {_quantity_text(quantity)}: its scale does not begin at zero",
                 hint="Convert to K first, or write a difference as delta_degC",
             )
 
@@ -232,7 +241,7 @@ class Operations:
             return real(left, verb), real(right, verb)
         a, b = _quantity(left, verb), _quantity(right, verb)
         if dimension_of(a.unit) != dimension_of(b.unit):
-            raise _differ(verb, _told(a), "and", _told(b), a, b.unit)
+            raise _differ(verb, _quantity_text(a), "and", _quantity_text(b), a, b.unit)
         other = self._from_base(self._to_base(b), a.unit)
         return real(a.magnitude, verb), real(other, verb)
 
@@ -270,7 +279,8 @@ class Operations:
             )
         if dimension_of(other.unit) != (("time", Fraction(1)),):
             raise UnitsDiffer(
-                f"Cannot add {_told(other)} to a date [time]", hint="Add a time, as in `2024-03-01 + 90 days`"
+                f"Cannot add {_quantity_text(other)} to a date [time]",
+                hint="Add a time, as in `2024-03-01 + 90 days`",
             )
         count = real(other.magnitude, "add")
         measure = other.unit.parts[0][0]
@@ -327,7 +337,7 @@ def _difference_unit(unit: Unit) -> Unit:
     return Unit(((Measure(name, f"delta_{measure.canonical}", measure.factor, measure.dimension), ONE),))
 
 
-def _told(quantity: Quantity, *, only_unit: bool = False) -> str:
+def _quantity_text(quantity: Quantity, *, only_unit: bool = False) -> str:
     shown = short(quantity)
     if only_unit:
         shown = shown.partition(" ")[2] or "a plain number"

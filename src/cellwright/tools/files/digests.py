@@ -78,14 +78,14 @@ def _understood(said: bytes, code: int | None, name: str, limits: ReadLimits) ->
         answer = msgspec.json.decode(said, type=Answer)
     except msgspec.DecodeError:
         raise FileUnreadable(
-            f"{name} could not be looked through: {_told(code, limits)}", hint=_BY_PARTS
+            f"{name} could not be looked through: {_end_text(code, limits)}", hint=_BY_PARTS
         ) from None
     if answer.error is not None:
         raise FileUnreadable(answer.error, hint=answer.hint or _BY_PARTS)
     return answer
 
 
-def _told(code: int | None, limits: ReadLimits) -> str:
+def _end_text(code: int | None, limits: ReadLimits) -> str:
     if code is None:
         return "the process that reads is gone"
     if -code == signal.SIGXCPU:

@@ -21,9 +21,9 @@ from cellwright.engine.foreign_kernels import refuse_foreign
 from cellwright.errors import FileRefused, NoSuchFile
 from cellwright.sandbox.files import Entry, Workdir
 from cellwright.sandbox.listing import shown_path
-from cellwright.tools.data_directory import Shelf
+from cellwright.tools.data_directory import DataDirectory
 from cellwright.tools.files.digests import ReadLimits, read_digest
-from cellwright.tools.files.locations import Ground, check_room, ground_of_place, ground_of_shelf
+from cellwright.tools.files.locations import FileRoots, check_capacity, data_directory_roots, workspace_roots
 from cellwright.tools.files.overlay_writes import Change, change_inside
 
 __all__ = ["FileInfo", "Files", "Reading"]
@@ -76,7 +76,7 @@ class Files:
 
     def __init__(self, engine: Engine, *, limits: ReadLimits | None = None) -> None:
         self._engine = engine
-        self._shelf = Shelf(engine.settings)
+        self._shelf = DataDirectory(engine.settings)
         self._limits = limits
 
     async def read(
@@ -146,7 +146,7 @@ class Files:
             with _WRITING:
                 content = _appended(directory, path, data) if append else data
                 whole = session is not None and session.place.mode == "private"
-                check_room(directory, path, len(content), self._room(session), whole=whole)
+                check_capacity(directory, path, len(content), self._room(session), whole=whole)
                 return directory.write(path, content, parents=True)
 
         return await self._change("append" if append else "write", path, write, session, data=data)
@@ -178,7 +178,7 @@ class Files:
         """What lies in a directory, by its path from the beginning, and whether that is all."""
         ground = await self._ground(session)
         found = await _in_thread(partial(ground.listing, path, MAX_LISTED))
-        return [_told(entry) for entry in found.entries], found.complete
+        return [_file_info(entry) for entry in found.entries], found.complete
 
     async def exists(self, path: str, *, session: Session | None = None) -> bool:
         """Whether anything has this name."""
@@ -196,11 +196,11 @@ class Files:
         ground = await self._ground(session)
         return await _in_thread(partial(_info, ground, path))
 
-    async def _ground(self, session: Session | None) -> Ground:
+    async def _ground(self, session: Session | None) -> FileRoots:
         if session is None:
-            return await _in_thread(partial(ground_of_shelf, self._shelf))
+            return await _in_thread(partial(data_directory_roots, self._shelf))
         refuse_foreign(session.record, "files")
-        return ground_of_place(session.place)
+        return workspace_roots(session.place)
 
     async def _change(
         self,
@@ -222,7 +222,7 @@ class Files:
                     f"{ground.called} itself cannot be changed", hint="Name something inside it"
                 )
         if session is None:
-            return _told(await _in_thread(partial(_acted, ground, act)))
+            return _file_info(await _in_thread(partial(_acted, ground, act)))
         info = await self._change_there(change, path, act, session, ground, data=data, to=to)
         await session.take_as_given()
         return info
@@ -233,17 +233,17 @@ class Files:
         path: str,
         act: Callable[[Workdir], Entry],
         session: Session,
-        ground: Ground,
+        ground: FileRoots,
         *,
         data: bytes,
         to: str | None,
     ) -> FileInfo:
         if not ground.is_layered:
-            return _told(await _in_thread(partial(_acted, ground, act)))
+            return _file_info(await _in_thread(partial(_acted, ground, act)))
         before = await _in_thread(partial(ground.entry, path))
         await change_inside(session, change, path, data, to)
         entry = before if change == "delete" else await _in_thread(partial(ground.entry, to or path))
-        return _told(_there(entry, to or path))
+        return _file_info(_there(entry, to or path))
 
     def _room(self, session: Session | None) -> int:
         policy = session.own_policy if session is not None else None
@@ -254,12 +254,12 @@ async def _in_thread(work: Callable[[], T]) -> T:
     return await anyio.to_thread.run_sync(work)
 
 
-def _acted(ground: Ground, act: Callable[[Workdir], Entry]) -> Entry:
+def _acted(ground: FileRoots, act: Callable[[Workdir], Entry]) -> Entry:
     with ground.roots[0].open() as directory:
         return act(directory)
 
 
-def _descriptor(ground: Ground, path: str) -> tuple[int, int]:
+def _descriptor(ground: FileRoots, path: str) -> tuple[int, int]:
     """A plain file, open to read; the caller's to close."""
     with ground.holding(path) as directory, directory.opened(path) as (descriptor, size):
         return os.dup(descriptor), size
@@ -282,16 +282,16 @@ def _appended(directory: Workdir, path: str, data: bytes) -> bytes:
     return (directory.read(path) if directory.exists(path) else b"") + data
 
 
-def _info(ground: Ground, path: str) -> FileInfo:
+def _info(ground: FileRoots, path: str) -> FileInfo:
     with ground.holding(path) as directory:
         entry = _there(directory.entry(path), path)
         if entry.type != "file" or entry.size > _MOST_HASHED:
-            return _told(entry)
+            return _file_info(entry)
         digest = hashlib.sha256()
         with directory.opened(path) as (descriptor, _):
             while part := os.read(descriptor, _CHUNK):
                 digest.update(part)
-    return _told(entry, sha256=digest.hexdigest())
+    return _file_info(entry, sha256=digest.hexdigest())
 
 
 def _there(entry: Entry | None, path: str) -> Entry:
@@ -300,7 +300,7 @@ def _there(entry: Entry | None, path: str) -> Entry:
     return entry
 
 
-def _told(entry: Entry, sha256: str | None = None) -> FileInfo:
+def _file_info(entry: Entry, sha256: str | None = None) -> FileInfo:
     return FileInfo(shown_path(entry.path), entry.type, entry.size, entry.mtime_ns / _NS, sha256)
 
 

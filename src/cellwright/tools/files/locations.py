@@ -14,10 +14,10 @@ from pathlib import Path, PurePath
 from cellwright.errors import FileRefused, FileTooLarge, NoSuchFile, SandboxError
 from cellwright.sandbox.files import Entry, Listing, Workdir
 from cellwright.sandbox.safe_paths import components
-from cellwright.sandbox.workspace import Place
-from cellwright.tools.data_directory import Shelf
+from cellwright.sandbox.workspace import Workspace
+from cellwright.tools.data_directory import DataDirectory
 
-__all__ = ["Ground", "Root", "check_room", "ground_of_place", "ground_of_shelf"]
+__all__ = ["FileRoots", "Root", "check_capacity", "data_directory_roots", "workspace_roots"]
 
 # Code that writes there would be run by others later: by git, by whoever uses the environment.
 _NEVER_WRITTEN = (".git", ".venv")
@@ -36,7 +36,7 @@ class Root:
 
 
 @dataclass(frozen=True, slots=True)
-class Ground:
+class FileRoots:
     """Where relative paths begin; ``roots`` are looked through from the first on."""
 
     called: str
@@ -133,27 +133,27 @@ class Ground:
         return names not in self.hidden and not names[-1].startswith(".cellwright-")
 
 
-def ground_of_shelf(shelf: Shelf) -> Ground:
+def data_directory_roots(shelf: DataDirectory) -> FileRoots:
     """The shared data directory."""
     shelf.open().close()
-    return Ground("the data directory", (Root(shelf.root),))
+    return FileRoots("the data directory", (Root(shelf.root),))
 
 
-def ground_of_place(place: Place) -> Ground:
+def workspace_roots(place: Workspace) -> FileRoots:
     """A session's working directory, as its code sees it."""
     cwd = PurePath(place.cwd)
     hidden = tuple(
         PurePath(path).relative_to(cwd).parts for path in place.hidden if PurePath(path).is_relative_to(cwd)
     )
     if place.mode == "private":
-        return Ground("the session's directory", (Root(Path(place.written)),))
+        return FileRoots("the session's directory", (Root(Path(place.written)),))
     below = str(cwd.relative_to(place.top))
     project = Root(Path(place.top), below)
     roots = (Root(Path(place.written), below), project) if place.mode == "overlay" else (project,)
-    return Ground("the session's directory", roots, tuple(one for one in hidden if one), _NEVER_WRITTEN)
+    return FileRoots("the session's directory", roots, tuple(one for one in hidden if one), _NEVER_WRITTEN)
 
 
-def check_room(directory: Workdir, path: str, size: int, room: int, *, whole: bool = False) -> None:
+def check_capacity(directory: Workdir, path: str, size: int, room: int, *, whole: bool = False) -> None:
     """Refuse what would fill a directory beyond what one may hold: the whole, or the one that a path begins with."""
     names = components(path)
     first = "" if whole or len(names) == 1 else names[0]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import codecs
 import re
 
-__all__ = ["as_text", "charset_told"]
+__all__ = ["as_text", "declared_charset"]
 
 _BOMS = (
     (codecs.BOM_UTF8, "utf-8"),
@@ -34,7 +34,7 @@ _TEXT_CODEC = re.compile(
 _NO_CHARSET = frozenset({"utf-7", "utf7", "utf_7"})
 
 
-def charset_told(content_type: str) -> str | None:
+def declared_charset(content_type: str) -> str | None:
     """The charset that a Content-Type names."""
     match = _IN_HEADER.search(content_type)
     return match[1] if match else None
@@ -45,7 +45,7 @@ def as_text(body: bytes, content_type: str = "", *, markup: bool = False) -> tup
     for mark, name in _BOMS:
         if body.startswith(mark):
             return body[len(mark) :].decode(name, "replace"), name
-    told = [charset_told(content_type)]
+    told = [declared_charset(content_type)]
     if markup:
         head = body[:_META_WITHIN]
         found = _IN_META.search(head) or _IN_XML.search(head)

@@ -30,8 +30,8 @@ from cellwright.sandbox.proxy import Opening
 from cellwright.sandbox.relay import Cut, EgressLimits, Resolver, system_resolver
 from cellwright.settings import Settings
 from cellwright.tools.confined_process import ask_apart
-from cellwright.tools.data_directory import Shelf, relative
-from cellwright.tools.files.locations import Ground, check_room, ground_of_place
+from cellwright.tools.data_directory import DataDirectory, relative
+from cellwright.tools.files.locations import FileRoots, check_capacity, workspace_roots
 from cellwright.tools.files.overlay_writes import change_inside
 from cellwright.tools.web.body_reader import Kind, Order, Reading
 from cellwright.tools.web.cache import Kept, WebCache
@@ -111,7 +111,7 @@ class Fetcher:
         """``resolve`` and ``tls`` are how names become addresses and whose certificates are trusted."""
         self.log = FetchLog(settings)
         self._settings = settings
-        self._shelf = Shelf(settings)
+        self._shelf = DataDirectory(settings)
         self._resolve = resolve
         # Reading the machine's certificates takes longer than many a request.
         self._tls = cache(tls)
@@ -147,10 +147,12 @@ class Fetcher:
         relative(path or "")
         async with self._room:
             until = anyio.current_time() + self._settings.fetch_timeout_s
-            visitor = Visitor(self._client(session), self._pace, self._cache, self._settings.fetch_user_agent)
+            visitor = PageRequests(
+                self._client(session), self._pace, self._cache, self._settings.fetch_user_agent
+            )
             visit = await visitor.visit(url, accept=_ACCEPT[type], until=until, refresh=refresh)
             read_as, notes = _read_as(type, visit)
-            place = _Place(self._settings, self._shelf, session, working_dir, path)
+            place = _Destination(self._settings, self._shelf, session, working_dir, path)
             fetched = Fetched(
                 str(visit.url),
                 read_as,
@@ -164,13 +166,13 @@ class Fetcher:
                 return await self._as_file(fetched, visit, place)
             return await self._as_text(fetched, visit, place, read_as, save_beyond)
 
-    async def _as_file(self, fetched: Fetched, visit: Visit, place: _Place) -> Fetched:
+    async def _as_file(self, fetched: Fetched, visit: PageResponse, place: _Destination) -> Fetched:
         name = file_name(visit.url, visit.answer.headers)
         saved = await place.put(name, visit.answer.body)
         return _with(fetched, saved)
 
     async def _as_text(
-        self, fetched: Fetched, visit: Visit, place: _Place, kind: Kind, save_beyond: int | None
+        self, fetched: Fetched, visit: PageResponse, place: _Destination, kind: Kind, save_beyond: int | None
     ) -> Fetched:
         reading = await read_body(
             visit.answer.body, kind=kind, content_type=fetched.content_type, url=fetched.url
@@ -237,11 +239,11 @@ def _with(fetched: Fetched, saved: _Saved) -> Fetched:
 
 
 @dataclass(frozen=True, slots=True)
-class _Place:
+class _Destination:
     """Where a file goes."""
 
     settings: Settings
-    shelf: Shelf
+    shelf: DataDirectory
     session: Session | None
     working_dir: str
     path: str | None
@@ -277,7 +279,7 @@ class _Place:
         if session.mode == "overlay":
             # Where nothing can be mounted it is another mode, which only a kernel finds out.
             await session.resume()
-        ground = ground_of_place(session.place)
+        ground = workspace_roots(session.place)
         wanted = relative(self.path or name)
         ground.check(wanted, writes=True)
         if not ground.is_layered:
@@ -288,7 +290,7 @@ class _Place:
 
     # Blocking --------------------------------------------------------------------------------------------------------
 
-    def _in_directory(self, session: Session, ground: Ground, wanted: str, content: bytes) -> _Saved:
+    def _in_directory(self, session: Session, ground: FileRoots, wanted: str, content: bytes) -> _Saved:
         Path(session.place.written_cwd).mkdir(parents=True, exist_ok=True)
         with ground.roots[0].open() as workdir:
             whole = session.mode == "private"
@@ -303,7 +305,7 @@ class _Place:
 
     def _kept(self, wanted: str, content: bytes) -> _Saved:
         with self.shelf.open() as workdir:
-            check_room(workdir, wanted, len(content), self.shelf.room)
+            check_capacity(workdir, wanted, len(content), self.shelf.room)
             workdir.write(wanted, content, parents=True)
         return _Saved(wanted, "data")
 
@@ -315,7 +317,7 @@ class _Place:
 
 def _written(workdir: Workdir, wanted: str, content: bytes, room: int, *, whole: bool = False) -> str:
     name = _free(wanted, workdir.exists)
-    check_room(workdir, name, len(content), room, whole=whole)
+    check_capacity(workdir, name, len(content), room, whole=whole)
     workdir.write(name, content, parents=True)
     return name
 
@@ -340,7 +342,7 @@ def _opening(settings: Settings, session: Session | None) -> Opening:
     return Opening(mode, settings.network_allow, settings.network_deny, bounds)
 
 
-def _read_as(wanted: FetchType, visit: Visit) -> tuple[FetchType, tuple[str, ...]]:
+def _read_as(wanted: FetchType, visit: PageResponse) -> tuple[FetchType, tuple[str, ...]]:
     """What a body is read as: as it was asked for, unless it says that it is something else."""
     kind = visit.answer.headers.get("content-type", "").partition(";")[0].strip().lower()
     if wanted in {"file", "json"} or not kind:
@@ -379,7 +381,7 @@ _SHOWN = 500
 
 
 @dataclass(frozen=True, slots=True)
-class Visit:
+class PageResponse:
     """The answer, where it was found, and how one got there."""
 
     url: WebUrl
@@ -389,7 +391,7 @@ class Visit:
 
 
 @dataclass(frozen=True, slots=True)
-class Visitor:
+class PageRequests:
     """What visits go through."""
 
     client: WebClient
@@ -397,7 +399,7 @@ class Visitor:
     cache: WebCache | None
     user_agent: str
 
-    async def visit(self, text: str, *, accept: str, until: float, refresh: bool = False) -> Visit:
+    async def visit(self, text: str, *, accept: str, until: float, refresh: bool = False) -> PageResponse:
         """Follow an address to its answer.
 
         Raises:
@@ -423,7 +425,7 @@ class Visitor:
                 )
             url = self._next(url, location)
         _check_status(url, answer)
-        return Visit(url, answer, tuple(passed), cached)
+        return PageResponse(url, answer, tuple(passed), cached)
 
     def _next(self, url: WebUrl, location: str) -> WebUrl:
         try:
@@ -482,7 +484,7 @@ class Visitor:
             try:
                 answer = await self.client.get(url, headers, until=until)
             except Cut as cut:
-                raise _told(url, cut) from None
+                raise _fetch_error(url, cut) from None
             wait_s = _retry_after_s(answer)
             room_s = min(_LONGEST_WAIT_S, until - anyio.current_time())
             if again or wait_s is None or wait_s >= room_s:
@@ -531,7 +533,7 @@ def _retry_after_s(answer: Answer) -> float | None:
     return float(value) if is_count else None
 
 
-def _told(url: WebUrl, cut: Cut) -> FetchRefused | FetchFailed:
+def _fetch_error(url: WebUrl, cut: Cut) -> FetchRefused | FetchFailed:
     """Why a request ended, as whoever asked reads it."""
     setting = f" (setting {cut.setting})" if cut.setting else ""
     message = f"{url} was not fetched: {cut.reason}{setting}"

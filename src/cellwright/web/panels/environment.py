@@ -17,7 +17,7 @@ from cellwright.engine.introspection import Module
 from cellwright.errors import KernelBusy, KernelError
 from cellwright.sandbox.network_rules import NetworkMode
 from cellwright.sandbox.packages import installed_in
-from cellwright.sandbox.policy import SETTINGS, Policy, told_value
+from cellwright.sandbox.policy import SETTINGS, Policy, limit_text
 from cellwright.sandbox.proxy import Opening
 from cellwright.web.requests import Visit, page
 
@@ -62,7 +62,7 @@ def limits_of(policy: Policy | None, session: Session) -> list[Limit]:
 def _in_words(name: str, value: Any) -> str:
     if isinstance(value, tuple):
         return ", ".join(value) or "none"
-    return "no limit" if value is None else str(told_value(name, value))
+    return "no limit" if value is None else str(limit_text(name, value))
 
 
 async def _packages(visit: Visit) -> Response:
