@@ -91,7 +91,7 @@ async def _own_kernel(directory: Path) -> AsyncIterator[Kernel]:
     prepare_storage(place)
     async with anyio.create_task_group() as tasks:
         await tasks.start(launcher.run)
-        launch = KernelLaunch("k", directory / "k", Path(place.cwd), {}, LIMITS, place=place)
+        launch = KernelLaunch("k", directory / "k", Path(place.cwd), {}, LIMITS, workspace=place)
         kernel = await launcher.launch(launch)
         yield kernel
         await kernel.stop(grace_s=5)

@@ -41,7 +41,7 @@ def main() -> None:
         _rename(*name)
     for local in table.get("local", []):
         for path in _files(local["files"]):
-            _rename_all(path, local["names"])
+            _rename_all(path, local["names"], local.get("but_of", []))
 
 
 def _path(module: str) -> Path:
@@ -254,12 +254,17 @@ def _is_member(leaf: parso.tree.Leaf) -> bool:
 # All that is called so in a file.
 
 
-def _rename_all(path: Path, names: dict[str, str]) -> None:
+def _rename_all(path: Path, names: dict[str, str], but_of: list[str]) -> None:
+    """Rename identifiers, but attributes of what is called as in ``but_of``."""
+
+    def is_meant(leaf: parso.tree.Leaf) -> bool:
+        if leaf.search_ancestor("import_from", "import_name") is not None:
+            return False
+        return not _is_attribute(leaf) or leaf.get_previous_leaf().get_previous_leaf().value not in but_of
+
     text = changed = _text(path)
     for old, new in names.items():
-        changed = _with_leaves(
-            changed, old, new, lambda leaf: leaf.search_ancestor("import_from", "import_name") is None
-        )
+        changed = _with_leaves(changed, old, new, is_meant)
         changed = re.sub(rf"(``){re.escape(old)}(?=[`.(])", rf"\g<1>{new}", changed)
     if changed != text:
         _write(path, changed)

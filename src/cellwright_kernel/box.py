@@ -20,7 +20,7 @@ GATE = "/.gate"
 """The directory through which a session's places are mounted when Landlock's rules are already set."""
 
 BELOW = "/.below"
-"""The root of every box below this one; in it, what is mounted in ``WRITABLE`` can be written."""
+"""The root of every sandbox below this one; in it, what is mounted in ``WRITABLE`` can be written."""
 
 WRITABLE = "/.w"
 TEMPORARY = "/tmp"  # noqa: S108  # a file system in memory
@@ -69,7 +69,7 @@ class SandboxRoot:
                 unmount(path)
 
     def share(self, namespace: int, path: str) -> int:
-        """What is mounted at a path in the mount namespace that grew from this root, for another box to mount."""
+        """What is mounted at a path in the mount namespace that grew from this root, for another sandbox to mount."""
         with _inside(namespace):
             return mounts.copy_tree(path, read_only=False)
 
@@ -133,7 +133,7 @@ def build(root: str, plan: dict[str, Any], owner: tuple[int, int], offer: mounts
     """Make the root: the system read-only, the interpreter, devices, and the few files that programs expect."""
     os.makedirs(root, exist_ok=True)  # a string throughout: paths are joined to roots here
     mounts.attach(mounts.Mount(mounts.make_tmpfs(ROOT_BYTES, ROOT_INODES, owner=None), root))
-    box = SandboxRoot(root, owner, offer, plan["sockets"])
+    sandbox = SandboxRoot(root, owner, offer, plan["sockets"])
     for target, link in plan["links"]:
         os.symlink(target, root + link)
     for path, content in plan["files"].items():
@@ -147,12 +147,12 @@ def build(root: str, plan: dict[str, Any], owner: tuple[int, int], offer: mounts
         {"kind": "bind", "from": f"/dev/{device}", "at": f"/dev/{name}", "write": True, "device": True}
         for name, device in DEVICES.items()
     ]
-    box.furnish(devices)
+    sandbox.furnish(devices)
     for number, name in enumerate(STREAMS):
         os.symlink(f"/proc/self/fd/{number}", f"{root}/dev/{name}")
     os.symlink("/proc/self/fd", f"{root}/dev/fd")
-    box.furnish(plan["mounts"])
-    return box
+    sandbox.furnish(plan["mounts"])
+    return sandbox
 
 
 @contextlib.contextmanager

@@ -37,7 +37,7 @@ def open_listener(port: int = 0) -> socket.socket:
 
 
 def proxy_environment(port: int) -> dict[str, str]:
-    """The variables by which programs find the proxy. What listens inside the box is reached without it."""
+    """The variables by which programs find the proxy. What listens inside the sandbox is reached without it."""
     address, direct = f"http://127.0.0.1:{port}", "localhost,127.0.0.1,::1"
     found = {"HTTP_PROXY": address, "HTTPS_PROXY": address, "NO_PROXY": direct}
     return found | {name.lower(): value for name, value in found.items()}

@@ -100,11 +100,11 @@ class Budget:
         if self._holding:
             self._hold_text(name, text, 0, writes)
             return ""
-        room = self._room
-        if len(text) <= room and (size := utf8_length(text)) <= room:
+        capacity = self._capacity
+        if len(text) <= capacity and (size := utf8_length(text)) <= capacity:
             self.passed_bytes += size
             return text
-        head = _first_bytes(text, room)
+        head = _first_bytes(text, capacity)
         self.passed_bytes += utf8_length(head)
         self._holding = True
         self._hold_text(name, text, len(head), writes)
@@ -127,7 +127,7 @@ class Budget:
 
     def admit_message(self, size: int) -> bool:
         """Whether a message of that size may be sent now; where not, ``hold`` or ``drop`` it."""
-        if self._holding or size > self._room or self.passed_messages >= self._head_messages:
+        if self._holding or size > self._capacity or self.passed_messages >= self._head_messages:
             return False
         self.passed_bytes += size
         self.passed_messages += 1
@@ -169,7 +169,7 @@ class Budget:
         }
 
     @property
-    def _room(self) -> int:
+    def _capacity(self) -> int:
         """What may pass at once: all that is left after the cell's end, and before it less the tail's part."""
         tail = 0 if self.closed else self.limits.max_bytes // TAIL_PART
         return max(0, self.limits.max_bytes - tail - self.passed_bytes)
@@ -182,7 +182,7 @@ class Budget:
     def _admit_late(self, name: str, text: str, writes: int) -> str:
         """Text of a thread that outlived its cell."""
         size = utf8_length(text)
-        if not self._silenced and size <= self._room and self.passed_messages < self.limits.max_messages:
+        if not self._silenced and size <= self._capacity and self.passed_messages < self.limits.max_messages:
             self.passed_bytes += size
             return text
         self._lose(size, writes, "max_output_bytes", name)

@@ -57,7 +57,7 @@ FAILED = 70
 
 NOBODY = -1
 
-# This box's, and that of boxes below it.
+# This sandbox's, and that of sandboxes below it.
 ROOTS = ("/", BELOW)
 
 SETTLE_S = 1.0
@@ -247,7 +247,7 @@ class Frozen:
         self._tell({"cannot_return": [*self._inventory.told, *shared, *lost]})
 
     def _spawn(self, job: dict[str, Any], fds: list[int]) -> None:
-        """Make a kernel whose parent is whoever looks after the box, not this process."""
+        """Make a kernel whose parent is whoever looks after the sandbox, not this process."""
         try:
             limits = _lift_process_limit()
             between = os.fork()

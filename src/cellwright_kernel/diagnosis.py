@@ -1,4 +1,4 @@
-"""What the last execution raised, and what lies around it, for whoever has to mend it.
+"""What the last execution raised, and what lies around it, for whoever has to fix it.
 
 Only what the last execution raised: one that went well leaves nothing to tell, whatever failed before it. Runs none of
 the user's code but ``str()`` of the exceptions (see ``exceptions``, ``subjects``), and stays small and quick whatever
@@ -161,7 +161,7 @@ def _part(look: Callable[[], _Found]) -> _Found | None:
     """What a look finds; the rest of a diagnosis is worth having where one part of it cannot be made."""
     try:
         return look()
-    except Exception:  # noqa: BLE001  # boundary: whatever the namespace holds, the asker is answered
+    except Exception:  # noqa: BLE001  # boundary: whatever the namespace holds, the caller is answered
         return None
 
 

@@ -1,6 +1,6 @@
 """Runs a kernel that speaks TCP only behind the unix sockets that it was meant to have.
 
-Such a kernel listens on the loopback, which in a box is its own and cannot be reached from outside. This process
+Such a kernel listens on the loopback, which in a sandbox is its own and cannot be reached from outside. This process
 stays beside it, as confined as it is, and carries every connection over. It ends as the kernel ends.
 """
 

@@ -4,7 +4,7 @@ It answers packets on an inherited SOCK_SEQPACKET socket, one JSON object each::
 
     host → {"op": "fork", "id": 7, "connection_file": …, "max_bytes": …, "max_messages": …} + 5 descriptors
            with "plan": …, "directory": … the child is confined (see lockdown)
-           with "given": true its plan mounts what another box handed out, of which there is a descriptor more
+           with "given": true its plan mounts what another sandbox handed out, of which there is a descriptor more
            with "group": true it first enters its group, and there is one more; "processors": […] are all it runs on
     ←      {"op": "ready", "failures": {"module": "why it was not preloaded"}, "paths": ["what to keep readable"],
             "version": "3.12", "search": ["where it imports from, in order"]}

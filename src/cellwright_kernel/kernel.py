@@ -302,7 +302,7 @@ class Kernel(IPythonKernel):
     def _answer(self, stream: Any, ident: Any, parent: dict[str, Any], work: Any) -> None:
         try:
             content = {"status": "ok", **work(**parent["content"])}
-        except Exception as error:  # noqa: BLE001  # boundary: the asker is told; the kernel goes on
+        except Exception as error:  # noqa: BLE001  # boundary: the caller is told; the kernel goes on
             content = {
                 "status": "error",
                 "ename": type(error).__name__,

@@ -62,10 +62,10 @@ def _or_end(steps: Callable[[], None], keep: list[int]) -> None:
 
 def _enter_sandbox(plan: dict[str, Any], lines: Lifelines, keep: list[int], directory: str) -> None:
     os.setsid()
-    # Whoever started us may keep its own files to itself; the kernel must find its way in the box.
+    # Whoever started us may keep its own files to itself; the kernel must find its way in the sandbox.
     os.umask(0o022)
     own_root = f"{directory}/root"
-    os.makedirs(own_root, exist_ok=True)  # strings throughout, as in box
+    os.makedirs(own_root, exist_ok=True)  # strings throughout, as in sandbox_root
     owner = namespaces.leave_machine(plan.get("owner"))
     namespaces.make_private()
     namespaces.bring_up_loopback()
@@ -92,8 +92,8 @@ def _enter_sandbox(plan: dict[str, Any], lines: Lifelines, keep: list[int], dire
     _meet(inside)
     if plan.get("proxy"):
         # Out of sight before any code runs.
-        door = os.open(plan["proxy"]["socket"], os.O_PATH | os.O_CLOEXEC)
-        reaper.start_relay(plan["proxy"]["port"], door, owner)
+        proxy_socket = os.open(plan["proxy"]["socket"], os.O_PATH | os.O_CLOEXEC)
+        reaper.start_relay(plan["proxy"]["port"], proxy_socket, owner)
     kernel = os.fork()
     if kernel:
         reaper.become(kernel, told_write, owner)
@@ -105,7 +105,7 @@ def _monitor(
     plan: dict[str, Any],
     built: box.SandboxRoot,
     first: int,
-    told_fd: int,
+    report_fd: int,
     line: socket.socket,
     lines: Lifelines,
 ) -> NoReturn:
@@ -118,8 +118,8 @@ def _monitor(
     line.send(b"G")
     line.close()
     port = plan["proxy"]["port"] if plan.get("proxy") else None
-    family = SandboxMonitor(built, plan["hostname"], plan["private"], port, mount_ns, pid_ns)
-    reaper.watch(reaper.sandbox_ward(first, told_fd), lines, family.change)
+    monitor = SandboxMonitor(built, plan["hostname"], plan["private"], port, mount_ns, pid_ns)
+    reaper.watch(reaper.sandbox_ward(first, report_fd), lines, monitor.change)
 
 
 def _meet(line: socket.socket) -> None:

@@ -72,7 +72,7 @@ def make(entry: dict[str, Any], *, gate: str, stage: str, owner: Owner, offer: O
     if kind == "overlay":
         return _overlay(entry, owner, stage, offer)
     if kind == "given":
-        # Another box's own, as its monitor handed it out.
+        # Another sandbox's own, as its monitor handed it out.
         return Mount(entry["fd"], at)
     raise ValueError(f"unknown kind of mount {kind!r}")
 

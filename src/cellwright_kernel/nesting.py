@@ -1,9 +1,9 @@
-"""Boxes below boxes: namespaces of their own into which a process of the box above can go, and only down.
+"""Sandboxes below sandboxes: namespaces of their own into which a process of the sandbox above can go, and only down.
 
 Three processes come with each, beside those that run code: its monitor, which sees the machine's files as the one above
-does, but is born among the first box's processes; a keeper in the box above, which only waits; and the reaper, the first
-process inside. None of them can be looked into from a box. ``join`` is what a process of the box above calls to be
-inside; it may, because the new user namespace is one below its own and belongs to its own user, and because the box's
+does, but is born among the first sandbox's processes; a keeper in the sandbox above, which only waits; and the reaper, the first
+process inside. None of them can be looked into from a sandbox. ``join`` is what a process of the sandbox above calls to be
+inside; it may, because the new user namespace is one below its own and belongs to its own user, and because the sandbox's
 monitor, whom the host asks, has it watched (see ``nesting``).
 """
 
@@ -40,12 +40,12 @@ ARRIVED, GO = b"arrived", b"go"
 
 @dataclass(frozen=True)
 class SandboxMonitor:
-    """One box, as its monitor knows it, in which and below which more can be made."""
+    """One sandbox, as its monitor knows it, in which and below which more can be made."""
 
-    box: SandboxRoot
+    sandbox: SandboxRoot
     hostname: str
     private: list[dict[str, Any]]
-    """What every box of the family mounts for itself."""
+    """What every sandbox of the checkpoint group mounts for itself."""
     proxy_port: int | None
     """Where code finds its proxy, if the network is open."""
     mount_ns: int
@@ -54,31 +54,33 @@ class SandboxMonitor:
     """Only where it is not the monitor's own."""
 
     def change(self, request: dict[str, Any], fds: list[int]) -> reaper.Outcome:
-        """Do what the host asks of the monitor: mount and unmount, hand out a mount, make a box below, let somebody in.
+        """Do what the host asks of the monitor: mount and unmount, hand out a mount, make a sandbox below, let somebody in.
 
-        It also lends a socket that tells what the box's sockets hold.
+        It also lends a socket that tells what the sandbox's sockets hold.
         """
         if "share" in request:
-            return reaper.Outcome((self.box.share(self.mount_ns, request["share"]),))
+            return reaper.Outcome((self.sandbox.share(self.mount_ns, request["share"]),))
         if "sockets" in request:
             return reaper.Outcome((_open_diagnostics(),))
         if "admit" in request:
             return reaper.Outcome(child=_start_attending(request["admit"]))
         if "grow" not in request:
-            self.box.refurnish(self.mount_ns, request["mounts"], request["drop"], request.get("first", ()))
+            self.sandbox.refurnish(
+                self.mount_ns, request["mounts"], request["drop"], request.get("first", ())
+            )
             return reaper.Outcome()
         child = self.grow(request["grow"], request["door"], reaper.Lifelines(*fds))
         return reaper.Outcome((os.pidfd_open(child),), child)
 
-    def grow(self, entries: list[dict[str, Any]], door: str | None, lines: reaper.Lifelines) -> int:
-        """Start the monitor of a box below this one; it tells over its own line how that went.
+    def grow(self, entries: list[dict[str, Any]], proxy_socket: str | None, lines: reaper.Lifelines) -> int:
+        """Start the monitor of a sandbox below this one; it tells over its own line how that went.
 
-        ``door`` is the socket of the box's own proxy.
+        ``proxy_socket`` is the socket of the sandbox's own proxy.
         """
         child = os.fork()
         if child == 0:
             try:
-                self._become_monitor(entries, door, lines)
+                self._become_monitor(entries, proxy_socket, lines)
             except BaseException as error:  # noqa: BLE001  # boundary: the host is told, and this child ends
                 with socket.socket(fileno=lines.control_fd) as control:
                     control.send(
@@ -89,7 +91,7 @@ class SandboxMonitor:
         return child
 
     def _become_monitor(
-        self, entries: list[dict[str, Any]], door: str | None, lines: reaper.Lifelines
+        self, entries: list[dict[str, Any]], proxy_socket: str | None, lines: reaper.Lifelines
     ) -> NoReturn:
         prctl(PR_SET_PDEATHSIG, signal.SIGKILL, what="parent death signal")
         prctl(PR_SET_DUMPABLE, 0, what="dumpable")
@@ -97,59 +99,59 @@ class SandboxMonitor:
         close_all_but([lines.control_fd, lines.lifeline_fd, *own])
         # The monitor above may be mounting at the same places meanwhile.
         namespaces.unshare_mounts()
-        door_fd = _open_proxy_socket(door, self.box.owner) if door is not None else -1
+        proxy_fd = _open_proxy_socket(proxy_socket, self.sandbox.owner) if proxy_socket is not None else -1
         told_read, told_write = os.pipe2(os.O_CLOEXEC)
         outside, inside = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         namespaces.enter(self.pid_ns)
         keeper = os.fork()
         if keeper == 0:
             outside.close()
-            self._keep(inside, told_write, door_fd)
+            self._keep(inside, told_write, proxy_fd)
         inside.close()
-        for fd in (told_write, *((door_fd,) if door_fd >= 0 else ())):
+        for fd in (told_write, *((proxy_fd,) if proxy_fd >= 0 else ())):
             os.close(fd)
         joined, proc, first = _arrived(outside)
-        box = replace(self.box, offer=partial(reaper.offer, lines.control_fd))
-        box.furnish_below(joined[1], proc, self.private, entries)
+        sandbox = replace(self.sandbox, offer=partial(reaper.offer, lines.control_fd))
+        sandbox.furnish_below(joined[1], proc, self.private, entries)
         outside.send(GO)
         outside.close()
         for fd in own:
             os.close(fd)
         with socket.socket(fileno=os.dup(lines.control_fd)) as control:
             socket.send_fds(control, [json.dumps({"ok": True}).encode()], joined)
-        # As the monitor of the first box is in that one's network: of it alone the system tells.
+        # As the monitor of the first sandbox is in that one's network: of it alone the system tells.
         namespaces.enter(joined[3])
-        family = replace(self, box=box, user_ns=joined[0], mount_ns=joined[1], pid_ns=joined[2])
+        monitor = replace(self, sandbox=sandbox, user_ns=joined[0], mount_ns=joined[1], pid_ns=joined[2])
         for fd in joined[3:]:
             os.close(fd)
         # There is no kernel yet whose end could end it: the host says when.
-        reaper.watch(reaper.sandbox_ward(keeper, told_read, first), lines, family.change, held=True)
+        reaper.watch(reaper.sandbox_ward(keeper, told_read, first), lines, monitor.change, held=True)
 
-    def _keep(self, line: socket.socket, told_fd: int, door_fd: int) -> NoReturn:
-        """In the box above: make the namespaces, and wait for the first process in them."""
+    def _keep(self, line: socket.socket, report_fd: int, proxy_fd: int) -> NoReturn:
+        """In the sandbox above: make the namespaces, and wait for the first process in them."""
         try:
             if self.user_ns < 0:
                 namespaces.enter(self.mount_ns)
-            namespaces.become(*self.box.owner)
+            namespaces.become(*self.sandbox.owner)
             if self.user_ns >= 0:
                 namespaces.enter(self.user_ns)
                 namespaces.enter(self.mount_ns)
             namespaces.leave_sandbox()
             first = os.fork()
             if first == 0:
-                self._become_reaper(line, told_fd, door_fd)
+                self._become_reaper(line, report_fd, proxy_fd)
         except BaseException as error:  # noqa: BLE001  # boundary: the monitor is told, and this child ends
             line.send(f"{type(error).__name__}: {error}".encode())
             os._exit(reaper.FAILED)
         close_all_but([])
-        namespaces.drop_powers(*self.box.owner)
+        namespaces.drop_powers(*self.sandbox.owner)
         prctl(PR_SET_DUMPABLE, 0, what="dumpable")
         # Last: a change of user or powers would undo it. Should the monitor have ended before, the reaper notices.
         prctl(PR_SET_PDEATHSIG, signal.SIGKILL, what="parent death signal")
         os.waitpid(first, 0)
         os._exit(0)
 
-    def _become_reaper(self, line: socket.socket, told_fd: int, door_fd: int) -> NoReturn:
+    def _become_reaper(self, line: socket.socket, report_fd: int, proxy_fd: int) -> NoReturn:
         """The first process inside: finish the namespaces, show them to the monitor, and bury."""
         prctl(PR_SET_PDEATHSIG, signal.SIGKILL, what="parent death signal")
         namespaces.bring_up_loopback()
@@ -159,19 +161,19 @@ class SandboxMonitor:
         socket.send_fds(line, [ARRIVED], [*joined, proc, os.pidfd_open(os.getpid())])
         if line.recv(PACKET_BYTES) != GO:
             os._exit(reaper.FAILED)
-        if door_fd >= 0 and self.proxy_port is not None:
-            reaper.start_relay(self.proxy_port, door_fd, self.box.owner)
-        reaper.become(None, told_fd, self.box.owner)
+        if proxy_fd >= 0 and self.proxy_port is not None:
+            reaper.start_relay(self.proxy_port, proxy_fd, self.sandbox.owner)
+        reaper.become(None, report_fd, self.sandbox.owner)
 
 
 def join(line: socket.socket, descriptors: Sequence[int]) -> None:
-    """Go into a box below, by its namespaces in their order, and close them; returns in a child, which is inside.
+    """Go into a sandbox below, by its namespaces in their order, and close them; returns in a child, which is inside.
 
     Over the line the host is asked to have it watched. The caller itself waits for that child and ends as it ends, so that
-    what the child leaves behind is the box's.
+    what the child leaves behind is the sandbox's.
 
     Raises:
-        OSError: it is no box below, nobody watches, or more than one thread runs here.
+        OSError: it is no sandbox below, nobody watches, or more than one thread runs here.
     """
     owner = os.getuid(), os.getgid()
     line.send(json.dumps({"joining": os.getpid()}).encode())
@@ -189,9 +191,9 @@ def join(line: socket.socket, descriptors: Sequence[int]) -> None:
 
 
 def _start_attending(pid: int) -> int:
-    """Start whoever traces a process of the box above into this one; returns its own number once it does.
+    """Start whoever traces a process of the sandbox above into this one; returns its own number once it does.
 
-    It is born among the processes of the box above, so that it can mean none but those.
+    It is born among the processes of the sandbox above, so that it can mean none but those.
     """
     told_read, told_write = os.pipe2(os.O_CLOEXEC)
     child = os.fork()
@@ -230,7 +232,7 @@ def _arrived(line: socket.socket) -> tuple[list[int], int, int]:
     return fds[:-2], fds[-2], fds[-1]
 
 
-# Lets a process into a box below its own, and lets go of it once it has no powers there.
+# Lets a process into a sandbox below its own, and lets go of it once it has no powers there.
 
 ATTENDED = b"attended"
 
@@ -260,7 +262,7 @@ madvise 28 233|futex 202 98|rt_sigprocmask 14 135|rt_sigreturn 15 139|exit_group
 """
 
 
-def attend(pid: int, tell_fd: int) -> None:
+def attend(pid: int, report_fd: int) -> None:
     """Trace a process of this pid namespace until it has come to powers and let go of them, or has ended.
 
     Tells over the descriptor, which is closed, that the process may go, or why it may not.
@@ -268,10 +270,10 @@ def attend(pid: int, tell_fd: int) -> None:
     try:
         _trace(SEIZE, pid, SYSCALLS_MARKED | SECCOMP_TOLD | KILLED_WITH_TRACER)
     except OSError as error:
-        os.write(tell_fd, f"{error}: a branch needs a kernel that lets its monitor trace it".encode())
+        os.write(report_fd, f"{error}: a branch needs a kernel that lets its monitor trace it".encode())
         return
-    os.write(tell_fd, ATTENDED)
-    os.close(tell_fd)
+    os.write(report_fd, ATTENDED)
+    os.close(report_fd)
     passing = _passing()
     had_powers, onward = False, CONT
     while True:

@@ -1,9 +1,9 @@
 """The processes that stay beside a kernel, and do nothing but wait.
 
-The reaper is the first process of a box's pid namespace: it buries what ends there and tells each end to the monitor
+The reaper is the first process of a sandbox's pid namespace: it buries what ends there and tells each end to the monitor
 outside. Where there is no namespace, a supervisor does both. Monitor and supervisor keep one rule (``watch``): they
 end as the kernel ended, and everything with them, so that whoever waits for them learns the truth; once the host
-*holds* the box they go on instead, and tell it every end. They also do what the host asks for over its line. Where the
+*holds* the sandbox they go on instead, and tell it every end. They also do what the host asks for over its line. Where the
 network is open, a relay carries what code sends to its proxy.
 """
 
@@ -84,9 +84,9 @@ class Ward:
     """End all of them; returns how the first one ended."""
 
 
-def become(kernel: int | None, tell_fd: int, owner: tuple[int, int]) -> NoReturn:
+def become(kernel: int | None, report_fd: int, owner: tuple[int, int]) -> NoReturn:
     """Bury whatever ends in this pid namespace and tell it, until killed; the kernel's end is marked."""
-    close_all_but([tell_fd])
+    close_all_but([report_fd])
     namespaces.drop_powers(*owner)
     # The kernel may not look into the one process here that is not confined as it is.
     prctl(PR_SET_DUMPABLE, 0, what="dumpable")
@@ -94,13 +94,13 @@ def become(kernel: int | None, tell_fd: int, owner: tuple[int, int]) -> NoReturn
     _ignore(signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGPIPE)
     # Becoming another user undid it, and a monitor that is killed cannot end this process itself.
     prctl(PR_SET_PDEATHSIG, signal.SIGKILL, what="parent death signal")
-    if _nobody_reads(tell_fd):
+    if _nobody_reads(report_fd):
         os._exit(FAILED)
     # Blocked it is kept until it is waited for, so none is missed in between.
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGCHLD})
     while True:
         for pid, code in _buried():
-            os.write(tell_fd, END.pack(pid, code, pid == kernel))
+            os.write(report_fd, END.pack(pid, code, pid == kernel))
         signal.sigwait({signal.SIGCHLD})
 
 
@@ -110,45 +110,45 @@ def _nobody_reads(pipe: int) -> bool:
     return any(happened & select.POLLERR for _, happened in poller.poll(0))
 
 
-def start_relay(port: int, door: int, owner: tuple[int, int]) -> None:
-    """Carry what code sends to its proxy's port to the proxy's socket, of which ``door`` is a descriptor to be closed."""
+def start_relay(port: int, proxy_socket: int, owner: tuple[int, int]) -> None:
+    """Carry what code sends to its proxy's port to the proxy's socket, of which ``proxy_socket`` is a descriptor to be closed."""
     listener = bridge.open_listener(port)
     if os.fork():
         listener.close()
-        os.close(door)
+        os.close(proxy_socket)
         return
     try:
         _ignore(signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-        close_all_but([listener.fileno(), door])
+        close_all_but([listener.fileno(), proxy_socket])
         namespaces.drop_powers(*owner)
         # Like the reaper: not confined as the kernel is, so the kernel may not look into it.
         prctl(PR_SET_DUMPABLE, 0, what="dumpable")
         namespaces.no_new_privileges()
-        # By this name the host spares it when it ends a kernel whose box goes on.
+        # By this name the host spares it when it ends a kernel whose sandbox goes on.
         libc.prctl(PR_SET_NAME, RELAY, 0, 0, 0)
-        bridge.relay(listener, f"/proc/self/fd/{door}")
+        bridge.relay(listener, f"/proc/self/fd/{proxy_socket}")
     finally:
         os._exit(0)
 
 
-def sandbox_ward(child: int, tell_fd: int, first: int | None = None) -> Ward:
+def sandbox_ward(child: int, report_fd: int, first: int | None = None) -> Ward:
     """Everything in a pid namespace: ``first`` is a pidfd of its first process where that is not the child itself."""
     pidfd = os.pidfd_open(child) if first is None else first
 
     def ends() -> list[End] | None:
-        told = os.read(tell_fd, ENDS_BYTES)
+        told = os.read(report_fd, ENDS_BYTES)
         return [End(*end) for end in END.iter_unpack(told)] if told else None
 
     def finish() -> int:
         with contextlib.suppress(ProcessLookupError):
             signal.pidfd_send_signal(pidfd, signal.SIGKILL)
         while True:
-            # The first process only goes when all others were buried, and monitors of boxes below are among them.
+            # The first process only goes when all others were buried, and monitors of sandboxes below are among them.
             pid, status = os.waitpid(-1, 0)
             if pid == child:
                 return os.waitstatus_to_exitcode(status)
 
-    return Ward(tell_fd, ends, finish)
+    return Ward(report_fd, ends, finish)
 
 
 def tree_ward(kernel: int, end_tree: Callable[[], None]) -> Ward:

@@ -79,7 +79,7 @@ async def mend(
     execution: Execution,
     *,
     tries: int = 3,
-    menders: Fixers = Fixers(FIXERS),  # noqa: B008  # frozen
+    fixers: Fixers = Fixers(FIXERS),  # noqa: B008  # frozen
     begun: set[str] | None = None,
 ) -> Mended:
     """Mend a cell whose execution failed, as far as fixers are certain, and run it again, ``tries`` times at most.
@@ -88,7 +88,7 @@ async def mend(
     was to be rolled back, it is. ``begun`` is given the ids of these runs.
     """
     own = begun if begun is not None else set()
-    return await _Mending(engine, session, execution, menders, own).run(tries)
+    return await _Mending(engine, session, execution, fixers, own).run(tries)
 
 
 def stop_report(
@@ -118,7 +118,7 @@ class _Mending:
     engine: Engine
     session: Session
     last: Execution
-    menders: Fixers
+    fixers: Fixers
     begun: set[str]
     cell_id: str = ""
     """Empty where the code was in no cell: nothing can be edited then, or run from where it began."""
@@ -144,7 +144,7 @@ class _Mending:
             verdict = classify(failure)
             if await self._went_on(failure, verdict):
                 continue
-            found = await self.menders.propose(failure) if verdict.kind == "recoverable" else None
+            found = await self.fixers.propose(failure) if verdict.kind == "recoverable" else None
             if found is None or not found.applies or len(self.fixes) >= tries or not self.cell_id:
                 suggestion = _worded(failure, found) if found is not None else verdict.suggestion
                 break

@@ -107,8 +107,8 @@ def _python(source: str, language: Language) -> str:
     if source.lstrip().startswith("%%"):
         return _comment(source, language)
     lines = [_comment(line, language) if _magic.match(line) else line for line in source.split("\n")]
-    mended = "\n".join(lines)
-    return mended if _is_python(mended) else source
+    repaired = "\n".join(lines)
+    return repaired if _is_python(repaired) else source
 
 
 def _is_python(source: str) -> bool:

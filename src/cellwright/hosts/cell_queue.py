@@ -1,4 +1,4 @@
-"""Decides what one kernel does next: a pure function from a queue and a happening to a new queue and effects.
+"""Decides what one kernel does next: a pure function from a queue and an event to a new queue and effects.
 
 It sends nothing, starts no timer and knows no clock; ``runner`` carries the effects out and reports what happens.
 Every race between a reply, a time-out, a cancellation and a death is settled here, where it can be tested.
@@ -203,9 +203,9 @@ Effect: TypeAlias = SendExecute | SendInterrupt | StartTimer | Kill | End
 Step: TypeAlias = tuple[Queue, list[Effect]]
 
 
-def advance(queue: Queue, happening: QueueEvent) -> Step:  # noqa: C901, PLR0911, PLR0912  # one for each of the closed set
-    """Settle one happening; whatever concerns a job that is no longer here changes nothing."""
-    match happening:
+def advance(queue: Queue, event: QueueEvent) -> Step:  # noqa: C901, PLR0911, PLR0912  # one for each of the closed set
+    """Settle one event; whatever concerns a job that is no longer here changes nothing."""
+    match event:
         case Submitted(job):
             return _next_job(replace(queue, waiting=(*queue.waiting, job)), [])
         case Began(execution_id):
@@ -232,7 +232,7 @@ def advance(queue: Queue, happening: QueueEvent) -> Step:  # noqa: C901, PLR0911
         case Died(message):
             return _died(queue, message)
         case _:
-            assert_never(happening)
+            assert_never(event)
 
 
 def _on_running(queue: Queue, execution_id: str, settle: Callable[[Running], Step]) -> Step:

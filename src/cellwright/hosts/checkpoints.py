@@ -85,24 +85,24 @@ class CheckpointRing:
 
     def __init__(
         self,
-        family: CheckpointGroup,
-        place: Workspace,
+        checkpoint_group: CheckpointGroup,
+        workspace: Workspace,
         options: Callable[[], HostOptions],
         *,
         ready: KernelReady,
         policy: Policy | None,
-        room: int,
+        capacity: int,
     ) -> None:
-        """``room`` is the most that the files of all of them take on the disk."""
-        self.family = family
-        self.place = place
+        """``capacity`` is the most that the files of all of them take on the disk."""
+        self.checkpoint_group = checkpoint_group
+        self.workspace = workspace
         self.ready = ready
         """What was told of the first kernel, which is true of those that follow too."""
         self.policy = policy
-        self.room = room
+        self.capacity = capacity
         self._options = options
         self._kept: dict[str, KeptCheckpoint] = {}
-        self._store = Path(place.storage, STORE)
+        self._store = Path(workspace.storage, STORE)
         self._versions: Versions | None = None
         self._newest: tuple[Taken | None, int] = (None, 0)
         """The files as they were last taken, and how often they had changed by then."""
@@ -151,13 +151,13 @@ class CheckpointRing:
             taken = await self._take_files()
             frozen, self._ahead = self._ahead, None
             try:
-                frozen = frozen or await self.family.freeze(kernel, at_once=at_once)
+                frozen = frozen or await self.checkpoint_group.freeze(kernel, at_once=at_once)
                 if at_once:
                     await frozen.describe()
             except BaseException:
                 with anyio.CancelScope(shield=True):
                     if frozen is not None:
-                        await self.family.drop(frozen)
+                        await self.checkpoint_group.drop(frozen)
                     await self._forget(taken)
                 raise
             kept = self._kept[checkpoint_id] = KeptCheckpoint(checkpoint_id, name, frozen, taken)
@@ -168,7 +168,7 @@ class CheckpointRing:
         async with self._working:
             if self._ahead is None:
                 with contextlib.suppress(KernelError):  # told when a checkpoint is wanted
-                    self._ahead = await self.family.freeze(kernel, at_once=False)
+                    self._ahead = await self.checkpoint_group.freeze(kernel, at_once=False)
 
     async def drop_ahead(self) -> None:
         """The kernel is not any more as it was when it was frozen ahead."""
@@ -178,7 +178,7 @@ class CheckpointRing:
     async def _drop_ahead(self) -> None:
         ahead, self._ahead = self._ahead, None
         if ahead is not None:
-            await self.family.drop(ahead, at_leisure=True)
+            await self.checkpoint_group.drop(ahead, at_leisure=True)
 
     async def drop(self, checkpoint_id: str) -> None:
         """Let one go."""
@@ -206,39 +206,39 @@ class CheckpointRing:
         await self._drop_ahead()
         (newest, _), self._newest = self._newest, (None, 0)
         await self._forget(newest)
-        await self.family.line.save()
-        with self._opened(self.place.written) as target:
+        await self.checkpoint_group.line.save()
+        with self._opened(self.workspace.written) as target:
             restored = await anyio.to_thread.run_sync(versions.restore, taken, target)
-        if self.place.mode == "overlay":
-            await self.family.resettle()
+        if self.workspace.mode == "overlay":
+            await self.checkpoint_group.resettle()
         else:
-            await self.family.line.bring_in()
+            await self.checkpoint_group.line.bring_in()
         return [f"the file {told}" for told in _named(restored.failed)]
 
-    async def copy_files(self, kept: KeptCheckpoint, place: Workspace) -> list[str]:
+    async def copy_files(self, kept: KeptCheckpoint, workspace: Workspace) -> list[str]:
         """Put the files of a checkpoint into the directory of a branch, which is empty."""
         if kept.taken is None or self._versions is None:
             return []
         versions, taken = self._versions, kept.taken
-        with self._opened(place.written) as target:
-            if self.place.mode == "direct" and place.mode == "overlay":
-                with self._opened(self.place.cwd) as lower:
+        with self._opened(workspace.written) as target:
+            if self.workspace.mode == "direct" and workspace.mode == "overlay":
+                with self._opened(self.workspace.cwd) as lower:
                     done = await anyio.to_thread.run_sync(versions.fill_layer, taken, lower, target)
             else:
                 done = await anyio.to_thread.run_sync(versions.restore, taken, target)
         return [f"the file {told}" for told in _named(done.failed)]
 
-    async def move(self, kernel: Kernel, place: Workspace, limits: OutputLimits) -> None:
+    async def move(self, kernel: Kernel, workspace: Workspace, limits: OutputLimits) -> None:
         """Let their kernel work in another place, which holds the same files. The checkpoints are let go."""
         await self.close()
-        before, self.place = self.place, place
-        self._store = Path(place.storage, STORE)
+        before, self.workspace = self.workspace, workspace
+        self._store = Path(workspace.storage, STORE)
         if self.policy is not None:
-            await self.family.line.save()
-            self.family.moved(place, self.policy)
-            if before.mode != place.mode:
-                await self.family.resettle()
-                await kernel.enter(place.cwd, limits)
+            await self.checkpoint_group.line.save()
+            self.checkpoint_group.moved(workspace, self.policy)
+            if before.mode != workspace.mode:
+                await self.checkpoint_group.resettle()
+                await kernel.enter(workspace.cwd, limits)
 
     async def close(self) -> None:
         """Let all go."""
@@ -251,7 +251,7 @@ class CheckpointRing:
                 self._versions, self._newest = None, (None, 0)
 
     async def _take_files(self) -> Taken:
-        line = self.family.line
+        line = self.checkpoint_group.line
         if not line.is_saved:
             await line.save()
         newest, changes = self._newest
@@ -268,10 +268,10 @@ class CheckpointRing:
         if self._versions is None:
             # Left by a host that was killed: its checkpoints went with it.
             shutil.rmtree(self._store, ignore_errors=True)
-            self._versions = Versions(self._store, room=self.room)
+            self._versions = Versions(self._store, capacity=self.capacity)
         try:
-            with self._opened(self.place.written) as source:
-                return self._versions.take(source, skip=_passed_over(self.place))
+            with self._opened(self.workspace.written) as source:
+                return self._versions.take(source, skip=_passed_over(self.workspace))
         except (FileFailed, OSError) as error:
             raise CheckpointRefused(f"the files cannot be kept: {error}") from error
 
@@ -319,7 +319,7 @@ class CheckpointRing:
         kept = self._kept.pop(checkpoint_id, None)
         if kept is None:
             return
-        await self.family.drop(kept.frozen, at_leisure=at_leisure)
+        await self.checkpoint_group.drop(kept.frozen, at_leisure=at_leisure)
         await self._forget(kept.taken)
 
     async def _forget(self, taken: Taken | None) -> None:
@@ -329,14 +329,14 @@ class CheckpointRing:
             await anyio.to_thread.run_sync(self._versions.drop, taken)
 
 
-def _passed_over(place: Workspace) -> frozenset[str]:
+def _passed_over(workspace: Workspace) -> frozenset[str]:
     """What is no part of a checkpoint: in a folder of a person's own, notebooks and whatever is the engine's."""
-    if place.mode != "direct":
+    if workspace.mode != "direct":
         return SKIPPED
     engines = [
-        PurePath(path).relative_to(place.cwd)
-        for path in place.hidden
-        if PurePath(path).is_relative_to(place.cwd)
+        PurePath(path).relative_to(workspace.cwd)
+        for path in workspace.hidden
+        if PurePath(path).is_relative_to(workspace.cwd)
     ]
     return SKIPPED | {_NOTEBOOKS} | {f"/{path}" for path in engines}
 

@@ -39,7 +39,7 @@ from cellwright.sandbox.workspace import (
 
 __all__ = ["Kernels"]
 # What the files of all checkpoints of a session take on the disk, where no quota says how much it may write.
-_ROOM = 1 << 30
+_CAPACITY = 1 << 30
 
 
 class Kernels:
@@ -104,14 +104,14 @@ class Kernels:
             self._count += 1
             # Before anything is waited for: starts at the same time must not share a directory.
             directory = self._runtime / f"k{self._count}"
-            place = await find_workspace(request.place, options, self._launchers, self._runtime)
+            workspace = await find_workspace(request.place, options, self._launchers, self._runtime)
             launch = KernelLaunch(
                 kernel_id=request.kernel_id,
                 directory=directory,
-                cwd=Path(place.cwd if place is not None else request.cwd),
+                cwd=Path(workspace.cwd if workspace is not None else request.cwd),
                 environment=request.environment,
                 limits=self._output_limits(),
-                place=place,
+                workspace=workspace,
                 layers=await self._launchers.seen_layers(request.layers, options),
                 policy=request.policy,
             )
@@ -124,31 +124,30 @@ class Kernels:
             language=kernel.language,
             tier=finding.tier if finding is not None else "none",
             losses=losses(finding, options, request.policy, kernel),
-            mode=mode_of(request, launch.place),
+            mode=mode_of(request, launch.workspace),
             cwd=str(launch.cwd),
             python_version=interpreter.version if interpreter is not None else "",
             search_path=interpreter.search_path if interpreter is not None else (),
         )
-        policy = (request.policy or options.policy) if launch.place is not None else None
-        ring = None
-        if isinstance(kernel.home, CheckpointGroup):
-            # Where nothing is confined, files are where the session asked to work.
-            at = place or Workspace(
-                "direct", request.cwd, None, str(self._runtime / f"{directory.name}-kept")
-            )
-            room = policy.disk_bytes if policy is not None else _ROOM
-            ring = CheckpointRing(kernel.home, at, self._options, ready=ready, policy=policy, room=room)
-        await self._follow(request.kernel_id, kernel, ring, launch.place, policy, cwd=str(launch.cwd))
+        policy = (request.policy or options.policy) if launch.workspace is not None else None
+        # Where nothing is confined, files are where the session asked to work.
+        at = workspace or Workspace(
+            "direct", request.cwd, None, str(self._runtime / f"{directory.name}-kept")
+        )
+        ring = self._ring(kernel, at, ready, policy)
+        await self._follow(request.kernel_id, kernel, ring, launch.workspace, policy, cwd=str(launch.cwd))
         return ready
 
     def _ring(
-        self, kernel: Kernel, place: Workspace, ready: protocol.KernelReady, policy: Policy | None
+        self, kernel: Kernel, workspace: Workspace, ready: protocol.KernelReady, policy: Policy | None
     ) -> CheckpointRing | None:
         """The checkpoints of a kernel that was just started; None where it cannot have any."""
-        if not isinstance(kernel.home, CheckpointGroup):
+        if not isinstance(kernel.owner, CheckpointGroup):
             return None
-        room = policy.disk_bytes if policy is not None else _ROOM
-        return CheckpointRing(kernel.home, place, self._options, ready=ready, policy=policy, room=room)
+        capacity = policy.disk_bytes if policy is not None else _CAPACITY
+        return CheckpointRing(
+            kernel.owner, workspace, self._options, ready=ready, policy=policy, capacity=capacity
+        )
 
     async def _start_elsewhere(
         self, request: protocol.StartKernel, kind: protocol.JupyterKernel
@@ -197,14 +196,14 @@ class Kernels:
             # As long as nothing follows, they are what a kernel has left.
             self._left[request.kernel_id] = ring
             lost = await ring.put_files_back(kept)
-            kernel = await ring.family.spawn(kept.frozen, self._output_limits())
+            kernel = await ring.checkpoint_group.spawn(kept.frozen, self._output_limits())
             del self._left[request.kernel_id]
             await self._follow(request.new_kernel_id, kernel, ring, self._watched(ring), ring.policy)
         beside = [f"the variables of the {name} kernel, which ended" for name in ended_beside]
         return succeeding(ring.ready, kernel, [*lost, *beside])
 
     async def branch(self, request: protocol.BranchKernel) -> protocol.KernelReady:
-        """Let a checkpoint go on as a second kernel, in a box of its own.
+        """Let a checkpoint go on as a second kernel, in a sandbox of its own.
 
         Raises:
             CheckpointRefused: it cannot have one.
@@ -213,20 +212,25 @@ class Kernels:
         ring = self.ring(request.kernel_id)
         kept = ring.get(request.checkpoint_id)
         if ring.policy is None:
-            raise CheckpointRefused("without a sandbox a branch has no box of its own")
-        place = replace(request.place, hidden=(*request.place.hidden, str(self._runtime)))
+            raise CheckpointRefused("a branch needs a sandbox of its own, and there is none here")
+        workspace = replace(request.place, hidden=(*request.place.hidden, str(self._runtime)))
         async with self.limiter:
-            await anyio.to_thread.run_sync(prepare_storage, place)
-            lost = await ring.copy_files(kept, place)
+            await anyio.to_thread.run_sync(prepare_storage, workspace)
+            lost = await ring.copy_files(kept, workspace)
             with anyio.CancelScope(shield=True):
-                family, kernel = await ring.family.grow(
-                    kept.frozen, self._output_limits(), place, ring.policy
+                checkpoint_group, kernel = await ring.checkpoint_group.grow(
+                    kept.frozen, self._output_limits(), workspace, ring.policy
                 )
-                ready = msgspec.structs.replace(ring.ready, mode=place.mode, cwd=place.cwd)
+                ready = msgspec.structs.replace(ring.ready, mode=workspace.mode, cwd=workspace.cwd)
                 own = CheckpointRing(
-                    family, place, self._options, ready=ready, policy=ring.policy, room=ring.room
+                    checkpoint_group,
+                    workspace,
+                    self._options,
+                    ready=ready,
+                    policy=ring.policy,
+                    capacity=ring.capacity,
                 )
-                await self._follow(request.new_kernel_id, kernel, own, place, ring.policy)
+                await self._follow(request.new_kernel_id, kernel, own, workspace, ring.policy)
         runner = self._runners.get(request.kernel_id)
         names = runner.sides.names if runner is not None else ()
         beside = [f"the variables of the {name} kernel, which cannot be copied" for name in names]
@@ -237,11 +241,11 @@ class Kernels:
         if request.new_kernel_id in self._runners:
             raise HostError(f"Kernel {request.new_kernel_id} is already running here")
         runner = self.runner(request.kernel_id)
-        place = replace(request.place, hidden=(*request.place.hidden, str(self._runtime)))
+        workspace = replace(request.place, hidden=(*request.place.hidden, str(self._runtime)))
         # They see the files where they were.
         await runner.sides.stop(grace_s=0)
         if runner.ring is not None:
-            await runner.ring.move(runner.kernel, place, self._output_limits())
+            await runner.ring.move(runner.kernel, workspace, self._output_limits())
         del self._runners[request.kernel_id]
         runner.kernel_id = request.new_kernel_id
         self._runners[request.new_kernel_id] = runner
@@ -287,32 +291,34 @@ class Kernels:
 
     @staticmethod
     def _watched(ring: CheckpointRing) -> Workspace | None:
-        return ring.place if ring.policy is not None else None
+        return ring.workspace if ring.policy is not None else None
 
     async def _follow(
         self,
         kernel_id: str,
         kernel: Kernel,
         ring: CheckpointRing | None,
-        place: Workspace | None,
+        workspace: Workspace | None,
         policy: Policy | None,
         *,
         cwd: str = "",
     ) -> None:
         """Look after a kernel from now on; ``cwd`` is where it works if neither place nor ring tells."""
         watch = None
-        if place is not None and policy is not None:
+        if workspace is not None and policy is not None:
             kernel.process.policy = policy
-            watch = await self._watch(kernel, place, policy)
-            self._found[place.storage] = watch.found
+            watch = await self._watch(kernel, workspace, policy)
+            self._found[workspace.storage] = watch.found
 
         def where() -> Workspace | None:
-            return ring.place if ring is not None and place is not None else place
+            return ring.workspace if ring is not None and workspace is not None else workspace
 
-        async def start_beside(side: protocol.Side) -> SecondaryKernel:
+        async def start_secondary(side: protocol.Side) -> SecondaryKernel:
             at = where()
             working = cwd or (ring.ready.cwd if ring is not None else "")
-            return await self._start_beside(kernel, side, at, policy, at.cwd if at is not None else working)
+            return await self._start_secondary(
+                kernel, side, at, policy, at.cwd if at is not None else working
+            )
 
         runner = KernelRunner(
             kernel_id,
@@ -321,7 +327,7 @@ class Kernels:
             self._report,
             watch=watch,
             ring=ring,
-            start_beside=start_beside,
+            start_secondary=start_secondary,
             explain=self._ending.explain,
         )
         self._runners[kernel_id] = runner
@@ -331,8 +337,8 @@ class Kernels:
         with anyio.CancelScope(shield=True):
             await self._tasks.start(self._run, runner)
 
-    async def _start_beside(
-        self, main: Kernel, side: protocol.Side, place: Workspace | None, policy: Policy | None, cwd: str
+    async def _start_secondary(
+        self, main: Kernel, side: protocol.Side, workspace: Workspace | None, policy: Policy | None, cwd: str
     ) -> SecondaryKernel:
         """A kernel in the place of another.
 
@@ -348,33 +354,33 @@ class Kernels:
             directory = self._runtime / f"k{self._count}"
             layers = await self._launchers.seen_layers(side.layers, options)
             isolation = await self._launchers.isolation(options)
-            boxed = isolation is not None and isolation.stands_by
-            async with shared_workspace(main, place, boxed=boxed) as shared:
+            sandboxed = isolation is not None and isolation.stands_by
+            async with shared_workspace(main, workspace, sandboxed=sandboxed) as shared:
                 launch = KernelLaunch(
                     kernel_id=f"{main.directory.name}+{side.name}",
                     directory=directory,
                     cwd=Path(cwd),
                     environment=side.environment,
                     limits=self._output_limits(),
-                    place=place,
+                    workspace=workspace,
                     layers=layers,
                     policy=policy,
                     shared=shared,
                 )
                 kernel, _ = await self._launchers.launch(side.kind, launch, options)
-        if place is None or policy is None:
+        if workspace is None or policy is None:
             return SecondaryKernel(kernel)
         kernel.process.policy = policy
-        return SecondaryKernel(kernel, await self._watch(kernel, place, policy, main))
+        return SecondaryKernel(kernel, await self._watch(kernel, workspace, policy, main))
 
     async def _watch(
-        self, kernel: Kernel, place: Workspace, policy: Policy, holder: Kernel | None = None
+        self, kernel: Kernel, workspace: Workspace, policy: Policy, holder: Kernel | None = None
     ) -> Watch:
         """Whoever looks after what a kernel takes; ``holder`` holds what is written, where that is another one."""
         if kernel.line is not None and not kernel.process.in_group:
             await kernel.line.borrow_diagnostics()
-        found = self._found.get(place.storage)
-        return await anyio.to_thread.run_sync(Watch, kernel, place, policy, found, holder)
+        found = self._found.get(workspace.storage)
+        return await anyio.to_thread.run_sync(Watch, kernel, workspace, policy, found, holder)
 
     async def _run(
         self, runner: KernelRunner, *, task_status: anyio.abc.TaskStatus[None] = anyio.TASK_STATUS_IGNORED
@@ -435,7 +441,7 @@ def losses(
     policy = narrowed or options.policy
     if (
         options.opening is not None
-        and kernel.door is None
+        and kernel.proxy_socket is None
         and (narrowed is None or narrowed.network != "off")
     ):
         lost = (*lost, NO_DOOR)
@@ -444,9 +450,9 @@ def losses(
     return lost
 
 
-def mode_of(request: protocol.StartKernel, place: Workspace | None) -> Mode:
-    if place is not None:
-        return place.mode
+def mode_of(request: protocol.StartKernel, workspace: Workspace | None) -> Mode:
+    if workspace is not None:
+        return workspace.mode
     # Nothing is confined: a folder of its own can be had, a view of the project cannot.
     return "private" if request.place is not None and request.place.mode == "private" else "direct"
 
@@ -471,14 +477,14 @@ class TypeChecks:
             KernelError: the check did not get through.
             TimeoutError: it took too long.
         """
-        place = await find_workspace(request.place, options, self._launchers, self._runtime)
+        workspace = await find_workspace(request.place, options, self._launchers, self._runtime)
         launch = KernelLaunch(
             kernel_id="",
             directory=directory,
-            cwd=Path(place.cwd if place is not None else request.cwd),
+            cwd=Path(workspace.cwd if workspace is not None else request.cwd),
             environment={},
             limits=OutputLimits(options.max_output_bytes, options.max_output_messages),
-            place=place,
+            workspace=workspace,
             policy=request.policy,
         )
         checker = await self._launchers.type_checker(options)
@@ -503,29 +509,29 @@ async def find_workspace(
             prepare_storage(wanted)
         return None
     if wanted is None:
-        raise KernelStartError("A confined kernel needs a place to work in")
+        raise KernelStartError("A confined kernel needs a workspace")
     found = await launchers.finding(options)
-    place = replace(wanted, hidden=(*wanted.hidden, str(runtime)))
+    workspace = replace(wanted, hidden=(*wanted.hidden, str(runtime)))
     if found.tier == "C":
-        place = without_overlay(place) if place.mode == "overlay" else place
-        refuse_unhidden(place)
-    prepare_storage(place)
-    return place
+        workspace = without_overlay(workspace) if workspace.mode == "overlay" else workspace
+        refuse_unhidden(workspace)
+    prepare_storage(workspace)
+    return workspace
 
 
 @contextlib.asynccontextmanager
 async def shared_workspace(
-    kernel: Kernel, place: Workspace | None, *, boxed: bool
+    kernel: Kernel, workspace: Workspace | None, *, sandboxed: bool
 ) -> AsyncIterator[SharedWorkspace | None]:
-    """A kernel's place, for as long as another one is started in it; None where nothing is confined."""
-    if place is None or kernel.line is None:
+    """A kernel's workspace, for as long as another one is started in it; None where nothing is confined."""
+    if workspace is None or kernel.line is None:
         yield None
         return
-    mount_fd = await kernel.line.share(place.top) if boxed else -1
+    mount_fd = await kernel.line.share(workspace.top) if sandboxed else -1
     try:
-        # In a box its place is its user's, whoever has the files outside. Without one its sockets tell: the first
+        # In a sandbox its place is its user's, whoever has the files outside. Without one its sockets tell: the first
         # kernel's of its home, since one that goes on from a checkpoint has a directory that is the host's own.
-        owner = os.fstat(mount_fd) if boxed else kernel.home.directory.stat()
+        owner = os.fstat(mount_fd) if sandboxed else kernel.owner.directory.stat()
         yield SharedWorkspace(mount_fd, (owner.st_uid, owner.st_gid))
     finally:
         if mount_fd >= 0:

@@ -356,7 +356,7 @@ class RollBack(Tagged, frozen=True, tag="roll_back"):
 
 
 class BranchKernel(Tagged, frozen=True, tag="branch_kernel"):
-    """Let a checkpoint go on as a second kernel in a place of its own. The answer is a ``KernelReady``."""
+    """Let a checkpoint go on as a second kernel in a workspace of its own. The answer is a ``KernelReady``."""
 
     kernel_id: str
     checkpoint_id: str

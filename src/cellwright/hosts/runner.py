@@ -64,7 +64,7 @@ class KernelRunner:
         *,
         watch: Watch | None = None,
         ring: CheckpointRing | None = None,
-        start_beside: Callable[[Side], Awaitable[SecondaryKernel]],
+        start_secondary: Callable[[Side], Awaitable[SecondaryKernel]],
         explain: Callable[[Exit], Awaitable[tuple[Exit, bool]]],
     ) -> None:
         self.kernel_id = kernel_id
@@ -82,14 +82,14 @@ class KernelRunner:
         self._checkpointing = Checkpointing(kernel, ring, tell=self._tell, in_background=self._in_background)
         self._budgets = Budgets()
         self._started_at: dict[str, float] = {}
-        self._timers = Timers(self.happened)
+        self._timers = Timers(self.handle)
         self._tasks: anyio.abc.TaskGroup | None = None
         self.sides = SecondaryKernels(
-            start_beside,
+            start_secondary,
             hear=self._hear,
             begin=self._begin,
             tell=self._tell,
-            happened=self.happened,
+            handle=self.handle,
         )
         """The kernels beside it, for cells of other languages."""
         self._expected_end = False
@@ -158,14 +158,14 @@ class KernelRunner:
     def _hear(self, kernel: Kernel) -> None:
         """Listen to what a kernel says, and what it does on the network."""
         kernel.client.on_message = partial(self._on_message, kernel)
-        if kernel.door is not None:
-            kernel.door.execution = lambda: self.running
-            kernel.door.told = lambda entry: self._tell(NetworkUsed(entry))
+        if kernel.proxy_socket is not None:
+            kernel.proxy_socket.execution = lambda: self.running
+            kernel.proxy_socket.told = lambda entry: self._tell(NetworkUsed(entry))
 
-    def happened(self, happening: cell_queue.QueueEvent) -> None:
-        """Settle a happening and act on it."""
+    def handle(self, event: cell_queue.QueueEvent) -> None:
+        """Settle an event and act on it."""
         self.last_active = time.monotonic()
-        self._queue, effects = cell_queue.advance(self._queue, happening)
+        self._queue, effects = cell_queue.advance(self._queue, event)
         for effect in effects:
             self._act(effect)
 
@@ -241,7 +241,7 @@ class KernelRunner:
     def _act(self, effect: cell_queue.Effect) -> None:
         match effect:
             case cell_queue.SendExecute(job) if job.side is not None:
-                self._in_background(self._run_beside, job, job.side)
+                self._in_background(self._run_secondary, job, job.side)
             case cell_queue.SendExecute(job) if job.checkpoint is not None:
                 self._in_background(self._checkpoint_then_send, job, job.checkpoint)
             case cell_queue.SendExecute(job) if self._line is not None and not self._line.is_shown:
@@ -337,7 +337,7 @@ class KernelRunner:
         side = self._running_side
         return self.kernel if side is None else self.sides.find(side.name)
 
-    async def _run_beside(self, job: Run, side: Side) -> None:
+    async def _run_secondary(self, job: Run, side: Side) -> None:
         """Run a cell on the kernel of its own language."""
         if self._line is not None and not self._line.is_shown:
             await self._line.bring_in()
@@ -352,11 +352,11 @@ class KernelRunner:
         if message.channel == "iopub":
             self._on_iopub(message)
         elif message.kind == "execute_reply":
-            self.happened(cell_queue.Replied(message.parent_id, reply_of(message.content, message.metadata)))
+            self.handle(cell_queue.Replied(message.parent_id, reply_of(message.content, message.metadata)))
 
     def _on_iopub(self, message: Message) -> None:
         if message.kind == "execute_input":
-            self.happened(cell_queue.Began(message.parent_id))
+            self.handle(cell_queue.Began(message.parent_id))
         elif message.kind == "status":
             if (ended := self._budgets.get(message.parent_id)) is not None and b'"idle"' in message.content:
                 ended.dropped_elsewhere = dropped_of(message.metadata)
@@ -368,9 +368,9 @@ class KernelRunner:
 
     def _went_idle(self, execution_id: str) -> None:
         if self._line is None or self._line.is_saved:
-            self.happened(cell_queue.WentIdle(execution_id))
+            self.handle(cell_queue.WentIdle(execution_id))
         else:
-            self.happened(cell_queue.Settles(execution_id))
+            self.handle(cell_queue.Settles(execution_id))
             self._in_background(self._save_then_idle, self._line, execution_id)
 
     # Files -------------------------------------------------------------------------------------------------------
@@ -394,7 +394,7 @@ class KernelRunner:
     async def _save_then_idle(self, line: MonitorChannel, execution_id: str) -> None:
         """Let an execution end once its files are saved, so that whoever hears of its end finds them."""
         await line.save()
-        self.happened(cell_queue.WentIdle(execution_id))
+        self.handle(cell_queue.WentIdle(execution_id))
 
     async def _exchange_files(self, line: MonitorChannel) -> None:
         """While a cell runs, show others its files, and it theirs, with a little delay."""
@@ -408,7 +408,7 @@ class KernelRunner:
 
     def _close(self, end: Exit) -> None:
         self._exit_code = -end.signal if end.signal else end.code
-        self.happened(cell_queue.Died(exit_message(end)))
+        self.handle(cell_queue.Died(exit_message(end)))
         self._timers.stop()
         died = KernelDied(
             cause=end.cause,
@@ -429,14 +429,14 @@ class KernelRunner:
 class Timers:
     """Those that are running."""
 
-    def __init__(self, happened: Callable[[cell_queue.QueueEvent], None]) -> None:
-        self._happened = happened
+    def __init__(self, handle: Callable[[cell_queue.QueueEvent], None]) -> None:
+        self._handle = handle
         self._running: dict[tuple[cell_queue.Timer, str], asyncio.TimerHandle] = {}
 
     def start(self, timer: cell_queue.Timer, execution_id: str, seconds: float) -> None:
         expired = cell_queue.Expired(timer, execution_id)
         self._running[timer, execution_id] = asyncio.get_running_loop().call_later(
-            seconds, self._happened, expired
+            seconds, self._handle, expired
         )
 
     def ended(self, execution_id: str) -> None:

@@ -50,14 +50,14 @@ class SecondaryKernels:
         hear: Callable[[Kernel], None],
         begin: Callable[[Run], None],
         tell: Callable[[EventBody], None],
-        happened: Callable[[cell_queue.QueueEvent], None],
+        handle: Callable[[cell_queue.QueueEvent], None],
     ) -> None:
         """``hear`` gets each kernel before any code runs on it, ``begin`` each job that is about to."""
         self._start = start
         self._hear = hear
         self._begin = begin
         self._tell = tell
-        self._happened = happened
+        self._happened = handle
         self._entries: dict[str, _Entry] = {}
         self._running: dict[str, str] = {}
         """The execution that each kernel has."""

@@ -65,10 +65,10 @@ class Host:
         journal: Path,
         runtime: Path,
         cache: Path,
-        footing: HostEnvironment | None = None,
+        host_environment: HostEnvironment | None = None,
     ) -> None:
         self.incarnation = incarnation
-        self._footing = footing or HostEnvironment()
+        self._host_environment = host_environment or HostEnvironment()
         self._log = EventLog(journal)
         self._runtime = runtime
         self._cache = cache
@@ -86,7 +86,7 @@ class Host:
         async with anyio.create_task_group() as tasks:
             self._tasks = tasks
             self._launchers = Launchers(
-                tasks, runtime=self._runtime, cache=self._cache, steps=self._footing.steps
+                tasks, runtime=self._runtime, cache=self._cache, steps=self._host_environment.steps
             )
             self._kernels = Kernels(
                 tasks,
@@ -94,7 +94,7 @@ class Host:
                 runtime=self._runtime,
                 options=self._required_options,
                 report=self._report,
-                ending=self._footing.ending,
+                ending=self._host_environment.ending,
             )
             self._serving.set()
             tasks.start_soon(listener.serve, self._serve_connection)
@@ -109,7 +109,7 @@ class Host:
     def stop(self, why: str | None = None) -> None:
         """End all kernels and the host; ``why`` is for those whose work is cut short by it."""
         if why is not None:
-            self._footing.ending.tell(why)
+            self._host_environment.ending.tell(why)
         self._stopped.set()
 
     async def expire(self, ends_at: float) -> None:
@@ -165,11 +165,11 @@ class Host:
                 self._refuse_when_memory_is_short()
                 runner = self._kernels.runner(kernel_id)
                 for run in runs:
-                    runner.happened(cell_queue.Submitted(run))
+                    runner.handle(cell_queue.Submitted(run))
             case protocol.Cancel(kernel_id, execution_id):
-                self._kernels.runner(kernel_id).happened(cell_queue.Cancelled(execution_id))
+                self._kernels.runner(kernel_id).handle(cell_queue.Cancelled(execution_id))
             case protocol.Interrupt(kernel_id):
-                self._kernels.runner(kernel_id).happened(cell_queue.Interrupted())
+                self._kernels.runner(kernel_id).handle(cell_queue.Interrupted())
             case _:
                 raise HostError(f"{type(request).__name__} is not a control request")
 
@@ -278,7 +278,7 @@ class Host:
 
     def _refuse_when_memory_is_short(self) -> None:
         limit = self._required_options().max_memory_fraction
-        used = self._footing.memory_fraction()
+        used = self._host_environment.memory_fraction()
         if used > limit:
             raise LimitReached(
                 f"{used:.0%} of the machine's memory is in use, over the limit of {limit:.0%}",
@@ -329,14 +329,14 @@ class Host:
             return
         # Looked at again, since somebody may have ended before the sizes were taken.
         if self._is_memory_short():
-            max(busy, key=sizes.__getitem__).happened(cell_queue.MemoryShort())
+            max(busy, key=sizes.__getitem__).handle(cell_queue.MemoryShort())
 
     def _is_memory_short(self) -> bool:
-        return self._footing.memory_fraction() > self._required_options().max_memory_fraction
+        return self._host_environment.memory_fraction() > self._required_options().max_memory_fraction
 
     async def _end_when_idle(self) -> None:
         while True:
-            idle_s = self._footing.idle_s(self._options)
+            idle_s = self._host_environment.idle_s(self._options)
             await anyio.sleep((idle_s or _IDLE_CHECK_S) / _IDLE_CHECK_SHARE)
             if idle_s is None or self._engine is not None or any(runner.has_work for runner in self._kernels):
                 self._last_needed = time.monotonic()
@@ -346,14 +346,14 @@ class Host:
 
     async def _stop_kernels(self) -> None:
         with anyio.move_on_after(_STOP_S, shield=True):
-            if (why := self._footing.ending.why) is not None:
+            if (why := self._host_environment.ending.why) is not None:
                 await self._wind_up(why)
             await self._kernels.stop_all()
 
     async def _wind_up(self, why: str) -> None:
         """Have all work stop, so that what it has put out is heard to the end; what does not stop is left."""
         for runner in self._kernels:
-            runner.happened(cell_queue.HostEnds(why))
+            runner.handle(cell_queue.HostEnds(why))
         with anyio.move_on_after(_WIND_UP_S):
             while any(runner.busy for runner in self._kernels):  # noqa: ASYNC110  # several at once have no event
                 await anyio.sleep(_WINDING_UP_S)

@@ -55,7 +55,7 @@ class Watch:
     def __init__(
         self,
         kernel: Kernel,
-        place: Workspace,
+        workspace: Workspace,
         policy: Policy,
         found: Usage | None = None,
         holder: Kernel | None = None,
@@ -67,10 +67,10 @@ class Watch:
         self._directories = [str(kernel.directory / "tmp")]
         # What is in memory is limited by its size.
         if line is None or line.layer is None:
-            self._directories.append(place.written)
+            self._directories.append(workspace.written)
         self._policy = policy
         if found is None:
-            found = _usage([place.written]) if place.mode == "direct" else Usage()
+            found = _usage([workspace.written]) if workspace.mode == "direct" else Usage()
         self.found = found
         """What its session found there: a folder of the person's own is not empty."""
         begun = self._written()
@@ -104,7 +104,7 @@ class Watch:
         used = self._memory_then + buffers
         return over_memory(self._policy, used) if used > limit else None
 
-    def _buffers(self, counts: Counts, room: int) -> int:
+    def _buffers(self, counts: Counts, capacity: int) -> int:
         """What sockets and pipes hold, up to what does not matter; asked for only when somebody did something."""
         worked = {which: count.worked for which, count in counts.items()}
         if worked == self._worked:
@@ -115,7 +115,7 @@ class Watch:
         few = diagnostics >= 0 and descriptors_of(pids) <= _FEW_DESCRIPTORS
         held = Held() if few else held_by(pids)
         # Without a network of its own it has unix sockets only, among all of the machine's.
-        sockets = socket_bytes(diagnostics, room) if diagnostics >= 0 else unix_bytes_among(held.sockets)
+        sockets = socket_bytes(diagnostics, capacity) if diagnostics >= 0 else unix_bytes_among(held.sockets)
         self._buffers_then = sockets + pipe_bytes(len(held.pipes))
         return self._buffers_then
 

@@ -1,6 +1,6 @@
-"""All that comes of one launch: the box, the kernel in it, its checkpoints, the kernels that follow from them.
+"""All that comes of one launch: the sandbox, the kernel in it, its checkpoints, the kernels that follow from them.
 
-A family lasts as long as anything in it does: a kernel, a checkpoint, a family that grew below it. It decides nothing
+A checkpoint group lasts as long as anything in it does: a kernel, a checkpoint, a checkpoint group that grew below it. It decides nothing
 about which checkpoints are worth keeping (the host does), and runs no cells.
 """
 
@@ -52,30 +52,30 @@ class KernelFactory:
 
     bring_up: Callable[[StartingKernel], Awaitable[Kernel]]
     grow: Callable[[CheckpointGroup, Workspace, Policy], Awaitable[tuple[CheckpointGroup, NestedSandbox]]]
-    """Makes a box below a family's."""
+    """Makes a sandbox below a checkpoint group's."""
     mounts: Callable[[Workspace, Policy], list[dict[str, Any]]]
-    """What shows a place to the kernels in a box."""
+    """What shows a place to the kernels in a sandbox."""
     start_timeout_s: float
 
 
 class CheckpointGroup:
-    """One box and everybody in it."""
+    """One sandbox and everybody in it."""
 
     def __init__(
         self,
-        lodging: KernelResources,
+        resources: KernelResources,
         line: MonitorChannel,
-        makings: KernelFactory,
+        factory: KernelFactory,
         *,
         monitor: int,
         depth: int,
         above: CheckpointGroup | None = None,
     ) -> None:
-        """``depth`` says how many generations below the monitor the last of those is who look after the box."""
+        """``depth`` says how many generations below the monitor the last of those is who look after the sandbox."""
         self.line = line
-        self.door = lodging.door
-        self._lodging = lodging
-        self._makings = makings
+        self.proxy_socket = resources.proxy_socket
+        self._resources = resources
+        self._factory = factory
         self._monitor = monitor
         self._depth = depth
         self.unforkable = ""
@@ -98,8 +98,8 @@ class CheckpointGroup:
 
     @property
     def directory(self) -> Path:
-        """Where the box is built, with a directory for each kernel after the first."""
-        return self._lodging.directory
+        """Where the sandbox is built, with a directory for each kernel after the first."""
+        return self._resources.directory
 
     # Checkpoints -------------------------------------------------------------------------------------------------
 
@@ -110,14 +110,14 @@ class CheckpointGroup:
             CheckpointRefused: it cannot be forked now, with the reason.
             KernelGone: it ended meanwhile.
         """
-        if kernel.kernel_line is None or kernel.over.is_set():
+        if kernel.kernel_channel is None or kernel.over.is_set():
             raise CheckpointRefused("this kernel cannot be forked")
         if self.unforkable:
             raise CheckpointRefused(self.unforkable)
         await self._hold(kernel)
         ended, kernel.unburied = kernel.unburied, []
         try:
-            frozen = await kernel.kernel_line.freeze(ended, self.pids, at_once=at_once)
+            frozen = await kernel.kernel_channel.freeze(ended, self.pids, at_once=at_once)
         except TimeoutError:
             raise CheckpointRefused("the kernel did not answer in time") from None
         except KernelStartError as error:
@@ -127,7 +127,7 @@ class CheckpointGroup:
         return frozen
 
     async def drop(self, frozen: Frozen, *, at_leisure: bool = False) -> None:
-        """Let a checkpoint go, and with the last member of the family the family.
+        """Let a checkpoint go, and with the last member of the checkpoint group the checkpoint group.
 
         Its origin is its parent, and must take note; ``at_leisure`` it does so when it is asked for the next one.
         """
@@ -151,7 +151,7 @@ class CheckpointGroup:
             )
 
     async def spawn(self, frozen: Frozen, limits: OutputLimits) -> Kernel:
-        """A kernel that goes on from a checkpoint, in this box; whoever was its kernel must have ended.
+        """A kernel that goes on from a checkpoint, in this sandbox; whoever was its kernel must have ended.
 
         Raises:
             KernelStartError: it could not be made.
@@ -159,17 +159,17 @@ class CheckpointGroup:
         return await self._make(frozen, limits, self)
 
     async def grow(
-        self, frozen: Frozen, limits: OutputLimits, place: Workspace, policy: Policy
+        self, frozen: Frozen, limits: OutputLimits, workspace: Workspace, policy: Policy
     ) -> tuple[CheckpointGroup, Kernel]:
-        """A kernel that goes on from a checkpoint of this box in another one below it, with its family.
+        """A kernel that goes on from a checkpoint of this sandbox in another one below it, with its checkpoint group.
 
         Raises:
             KernelStartError: it could not be made.
         """
-        below, nested = await self._makings.grow(self, place, policy)
+        below, nested = await self._factory.grow(self, workspace, policy)
         parent: Kernel | None = frozen.parent
-        if parent is not None and parent.kernel_line is not None and not parent.over.is_set():
-            parent.kernel_line.set_apart()
+        if parent is not None and parent.kernel_channel is not None and not parent.over.is_set():
+            parent.kernel_channel.set_apart()
         try:
             return below, await self._make(frozen, limits, below, nested.namespaces)
         except BaseException:
@@ -181,71 +181,71 @@ class CheckpointGroup:
                 os.close(fd)
 
     async def _make(
-        self, frozen: Frozen, limits: OutputLimits, home: CheckpointGroup, namespaces: Sequence[int] = ()
+        self, frozen: Frozen, limits: OutputLimits, owner: CheckpointGroup, namespaces: Sequence[int] = ()
     ) -> Kernel:
-        directory = home.directory / f"n{next(home._numbers)}"
+        directory = owner.directory / f"n{next(owner._numbers)}"
         connection = create_connection(directory)
-        last_words, line = ExitOutput(), KernelChannel()
+        exit_output, line = ExitOutput(), KernelChannel()
         ready_read, ready_write = os.pipe2(os.O_CLOEXEC)
-        home._members += 1
+        owner._members += 1
         try:
             with _listening(connection) as listeners:
-                fds = [last_words.write_fd, ready_write, line.fd, *listeners, *namespaces]
+                fds = [exit_output.write_fd, ready_write, line.fd, *listeners, *namespaces]
                 job = {
                     "prefix": connection.prefix,
                     "key": connection.key,
                     "max_bytes": limits.max_bytes,
                     "max_messages": limits.max_messages,
                 }
-                born, pid, lost = await frozen.spawn(job, fds, home.line.admit if namespaces else None)
+                born, pid, lost = await frozen.spawn(job, fds, owner.line.admit if namespaces else None)
                 pidfd = _opened(pid)
         except BaseException:
             os.close(ready_read)
-            last_words.handed_over()
-            last_words.close()
+            exit_output.handed_over()
+            exit_output.close()
             line.close()
             shutil.rmtree(directory, ignore_errors=True)
-            home._members -= 1
+            owner._members -= 1
             raise
         finally:
             os.close(ready_write)
-        last_words.handed_over()
+        exit_output.handed_over()
         line.handed_over()
         process = KernelProcess(
-            pid, pidfd, status=partial(home.status_of, born), last_words=last_words, tree=home
+            pid, pidfd, status=partial(owner.status_of, born), exit_output=exit_output, tree=owner
         )
-        beginning = StartingKernel(
+        starting_kernel = StartingKernel(
             process=process,
             client=KernelClient(connection),
             directory=directory,
             started_by="checkpoint",
             ready=partial(_ready, line, ready_read),
-            start_timeout_s=self._makings.start_timeout_s,
-            home=home,
-            line=home.line,
-            door=home.door,
-            kernel_line=line,
+            start_timeout_s=self._factory.start_timeout_s,
+            owner=owner,
+            line=owner.line,
+            proxy_socket=owner.proxy_socket,
+            kernel_channel=line,
         )
-        kernel = await home._bring_up(beginning)
+        kernel = await owner._bring_up(starting_kernel)
         kernel.lost = (*(frozen.cannot_return or ()), *lost)
         return kernel
 
-    async def _bring_up(self, beginning: StartingKernel) -> Kernel:
+    async def _bring_up(self, starting_kernel: StartingKernel) -> Kernel:
         try:
-            return await self._makings.bring_up(beginning)
+            return await self._factory.bring_up(starting_kernel)
         finally:
             # From here on it counts for itself; it may even have ended.
             self._members -= 1
             with anyio.CancelScope(shield=True):
                 await self._close_if_empty()
 
-    def settled(self, place: Workspace, mounts: list[dict[str, Any]]) -> None:
-        """How the box's working directory was mounted, should it have to be again."""
-        self._mounts = (place, mounts)
+    def settled(self, workspace: Workspace, mounts: list[dict[str, Any]]) -> None:
+        """How the sandbox's working directory was mounted, should it have to be again."""
+        self._mounts = (workspace, mounts)
 
-    def moved(self, place: Workspace, policy: Policy) -> None:
+    def moved(self, workspace: Workspace, policy: Policy) -> None:
         """The working directory is another place's from now on: its files lie there, as they are."""
-        self.settled(place, self._makings.mounts(place, policy))
+        self.settled(workspace, self._factory.mounts(workspace, policy))
 
     async def resettle(self) -> None:
         """Show what now lies in the working directory: an overlay must not be changed from below while it is used.
@@ -254,15 +254,15 @@ class CheckpointGroup:
             KernelStartError: it could not be mounted.
         """
         if self._mounts is not None:
-            place, mounts = self._mounts
-            await self.line.settle(mounts, saved=Path(place.written), again=True)
+            workspace, mounts = self._mounts
+            await self.line.settle(mounts, saved=Path(workspace.written), again=True)
 
     async def run(self) -> None:
-        """Listen to the box, until it is gone or closed."""
+        """Listen to the sandbox, until it is gone or closed."""
         try:
-            await self._lodging.run()
+            await self._resources.run()
         except anyio.get_cancelled_exc_class():
-            # Whoever owned all families gives up: nobody will come to empty this one.
+            # Whoever owned all checkpoint groups gives up: nobody will come to empty this one.
             with anyio.CancelScope(shield=True):
                 await self.close()
             raise
@@ -287,15 +287,15 @@ class CheckpointGroup:
         await self._close_if_empty()
 
     async def status_of(self, number: int) -> int | None:
-        """How a process ended whose parent keeps this box; None where nobody can tell."""
+        """How a process ended whose parent keeps this sandbox; None where nobody can tell."""
         with anyio.move_on_after(STATUS_TIMEOUT_S):
             while number not in self._codes and not self._gone.is_set():
                 await self._told.wait()
         return self._codes.pop(number, None)
 
     async def _hold(self, kernel: Kernel) -> None:
-        """Let the box outlive its kernel from now on."""
-        process, line = kernel.process, kernel.kernel_line
+        """Let the sandbox outlive its kernel from now on."""
+        process, line = kernel.process, kernel.kernel_channel
         if self._held or line is None or line.pid is None or not isinstance(process, KernelProcess):
             return
         number = _number_inside(line.pid)
@@ -307,7 +307,7 @@ class CheckpointGroup:
 
     def _on_end(self, number: int, code: int) -> None:
         if self._first is not None and number == self._first[0]:
-            self._first[1].told_end(code)
+            self._first[1].report_end(code)
             self._first = None
             return
         self._codes[number] = code
@@ -331,7 +331,7 @@ class CheckpointGroup:
             frozen.close()
         if self._held:
             self.line.end()
-        await self._lodging.close()
+        await self._resources.close()
         if self._above is not None:
             self._above._below.discard(self)  # noqa: SLF001
             await self._above._close_if_empty()  # noqa: SLF001
@@ -339,24 +339,24 @@ class CheckpointGroup:
     # Its processes -----------------------------------------------------------------------------------------------
 
     def pids(self) -> list[int]:
-        """Everybody here, checkpoints included, families below not."""
+        """Everybody here, checkpoints included, checkpoint groups below not."""
         return descendants.tree_of(self._monitor, but=self._others())
 
     def kill(self) -> None:
-        """End the kernel and what it started, but neither checkpoints nor those who look after the box."""
+        """End the kernel and what it started, but neither checkpoints nor those who look after the sandbox."""
         spared = {frozen.pid for frozen in self._frozen} | self._others()
         keepers = self._keepers()
         descendants.kill_tree(self._monitor, but=spared, spared=lambda pid: pid in keepers or _is_relay(pid))
 
     def _keepers(self) -> set[int]:
-        """Those who look after the box: its monitor, and below that one after another."""
+        """Those who look after the sandbox: its monitor, and below that one after another."""
         found = [self._monitor]
         for _ in range(self._depth):
             found += [pid for pid in descendants.children_of(found[-1]) if pid not in self._others()][:1]
         return set(found)
 
     def _others(self) -> set[int]:
-        """Where families below begin."""
+        """Where checkpoint groups below begin."""
         return {below._monitor for below in self._below}  # noqa: SLF001
 
 
@@ -408,11 +408,11 @@ async def _ready(line: KernelChannel, ready_fd: int) -> None:
         os.close(ready_fd)
 
 
-# Makes what a fork server's kernels live in, and looks after it: families in boxes, and boxes below those.
+# Makes what a fork server's kernels live in, and looks after it: checkpoint groups in sandboxes, and sandboxes below those.
 
 
 class CheckpointGroups:
-    """All families of one fork server."""
+    """All checkpoint groups of one fork server."""
 
     def __init__(
         self,
@@ -434,62 +434,68 @@ class CheckpointGroups:
         self._directory = directory
         self._lifeline_fd = lifeline_fd
         self._numbers = count(1)
-        self._makings = KernelFactory(
+        self._factory = KernelFactory(
             bring_up=bring_up,
             grow=self._grow,
             mounts=self.mounts,
             start_timeout_s=start_timeout_s,
         )
 
-    def found(self, lodging: KernelResources, line: MonitorChannel, monitor: int) -> CheckpointGroup:
-        """A family in a box that was just made."""
-        boxed = self._isolation is not None and self._isolation.stands_by
-        family = CheckpointGroup(lodging, line, self._makings, monitor=monitor, depth=1 if boxed else 0)
-        if self._isolation is not None and not boxed:
-            family.unforkable = "without namespaces (tier C) no copy of a kernel may look at its own memory"
-        self._tasks.start_soon(self._look_after, family, monitor)
-        return family
+    def found(self, resources: KernelResources, line: MonitorChannel, monitor: int) -> CheckpointGroup:
+        """A checkpoint group in a sandbox that was just made."""
+        sandboxed = self._isolation is not None and self._isolation.stands_by
+        checkpoint_group = CheckpointGroup(
+            resources, line, self._factory, monitor=monitor, depth=1 if sandboxed else 0
+        )
+        if self._isolation is not None and not sandboxed:
+            checkpoint_group.unforkable = (
+                "without namespaces (tier C) no copy of a kernel may look at its own memory"
+            )
+        self._tasks.start_soon(self._look_after, checkpoint_group, monitor)
+        return checkpoint_group
 
-    def mounts(self, place: Workspace, policy: Policy | None) -> list[dict[str, Any]]:
-        """What shows a place to the kernels in a box."""
+    def mounts(self, workspace: Workspace, policy: Policy | None) -> list[dict[str, Any]]:
+        """What shows a place to the kernels in a sandbox."""
         if self._isolation is None:
             return []
-        return self._isolation.under(policy).mounts(place, self._readable())
+        return self._isolation.under(policy).mounts(workspace, self._readable())
 
     async def _grow(
-        self, family: CheckpointGroup, place: Workspace, policy: Policy
+        self, checkpoint_group: CheckpointGroup, workspace: Workspace, policy: Policy
     ) -> tuple[CheckpointGroup, NestedSandbox]:
-        """A box below a family's, in which nobody lives yet."""
+        """A sandbox below a checkpoint group's, in which nobody lives yet."""
         if self._isolation is None or not self._isolation.stands_by:
-            raise CheckpointRefused("without namespaces a branch has no box of its own")
-        if needs_own_fork(place):
-            raise CheckpointRefused(f"a project directly below / ({place.top}) cannot be shown to a branch")
-        mounts = self.mounts(place, policy)
+            raise CheckpointRefused("without namespaces a branch has no sandbox of its own")
+        if needs_own_fork(workspace):
+            raise CheckpointRefused(
+                f"a project directly below / ({workspace.top}) cannot be shown to a branch"
+            )
+        mounts = self.mounts(workspace, policy)
         directory = self._directory / f"b{next(self._numbers)}"
         directory.mkdir(mode=0o700)
-        door = self._isolation.under(policy).door()
-        if door is not None:
-            await self._tasks.start(door.serve, directory / PROXY_SOCKET)
+        proxy_socket = self._isolation.under(policy).proxy_socket()
+        if proxy_socket is not None:
+            await self._tasks.start(proxy_socket.serve, directory / PROXY_SOCKET)
         try:
-            nested = await family.line.grow(
+            nested = await checkpoint_group.line.grow(
                 mounts,
-                saved=Path(place.written),
+                saved=Path(workspace.written),
                 lifeline_fd=self._lifeline_fd,
-                door=directory / PROXY_SOCKET if door is not None else None,
+                proxy_socket=directory / PROXY_SOCKET if proxy_socket is not None else None,
             )
         except BaseException:
             with anyio.CancelScope(shield=True):
-                await KernelResources(directory, door=door).close()
+                await KernelResources(directory, proxy_socket=proxy_socket).close()
             raise
-        lodging = KernelResources(directory, nested.line, door)
+        resources = KernelResources(directory, nested.line, proxy_socket)
         below = CheckpointGroup(
-            lodging, nested.line, self._makings, monitor=nested.pid, depth=2, above=family
+            resources, nested.line, self._factory, monitor=nested.pid, depth=2, above=checkpoint_group
         )
-        below.settled(place, mounts)
+        below.settled(workspace, mounts)
         self._tasks.start_soon(self._look_after, below, nested.pid)
         return below, nested
 
-    async def _look_after(self, family: CheckpointGroup, monitor: int) -> None:
+    async def _look_after(self, checkpoint_group: CheckpointGroup, monitor: int) -> None:
         # Should the fork server die, its monitors become children of this process.
         with self._lives(monitor), expected_child(monitor):
-            await family.run()
+            await checkpoint_group.run()

@@ -61,11 +61,13 @@ class KernelChannel:
         with contextlib.suppress(OSError):
             self._mine.send(b'{"apart": true}')
 
-    async def freeze(self, ended: Sequence[int], family: Callable[[], list[int]], *, at_once: bool) -> Frozen:
+    async def freeze(
+        self, ended: Sequence[int], processes: Callable[[], list[int]], *, at_once: bool
+    ) -> Frozen:
         """A checkpoint of the kernel, which must be idle. One at a time.
 
-        ``ended`` are checkpoints of it that were dropped, of which it has yet to take note; ``family`` tells the processes
-        of its box. ``at_once``: it is to tell what cannot come back without delay.
+        ``ended`` are checkpoints of it that were dropped, of which it has yet to take note; ``processes`` lists those
+        of its sandbox. ``at_once``: it is to tell what cannot come back without delay.
 
         Raises:
             CheckpointRefused: it cannot be forked now, with the reason.
@@ -80,7 +82,7 @@ class KernelChannel:
             with anyio.fail_after(FREEZE_TIMEOUT_S):
                 told = await _receive(self._mine)
                 if told.words.taken:
-                    await frozen.meet(told.words.pid, family)
+                    await frozen.meet(told.words.pid, processes)
         except BaseException as error:
             frozen.close()
             if isinstance(error, OSError) and not isinstance(error, TimeoutError):
@@ -107,8 +109,8 @@ class Frozen:
         self.cannot_return: tuple[str, ...] | None = None
         """What will not come back, in words; None while it has not been told."""
 
-    async def meet(self, number: int, family: Callable[[], list[int]]) -> None:
-        """Wait for its first word, by which the system tells which process it is; one of the family's.
+    async def meet(self, number: int, processes: Callable[[], list[int]]) -> None:
+        """Wait for its first word, by which the system tells which process it is; one of the checkpoint group's.
 
         Raises:
             KernelStartError: it ended instead.
@@ -117,7 +119,7 @@ class Frozen:
         with contextlib.suppress(ProcessLookupError):
             pidfd = os.pidfd_open(self.pid)
             # Should it have ended, its number may be that of somebody who must not be ended with it.
-            if self.pid in family():
+            if self.pid in processes():
                 self._pidfd = pidfd
                 return
             os.close(pidfd)
@@ -144,7 +146,7 @@ class Frozen:
     ) -> tuple[int, int, tuple[str, ...]]:
         """A new kernel's process: its number as its own keeper sees it, its number here, and what did not come back.
 
-        ``admit`` lets a process with that number into the box whose namespaces are among the descriptors.
+        ``admit`` lets a process with that number into the sandbox whose namespaces are among the descriptors.
 
         Raises:
             KernelStartError: it could not be made.

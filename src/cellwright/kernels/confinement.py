@@ -58,12 +58,12 @@ class Isolation:
         """The same for a session whose code may do less."""
         return self if policy is None else replace(self, policy=policy)
 
-    def door(self) -> ProxySocket | None:
+    def proxy_socket(self) -> ProxySocket | None:
         """A new way to the network for one kernel; None where it has none."""
-        return ProxySocket(self.opening) if self.opening is not None and self.has_door else None
+        return ProxySocket(self.opening) if self.opening is not None and self.has_proxy else None
 
     @property
-    def has_door(self) -> bool:
+    def has_proxy(self) -> bool:
         """Whether code reaches the network. Without a network of its own it has no loopback to find a proxy on."""
         return self.stands_by and self.opening is not None and self.policy.network == "proxy"
 
@@ -92,20 +92,20 @@ class Isolation:
         if not self.stands_by:
             temporary = str(directory / "tmp")
             allowed |= {"HOME": temporary, "TMPDIR": temporary}
-        return allowed | (proxy_environment(PROXY_PORT) if self.has_door else {})
+        return allowed | (proxy_environment(PROXY_PORT) if self.has_proxy else {})
 
     def plan(
         self,
         readable: Sequence[str],
         environment: Mapping[str, str],
         directory: Path,
-        place: Workspace | None,
+        workspace: Workspace | None,
         *,
         known: bool = False,
         shared: SharedWorkspace | None = None,
     ) -> dict[str, Any]:
         """What a process is started with. A place goes in at once if it is ``known`` for good or must not wait."""
-        plan = self._plan(readable, environment, directory, place, known=known, shared=shared)
+        plan = self._plan(readable, environment, directory, workspace, known=known, shared=shared)
         if shared is not None:
             plan["owner"] = shared.owner
         return plan
@@ -115,7 +115,7 @@ class Isolation:
         readable: Sequence[str],
         environment: Mapping[str, str],
         directory: Path,
-        place: Workspace | None,
+        workspace: Workspace | None,
         *,
         known: bool,
         shared: SharedWorkspace | None,
@@ -126,46 +126,48 @@ class Isolation:
             if self.groups is not None and self.policy.processes is not None:
                 # The group counts them too, and can say later that it refused: it must come first.
                 plan["limits"]["processes"] = self.policy.processes + OWN_PROCESSES
-            if self.has_door:
+            if self.has_proxy:
                 plan["proxy"] = {"port": PROXY_PORT, "socket": f"{SOCKETS}/{PROXY_SOCKET}"}
             for source, at in ((self.packages, PACKAGES), (self.caches, CACHES)):
                 if source:
                     plan["mounts"].append({"kind": "bind", "from": source, "at": at, "write": False})
                     plan["rules"]["READ"].append(at)
-            if place is not None and (known or shared is not None or needs_own_fork(place)):
-                plan["mounts"] += self._mounts(place, readable, shared)
-                plan["rules"]["WRITE"].append(place.cwd)
-                plan["rules"]["READ"].append(place.top)
+            if workspace is not None and (known or shared is not None or needs_own_fork(workspace)):
+                plan["mounts"] += self._mounts(workspace, readable, shared)
+                plan["rules"]["WRITE"].append(workspace.cwd)
+                plan["rules"]["READ"].append(workspace.top)
             return plan
-        if place is None:
+        if workspace is None:
             raise KernelStartError("A kernel cannot stand by in this tier")
         if os.getuid() == 0:
-            _refuse_unreachable([place.cwd, str(directory), *readable])
+            _refuse_unreachable([workspace.cwd, str(directory), *readable])
         temporary = directory / "tmp"
         temporary.mkdir(mode=0o700, parents=True, exist_ok=True)
-        shown = [path for path in (*readable, place.project, self.packages, self.caches) if path]
+        shown = [path for path in (*readable, workspace.project, self.packages, self.caches) if path]
         directories = {"sockets": str(directory), "temporary": str(temporary)}
         return watched_plan(
             self.policy,
             shown,
             allowed,
             directories=directories,
-            writable=[place.cwd],
-            owned=[place.cwd] if place.mode == "private" and shared is None else [],
+            writable=[workspace.cwd],
+            owned=[workspace.cwd] if workspace.mode == "private" and shared is None else [],
         )
 
     def _mounts(
-        self, place: Workspace, readable: Sequence[str], shared: SharedWorkspace | None
+        self, workspace: Workspace, readable: Sequence[str], shared: SharedWorkspace | None
     ) -> list[dict[str, Any]]:
         if shared is not None:
-            return [{"kind": "given", "at": place.top, "fd": shared.mount_fd}]
-        return workspace_mounts(place, readable, gate=False, memory=memory_of(self.policy, place.mode))
+            return [{"kind": "given", "at": workspace.top, "fd": shared.mount_fd}]
+        return workspace_mounts(
+            workspace, readable, gate=False, memory=memory_of(self.policy, workspace.mode)
+        )
 
-    def mounts(self, place: Workspace, readable: Sequence[str]) -> list[dict[str, Any]]:
+    def mounts(self, workspace: Workspace, readable: Sequence[str]) -> list[dict[str, Any]]:
         """What is mounted when a kernel that was confined before gets its session."""
-        if needs_own_fork(place):
+        if needs_own_fork(workspace):
             return []
-        return workspace_mounts(place, readable, gate=True, memory=memory_of(self.policy, place.mode))
+        return workspace_mounts(workspace, readable, gate=True, memory=memory_of(self.policy, workspace.mode))
 
     def directory(self, wanted: Path) -> Path:
         """Where a kernel's sockets go: as wanted, unless its user could not get there."""

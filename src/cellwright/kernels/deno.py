@@ -120,7 +120,7 @@ VERSION_TRIES = 2
 
 INSTALL = "pip install 'cellwright[typescript]'"
 
-# In a box nobody else is on the loopback; elsewhere the system chooses a port.
+# In a sandbox nobody else is on the loopback; elsewhere the system chooses a port.
 BOXED_INSPECTOR = "127.0.0.1:9229"
 
 FREE_INSPECTOR = "127.0.0.1:0"
@@ -220,8 +220,8 @@ class DenoLauncher(Spawner):
         """A kernel that stood by, where one fits, else a new one."""
         if self._isolation is None:
             return await super().launch(launch)
-        if launch.place is None:
-            raise KernelStartError("A confined kernel needs a place to work in")
+        if launch.workspace is None:
+            raise KernelStartError("A confined kernel needs a workspace")
         spare = spare_of(launch) if self._standby and self._isolation.stands_by else None
         if spare is None or self._tasks is None:
             return await super().launch(launch)
@@ -231,7 +231,7 @@ class DenoLauncher(Spawner):
                 # One that died while it waited, or dies now, is no reason to fail: there are others.
                 with contextlib.suppress(KernelGone):
                     return await self._adopt(
-                        kernel, launch, launch.place, self._isolation.under(launch.policy)
+                        kernel, launch, launch.workspace, self._isolation.under(launch.policy)
                     )
             return await super().launch(launch)
 
@@ -247,7 +247,7 @@ class DenoLauncher(Spawner):
         return kernel
 
     async def _adopt(
-        self, kernel: Kernel, launch: KernelLaunch, place: Workspace, isolation: Isolation
+        self, kernel: Kernel, launch: KernelLaunch, workspace: Workspace, isolation: Isolation
     ) -> Kernel:
         """Let a kernel that waited have its session."""
         if kernel.process.exit is not None or kernel.line is None:
@@ -255,8 +255,10 @@ class DenoLauncher(Spawner):
         try:
             if kernel.npm is not None and launch.layers:
                 await anyio.to_thread.run_sync(kernel.npm.put, launch.layers)
-            mounts = isolation.mounts(place, isolation.readable([str(self._deno), str(self._driver.parent)]))
-            await kernel.line.settle(mounts, saved=Path(place.written))
+            mounts = isolation.mounts(
+                workspace, isolation.readable([str(self._deno), str(self._driver.parent)])
+            )
+            await kernel.line.settle(mounts, saved=Path(workspace.written))
             await kernel.enter(str(launch.cwd), launch.limits)
         except BaseException:
             kernel.process.kill_tree("its session did not come to be")
@@ -268,30 +270,28 @@ class DenoLauncher(Spawner):
         if self._deno is None or not self._deno.exists():
             self._deno = await anyio.to_thread.run_sync(find_deno)
 
-    def _start(
-        self, launch: KernelLaunch, isolation: Isolation | None, allotment: KernelCgroup
-    ) -> KernelStart:
+    def _start(self, launch: KernelLaunch, isolation: Isolation | None, cgroup: KernelCgroup) -> KernelStart:
         launch.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-        entrance = self._take_entrance(launch, allotment) if isolation is not None else None
+        entrance = self._take_entrance(launch, cgroup) if isolation is not None else None
         pipes = entrance.pipes if entrance is not None else Pipes()
-        last_words = entrance.last_words if entrance is not None else ExitOutput(noise=NOISE)
-        blank = Start([], {}, launch.cwd, pipes=pipes, last_words=last_words, entrance=entrance)
+        exit_output = entrance.exit_output if entrance is not None else ExitOutput(noise=NOISE)
+        blank = Start([], {}, launch.cwd, pipes=pipes, exit_output=exit_output, entrance=entrance)
         npm = _npm_directory(launch, isolation) if isolation is not None else None
         try:
             if isolation is None:
                 start = self._bare(blank, launch)
             else:
-                start = self._confined(blank, launch, isolation, allotment, npm)
+                start = self._confined(blank, launch, isolation, cgroup, npm)
         except BaseException:
             if entrance is not None:
                 entrance.close()
             pipes.close()
-            last_words.close()
+            exit_output.close()
             raise
         if isolation is not None and self._tasks is not None:
             self._tasks.start_soon(partial(self._stand_by, noise=NOISE))
-        cwd = str(launch.cwd) if isolation is None or launch.place is not None else "/"
-        client = PipeClient(pipes, partial(_greeting, launch.limits, cwd, last_words))
+        cwd = str(launch.cwd) if isolation is None or launch.workspace is not None else "/"
+        client = PipeClient(pipes, partial(_greeting, launch.limits, cwd, exit_output))
         return KernelStart(start, client, ours=True, npm=npm)
 
     def _bare(self, blank: Start, launch: KernelLaunch) -> Start:
@@ -308,11 +308,11 @@ class DenoLauncher(Spawner):
         blank: Start,
         launch: KernelLaunch,
         isolation: Isolation,
-        allotment: KernelCgroup,
+        cgroup: KernelCgroup,
         npm: NpmDirectory | None,
     ) -> Start:
         # One that waits for its place is told where all of them are, of which it will see but one.
-        place, above = launch.place, str(launch.cwd)
+        workspace, above = launch.workspace, str(launch.cwd)
         # The driver has cells evaluated, and torn off, over V8's inspector, which is a socket on the loopback.
         refuse_without_network(self.name, isolation)
         driver = str(self._driver.parent)
@@ -320,15 +320,15 @@ class DenoLauncher(Spawner):
         given = [str(compiled)] if compiled is not None else []
         readable = isolation.readable([str(self._deno), driver, *given])
         plan = isolation.plan(
-            readable, launch.environment, launch.directory, place, known=True, shared=launch.shared
+            readable, launch.environment, launch.directory, workspace, known=True, shared=launch.shared
         )
         temporary = plan["environment"]["TMPDIR"]
         plan["environment"] |= own_environment(temporary)
         plan["limits"]["own_memory"] = V8_MEMORY
         access = DenoAccess(
-            read=[place.top if place is not None else above, *isolation.policy.read, driver],
-            write=[place.cwd if place is not None else above, temporary, *isolation.policy.write],
-            network=isolation.has_door,
+            read=[workspace.top if workspace is not None else above, *isolation.policy.read, driver],
+            write=[workspace.cwd if workspace is not None else above, temporary, *isolation.policy.write],
+            network=isolation.has_proxy,
             inspector=BOXED_INSPECTOR,
         )
         command = self._command(self._flags(isolation.policy, access))
@@ -337,9 +337,9 @@ class DenoLauncher(Spawner):
         more = {
             "copies": [[path, f"{temporary}/{CACHES}"] for path in given],
             "links": [[npm.seen_at, f"{temporary}/{CACHES}/{CACHE}"]] if npm is not None else [],
-            "cwd": str(launch.cwd) if place is not None else "/",
+            "cwd": str(launch.cwd) if workspace is not None else "/",
         }
-        return confined_start(replace(blank, command=command), plan, launch, allotment, **more)
+        return confined_start(replace(blank, command=command), plan, launch, cgroup, **more)
 
     def _compiled(self, policy: Policy | None, limits: OutputLimits) -> Path | None:
         """Where the driver lies compiled; the first kernel does without, and it is made meanwhile."""
@@ -360,22 +360,22 @@ class DenoLauncher(Spawner):
 
 def _npm_directory(launch: KernelLaunch, isolation: Isolation) -> NpmDirectory | None:
     """Where the kernel finds packages; one that has a way to the network fetches its own, and needs room for them."""
-    if not isolation.packages or isolation.has_door:
+    if not isolation.packages or isolation.has_proxy:
         return None
     name = f".npm-{launch.directory.name}"
-    shelf = NpmDirectory(Path(isolation.packages, name), isolation.seen_layers([name])[0])
-    shelf.clear()
-    shelf.put(launch.layers)
-    return shelf
+    npm_directory = NpmDirectory(Path(isolation.packages, name), isolation.seen_layers([name])[0])
+    npm_directory.clear()
+    npm_directory.put(launch.layers)
+    return npm_directory
 
 
-async def _greeting(limits: OutputLimits, cwd: str, last_words: ExitOutput) -> dict[str, Any]:
+async def _greeting(limits: OutputLimits, cwd: str, exit_output: ExitOutput) -> dict[str, Any]:
     """What the driver must know first. The inspector's address is a secret that Deno tells nobody but us."""
     return {
         "max_bytes": limits.max_bytes,
         "max_messages": limits.max_messages,
         "cwd": cwd,
-        "inspector": (await last_words.heard(INSPECTOR)).decode(),
+        "inspector": (await exit_output.heard(INSPECTOR)).decode(),
     }
 
 
@@ -438,7 +438,7 @@ class CompiledDriver:
             words, pipes = ExitOutput(), Pipes()
             command = [str(self.deno), "run", *flags, *self.v8_flags, str(self.driver)]
             told = {**environment, "DENO_DIR": str(home)}
-            start = Start(command, told, scratch, pipes=pipes, last_words=words)
+            start = Start(command, told, scratch, pipes=pipes, exit_output=words)
             with contextlib.suppress(OSError, TimeoutError):
                 await _run_once(start, PipeClient(pipes, lambda: greeting(words)))
                 await anyio.to_thread.run_sync(self._keep, home)
@@ -464,7 +464,7 @@ async def _run_once(start: Start, client: PipeClient) -> None:
             async with anyio.create_task_group() as tasks:
                 ending = watched(process, start, NO_CGROUP)
                 tasks.start_soon(ending.watch)
-                tasks.start_soon(start.last_words.run)
+                tasks.start_soon(start.exit_output.run)
                 try:
                     with anyio.fail_after(DEADLINE_S):
                         await tasks.start(client.run)
@@ -477,7 +477,7 @@ async def _run_once(start: Start, client: PipeClient) -> None:
                         await ending.wait()
                     tasks.cancel_scope.cancel()
         finally:
-            start.last_words.close()
+            start.exit_output.close()
             if start.pipes is not None:
                 start.pipes.close()
 

@@ -75,7 +75,7 @@ class ForkServer:
         self._programs = programs
         self._single = single
         self._enclosure: Enclosure | None = None
-        self._allotter = KernelCgroups(isolation)
+        self._cgroups = KernelCgroups(isolation)
         self._preload = tuple(preload)
         self._caches = caches if isolation is not None else None
         self._keeps_standby = standby > 0
@@ -91,10 +91,10 @@ class ForkServer:
         self._numbers = count(1)
         self._living: Counter[int] = Counter()
         self._one_ended = anyio.Event()
-        self._last_words: ExitOutput
+        self._exit_output: ExitOutput
         self._channel: ForkChannel
         self._tasks: anyio.abc.TaskGroup
-        self._housing: CheckpointGroups
+        self._checkpoint_groups: CheckpointGroups
         self._lifeline: tuple[int, int]
 
     @property
@@ -115,7 +115,7 @@ class ForkServer:
         """
         raise_file_limit()
         self._directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-        self._last_words = ExitOutput()
+        self._exit_output = ExitOutput()
         process, host_end = await self._spawn()
         with expected_child(process.pid):
             await self._run(process, host_end, task_status)
@@ -131,8 +131,8 @@ class ForkServer:
         can_fork = False
         try:
             async with anyio.create_task_group() as tasks:
-                self._tasks, self._housing = tasks, self._new_housing(tasks)
-                tasks.start_soon(self._last_words.run)
+                self._tasks, self._checkpoint_groups = tasks, self._new_checkpoint_groups(tasks)
+                tasks.start_soon(self._exit_output.run)
                 tasks.start_soon(self._listen)
                 with anyio.move_on_after(self._start_timeout_s):
                     # The first kernel waits for no warming: that is for those that stand by and those to come.
@@ -174,7 +174,7 @@ class ForkServer:
             self._preload,
             self._environment,
             self._directory,
-            self._last_words,
+            self._exit_output,
             self._programs,
             at_once=self._single or self._keeps_standby,
             single=self._single,
@@ -227,7 +227,7 @@ class ForkServer:
     async def _give_standby(self, launch: KernelLaunch) -> Kernel | None:
         # One that stands by was confined as everybody is: what its session narrows, a fork of its own keeps.
         own = launch.policy is not None or launch.shared is not None
-        own = own or (launch.place is not None and needs_own_fork(launch.place))
+        own = own or (launch.workspace is not None and needs_own_fork(launch.workspace))
         while not own and (kernel := self._standby.take()) is not None:
             # One that died while it waited, or dies now, is no reason to fail: there are others.
             with contextlib.suppress(KernelGone):
@@ -247,21 +247,21 @@ class ForkServer:
         if self.isolation is not None:
             directory = self.isolation.directory(directory)
         confined = self._confinement(directory, launch)
-        boxed = self.isolation is not None and self.isolation.stands_by
-        connection = create_connection(directory, seen_at=SOCKETS if boxed else None)
-        door = await self._open_door(directory, launch)
-        place = launch.place if launch is not None else None
-        saved = Path(place.written) if place is not None else None
-        allotment = await self._allotter.next(launch.policy if launch is not None else None)
-        given = launch.shared if launch is not None and boxed else None
-        wiring = Wiring(allotment, door, plan=confined.get("plan"), saved=saved, given=given)
+        sandboxed = self.isolation is not None and self.isolation.stands_by
+        connection = create_connection(directory, seen_at=SOCKETS if sandboxed else None)
+        proxy_socket = await self._open_proxy_socket(directory, launch)
+        workspace = launch.workspace if launch is not None else None
+        saved = Path(workspace.written) if workspace is not None else None
+        cgroup = await self._cgroups.next(launch.policy if launch is not None else None)
+        given = launch.shared if launch is not None and sandboxed else None
+        wiring = Wiring(cgroup, proxy_socket, plan=confined.get("plan"), saved=saved, given=given)
         request = {
-            "connection_file": f"{SOCKETS}/{INSIDE}" if boxed else str(connection.file),
+            "connection_file": f"{SOCKETS}/{INSIDE}" if sandboxed else str(connection.file),
             "max_bytes": self._limits.max_bytes,
             "max_messages": self._limits.max_messages,
-            "group": wiring.allotment.group is not None,
+            "group": wiring.cgroup.group is not None,
             "given": given is not None,
-            "processors": wiring.allotment.processors,
+            "processors": wiring.cgroup.processors,
         }
         fds = wiring.fds(self._lifeline[0])
         try:
@@ -272,14 +272,14 @@ class ForkServer:
             shutil.rmtree(directory, ignore_errors=True)
             raise
         wiring.handed_over()
-        lodging = KernelResources(directory, wiring.line, door, wiring.allotment.group)
-        beginning = StartingKernel(
+        resources = KernelResources(directory, wiring.line, proxy_socket, wiring.cgroup.group)
+        starting_kernel = StartingKernel(
             process=KernelProcess(
                 forked.pid,
                 forked.pidfd,
                 status=partial(self._channel.status_of, forked.pid),
-                last_words=wiring.last_words,
-                group=wiring.allotment.group,
+                exit_output=wiring.exit_output,
+                group=wiring.cgroup.group,
             ),
             client=KernelClient(connection),
             directory=directory,
@@ -287,14 +287,14 @@ class ForkServer:
             ready=wiring.ready,
             start_timeout_s=self._start_timeout_s,
             line=wiring.line,
-            door=door,
-            home=self._housing.found(lodging, wiring.line, forked.pid),
-            kernel_line=wiring.kernel_line,
+            proxy_socket=proxy_socket,
+            owner=self._checkpoint_groups.found(resources, wiring.line, forked.pid),
+            kernel_channel=wiring.kernel_channel,
         )
-        kernel: Kernel = await self._tasks.start(self._tend, beginning)
+        kernel: Kernel = await self._tasks.start(self._tend, starting_kernel)
         return kernel
 
-    def _new_housing(self, tasks: anyio.abc.TaskGroup) -> CheckpointGroups:
+    def _new_checkpoint_groups(self, tasks: anyio.abc.TaskGroup) -> CheckpointGroups:
         return CheckpointGroups(
             tasks,
             bring_up=partial(tasks.start, self._tend),
@@ -309,34 +309,36 @@ class ForkServer:
     def _isolation_of(self, launch: KernelLaunch | None) -> Isolation | None:
         return self.isolation.under(launch.policy if launch else None) if self.isolation else None
 
-    async def _open_door(self, directory: Path, launch: KernelLaunch | None) -> ProxySocket | None:
+    async def _open_proxy_socket(self, directory: Path, launch: KernelLaunch | None) -> ProxySocket | None:
         """The kernel's way to the network, which must be there before the kernel is."""
-        door = isolation.door() if (isolation := self._isolation_of(launch)) else None
-        if door is not None:
-            await self._tasks.start(door.serve, directory / PROXY_SOCKET)
-        return door
+        proxy_socket = isolation.proxy_socket() if (isolation := self._isolation_of(launch)) else None
+        if proxy_socket is not None:
+            await self._tasks.start(proxy_socket.serve, directory / PROXY_SOCKET)
+        return proxy_socket
 
     def _confinement(self, directory: Path, launch: KernelLaunch | None) -> dict[str, Any]:
         """What a fork is asked for beyond the kernel itself."""
-        isolation, place = self._isolation_of(launch), launch.place if launch is not None else None
+        isolation, workspace = self._isolation_of(launch), launch.workspace if launch is not None else None
         if isolation is None:
             return {}
         shared = launch.shared if launch is not None else None
-        plan = isolation.plan(self._readable, self._environment, directory, place, shared=shared)
+        plan = isolation.plan(self._readable, self._environment, directory, workspace, shared=shared)
         return {"plan": plan, "directory": str(directory), "profile": isolation.profile(directory)}
 
     @property
     def _readable(self) -> list[str]:
         return self.isolation.readable(self._channel.paths) if self.isolation is not None else []
 
-    async def _tend(self, beginning: StartingKernel, *, task_status: anyio.abc.TaskStatus[Kernel]) -> None:
-        beginning.process.enclosure = self._enclosure
-        with self._lives(beginning.process.pid):
-            await tend(beginning, task_status=task_status)
+    async def _tend(
+        self, starting_kernel: StartingKernel, *, task_status: anyio.abc.TaskStatus[Kernel]
+    ) -> None:
+        starting_kernel.process.enclosure = self._enclosure
+        with self._lives(starting_kernel.process.pid):
+            await tend(starting_kernel, task_status=task_status)
 
     @contextlib.contextmanager
     def _lives(self, pid: int) -> Iterator[None]:
-        # A kernel and the box that outlives it may have the same.
+        # A kernel and the sandbox that outlives it may have the same.
         self._living[pid] += 1
         try:
             yield
@@ -371,12 +373,16 @@ class ForkServer:
             raise KernelStartError(f"The kernel could not enter its session: {refusal}")
 
     async def _settle(self, kernel: Kernel, launch: KernelLaunch) -> None:
-        if self.isolation is None or kernel.line is None or launch.place is None:
-            raise KernelStartError("A confined kernel needs a place to work in")
-        mounts = [] if launch.shared is not None else self._housing.mounts(launch.place, launch.policy)
-        await kernel.line.settle(mounts, saved=Path(launch.place.written))
-        if isinstance(kernel.home, CheckpointGroup):
-            kernel.home.settled(launch.place, mounts)
+        if self.isolation is None or kernel.line is None or launch.workspace is None:
+            raise KernelStartError("A confined kernel needs a workspace")
+        mounts = (
+            []
+            if launch.shared is not None
+            else self._checkpoint_groups.mounts(launch.workspace, launch.policy)
+        )
+        await kernel.line.settle(mounts, saved=Path(launch.workspace.written))
+        if isinstance(kernel.owner, CheckpointGroup):
+            kernel.owner.settled(launch.workspace, mounts)
 
     def _require_alive(self) -> None:
         if self.died.is_set() or self.pid is None:
@@ -385,7 +391,7 @@ class ForkServer:
             )
 
     def _start_error(self) -> KernelStartError:
-        words = self._last_words.text
+        words = self._exit_output.text
         how = "ended" if self.died.is_set() else f"took more than {self._start_timeout_s:g} s"
         return KernelStartError(
             f"The fork server of {self.interpreter.python} {how} before it could fork"
@@ -400,7 +406,7 @@ class ForkServer:
             os.close(fd)
         with anyio.CancelScope(shield=True):
             await anyio.to_thread.run_sync(process.finish, END_GRACE_S)
-        self._last_words.close()
+        self._exit_output.close()
         shutil.rmtree(self._directory, ignore_errors=True)
 
 
@@ -417,8 +423,8 @@ class Wiring:
 
     def __init__(
         self,
-        allotment: KernelCgroup,
-        door: ProxySocket | None,
+        cgroup: KernelCgroup,
+        proxy_socket: ProxySocket | None,
         *,
         plan: dict[str, Any] | None,
         saved: Path | None,
@@ -426,47 +432,53 @@ class Wiring:
     ) -> None:
         """``plan`` is what a confined kernel is started with, ``saved`` where its files lie, if that is known yet.
 
-        ``given`` is another kernel's place that it is to have.
+        ``given`` is another kernel's workspace that it is to have.
         """
         self._given = given
-        self.allotment = allotment
-        self.door = door
-        self.last_words = ExitOutput()
-        self.kernel_line = KernelChannel()
+        self.cgroup = cgroup
+        self.proxy_socket = proxy_socket
+        self.exit_output = ExitOutput()
+        self.kernel_channel = KernelChannel()
         self.line = MonitorChannel(saved)
         self._plan = plan
         self._ready_read, self._ready_write = os.pipe2(os.O_CLOEXEC)
 
     def fds(self, lifeline_fd: int) -> list[int]:
         """What goes with the fork, in the order that ``cellwright_kernel.forkserver`` expects."""
-        own = [self.last_words.write_fd, self._ready_write, lifeline_fd, self.line.fd, self.kernel_line.fd]
+        own = [
+            self.exit_output.write_fd,
+            self._ready_write,
+            lifeline_fd,
+            self.line.fd,
+            self.kernel_channel.fd,
+        ]
         given = [self._given.mount_fd] if self._given is not None else []
-        return [*own, *given, *self.allotment.fds]
+        return [*own, *given, *self.cgroup.fds]
 
     def handed_over(self) -> None:
         """Let go of the ends that went with the fork."""
         os.close(self._ready_write)
-        self.allotment.handed_over()
-        self.last_words.handed_over()
+        self.cgroup.handed_over()
+        self.exit_output.handed_over()
         self.line.handed_over()
-        self.kernel_line.handed_over()
+        self.kernel_channel.handed_over()
 
     async def drop(self) -> None:
         """Close everything else too, where no process came to be; after ``handed_over``."""
         os.close(self._ready_read)
-        self.last_words.close()
+        self.exit_output.close()
         self.line.abandon()
-        self.kernel_line.close()
-        if self.door is not None:
-            await self.door.close()
-        await self.allotment.remove()
+        self.kernel_channel.close()
+        if self.proxy_socket is not None:
+            await self.proxy_socket.close()
+        await self.cgroup.remove()
 
     async def ready(self) -> None:
         """Wait until the kernel listens, and show it its files where it is started with them."""
         try:
             if self._plan is not None:
                 await self.line.furnish(self._plan)
-            await self.kernel_line.meet()
+            await self.kernel_channel.meet()
             await anyio.wait_readable(self._ready_read)
             if not os.read(self._ready_read, 1):
                 # Its end is noticed and explained by whoever watches the process.
@@ -485,7 +497,7 @@ async def start_fork_server(
     preload: Sequence[str],
     environment: Mapping[str, str],
     directory: Path,
-    last_words: ExitOutput,
+    exit_output: ExitOutput,
     programs: Programs,
     *,
     at_once: bool,
@@ -510,18 +522,18 @@ async def start_fork_server(
             [str(interpreter.python), own_script("__main__.py"), *channel, *options],
             environment,
             directory,
-            stdout=last_words.write_fd,
-            stderr=last_words.write_fd,
+            stdout=exit_output.write_fd,
+            stderr=exit_output.write_fd,
             fds=[server_end.fileno()],
         )
         try:
             started = await programs.open(program)
         except BaseException as error:
             host_end.close()
-            last_words.close()
+            exit_output.close()
             if isinstance(error, OSError):
                 raise KernelStartError(f"{interpreter.python} could not be started: {error}") from error
             raise
         finally:
-            last_words.handed_over()
+            exit_output.handed_over()
     return started, host_end

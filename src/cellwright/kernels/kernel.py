@@ -68,7 +68,7 @@ class KernelLaunch:
     """Variables on top of the launcher's own."""
 
     limits: OutputLimits
-    place: Workspace | None = None
+    workspace: Workspace | None = None
     """Where it works, if it is confined; ``cwd`` is in it."""
     layers: tuple[str, ...] = ()
     """Directories of packages, as the kernel sees them, for the end of its path."""
@@ -116,13 +116,13 @@ class Kernel:
         self._ours = ours
         self.line = line
         """The way to whoever stays beside it; None where it was started without."""
-        self.door: ProxySocket | None = None
+        self.proxy_socket: ProxySocket | None = None
         """Its way to the network, if it has one."""
-        self.kernel_line: KernelChannel | None = None
+        self.kernel_channel: KernelChannel | None = None
         """The way to the kernel itself, which is asked for checkpoints over it; None where it cannot be."""
         self.npm: NpmDirectory | None = None
         """Where it finds npm packages, if it runs on Deno."""
-        self.home: KernelOwner
+        self.owner: KernelOwner
         """What it lives in, which may outlive it."""
         self.unburied: list[int] = []
         """Checkpoints of it that have ended and of whose end it has yet to take note; as it numbers them."""
@@ -205,7 +205,7 @@ class Kernel:
     async def stop(self, *, grace_s: float) -> Exit:
         """End the kernel and everything below it: asked first, killed after the grace. Safe to call again."""
         self.process.expect_end("it was stopped")
-        # One whose box outlives it has checkpoints among them, and the box sees to the rest.
+        # One whose sandbox outlives it has checkpoints among them, and the sandbox sees to the rest.
         below = Survivors([] if self.process.is_outlived else self.process.descendants())
         with anyio.move_on_after(grace_s):
             try:
@@ -248,7 +248,7 @@ class StartingKernel:
     process: KernelProcess
     client: Client
     directory: Path
-    home: KernelOwner
+    owner: KernelOwner
     started_by: StartedBy
     ready: Callable[[], Awaitable[None]]
     """Returns when the kernel listens."""
@@ -257,11 +257,11 @@ class StartingKernel:
     interrupt_by: Literal["message", "signal"] = "message"
     ours: bool = True
     line: MonitorChannel | None = None
-    door: ProxySocket | None = None
-    kernel_line: KernelChannel | None = None
+    proxy_socket: ProxySocket | None = None
+    kernel_channel: KernelChannel | None = None
 
 
-async def tend(beginning: StartingKernel, *, task_status: anyio.abc.TaskStatus[Kernel]) -> None:
+async def tend(starting_kernel: StartingKernel, *, task_status: anyio.abc.TaskStatus[Kernel]) -> None:
     """Bring a kernel up, tell it to the starter, and stay with it until its process has ended and was heard.
 
     Cancelled at any time, it ends the kernel's whole tree and removes its directory.
@@ -269,15 +269,15 @@ async def tend(beginning: StartingKernel, *, task_status: anyio.abc.TaskStatus[K
     Raises:
         KernelStartError: (to the starter) it ended, or was ended at its deadline, before it answered.
     """
-    process, client = beginning.process, beginning.client
+    process, client = starting_kernel.process, starting_kernel.client
     kernel: Kernel | None = None
-    beginning.home.joined()
+    starting_kernel.owner.joined()
     try:
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(process.watch)
-            tasks.start_soon(process.last_words.run)
+            tasks.start_soon(process.exit_output.run)
             try:
-                kernel = await _bring_up(beginning, tasks)
+                kernel = await _bring_up(starting_kernel, tasks)
                 if kernel is not None:
                     task_status.started(kernel)
                     ended = await process.wait()
@@ -288,27 +288,27 @@ async def tend(beginning: StartingKernel, *, task_status: anyio.abc.TaskStatus[K
                 await _make_sure_it_ended(process)
                 tasks.cancel_scope.cancel()
     finally:
-        process.last_words.close()
-        if beginning.kernel_line is not None:
-            beginning.kernel_line.close()
-        # A box is mounted in its home's own directory, and may have other kernels after this one.
-        if beginning.directory != beginning.home.directory:
-            shutil.rmtree(beginning.directory, ignore_errors=True)
+        process.exit_output.close()
+        if starting_kernel.kernel_channel is not None:
+            starting_kernel.kernel_channel.close()
+        # A sandbox is mounted in its home's own directory, and may have other kernels after this one.
+        if starting_kernel.directory != starting_kernel.owner.directory:
+            shutil.rmtree(starting_kernel.directory, ignore_errors=True)
         with anyio.CancelScope(shield=True):
-            await beginning.home.left(process)
+            await starting_kernel.owner.left(process)
         if kernel is not None:
             kernel.over.set()
     if kernel is None:
         raise _start_error(process)
 
 
-async def _bring_up(beginning: StartingKernel, tasks: anyio.abc.TaskGroup) -> Kernel | None:
+async def _bring_up(starting_kernel: StartingKernel, tasks: anyio.abc.TaskGroup) -> Kernel | None:
     """The kernel, or None where its process or its time ended first."""
-    process, client = beginning.process, beginning.client
-    with anyio.move_on_after(beginning.start_timeout_s) as starting:
+    process, client = starting_kernel.process, starting_kernel.client
+    with anyio.move_on_after(starting_kernel.start_timeout_s) as starting:
         tasks.start_soon(_cancel_at_end, process, starting)
         try:
-            await beginning.ready()
+            await starting_kernel.ready()
         except KernelStartError as error:
             process.expect_end(error.message)
             return None
@@ -317,16 +317,20 @@ async def _bring_up(beginning: StartingKernel, tasks: anyio.abc.TaskGroup) -> Ke
             process=process,
             client=client,
             info=info,
-            started_by=beginning.started_by,
-            directory=beginning.directory,
-            interrupt_by=beginning.interrupt_by,
-            ours=beginning.ours,
-            line=beginning.line,
+            started_by=starting_kernel.started_by,
+            directory=starting_kernel.directory,
+            interrupt_by=starting_kernel.interrupt_by,
+            ours=starting_kernel.ours,
+            line=starting_kernel.line,
         )
-        kernel.door, kernel.home, kernel.kernel_line = beginning.door, beginning.home, beginning.kernel_line
+        kernel.proxy_socket, kernel.owner, kernel.kernel_channel = (
+            starting_kernel.proxy_socket,
+            starting_kernel.owner,
+            starting_kernel.kernel_channel,
+        )
         return kernel
     if process.exit is None:
-        process.expect_end(f"it did not answer within {beginning.start_timeout_s:g} s")
+        process.expect_end(f"it did not answer within {starting_kernel.start_timeout_s:g} s")
     return None
 
 
@@ -356,7 +360,7 @@ async def _make_sure_it_ended(process: KernelProcess) -> None:
 
 def _start_error(process: KernelProcess) -> KernelStartError:
     told = process.exit.message if process.exit is not None else "it does not end"
-    words = process.exit.last_words if process.exit is not None else ""
+    words = process.exit.exit_output if process.exit is not None else ""
     return KernelStartError(
         f"The kernel did not start. {told}" + (f"\nIt printed last:\n{words}" if words else ""),
         hint="Run `cellwright doctor`, or raise the setting start_timeout_s",

@@ -80,12 +80,10 @@ class KernelspecLauncher(Spawner):
             python = _command(self._spec.argv, {})[0]
             self._prepared = await self._caches.make(Path(python), _site_packages(python))
 
-    def _start(
-        self, launch: KernelLaunch, isolation: Isolation | None, allotment: KernelCgroup
-    ) -> KernelStart:
+    def _start(self, launch: KernelLaunch, isolation: Isolation | None, cgroup: KernelCgroup) -> KernelStart:
         if isolation is None:
             return self._bare(self._spec, launch)
-        return self._confined(self._spec, launch, isolation, allotment)
+        return self._confined(self._spec, launch, isolation, cgroup)
 
     def _bare(self, spec: Any, launch: KernelLaunch) -> KernelStart:
         connection = create_connection(launch.directory)
@@ -100,16 +98,16 @@ class KernelspecLauncher(Spawner):
         return KernelStart(start, client, _interrupt_by(spec))
 
     def _confined(
-        self, spec: Any, launch: KernelLaunch, isolation: Isolation, allotment: KernelCgroup
+        self, spec: Any, launch: KernelLaunch, isolation: Isolation, cgroup: KernelCgroup
     ) -> KernelStart:
-        if launch.place is None:
-            raise KernelStartError("A confined kernel needs a place to work in")
-        boxed = isolation.stands_by
+        if launch.workspace is None:
+            raise KernelStartError("A confined kernel needs a workspace")
+        sandboxed = isolation.stands_by
         needs = NEEDS.get(_name_of(spec.argv), Needs())
         if needs.tcp_only:
             refuse_without_network(self.name, isolation)
-        connection = create_connection(launch.directory, seen_at=SOCKETS if boxed else None)
-        file = f"{SOCKETS}/{INSIDE}" if boxed else str(connection.file)
+        connection = create_connection(launch.directory, seen_at=SOCKETS if sandboxed else None)
+        file = f"{SOCKETS}/{INSIDE}" if sandboxed else str(connection.file)
         program = _command(spec.argv, {"connection_file": file, "resource_dir": spec.resource_dir})
         environment = {**launch.environment, **spec.env}
         paths = [
@@ -119,7 +117,7 @@ class KernelspecLauncher(Spawner):
         ]
         readable = isolation.readable([path for path in paths if Path(path).is_absolute()])
         plan = isolation.plan(
-            readable, environment, launch.directory, launch.place, known=True, shared=launch.shared
+            readable, environment, launch.directory, launch.workspace, known=True, shared=launch.shared
         )
         plan["environment"] |= spec.env
         if needs.own_memory is not None:
@@ -127,7 +125,7 @@ class KernelspecLauncher(Spawner):
         client = KernelClient(connection, answers_input=True)
         caches = isolation.seen_caches(self._prepared)
         more = {"tcp_only": needs.tcp_only, "connection_file": file, "caches": caches}
-        start = confined_start(Start(program, {}, launch.cwd), plan, launch, allotment, **more)
+        start = confined_start(Start(program, {}, launch.cwd), plan, launch, cgroup, **more)
         return KernelStart(start, client, _interrupt_by(spec))
 
 

@@ -75,7 +75,7 @@ class Lifetime(ABC):
 
     @property
     def is_outlived(self) -> bool:
-        """Whether its box goes on when it ends."""
+        """Whether its sandbox goes on when it ends."""
         return False
 
     @property
@@ -120,7 +120,7 @@ class Exit:
     cause: Cause
     message: str
     next_step: str
-    last_words: str = ""
+    exit_output: str = ""
     """The end of what the process wrote to its original stderr; for a crash, where it happened."""
 
 
@@ -129,36 +129,36 @@ def explain_exit(
     *,
     killed_by_us: str | None,
     oom_kills_seen: bool,
-    last_words: str = "",
+    exit_output: str = "",
     limit: LimitHit | None = None,
 ) -> Exit:
     """Explain a status as ``os.waitstatus_to_exitcode`` gives it; None is one that nobody could read."""
     if limit is not None:
         number = -status if status is not None and status < 0 else None
-        return Exit(None, number, "limit", limit.message, limit.next_step, last_words)
+        return Exit(None, number, "limit", limit.message, limit.next_step, exit_output)
     if killed_by_us is not None:
         number = -status if status is not None and status < 0 else None
         code = status if status is not None and status >= 0 else None
-        return Exit(code, number, "killed", f"The kernel was ended: {killed_by_us}", RESTART, last_words)
+        return Exit(code, number, "killed", f"The kernel was ended: {killed_by_us}", RESTART, exit_output)
     if status is None:
         message = "The kernel ended and its status was lost with the process that started it"
-        return Exit(None, None, "unknown", message, RESTART, last_words)
+        return Exit(None, None, "unknown", message, RESTART, exit_output)
     if status >= 0:
         message = f"The kernel's process exited by itself with code {status}"
         step = f"{RESTART}; look for a call of exit, quit, os._exit or Deno.exit in the last cell"
-        return Exit(status, None, "exit", message, step, last_words)
-    return _explain_signal(-status, oom_kills_seen=oom_kills_seen, last_words=last_words)
+        return Exit(status, None, "exit", message, step, exit_output)
+    return _explain_signal(-status, oom_kills_seen=oom_kills_seen, exit_output=exit_output)
 
 
-def _explain_signal(number: int, *, oom_kills_seen: bool, last_words: str) -> Exit:
-    if V8_IS_FULL.search(last_words):
+def _explain_signal(number: int, *, oom_kills_seen: bool, exit_output: str) -> Exit:
+    if V8_IS_FULL.search(exit_output):
         message = "The kernel's heap was full: V8 lets it grow no further"
         step = f"{RESTART}; use less memory at once (samples, chunks, fewer copies)"
-        return Exit(None, number, "out_of_memory", message, step, last_words)
+        return Exit(None, number, "out_of_memory", message, step, exit_output)
     if number == signal.SIGKILL and oom_kills_seen:
         message = "The system ran out of memory and ended the kernel's process"
         step = "Use less memory at once (smaller samples, chunks, fewer copies), or close other sessions"
-        return Exit(None, number, "out_of_memory", message, step, last_words)
+        return Exit(None, number, "out_of_memory", message, step, exit_output)
     try:
         name = signal.Signals(number).name
     except ValueError:
@@ -169,4 +169,4 @@ def _explain_signal(number: int, *, oom_kills_seen: bool, last_words: str) -> Ex
     else:
         message = f"Somebody ended the kernel's process with {name}"
         step = RESTART
-    return Exit(None, number, "signal", message, step, last_words)
+    return Exit(None, number, "signal", message, step, exit_output)

@@ -1,6 +1,6 @@
 """The line from the host to the process that stays beside a kernel: its monitor, or its supervisor.
 
-Over it the host says what a session sees, and whether the box outlives its kernel; what the session writes in memory
+Over it the host says what a session sees, and whether the sandbox outlives its kernel; what the session writes in memory
 is held here. What is said at the other end is ``cellwright_kernel.reaper``; what is allowed is ``cellwright.sandbox``.
 """
 
@@ -64,7 +64,7 @@ class _Packet:
 
 @dataclass(frozen=True, slots=True)
 class NestedSandbox:
-    """A box below another. It is held from the beginning; its line is the caller's to run and to close."""
+    """A sandbox below another. It is held from the beginning; its line is the caller's to run and to close."""
 
     line: MonitorChannel
     pid: int
@@ -82,9 +82,9 @@ class MonitorChannel:
         self.layer: MemoryLayer | None = None
         """What the session writes, where that is in memory."""
         self.on_end: Callable[[int, int], None] = lambda _pid, _code: None
-        """Called for each process that ended in a box that is held: its number as seen in there, and its exit code."""
+        """Called for each process that ended in a sandbox that is held: its number as seen in there, and its exit code."""
         self.diagnostics = -1
-        """A socket that tells what the sockets of the box hold, where its monitor has lent one."""
+        """A socket that tells what the sockets of the sandbox hold, where its monitor has lent one."""
         self._saved = saved
         self._unsaved = ""
         self.changes = 0
@@ -145,22 +145,27 @@ class MonitorChannel:
         self._heard.close()
 
     async def hold(self) -> None:
-        """Let the box outlive its kernel; from here on every end in it is told to ``on_end``.
+        """Let the sandbox outlive its kernel; from here on every end in it is told to ``on_end``.
 
         Raises:
-            KernelGone: the kernel has ended before, and its box with it.
+            KernelGone: the kernel has ended before, and its sandbox with it.
         """
         reply = (await self._ask({"hold": True})).words
         if not reply.ok:
-            raise KernelGone(f"The kernel's box cannot be held: {reply.error}")
+            raise KernelGone(f"The kernel's sandbox cannot be held: {reply.error}")
 
     async def grow(
-        self, mounts: list[dict[str, Any]], *, saved: Path | None, lifeline_fd: int, door: Path | None = None
+        self,
+        mounts: list[dict[str, Any]],
+        *,
+        saved: Path | None,
+        lifeline_fd: int,
+        proxy_socket: Path | None = None,
     ) -> NestedSandbox:
-        """Make a box below this one: its own processes, network, temporary files and, by ``mounts``, working directory.
+        """Make a sandbox below this one: its own processes, network, temporary files and, by ``mounts``, working directory.
 
-        ``saved`` is the directory on disk of what is written there; ``door`` the socket of its own proxy, where the
-        network is open. The new box ends with this one, and with whoever holds the other end of the lifeline.
+        ``saved`` is the directory on disk of what is written there; ``proxy_socket`` the socket of its own proxy, where the
+        network is open. The new sandbox ends with this one, and with whoever holds the other end of the lifeline.
 
         Raises:
             KernelStartError: there are no namespaces here, the place cannot be had below, or it does not fit.
@@ -168,7 +173,7 @@ class MonitorChannel:
         _refuse_ungrowable(mounts)
         nested = MonitorChannel(saved)
         nested._overlaid = _has_overlay(mounts)
-        request = {"grow": mounts, "door": str(door) if door is not None else None}
+        request = {"grow": mounts, "door": str(proxy_socket) if proxy_socket is not None else None}
         made = await self._ask(request, [nested.fd, lifeline_fd], wants_fd=True)
         nested.handed_over()
         error = made.words.error
@@ -186,20 +191,20 @@ class MonitorChannel:
             await nested._forget(made)
             raise
         await nested._forget(made)
-        raise KernelStartError(f"No box could be made below the kernel's: {error}")
+        raise KernelStartError(f"No sandbox could be made below the kernel's: {error}")
 
     async def admit(self, number: int) -> None:
-        """Let a process of the box above, which has this number there, come into this one; it is watched on its way.
+        """Let a process of the sandbox above, which has this number there, come into this one; it is watched on its way.
 
         Raises:
             KernelStartError: it cannot be watched.
         """
         admitted = await self._ask({"admit": number})
         if not admitted.words.ok:
-            raise KernelStartError(f"The branch cannot enter its box: {admitted.words.error}")
+            raise KernelStartError(f"The branch cannot enter its sandbox: {admitted.words.error}")
 
     async def borrow_diagnostics(self) -> None:
-        """Have the monitor lend a socket that tells what the box's sockets hold; it has none where there is no box."""
+        """Have the monitor lend a socket that tells what the sandbox's sockets hold; it has none where there is no sandbox."""
         if self.diagnostics >= 0:
             return
         lent = await self._ask({"sockets": True}, wants_fd=True)
@@ -208,20 +213,20 @@ class MonitorChannel:
         lent.close()
 
     async def share(self, path: str) -> int:
-        """A descriptor of what the session sees at a path, for another box to mount; the caller's to close.
+        """A descriptor of what the session sees at a path, for another sandbox to mount; the caller's to close.
 
         Raises:
             KernelStartError: there are no namespaces here, or nothing is mounted there.
         """
         shared = await self._ask({"share": path}, wants_fd=True)
         if not shared.words.ok:
-            raise KernelStartError(f"The session's place cannot be shared: {shared.words.error}")
+            raise KernelStartError(f"The session's workspace cannot be shared: {shared.words.error}")
         found = shared.taken()
         shared.close()
         return found
 
     def end(self) -> None:
-        """End everything in the box; safe to call when it has ended."""
+        """End everything in the sandbox; safe to call when it has ended."""
         with contextlib.suppress(OSError):
             self._mine.send(msgspec.json.encode({"end": True}))
 
@@ -274,7 +279,7 @@ class MonitorChannel:
     async def settle(
         self, mounts: list[dict[str, Any]], saved: Path | None = None, *, again: bool = False
     ) -> None:
-        """Put what a session sees into its box, and take the sockets out of its sight.
+        """Put what a session sees into its sandbox, and take the sockets out of its sight.
 
         ``saved`` is the directory on disk of what it writes. ``again``: in place of what was put there before.
 
@@ -324,7 +329,7 @@ class MonitorChannel:
         return answer
 
     async def _forget(self, made: _Packet) -> None:
-        """End a box that did not come to be."""
+        """End a sandbox that did not come to be."""
         self.end()
         made.close()
         await self.close()
@@ -398,11 +403,11 @@ def _uppermost(mounts: Sequence[Mapping[str, Any]]) -> list[str]:
 
 
 def _refuse_ungrowable(mounts: Sequence[Mapping[str, Any]]) -> None:
-    """Raise where a place lies directly below the root, in which no box below may have anything of its own."""
+    """Raise where a place lies directly below the root, in which no sandbox below may have anything of its own."""
     for mount in mounts:
         if PurePath(mount["at"]).parent == PurePath("/"):
             raise KernelStartError(
-                f"No box can be made below one that works in {mount['at']}, directly below the root",
+                f"No sandbox can be made below one that works in {mount['at']}, directly below the root",
                 hint="Put the notebook into a folder below another one",
             )
 

@@ -52,7 +52,7 @@ _UNMAPPED = re.compile(rb"^(?:VmPTE|HugetlbPages):\s+(\d+) kB$", re.MULTILINE)
 
 
 class KernelProcess(Lifetime):
-    """One process that runs a kernel. Takes over the pidfd and the pipe of its last words."""
+    """One process that runs a kernel. Takes over the pidfd and the pipe of its exit output."""
 
     def __init__(
         self,
@@ -60,7 +60,7 @@ class KernelProcess(Lifetime):
         pidfd: int,
         *,
         status: Callable[[], Awaitable[int | None]],
-        last_words: ExitOutput,
+        exit_output: ExitOutput,
         depth: int = 0,
         group: Group | None = None,
         tree: Tree | None = None,
@@ -68,12 +68,12 @@ class KernelProcess(Lifetime):
         super().__init__(pid)
         self._tree = tree
         self._told: tuple[int] | None = None
-        self._end_told = anyio.Event()
+        self._end_reported = anyio.Event()
         self._depth = depth
         self._group = group
         self.enclosure: Enclosure | None = None
         """What limits it together with whoever started it, and can tell that it did."""
-        self.last_words = last_words
+        self.exit_output = exit_output
         self._pidfd = pidfd
         self._status = status
         self._limit: LimitHit | None = None
@@ -96,7 +96,7 @@ class KernelProcess(Lifetime):
                 status,
                 killed_by_us=self._killed_by_us,
                 oom_kills_seen=_oom_kills() > self._oom_kills_before,
-                last_words=self.last_words.text,
+                exit_output=self.exit_output.text,
                 limit=self._limit or self._limit_behind(status),
             )
         finally:
@@ -112,21 +112,21 @@ class KernelProcess(Lifetime):
                 either.cancel_scope.cancel()
 
             either.start_soon(then_go, anyio.wait_readable, self._pidfd)
-            either.start_soon(then_go, self._end_told.wait)
+            either.start_soon(then_go, self._end_reported.wait)
 
     def belong_to(self, tree: Tree) -> None:
-        """From now on its box outlives it: others say when it has ended, and what is its own is theirs to know."""
+        """From now on its sandbox outlives it: others say when it has ended, and what is its own is theirs to know."""
         self._tree = tree
 
     @property
     def is_outlived(self) -> bool:
-        """Whether its box goes on when it ends."""
+        """Whether its sandbox goes on when it ends."""
         return self._tree is not None
 
-    def told_end(self, status: int) -> None:
-        """Somebody saw the kernel end, whose box goes on."""
+    def report_end(self, status: int) -> None:
+        """Somebody saw the kernel end, whose sandbox goes on."""
         self._told = (status,)
-        self._end_told.set()
+        self._end_reported.set()
 
     def _limit_behind(self, status: int | None) -> LimitHit | None:
         hit = self._group.limit_behind(status) if self._group is not None else None
@@ -134,7 +134,7 @@ class KernelProcess(Lifetime):
             hit = self.enclosure.limit_behind(status)
         if hit is not None or status is None or status >= 0 or self.policy is None:
             return hit
-        return ended_by_signal(self.policy, -status, self.last_words.text)
+        return ended_by_signal(self.policy, -status, self.exit_output.text)
 
     @property
     def in_group(self) -> bool:

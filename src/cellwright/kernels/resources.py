@@ -1,6 +1,6 @@
-"""What a kernel lives in: its box with the line to it, its way to the network, its group, its directory.
+"""What a kernel lives in: its sandbox with the line to it, its way to the network, its group, its directory.
 
-Goes when the kernel has ended; a ``family`` is one that may outlive it.
+Goes when the kernel has ended; a ``checkpoint_group`` is one that may outlive it.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class KernelResources:
 
     directory: Path
     line: MonitorChannel | None = None
-    door: ProxySocket | None = None
+    proxy_socket: ProxySocket | None = None
     group: Group | None = None
     _listening: anyio.CancelScope = field(default_factory=anyio.CancelScope)
 
@@ -55,8 +55,8 @@ class KernelResources:
         with anyio.CancelScope(shield=True):
             if self.line is not None:
                 await self.line.close()
-            if self.door is not None:
-                await self.door.close()
+            if self.proxy_socket is not None:
+                await self.proxy_socket.close()
             if self.group is not None:
                 removed = await anyio.to_thread.run_sync(self.group.remove)
                 if not removed:  # the next host tries again

@@ -48,7 +48,7 @@ class Start:
     depth: int = 0
     pipes: Pipes | None = None
     """What becomes its standard input and output, where it is spoken to by them."""
-    last_words: ExitOutput = field(default_factory=ExitOutput)
+    exit_output: ExitOutput = field(default_factory=ExitOutput)
     given: tuple[int, ...] = ()
     """Descriptors of what another kernel shares with it; the caller's to close."""
     entrance: Entrance | None = None
@@ -59,7 +59,7 @@ class Start:
         if self.line is not None and self.request is not None:
             await self.line.furnish(self.request["plan"])
 
-    async def open(self, allotment: KernelCgroup, programs: Programs = LOCAL_PROGRAMS) -> Started:
+    async def open(self, cgroup: KernelCgroup, programs: Programs = LOCAL_PROGRAMS) -> Started:
         """Start the process; whatever it is given is let go of here.
 
         Raises:
@@ -72,7 +72,7 @@ class Start:
             return self.entrance.process
         telling = StartRequestPipe() if request is not None else None
         try:
-            process = await programs.open(self._program(allotment, programs, telling))
+            process = await programs.open(self._program(cgroup, programs, telling))
         except BaseException:
             self._let_go()
             raise
@@ -82,26 +82,24 @@ class Start:
                 telling.tell(request)
         if self.line is not None:
             self.line.handed_over()
-        self.last_words.handed_over()
+        self.exit_output.handed_over()
         if self.pipes is not None:
             self.pipes.handed_over()
         return process
 
     def _let_go(self) -> None:
-        self.last_words.close()
+        self.exit_output.close()
         if self.pipes is not None:
             self.pipes.close()
         if self.line is not None:
             self.line.abandon()
 
-    def _program(
-        self, allotment: KernelCgroup, programs: Programs, telling: StartRequestPipe | None
-    ) -> Program:
+    def _program(self, cgroup: KernelCgroup, programs: Programs, telling: StartRequestPipe | None) -> Program:
         streams = self.pipes.theirs if self.pipes is not None else []
-        words = self.last_words.write_fd
+        words = self.exit_output.write_fd
         if telling is not None and self.line is not None:
             # It is told on its standard input what it may do, and takes other streams of its own afterwards.
-            fds = [self.line.fd, *allotment.fds, *streams, *self.given, *programs.tie_fds]
+            fds = [self.line.fd, *cgroup.fds, *streams, *self.given, *programs.tie_fds]
             return Program(
                 self.command,
                 self.environment,
@@ -149,7 +147,7 @@ class Spawner(ABC):
         self.name = name
         self._programs = programs
         self._isolation = isolation
-        self._allotter = KernelCgroups(isolation)
+        self._cgroups = KernelCgroups(isolation)
         self._environment = dict(environment)
         self._start_timeout_s = start_timeout_s
         self._living: set[int] = set()
@@ -166,9 +164,7 @@ class Spawner(ABC):
         """
 
     @abstractmethod
-    def _start(
-        self, launch: KernelLaunch, isolation: Isolation | None, allotment: KernelCgroup
-    ) -> KernelStart:
+    def _start(self, launch: KernelLaunch, isolation: Isolation | None, cgroup: KernelCgroup) -> KernelStart:
         """What a kernel's process is to be started with."""
 
     @property
@@ -204,34 +200,38 @@ class Spawner(ABC):
         if isolation is not None:
             isolation = isolation.under(launch.policy)
             launch = replace(launch, directory=isolation.directory(launch.directory))
-        door = isolation.door() if isolation is not None else None
-        if door is not None:
+        proxy_socket = isolation.proxy_socket() if isolation is not None else None
+        if proxy_socket is not None:
             launch.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-            await self._tasks.start(door.serve, launch.directory / PROXY_SOCKET)
-        allotment = await self._allotter.next(launch.policy)
+            await self._tasks.start(proxy_socket.serve, launch.directory / PROXY_SOCKET)
+        cgroup = await self._cgroups.next(launch.policy)
         try:
-            recipe = self._start(launch, isolation, allotment)
-            beginning, lodging = await self._spawn(recipe, launch, allotment, door)
+            recipe = self._start(launch, isolation, cgroup)
+            starting_kernel, resources = await self._spawn(recipe, launch, cgroup, proxy_socket)
         except BaseException:
-            if door is not None:
-                await door.close()
-            await allotment.remove()
+            if proxy_socket is not None:
+                await proxy_socket.close()
+            await cgroup.remove()
             raise
         finally:
-            allotment.handed_over()
-        self._tasks.start_soon(lodging.run)
-        kernel: Kernel = await self._tasks.start(self._tend, beginning, recipe)
+            cgroup.handed_over()
+        self._tasks.start_soon(resources.run)
+        kernel: Kernel = await self._tasks.start(self._tend, starting_kernel, recipe)
         kernel.npm = recipe.npm
         return kernel
 
     async def _tend(
-        self, beginning: StartingKernel, recipe: KernelStart, *, task_status: anyio.abc.TaskStatus[Kernel]
+        self,
+        starting_kernel: StartingKernel,
+        recipe: KernelStart,
+        *,
+        task_status: anyio.abc.TaskStatus[Kernel],
     ) -> None:
         try:
-            with expected_child(beginning.process.pid):
-                await tend(beginning, task_status=task_status)
+            with expected_child(starting_kernel.process.pid):
+                await tend(starting_kernel, task_status=task_status)
         finally:
-            self._living.discard(beginning.process.pid)
+            self._living.discard(starting_kernel.process.pid)
             if recipe.start.pipes is not None:
                 recipe.start.pipes.close()
             if recipe.npm is not None:
@@ -239,10 +239,10 @@ class Spawner(ABC):
 
     # One that stands by ------------------------------------------------------------------------------------------
 
-    def _take_entrance(self, launch: KernelLaunch, allotment: KernelCgroup) -> Entrance | None:
+    def _take_entrance(self, launch: KernelLaunch, cgroup: KernelCgroup) -> Entrance | None:
         """The process that waits, where it can become this kernel: it has none but its own descriptors."""
         entrance = self._entrance
-        if entrance is None or launch.shared is not None or allotment.fds or not entrance.is_waiting:
+        if entrance is None or launch.shared is not None or cgroup.fds or not entrance.is_waiting:
             return None
         self._entrance = None
         self._living.discard(entrance.process.pid)
@@ -270,17 +270,21 @@ class Spawner(ABC):
             entrance.close()
 
     async def _spawn(
-        self, recipe: KernelStart, launch: KernelLaunch, allotment: KernelCgroup, door: ProxySocket | None
+        self,
+        recipe: KernelStart,
+        launch: KernelLaunch,
+        cgroup: KernelCgroup,
+        proxy_socket: ProxySocket | None,
     ) -> tuple[StartingKernel, KernelResources]:
         start = recipe.start
         try:
-            process = await start.open(allotment, self._programs)
+            process = await start.open(cgroup, self._programs)
         except OSError as error:
             raise KernelStartError(f"Kernel {self.name!r} could not be started: {error}") from error
         self._living.add(process.pid)
-        lodging = KernelResources(launch.directory, start.line, door, allotment.group)
-        beginning = StartingKernel(
-            process=watched(process, start, allotment),
+        resources = KernelResources(launch.directory, start.line, proxy_socket, cgroup.group)
+        starting_kernel = StartingKernel(
+            process=watched(process, start, cgroup),
             client=recipe.client,
             directory=launch.directory,
             started_by="spawn",
@@ -289,28 +293,28 @@ class Spawner(ABC):
             interrupt_by=recipe.interrupt_by,
             ours=recipe.ours,
             line=start.line,
-            door=door,
-            home=lodging,
+            proxy_socket=proxy_socket,
+            owner=resources,
         )
-        return beginning, lodging
+        return starting_kernel, resources
 
 
-def watched(process: Started, start: Start, allotment: KernelCgroup) -> KernelProcess:
+def watched(process: Started, start: Start, cgroup: KernelCgroup) -> KernelProcess:
     """The process that came of a start, for whoever follows it to its end."""
     watched = KernelProcess(
         process.pid,
         os.pidfd_open(process.pid),
         status=process.status,
-        last_words=start.last_words,
+        exit_output=start.exit_output,
         depth=start.depth,
-        group=allotment.group,
+        group=cgroup.group,
     )
     watched.enclosure = process.enclosure
     return watched
 
 
 def confined_start(
-    start: Start, plan: dict[str, Any], launch: KernelLaunch, allotment: KernelCgroup, **more: Any
+    start: Start, plan: dict[str, Any], launch: KernelLaunch, cgroup: KernelCgroup, **more: Any
 ) -> Start:
     """The same start behind the lockdown: its command is the program, which sees nothing but the plan."""
     request = {
@@ -324,13 +328,13 @@ def confined_start(
         "streams": _streams(start),
         "directory": str(launch.directory),
         "cwd": str(launch.cwd),
-        "group_fd": allotment.entrance_fd,
-        "processors": allotment.processors,
+        "group_fd": cgroup.entrance_fd,
+        "processors": cgroup.processors,
         **more,
     }
     line, shared = start.entrance.line if start.entrance is not None else MonitorChannel(), launch.shared
-    # A box that is built without a place has nothing in it that would have to be saved.
-    line.save_in(Path(launch.place.written) if launch.place is not None else None)
+    # A sandbox that is built without a place has nothing in it that would have to be saved.
+    line.save_in(Path(launch.workspace.written) if launch.workspace is not None else None)
     return replace(
         start,
         command=entrance_command(line.fd) if start.entrance is None else [],
@@ -391,7 +395,7 @@ class Entrance:
 
     def __init__(self, *, noise: re.Pattern[str] | None = None) -> None:
         """``noise`` is what the program will always say and nobody wants to read."""
-        self.line, self.pipes, self.last_words = MonitorChannel(), Pipes(), ExitOutput(noise=noise)
+        self.line, self.pipes, self.exit_output = MonitorChannel(), Pipes(), ExitOutput(noise=noise)
         self.streams = self.pipes.theirs
         """What will be its standard input and output, by its own numbers."""
         self.telling = StartRequestPipe()
@@ -410,8 +414,8 @@ class Entrance:
                     {},
                     Path("/"),
                     stdin=self.telling.fd,
-                    stdout=self.last_words.write_fd,
-                    stderr=self.last_words.write_fd,
+                    stdout=self.exit_output.write_fd,
+                    stderr=self.exit_output.write_fd,
                     fds=[self.line.fd, *self.streams, *programs.tie_fds],
                     own_session=False,
                 )
@@ -423,7 +427,7 @@ class Entrance:
         self.telling.handed_over()
         self.line.handed_over()
         self.pipes.handed_over()
-        self.last_words.handed_over()
+        self.exit_output.handed_over()
 
     @property
     def is_waiting(self) -> bool:
@@ -440,7 +444,7 @@ class Entrance:
         self.telling.close()
         self.line.abandon()
         self.pipes.close()
-        self.last_words.close()
+        self.exit_output.close()
 
 
 def entrance_command(control_fd: int) -> list[str]:

@@ -105,14 +105,19 @@ def spare_of(launch: KernelLaunch) -> KernelLaunch | None:
 
     It has no place yet, and its ``cwd`` is the directory that all places it may get are in.
     """
-    place = launch.place
-    if place is None or launch.shared is not None or place.mode != "private" or needs_own_fork(place):
+    workspace = launch.workspace
+    if (
+        workspace is None
+        or launch.shared is not None
+        or workspace.mode != "private"
+        or needs_own_fork(workspace)
+    ):
         return None
-    above = PurePath(place.storage).parent
-    if not PurePath(place.cwd).is_relative_to(above) or above == PurePath("/"):
+    above = PurePath(workspace.storage).parent
+    if not PurePath(workspace.cwd).is_relative_to(above) or above == PurePath("/"):
         return None
     policy = replace(launch.policy, cell_seconds=0.0) if launch.policy is not None else None
-    return replace(launch, kernel_id="", cwd=Path(above), place=None, layers=(), policy=policy)
+    return replace(launch, kernel_id="", cwd=Path(above), workspace=None, layers=(), policy=policy)
 
 
 class Spares:

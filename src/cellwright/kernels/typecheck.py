@@ -56,11 +56,11 @@ FLAGS = ["--no-lock", "--no-remote", "--cached-only", "--node-modules-dir=none"]
 
 
 class TypeChecker:
-    """Checks notebooks one by one, each in a box of its own that is gone afterwards."""
+    """Checks notebooks one by one, each in a sandbox of its own that is gone afterwards."""
 
     def __init__(self, *, isolation: Isolation | None, timeout_s: float) -> None:
         self._isolation = isolation
-        self._allotter = KernelCgroups(isolation)
+        self._cgroups = KernelCgroups(isolation)
         self._timeout_s = timeout_s
         self._deno: Path | None = None
 
@@ -105,27 +105,27 @@ class TypeChecker:
         self, command: list[str], plan: dict[str, Any] | None, launch: KernelLaunch
     ) -> tuple[str, int | None]:
         """What the process said, and its exit code."""
-        allotment = await self._allotter.next(launch.policy)
-        start = Start(command, {}, Path("/"), last_words=ExitOutput(kept_bytes=KEPT_BYTES))
+        cgroup = await self._cgroups.next(launch.policy)
+        start = Start(command, {}, Path("/"), exit_output=ExitOutput(kept_bytes=KEPT_BYTES))
         if plan is None:
             start = replace(start, environment=own_environment(str(launch.directory)))
         else:
-            start = confined_start(start, plan, replace(launch, cwd=Path("/"), place=None), allotment)
+            start = confined_start(start, plan, replace(launch, cwd=Path("/"), workspace=None), cgroup)
         try:
-            process = await start.open(allotment)
+            process = await start.open(cgroup)
         except OSError as error:
-            await allotment.remove()
+            await cgroup.remove()
             raise KernelStartError(f"The type check could not be started: {error}") from error
         finally:
-            allotment.handed_over()
-        lodging = KernelResources(launch.directory, start.line, None, allotment.group)
+            cgroup.handed_over()
+        resources = KernelResources(launch.directory, start.line, None, cgroup.group)
         with expected_child(process.pid):
             try:
                 async with anyio.create_task_group() as tasks:
-                    ending = watched(process, start, allotment)
+                    ending = watched(process, start, cgroup)
                     tasks.start_soon(ending.watch)
-                    tasks.start_soon(start.last_words.run)
-                    tasks.start_soon(lodging.run)
+                    tasks.start_soon(start.exit_output.run)
+                    tasks.start_soon(resources.run)
                     try:
                         with anyio.fail_after(self._timeout_s):
                             await start.ready()
@@ -133,10 +133,10 @@ class TypeChecker:
                     finally:
                         await _end(ending)
                         tasks.cancel_scope.cancel()
-                return start.last_words.text, code
+                return start.exit_output.text, code
             finally:
-                start.last_words.close()
-                await lodging.close()
+                start.exit_output.close()
+                await resources.close()
 
 
 async def _end(process: KernelProcess) -> None:
@@ -146,7 +146,7 @@ async def _end(process: KernelProcess) -> None:
 
 
 def _plan(deno: str, launch: KernelLaunch, isolation: Isolation) -> dict[str, Any]:
-    place = launch.place
+    place = launch.workspace
     if place is None:
         raise KernelStartError("A confined check needs a place to look at")
     # No kernel could run such cells there either, and the place would have to be taken from the one that works in it.
@@ -173,7 +173,7 @@ def _plan(deno: str, launch: KernelLaunch, isolation: Isolation) -> dict[str, An
 def _write(program: Program, launch: KernelLaunch, tsconfig: Mapping[str, Any] | None, seen_at: str) -> None:
     """Put what is checked where the process will see it."""
     top = launch.directory / FILES
-    written = _written(launch.place) if launch.place is not None else {}
+    written = _written(launch.workspace) if launch.workspace is not None else {}
     config = config_of(program, tsconfig, seen_at=seen_at, cwd=str(launch.cwd), written=written)
     known = Path(own_script("deno"), GLOBALS).read_text(encoding="utf-8")
     for name, text in {**program.files, GLOBALS: known, CONFIG: msgspec.json.encode(config).decode()}.items():

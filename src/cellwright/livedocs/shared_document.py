@@ -309,21 +309,21 @@ async def open_shared_document(
         raise refusal(address, error.response.status_code, f"room {ticket.room_id}") from None
     except (OSError, InvalidHandshake, TimeoutError) as error:
         raise unreachable(address, error) from None
-    room = SharedDocument(socket, user)
+    document = SharedDocument(socket, user)
     try:
-        tasks.start_soon(room.run, address)
-        await _load(room, address, empty=empty, was_empty=was_empty)
-        yield room
+        tasks.start_soon(document.run, address)
+        await _load(document, address, empty=empty, was_empty=was_empty)
+        yield document
     finally:
-        await room.leave()
+        await document.leave()
         with anyio.move_on_after(_LEAVE_S, shield=True):
             await socket.close()
 
 
-async def _load(room: SharedDocument, address: ServerAddress, *, empty: bool, was_empty: bool) -> None:
+async def _load(document: SharedDocument, address: ServerAddress, *, empty: bool, was_empty: bool) -> None:
     with anyio.move_on_after(_LOAD_S) as loading:
-        await (room.settled() if empty else room.loaded())
-    if loading.cancelled_caught and not empty and (len(room.notebook) or not was_empty):
+        await (document.settled() if empty else document.loaded())
+    if loading.cancelled_caught and not empty and (len(document.notebook) or not was_empty):
         # What is still to come would be taken for deleted.
         raise unreachable(address, TimeoutError(f"it has not told all of the notebook within {_LOAD_S:g} s"))
 
@@ -379,7 +379,7 @@ class SharedNotebook:
     def read(self) -> Sheet:
         """What it says; cells without an id of their own are given one first."""
         if self._changed is None:
-            self._mend()
+            self._repair()
             self._order = [cell["id"] for cell in self._cells]
         cells = []
         for index, cell_id in enumerate(self._order):
@@ -432,7 +432,7 @@ class SharedNotebook:
                 return
             self._changed.add(self._order[path[0]])
 
-    def _mend(self) -> None:
+    def _repair(self) -> None:
         """See to it that every cell has an id of its own, which two people who move one cell at once may break."""
         if (self._meta.get("nbformat_minor") or 0) < _NBFORMAT_MINOR and len(self._cells):
             self._meta["nbformat_minor"] = float(_NBFORMAT_MINOR)

@@ -105,7 +105,7 @@ BY_NAME: Mapping[str, tuple[Mask, ...]] = MappingProxyType(
 
 PICTURE_FORMATS = ("PNG", "JPEG", "GIF", "WEBP", "BMP")
 
-"""All that is ever decoded, whatever a picture is called: Pillow hands PostScript to ``gs``, outside of every box."""
+"""All that is ever decoded, whatever a picture is called: Pillow hands PostScript to ``gs``, outside of every sandbox."""
 
 _MAX_AREA = 50_000_000
 

@@ -60,7 +60,7 @@ class Document:
     __slots__ = ("_bytes", "_order", "_records", "_shell", "_versions", "repairs")
 
     repairs: tuple[str, ...]
-    """What was mended on reading, a sentence each: an upgraded format, ids given to cells without one."""
+    """What was fixed on reading, a sentence each: an upgraded format, ids given to cells without one."""
 
     def __init__(
         self,

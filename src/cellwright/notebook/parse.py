@@ -1,4 +1,4 @@
-"""From a file's bytes to the parts of a document: its shell, its cells, and what had to be mended.
+"""From a file's bytes to the parts of a document: its shell, its cells, and what had to be fixed.
 
 Reads nbformat 4 and brings older minors to 4.5; refuses everything else with the way out. Parses, and decides
 nothing about content (see document for editing, files for the disk).
@@ -66,7 +66,7 @@ class Shell:
 
 @dataclass(frozen=True, slots=True)
 class Parsed:
-    """What a file holds, and a sentence for each thing in it that was mended."""
+    """What a file holds, and a sentence for each thing in it that was fixed."""
 
     shell: Shell
     records: list[CellRecord]
@@ -93,7 +93,7 @@ def parse(data: bytes, name: str) -> Parsed:
     except json.JSONDecodeError as error:
         place = f"{error.msg} at line {error.lineno}, column {error.colno}"
         raise NotebookFormatError(
-            f"{name} is not valid JSON: {place}", hint="Restore it from a backup, or mend it in a text editor"
+            f"{name} is not valid JSON: {place}", hint="Restore it from a backup, or fix it in a text editor"
         ) from error
     except (ValueError, RecursionError) as error:
         raise NotebookFormatError(f"{name} cannot be read as JSON: {error}") from error
@@ -216,7 +216,7 @@ def _complete(record: Any, number: int, name: str, repairs: list[str]) -> CellRe
 def _malformed(name: str, number: int, problem: str) -> NotebookFormatError:
     return NotebookFormatError(
         f"{name} is not a valid notebook: cell {number} is malformed, {problem}",
-        hint="Restore it from a backup, or mend the cell in a text editor",
+        hint="Restore it from a backup, or fix the cell in a text editor",
     )
 
 

@@ -1,4 +1,4 @@
-"""How an error is classed: whether a plan may try to mend it, must stop, or tries the same again.
+"""How an error is classed: whether a plan may try to fix it, must stop, or tries the same again.
 
 By its root, and by the worst of several: a group of errors is as bad as the worst in it. Pure; the table is data
 (``error_classes``), and any other can be given.

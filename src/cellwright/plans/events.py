@@ -56,7 +56,7 @@ class Coded:
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """Somebody asks the fixers to mend the TODO that failed."""
+    """Somebody asks the fixers to fix the TODO that failed."""
 
     at: float
 

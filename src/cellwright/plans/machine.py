@@ -101,9 +101,9 @@ def _take_code(plan: Plan, event: Coded) -> Next:
     todo = _current(plan)
     plan = replace(plan, started_at=plan.started_at or event.at)
     # Code for a step that never ran is its first attempt; any other is somebody's mending of it.
-    mended = CALLER if todo.cell_id is not None and (todo.attempts or todo.tries) else None
+    repaired = CALLER if todo.cell_id is not None and (todo.attempts or todo.tries) else None
     todo = _new_round(todo)
-    attempt = Attempt(fixer=mended, diff=event.diff if mended else None)
+    attempt = Attempt(fixer=repaired, diff=event.diff if repaired else None)
     started = replace(todo, status="running", cell_id=todo.id, code=None, attempts=(attempt,))
     return Next(
         _at_work(_with(plan, started), event.count), (WriteCell(todo.id, event.code), RunCell(todo.id))
@@ -115,7 +115,7 @@ def _ask(plan: Plan) -> Next:
     todo = _current(plan)
     if todo.status != "failed":
         raise PlanError(
-            "Nothing has failed that could be mended", hint="Give code for the step, or run the plan"
+            "Nothing has failed that could be fixed", hint="Give code for the step, or run the plan"
         )
     # What failed last is the first of the new round: it is what the fixers look at.
     last = todo.attempts[-1:]
@@ -130,7 +130,7 @@ def _skip(plan: Plan, event: Skipped) -> Next:
     if todo.id == VALIDATION_ID:
         raise PlanError(
             "The validation decides whether the plan succeeded, and cannot be skipped",
-            hint="Give it other code, or mend the steps before it",
+            hint="Give it other code, or fix the steps before it",
         )
     plan = replace(plan, started_at=plan.started_at or event.at)
     skipped = replace(_with(plan, replace(todo, status="skipped", reason=event.reason)), report=None)
@@ -207,9 +207,9 @@ def _take_proposal(plan: Plan, event: Proposed, max_attempts: int) -> Next:
         recoverable = plan.report is None or plan.report.recoverable
         return _stop(plan, todo, event.at, suggestion, recoverable=recoverable)
     attempt = Attempt(fixer=event.fixer, reason=event.reason, diff=event.diff)
-    mended = replace(todo, attempts=(*todo.attempts, attempt), retries=0)
+    repaired = replace(todo, attempts=(*todo.attempts, attempt), retries=0)
     writes = (WriteCell(todo.id, event.source),) if event.source is not None else ()
-    plan = replace(_at_work(_with(plan, mended), event.count), report=None)
+    plan = replace(_at_work(_with(plan, repaired), event.count), report=None)
     return Next(plan, (*writes, RunCell(todo.id, packages=event.packages)))
 
 

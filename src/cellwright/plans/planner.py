@@ -32,7 +32,7 @@ class Planner:
     ) -> None:
         """``fixers`` are asked about a failure first; where none is certain, ``advisers``, such as a model."""
         self._engine = engine
-        self._menders = Fixers(tuple(fixers), tuple(advisers))
+        self._fixers = Fixers(tuple(fixers), tuple(advisers))
         self._runs: dict[str, PlanRun] = {}
         self._starting = anyio.Lock()
 
@@ -113,11 +113,11 @@ class Planner:
             return self._launch(session, plan, begun)
 
     async def fix(self, session: Session, code: str | None = None) -> PlanRun:
-        """Give the current step other code, or ask the fixers to mend it; then go on.
+        """Give the current step other code, or ask the fixers to fix it; then go on.
 
         Raises:
             PlanBusy: the plan is running.
-            PlanError: nothing is left to do, or nothing has failed that could be mended.
+            PlanError: nothing is left to do, or nothing has failed that could be fixed.
         """
 
         def event(plan: Plan) -> Event:
@@ -167,7 +167,7 @@ class Planner:
     def _launch(self, session: Session, plan: Plan, event: Event | None) -> PlanRun:
         limit = self._engine.settings.max_plan_attempts
         begins = advance(plan, event, max_attempts=limit) if event is not None else None
-        run = PlanRun(self._engine, session, self._menders, plan, begins)
+        run = PlanRun(self._engine, session, self._fixers, plan, begins)
         self._runs[session.id] = run
         self._engine.in_background(partial(self._carry_out, run))
         return run

@@ -69,7 +69,7 @@ class PlanRun:
     """One run of a plan, from somebody's decision to the next halt. Made by the planner."""
 
     def __init__(
-        self, engine: Engine, session: Session, menders: Fixers, plan: Plan, begins: Next | None
+        self, engine: Engine, session: Session, fixers: Fixers, plan: Plan, begins: Next | None
     ) -> None:
         """``begins`` is what a decision led to; None where a run of this plan was cut off, and is taken up."""
         self.id = new_plan_run_id()
@@ -80,7 +80,7 @@ class PlanRun:
         self._engine = engine
         self._session = session
         self._begins = begins
-        self._menders = menders
+        self._fixers = fixers
         self._hold = session.record.hold
         """Who had the session when this began: whoever takes it over later stops it between two steps."""
         self._stopping = anyio.Event()
@@ -273,7 +273,7 @@ class PlanRun:
 
     async def _propose(self, todo: Todo) -> Event:
         failure = await self._trial.failure(todo, self.plan)
-        found = await self._menders.propose(failure) if failure is not None else None
+        found = await self._fixers.propose(failure) if failure is not None else None
         at, count = time.time(), self._session.runs.count
         if found is None or failure is None:
             return events.Proposed(at, count)

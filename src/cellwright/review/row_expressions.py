@@ -53,29 +53,31 @@ def row_actions(case: Case, rows: Rows, body: list[ast.stmt]) -> list[RowAction]
     """
     reader = _Body(case, rows, frozenset(names_stored(body)))
     reader.read(body, None, _DEEPEST)
-    written = {deed.target for deed in reader.deeds if deed.kind == "fill"}
+    written = {action.target for action in reader.actions if action.kind == "fill"}
     read = {
         column
-        for deed in reader.deeds
-        for part in (deed.value, deed.condition)
+        for action in reader.actions
+        for part in (action.value, action.condition)
         if part is not None
         for column in part.columns
     }
-    targets = [(deed.kind == "fill", deed.target) for deed in reader.deeds]
-    if not reader.deeds or written & read or len(set(targets)) < len(targets):
+    targets = [(action.kind == "fill", action.target) for action in reader.actions]
+    if not reader.actions or written & read or len(set(targets)) < len(targets):
         raise NotVector
-    return reader.deeds
+    return reader.actions
 
 
-def lines_of(rows: Rows, deeds: list[RowAction]) -> list[list[str]]:
+def lines_of(rows: Rows, actions: list[RowAction]) -> list[list[str]]:
     """The same as lines of code, in the variants that differ in the types of what comes out."""
     # Rows of one type give that type's own numbers; others, and tuples, give Python's.
     kinds = set(rows.known.columns.values()) if rows.known is not None else set()
     plain = (False, True) if len(kinds) == 1 and rows.way == "iterrows" else (True, False)
-    fills = any(deed.kind == "fill" for deed in deeds)
-    gives = any(deed.kind in ("append", "add") for deed in deeds)
+    fills = any(action.kind == "fill" for action in actions)
+    gives = any(action.kind in ("append", "add") for action in actions)
     variants = product(plain if gives else (True,), (False, True) if fills else (False,))
-    return [[_line(rows, deed, plain=plain, floats=floats) for deed in deeds] for plain, floats in variants]
+    return [
+        [_line(rows, action, plain=plain, floats=floats) for action in actions] for plain, floats in variants
+    ]
 
 
 class _Body:
@@ -85,7 +87,7 @@ class _Body:
         self._case = case
         self._rows = rows
         self._vectors = Vectoriser(case, rows, changed)
-        self.deeds: list[RowAction] = []
+        self.actions: list[RowAction] = []
 
     def read(self, body: list[ast.stmt], condition: Vector | None, depth: int) -> None:
         for statement in body:
@@ -123,18 +125,18 @@ class _Body:
         found = self._vectors.vector(value)
         if self._case.types.get(name) != "list" or not found.columns:
             raise NotVector
-        self.deeds.append(RowAction(name, found, condition, "append"))
+        self.actions.append(RowAction(name, found, condition, "append"))
 
     def _add(self, name: str, value: ast.expr, condition: Vector | None) -> None:
         if self._case.types.get(name) not in _NUMBERS:
             raise NotVector
         if isinstance(value, ast.Constant) and value.value == 1 and condition is not None:
-            self.deeds.append(RowAction(name, None, condition, "count"))
+            self.actions.append(RowAction(name, None, condition, "count"))
             return
         found = self._vectors.vector(value)
         if not found.columns:
             raise NotVector
-        self.deeds.append(RowAction(name, found, condition, "add"))
+        self.actions.append(RowAction(name, found, condition, "add"))
 
     def _fill(self, target: ast.expr, value: ast.expr, condition: Vector | None) -> None:
         column, known = self._rows.target(target), self._rows.known
@@ -143,7 +145,7 @@ class _Body:
         found = self._vectors.vector(value)
         if found.is_array and condition is not None:
             raise NotVector
-        self.deeds.append(RowAction(column, found, condition, "fill"))
+        self.actions.append(RowAction(column, found, condition, "fill"))
 
 
 def _and(first: Vector | None, second: Vector) -> Vector:
@@ -155,34 +157,36 @@ def _and(first: Vector | None, second: Vector) -> Vector:
     return Vector(joined, first.columns | second.columns, is_condition=True)
 
 
-def _line(rows: Rows, deed: RowAction, *, plain: bool, floats: bool) -> str:
-    chosen = f"[{deed.condition.text}]" if deed.condition is not None else ""
-    if deed.value is None:
-        return f"{deed.target} += int({deed.condition.tight}.sum())" if deed.condition is not None else ""
-    value = deed.value
-    if deed.kind == "fill":
-        return _filling(rows, deed, value, floats=floats)
-    if deed.kind == "append":
+def _line(rows: Rows, action: RowAction, *, plain: bool, floats: bool) -> str:
+    chosen = f"[{action.condition.text}]" if action.condition is not None else ""
+    if action.value is None:
+        return (
+            f"{action.target} += int({action.condition.tight}.sum())" if action.condition is not None else ""
+        )
+    value = action.value
+    if action.kind == "fill":
+        return _filling(rows, action, value, floats=floats)
+    if action.kind == "append":
         if value.is_array:
-            return f"{deed.target}.extend({value.tight}{chosen}{'.tolist()' if plain else ''})"
-        return f"{deed.target}.extend({value.tight}{chosen}.{'tolist()' if plain else 'to_numpy()'})"
+            return f"{action.target}.extend({value.tight}{chosen}{'.tolist()' if plain else ''})"
+        return f"{action.target}.extend({value.tight}{chosen}.{'tolist()' if plain else 'to_numpy()'})"
     known = rows.known.columns if rows.known is not None else {}
     whole = value.is_array or all(known.get(column, "").startswith(_WHOLE) for column in value.columns)
     # A number that is missing must be missed as the loop missed it.
     total = f"{value.tight}{chosen}.sum({'' if whole else 'skipna=False'})"
-    return f"{deed.target} += {total}{'.item()' if plain else ''}"
+    return f"{action.target} += {total}{'.item()' if plain else ''}"
 
 
-def _filling(rows: Rows, deed: RowAction, value: Vector, *, floats: bool) -> str:
+def _filling(rows: Rows, action: RowAction, value: Vector, *, floats: bool) -> str:
     text = value.text
     if floats and value.columns and not value.is_array:
         # A column that is filled one by one is one of floats from its first number on.
         text = f"{value.tight}.astype('float64')"
-    column = repr(deed.target)
-    if deed.condition is None:
+    column = repr(action.target)
+    if action.condition is None:
         return f"{rows.frame}[{column}] = {text}"
     # Both sides are matched by their labels, so that the value needs no condition.
-    return f"{rows.frame}.loc[{deed.condition.text}, {column}] = {text}"
+    return f"{rows.frame}.loc[{action.condition.text}, {column}] = {text}"
 
 
 # Ways to go over a frame's rows one by one, and how the code inside names what it has of a row. Pure.

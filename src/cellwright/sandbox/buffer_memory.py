@@ -76,14 +76,14 @@ def unix_bytes_among(numbers: Collection[int]) -> int:
         return _unix_bytes(diagnostics.fileno(), numbers)
 
 
-def socket_bytes(diagnostics: int, room: int) -> int:
-    """What the sockets of the network namespace hold that a netlink socket is of; ``room`` is how much would be no matter.
+def socket_bytes(diagnostics: int, capacity: int) -> int:
+    """What the sockets of the network namespace hold that a netlink socket is of; ``capacity`` is how much would be no matter.
 
     Those of the internet are asked for only where all of the machine's together hold more: the system walks a table that is
     the whole machine's, for tens of milliseconds.
     """
     held = _unix_bytes(diagnostics)
-    if held + _machines_bytes() <= room:
+    if held + _machines_bytes() <= capacity:
         return held
     for family in (socket.AF_INET, socket.AF_INET6):
         for protocol in _PROTOCOLS:

@@ -138,9 +138,9 @@ def take_snapshot(
     ahead: list[tuple[str, ...]] = [()]
     while ahead:
         names = ahead.pop()
-        room = max_entries - len(found)
+        capacity = max_entries - len(found)
         try:
-            listing = list_directory(root, names, max_entries=room, cross_mounts=cross_mounts)
+            listing = list_directory(root, names, max_entries=capacity, cross_mounts=cross_mounts)
         except OSError as error:
             # Gone or swapped since its name was read; or closed to us, or too deep, and then there is more to tell.
             complete = complete and error.errno in _GONE

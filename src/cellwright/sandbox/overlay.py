@@ -64,33 +64,35 @@ class Applied:
     skipped: Mapping[str, str]
 
 
-def note_originals(place: Workspace, *, since: float) -> None:
+def note_originals(workspace: Workspace, *, since: float) -> None:
     """Remember what the project has under every name that the session has its own under since a moment."""
-    if not _has_layer(place):
+    if not _has_layer(workspace):
         return
-    with _opened(place) as (layer, project):
-        Originals.load(place).note(_shadows(layer, project), since=since)
+    with _opened(workspace) as (layer, project):
+        Originals.load(workspace).note(_shadows(layer, project), since=since)
 
 
-def layer_changes(place: Workspace) -> list[LayerChange]:
+def layer_changes(workspace: Workspace) -> list[LayerChange]:
     """Every file that the session added, changed or deleted, by its path in the project."""
-    if not _has_layer(place):
+    if not _has_layer(workspace):
         return []
-    with _opened(place) as (layer, project):
-        originals = Originals.load(place)
-        return [_layer_change(place, shadow, originals) for shadow in _differing(layer, project, originals)]
+    with _opened(workspace) as (layer, project):
+        originals = Originals.load(workspace)
+        return [
+            _layer_change(workspace, shadow, originals) for shadow in _differing(layer, project, originals)
+        ]
 
 
-def layer_diff(place: Workspace, paths: Iterable[str] | None = None) -> str:
+def layer_diff(workspace: Workspace, paths: Iterable[str] | None = None) -> str:
     """The changes as a unified diff; what is no text is named only.
 
     Raises:
         NoSuchFile: a named path was not changed.
     """
-    if not _has_layer(place):
+    if not _has_layer(workspace):
         return ""
-    with _opened(place) as (layer, project):
-        originals = Originals.load(place)
+    with _opened(workspace) as (layer, project):
+        originals = Originals.load(workspace)
         chosen = _chosen(_differing(layer, project, originals), paths)
         return "".join(
             file_difference(layer, project, shadow, conflict=originals.conflicts(shadow)) for shadow in chosen
@@ -98,7 +100,7 @@ def layer_diff(place: Workspace, paths: Iterable[str] | None = None) -> str:
 
 
 def apply_changes(
-    place: Workspace,
+    workspace: Workspace,
     paths: Iterable[str] | None = None,
     *,
     since: float,
@@ -115,14 +117,14 @@ def apply_changes(
         NoSuchFile: a named path was not changed.
         FileRefused: the session has no layer, or a named path is no plain file or for a person to name.
     """
-    if place.mode != "overlay" or place.project is None:
+    if workspace.mode != "overlay" or workspace.project is None:
         raise FileRefused(
             "This session has no layer over a project", hint="Its files are in its directory already"
         )
-    if not _has_layer(place):
+    if not _has_layer(workspace):
         return Applied((), {})
-    with _opened(place) as (layer, project):
-        originals = Originals.load(place)
+    with _opened(workspace) as (layer, project):
+        originals = Originals.load(workspace)
         originals.note(_shadows(layer, project), since=since)
         found = _differing(layer, project, originals)
         chosen = _chosen(found, paths)
@@ -132,7 +134,7 @@ def apply_changes(
         wanted = _with_what_is_in_the_way(free, found)
         if not force:
             _refuse_conflicts([shadow.path for shadow in wanted if originals.conflicts(shadow)])
-        told = [_layer_change(place, shadow, originals) for shadow in wanted]
+        told = [_layer_change(workspace, shadow, originals) for shadow in wanted]
         try:
             _bring_over(layer, project, wanted, originals)
         finally:
@@ -143,15 +145,15 @@ def apply_changes(
 # What is different ------------------------------------------------------------------------------------------------
 
 
-def _has_layer(place: Workspace) -> bool:
-    return place.mode == "overlay" and place.project is not None and Path(place.written).is_dir()
+def _has_layer(workspace: Workspace) -> bool:
+    return workspace.mode == "overlay" and workspace.project is not None and Path(workspace.written).is_dir()
 
 
 @contextmanager
-def _opened(place: Workspace) -> Iterator[tuple[Workdir, Workdir]]:
+def _opened(workspace: Workspace) -> Iterator[tuple[Workdir, Workdir]]:
     with (
-        Workdir.open(Path(place.written)) as layer,
-        Workdir.open(Path(place.project or place.cwd), cross_mounts=True) as project,
+        Workdir.open(Path(workspace.written)) as layer,
+        Workdir.open(Path(workspace.project or workspace.cwd), cross_mounts=True) as project,
     ):
         yield layer, project
 
@@ -215,7 +217,7 @@ def _same(layer: Workdir, project: Workdir, shadow: Shadow) -> bool:
         return False
 
 
-def _layer_change(place: Workspace, shadow: Shadow, originals: Originals) -> LayerChange:
+def _layer_change(workspace: Workspace, shadow: Shadow, originals: Originals) -> LayerChange:
     seen = shadow.ours or shadow.theirs
     if seen is None:
         raise FileFailed(f"{shown_path(shadow.path)} went away", hint="Try again")
@@ -226,7 +228,7 @@ def _layer_change(place: Workspace, shadow: Shadow, originals: Originals) -> Lay
         type=seen.type,
         size=seen.size if shadow.ours is not None and seen.type == "file" else 0,
         time=seen.mtime_ns / _NS,
-        real=f"{place.written}/{path}",
+        real=f"{workspace.written}/{path}",
         conflict=originals.conflicts(shadow),
     )
 
@@ -374,17 +376,17 @@ class Original:
 class Originals:
     """The originals of one session."""
 
-    def __init__(self, place: Workspace, held: dict[str, Original]) -> None:
-        self._place = place
+    def __init__(self, workspace: Workspace, held: dict[str, Original]) -> None:
+        self._workspace = workspace
         self._held = held
 
     @classmethod
-    def load(cls, place: Workspace) -> Self:
+    def load(cls, workspace: Workspace) -> Self:
         try:
-            stored = json.loads(Path(place.storage, _NAME).read_bytes())
+            stored = json.loads(Path(workspace.storage, _NAME).read_bytes())
         except FileNotFoundError:
-            return cls(place, {})
-        return cls(place, {path: _original(about) for path, about in stored.items()})
+            return cls(workspace, {})
+        return cls(workspace, {path: _original(about) for path, about in stored.items()})
 
     def note(self, shadows: Iterable[Shadow], *, since: float) -> None:
         """Remember what newly shadowed names had, and forget those that the session gave back.
@@ -436,7 +438,7 @@ class Originals:
         return Original(_identity(theirs), known=not changed)
 
     def _save(self) -> None:
-        target = Path(self._place.storage, _NAME)
+        target = Path(self._workspace.storage, _NAME)
         fresh = target.with_suffix(".new")
         # ASCII, with names that are no UTF-8 as escapes.
         fresh.write_text(json.dumps({path: asdict(held) for path, held in self._held.items()}))

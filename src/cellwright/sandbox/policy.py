@@ -193,7 +193,7 @@ HOME = "/tmp"  # noqa: S108  # private: a file system in memory of the session's
 
 _GATE, _BELOW = "/.gate", "/.below"
 
-# The directories of the box itself in which boxes below it mount what is theirs: read as everything there is, written
+# The directories of the sandbox itself in which sandboxes below it mount what is theirs: read as everything there is, written
 # where they are meant to. What each mounts is as read-only as it was.
 _READ_BELOW, _WRITTEN_BELOW = (_BELOW,), (f"{_BELOW}/.w", "/dev")
 
@@ -217,7 +217,7 @@ _CONFIGURATION = tuple(
     ]
 )
 
-# Without /dev/zero, which can be mapped only by who may write to it: see ``cellwright_kernel.box``.
+# Without /dev/zero, which can be mapped only by who may write to it: see ``cellwright_kernel.sandbox_root``.
 _DEVICES = ("/dev/null", "/dev/full", "/dev/random", "/dev/urandom")
 
 _FILES = {

@@ -108,7 +108,7 @@ def _short_directory() -> str:
 
 
 def _with_groups(boxed: _Verdict) -> Finding:
-    """The tier of a machine where the box holds: it only remains to see whether groups can be had."""
+    """The tier of a machine where the sandbox holds: it only remains to see whether groups can be had."""
     found = open_groups()
     if isinstance(found, Refusal):
         return _without_groups(boxed, found)

@@ -79,7 +79,7 @@ class ProxySocket:
         self._scope = anyio.CancelScope()
         self._closed = anyio.Event()
 
-    # Looked up each time: who listens comes after the door.
+    # Looked up each time: who listens comes after the proxy socket.
     def _running(self) -> str | None:
         return self.execution()
 
@@ -109,7 +109,7 @@ def _ignore(_: NetworkEntry) -> None:
     """What becomes of a request before anybody listens."""
 
 
-# A session's one door to the network: an HTTP proxy on a unix socket that only this session is shown.
+# A session's one proxy socket to the network: an HTTP proxy on a unix socket that only this session is shown.
 
 _MAX_HEAD = 32 * 1024
 
@@ -178,22 +178,22 @@ class Egress:
 
     async def _accept(self, listener: socket.socket, tasks: TaskGroup) -> None:
         """Take connections while there is room; whoever comes beyond waits in the kernel and costs us nothing."""
-        room = anyio.Semaphore(self._limits.max_connections + _SPARE_CONNECTIONS)
+        capacity = anyio.Semaphore(self._limits.max_connections + _SPARE_CONNECTIONS)
 
         async def handle(client: Wire) -> None:
             try:
                 async with client:
                     await self._handle(client)
             finally:
-                room.release()
+                capacity.release()
 
         while True:
-            await room.acquire()
+            await capacity.acquire()
             try:
                 client = await accept(listener)
             except OSError:
                 # Out of descriptors, or the client is gone already: neither ends the session's proxy.
-                room.release()
+                capacity.release()
                 await anyio.sleep(_RETRY_S)
                 continue
             tasks.start_soon(handle, client)

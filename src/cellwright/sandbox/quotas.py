@@ -71,8 +71,8 @@ class MemoryLayer:
         size, status = _size(descriptor), os.fstat(descriptor)
         owner = (status.st_uid, status.st_gid) if os.getuid() == 0 else None
         # One pass may copy a file that is deleted meanwhile, and another in its place.
-        self._outward = Mirror(self._memory, self._disk, room=2 * size)
-        self._inward = Mirror(self._disk, self._memory, room=size, owner=owner, wary=True)
+        self._outward = Mirror(self._memory, self._disk, capacity=2 * size)
+        self._inward = Mirror(self._disk, self._memory, capacity=size, owner=owner, wary=True)
 
     def fill(self) -> None:
         """Bring in what was saved.
@@ -158,7 +158,7 @@ class Mirror:
 
     source: int
     target: int
-    room: int
+    capacity: int
     """The most bytes that one ``update`` copies."""
     owner: tuple[int, int] | None = None
     """Whom copies are to belong to, where that is not whoever copies."""
@@ -226,7 +226,7 @@ class _Pass:
         self._before = mirror.known
         self._now: dict[Names, Stamp] = {}
         self._unsure: set[Names] = set()
-        self._room = mirror.room
+        self._capacity = mirror.capacity
         self._done = Update()
         self._first_of: dict[int, Names] = {}
         self._names_of: Counter[int] = count_names(mirror.source) if mirror.wary else Counter()
@@ -363,7 +363,7 @@ class _Pass:
                 flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
                 target = os.open(temporary, flags, 0o600, dir_fd=parent)
                 with closing(target):
-                    self._room -= copy_data(source, target, status.st_size, self._room)
+                    self._capacity -= copy_data(source, target, status.st_size, self._capacity)
                     os.fchmod(target, stat.S_IMODE(status.st_mode) & 0o777)
                     self._give(target)
                     os.utime(target, ns=(status.st_mtime_ns, status.st_mtime_ns))

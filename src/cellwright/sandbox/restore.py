@@ -60,7 +60,7 @@ class Plan:
 
 
 def restore(
-    contents: Contents, taken: Taken, target: int, *, owner: tuple[int, int] | None, make_room: bool
+    contents: Contents, taken: Taken, target: int, *, owner: tuple[int, int] | None, make_space: bool
 ) -> Restored:
     """Make an open directory what it was."""
     placing = DirectoryChange(contents, taken.entries, target, owner)
@@ -71,7 +71,7 @@ def restore(
             open_up=lambda names: names not in taken.left_out and placing.open_up(names),
         )
         plan = plan_restore(taken, look, _same(contents, taken.entries, target, look))
-        placing.stage(plan.place, plan.clear, make_room=make_room)
+        placing.stage(plan.place, plan.clear, make_space=make_space)
     placing.put(plan.place)
     placing.clear(plan.clear)
     placing.adjust({names: look.found[names] for names in plan.adjust})
@@ -336,10 +336,10 @@ class DirectoryChange:
 
     # Beside ------------------------------------------------------------------------------------------------------
 
-    def stage(self, place: Sequence[Names], going: Sequence[Names] = (), *, make_room: bool = False) -> None:
+    def stage(self, place: Sequence[Names], going: Sequence[Names] = (), *, make_space: bool = False) -> None:
         """Write everything that is to be placed.
 
-        With ``make_room`` what is going, and what now has these names, is deleted first if there is not room for both.
+        With ``make_space`` what is going, and what now has these names, is deleted first if there is not room for both.
 
         Raises:
             OSError: it cannot be written.
@@ -350,7 +350,7 @@ class DirectoryChange:
         try:
             self._make_all(place)
         except OSError as error:
-            if not make_room or error.errno not in _FULL:
+            if not make_space or error.errno not in _FULL:
                 raise
             self._empty()
             self._made_room = True
@@ -406,7 +406,7 @@ class DirectoryChange:
         with closing(source):
             target = os.open(name, _NEW, 0o600, dir_fd=self._beside)
             with closing(target):
-                copy_file(source, target, room=_NO_LIMIT)
+                copy_file(source, target, capacity=_NO_LIMIT)
                 self._give(kept, name)
                 os.fchmod(target, kept.mode)
                 os.utime(target, ns=(kept.mtime_ns, kept.mtime_ns))

@@ -63,9 +63,9 @@ class _Content:
 class Contents:
     """A directory of numbered contents. They go when nobody holds them and ``sweep`` is called."""
 
-    def __init__(self, directory: Path, *, room: int) -> None:
+    def __init__(self, directory: Path, *, capacity: int) -> None:
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-        self._path, self._room = directory, room
+        self._path, self._capacity = directory, capacity
         self._directory = os.open(directory, _DIRECTORY)
         os.fchmod(self._directory, 0o700)
         self._clear()
@@ -83,14 +83,14 @@ class Contents:
             OSError: with ``ENOSPC`` where there is no room, else as the file system says.
         """
         number, self._next = self._next, self._next + 1
-        room = (self._room - self.used) // BLOCK * BLOCK
-        if room <= 0:
+        capacity = (self._capacity - self.used) // BLOCK * BLOCK
+        if capacity <= 0:
             raise OSError(errno.ENOSPC, "there is no more room for contents")
         name = f"{_NAME}{number}"
         target = os.open(name, _NEW, 0o600, dir_fd=self._directory)
         try:
             with closing(target):
-                taken = copy_file(source, target, room=room)
+                taken = copy_file(source, target, capacity=capacity)
         except BaseException:
             os.unlink(name, dir_fd=self._directory)
             raise
@@ -186,14 +186,14 @@ class Contents:
             os.unlink(name, dir_fd=self._directory)
 
 
-def copy_file(source: int, target: int, *, room: int) -> int:
+def copy_file(source: int, target: int, *, capacity: int) -> int:
     """Make an empty file the same as another, sharing its blocks where that can be; returns the bytes of its data.
 
     Raises:
         OSError: with ``ENOSPC`` where that is more than there is room for.
     """
     status = os.fstat(source)
-    if min(status.st_size, status.st_blocks * 512) > room:
+    if min(status.st_size, status.st_blocks * 512) > capacity:
         raise OSError(errno.ENOSPC, "there is no more room for contents")
     try:
         fcntl.ioctl(target, _FICLONE, source)
@@ -201,7 +201,7 @@ def copy_file(source: int, target: int, *, room: int) -> int:
         # Another file system, or one that cannot share: each has its own word for it.
         if error.errno in _FULL:
             raise
-        return copy_data(source, target, status.st_size, room)
+        return copy_data(source, target, status.st_size, capacity)
     return min(status.st_size, os.fstat(target).st_blocks * 512)
 
 

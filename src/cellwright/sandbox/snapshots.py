@@ -41,8 +41,8 @@ _TRIES = 3
 class Versions:
     """The contents that a session's checkpoints share, in a directory of the host's own. May be used from any thread."""
 
-    def __init__(self, directory: Path, *, room: int) -> None:
-        self._contents = Contents(directory, room=room)
+    def __init__(self, directory: Path, *, capacity: int) -> None:
+        self._contents = Contents(directory, capacity=capacity)
         self._lock = threading.Lock()
         self._live: set[Taken] = set()
         self._latest: dict[Identity, _Latest] = {}
@@ -68,11 +68,11 @@ class Versions:
             return taken
 
     def restore(
-        self, taken: Taken, target: int, *, owner: tuple[int, int] | None = None, make_room: bool = False
+        self, taken: Taken, target: int, *, owner: tuple[int, int] | None = None, make_space: bool = False
     ) -> Restored:
         """Make an open directory what it was; what is the same already is not touched.
 
-        ``owner`` is whom new files are to belong to, if not to whom they did. With ``make_room`` what goes is deleted
+        ``owner`` is whom new files are to belong to, if not to whom they did. With ``make_space`` what goes is deleted
         before what comes is written, if there is not room for both.
 
         Raises:
@@ -80,7 +80,7 @@ class Versions:
         """
         with self._lock:
             self._check(taken)
-            return restore(self._contents, taken, target, owner=owner, make_room=make_room)
+            return restore(self._contents, taken, target, owner=owner, make_space=make_space)
 
     def fill_layer(
         self, taken: Taken, lower: int, upper: int, *, owner: tuple[int, int] | None = None

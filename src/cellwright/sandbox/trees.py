@@ -124,7 +124,7 @@ def _next_hole(descriptor: int, offset: int) -> int:
         return offset
 
 
-def copy_data(source: int, target: int, size: int, room: int) -> int:
+def copy_data(source: int, target: int, size: int, capacity: int) -> int:
     """Copy a file's data and leave its holes; returns how much was copied."""
     copied = offset = 0
     while True:
@@ -136,10 +136,10 @@ def copy_data(source: int, target: int, size: int, room: int) -> int:
             break  # nothing but a hole is left
         offset = os.lseek(source, begin, os.SEEK_HOLE)
         while begin < offset:
-            if copied >= room:
+            if copied >= capacity:
                 raise OSError(errno.ENOSPC, "there is no more room for copies")
             os.lseek(target, begin, os.SEEK_SET)
-            sent = os.sendfile(target, source, begin, min(_CHUNK, offset - begin, room - copied))
+            sent = os.sendfile(target, source, begin, min(_CHUNK, offset - begin, capacity - copied))
             if not sent:
                 break
             begin += sent

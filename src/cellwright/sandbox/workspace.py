@@ -111,9 +111,9 @@ def where_to_work(
     return mode or "direct", project
 
 
-def refuse_too_open(place: Workspace, home: str) -> None:
+def refuse_too_open(workspace: Workspace, home: str) -> None:
     """Raise where the place would open somebody's whole home, or more."""
-    for what in {place.top, place.cwd}:
+    for what in {workspace.top, workspace.cwd}:
         if PurePath(home).is_relative_to(what):
             raise KernelStartError(
                 f"Working in {what} would show code everything in {home}",
@@ -121,10 +121,10 @@ def refuse_too_open(place: Workspace, home: str) -> None:
             )
 
 
-def refuse_unhidden(place: Workspace) -> None:
+def refuse_unhidden(workspace: Workspace) -> None:
     """Raise where nothing can be mounted, and what code must not see lies in what it may write or read."""
-    for path in place.hidden:
-        for seen in {place.cwd, place.project or place.cwd}:
+    for path in workspace.hidden:
+        for seen in {workspace.cwd, workspace.project or workspace.cwd}:
             if PurePath(path).is_relative_to(seen):
                 raise KernelStartError(
                     f"Without namespaces code that sees {seen} would reach {path}, which is Cellwright's own",
@@ -132,76 +132,76 @@ def refuse_unhidden(place: Workspace) -> None:
                 )
 
 
-def without_overlay(place: Workspace) -> Workspace:
+def without_overlay(workspace: Workspace) -> Workspace:
     """The nearest place where nothing can be mounted: a folder of the session's own, with the project to read."""
-    return replace(place, mode="private", cwd=f"{place.storage}/{PRIVATE}")
+    return replace(workspace, mode="private", cwd=f"{workspace.storage}/{PRIVATE}")
 
 
-def needs_own_fork(place: Workspace) -> bool:
+def needs_own_fork(workspace: Workspace) -> bool:
     """Whether a kernel that stands by cannot take this place, because there is no directory above to come by."""
-    return PurePath(place.top).parent == PurePath("/")
+    return PurePath(workspace.top).parent == PurePath("/")
 
 
 def workspace_mounts(
-    place: Workspace, readable: Sequence[str], *, gate: bool, memory: Mapping[str, int] | None
+    workspace: Workspace, readable: Sequence[str], *, gate: bool, memory: Mapping[str, int] | None
 ) -> list[dict[str, Any]]:
     """What to mount, in order, for a session to find itself in its place.
 
     ``memory`` is the size of the file system in memory that holds what it writes; None where that is the disk.
     """
-    mounts = [*_gate(place, readable)] if gate and not needs_own_fork(place) else []
-    if place.mode == "overlay":
-        layer = f"{place.storage}/{LAYER}"
+    mounts = [*_gate(workspace, readable)] if gate and not needs_own_fork(workspace) else []
+    if workspace.mode == "overlay":
+        layer = f"{workspace.storage}/{LAYER}"
         mounts.append(
-            {"kind": "overlay", "at": place.top, "lower": place.top, "layer": layer, "memory": memory}
+            {"kind": "overlay", "at": workspace.top, "lower": workspace.top, "layer": layer, "memory": memory}
         )
     elif memory is not None:
-        mounts.append({"kind": "tmpfs", "at": place.cwd, **memory, "write": True, "offered": True})
-    elif place.mode == "private":
-        mounts.append(_bind(place.written, write=True) | {"at": place.cwd})
+        mounts.append({"kind": "tmpfs", "at": workspace.cwd, **memory, "write": True, "offered": True})
+    elif workspace.mode == "private":
+        mounts.append(_bind(workspace.written, write=True) | {"at": workspace.cwd})
     else:
-        if place.top != place.cwd:
-            mounts.append(_bind(place.top, write=False))
-        mounts.append(_bind(place.cwd, write=True))
-        mounts += _protected(place)
+        if workspace.top != workspace.cwd:
+            mounts.append(_bind(workspace.top, write=False))
+        mounts.append(_bind(workspace.cwd, write=True))
+        mounts += _protected(workspace)
         mounts += [
             {"kind": "bind", "from": path, "at": path, "write": False}
             for path in readable
-            if PurePath(path).is_relative_to(place.top)
+            if PurePath(path).is_relative_to(workspace.top)
         ]
     mounts += [
         {"kind": "tmpfs", "at": path, "bytes": 4096, "inodes": 2, "write": False}
-        for path in place.hidden
-        if PurePath(path).is_relative_to(place.top) and path != place.cwd
+        for path in workspace.hidden
+        if PurePath(path).is_relative_to(workspace.top) and path != workspace.cwd
     ]
     return mounts
 
 
-def _gate(place: Workspace, readable: Sequence[str]) -> list[dict[str, Any]]:
-    parent = str(PurePath(place.top).parent)
+def _gate(workspace: Workspace, readable: Sequence[str]) -> list[dict[str, Any]]:
+    parent = str(PurePath(workspace.top).parent)
     if PurePath(parent).is_relative_to("/tmp"):  # noqa: S108  # the private one, which is writable as it is
         return []
     # The gate covers what was mounted below it: that is put back.
     covered = [
         {"kind": "bind", "from": path, "at": path, "write": False}
         for path in readable
-        if PurePath(path).is_relative_to(parent) and not PurePath(path).is_relative_to(place.top)
+        if PurePath(path).is_relative_to(parent) and not PurePath(path).is_relative_to(workspace.top)
     ]
     return [{"kind": "gate", "at": parent}, *covered]
 
 
-def _protected(place: Workspace) -> list[dict[str, Any]]:
+def _protected(workspace: Workspace) -> list[dict[str, Any]]:
     return [
         {
             "kind": "bind",
-            "from": f"{place.cwd}/{name}",
-            "at": f"{place.cwd}/{name}",
+            "from": f"{workspace.cwd}/{name}",
+            "at": f"{workspace.cwd}/{name}",
             "write": False,
             "plain": True,
         }
         for name in _NEVER_WRITTEN
         # A link leads to nothing that is seen in there, and code may have put it.
-        if Path(place.cwd, name).exists() and not Path(place.cwd, name).is_symlink()
+        if Path(workspace.cwd, name).exists() and not Path(workspace.cwd, name).is_symlink()
     ]
 
 
@@ -212,13 +212,13 @@ def _bind(path: str, *, write: bool) -> dict[str, Any]:
 # The directory that is a session's own: its layer over the project, or its private folder. Blocking.
 
 
-def prepare_storage(place: Workspace) -> None:
+def prepare_storage(workspace: Workspace) -> None:
     """Make the directories that a place needs."""
-    if place.mode == "overlay":
+    if workspace.mode == "overlay":
         for part in ("upper", "work"):
-            Path(place.storage, LAYER, part).mkdir(mode=0o700, parents=True, exist_ok=True)
-    elif place.mode == "private":
-        Path(place.written).mkdir(mode=0o700, parents=True, exist_ok=True)
+            Path(workspace.storage, LAYER, part).mkdir(mode=0o700, parents=True, exist_ok=True)
+    elif workspace.mode == "private":
+        Path(workspace.written).mkdir(mode=0o700, parents=True, exist_ok=True)
 
 
 def exchange_storage(one: Path, other: Path) -> None:

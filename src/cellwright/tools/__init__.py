@@ -1,6 +1,6 @@
 """What an agent does without a notebook: run a script once, read and write files, fetch, calculate, show.
 
-Each is a library call, loaded on first use; tools and verbs translate.
+Each is a library call, loaded on first use; tools and commands translate.
 """
 
 from __future__ import annotations

@@ -24,7 +24,7 @@ class DataDirectory:
 
     def __init__(self, settings: Settings) -> None:
         self.root: Path = settings.data_directory or settings.storage / "data"
-        self.room = settings.max_session_disk
+        self.capacity = settings.max_session_disk
         """What each directory at its beginning may hold, in bytes."""
 
     def open(self, working_dir: str = ".") -> Workdir:

@@ -1,6 +1,6 @@
 """One-shot runs: a script in a kernel and a directory of its own, and what came of it.
 
-A library call first; MCP tools and verbs translate. The session is ``engine.oneshot``', its files are ``scripts``'.
+A library call first; MCP tools and commands translate. The session is ``engine.oneshot``', its files are ``scripts``'.
 """
 
 from __future__ import annotations
@@ -114,18 +114,21 @@ async def run_script(  # noqa: PLR0913  # one for each thing that a caller may s
     """
     settings = engine.settings
     limit_s, language = _time_limit(settings, timeout_s), canonical_language(language)
-    place = RunDirectory(settings, new_run_id(), working_dir)
+    run_directory = RunDirectory(settings, new_run_id(), working_dir)
     one_shot = engine.one_shots.open(
-        language, directory=directory, limits=_limits(settings), alone_in=place.name if place.lasts else None
+        language,
+        directory=directory,
+        limits=_limits(settings),
+        alone_in=run_directory.name if run_directory.lasts else None,
     )
     async with one_shot as session:
-        await _fill(session, place, settings)
+        await _fill(session, run_directory, settings)
         if packages:
             await session.install(packages)
-        script = place.script_name(_SUFFIXES.get(language, "txt"))
+        script = run_directory.script_name(_SUFFIXES.get(language, "txt"))
         source = script_cell(runtime_of(language), code, script, tuple(argv)) or code
         execution = await _executed(engine, session, source, limit_s, on_output)
-        result = await _result(engine, session, execution, place, (script, code), limit_s)
+        result = await _result(engine, session, execution, run_directory, (script, code), limit_s)
         if runtime_of(language) == "deno" and result.state == "ok":
             # There the process itself is the script, of which nothing goes on: its end takes longer than its run.
             engine.one_shots.release(session)
@@ -150,12 +153,12 @@ def _limits(settings: Settings) -> Narrowing | None:
     return Narrowing(disk_bytes=settings.max_run_disk)
 
 
-async def _fill(session: Session, place: RunDirectory, settings: Settings) -> None:
+async def _fill(session: Session, run_directory: RunDirectory, settings: Settings) -> None:
     written = Path(session.place.written)
 
     def fill() -> None:
         prepare_storage(session.place)
-        place.fill(written, min(settings.max_run_disk, settings.max_session_disk))
+        run_directory.fill(written, min(settings.max_run_disk, settings.max_session_disk))
 
     await anyio.to_thread.run_sync(fill)
 
@@ -197,21 +200,21 @@ async def _result(
     engine: Engine,
     session: Session,
     execution: Execution,
-    place: RunDirectory,
+    run_directory: RunDirectory,
     script: tuple[str, str],
     limit_s: float,
 ) -> RunResult:
     record, written = execution.record, Path(session.place.written)
-    kept = await anyio.to_thread.run_sync(partial(place.keep, written, script=script))
+    kept = await anyio.to_thread.run_sync(partial(run_directory.keep, written, script=script))
     code = return_code(execution)
     reason = _reason(engine.settings, session, execution, code, limit_s) or _advice(
-        engine.options.packages, execution, code, lasts=place.lasts
+        engine.options.packages, execution, code, lasts=run_directory.lasts
     )
     charts = _visualizations(execution.outputs)
     manifest = await anyio.to_thread.run_sync(_manifest, written) if FILENAME in kept.paths else None
     stdout, stderr = (_stream(execution, name) for name in ("stdout", "stderr"))
     return RunResult(
-        id=place.run_id,
+        id=run_directory.run_id,
         success=code == 0,
         stdout=stdout,
         stderr=_with_reason(stderr, reason),
@@ -220,7 +223,7 @@ async def _result(
         visualizations=charts,
         seconds=record.seconds or 0.0,
         state=record.state,
-        directory=place.name,
+        directory=run_directory.name,
         manifest=manifest,
         reason=reason,
         more_files=kept.more,
@@ -351,11 +354,11 @@ class Kept:
 
 
 class RunDirectory:
-    """The directory of one run: a fresh one, or a copy of one on the shelf to which changes go back."""
+    """The directory of one run: a fresh one, or a copy of one on the data directory to which changes go back."""
 
     def __init__(self, settings: Settings, run_id: str, working_dir: str | None) -> None:
         self._settings = settings
-        self._shelf = DataDirectory(settings)
+        self._data_directory = DataDirectory(settings)
         self._before = Snapshot({}, complete=True)
         self.run_id = run_id
         self.lasts = working_dir is not None
@@ -364,22 +367,22 @@ class RunDirectory:
         """Where its files are in the data directory."""
 
     def fill(self, written: Path, most_bytes: int) -> None:
-        """Bring in what lies on the shelf.
+        """Bring in what lies on the data directory.
 
         Raises:
             FileTooLarge: it is more than a run may have.
         """
         if not self.lasts:
             return
-        with self._shelf.open(self.name) as shelf, Workdir.open(written) as inside:
-            entries = shelf.snapshot().entries.values()
+        with self._data_directory.open(self.name) as data_directory, Workdir.open(written) as inside:
+            entries = data_directory.snapshot().entries.values()
             # A file with several names is never read: another may lie anywhere.
             found = [entry for entry in entries if entry.type == "directory" or _is_plain(entry)]
             for entry in self._fitting(found, most_bytes):
                 if entry.type == "directory":
                     inside.make_directory(entry.path)
                 else:
-                    inside.bring(shelf, entry.path)
+                    inside.bring(data_directory, entry.path)
             self._before = inside.snapshot()
 
     def script_name(self, suffix: str) -> str:
@@ -391,7 +394,7 @@ class RunDirectory:
         return name
 
     def keep(self, written: Path, *, script: tuple[str, str]) -> Kept:
-        """Put what a run left onto the shelf, each file at once; ``script`` is the name and the text of its own."""
+        """Put what a run left onto the data directory, each file at once; ``script`` is the name and the text of its own."""
         try:
             with Workdir.open(written) as inside:
                 changes, _ = inside.changed_since(self._before)
@@ -399,21 +402,21 @@ class RunDirectory:
                 new = [entry for entry in new if not _is_script(inside, entry, script)]
                 if not new and not (self.lasts and changes.deleted):
                     return Kept()
-                with self._shelf.open(self.name) as shelf:
-                    kept, not_kept = _bring(shelf, inside, new, self._room(changes))
+                with self._data_directory.open(self.name) as data_directory:
+                    kept, not_kept = _bring(data_directory, inside, new, self._capacity(changes))
                     if not changes.complete:
                         not_kept.append("names beyond those that are looked at")
                     if self.lasts:
-                        _remove(shelf, changes.deleted)
+                        _remove(data_directory, changes.deleted)
         except NoSuchFile:  # no kernel ever came there
             return Kept()
         if not self.lasts:
-            clear_old_runs(self._shelf, self._settings, keep=self.name)
+            clear_old_runs(self._data_directory, self._settings, keep=self.name)
         files = tuple(self._told(entry) for entry in kept)
         paths = frozenset(entry.path for entry in kept)
         return Kept(files[:MOST_LISTED], max(len(files) - MOST_LISTED, 0), tuple(not_kept), paths)
 
-    def _room(self, changes: Changes) -> int:
+    def _capacity(self, changes: Changes) -> int:
         """How many bytes may come beside what stays as it was."""
         gone = {entry.path for entry in (*changes.changed, *changes.deleted)}
         stays = (
@@ -422,7 +425,7 @@ class RunDirectory:
         return min(self._settings.max_run_disk, self._settings.max_session_disk) - sum(stays)
 
     def _fitting(self, found: list[Entry], most_bytes: int) -> list[Entry]:
-        """What is brought in: all of it, or at the top of the shelf all but what earlier runs left."""
+        """What is brought in: all of it, or at the top of the data directory all but what earlier runs left."""
         others = [entry for entry in found if not self._is_of_runs(entry)]
         for wanted in (found, others):
             if sum(entry.size for entry in wanted if entry.type == "file") <= most_bytes:
@@ -463,21 +466,23 @@ def _is_plain(entry: Entry) -> bool:
     return entry.type == "file" and entry.links == 1
 
 
-def _bring(shelf: Workdir, inside: Workdir, new: Iterable[Entry], room: int) -> tuple[list[Entry], list[str]]:
+def _bring(
+    data_directory: Workdir, inside: Workdir, new: Iterable[Entry], capacity: int
+) -> tuple[list[Entry], list[str]]:
     kept: list[Entry] = []
     not_kept: list[str] = []
     # Counted as they are copied: a file with holes in it takes no room where it was made, and all of it here.
     for entry in sorted(new, key=lambda one: one.path):
         try:
             if entry.type == "directory":
-                shelf.make_directory(entry.path)
-            elif entry.type == "file" and entry.size > room:
+                data_directory.make_directory(entry.path)
+            elif entry.type == "file" and entry.size > capacity:
                 not_kept.append(
                     f"{entry.path} ({entry.size:,} bytes are more than may be kept: max_run_disk)"
                 )
             elif entry.type == "file":
-                kept.append(shelf.bring(inside, entry.path))
-                room -= kept[-1].size
+                kept.append(data_directory.bring(inside, entry.path))
+                capacity -= kept[-1].size
             else:
                 not_kept.append(f"{entry.path} ({entry.type})")
         except SandboxError as error:
@@ -485,11 +490,11 @@ def _bring(shelf: Workdir, inside: Workdir, new: Iterable[Entry], room: int) -> 
     return kept, not_kept
 
 
-def _remove(shelf: Workdir, deleted: Iterable[Entry]) -> None:
+def _remove(data_directory: Workdir, deleted: Iterable[Entry]) -> None:
     # What lies deepest goes first, so that its directory is empty.
     for entry in sorted(deleted, key=lambda one: one.path.count("/"), reverse=True):
         with contextlib.suppress(SandboxError):  # somebody else was quicker, or put something into it
-            shelf.remove(entry.path)
+            data_directory.remove(entry.path)
 
 
 @dataclass(frozen=True, slots=True)
@@ -501,14 +506,16 @@ class OldRun:
     size: int
 
 
-def clear_old_runs(shelf: DataDirectory, settings: Settings, *, keep: str) -> None:
+def clear_old_runs(data_directory: DataDirectory, settings: Settings, *, keep: str) -> None:
     """Remove what earlier runs left, beyond what the settings keep; never that of ``keep``."""
-    with shelf.open(RUNS) as runs:
-        found = [_old_run(shelf, entry) for entry in runs.list().entries if entry.type == "directory"]
+    with data_directory.open(RUNS) as runs:
+        found = [
+            _old_run(data_directory, entry) for entry in runs.list().entries if entry.type == "directory"
+        ]
         others = [run for run in found if f"{RUNS}/{run.name}" != keep]
         for run in too_old(others, settings, now=time.time()):
             with contextlib.suppress(SandboxError):
-                with shelf.open(f"{RUNS}/{run.name}") as directory:
+                with data_directory.open(f"{RUNS}/{run.name}") as directory:
                     directory.clear()
                 runs.remove(run.name)
 
@@ -525,8 +532,8 @@ def too_old(runs: Iterable[OldRun], settings: Settings, *, now: float) -> list[O
     return gone
 
 
-def _old_run(shelf: DataDirectory, entry: Entry) -> OldRun:
-    with contextlib.suppress(SandboxError), shelf.open(f"{RUNS}/{entry.path}") as directory:
+def _old_run(data_directory: DataDirectory, entry: Entry) -> OldRun:
+    with contextlib.suppress(SandboxError), data_directory.open(f"{RUNS}/{entry.path}") as directory:
         size = sum(one.size for one in directory.snapshot().entries.values())
         return OldRun(entry.path, entry.mtime_ns / 1e9, size)
     return OldRun(entry.path, entry.mtime_ns / 1e9, 0)

@@ -95,16 +95,18 @@ async def visualize(
         DrawingFailed: it took too long, or too much memory.
     """
     _check_one_is_given(data, file, manifest)
-    shelf = DataDirectory(engine.settings)
+    data_directory = DataDirectory(engine.settings)
     if manifest is not None:
         directory = relative(working_dir or ".")
-        return await _whole(engine.renderer, shelf, directory, _encoded(manifest, "manifest"), keep=True)
+        return await _whole(
+            engine.renderer, data_directory, directory, _encoded(manifest, "manifest"), keep=True
+        )
     if file is not None and session_id is None and PurePosixPath(relative(file)).name == FILENAME:
-        content = await anyio.to_thread.run_sync(_read, shelf, relative(file), MAX_MANIFEST_BYTES)
-        return await _whole(engine.renderer, shelf, _parent(relative(file)), content, keep=False)
-    source = await _source(engine, shelf, data, file, session_id)
+        content = await anyio.to_thread.run_sync(_read, data_directory, relative(file), MAX_MANIFEST_BYTES)
+        return await _whole(engine.renderer, data_directory, _parent(relative(file)), content, keep=False)
+    source = await _source(engine, data_directory, data, file, session_id)
     directory = relative(working_dir) if working_dir is not None else _parent(source.lies_at or "")
-    return await _one(engine.renderer, shelf, directory, source, _Asked(type, dict(options or {})))
+    return await _one(engine.renderer, data_directory, directory, source, _Asked(type, dict(options or {})))
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +124,7 @@ def _check_one_is_given(data: Any, file: str | None, manifest: Any) -> None:
 
 
 async def _source(
-    engine: Engine, shelf: DataDirectory, data: Any, file: str | None, session_id: str | None
+    engine: Engine, data_directory: DataDirectory, data: Any, file: str | None, session_id: str | None
 ) -> _Source:
     if file is None:
         content = data.encode() if isinstance(data, str) else _encoded(data, "data")
@@ -134,7 +136,7 @@ async def _source(
         content = await anyio.to_thread.run_sync(read_left, place, file, MAX_DATA_BYTES)
         return _Source(_checked_text(content, file), file, suffix)
     path = relative(file)
-    content = await anyio.to_thread.run_sync(_read, shelf, path, MAX_DATA_BYTES)
+    content = await anyio.to_thread.run_sync(_read, data_directory, path, MAX_DATA_BYTES)
     return _Source(_checked_text(content, file), file, suffix, path)
 
 
@@ -149,7 +151,7 @@ def _checked_text(content: bytes, name: str) -> bytes:
 
 
 async def _one(
-    renderer: Renderer, shelf: DataDirectory, directory: str, source: _Source, asked: _Asked
+    renderer: Renderer, data_directory: DataDirectory, directory: str, source: _Source, asked: _Asked
 ) -> Visualization:
     given = asked.options.pop("id", None)
     about = entry_for(asked.type, asked.options)
@@ -158,16 +160,18 @@ async def _one(
     about |= {"id": given or default_id(output, picture.type), "type": picture.type, "dataFile": ""}
     entry = {field: about[field] for field in _FIELDS if field in about}
     named = given is not None or output.title is not None
-    kept = await anyio.to_thread.run_sync(partial(_keep, shelf, directory, source, entry, named=named))
+    kept = await anyio.to_thread.run_sync(
+        partial(_keep, data_directory, directory, source, entry, named=named)
+    )
     shown = Shown(kept["id"], _joined(directory, kept["dataFile"]), picture)
     return Visualization(_joined(directory, FILENAME), (shown,))
 
 
 def _keep(
-    shelf: DataDirectory, directory: str, source: _Source, entry: dict[str, Any], *, named: bool
+    data_directory: DataDirectory, directory: str, source: _Source, entry: dict[str, Any], *, named: bool
 ) -> dict[str, Any]:
     """Write data and manifest, and tell the output as it stands there."""
-    with _MERGING, shelf.open(directory or ".") as workdir:
+    with _MERGING, data_directory.open(directory or ".") as workdir:
         outputs = _outputs_of(_manifest_in(workdir))
         below = _below(directory, source.lies_at)
         if not named:
@@ -175,15 +179,15 @@ def _keep(
         entry["dataFile"] = below or _free_name(workdir, outputs, entry["id"], source.suffix)
         written = _written(merged_outputs(outputs, [entry]))
         if below is None:
-            _put(shelf, directory, entry["dataFile"], source.content)
-        _put(shelf, directory, FILENAME, written)
+            _put(data_directory, directory, entry["dataFile"], source.content)
+        _put(data_directory, directory, FILENAME, written)
     return entry
 
 
-def _put(shelf: DataDirectory, directory: str, name: str, content: bytes) -> None:
+def _put(data_directory: DataDirectory, directory: str, name: str, content: bytes) -> None:
     path = _joined(directory, name)
-    with shelf.open() as workdir:
-        check_capacity(workdir, path, len(content), shelf.room)
+    with data_directory.open() as workdir:
+        check_capacity(workdir, path, len(content), data_directory.capacity)
         workdir.write(path, content)
 
 
@@ -232,7 +236,7 @@ def _slug(text: str) -> str:
 
 
 async def _whole(
-    renderer: Renderer, shelf: DataDirectory, directory: str, content: bytes, *, keep: bool
+    renderer: Renderer, data_directory: DataDirectory, directory: str, content: bytes, *, keep: bool
 ) -> Visualization:
     """Draw every output that can be, and ``keep`` those in the directory's manifest."""
     manifest = read_manifest(content)
@@ -241,7 +245,7 @@ async def _whole(
     for output in manifest.outputs:
         path = _joined(directory, output.data_file)
         try:
-            data = await anyio.to_thread.run_sync(_read, shelf, path, MAX_DATA_BYTES)
+            data = await anyio.to_thread.run_sync(_read, data_directory, path, MAX_DATA_BYTES)
             shown.append(Shown(output.id, path, await renderer.chart(output, data)))
         except ChartRefused as error:
             problems += error.problems
@@ -254,14 +258,14 @@ async def _whole(
     if keep:
         drawn = {one.id for one in shown}
         entries = [one for one in json.loads(content)["outputs"] if one.get("id") in drawn]
-        await anyio.to_thread.run_sync(_keep_all, shelf, directory, entries)
+        await anyio.to_thread.run_sync(_keep_all, data_directory, directory, entries)
     return Visualization(_joined(directory, FILENAME), tuple(shown), tuple(problems))
 
 
-def _keep_all(shelf: DataDirectory, directory: str, entries: Sequence[dict[str, Any]]) -> None:
-    with _MERGING, shelf.open(directory or ".") as workdir:
+def _keep_all(data_directory: DataDirectory, directory: str, entries: Sequence[dict[str, Any]]) -> None:
+    with _MERGING, data_directory.open(directory or ".") as workdir:
         outputs = _outputs_of(_manifest_in(workdir))
-        _put(shelf, directory, FILENAME, _written(merged_outputs(outputs, entries)))
+        _put(data_directory, directory, FILENAME, _written(merged_outputs(outputs, entries)))
 
 
 def merged_outputs(outputs: Sequence[Any], entries: Sequence[dict[str, Any]]) -> list[Any]:
@@ -316,8 +320,8 @@ def _written(outputs: Sequence[Any]) -> bytes:
 # Places -------------------------------------------------------------------------------------------------------------
 
 
-def _read(shelf: DataDirectory, path: str, max_bytes: int) -> bytes:
-    with shelf.open() as whole:
+def _read(data_directory: DataDirectory, path: str, max_bytes: int) -> bytes:
+    with data_directory.open() as whole:
         return whole.read(path, max_bytes)
 
 

@@ -86,7 +86,7 @@ async def launched(server: ForkServer, directory: Path) -> AsyncIterator[Kernel]
     else:
         work.mkdir()
     with fail_after():
-        kernel = await server.launch(KernelLaunch("k", directory / "k", work, {}, LIMITS, place=place))
+        kernel = await server.launch(KernelLaunch("k", directory / "k", work, {}, LIMITS, workspace=place))
     try:
         yield kernel
     finally:

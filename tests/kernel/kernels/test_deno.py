@@ -89,7 +89,7 @@ async def tiny(
                 Path(place.cwd),
                 {"LANG": "C.UTF-8", "A_SECRET": "s"},
                 LIMITS,
-                place=place if isolation is not None else None,
+                workspace=place if isolation is not None else None,
             )
         )
         yield kernel
@@ -104,7 +104,7 @@ async def test_a_kernel_starts_keeps_its_state_and_ends(tier: str, root: Path, r
         assert kernel.language["name"] == "typescript"
         await run_cell(kernel, "globalThis.x = 20")
         assert (await run_cell(kernel, "x + 1")).result == "21"
-        assert kernel.process.last_words.text == ""
+        assert kernel.process.exit_output.text == ""
         directory = kernel.directory
         ended = await kernel.stop(grace_s=LIMIT_S)
     assert ended.code == 0
@@ -271,7 +271,7 @@ async def test_many_kernels_leave_nothing_behind(root: Path, kernels: int) -> No
         storage.mkdir()
         prepare_storage(place)
         kernel = await launcher.launch(
-            KernelLaunch(f"k{number}", root / f"k{number}", Path(place.cwd), {}, LIMITS, place=place)
+            KernelLaunch(f"k{number}", root / f"k{number}", Path(place.cwd), {}, LIMITS, workspace=place)
         )
         if number % 2:
             kernel.client.execute("Deno.exit(1)", message_id="m")
@@ -327,8 +327,8 @@ async def test_an_open_network_is_reached_through_the_proxy_and_only_as_far_as_i
         "{ let text = ''; answer.on('data', (part) => text += part); answer.on('end', () => ok(text)) }).on('error', no)))"
     )
     async with tiny(root, policy=Policy(network="proxy"), opening=opening) as kernel:
-        assert kernel.door is not None
-        kernel.door.told = lambda entry: told.append((f"{entry.host}:{entry.port}", entry.verdict))
+        assert kernel.proxy_socket is not None
+        kernel.proxy_socket.told = lambda entry: told.append((f"{entry.host}:{entry.port}", entry.verdict))
         assert (
             await run_cell(kernel, f"fetch('http://{server}/').then((answer) => answer.text())")
         ).result == "good day"

@@ -61,7 +61,7 @@ async def test_an_interrupt_ends_the_cell_and_keeps_the_state(forever: str, hous
         running = house.begin(kernel, f"console.log('begun'); {forever}")
         with fail_after():
             await running.began.wait()
-            house.kernels.runner(kernel).happened(cell_queue.Interrupted())
+            house.kernels.runner(kernel).handle(cell_queue.Interrupted())
             await running.over.wait()
         assert running.end.state == "interrupted"
         assert await house.value(kernel, "kept") == "7"

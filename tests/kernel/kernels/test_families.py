@@ -19,12 +19,12 @@ async def test_a_kernel_goes_on_from_a_checkpoint_with_everything_it_had(
     await run_cell(
         kernel, "x = [1, 2]; import random; random.seed(3); import logging; logging.basicConfig(force=True)"
     )
-    frozen = await kernel.home.freeze(kernel)
+    frozen = await kernel.owner.freeze(kernel)
     expected = (await run_cell(kernel, "x.append(3); random.random()")).result
     await kernel.stop(grace_s=0)
-    again = await kernel.home.spawn(frozen, LIMITS)
+    again = await kernel.owner.spawn(frozen, LIMITS)
     ran = await run_cell(again, "logging.warning('told'); print(x); random.random()")
     assert (ran.text(), ran.result) == ("[1, 2]\n", expected)
     assert "told" in ran.text("stderr")
-    await kernel.home.drop(frozen)
+    await kernel.owner.drop(frozen)
     await again.stop(grace_s=0)

@@ -136,7 +136,7 @@ async def test_a_crash_in_native_code_says_where(kernel: Any) -> None:
     kernel.client.execute("import ctypes\ndef dive(): ctypes.string_at(0)\ndive()", message_id="m")
     with fail_after():
         ended = await kernel.wait()
-    assert "in dive" in ended.last_words
+    assert "in dive" in ended.exit_output
 
 
 async def test_a_request_to_a_kernel_that_dies_fails_at_once(kernel: Any) -> None:

@@ -156,7 +156,7 @@ def _launch(directory: Path, name: str = "k") -> KernelLaunch:
     work = storage / PRIVATE
     place = Workspace(mode="private", cwd=str(work), project=None, storage=str(storage))
     prepare_storage(place)
-    return KernelLaunch(name, directory / name, work, {}, LIMITS, place=place)
+    return KernelLaunch(name, directory / name, work, {}, LIMITS, workspace=place)
 
 
 @pytest.fixture
@@ -276,8 +276,8 @@ async def test_a_program_that_cannot_be_started_leaves_no_group(groups: Groups, 
         "python3", environment={}, start_timeout_s=LIMIT_S, isolation=_boxed(groups)
     )
     async with _running(launcher):
-        with pytest.raises(KernelStartError, match="needs a place"), fail_after():
-            await launcher.launch(replace(_launch(short_path), place=None))
+        with pytest.raises(KernelStartError, match="needs a workspace"), fail_after():
+            await launcher.launch(replace(_launch(short_path), workspace=None))
         assert _children(groups.directory) == {HOME}
 
 

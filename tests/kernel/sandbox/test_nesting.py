@@ -311,7 +311,7 @@ async def test_a_box_below_reaches_its_own_proxy_at_the_port_of_the_one_above(di
                 mounts,
                 saved=Path(base.place.written),
                 lifeline_fd=base.lifeline[0],
-                door=doors["below"],
+                proxy_socket=doors["below"],
             )
             base.below.append(below := Below(nested))
             base.tasks.start_soon(nested.line.run)

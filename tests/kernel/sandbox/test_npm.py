@@ -186,7 +186,7 @@ async def start(launcher: DenoLauncher, root: Path, *layers: str) -> Kernel:
             Path(place.cwd),
             {},
             OutputLimits(10**6, 1000),
-            place=place,
+            workspace=place,
             layers=layers,
         )
     )

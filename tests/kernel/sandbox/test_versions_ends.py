@@ -48,7 +48,7 @@ def write(files):
         (work / name).parent.mkdir(parents=True, exist_ok=True)
         (work / name).write_text(text)
 write(old)
-versions = Versions(work.parent / "store", room=1 << 30)
+versions = Versions(work.parent / "store", capacity=1 << 30)
 directory = os.open(work, os.O_RDONLY)
 taken = versions.take(directory)
 write(new)
@@ -155,7 +155,7 @@ def test_where_both_do_not_fit_what_goes_can_make_room(small: Work) -> None:
     taken, was = small.take(), tree(small.path)
     (small.path / "big").write_bytes(b"2" * (MB + MB // 2))
     (small.path / "new").write_bytes(b"3" * (MB // 4))
-    restored = small.restore(taken, make_room=True)
+    restored = small.restore(taken, make_space=True)
     assert (names_of(restored.changed), names_of(restored.removed)) == ({"big"}, {"new"})
     assert tree(small.path) == was
 

@@ -110,7 +110,7 @@ class House:
         execution_id = f"e{next(self._numbers)}"
         told = self._executions[execution_id] = Execution()
         run = protocol.Run(execution_id, code, timeout_s, **options)
-        self.kernels.runner(kernel_id).happened(cell_queue.Submitted(run))
+        self.kernels.runner(kernel_id).handle(cell_queue.Submitted(run))
         return told
 
     async def run(self, kernel_id: str, code: str, **options: Any) -> Execution:

@@ -161,7 +161,7 @@ def test_asking_the_fixers_where_nothing_failed_is_refused(shared: Place) -> Non
     about = made(shared, "nothing", ("Begin", "1"))
     done = shared.run("fix", about["session_id"])
     assert done.returncode == 1
-    assert "Nothing has failed that could be mended" in done.stderr
+    assert "Nothing has failed that could be fixed" in done.stderr
 
 
 def test_skipping_goes_on_warns_and_keeps_the_reason(shared: Place) -> None:

@@ -129,7 +129,7 @@ class Following:
             return end, False
 
         self.runner = KernelRunner(
-            "s.1", self.kernel, lambda: OPTIONS, self._told, start_beside=no_sides, explain=explain
+            "s.1", self.kernel, lambda: OPTIONS, self._told, start_secondary=no_sides, explain=explain
         )
 
     def _told(self, kernel_id: str, body: protocol.EventBody) -> None:
@@ -148,7 +148,7 @@ class Following:
                 pass
 
     def submit(self, execution_id: str) -> None:
-        self.runner.happened(cell_queue.Submitted(protocol.Run(execution_id, "1", timeout_s=100)))
+        self.runner.handle(cell_queue.Submitted(protocol.Run(execution_id, "1", timeout_s=100)))
 
     def check(self) -> None:
         """The cell after it all ran as if nothing had been, and all outputs can be shown."""

@@ -52,11 +52,11 @@ def test_what_was_sent_and_not_read_counts_while_somebody_holds_it(stack: ExitSt
 def test_a_connection_that_nobody_accepted_counts(stack: ExitStack) -> None:
     diagnostics = stack.enter_context(socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, 4)).fileno()
     listener = stack.enter_context(socket.create_server(("127.0.0.1", 0)))
-    before = socket_bytes(diagnostics, room=0)
+    before = socket_bytes(diagnostics, capacity=0)
     for _ in range(PAIRS):
         with socket.create_connection(listener.getsockname()) as sender:
             fill(sender)
-    assert socket_bytes(diagnostics, room=0) - before >= PAIRS * FULL
+    assert socket_bytes(diagnostics, capacity=0) - before >= PAIRS * FULL
 
 
 def test_a_unix_connection_that_nobody_accepted_counts_though_who_sent_is_gone(stack: ExitStack) -> None:

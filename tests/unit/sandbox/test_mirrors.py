@@ -23,10 +23,10 @@ NOBODY = 65534
 
 
 @contextmanager
-def mirrored(source: Path, target: Path, *, room: int = 10 * MB) -> Iterator[Mirror]:
+def mirrored(source: Path, target: Path, *, capacity: int = 10 * MB) -> Iterator[Mirror]:
     descriptors = [os.open(path, os.O_RDONLY | os.O_DIRECTORY) for path in (source, target)]
     try:
-        yield Mirror(descriptors[0], descriptors[1], room=room)
+        yield Mirror(descriptors[0], descriptors[1], capacity=capacity)
     finally:
         for descriptor in descriptors:
             os.close(descriptor)
@@ -87,7 +87,7 @@ def test_holes_stay_holes_so_that_a_large_empty_file_takes_no_room(ends: tuple[P
     with (source / "sparse").open("wb") as file:
         file.seek(500 * MB)
         file.write(b"end")
-    with mirrored(source, target, room=MB) as mirror:
+    with mirrored(source, target, capacity=MB) as mirror:
         assert mirror.update().left_out == 0
     copy = (target / "sparse").stat()
     assert copy.st_size == 500 * MB + 3
@@ -98,7 +98,7 @@ def test_no_more_is_copied_than_there_is_room_for(ends: tuple[Path, Path]) -> No
     source, target = ends
     for number in range(5):
         (source / str(number)).write_bytes(b"x" * MB)
-    with mirrored(source, target, room=2 * MB) as mirror:
+    with mirrored(source, target, capacity=2 * MB) as mirror:
         assert mirror.update().left_out == 3
     assert sum(path.stat().st_size for path in target.iterdir()) == 2 * MB
 

@@ -26,10 +26,10 @@ BLOCK = 4096
 class Work:
     """A directory with its versions."""
 
-    def __init__(self, root: Path, *, room: int = 64 * MB) -> None:
+    def __init__(self, root: Path, *, capacity: int = 64 * MB) -> None:
         self.path, self.store = root / "work", root / "store"
         self.path.mkdir(exist_ok=True)
-        self.versions = Versions(self.store, room=room)
+        self.versions = Versions(self.store, capacity=capacity)
         self.descriptor = os.open(self.path, os.O_RDONLY | os.O_DIRECTORY)
 
     def take(self, **options: Any) -> Taken:
@@ -119,7 +119,7 @@ def test_taking_restoring_and_dropping_in_any_order_is_what_the_model_says(steps
 
 
 def test_room_is_respected_and_what_does_not_fit_is_named_and_left_alone(tmp_path: Path) -> None:
-    with working(tmp_path, room=10 * BLOCK) as work:
+    with working(tmp_path, capacity=10 * BLOCK) as work:
         (work.path / "large").write_bytes(b"l" * 9 * BLOCK)
         for number in range(8):
             (work.path / f"small{number}").write_bytes(b"s" * (BLOCK - number))
@@ -137,7 +137,7 @@ def test_room_is_respected_and_what_does_not_fit_is_named_and_left_alone(tmp_pat
 
 
 def test_dropping_makes_room(tmp_path: Path) -> None:
-    with working(tmp_path, room=4 * BLOCK) as work:
+    with working(tmp_path, capacity=4 * BLOCK) as work:
         (work.path / "a").write_bytes(b"1" * 3 * BLOCK)
         first = work.take()
         (work.path / "a").write_bytes(b"2" * 3 * BLOCK)

@@ -92,7 +92,7 @@ class Allocations:
         """Since when SLURM has not answered."""
         self.trouble: SlurmFailed | None = None
         """What it, or its command, said instead."""
-        self._shelf = AllocationDirectories(directory)
+        self._directories = AllocationDirectories(directory)
         self._commands = commands
         self._options = options
         self._listeners: list[Changed] = []
@@ -145,7 +145,7 @@ class Allocations:
 
     async def load(self) -> None:
         """Read what an earlier process wrote down."""
-        found, self._unreadable = await anyio.to_thread.run_sync(self._shelf.read)
+        found, self._unreadable = await anyio.to_thread.run_sync(self._directories.read)
         self._known = {one.key: one for one in found}
 
     def listen(self, changed: Changed) -> None:
@@ -205,7 +205,7 @@ class Allocations:
         """Remove an ended allocation with its journal and log."""
         if (allocation := self._known.get(key)) is not None and not allocation.alive:
             del self._known[key]
-            await anyio.to_thread.run_sync(self._shelf.remove, key)
+            await anyio.to_thread.run_sync(self._directories.remove, key)
 
     # Keeping up ---------------------------------------------------------------------------------------------------
 
@@ -295,7 +295,7 @@ class Allocations:
                 known = Allocation(
                     key=key,
                     name=row.name.removeprefix(JOB_PREFIX),
-                    directory=str(self._shelf.directory / key),
+                    directory=str(self._directories.directory / key),
                     shape=Shape(),
                     submitted_at=row.submitted or self._now(),
                     state=Submitting(),
@@ -310,7 +310,7 @@ class Allocations:
         self._known[fresh.key] = fresh
         if before is not None and (fresh.state, fresh.job_id) == (before.state, before.job_id):
             return
-        await anyio.to_thread.run_sync(self._shelf.write, fresh)
+        await anyio.to_thread.run_sync(self._directories.write, fresh)
         if before is None or type(fresh.state) is not type(before.state):
             _log.info("allocation key=%s job=%s state=%s", fresh.key, fresh.job_id, fresh.state)
             self._doubted.discard(fresh.key)
@@ -336,7 +336,7 @@ class Allocations:
 
     async def _submit(self, name: str, shape: Shape, instead_of: str | None) -> Allocation:
         template = await anyio.to_thread.run_sync(read_template, self._options.template)
-        key, directory = await anyio.to_thread.run_sync(self._shelf.reserve, name)
+        key, directory = await anyio.to_thread.run_sync(self._directories.reserve, name)
         warn_s = warning_s(self._options.warn_s, shape.time)
         asked = Allocation(
             key=key,
@@ -380,7 +380,7 @@ class Allocations:
 
     async def _undo(self, key: str) -> None:
         self._known.pop(key, None)
-        await anyio.to_thread.run_sync(self._shelf.remove, key)
+        await anyio.to_thread.run_sync(self._directories.remove, key)
 
 
 def _check_name(name: str) -> None:

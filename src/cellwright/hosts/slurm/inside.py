@@ -87,7 +87,7 @@ def job_of(environment: Mapping[str, str]) -> Job:
 
 def main() -> int:
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s")
-    # What is private says so itself; a box's own directories must let its user pass.
+    # What is private says so itself; a sandbox's own directories must let its user pass.
     os.umask(0o022)
     paths = AllocationPaths(Path(sys.argv[1]))
     paths.home.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -128,7 +128,7 @@ def _sweep(base: Path) -> None:
 async def _serve(paths: AllocationPaths, job: Job, claim: Claim, runtime: Path) -> None:
     limit, expected = job_limit(), await anyio.to_thread.run_sync(read_expectation, paths.expected)
     steps = Steps(runtime, memory=limit, processors=job.processors, start_timeout_s=_STEP_START_S)
-    footing = HostEnvironment(
+    host_environment = HostEnvironment(
         idle_s=partial(_idle, expected),
         memory_fraction=memory_fraction,
         steps=steps,
@@ -139,7 +139,7 @@ async def _serve(paths: AllocationPaths, job: Job, claim: Claim, runtime: Path) 
         journal=paths.journal(claim.incarnation),
         runtime=runtime,
         cache=paths.cache,
-        footing=footing,
+        host_environment=host_environment,
     )
     ends_at = await anyio.to_thread.run_sync(_ends_at, job)
     listener, about = await _listen(paths, job, claim, runtime, ends_at)

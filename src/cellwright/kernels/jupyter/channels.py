@@ -426,7 +426,7 @@ class Ledger:
             return
         source, number = match.group(1), int(match.group(2))
         if heard.message.kind in _FROM_THE_KERNEL:
-            # Compared by kind: a server may answer one of them in the kernel's place.
+            # Compared by kind: a server may answer one of them in the kernel's workspace.
             self.restarted |= self._sources.setdefault(heard.message.kind, source) != source
         if source != self._source:
             # Its server says things, too, and counts them by itself.

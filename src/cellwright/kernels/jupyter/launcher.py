@@ -137,7 +137,7 @@ class JupyterLauncher:
                 interrupt_by="message",
                 ours=False,
             )
-            kernel.home = _RemoteOwner(directory)
+            kernel.owner = _RemoteOwner(directory)
             kernel.remote = (life.tenancy.kernel_id, client.session_id)
             kernel.remote_ours = life.tenancy.ours
             return kernel

@@ -1,4 +1,4 @@
-"""What no rule can mend, told with the values that matter: bounds, zeros, limits of time, checks that failed."""
+"""What no rule can fix, told with the values that matter: bounds, zeros, limits of time, checks that failed."""
 
 from __future__ import annotations
 

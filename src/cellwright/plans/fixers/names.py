@@ -1,6 +1,6 @@
 """Names that are not defined: what would import them, what they are in Python, what they may be a slip of.
 
-Only for names of the failed cell itself; in a function of another cell nothing can be mended from here.
+Only for names of the failed cell itself; in a function of another cell nothing can be fixed from here.
 """
 
 from __future__ import annotations

@@ -65,8 +65,8 @@ def missing_colon(text: str, error: SyntaxError) -> Iterator[Repaired]:
         if not leads or code.endswith((":", ",", "\\", ";", "{")) or follows is None:
             continue
         if len(follows.indent) > len(line.indent):
-            mended = text[: line.code_end] + ":" + text[line.code_end :]
-            yield Repaired(mended, f"a colon was missing at the end of line {index + 1}", certain=True)
+            repaired = text[: line.code_end] + ":" + text[line.code_end :]
+            yield Repaired(repaired, f"a colon was missing at the end of line {index + 1}", certain=True)
 
 
 def foreign_signs(text: str, error: SyntaxError) -> Iterator[Repaired]:
@@ -79,20 +79,20 @@ def foreign_signs(text: str, error: SyntaxError) -> Iterator[Repaired]:
         if found is not None:
             # `// 7` may go on with the line before.
             sure = sign != "#" or not _is_expression(here[found.end() :])
-            mended = found["indent"] + sign + here[found.end() :]
-            yield _on(text, line, mended, f"it is `{sign}` in Python", certain=sure)
+            repaired = found["indent"] + sign + here[found.end() :]
+            yield _on(text, line, repaired, f"it is `{sign}` in Python", certain=sure)
     step = _STEP.match(here)
     if step is not None:
         yield _on(text, line, f"{step['indent']}{step['target']} {step['sign'][0]}= 1", "Python has no `++`")
-    mended, certain = _operators(here, code)
+    repaired, certain = _operators(here, code)
     if "[" in code and re.search(r"&&|\|\|", code[code.index("[") :]):
         certain = False  # of masks of a frame, it is `&` and `|`
-    if mended != here:
-        yield _on(text, line, mended, "some operators were another language's", certain=certain)
+    if repaired != here:
+        yield _on(text, line, repaired, "some operators were another language's", certain=certain)
 
 
-def _on(text: str, line: Line, mended: str, reason: str, *, certain: bool = True) -> Repaired:
-    return Repaired(text[: line.start] + mended + text[line.end :], reason, certain)
+def _on(text: str, line: Line, repaired: str, reason: str, *, certain: bool = True) -> Repaired:
+    return Repaired(text[: line.start] + repaired + text[line.end :], reason, certain)
 
 
 def _operators(here: str, code: str) -> tuple[str, bool]:
@@ -125,9 +125,11 @@ def single_equals(text: str, error: SyntaxError) -> Iterator[Repaired]:
     if condition is None or len(signs) != 1 or brackets(text[line.start : line.start + signs[0].start()])[0]:
         return
     place = line.start + signs[0].start()
-    mended = text[:place] + "==" + text[place + 1 :]
+    repaired = text[:place] + "==" + text[place + 1 :]
     right = text[place + 1 : line.code_end].strip().removesuffix(":").strip()
-    yield Repaired(mended, "a comparison is `==`", certain=condition["word"] != "while" and _is_plain(right))
+    yield Repaired(
+        repaired, "a comparison is `==`", certain=condition["word"] != "while" and _is_plain(right)
+    )
 
 
 def _is_expression(text: str) -> bool:
@@ -168,10 +170,10 @@ def missing_comma(text: str, error: SyntaxError) -> Iterator[Repaired]:
             or here.endswith((",", "(", "[", "{", ":", "=", "\\", "+", "-", "*", "/", "."))
         ):
             continue
-        mended = text[: line.code_end] + "," + text[line.code_end :]
-        if syntax_error(mended) is None:
+        repaired = text[: line.code_end] + "," + text[line.code_end :]
+        if syntax_error(repaired) is None:
             sure = _is_list(text, open_ones[-1].place)
-            yield Repaired(mended, f"a comma was missing at the end of line {index + 1}", certain=sure)
+            yield Repaired(repaired, f"a comma was missing at the end of line {index + 1}", certain=sure)
 
 
 def _is_list(text: str, place: int) -> bool:
@@ -190,9 +192,9 @@ def keyword_slip(text: str, error: SyntaxError) -> Iterator[Repaired]:
     near = [word for word in _WORDS if distance(first["word"], word) == 1]
     fitting = [word for word in near if syntax_error(text[:start] + word + text[end:]) is None]
     for word in fitting or near:
-        mended = text[:start] + word + text[end:]
+        repaired = text[:start] + word + text[end:]
         sure = len(fitting or near) == 1
-        yield Repaired(mended, f"`{first['word']}` is `{word}` misspelt", certain=sure)
+        yield Repaired(repaired, f"`{first['word']}` is `{word}` misspelt", certain=sure)
 
 
 # Brackets and quotes that are missing, too many, or do not fit each other.
@@ -230,12 +232,12 @@ def close_brackets(text: str, error: SyntaxError) -> Iterator[Repaired]:  # one 
     for line in [line for line in lines_of(text) if line.end > first and not line.is_blank][:_MAX_TRIES]:
         still_open = brackets(text[: line.code_end])[0]
         closing = "".join(CLOSERS[bracket.text] for bracket in reversed(still_open))
-        mended = text[: line.code_end] + closing + text[line.code_end :]
-        if closing and syntax_error(mended) is None:
-            found.append((mended, line.code_end))
-    for mended, end in found:
+        repaired = text[: line.code_end] + closing + text[line.code_end :]
+        if closing and syntax_error(repaired) is None:
+            found.append((repaired, line.code_end))
+    for repaired, end in found:
         sure = len(found) == 1 and all(_ends_there(text, bracket, end) for bracket in open_ones)
-        yield Repaired(mended, f"`{open_ones[0].text}` was not closed", certain=sure)
+        yield Repaired(repaired, f"`{open_ones[0].text}` was not closed", certain=sure)
     if not found:
         yield from _closed_on_its_line(text, first)
 
@@ -374,13 +376,13 @@ def close_quote(text: str, error: SyntaxError) -> Iterator[Repaired]:  # one sig
     if held.count(other) == 1:
         place = broken.start + 1 + held.index(other)
         ends = _CLOSING_ONLY.fullmatch(text[place + 1 : broken.end]) is not None
-        mended = text[:place] + quote + text[place + 1 :]
-        yield Repaired(mended, "a string began and ended with different quotes", certain=ends)
+        repaired = text[:place] + quote + text[place + 1 :]
+        yield Repaired(repaired, "a string began and ended with different quotes", certain=ends)
         if ends:
             return
     places = range(broken.end, max(broken.start, broken.end - _MAX_TRIES), -1)
     found = [
-        mended for place in places if syntax_error(mended := text[:place] + quote + text[place:]) is None
+        repaired for place in places if syntax_error(repaired := text[:place] + quote + text[place:]) is None
     ]
-    for mended in found:
-        yield Repaired(mended, "a string was not closed", certain=len(found) == 1)
+    for repaired in found:
+        yield Repaired(repaired, "a string was not closed", certain=len(found) == 1)

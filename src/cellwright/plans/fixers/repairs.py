@@ -23,7 +23,7 @@ class Repaired:
 
 
 class Repair(Protocol):
-    """Tries to mend one mistake, near to where Python gave up."""
+    """Tries to fix one mistake, near to where Python gave up."""
 
     def __call__(self, text: str, error: SyntaxError, /) -> Iterator[Repaired]: ...
 

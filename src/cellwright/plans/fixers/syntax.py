@@ -1,4 +1,4 @@
-"""Text that does not compile, mended by rule: one mistake after the other, until it does.
+"""Text that does not compile, fixed by rule: one mistake after the other, until it does.
 
 What it becomes is proposed only if it compiles, and is certain only if every step on the way was. Which steps there are
 stands in ``syntax``, ``python2``, ``punctuation``, ``punctuation`` and ``syntax``.
@@ -57,9 +57,9 @@ def indent_block(text: str, error: SyntaxError) -> Iterator[Repaired]:
     ends = _ENDS_BLOCK.match(heads[0]) is not None
     body = statements[:goes_on] if goes_on else statements[:1]
     first, last = body[0][0], body[-1][1]
-    mended = _shifted(text, lines, first, last, lines[first].indent, lines[header].indent + _UNIT)
+    repaired = _shifted(text, lines, first, last, lines[first].indent, lines[header].indent + _UNIT)
     sure = bool(goes_on) or ends or len(statements) == 1
-    yield Repaired(mended, f"the block after line {header + 1} was not indented", certain=sure)
+    yield Repaired(repaired, f"the block after line {header + 1} was not indented", certain=sure)
 
 
 def _statements(text: str, lines: Sequence[Line], start: int, indent: str) -> list[tuple[int, int]]:
@@ -111,16 +111,16 @@ def level_lines(text: str, error: SyntaxError) -> Iterator[Repaired]:
             or len(lines[last + 1].indent) >= len(lines[at].indent)
         ):
             last += 1
-        mended = _shifted(text, lines, at, last, lines[at].indent, level)
+        repaired = _shifted(text, lines, at, last, lines[at].indent, level)
         # It may go on with a block above, which a line before it left too early.
         sure = all(line.indent != lines[at].indent for line in lines[:at] if not line.is_blank)
-        yield Repaired(mended, f"line {at + 1} was indented with nothing to lead it", certain=sure)
+        yield Repaired(repaired, f"line {at + 1} was indented with nothing to lead it", certain=sure)
     elif "unindent does not match" in (error.msg or ""):
         levels = {line.indent for line in lines[:at] if not line.is_blank}
         width = len(lines[at].indent)
         for level in sorted(levels, key=lambda each: abs(len(each) - width)):
-            mended = _shifted(text, lines, at, at, lines[at].indent, level)
-            yield Repaired(mended, f"line {at + 1} is on no level of the lines before", certain=False)
+            repaired = _shifted(text, lines, at, at, lines[at].indent, level)
+            yield Repaired(repaired, f"line {at + 1} is on no level of the lines before", certain=False)
 
 
 def untangle_tabs(text: str, error: SyntaxError) -> Iterator[Repaired]:
@@ -131,15 +131,15 @@ def untangle_tabs(text: str, error: SyntaxError) -> Iterator[Repaired]:
     starts = set(line_starts(text)) - inside
     widths = {}
     for width in (4, 8):
-        mended = _INDENT.sub(
+        repaired = _INDENT.sub(
             lambda found: found.group().expandtabs(width) if found.start() in starts else found.group(),  # noqa: B023
             text,
         )
-        if mended != text and syntax_error(mended) is None:
-            widths[width] = mended
-    programs = {ast.dump(ast.parse(mended)) for mended in widths.values() if _parses(mended)}
-    for mended in widths.values():
-        yield Repaired(mended, "tabs and spaces were mixed", certain=len(programs) == 1)
+        if repaired != text and syntax_error(repaired) is None:
+            widths[width] = repaired
+    programs = {ast.dump(ast.parse(repaired)) for repaired in widths.values() if _parses(repaired)}
+    for repaired in widths.values():
+        yield Repaired(repaired, "tabs and spaces were mixed", certain=len(programs) == 1)
 
 
 def _parses(text: str) -> bool:
@@ -288,17 +288,17 @@ def call_statements(text: str, error: SyntaxError) -> Iterator[Repaired]:
     ]
     if not any(line.start <= found.start("word") < line.end for found in statements):
         return
-    words, mended = set[str](), text
+    words, repaired = set[str](), text
     for found in reversed(statements):
         end = _statement_end(code, text, found.end("word"))
         argument = text[found.end("word") : end].strip()
         called = _printed(argument) if found["word"] == "print" else _executed(argument)
         if called is not None:
-            mended = mended[: found.start("word")] + called + mended[end:]
+            repaired = repaired[: found.start("word")] + called + repaired[end:]
             words.add(f"`{found['word']}` is a function: it is called")
     # In Python 2, `/` of whole numbers is what `//` is now.
     divides = re.search(r"(?<!/)/(?!/)", code) is not None
-    yield Repaired(mended, "; ".join(sorted(words)), certain=not divides)
+    yield Repaired(repaired, "; ".join(sorted(words)), certain=not divides)
 
 
 def _statement_end(code: str, text: str, start: int) -> int:
@@ -369,11 +369,11 @@ def old_literals(text: str, error: SyntaxError) -> Iterator[Repaired]:
     code = code_only(text)[line.start : line.end]
     here = text[line.start : line.end]
     if "<>" in code:
-        mended = "".join(
+        repaired = "".join(
             "!=" if code[i : i + 2] == "<>" else "" if code[i - 1 : i + 1] == "<>" else letter
             for i, letter in enumerate(here)
         )
-        yield Repaired(text[: line.start] + mended + text[line.end :], "unequal is `!=`", certain=True)
+        yield Repaired(text[: line.start] + repaired + text[line.end :], "unequal is `!=`", certain=True)
     long = _LONG.search(code)
     if long is not None:
         start, end = line.start + long.start(), line.start + long.end()
@@ -447,10 +447,10 @@ def _step(text: str, wrong: SyntaxError) -> Repaired | None:
     )
 
 
-def _further(text: str, wrong: SyntaxError, mended: str) -> bool:
-    still = syntax_error(mended)
+def _further(text: str, wrong: SyntaxError, repaired: str) -> bool:
+    still = syntax_error(repaired)
     if still is None:
         return True
     # What was taken off at the top moves every line up.
-    moved = text.count("\n") - mended.count("\n")
+    moved = text.count("\n") - repaired.count("\n")
     return ((still.lineno or 0) + moved, still.offset or 0) > (wrong.lineno or 0, wrong.offset or 0)

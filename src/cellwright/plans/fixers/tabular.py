@@ -94,7 +94,7 @@ def fix_separator(failure: Failure) -> Proposal | None:
         return Proposal(
             "separator",
             f"Line {ragged['line']} of {head.path!r} has {ragged['saw']} fields where {ragged['expected']} are expected: "
-            "mend the line, or say which lines to skip (`skiprows`, `on_bad_lines`).",
+            "fix the line, or say which lines to skip (`skiprows`, `on_bad_lines`).",
         )
     reason = f"The fields of {head.path!r} are separated by {separator!r}."
     return _with_separator(case, call, separator, head, reason)

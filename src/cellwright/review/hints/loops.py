@@ -56,16 +56,16 @@ def _loop_rewrites(case: Case, rows: Rows, place: NodeLocation, loop: ast.For) -
     if place.scope or place.loops or loop.orelse or not text.stands_alone(loop):
         return []
     try:
-        deeds = row_actions(case, rows, loop.body)
+        actions = row_actions(case, rows, loop.body)
     except NotVector:
         return []
-    kept = {deed.target for deed in deeds if deed.kind != "fill"}
+    kept = {action.target for action in actions if action.kind != "fill"}
     gone = (names_stored(loop.body) | rows.bound) - kept
     if any(case.used_later(name, loop) for name in gone):
         return []
     indent = f"\n{text.indent(loop)}"
     return rewrites_of(
-        case, *([text.replace(loop, text.in_style(indent.join(lines)))] for lines in lines_of(rows, deeds))
+        case, *([text.replace(loop, text.in_style(indent.join(lines)))] for lines in lines_of(rows, actions))
     )
 
 

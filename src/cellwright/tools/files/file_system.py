@@ -76,7 +76,7 @@ class Files:
 
     def __init__(self, engine: Engine, *, limits: ReadLimits | None = None) -> None:
         self._engine = engine
-        self._shelf = DataDirectory(engine.settings)
+        self._data_directory = DataDirectory(engine.settings)
         self._limits = limits
 
     async def read(
@@ -118,15 +118,15 @@ class Files:
 
     async def open(self, path: str, *, session: Session | None = None) -> tuple[int, int]:
         """A plain file of any size to read from, by its descriptor, which is the caller's to close; and its size."""
-        ground = await self._ground(session)
-        return await _in_thread(partial(_descriptor, ground, path))
+        file_roots = await self._file_roots(session)
+        return await _in_thread(partial(_descriptor, file_roots, path))
 
     async def read_bytes(self, path: str, *, session: Session | None = None) -> bytes:
         """A file's whole content, up to 100 MB."""
-        ground = await self._ground(session)
+        file_roots = await self._file_roots(session)
 
         def read() -> bytes:
-            with ground.holding(path) as directory:
+            with file_roots.holding(path) as directory:
                 return directory.read(path)
 
         return await _in_thread(read)
@@ -146,7 +146,7 @@ class Files:
             with _WRITING:
                 content = _appended(directory, path, data) if append else data
                 whole = session is not None and session.place.mode == "private"
-                check_capacity(directory, path, len(content), self._room(session), whole=whole)
+                check_capacity(directory, path, len(content), self._capacity(session), whole=whole)
                 return directory.write(path, content, parents=True)
 
         return await self._change("append" if append else "write", path, write, session, data=data)
@@ -176,16 +176,16 @@ class Files:
 
     async def list(self, path: str = "", *, session: Session | None = None) -> tuple[list[FileInfo], bool]:
         """What lies in a directory, by its path from the beginning, and whether that is all."""
-        ground = await self._ground(session)
-        found = await _in_thread(partial(ground.listing, path, MAX_LISTED))
+        file_roots = await self._file_roots(session)
+        found = await _in_thread(partial(file_roots.listing, path, MAX_LISTED))
         return [_file_info(entry) for entry in found.entries], found.complete
 
     async def exists(self, path: str, *, session: Session | None = None) -> bool:
         """Whether anything has this name."""
-        ground = await self._ground(session)
-        if not ground.check(path, writes=False):
+        file_roots = await self._file_roots(session)
+        if not file_roots.check(path, writes=False):
             return True
-        return await _in_thread(partial(ground.entry, path)) is not None
+        return await _in_thread(partial(file_roots.entry, path)) is not None
 
     async def info(self, path: str, *, session: Session | None = None) -> FileInfo:
         """Type, size, time and hash of what has this name.
@@ -193,12 +193,12 @@ class Files:
         Raises:
             NoSuchFile: nothing has.
         """
-        ground = await self._ground(session)
-        return await _in_thread(partial(_info, ground, path))
+        file_roots = await self._file_roots(session)
+        return await _in_thread(partial(_info, file_roots, path))
 
-    async def _ground(self, session: Session | None) -> FileRoots:
+    async def _file_roots(self, session: Session | None) -> FileRoots:
         if session is None:
-            return await _in_thread(partial(data_directory_roots, self._shelf))
+            return await _in_thread(partial(data_directory_roots, self._data_directory))
         refuse_foreign(session.record, "files")
         return workspace_roots(session.place)
 
@@ -215,15 +215,15 @@ class Files:
         if session is not None and session.mode == "overlay":
             # Where nothing can be mounted it is another mode, which only a kernel finds out.
             await session.resume()
-        ground = await self._ground(session)
+        file_roots = await self._file_roots(session)
         for one in (path, to):
-            if one is not None and not ground.check(one, writes=True):
+            if one is not None and not file_roots.check(one, writes=True):
                 raise FileRefused(
-                    f"{ground.called} itself cannot be changed", hint="Name something inside it"
+                    f"{file_roots.called} itself cannot be changed", hint="Name something inside it"
                 )
         if session is None:
-            return _file_info(await _in_thread(partial(_acted, ground, act)))
-        info = await self._change_there(change, path, act, session, ground, data=data, to=to)
+            return _file_info(await _in_thread(partial(_acted, file_roots, act)))
+        info = await self._change_there(change, path, act, session, file_roots, data=data, to=to)
         await session.take_as_given()
         return info
 
@@ -233,19 +233,19 @@ class Files:
         path: str,
         act: Callable[[Workdir], Entry],
         session: Session,
-        ground: FileRoots,
+        file_roots: FileRoots,
         *,
         data: bytes,
         to: str | None,
     ) -> FileInfo:
-        if not ground.is_layered:
-            return _file_info(await _in_thread(partial(_acted, ground, act)))
-        before = await _in_thread(partial(ground.entry, path))
+        if not file_roots.is_layered:
+            return _file_info(await _in_thread(partial(_acted, file_roots, act)))
+        before = await _in_thread(partial(file_roots.entry, path))
         await change_inside(session, change, path, data, to)
-        entry = before if change == "delete" else await _in_thread(partial(ground.entry, to or path))
+        entry = before if change == "delete" else await _in_thread(partial(file_roots.entry, to or path))
         return _file_info(_there(entry, to or path))
 
-    def _room(self, session: Session | None) -> int:
+    def _capacity(self, session: Session | None) -> int:
         policy = session.own_policy if session is not None else None
         return policy.disk_bytes if policy is not None else self._engine.settings.max_session_disk
 
@@ -254,14 +254,14 @@ async def _in_thread(work: Callable[[], T]) -> T:
     return await anyio.to_thread.run_sync(work)
 
 
-def _acted(ground: FileRoots, act: Callable[[Workdir], Entry]) -> Entry:
-    with ground.roots[0].open() as directory:
+def _acted(file_roots: FileRoots, act: Callable[[Workdir], Entry]) -> Entry:
+    with file_roots.roots[0].open() as directory:
         return act(directory)
 
 
-def _descriptor(ground: FileRoots, path: str) -> tuple[int, int]:
+def _descriptor(file_roots: FileRoots, path: str) -> tuple[int, int]:
     """A plain file, open to read; the caller's to close."""
-    with ground.holding(path) as directory, directory.opened(path) as (descriptor, size):
+    with file_roots.holding(path) as directory, directory.opened(path) as (descriptor, size):
         return os.dup(descriptor), size
 
 
@@ -282,8 +282,8 @@ def _appended(directory: Workdir, path: str, data: bytes) -> bytes:
     return (directory.read(path) if directory.exists(path) else b"") + data
 
 
-def _info(ground: FileRoots, path: str) -> FileInfo:
-    with ground.holding(path) as directory:
+def _info(file_roots: FileRoots, path: str) -> FileInfo:
+    with file_roots.holding(path) as directory:
         entry = _there(directory.entry(path), path)
         if entry.type != "file" or entry.size > _MOST_HASHED:
             return _file_info(entry)

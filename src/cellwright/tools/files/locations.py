@@ -1,4 +1,4 @@
-"""Where the paths of ``files`` begin, what of it may be seen, and what may be written: a session's place, or the shelf.
+"""Where the paths of ``files`` begin, what of it may be seen, and what may be written: a session's workspace, or the data directory.
 
 A session in ``overlay`` mode has two directories, its layer over the project: which of them a path is in is decided
 here as the kernel's overlay does. Blocking. Opens nothing but through ``sandbox.files``.
@@ -133,27 +133,29 @@ class FileRoots:
         return names not in self.hidden and not names[-1].startswith(".cellwright-")
 
 
-def data_directory_roots(shelf: DataDirectory) -> FileRoots:
+def data_directory_roots(data_directory: DataDirectory) -> FileRoots:
     """The shared data directory."""
-    shelf.open().close()
-    return FileRoots("the data directory", (Root(shelf.root),))
+    data_directory.open().close()
+    return FileRoots("the data directory", (Root(data_directory.root),))
 
 
-def workspace_roots(place: Workspace) -> FileRoots:
+def workspace_roots(workspace: Workspace) -> FileRoots:
     """A session's working directory, as its code sees it."""
-    cwd = PurePath(place.cwd)
+    cwd = PurePath(workspace.cwd)
     hidden = tuple(
-        PurePath(path).relative_to(cwd).parts for path in place.hidden if PurePath(path).is_relative_to(cwd)
+        PurePath(path).relative_to(cwd).parts
+        for path in workspace.hidden
+        if PurePath(path).is_relative_to(cwd)
     )
-    if place.mode == "private":
-        return FileRoots("the session's directory", (Root(Path(place.written)),))
-    below = str(cwd.relative_to(place.top))
-    project = Root(Path(place.top), below)
-    roots = (Root(Path(place.written), below), project) if place.mode == "overlay" else (project,)
+    if workspace.mode == "private":
+        return FileRoots("the session's directory", (Root(Path(workspace.written)),))
+    below = str(cwd.relative_to(workspace.top))
+    project = Root(Path(workspace.top), below)
+    roots = (Root(Path(workspace.written), below), project) if workspace.mode == "overlay" else (project,)
     return FileRoots("the session's directory", roots, tuple(one for one in hidden if one), _NEVER_WRITTEN)
 
 
-def check_capacity(directory: Workdir, path: str, size: int, room: int, *, whole: bool = False) -> None:
+def check_capacity(directory: Workdir, path: str, size: int, capacity: int, *, whole: bool = False) -> None:
     """Refuse what would fill a directory beyond what one may hold: the whole, or the one that a path begins with."""
     names = components(path)
     first = "" if whole or len(names) == 1 else names[0]
@@ -165,10 +167,10 @@ def check_capacity(directory: Workdir, path: str, size: int, room: int, *, whole
         and name != "/".join(names)
         and (whole or (name.startswith(f"{first}/") if first else "/" not in name))
     ]
-    if sum(beside) + size > room:
+    if sum(beside) + size > capacity:
         where = first or "the directory"
         raise FileTooLarge(
-            f"{path}: with {size:,} bytes more {where} would hold more than {room:,} (max_session_disk)",
+            f"{path}: with {size:,} bytes more {where} would hold more than {capacity:,} (max_session_disk)",
             hint="Delete files there, write less, or raise CELLWRIGHT_MAX_SESSION_DISK",
         )
 

@@ -1,4 +1,4 @@
-"""Changes to the files of a session that works over a project: made by its own kernel, in its own box.
+"""Changes to the files of a session that works over a project: made by its own kernel, in its own sandbox.
 
 What lies below a mounted overlay must not change under it, so nobody outside can write there while the kernel lives.
 The kernel runs a few lines for it, which are in the history like everything else that it ran.

@@ -208,8 +208,8 @@ def _paged(order: Order, kind: FileKind, frame: Frame, notices: Sequence[str] = 
     taken = frame.take(rows, shown)
     header = " | ".join(cut(frame.fields[number].name, MAX_NAME) for number in shown)
     told = [" | ".join(value_text(value) for value in row) for row in zip(*taken, strict=True)]
-    room = order.max_characters - sum(map(len, lines)) - len(header)
-    page, count = _fitting(told, room)
+    capacity = order.max_characters - sum(map(len, lines)) - len(header)
+    page, count = _fitting(told, capacity)
     if count:
         lines += [f"rows {order.offset:,}…{order.offset + count - 1:,}: {header}", *page]
     return _page_answer(order, kind, lines, count, frame.total_rows)
@@ -221,12 +221,12 @@ def _page_answer(order: Order, kind: FileKind, lines: list[str], shown: int, tot
     return Answer("\n".join(line for line in lines if line), kind.form, kind.called, more, total)
 
 
-def _fitting(lines: list[str], room: int) -> tuple[list[str], int]:
+def _fitting(lines: list[str], capacity: int) -> tuple[list[str], int]:
     """As many of the first as there is room for, but one at least."""
     kept: list[str] = []
     for line in lines:
-        room -= len(line) + 1
-        if room < 0 and kept:
+        capacity -= len(line) + 1
+        if capacity < 0 and kept:
             break
         kept.append(line)
     return kept, len(kept)
@@ -293,7 +293,7 @@ def read_lines(file: BinaryIO, encoding: str, *, offset: int, limit: int, max_ch
     """At most ``limit`` lines from a line on, as many as there is room for, each with its number from 1 on."""
     reader = io.TextIOWrapper(file, encoding, errors="replace", newline=None)
     kept: list[str] = []
-    number, room, full = 0, max_characters, False
+    number, capacity, full = 0, max_characters, False
     while (line := reader.readline(_CHUNK)) != "":
         rest = 0
         while not line.endswith("\n") and (more := reader.readline(_CHUNK)):
@@ -302,8 +302,8 @@ def read_lines(file: BinaryIO, encoding: str, *, offset: int, limit: int, max_ch
             line = line if not more.endswith("\n") else f"{line}\n"
         if number >= offset and not full:
             shown = _numbered(number + 1, line.rstrip("\n"), rest)
-            room -= len(shown) + 1
-            full = len(kept) >= limit or (room < 0 and bool(kept))
+            capacity -= len(shown) + 1
+            full = len(kept) >= limit or (capacity < 0 and bool(kept))
             if not full:
                 kept.append(shown)
         number += 1

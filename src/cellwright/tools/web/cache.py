@@ -130,9 +130,9 @@ class WebCache:
             beside.replace(path)
         finally:
             beside.unlink(missing_ok=True)
-        self._make_room()
+        self._make_space()
 
-    def _make_room(self) -> None:
+    def _make_space(self) -> None:
         files = []
         for path in self._directory.iterdir():
             with contextlib.suppress(FileNotFoundError):

@@ -111,12 +111,12 @@ class Fetcher:
         """``resolve`` and ``tls`` are how names become addresses and whose certificates are trusted."""
         self.log = FetchLog(settings)
         self._settings = settings
-        self._shelf = DataDirectory(settings)
+        self._data_directory = DataDirectory(settings)
         self._resolve = resolve
         # Reading the machine's certificates takes longer than many a request.
         self._tls = cache(tls)
         self._pace = HostPace(settings.fetch_interval_s)
-        self._room = anyio.Semaphore(_AT_ONCE)
+        self._capacity = anyio.Semaphore(_AT_ONCE)
         keeps = settings.fetch_cache_bytes > 0
         self._cache = (
             WebCache(settings.storage / "fetch" / "cache", settings.fetch_cache_bytes) if keeps else None
@@ -145,37 +145,42 @@ class Fetcher:
             FileRefused: the path leads elsewhere.
         """
         relative(path or "")
-        async with self._room:
+        async with self._capacity:
             until = anyio.current_time() + self._settings.fetch_timeout_s
-            visitor = PageRequests(
+            requests = PageRequests(
                 self._client(session), self._pace, self._cache, self._settings.fetch_user_agent
             )
-            visit = await visitor.visit(url, accept=_ACCEPT[type], until=until, refresh=refresh)
-            read_as, notes = _read_as(type, visit)
-            place = _Destination(self._settings, self._shelf, session, working_dir, path)
+            response = await requests.get(url, accept=_ACCEPT[type], until=until, refresh=refresh)
+            read_as, notes = _read_as(type, response)
+            target = _Destination(self._settings, self._data_directory, session, working_dir, path)
             fetched = Fetched(
-                str(visit.url),
+                str(response.url),
                 read_as,
-                visit.answer.headers.get("content-type", ""),
-                len(visit.answer.body),
-                redirects=visit.redirects,
-                cached=visit.cached,
+                response.answer.headers.get("content-type", ""),
+                len(response.answer.body),
+                redirects=response.redirects,
+                cached=response.cached,
                 notes=notes,
             )
             if read_as == "file":
-                return await self._as_file(fetched, visit, place)
-            return await self._as_text(fetched, visit, place, read_as, save_beyond)
+                return await self._as_file(fetched, response, target)
+            return await self._as_text(fetched, response, target, read_as, save_beyond)
 
-    async def _as_file(self, fetched: Fetched, visit: PageResponse, place: _Destination) -> Fetched:
-        name = file_name(visit.url, visit.answer.headers)
-        saved = await place.put(name, visit.answer.body)
+    async def _as_file(self, fetched: Fetched, response: PageResponse, target: _Destination) -> Fetched:
+        name = file_name(response.url, response.answer.headers)
+        saved = await target.put(name, response.answer.body)
         return _with(fetched, saved)
 
     async def _as_text(
-        self, fetched: Fetched, visit: PageResponse, place: _Destination, kind: Kind, save_beyond: int | None
+        self,
+        fetched: Fetched,
+        response: PageResponse,
+        target: _Destination,
+        kind: Kind,
+        save_beyond: int | None,
     ) -> Fetched:
         reading = await read_body(
-            visit.answer.body, kind=kind, content_type=fetched.content_type, url=fetched.url
+            response.answer.body, kind=kind, content_type=fetched.content_type, url=fetched.url
         )
         notes = [*fetched.notes]
         if reading.hidden:
@@ -183,12 +188,14 @@ class Fetcher:
         if reading.cut:
             notes.append("the page is too long to be read to its end")
         saved = _Saved()
-        if place.path is not None or (save_beyond is not None and len(reading.text) > save_beyond):
+        if target.path is not None or (save_beyond is not None and len(reading.text) > save_beyond):
             # JSON as the host wrote it: a number that was read and written again may be another.
-            whole = visit.answer.body.decode(reading.charset, "replace") if kind == "json" else reading.text
+            whole = (
+                response.answer.body.decode(reading.charset, "replace") if kind == "json" else reading.text
+            )
             content = whole.removeprefix("\ufeff").encode()
-            name = page_name(visit.url, content, _SUFFIXES[kind])
-            saved = await (place.put if place.path is not None else place.keep)(name, content)
+            name = page_name(response.url, content, _SUFFIXES[kind])
+            saved = await (target.put if target.path is not None else target.keep)(name, content)
         read = replace(
             fetched,
             text=reading.text,
@@ -243,7 +250,7 @@ class _Destination:
     """Where a file goes."""
 
     settings: Settings
-    shelf: DataDirectory
+    data_directory: DataDirectory
     session: Session | None
     working_dir: str
     path: str | None
@@ -252,14 +259,14 @@ class _Destination:
         """Write a file under a name that is free; what a session was given is not what its next cell leaves."""
         session = self.session
         if session is None:
-            return await anyio.to_thread.run_sync(self._on_shelf, name, content)
+            return await anyio.to_thread.run_sync(self._in_data_directory, name, content)
         try:
             saved = await self._for_session(session, name, content)
         except (FileTooLarge, HostCannot, KernelBusy) as error:
             if session.mode != "overlay":
                 raise
             # It is here now: the session can be given it later, and without another request.
-            shelved = await anyio.to_thread.run_sync(self._on_shelf, name, content)
+            shelved = await anyio.to_thread.run_sync(self._in_data_directory, name, content)
             note = (
                 f"the file lies in the data directory, which the session's code does not see: {error.message}"
             )
@@ -279,45 +286,45 @@ class _Destination:
         if session.mode == "overlay":
             # Where nothing can be mounted it is another mode, which only a kernel finds out.
             await session.resume()
-        ground = workspace_roots(session.place)
+        file_roots = workspace_roots(session.place)
         wanted = relative(self.path or name)
-        ground.check(wanted, writes=True)
-        if not ground.is_layered:
-            return await anyio.to_thread.run_sync(self._in_directory, session, ground, wanted, content)
-        free = await anyio.to_thread.run_sync(_free, wanted, lambda one: ground.entry(one) is not None)
+        file_roots.check(wanted, writes=True)
+        if not file_roots.is_layered:
+            return await anyio.to_thread.run_sync(self._in_directory, session, file_roots, wanted, content)
+        free = await anyio.to_thread.run_sync(_free, wanted, lambda one: file_roots.entry(one) is not None)
         await change_inside(session, "write", free, content)
         return _Saved(free, "session")
 
     # Blocking --------------------------------------------------------------------------------------------------------
 
-    def _in_directory(self, session: Session, ground: FileRoots, wanted: str, content: bytes) -> _Saved:
+    def _in_directory(self, session: Session, file_roots: FileRoots, wanted: str, content: bytes) -> _Saved:
         Path(session.place.written_cwd).mkdir(parents=True, exist_ok=True)
-        with ground.roots[0].open() as workdir:
+        with file_roots.roots[0].open() as workdir:
             whole = session.mode == "private"
-            return _Saved(_written(workdir, wanted, content, self._room, whole=whole), "session")
+            return _Saved(_written(workdir, wanted, content, self._capacity, whole=whole), "session")
 
-    def _on_shelf(self, name: str, content: bytes) -> _Saved:
+    def _in_data_directory(self, name: str, content: bytes) -> _Saved:
         within = relative(self.working_dir)
         wanted = relative(self.path) if self.path else name if within else f"{FETCHED}/{name}"
-        with self.shelf.open(within or ".") as workdir:
-            saved = _written(workdir, wanted, content, self._room)
+        with self.data_directory.open(within or ".") as workdir:
+            saved = _written(workdir, wanted, content, self._capacity)
         return _Saved(f"{within}/{saved}" if within else saved, "data")
 
     def _kept(self, wanted: str, content: bytes) -> _Saved:
-        with self.shelf.open() as workdir:
-            check_capacity(workdir, wanted, len(content), self.shelf.room)
+        with self.data_directory.open() as workdir:
+            check_capacity(workdir, wanted, len(content), self.data_directory.capacity)
             workdir.write(wanted, content, parents=True)
         return _Saved(wanted, "data")
 
     @property
-    def _room(self) -> int:
+    def _capacity(self) -> int:
         policy = self.session.own_policy if self.session is not None else None
         return policy.disk_bytes if policy is not None else self.settings.max_session_disk
 
 
-def _written(workdir: Workdir, wanted: str, content: bytes, room: int, *, whole: bool = False) -> str:
+def _written(workdir: Workdir, wanted: str, content: bytes, capacity: int, *, whole: bool = False) -> str:
     name = _free(wanted, workdir.exists)
-    check_capacity(workdir, name, len(content), room, whole=whole)
+    check_capacity(workdir, name, len(content), capacity, whole=whole)
     workdir.write(name, content, parents=True)
     return name
 
@@ -342,9 +349,9 @@ def _opening(settings: Settings, session: Session | None) -> Opening:
     return Opening(mode, settings.network_allow, settings.network_deny, bounds)
 
 
-def _read_as(wanted: FetchType, visit: PageResponse) -> tuple[FetchType, tuple[str, ...]]:
+def _read_as(wanted: FetchType, response: PageResponse) -> tuple[FetchType, tuple[str, ...]]:
     """What a body is read as: as it was asked for, unless it says that it is something else."""
-    kind = visit.answer.headers.get("content-type", "").partition(";")[0].strip().lower()
+    kind = response.answer.headers.get("content-type", "").partition(";")[0].strip().lower()
     if wanted in {"file", "json"} or not kind:
         return wanted, ()
     is_json = kind == "application/json" or kind.endswith("+json")
@@ -399,7 +406,7 @@ class PageRequests:
     cache: WebCache | None
     user_agent: str
 
-    async def visit(self, text: str, *, accept: str, until: float, refresh: bool = False) -> PageResponse:
+    async def get(self, text: str, *, accept: str, until: float, refresh: bool = False) -> PageResponse:
         """Follow an address to its answer.
 
         Raises:

@@ -67,5 +67,5 @@ def _shortened(name: str) -> str:
     suffix = PurePosixPath(name).suffix
     suffix = suffix if len(suffix) <= _MAX_SUFFIX else ""
     stem = name.removesuffix(suffix) if suffix else name
-    room = _MAX_BYTES - len(suffix.encode())
-    return stem.encode()[:room].decode("utf-8", "ignore").rstrip() + suffix
+    capacity = _MAX_BYTES - len(suffix.encode())
+    return stem.encode()[:capacity].decode("utf-8", "ignore").rstrip() + suffix
