@@ -34,9 +34,9 @@ if __name__ == "__main__":
 
         trial.main()
     elif sys.argv[1:2] == ["--confine"]:
-        from cellwright_kernel import confined
+        from cellwright_kernel import confined_program
 
-        confined.main(sys.argv[2:])
+        confined_program.main(sys.argv[2:])
     elif sys.argv[1:2] == ["--ferry"]:
         from cellwright_kernel import ferry
 

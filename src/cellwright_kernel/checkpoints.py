@@ -37,8 +37,8 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
-from cellwright_kernel import descendants, forksafety, landlock, mappings, nesting
-from cellwright_kernel.box import BELOW
+from cellwright_kernel import descendants, forksafety, landlock, mappings, nested_sandboxes
+from cellwright_kernel.sandbox_root import BELOW
 
 __all__ = ["Freezer", "NewKernel", "Reborn"]
 PACKET_BYTES = 1 << 16
@@ -263,7 +263,7 @@ class Frozen:
         try:
             namespaces = fds[OWN_FDS + LISTENERS :]
             if namespaces:
-                nesting.join(self._line, namespaces)
+                nested_sandboxes.join(self._line, namespaces)
                 # Neither a branch nor its origin is to meddle with the other's processes by mistake. Only once it is
                 # in its own root, within which it may move files.
                 landlock.set_apart(ROOTS)

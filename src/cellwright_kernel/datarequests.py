@@ -15,7 +15,7 @@ from cellwright_kernel.aggregates import group, histogram
 from cellwright_kernel.digests import cut, describe
 from cellwright_kernel.figuredigests import figure_digest
 from cellwright_kernel.framefields import Frame
-from cellwright_kernel.framing import DEFAULT_ROWS, frame_of, table_of
+from cellwright_kernel.frames import DEFAULT_ROWS, frame_of, table_of
 from cellwright_kernel.genuine import is_of
 from cellwright_kernel.graphs import graph_of
 from cellwright_kernel.scalars import type_label

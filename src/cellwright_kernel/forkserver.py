@@ -42,7 +42,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from cellwright_kernel import descendants, joining, lockdown
+from cellwright_kernel import cgroup_entry, descendants, lockdown
 from cellwright_kernel.forksafety import threads_to_lose
 from cellwright_kernel.librarycaches import hold_notices
 
@@ -112,7 +112,7 @@ def main(argv: list[str]) -> None:
 
 def _join(job: Job) -> None:
     try:
-        joining.join(job.group_fd, job.processors)
+        cgroup_entry.join(job.group_fd, job.processors)
     except OSError as error:
         os.write(job.stderr_fd, f"The kernel could not enter its group: {error}\n".encode())
         os._exit(lockdown.FAILED)

@@ -1,6 +1,6 @@
 """What a frame is to its readers: fields, a number of rows, and three questions that its library answers.
 
-Knows no library; see ``framing``.
+Knows no library; see ``frames``.
 """
 
 from __future__ import annotations

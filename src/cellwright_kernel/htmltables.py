@@ -1,7 +1,7 @@
 """A table as people read it: HTML with pages, bounded, of one piece.
 
 Paging is radio buttons and CSS, so that it works where scripts are forbidden; where styles are as well, all rows stand
-below each other. It takes a ``Table`` and writes text: what a table is made of is ``framing``'s business.
+below each other. It takes a ``Table`` and writes text: what a table is made of is ``frames``'s business.
 """
 
 from __future__ import annotations

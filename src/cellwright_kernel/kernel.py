@@ -29,7 +29,7 @@ from cellwright_kernel.checkpoints import Freezer
 from cellwright_kernel.figurefacts import figure_facts
 from cellwright_kernel.mappings import stamp_written
 from cellwright_kernel.outputs import CappedSession
-from cellwright_kernel.profiling import Profiler
+from cellwright_kernel.profiler import Profiler
 from cellwright_kernel.value_digests import digest_of, hidden_digest
 
 __all__ = ["Kernel"]

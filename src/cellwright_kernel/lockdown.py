@@ -19,8 +19,8 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, NoReturn
 
-from cellwright_kernel import box, descendants, landlock, namespaces, reaper, seccomp
-from cellwright_kernel.nesting import SandboxMonitor
+from cellwright_kernel import descendants, landlock, namespaces, reaper, sandbox_root, seccomp
+from cellwright_kernel.nested_sandboxes import SandboxMonitor
 from cellwright_kernel.reaper import Lifelines
 from cellwright_kernel.syscalls import close_all_but, prctl
 
@@ -72,7 +72,7 @@ def _enter_sandbox(plan: dict[str, Any], lines: Lifelines, keep: list[int], dire
     socket.sethostname(plan["hostname"])
     _give_to(owner, directory)
     sockets = {"kind": "bind", "from": directory, "at": plan["sockets"], "write": True}
-    built = box.build(own_root, plan, owner, partial(reaper.offer, lines.control_fd))
+    built = sandbox_root.build(own_root, plan, owner, partial(reaper.offer, lines.control_fd))
     built.furnish([sockets])
     told_read, told_write = os.pipe2(os.O_CLOEXEC)
     outside, inside = socket.socketpair()
@@ -103,7 +103,7 @@ def _enter_sandbox(plan: dict[str, Any], lines: Lifelines, keep: list[int], dire
 
 def _monitor(
     plan: dict[str, Any],
-    built: box.SandboxRoot,
+    built: sandbox_root.SandboxRoot,
     first: int,
     report_fd: int,
     line: socket.socket,

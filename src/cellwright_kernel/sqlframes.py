@@ -1,6 +1,6 @@
 """What of a session is a table to SQL, and how DuckDB is given it. Looks at types by name and imports nothing for that.
 
-Which of them a statement uses is ``sql``'s. What a value looks like to people is ``framing``'s.
+Which of them a statement uses is ``sql``'s. What a value looks like to people is ``frames``'s.
 """
 
 from __future__ import annotations

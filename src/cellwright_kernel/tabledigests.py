@@ -14,7 +14,7 @@ from typing import Any
 
 from cellwright_kernel.digests import cut
 from cellwright_kernel.framefields import Extent, Frame
-from cellwright_kernel.framing import sampled_rows
+from cellwright_kernel.frames import sampled_rows
 from cellwright_kernel.scalars import kind_of, kind_of_type, plain, present, without_midnight
 from cellwright_kernel.tables import ColumnKind, Table, Value
 

@@ -1,7 +1,7 @@
 """A table as everybody passes it on: named columns, a bounded part of the rows, and how many there are in all.
 
 Made from frames inside a kernel and from files outside; read by digests, HTML tables and charts. Holds plain values
-only, so that it is the same on both sides of the wire. It knows no library of frames (see ``framing``).
+only, so that it is the same on both sides of the wire. It knows no library of frames (see ``frames``).
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ from typing import Any
 from cellwright_kernel.columnarframes import is_relation
 from cellwright_kernel.digests import cut, describe, is_a, type_name
 from cellwright_kernel.figuredigests import figure_digest
-from cellwright_kernel.framing import frame_of
+from cellwright_kernel.frames import frame_of
 from cellwright_kernel.genuine import is_genuine, is_of, library
 from cellwright_kernel.scalars import kind_of_type, label, type_label
 from cellwright_kernel.tabledigests import frame_digest, value_text

@@ -27,7 +27,7 @@ from typing import Any
 
 from cellwright_kernel import sqlframes
 from cellwright_kernel.digests import type_name
-from cellwright_kernel.framing import frame_of, table_of
+from cellwright_kernel.frames import frame_of, table_of
 from cellwright_kernel.sqlframes import library_for_frames, load
 from cellwright_kernel.tables import Table
 

@@ -15,7 +15,7 @@ from cellwright.engine.foreign_kernels import is_foreign
 from cellwright.errors import SandboxError
 from cellwright.plans.data_files import HEAD_BYTES, data_files, described
 from cellwright.sandbox.files import Entry, Workdir
-from cellwright.sandbox.listing import SKIPPED, quoted_path
+from cellwright.sandbox.listings import SKIPPED, quoted_path
 
 __all__ = ["WorkFile", "files_of"]
 

@@ -17,7 +17,7 @@ from cellwright.cli.mcp_client import Caller, call_daemon
 from cellwright.cli.notebooks import AsJson, note, show_data
 from cellwright.errors import CellwrightError, ChartRefused
 from cellwright.notebook import write_atomically
-from cellwright.sandbox.listing import quoted_path
+from cellwright.sandbox.listings import quoted_path
 
 __all__ = ["add_verbs", "calc", "fetch", "visualize"]
 _MOST_TOKENS = 200_000

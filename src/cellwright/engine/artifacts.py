@@ -10,7 +10,7 @@ import msgspec
 
 from cellwright.errors import SandboxError
 from cellwright.sandbox.files import Entry, Workdir
-from cellwright.sandbox.listing import shown_path
+from cellwright.sandbox.listings import shown_path
 
 __all__ = ["Leavings", "LeftFile", "entries_in", "leavings_of"]
 

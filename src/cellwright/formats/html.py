@@ -18,7 +18,7 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
-from cellwright.charts.embedding import page_script, placeholder
+from cellwright.charts.html_embed import page_script, placeholder
 from cellwright.charts.specguard import check_spec
 from cellwright.errors import ChartError
 from cellwright.formats.certificates import cell_standing, notebook_notes, proof_of

@@ -19,7 +19,7 @@ import anyio
 from cellwright.errors import CheckpointRefused, FileFailed, KernelError, UnknownCheckpoint
 from cellwright.hosts.protocol import CheckpointStatus, HostOptions, KernelReady
 from cellwright.kernels import CheckpointGroup, Frozen, Kernel, OutputLimits
-from cellwright.sandbox.listing import shown_path
+from cellwright.sandbox.listings import shown_path
 from cellwright.sandbox.policy import Policy
 from cellwright.sandbox.snapshot_store import SKIPPED
 from cellwright.sandbox.snapshots import Taken, Versions

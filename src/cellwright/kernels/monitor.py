@@ -72,7 +72,7 @@ class NestedSandbox:
     pidfd: int
     """The caller's to close."""
     namespaces: tuple[int, ...]
-    """What ``cellwright_kernel.nesting.join`` takes, in its order; the caller's to close."""
+    """What ``cellwright_kernel.nested_sandboxes.join`` takes, in its order; the caller's to close."""
 
 
 class MonitorChannel:

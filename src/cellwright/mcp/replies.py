@@ -19,7 +19,7 @@ from cellwright.mcp.calls import Call, Reply
 from cellwright.mcp.knowledge import Known
 from cellwright.mcp.outputs import size
 from cellwright.mcp.rendering import executions_json, executions_text, gather
-from cellwright.sandbox.listing import quoted_path
+from cellwright.sandbox.listings import quoted_path
 
 __all__ = ["execution_reply", "rendered"]
 

@@ -43,7 +43,7 @@ from cellwright.mcp.uris import (
     read_address,
     session_uri,
 )
-from cellwright.sandbox.listing import Entry, quoted_path, shown_path
+from cellwright.sandbox.listings import Entry, quoted_path, shown_path
 from cellwright.tools.data_directory import DataDirectory, relative
 from cellwright.tools.web.fetch_log import FetchLog
 

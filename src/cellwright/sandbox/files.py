@@ -19,8 +19,8 @@ from types import TracebackType
 from typing import Self
 
 from cellwright.errors import FileFailed, FileRefused, FileTooLarge, NoSuchFile, SandboxError
-from cellwright.sandbox import listing
-from cellwright.sandbox.listing import Changes, Entry, Listing, Snapshot
+from cellwright.sandbox import listings
+from cellwright.sandbox.listings import Changes, Entry, Listing, Snapshot
 from cellwright.sandbox.safe_paths import clear_directory, components, open_beneath
 
 __all__ = ["Changes", "Entry", "Listing", "Snapshot", "Workdir"]
@@ -139,7 +139,7 @@ class Workdir:
             _write_all(descriptor, data)
             os.fsync(descriptor)
             os.rename(temporary, name, src_dir_fd=parent, dst_dir_fd=parent)
-            return listing.entry_of(path, os.fstat(descriptor))
+            return listings.entry_of(path, os.fstat(descriptor))
 
     def bring(self, source: Workdir, path: str) -> Entry:
         """Put a plain file of another directory in place of whatever has the name here, all at once.
@@ -159,7 +159,7 @@ class Workdir:
             _set_executable(descriptor, wanted=bool(os.fstat(read_from).st_mode & stat.S_IXUSR))
             os.fsync(descriptor)
             os.rename(temporary, name, src_dir_fd=parent, dst_dir_fd=parent)
-            return listing.entry_of(path, os.fstat(descriptor))
+            return listings.entry_of(path, os.fstat(descriptor))
 
     def make_directory(self, path: str) -> None:
         """Make a directory, with those above it; one that is there stays."""
@@ -187,7 +187,7 @@ class Workdir:
         """The names in a directory, each as what it is itself."""
         names = self._names(path)
         with file_errors("list", path or "the working directory"):
-            return listing.list_directory(
+            return listings.list_directory(
                 self._root, names, max_entries=max_entries, cross_mounts=self._cross_mounts
             )
 
@@ -195,7 +195,7 @@ class Workdir:
         """What has this name, or None."""
         try:
             with self._parent(path) as (parent, name):
-                return listing.entry_of(path, os.stat(name, dir_fd=parent, follow_symlinks=False))
+                return listings.entry_of(path, os.stat(name, dir_fd=parent, follow_symlinks=False))
         except (FileNotFoundError, NoSuchFile):
             return None
         except OSError as error:
@@ -220,17 +220,17 @@ class Workdir:
                 raise FileRefused(f"{to} is there already", hint="Delete it first, or choose another name")
             with file_errors("move", path):
                 os.rename(name, becomes, src_dir_fd=old, dst_dir_fd=new)
-                return listing.entry_of(to, os.stat(becomes, dir_fd=new, follow_symlinks=False))
+                return listings.entry_of(to, os.stat(becomes, dir_fd=new, follow_symlinks=False))
 
     def clear(self) -> int:
         """Delete everything in the directory and tell how many entries could not be deleted."""
         return clear_directory(self._root)
 
     def snapshot(
-        self, *, max_entries: int = DEFAULT_MAX_ENTRIES, skip: frozenset[str] = listing.SKIPPED
+        self, *, max_entries: int = DEFAULT_MAX_ENTRIES, skip: frozenset[str] = listings.SKIPPED
     ) -> Snapshot:
         """What lies here now, to compare with later. Does not look into directories of the names to skip."""
-        return listing.take_snapshot(
+        return listings.take_snapshot(
             self._root, max_entries=max_entries, skip=skip, cross_mounts=self._cross_mounts
         )
 
@@ -239,11 +239,11 @@ class Workdir:
         before: Snapshot,
         *,
         max_entries: int = DEFAULT_MAX_ENTRIES,
-        skip: frozenset[str] = listing.SKIPPED,
+        skip: frozenset[str] = listings.SKIPPED,
     ) -> tuple[Changes, Snapshot]:
         """What came, changed and went since then, and the snapshot to compare with the next time."""
         after = self.snapshot(max_entries=max_entries, skip=skip)
-        return listing.compare(before, after), after
+        return listings.compare(before, after), after
 
     def copy_out(self, path: str, destination: Path, max_bytes: int | None = None) -> int:
         """Copy a plain file to a path outside, in whose directory only we write, and tell its size."""
@@ -356,7 +356,7 @@ def _give_to_owner_of(parent: int, name: str) -> None:
 
 
 def _check_plain(path: str, status: os.stat_result) -> None:
-    kind = listing.entry_of(path, status).type
+    kind = listings.entry_of(path, status).type
     if kind != "file":
         what = "a directory" if kind == "directory" else "a pipe, socket or device"
         raise FileRefused(f"{path} is {what}, not a file", hint="Name a plain file")

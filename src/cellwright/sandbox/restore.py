@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from cellwright.errors import FileFailed
-from cellwright.sandbox.listing import kind_of
+from cellwright.sandbox.listings import kind_of
 from cellwright.sandbox.safe_paths import clear_directory, open_beneath
 from cellwright.sandbox.snapshot_store import (
     OURS,

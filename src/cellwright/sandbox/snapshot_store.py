@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path, PurePath
 from typing import TypeAlias
 
-from cellwright.sandbox.listing import SKIPPED, EntryType
+from cellwright.sandbox.listings import SKIPPED, EntryType
 from cellwright.sandbox.trees import MAX_DEPTH, Names, closing, copy_data, entries, have_same_data, stamp_of
 
 __all__ = [

@@ -11,7 +11,7 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 
-from cellwright.charts.embedding import bundle
+from cellwright.charts.html_embed import bundle
 from cellwright.errors import ChartError
 
 __all__ = ["ROUTES", "asset_url"]

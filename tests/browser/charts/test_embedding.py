@@ -10,7 +10,7 @@ from typing import Any
 import anyio
 import pytest
 
-from cellwright.charts.embedding import bundle, interactive, page_script, placeholder
+from cellwright.charts.html_embed import bundle, interactive, page_script, placeholder
 from tests.conftest import Require
 from tests.support.browsers import LIMIT_MS, open_browser
 from tests.support.charts.making import SALES, spec

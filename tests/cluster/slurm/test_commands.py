@@ -20,7 +20,7 @@ from cellwright.hosts.slurm.commands import (
     parse_waiting,
 )
 from cellwright.hosts.slurm.directories import Allocation, HostAddress, write_host_address
-from cellwright.hosts.slurm.fencing import Claim, Fence
+from cellwright.hosts.slurm.fence import Claim, Fence
 from cellwright.hosts.slurm.shapes import Shape
 from cellwright.hosts.slurm.states import Running
 from cellwright.hosts.slurm.transport import AllocationTransport

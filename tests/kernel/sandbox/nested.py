@@ -16,7 +16,7 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parents[3] / "src"))
 
-from cellwright_kernel import lockdown, namespaces, nesting
+from cellwright_kernel import lockdown, namespaces, nested_sandboxes
 
 PACKET_BYTES = 1 << 16
 
@@ -62,7 +62,7 @@ def spawn(line: socket.socket, own: socket.socket, descriptors: list[int], *, ke
         if keeps_powers:
             namespaces.drop_powers = lambda *_: None
         if descriptors:
-            nesting.join(line, descriptors)
+            nested_sandboxes.join(line, descriptors)
         if os.fork():
             os._exit(0)
     except BaseException:  # noqa: BLE001  # boundary: this child ends here

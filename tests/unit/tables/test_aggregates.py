@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 from cellwright_kernel.aggregates import group, histogram
-from cellwright_kernel.framing import frame_of
+from cellwright_kernel.frames import frame_of
 
 COLUMNS: dict[str, list[Any]] = {
     "shop": ["A", "B", "A", None, "B", "A"],

@@ -16,7 +16,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cellwright_kernel.framing import frame_of, sampled_rows, table_of
+from cellwright_kernel.frames import frame_of, sampled_rows, table_of
 from cellwright_kernel.tables import Table
 
 DAYS = [dt.date(2024, 1, day) for day in (1, 2, 3)]

@@ -2,7 +2,7 @@
 
 The same host as anywhere, on other ground: its journal lies in the allocation's directory on the shared file system, its
 kernels are job steps, and its end is SLURM's to say. SIGUSR1 says that the end is near, SIGTERM that it has come. It ends
-by itself when a later host of the same allocation has taken over (see ``fencing``), and so never writes beside it.
+by itself when a later host of the same allocation has taken over (see ``fence``), and so never writes beside it.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from cellwright.hosts.protocol import HostOptions
 from cellwright.hosts.server import Host
 from cellwright.hosts.slurm import tls
 from cellwright.hosts.slurm.directories import AllocationPaths, HostAddress, write_host_address
-from cellwright.hosts.slurm.fencing import Claim, Fence
+from cellwright.hosts.slurm.fence import Claim, Fence
 from cellwright.hosts.slurm.host_options import Expectation, read_expectation
 from cellwright.kernels import Steps
 

@@ -27,7 +27,7 @@ from cellwright.hosts.connection import HostConnection
 from cellwright.hosts.slurm import tls
 from cellwright.hosts.slurm.commands import job_environment
 from cellwright.hosts.slurm.directories import Allocation, AllocationPaths, HostAddress, read_host_address
-from cellwright.hosts.slurm.fencing import Fence
+from cellwright.hosts.slurm.fence import Fence
 from cellwright.hosts.slurm.pipe import FOUND, READ_BYTES
 from cellwright.hosts.slurm.states import Ended, Pending, Submitting, state_text
 from cellwright.rlimits import unlimited_children

@@ -25,7 +25,7 @@ from cellwright.mcp.images import MAX_PICTURES, picture_content
 from cellwright.mcp.outputs import clean, parts_of
 from cellwright.mcp.uris import read_address
 from cellwright.mcp.waiting import wait_for_errand
-from cellwright.sandbox.listing import quoted_path
+from cellwright.sandbox.listings import quoted_path
 
 __all__ = ["ASKING_TOOLS"]
 _MAX_ID = 300

@@ -24,7 +24,7 @@ from cellwright.mcp.calls import READS, Call, Definition, Reply, data_reply
 from cellwright.mcp.images import MAX_PICTURES, picture_content
 from cellwright.mcp.outputs import size
 from cellwright.mcp.waiting import done_with_progress
-from cellwright.sandbox.listing import quoted_path
+from cellwright.sandbox.listings import quoted_path
 from cellwright.settings import Settings
 from cellwright.tools.data_directory import RUNS, DataDirectory
 from cellwright.tools.files.file_system import FileInfo, Files, Reading

@@ -1,6 +1,6 @@
 """The calculator: an expression in, its value out. Pure, but for the day that `today` is.
 
-The grammar is its own (``parsing``), and so is what walks it (``evaluation``): no text of a caller's reaches Python or
+The grammar is its own (``parser``), and so is what walks it (``evaluation``): no text of a caller's reaches Python or
 pint. What a step costs is known before it is taken (``bounds``).
 """
 
@@ -14,8 +14,8 @@ from typing import Any
 
 from cellwright.errors import CalculationError, CalculationTooLarge
 from cellwright.tools.calculator.evaluation import Evaluation
-from cellwright.tools.calculator.parsing import parse
-from cellwright.tools.calculator.showing import as_decimal, as_exact, fitting, shown, unit_text
+from cellwright.tools.calculator.parser import parse
+from cellwright.tools.calculator.value_text import as_decimal, as_exact, fitting, shown, unit_text
 from cellwright.tools.calculator.values import Complex, Quantity, Value
 
 __all__ = ["Answer", "calculate", "described"]

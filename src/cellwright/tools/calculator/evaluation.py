@@ -15,7 +15,6 @@ from cellwright.tools.calculator.arithmetic import ONE, ZERO, is_whole
 from cellwright.tools.calculator.bounds import MAX_BITS, MAX_ENTRIES, MAX_ITEMS, Meter
 from cellwright.tools.calculator.functions import FUNCTIONS, absolute
 from cellwright.tools.calculator.operations import Operations, is_number
-from cellwright.tools.calculator.showing import short
 from cellwright.tools.calculator.syntax import (
     Apply,
     Assign,
@@ -34,6 +33,7 @@ from cellwright.tools.calculator.syntax import (
     Span,
 )
 from cellwright.tools.calculator.units import find_measure, near_names
+from cellwright.tools.calculator.value_text import short
 from cellwright.tools.calculator.values import Complex, Quantity, Unit, Value
 
 __all__ = ["Evaluation"]

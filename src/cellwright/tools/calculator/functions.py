@@ -16,7 +16,7 @@ from cellwright.tools.calculator.angles import cosine_of, sine_of, tangent_of
 from cellwright.tools.calculator.arithmetic import ONE, ZERO, minus
 from cellwright.tools.calculator.bounds import MAX_DIGITS
 from cellwright.tools.calculator.operations import Operations, number, real
-from cellwright.tools.calculator.showing import short
+from cellwright.tools.calculator.value_text import short
 from cellwright.tools.calculator.values import Complex, Number, Quantity, Real, Value
 
 __all__ = ["FUNCTIONS", "Function", "absolute"]

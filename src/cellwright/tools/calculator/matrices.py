@@ -11,7 +11,7 @@ from cellwright.tools.calculator.bounds import MAX_ORDER
 from cellwright.tools.calculator.elementary import modulus
 from cellwright.tools.calculator.operations import Operations, number
 from cellwright.tools.calculator.polynomials import roots
-from cellwright.tools.calculator.showing import short
+from cellwright.tools.calculator.value_text import short
 from cellwright.tools.calculator.values import Number, Value
 
 __all__ = [

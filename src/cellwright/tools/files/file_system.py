@@ -20,7 +20,7 @@ from cellwright.engine import Engine, Session
 from cellwright.engine.foreign_kernels import refuse_foreign
 from cellwright.errors import FileRefused, NoSuchFile
 from cellwright.sandbox.files import Entry, Workdir
-from cellwright.sandbox.listing import shown_path
+from cellwright.sandbox.listings import shown_path
 from cellwright.tools.data_directory import DataDirectory
 from cellwright.tools.files.digests import ReadLimits, read_digest
 from cellwright.tools.files.locations import FileRoots, check_capacity, data_directory_roots, workspace_roots

@@ -10,7 +10,7 @@ from typing import Any
 import anyio
 from starlette.responses import PlainTextResponse, Response
 
-from cellwright.charts.embedding import interactive
+from cellwright.charts.html_embed import interactive
 from cellwright.charts.specguard import check_spec
 from cellwright.charts.themes import theme_config
 from cellwright.errors import ChartError, UnknownCell

@@ -13,7 +13,7 @@ from fractions import Fraction
 
 from cellwright.errors import CalculationTooLarge, ExpressionInvalid
 from cellwright.tools.calculator.bounds import MAX_DEPTH, MAX_DIGITS
-from cellwright.tools.calculator.lexing import Token, tokens
+from cellwright.tools.calculator.lexer import Token, tokens
 from cellwright.tools.calculator.syntax import (
     Apply,
     Assign,

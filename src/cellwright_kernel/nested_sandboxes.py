@@ -4,7 +4,7 @@ Three processes come with each, beside those that run code: its monitor, which s
 does, but is born among the first sandbox's processes; a keeper in the sandbox above, which only waits; and the reaper, the first
 process inside. None of them can be looked into from a sandbox. ``join`` is what a process of the sandbox above calls to be
 inside; it may, because the new user namespace is one below its own and belongs to its own user, and because the sandbox's
-monitor, whom the host asks, has it watched (see ``nesting``).
+monitor, whom the host asks, has it watched (see ``nested_sandboxes``).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from functools import partial
 from typing import Any, NoReturn
 
 from cellwright_kernel import mounts, namespaces, reaper
-from cellwright_kernel.box import SandboxRoot
+from cellwright_kernel.sandbox_root import SandboxRoot
 from cellwright_kernel.syscalls import ARCHITECTURE, close_all_but, libc, prctl
 
 __all__ = ["SandboxMonitor", "join"]
@@ -254,7 +254,7 @@ WAIT_FOR_ALL = 0x40000000
 
 CAPABILITIES_VERSION, CAPABILITIES_BYTES = 0x20080522, 24
 
-# What `nesting.join` does until it has no powers, and what an interpreter does meanwhile: memory, locks, its end.
+# What `nested_sandboxes.join` does until it has no powers, and what an interpreter does meanwhile: memory, locks, its end.
 PASSING = """
 setns 308 268|close 3 57|prctl 157 167|capset 126 91|setresuid 117 147|setresgid 119 149|setgroups 116 159
 getuid 102 174|geteuid 107 175|getgid 104 176|getegid 108 177|brk 12 214|mmap 9 222|munmap 11 215|mremap 25 216

@@ -12,7 +12,7 @@ import signal
 import sys
 from typing import Any
 
-from cellwright_kernel import joining, lockdown
+from cellwright_kernel import cgroup_entry, lockdown
 
 __all__ = ["main"]
 
@@ -26,7 +26,7 @@ def main(argv: list[str]) -> None:
     program = request["program"]
     if request["caches"]:  # few programs have any, and later there is nothing to import from
         from cellwright_kernel.librarycaches import copy_caches
-    joining.join(request["group_fd"], request["processors"])
+    cgroup_entry.join(request["group_fd"], request["processors"])
     lines = lockdown.Lifelines(control_fd=int(argv[0]), lifeline_fd=_lifeline(request))
     lockdown.confine(request["plan"], lines, [2, *request["streams"]], request["directory"])
     os.setsid()

@@ -21,7 +21,7 @@ from typing import Any
 
 from cellwright_kernel.aggregates import group
 from cellwright_kernel.framefields import Frame
-from cellwright_kernel.framing import frame_of, table_of
+from cellwright_kernel.frames import frame_of, table_of
 from cellwright_kernel.graphs import graph_of
 from cellwright_kernel.scalars import type_label
 from cellwright_kernel.tables import Table, Value
