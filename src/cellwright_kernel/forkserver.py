@@ -38,15 +38,16 @@ import socket
 import sys
 import tempfile
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from cellwright_kernel import cgroup_entry, descendants, lockdown
 from cellwright_kernel.forksafety import threads_to_lose
+from cellwright_kernel.kernel_job import Job
 from cellwright_kernel.librarycaches import hold_notices
 
-__all__ = ["Job", "main"]
+__all__ = ["main"]
 PACKET_BYTES = 1 << 18
 
 FDS_PER_JOB = 5
@@ -58,27 +59,6 @@ PAUSE_MS = 500
 
 # Where no kernels stand by, there may be none to come.
 CALM_MS = 2_000
-
-
-@dataclass(frozen=True)
-class Job:
-    """What a forked child needs to become a kernel; the descriptors are its own to close."""
-
-    connection_file: str
-    max_bytes: int
-    max_messages: int
-    stderr_fd: int
-    ready_fd: int
-    lifeline_fd: int
-    control_fd: int
-    line_fd: int
-    profile: str
-    plan: dict[str, Any] | None = None
-    directory: str = ""
-    group_fd: int = -1
-    processors: tuple[int, ...] = ()
-    listeners: tuple[int, ...] = ()
-    """For each channel, where the kernel itself may not listen."""
 
 
 def main(argv: list[str]) -> None:

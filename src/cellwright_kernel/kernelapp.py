@@ -18,7 +18,7 @@ import sys
 import traceback
 from collections.abc import Callable
 from types import FrameType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import zmq
 from ipykernel.heartbeat import Heartbeat
@@ -31,10 +31,8 @@ from cellwright_kernel.adoption import reseed
 from cellwright_kernel.budget import Limits
 from cellwright_kernel.checkpoints import Freezer, NewKernel, Reborn, forgotten
 from cellwright_kernel.kernel import Kernel
+from cellwright_kernel.kernel_job import Job
 from cellwright_kernel.outputs import CappedOutStream, CappedSession, OutputGate, PromptIOPubThread
-
-if TYPE_CHECKING:
-    from cellwright_kernel.forkserver import Job
 
 __all__ = ["run_kernel"]
 READY = b"R"

@@ -4,7 +4,7 @@ Three processes come with each, beside those that run code: its monitor, which s
 does, but is born among the first sandbox's processes; a keeper in the sandbox above, which only waits; and the reaper, the first
 process inside. None of them can be looked into from a sandbox. ``join`` is what a process of the sandbox above calls to be
 inside; it may, because the new user namespace is one below its own and belongs to its own user, and because the sandbox's
-monitor, whom the host asks, has it watched (see ``nested_sandboxes``).
+monitor, whom the host asks, has it watched .
 """
 
 from __future__ import annotations

@@ -34,7 +34,7 @@ from cellwright.kernels.kernel import Kernel, KernelLaunch, OutputLimits, Starte
 from cellwright.kernels.library_caches import LibraryCaches
 from cellwright.kernels.monitor import MonitorChannel
 from cellwright.kernels.processes import KernelProcess, expected_child
-from cellwright.kernels.programs import LOCAL_PROGRAMS, Enclosure, Program, Programs, Started, own_script
+from cellwright.kernels.programs import LOCAL_PROGRAMS, Program, Programs, SharedLimit, Started, own_script
 from cellwright.kernels.requests import refusal_in
 from cellwright.kernels.resources import KernelCgroup, KernelCgroups, KernelResources
 from cellwright.kernels.standby import Standby
@@ -74,7 +74,7 @@ class ForkServer:
 
         self._programs = programs
         self._single = single
-        self._enclosure: Enclosure | None = None
+        self._shared_limit: SharedLimit | None = None
         self._cgroups = KernelCgroups(isolation)
         self._preload = tuple(preload)
         self._caches = caches if isolation is not None else None
@@ -179,7 +179,7 @@ class ForkServer:
             at_once=self._single or self._keeps_standby,
             single=self._single,
         )
-        self.pid, self._enclosure = process.pid, process.enclosure
+        self.pid, self._shared_limit = process.pid, process.shared_limit
         return process, host_end
 
     async def _find_caches(self) -> None:
@@ -332,7 +332,7 @@ class ForkServer:
     async def _tend(
         self, starting_kernel: StartingKernel, *, task_status: anyio.abc.TaskStatus[Kernel]
     ) -> None:
-        starting_kernel.process.enclosure = self._enclosure
+        starting_kernel.process.shared_limit = self._shared_limit
         with self._lives(starting_kernel.process.pid):
             await tend(starting_kernel, task_status=task_status)
 

@@ -18,7 +18,7 @@ import anyio
 
 from cellwright.kernels.exit_output import ExitOutput
 from cellwright.kernels.lifetime import Lifetime, QuickCount, explain_exit
-from cellwright.kernels.programs import Enclosure
+from cellwright.kernels.programs import SharedLimit
 from cellwright.sandbox.cgroups import Group
 from cellwright.sandbox.exit_reasons import LimitHit, ended_by_signal
 from cellwright_kernel import descendants
@@ -71,8 +71,8 @@ class KernelProcess(Lifetime):
         self._end_reported = anyio.Event()
         self._depth = depth
         self._group = group
-        self.enclosure: Enclosure | None = None
-        """What limits it together with whoever started it, and can tell that it did."""
+        self.shared_limit: SharedLimit | None = None
+        """The limit of the kernel together with the process that forked it, where there is one."""
         self.exit_output = exit_output
         self._pidfd = pidfd
         self._status = status
@@ -130,8 +130,8 @@ class KernelProcess(Lifetime):
 
     def _limit_behind(self, status: int | None) -> LimitHit | None:
         hit = self._group.limit_behind(status) if self._group is not None else None
-        if hit is None and self.enclosure is not None:
-            hit = self.enclosure.limit_behind(status)
+        if hit is None and self.shared_limit is not None:
+            hit = self.shared_limit(status)
         if hit is not None or status is None or status >= 0 or self.policy is None:
             return hit
         return ended_by_signal(self.policy, -status, self.exit_output.text)

@@ -8,10 +8,10 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeAlias
 
 import cellwright_kernel
 from cellwright.rlimits import unlimited_children
@@ -20,10 +20,10 @@ from cellwright.sandbox.exit_reasons import LimitHit
 __all__ = [
     "LOCAL_PROGRAMS",
     "NO_INPUT",
-    "Enclosure",
     "LocalPrograms",
     "Program",
     "Programs",
+    "SharedLimit",
     "Started",
     "own_script",
 ]
@@ -31,12 +31,10 @@ __all__ = [
 NO_INPUT = subprocess.DEVNULL
 
 
-class Enclosure(Protocol):
-    """What limits a kernel together with the process that forked it, beyond its own limits."""
-
-    def limit_behind(self, status: int | None) -> LimitHit | None:
-        """The limit that ended a process in it, if one did."""
-        ...
+SharedLimit: TypeAlias = Callable[[int | None], LimitHit | None]
+"""The limit of a kernel together with the process that forked it: takes an exit status, and says whether that limit
+ended the process.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,8 +58,8 @@ class Started(Protocol):
     def pid(self) -> int: ...
 
     @property
-    def enclosure(self) -> Enclosure | None:
-        """What limits it as a whole and can tell that it did."""
+    def shared_limit(self) -> SharedLimit | None:
+        """The limit of the program and all that it starts, where there is one."""
         ...
 
     @property
@@ -146,7 +144,7 @@ class _Child:
         return self._process.pid
 
     @property
-    def enclosure(self) -> None:
+    def shared_limit(self) -> None:
         return None
 
     @property

@@ -32,7 +32,7 @@ import anyio.abc
 from cellwright.errors import KernelStartError
 from cellwright.kernels.exit_output import ExitOutput
 from cellwright.kernels.processes import expected_child
-from cellwright.kernels.programs import Program, Started, own_script
+from cellwright.kernels.programs import Program, SharedLimit, Started, own_script
 from cellwright.rlimits import unlimited_children
 from cellwright.sandbox.exit_reasons import LimitHit
 from cellwright_kernel.step import HEADER
@@ -307,8 +307,8 @@ class Step:
         return self._pid
 
     @property
-    def enclosure(self) -> StepMemory:
-        return self._memory
+    def shared_limit(self) -> SharedLimit:
+        return self._memory.limit_behind
 
     @property
     def is_running(self) -> bool:

@@ -309,7 +309,7 @@ def watched(process: Started, start: Start, cgroup: KernelCgroup) -> KernelProce
         depth=start.depth,
         group=cgroup.group,
     )
-    watched.enclosure = process.enclosure
+    watched.shared_limit = process.shared_limit
     return watched
 
 

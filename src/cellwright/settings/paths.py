@@ -1,6 +1,4 @@
-"""Where things lie on this machine: the storage directory by default, the user's settings, the private directory for
-sockets; and how what is the user's alone is made. Standard library only, and quick to import.
-"""
+"""Where things lie on this machine: the storage directory by default, the private directory for sockets; and how what is the user's alone is made. Standard library only, and quick to import."""
 
 from __future__ import annotations
 
@@ -18,7 +16,6 @@ __all__ = [
     "make_storage",
     "runtime_base",
     "socket_name",
-    "user_settings_file",
     "write_private",
 ]
 
@@ -41,12 +38,6 @@ def default_storage() -> Path:
     from pathlib import Path  # see above
 
     return Path(_default_storage())
-
-
-def user_settings_file() -> str:
-    """The settings file of this user, whether or not it is there."""
-    base = os.environ.get("XDG_CONFIG_HOME") or os.path.expanduser("~/.config")
-    return os.path.join(base, "cellwright", "cellwright.toml")
 
 
 def find_storage(directory: str) -> str:

@@ -15,7 +15,7 @@ import subprocess
 import time
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Literal, Protocol, TypeAlias
+from typing import Literal, TypeAlias
 
 import anyio
 import anyio.abc
@@ -25,6 +25,7 @@ from cellwright import children
 from cellwright.errors import HostLost, HostPending, HostUnreachable, UnknownHost
 from cellwright.hosts.connection import HostConnection
 from cellwright.hosts.slurm import tls
+from cellwright.hosts.slurm.allocations import Allocations
 from cellwright.hosts.slurm.commands import job_environment
 from cellwright.hosts.slurm.directories import Allocation, AllocationPaths, HostAddress, read_host_address
 from cellwright.hosts.slurm.fence import Fence
@@ -40,35 +41,15 @@ BEAT_S = 2.0
 _CONNECT_S = 15.0
 
 
-class Tracker(Protocol):
-    """Who knows where allocations stand: ``allocations.Allocations``."""
-
-    def find(self, wanted: str) -> Allocation:
-        """The allocation as it was last seen."""
-        ...
-
-    async def look(self) -> bool:
-        """Look again; whether SLURM answered."""
-        ...
-
-    def doubt(self, key: str) -> None:
-        """Its link broke: look more often."""
-        ...
-
-    def trust(self, key: str) -> None:
-        """Its link is back."""
-        ...
-
-
 class AllocationTransport:
     """How one allocation's host is reached; it is never started here."""
 
     def __init__(
-        self, tracker: Tracker, directory: Path, *, python: str, connecting: Connecting = "srun"
+        self, allocations: Allocations, directory: Path, *, python: str, connecting: Connecting = "srun"
     ) -> None:
         """``directory`` is the allocation's, ``python`` an interpreter that its node has."""
         self.paths = AllocationPaths(directory)
-        self._tracker = tracker
+        self._allocations = allocations
         self._key = directory.name
         self._python = python
         self._connecting = connecting
@@ -90,14 +71,14 @@ class AllocationTransport:
             stream: anyio.abc.ByteStream = await tls.connect(about, self.paths.credentials)
         else:
             stream = await self._through_srun(about)
-        self._tracker.trust(self._key)
+        self._allocations.trust(self._key)
         return HostConnection(stream)
 
     async def end(self) -> str | None:
-        self._tracker.doubt(self._key)
-        await self._tracker.look()
+        self._allocations.doubt(self._key)
+        await self._allocations.look()
         try:
-            allocation = self._tracker.find(self._key)
+            allocation = self._allocations.find(self._key)
         except UnknownHost:
             return f"Allocation {self._key!r} is forgotten"
         if not isinstance(allocation.state, Ended):
@@ -112,10 +93,10 @@ class AllocationTransport:
             HostLost: it has ended.
             UnknownHost: it is forgotten.
         """
-        allocation = self._tracker.find(self._key)
+        allocation = self._allocations.find(self._key)
         if isinstance(allocation.state, Pending | Submitting):
-            await self._tracker.look()
-            allocation = self._tracker.find(self._key)
+            await self._allocations.look()
+            allocation = self._allocations.find(self._key)
         told = state_text(allocation.state, now=time.time())
         if isinstance(allocation.state, Pending | Submitting):
             raise HostPending(f"{_named(allocation)} is {told.text}", hint=told.hint)

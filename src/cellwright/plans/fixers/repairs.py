@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Protocol
+from typing import TypeAlias
 
 from cellwright.plans.fixers.regions import line_starts, regions
 
@@ -22,10 +22,8 @@ class Repaired:
     certain: bool
 
 
-class Repair(Protocol):
-    """Tries to fix one mistake, near to where Python gave up."""
-
-    def __call__(self, text: str, error: SyntaxError, /) -> Iterator[Repaired]: ...
+Repair: TypeAlias = Callable[[str, SyntaxError], Iterator[Repaired]]
+"""Tries to fix one mistake of a text, near to where Python gave up."""
 
 
 @dataclass(frozen=True, slots=True)
