@@ -98,7 +98,7 @@ def require() -> Require:
     A missing component fails the test in CI, which must have everything, and skips it elsewhere, with the reason.
     """
 
-    def check(component: str, present: bool, how_to_add: str) -> None:  # noqa: FBT001  # reads as a sentence
+    def check(component: str, present: bool, how_to_add: str) -> None:
         if present:
             return
         reason = f"NOT TESTED: {component} is missing. To add it: {how_to_add}"

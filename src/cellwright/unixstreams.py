@@ -35,7 +35,7 @@ class UnixStream(anyio.abc.ByteStream):
     @classmethod
     def over(cls, stream: anyio.abc.AnyByteStream) -> UnixStream:
         """The same connection; the stream that it had is not to be used any more."""
-        return cls(stream.extra(anyio.abc.SocketAttribute.raw_socket))  # noqa: S610  # no Django
+        return cls(stream.extra(anyio.abc.SocketAttribute.raw_socket))
 
     @property
     def extra_attributes(self) -> Mapping[Any, Callable[[], Any]]:

@@ -167,7 +167,7 @@ class _Bridge:
         self._ending: deque[tuple[float, _Pair]] = deque()
 
     def run(self) -> None:
-        self._listener.setblocking(False)  # noqa: FBT003
+        self._listener.setblocking(False)
         while True:
             self._listen()
             if not self._selector.get_map():
@@ -203,7 +203,7 @@ class _Bridge:
         for end in pair.sockets():
             if end.family != socket.AF_UNIX:
                 end.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            end.setblocking(False)  # noqa: FBT003
+            end.setblocking(False)
             self._selector.register(end, _READ, pair)
 
     def _carry(self, pair: _Pair, end: socket.socket, events: int) -> None:

@@ -73,7 +73,7 @@ def _polars(columns: list[Any], height: int, kind: str) -> Frame:
         if not (series.dtype.is_numeric() or series.dtype.is_temporal()) or series.dtype.is_decimal():
             return None
         low, high = series.min(), series.max()
-        return None if low is None or low != low else (low, high)  # noqa: PLR0124  # nothing but NaN
+        return None if low is None or low != low else (low, high)  # nothing but NaN
 
     return Frame(kind, fields, height, take, missing, columns.__getitem__, extent)
 

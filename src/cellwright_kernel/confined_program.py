@@ -46,7 +46,7 @@ def main(argv: list[str]) -> None:
 
         ferry.run(request["connection_file"], program)
     try:
-        os.execvp(program[0], program)  # noqa: S606  # what this is for
+        os.execvp(program[0], program)
     except OSError as error:
         sys.exit(f"{program[0]}: {error.strerror}")
 

@@ -61,7 +61,7 @@ def _become(program: list[str], ferry: int) -> NoReturn:
     try:
         prctl(PR_SET_PDEATHSIG, signal.SIGKILL, what="parent death signal")
         if os.getppid() == ferry:
-            os.execvp(program[0], program)  # noqa: S606  # what this is for
+            os.execvp(program[0], program)
     except OSError as error:
         os.write(2, f"{program[0]}: {error.strerror}\n".encode())
     finally:

@@ -66,7 +66,7 @@ def main(argv: list[str]) -> None:
     arguments = _parse(argv)
     sys.path.extend(arguments.layer)
     # A channel that a preloaded module's subprocess inherited would hide the host's end from us.
-    os.set_inheritable(arguments.channel, False)  # noqa: FBT003  # the standard library takes no name
+    os.set_inheritable(arguments.channel, False)
     channel = socket.socket(fileno=arguments.channel)
     descendants.become_subreaper()
     # Objects made here live as long as every kernel: collecting them would only unshare their pages.
@@ -125,7 +125,7 @@ def _listen(connection_file: str) -> tuple[int, ...]:
         listener = socket.socket(socket.AF_UNIX)
         listener.bind(f"{prefix}-{channel}")
         listener.listen(BACKLOG)
-        listener.setblocking(False)  # noqa: FBT003
+        listener.setblocking(False)
         listeners.append(listener.detach())
     return tuple(listeners)
 
@@ -283,7 +283,7 @@ def _job_from(request: dict[str, Any], fds: list[int]) -> Job:
     if len(fds) != expected:
         raise ValueError(f"a fork takes {expected} descriptors, not {len(fds)}")
     for fd in fds:
-        os.set_inheritable(fd, False)  # noqa: FBT003
+        os.set_inheritable(fd, False)
     connection_file = str(request["connection_file"])
     plan = request.get("plan")
     if plan is not None and given:

@@ -183,10 +183,10 @@ class Kernel(IPythonKernel):
     async def do_execute(  # upstream's signature, which its caller inspects
         self,
         code: str,
-        silent: bool,  # noqa: FBT001
-        store_history: bool = True,  # noqa: FBT001, FBT002
+        silent: bool,
+        store_history: bool = True,
         user_expressions: dict[str, str] | None = None,
-        allow_stdin: bool = False,  # noqa: FBT001, FBT002
+        allow_stdin: bool = False,
         *,
         cell_meta: Any = None,
         cell_id: Any = None,

@@ -228,7 +228,7 @@ class CappedSession(Session):
     iopub: Any = None
     streams: tuple[CappedOutStream, ...] = ()
 
-    def send(  # noqa: PLR0913, PLR0917  # upstream's signature
+    def send(  # noqa: PLR0913  # upstream's signature
         self,
         stream: Any,
         msg_or_type: dict[str, Any] | str,
@@ -236,7 +236,7 @@ class CappedSession(Session):
         parent: dict[str, Any] | None = None,
         ident: Any = None,
         buffers: Any = None,
-        track: bool = False,  # noqa: FBT001, FBT002
+        track: bool = False,
         header: dict[str, Any] | None = None,
         metadata: dict[str, Any] | None = None,
     ) -> dict[str, Any] | None:

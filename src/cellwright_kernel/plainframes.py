@@ -55,7 +55,7 @@ def _array(array: Any) -> Frame | None:
     def missing(number: int) -> int:
         column = columns[number]
         if column.dtype.kind in "fmM":
-            return int((column != column).sum())  # noqa: PLR0124  # only gaps differ from themselves
+            return int((column != column).sum())  # only gaps differ from themselves
         return count_missing(column.tolist()) if column.dtype.kind == "O" else 0
 
     def extent(number: int) -> Extent | None:

@@ -23,7 +23,7 @@ BELOW = "/.below"
 """The root of every sandbox below this one; in it, what is mounted in ``WRITABLE`` can be written."""
 
 WRITABLE = "/.w"
-TEMPORARY = "/tmp"  # noqa: S108  # a file system in memory
+TEMPORARY = "/tmp"
 STAGE = "/.stage"
 ROOT_BYTES, ROOT_INODES = 4 << 20, 4096
 # What is mapped of /dev/zero is memory of nobody's; what is read of /dev/full is zeros too, and cannot be mapped.

@@ -112,7 +112,7 @@ def present(values: Sequence[Any]) -> Sequence[Any]:
     """Those of the values that stand for something."""
     types = set(map(type, values))
     if types == {float}:
-        return [value for value in values if value == value]  # noqa: PLR0124  # only NaN differs from itself
+        return [value for value in values if value == value]  # only NaN differs from itself
     if float not in types and all(kind_of_type(kind) != MISSING for kind in types):
         return values
     return [value for value in values if not is_missing(value)]

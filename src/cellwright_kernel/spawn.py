@@ -23,7 +23,7 @@ def main(argv: list[str]) -> None:
     # In a job step it was ignored so far.
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     try:
-        os.execvp(argv[1], argv[1:])  # noqa: S606  # what this is for
+        os.execvp(argv[1], argv[1:])
     except OSError as error:
         sys.exit(f"{argv[1]}: {error.strerror}")
 

@@ -42,7 +42,7 @@ def main(argv: list[str]) -> None:
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     command, environment = request["command"], request["environment"]
     try:
-        os.execvpe(command[0], command, environment)  # noqa: S606  # what this is for
+        os.execvpe(command[0], command, environment)
     except OSError as error:
         sys.exit(f"{command[0]}: {error.strerror}")
 

@@ -128,7 +128,7 @@ def _item(holder: Any, key: Any) -> Any:
     return UNKNOWN
 
 
-def _joined(left: Any, right: Any, is_path: bool) -> Any:  # noqa: FBT001
+def _joined(left: Any, right: Any, is_path: bool) -> Any:
     if type(left) is str and type(right) is str and not is_path:
         return left + right if len(left) + len(right) <= MAX_TEXT * 10 else UNKNOWN
     if is_path and type(left) in _PATHS and (type(right) is str or type(right) in _PATHS):

@@ -169,7 +169,7 @@ class _Plain:
             return self._container(value, part)
         if isinstance(value, (dt.date, dt.time)):
             # What pandas calls not a time is one, too, and is not itself.
-            return value.isoformat() if value == value else None  # noqa: PLR0124
+            return value.isoformat() if value == value else None
         if kind.__module__ == "numpy" and hasattr(value, "tolist"):
             return self.made(value.tolist(), part)
         raise TypeError(f"{part} is of type {type_name(kind)}, which cannot pass to another language")
@@ -229,7 +229,7 @@ def to_table(frame: Any) -> Table:
             f"A table of {rows:,} rows and {columns:,} columns is too large: write it to a file instead"
         )
     table = table_of(seen, max_rows=None, sample="all", max_text=None)
-    assert table is not None  # noqa: S101  # a frame is one
+    assert table is not None  # a frame is one
     return table
 
 

@@ -183,7 +183,7 @@ def _cases(written: list[Any]) -> list[Any]:
     for number, one in enumerate(written):
         last = last if one == "//" else one
         random.seed(number)
-        np.random.seed(number)  # noqa: NPY002  # what the cases draw from
+        np.random.seed(number)
         cases.append(tuple(map(_case, last)) if isinstance(last, list) else _case(last))
     return cases
 

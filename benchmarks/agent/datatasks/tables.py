@@ -92,7 +92,7 @@ def _orders(chance: random.Random) -> list[Row]:
 
 
 def _sensors(chance: random.Random) -> list[Row]:
-    start = datetime(2024, 3, 1)  # noqa: DTZ001  # a wall clock of no place
+    start = datetime(2024, 3, 1)  # a wall clock of no place
     rows = []
     for hour in range(24 * 30):
         for sensor in ("a", "b"):

@@ -189,7 +189,7 @@ def _seconds(values: Sequence[Value]) -> list[float | None] | None:
 
 # Positions to categories: names as they are, numbers and times in steps where there are too many of them.
 
-_EPOCH = datetime(1970, 1, 1)  # noqa: DTZ001  # a clock on a wall has no zone
+_EPOCH = datetime(1970, 1, 1)  # a clock on a wall has no zone
 
 _FORMS = {
     "minute": "%Y-%m-%d %H:%M",

@@ -75,7 +75,7 @@ def time_text(seconds: float) -> str:
     """A time for reading, without the parts that are zero."""
     if not _CALENDAR_S[0] <= seconds <= _CALENDAR_S[1]:
         return number_text(seconds)
-    time = datetime(1970, 1, 1) + timedelta(seconds=seconds)  # noqa: DTZ001  # a clock on a wall has no zone
+    time = datetime(1970, 1, 1) + timedelta(seconds=seconds)  # a clock on a wall has no zone
     if time.hour == time.minute == time.second == time.microsecond == 0:
         return f"{time:%Y-%m-%d}"
     return f"{time:%Y-%m-%d %H:%M}" if time.second == time.microsecond == 0 else f"{time:%Y-%m-%d %H:%M:%S}"
@@ -131,7 +131,7 @@ def _is_lost(letter: str) -> bool:
 
 _FORM = re.compile(r"\d{4}-\d\d(-\d\d([T ]\d\d(:?\d\d(:?\d\d([.,]\d{1,9})?)?)?(Z|[+-]\d\d(:?\d\d)?)?)?)?")
 
-_EPOCH = datetime(1970, 1, 1)  # noqa: DTZ001  # a clock on a wall has no zone
+_EPOCH = datetime(1970, 1, 1)  # a clock on a wall has no zone
 
 _MONTH_CHARACTERS = len("2026-01")
 
@@ -176,7 +176,7 @@ def clock(seconds: float) -> str:
     try:
         time = _EPOCH + timedelta(seconds=seconds)
     except OverflowError:
-        time = datetime(9999, 12, 31) if seconds > 0 else datetime(1, 1, 1)  # noqa: DTZ001  # the calendar's ends
+        time = datetime(9999, 12, 31) if seconds > 0 else datetime(1, 1, 1)  # the calendar's ends
     return time.isoformat(timespec="milliseconds" if time.microsecond else "seconds")
 
 

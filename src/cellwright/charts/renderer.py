@@ -90,7 +90,7 @@ class Renderer:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        assert self._tasks is not None  # noqa: S101  # for the type checker: it was entered
+        assert self._tasks is not None  # for the type checker: it was entered
         self._tasks.cancel_scope.cancel()
         try:
             # What the caller's own block raised is none of the group's, which would wrap it.
@@ -119,7 +119,7 @@ class Renderer:
             DrawingFailed: out of time or memory.
         """
         drawn = await self._ask(Draw(dict(spec), theme, scale, max_width))
-        assert drawn.png is not None  # noqa: S101  # for the type checker: a spec is a picture
+        assert drawn.png is not None  # for the type checker: a spec is a picture
         return drawn.png
 
     async def chart(
@@ -235,8 +235,8 @@ class _Ended(Exception):
 
 
 async def _round_trip(process: anyio.abc.Process, message: bytes) -> Drawn | Failed:
-    assert process.stdin is not None  # noqa: S101  # for the type checker: they are pipes
-    assert process.stdout is not None  # noqa: S101  # for the type checker: they are pipes
+    assert process.stdin is not None  # for the type checker: they are pipes
+    assert process.stdout is not None  # for the type checker: they are pipes
     await process.stdin.send(message)
     received = bytearray()
     while len(received) < _LENGTH_BYTES or len(received) < _LENGTH_BYTES + int.from_bytes(

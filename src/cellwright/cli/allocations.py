@@ -43,7 +43,7 @@ def add_verbs(app: typer.Typer) -> None:
         app.command()(verb)
 
 
-def start(  # noqa: PLR0913  # each is one of sbatch's own
+def start(
     *,
     name: NameOption = None,
     debug: Annotated[

@@ -35,7 +35,7 @@ from cellwright.cli.wording import in_verbs, printable
 __all__ = ["ask", "from_here", "put", "show_outcome"]
 
 
-def ask(  # noqa: PLR0913, PLR0917  # each is an option of the command
+def ask(
     question: Annotated[str, typer.Argument(help="What is to be found out; `-` reads it from stdin.")],
     data: DataOption = None,
     pattern: PatternOption = None,

@@ -35,7 +35,7 @@ def add_verbs(app: typer.Typer) -> None:
     app.command()(cancel)
 
 
-def execute(  # noqa: PLR0913, PLR0917  # each is an option of the command
+def execute(
     session: SessionOrFile = None,
     cell: Annotated[str, typer.Argument(help="A cell's id, or `all`.")] = _ALL,
     code: Annotated[

@@ -271,7 +271,7 @@ def install(
 
 def _change(path: Path, merge: object, launch: Launch) -> tuple[Path | None, bool]:
     """Change a file as a whole or not at all; the copy of the old one, and whether there was anything to change."""
-    assert callable(merge)  # noqa: S101  # for the type checker
+    assert callable(merge)
     path = path.resolve()  # a link to a file kept elsewhere stays a link
     try:
         before = path.read_text(encoding="utf-8") if path.exists() else ""

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 __all__ = ["new"]
 
 
-def new(  # noqa: PLR0913, PLR0917  # each is an option of the command
+def new(
     problem: Annotated[
         str | None,
         typer.Argument(help="What the notebook is for. [default: as the plan says]", show_default=False),

@@ -219,7 +219,7 @@ def _time(seconds: float) -> str:
 # The verb that draws: data in a file, here or in the data directory, becomes a picture.
 
 
-def visualize(  # noqa: PLR0913, PLR0917  # each is an option of the verb
+def visualize(
     file: Annotated[
         str,
         typer.Argument(help="CSV or JSON: a file here, else one in the data directory; `-` is stdin."),

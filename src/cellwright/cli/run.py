@@ -48,7 +48,7 @@ class Request:
     host: str | None = None
 
 
-def run(  # noqa: PLR0913, PLR0917  # each is an option of the command
+def run(
     notebook: Annotated[Path, typer.Argument(help="The notebook to run.", metavar="NOTEBOOK.ipynb")],
     output: Annotated[
         Path | None, typer.Option("-o", "--output", help="Write here instead of into the notebook itself.")

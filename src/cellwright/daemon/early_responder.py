@@ -114,7 +114,7 @@ class Greeter:
             arrival.connection.close()
         elif arrival.wants == "mcp" and not arrival.first_line_seen and b"\n" in arrival.said:
             arrival.first_line_seen = True
-            assert arrival.hello is not None  # noqa: S101  # for the type checker: wants is known
+            assert arrival.hello is not None  # for the type checker: wants is known
             hello = arrival.hello
             # What is said to whoever chose some of the tools was not recorded.
             known = None if hello.get("toolset") else arrival.said.partition(b"\n")[0]

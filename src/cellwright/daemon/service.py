@@ -132,7 +132,7 @@ class Daemon:
     # Connections -------------------------------------------------------------------------------------------------
 
     async def _receive(self, stream: anyio.abc.ByteStream, arrival: Arrival | None) -> None:
-        arrival = arrival or Arrival(stream.extra(anyio.abc.SocketAttribute.raw_socket))  # noqa: S610  # no Django
+        arrival = arrival or Arrival(stream.extra(anyio.abc.SocketAttribute.raw_socket))
         self._clients += 1
         try:
             async with stream:

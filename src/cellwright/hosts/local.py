@@ -116,11 +116,11 @@ class LocalTransport:
     async def end(self) -> str | None:
         """What is told where the process ended; None if only the connection broke."""
         with anyio.move_on_after(_DYING_S):
-            while is_held(self.paths.lock):  # noqa: ASYNC110  # the other process cannot set an event of ours
+            while is_held(self.paths.lock):  # the other process cannot set an event of ours
                 await anyio.sleep(_DYING_CHECK_S)
         with anyio.move_on_after(_DEAF_S):
             # Nobody listens any more: it is ending, and what it waits for is the system or the disk.
-            while is_held(self.paths.lock) and not await _is_listening(self.paths):  # noqa: ASYNC110  # as above
+            while is_held(self.paths.lock) and not await _is_listening(self.paths):
                 await anyio.sleep(_DYING_CHECK_S)
         if is_held(self.paths.lock):
             return None
@@ -218,7 +218,7 @@ def _start(paths: HostPaths) -> None:
             start_new_session=True,
             cwd="/",
         )
-    assert process.stdout is not None  # noqa: S101  # for the type checker: PIPE was asked for
+    assert process.stdout is not None  # for the type checker: PIPE was asked for
     with process.stdout:
         line = process.stdout.readline()
     if not line:

@@ -355,7 +355,7 @@ class Host:
         for runner in self._kernels:
             runner.handle(cell_queue.HostEnds(why))
         with anyio.move_on_after(_WIND_UP_S):
-            while any(runner.busy for runner in self._kernels):  # noqa: ASYNC110  # several at once have no event
+            while any(runner.busy for runner in self._kernels):  # several at once have no event
                 await anyio.sleep(_WINDING_UP_S)
 
 

@@ -392,7 +392,7 @@ def _listening(connection: Connection) -> Iterator[list[int]]:
             listener = stack.enter_context(socket.socket(socket.AF_UNIX))
             listener.bind(connection.path(channel))
             listener.listen(64)
-            listener.setblocking(False)  # noqa: FBT003
+            listener.setblocking(False)
             found.append(listener.fileno())
         yield found
 

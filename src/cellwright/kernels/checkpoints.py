@@ -216,7 +216,7 @@ def private_bytes(pid: int) -> int:
 
 def _pair() -> tuple[socket.socket, socket.socket]:
     mine, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-    mine.setblocking(False)  # noqa: FBT003  # the standard library takes no name
+    mine.setblocking(False)
     mine.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)
     return mine, theirs
 

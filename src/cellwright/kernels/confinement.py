@@ -177,7 +177,7 @@ class Isolation:
 
     def profile(self, directory: Path) -> str:
         """Where IPython keeps what it insists on keeping."""
-        return "/tmp/.ipython" if self.stands_by else str(directory / "tmp" / ".ipython")  # noqa: S108
+        return "/tmp/.ipython" if self.stands_by else str(directory / "tmp" / ".ipython")
 
 
 def _refuse_unreachable(paths: Sequence[str]) -> None:

@@ -82,7 +82,7 @@ class ForkChannel:
     """Asks for forks and hears of ends, while ``run`` does."""
 
     def __init__(self, sock: socket.socket) -> None:
-        sock.setblocking(False)  # noqa: FBT003  # the standard library takes no name
+        sock.setblocking(False)
         self._socket = sock
         self._forks: dict[int, _Waiting] = {}
         self._ends: dict[int, _Waiting] = {}
@@ -155,7 +155,7 @@ class ForkChannel:
         """The status of a dead fork server's kernel, which is ours to bury if this process adopts orphans."""
         with anyio.move_on_after(ADOPTION_S):
             # A fork server that is just dying has closed its channel a moment before its children become ours.
-            while (status := reap(pid)) is None and os.path.exists(f"/proc/{pid}"):  # noqa: ASYNC110, ASYNC240  # nothing tells of it
+            while (status := reap(pid)) is None and os.path.exists(f"/proc/{pid}"):  # noqa: ASYNC240  # nothing tells of it
                 await anyio.sleep(ADOPTION_CHECK_S)
             return status
         # A process that stalled finds its deadline over: the kernel may have become ours since the last look.

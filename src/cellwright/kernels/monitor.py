@@ -92,7 +92,7 @@ class MonitorChannel:
         self._overlaid = False
         self._saving = anyio.Lock()
         self._mine, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        self._mine.setblocking(False)  # noqa: FBT003  # the standard library takes no name
+        self._mine.setblocking(False)
         self._theirs: socket.socket | None = theirs
         self._asking = anyio.Lock()
         self._unheard = 0

@@ -183,7 +183,7 @@ class Steps:
 
     async def _meet(self, line: socket.socket) -> None:
         """Find out which step it is that connected."""
-        line.setblocking(False)  # noqa: FBT003  # the standard library takes no name
+        line.setblocking(False)
         with anyio.move_on_after(self._start_timeout_s):
             await anyio.wait_readable(line)
             told = line.recv(4)

@@ -254,7 +254,7 @@ class _FaceTool(Tool):
         self,
         arguments: dict[str, Any],
         context: Context[Any, Any],
-        convert_result: bool = False,  # noqa: FBT001, FBT002  # the SDK's signature
+        convert_result: bool = False,
     ) -> CallToolResult:
         try:
             return await self._answer(arguments, context)

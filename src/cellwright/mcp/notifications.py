@@ -139,7 +139,7 @@ class Notifier:
         client: Client,
         changed: list[str],
         logs: list[Event],
-        list_changed: bool,  # noqa: FBT001  # a task is started with positional arguments
+        list_changed: bool,
     ) -> None:
         # A client that has stopped reading, or is gone, must not hold up the others.
         with (

@@ -50,7 +50,7 @@ ALWAYS: tuple[Mask, ...] = (
     (re.compile(r"\bat 0x[0-9a-fA-F]{6,16}\b|\b0x[0-9a-f]{12}\b"), "<address>"),
     (re.compile(r"<ipython-input-\d+-[0-9a-f]+>|/ipykernel_\d+/\d+\.py"), "<cell>"),
     (re.compile(r"\b(Cell In|Input In ?)\[\d+\]"), r"\1[…]"),
-    (re.compile(r"/tmp[a-z0-9_]{8}(?![a-z0-9_])"), "/<temporary>"),  # noqa: S108  # the name, as tempfile makes it
+    (re.compile(r"/tmp[a-z0-9_]{8}(?![a-z0-9_])"), "/<temporary>"),  # the name, as tempfile makes it
     # What %time and %timeit say.
     (re.compile(r"^(CPU times|Wall time|Compiler time|Compiler) ?:.*$", re.MULTILINE), r"\1: <time>"),
     (re.compile(r"^.{1,60} per loop \(mean ± std\. dev\. of .{1,80}\)$", re.MULTILINE), "<time> per loop"),

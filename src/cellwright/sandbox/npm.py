@@ -255,7 +255,7 @@ async def _cache(
 
 async def _watch(directory: Path, max_bytes: int, scope: anyio.CancelScope) -> None:
     # Nobody tells how a directory grows.
-    while await anyio.to_thread.run_sync(tree_bytes, directory) <= max_bytes:  # noqa: ASYNC110
+    while await anyio.to_thread.run_sync(tree_bytes, directory) <= max_bytes:
         await anyio.sleep(_WATCH_S)
     scope.cancel()
 

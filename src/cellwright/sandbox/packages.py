@@ -274,7 +274,7 @@ class _Job:
 
     async def _watch(self, directory: Path, scope: anyio.CancelScope) -> None:
         # Nobody tells how a directory grows.
-        while await anyio.to_thread.run_sync(tree_bytes, directory) <= self.limits.max_bytes:  # noqa: ASYNC110
+        while await anyio.to_thread.run_sync(tree_bytes, directory) <= self.limits.max_bytes:
             await anyio.sleep(_WATCH_S)
         scope.cancel()
 

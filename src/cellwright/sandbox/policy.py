@@ -189,7 +189,7 @@ CACHES = "/caches"
 
 """Where it finds the prepared caches of libraries."""
 
-HOME = "/tmp"  # noqa: S108  # private: a file system in memory of the session's own
+HOME = "/tmp"  # private: a file system in memory of the session's own
 
 _GATE, _BELOW = "/.gate", "/.below"
 
@@ -281,7 +281,7 @@ def sandbox_plan(policy: Policy, readable: Sequence[str], environment: Mapping[s
     ]
     memory = [
         _memory(HOME, policy.temporary_bytes),
-        _memory("/dev/shm", policy.shared_memory_bytes),  # noqa: S108
+        _memory("/dev/shm", policy.shared_memory_bytes),
     ]
     return {
         "namespaces": True,
@@ -298,7 +298,7 @@ def sandbox_plan(policy: Policy, readable: Sequence[str], environment: Mapping[s
         "rules": {
             "READ": [*seen, *_SYSTEM, "/etc", "/proc", "/dev", *_READ_BELOW],
             "WRITE_FILE": list(_DEVICES),
-            "WRITE": [HOME, "/dev/shm", _GATE, *_WRITTEN_BELOW, *policy.write],  # noqa: S108
+            "WRITE": [HOME, "/dev/shm", _GATE, *_WRITTEN_BELOW, *policy.write],
             "SOCKETS": [SOCKETS],
         },
     }

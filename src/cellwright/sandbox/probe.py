@@ -104,7 +104,7 @@ def try_isolation(*, namespaces: bool = True, groups: bool = True) -> Finding:
 def _short_directory() -> str:
     """Where to try it: a socket's path may have 107 bytes, and somebody's TMPDIR may leave too little room for one."""
     usual = tempfile.gettempdir()
-    return usual if len(os.fsencode(usual)) <= _LONGEST_DIRECTORY else "/tmp"  # noqa: S108  # short, and everywhere
+    return usual if len(os.fsencode(usual)) <= _LONGEST_DIRECTORY else "/tmp"
 
 
 def _with_groups(boxed: _Verdict) -> Finding:

@@ -496,7 +496,7 @@ def listen_at(path: Path, *, owner: tuple[int, int] | None) -> socket.socket:
         pass
     listener = socket.socket(socket.AF_UNIX)
     try:
-        listener.setblocking(False)  # noqa: FBT003
+        listener.setblocking(False)
         # The mode of the descriptor becomes the mode of the name: there is no moment at which others can connect.
         os.fchmod(listener.fileno(), 0o600)
         listener.bind(str(path))
@@ -512,7 +512,7 @@ def listen_at(path: Path, *, owner: tuple[int, int] | None) -> socket.socket:
 async def accept(listener: socket.socket) -> Wire:
     """The next connection."""
     raw, _ = await _when_ready(listener.accept, listener, anyio.wait_readable)
-    raw.setblocking(False)  # noqa: FBT003
+    raw.setblocking(False)
     return Wire(raw)
 
 
@@ -525,7 +525,7 @@ async def connect_to(address: Address, port: int) -> Wire:
     family = socket.AF_INET if address.version == 4 else socket.AF_INET6  # as in IPv4
     raw = socket.socket(family, socket.SOCK_STREAM)
     try:
-        raw.setblocking(False)  # noqa: FBT003
+        raw.setblocking(False)
         raw.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         await _finish_connecting(raw, raw.connect_ex((str(address), port)))
     except BaseException:

@@ -62,9 +62,9 @@ def runtime_base() -> str:
     given = os.environ.get("XDG_RUNTIME_DIR", "")
     if given and len(given) <= _LONGEST_BASE and os.access(given, os.W_OK):
         return f"{given}/cellwright"
-    temporary = os.environ.get("TMPDIR") or "/tmp"  # noqa: S108  # what lies in it is made 0700 and its owner checked
+    temporary = os.environ.get("TMPDIR") or "/tmp"  # what lies in it is made 0700 and its owner checked
     if len(temporary) > _LONGEST_BASE or not os.access(temporary, os.W_OK):
-        temporary = "/tmp"  # noqa: S108  # as above
+        temporary = "/tmp"
     return f"{temporary}/cellwright-{os.getuid()}"
 
 

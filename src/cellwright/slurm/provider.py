@@ -190,7 +190,7 @@ class SlurmHosts:
                 return
         # SLURM may tell of an end a moment before the link does, which is what sessions are told by.
         with anyio.move_on_after(_SETTLING_S):
-            while self._hosts.kernels_on(name):  # noqa: ASYNC110  # what a link has heard it tells sessions alone
+            while self._hosts.kernels_on(name):  # what a link has heard it tells sessions alone
                 await anyio.sleep(_STARTING_S)
 
     async def _answers(self, allocation: Allocation) -> bool:

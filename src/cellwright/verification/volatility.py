@@ -99,7 +99,7 @@ def _checked(declared: Volatile) -> Volatile:
     return declared
 
 
-def _refuse(wrong: bool, what: str) -> None:  # noqa: FBT001  # reads as a sentence
+def _refuse(wrong: bool, what: str) -> None:
     if wrong:
         raise NotebookError(what, hint=f"Named masks are {', '.join(BY_NAME)}")
 

@@ -234,7 +234,7 @@ def test_what_waiting_mends_is_told_from_what_it_does_not() -> None:
 async def test_only_a_client_that_nobody_configures_is_without_a_cluster(
     tmp_path: Path,
     said: tuple[str, ...],
-    configured: bool,  # noqa: FBT001  # a column
+    configured: bool,
 ) -> None:
     lines = "\n".join(said)
     commands = fake(tmp_path, "sbatch", f"cat >&2 <<'END'\n{lines}\nEND\nexit 1")

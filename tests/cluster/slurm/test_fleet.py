@@ -47,7 +47,7 @@ def allocation(state: AllocationState, directory: Path = Path("/nowhere"), **mor
         (Ended("cancelled"), False),
     ],
 )
-def test_only_an_allocation_that_runs_and_lasts_takes_kernels(state: AllocationState, takes: bool) -> None:  # noqa: FBT001  # a column
+def test_only_an_allocation_that_runs_and_lasts_takes_kernels(state: AllocationState, takes: bool) -> None:
     assert lasts(allocation(state), now=NOW) is takes
 
 

@@ -98,7 +98,7 @@ async def test_command_that_is_not_there_is_told(tmp_path: Path) -> None:
 
 async def test_connections_of_a_child_are_found_and_made_prompt() -> None:
     listener = await anyio.create_tcp_listener(local_host="127.0.0.1")
-    port = listener.extra(anyio.abc.SocketAttribute.local_port)  # noqa: S610  # no database here
+    port = listener.extra(anyio.abc.SocketAttribute.local_port)
     code = f"import socket; s = socket.create_connection(('127.0.0.1', {port})); print(s.recv(1))"
     async with (
         listener,

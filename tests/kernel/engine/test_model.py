@@ -227,7 +227,7 @@ class EngineAgainstModel(RuleBasedStateMachine):
     # Restarts ----------------------------------------------------------------------------------------------------
 
     @rule(saving=st.booleans())
-    def restart_the_engine(self, saving: bool) -> None:  # noqa: FBT001  # drawn
+    def restart_the_engine(self, saving: bool) -> None:
         if saving:
             self.model.saved = dict(self.model.source)  # closing saves
         else:

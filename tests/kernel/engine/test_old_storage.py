@@ -17,7 +17,7 @@ from tests.waiting import UNHURRIED
 pytestmark = pytest.mark.anyio
 
 LEFT = sorted((Path(__file__).parents[2] / "support" / "storage").glob("*.tar.xz"))
-MADE_AT = "/tmp/cw-old-storage-0123456789abcdef"  # noqa: S108
+MADE_AT = "/tmp/cw-old-storage-0123456789abcdef"
 """Where each of them was made; another place with as long a name can stand for it in every file."""
 
 

@@ -238,7 +238,7 @@ async def test_a_replay_that_was_stopped_can_be_made_again(engine: Engine, how: 
             await replay.cancel()
         case "kill":
             pid = await _kernel_pid(session)
-            subprocess.run(["kill", "-9", str(pid)], check=True)  # noqa: S607
+            subprocess.run(["kill", "-9", str(pid)], check=True)
         case "delete":
             await engine.delete(session.id)
         case _:
@@ -309,13 +309,13 @@ async def test_the_same_steps_can_be_run_on_another_session(engine: Engine) -> N
     made = steps([execution.record for execution in history], session.record.lineage)
     other = await engine.create("branch")
     journal = engine._journal  # as the engine's own rooms have it
-    redone = [each async for each in run_steps(other, made[:2], journal)]
+    redone = [each async for each in run_steps(other.queue, made[:2], journal)]
     assert [each.same for each in redone] == [True, True]
     assert await value(other, "e") == "2"
     assert await value(session, "e") == "12"
     await other.suspend()
     with pytest.raises(KernelGone):
-        [each async for each in run_steps(other, made[:2], journal)]
+        [each async for each in run_steps(other.queue, made[:2], journal)]
 
 
 # Runs cells, then replays them, and is killed while the replay waits in the second step.

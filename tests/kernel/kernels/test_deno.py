@@ -51,7 +51,7 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A directory that every user can get to."""
     directory = tmp_path_factory.mktemp("deno")
     for above in (directory, *directory.parents):
-        if above.stat().st_uid == os.getuid() and above != Path("/tmp"):  # noqa: S108
+        if above.stat().st_uid == os.getuid() and above != Path("/tmp"):
             above.chmod(0o755)
     return directory
 

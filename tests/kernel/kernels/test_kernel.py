@@ -116,7 +116,7 @@ async def test_a_cell_that_swallows_interrupts_is_ended_by_kill_tree(kernel: Any
         ("import ctypes; ctypes.string_at(0)", "signal", signal.SIGSEGV, "native code (SIGSEGV)"),
     ],
 )
-async def test_a_death_is_told_with_its_cause(  # a table of cases
+async def test_a_death_is_told_with_its_cause(
     kernel: Any, run_cell: Any, code: str, cause: str, number: int, told: str
 ) -> None:
     heard: list[bytes] = []

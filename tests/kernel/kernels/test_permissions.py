@@ -12,7 +12,7 @@ from cellwright.errors import KernelStartError
 from cellwright.kernels.deno import DenoAccess, deno_flags, find_deno, heap_megabytes
 from cellwright.sandbox.policy import Policy
 
-ACCESS = DenoAccess(read=["/project"], write=["/project/cwd", "/tmp"])  # noqa: S108
+ACCESS = DenoAccess(read=["/project"], write=["/project/cwd", "/tmp"])
 HERE = "127.0.0.1:9229"
 
 

@@ -74,7 +74,7 @@ def test_the_file_is_what_other_languages_expect(place: Path) -> None:
     ids=lambda frame: f"{type(frame).__module__}.{type(frame).__name__}",
 )
 @pytest.mark.parametrize("arrow", [True, False])
-def test_frames_come_back_as_frames(frame: Any, arrow: bool, place: Path) -> None:  # noqa: FBT001
+def test_frames_come_back_as_frames(frame: Any, arrow: bool, place: Path) -> None:
     put("t", frame)
     if not arrow:
         (place / "t.arrow").unlink()

@@ -263,7 +263,7 @@ async def test_a_box_below_has_temporary_files_and_shared_memory_of_its_own(dire
     async with boxed(directory) as base:
         process = await inside(base, await base.grow("one"))
         await base.first.run("open('/tmp/a', 'w').close(); open('/dev/shm/a', 'w').close()")
-        for path in ("/tmp", "/dev/shm"):  # noqa: S108  # which are the box's own
+        for path in ("/tmp", "/dev/shm"):  # which are the box's own
             await process.run(f"open({path + '/b'!r}, 'w').write('x' * 1000)")
             assert "a" not in await process.run(f"import os; result = os.listdir({path!r})")
             assert "b" not in await base.first.run(f"import os; result = os.listdir({path!r})")
@@ -497,7 +497,7 @@ async def test_a_box_whose_files_do_not_fit_is_refused_and_ends(directory: Path)
 
 async def test_a_box_that_cannot_be_furnished_says_why_and_leaves_the_one_above(directory: Path) -> None:
     async with boxed(directory) as base:
-        mounts = [{"kind": "bind", "from": "/no/such", "at": "/tmp/x", "write": True}]  # noqa: S108  # as above
+        mounts = [{"kind": "bind", "from": "/no/such", "at": "/tmp/x", "write": True}]
         with pytest.raises(KernelStartError, match="No such file"):
             await base.line.grow(mounts, saved=None, lifeline_fd=base.lifeline[0])
         assert await base.first.run("result = 1") == 1

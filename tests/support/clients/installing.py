@@ -87,12 +87,12 @@ def obtain(program: Program, require: Callable[[str, bool, str], None]) -> Insta
     """Install a program for a test, or let ``require`` say what is missing."""
     node = find_node()
     if node is None:
-        require("Node", False, NODE_HINT)  # noqa: FBT003
+        require("Node", False, NODE_HINT)
         raise ProgramUnavailableError("There is no Node")
     try:
         return install(program, node)
     except ProgramUnavailableError as error:
-        require(program.package, False, f"reach the npm registry once. {error}")  # noqa: FBT003
+        require(program.package, False, f"reach the npm registry once. {error}")
         raise
 
 

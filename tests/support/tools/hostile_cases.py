@@ -84,7 +84,7 @@ _ADDRESSES = [
 ]
 _SPELLINGS = [
     Case("digits in circles", "http://①②⑦.⓪.⓪.①/", "another script"),
-    Case("wide digits", "http://１２７.０.０.１/", "another script"),  # noqa: RUF001
+    Case("wide digits", "http://１２７.０.０.１/", "another script"),
     Case("stops of another script", "http://127。0。0。1/", "another script"),
     Case("a letter in a circle", "http://ⓛocalhost/", "another script"),
     Case("a user name", "http://user:secret@10.0.0.1/", "user name or password"),

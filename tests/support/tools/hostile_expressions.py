@@ -54,8 +54,8 @@ CODE = [
     Code("True and 7", "7", "'and' is code"),
     Code("not 5", "False", "'not' is code"),
     Code("b'x'", "b'x'", "no text"),
-    Code("ｅval('1+1')", "2", "FULLWIDTH LATIN SMALL LETTER E"),  # noqa: RUF001  # a confusable
-    Code("𝐞val('1+1')", "2", "MATHEMATICAL BOLD SMALL E"),  # noqa: RUF001  # another
+    Code("ｅval('1+1')", "2", "FULLWIDTH LATIN SMALL LETTER E"),
+    Code("𝐞val('1+1')", "2", "MATHEMATICAL BOLD SMALL E"),
     Code("int(chr(0x663))", "3", "no function 'int'"),
     Code("ureg.define('meter = 2 * second')", "None", "no attributes"),
     Code("ureg.parse_expression('3 * meter')", "meter", "no attributes"),

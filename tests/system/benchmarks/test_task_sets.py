@@ -109,10 +109,10 @@ def test_a_set_is_cloned_once_from_an_address(dabench_set: Path, tmp_path: Path)
         ["add", "."],
         ["-c", "user.name=a", "-c", "user.email=a@b", "commit", "-qm", "x"],
     ):
-        subprocess.run(["git", *command], cwd=dabench_set, check=True)  # noqa: S607
+        subprocess.run(["git", *command], cwd=dabench_set, check=True)
     address = dabench_set.as_uri()
     assert len(tasks_from(address, tmp_path, cache=tmp_path / "cache").tasks) == 1
-    subprocess.run(["rm", "-rf", str(dabench_set)], check=True)  # noqa: S607
+    subprocess.run(["rm", "-rf", str(dabench_set)], check=True)
     assert len(tasks_from(address, tmp_path, cache=tmp_path / "cache").tasks) == 1
 
 

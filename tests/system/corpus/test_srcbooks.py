@@ -20,7 +20,7 @@ def srcbooks(require: Any) -> dict[str, bytes]:
     try:
         return fetch_srcbooks()
     except CorpusUnavailableError as error:
-        require("the corpus of Srcbooks", False, f"reach the npm registry once. {error}")  # noqa: FBT003
+        require("the corpus of Srcbooks", False, f"reach the npm registry once. {error}")
         raise
 
 

@@ -142,7 +142,7 @@ async def test_a_restart_of_somebody_elses_kernel_leaves_it_there_and_empty(
     open_here: OpenEngine,
     jupyter_server: Server,
     tmp_path: Path,
-    lost: bool,  # noqa: FBT001  # drawn
+    lost: bool,
 ) -> None:
     theirs = jupyter_server.request("POST", "/api/kernels", {"name": "python3"})["id"]
     servers = {"lab": {"url": jupyter_server.url, "token": jupyter_server.token}}

@@ -125,8 +125,8 @@ async def test_a_question_of_the_servers_is_not_its_answer(collaboration_server:
 @pytest.mark.parametrize(("grows", "was_empty"), first_of([(True, False), (True, True), (False, False)], 1))
 async def test_a_document_that_is_not_there_whole_in_time_is_not_entered(
     monkeypatch: pytest.MonkeyPatch,
-    grows: bool,  # noqa: FBT001  # a row's
-    was_empty: bool,  # noqa: FBT001  # a row's
+    grows: bool,
+    was_empty: bool,
 ) -> None:
     monkeypatch.setattr(shared_document, "_LOAD_S", 1.0)
     async with slow_server(grows=grows) as address, anyio.create_task_group() as tasks:

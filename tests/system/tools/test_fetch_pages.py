@@ -26,7 +26,7 @@ def page(name: str, url: str = "https://kitchen.example/catalogue/kettle") -> Pa
 
 def test_product_page_keeps_prices_tables_and_absolute_links() -> None:
     found = page("product.html")
-    assert found.title == "Copper kettle 1.5 l – Northwind Kitchen"  # noqa: RUF001
+    assert found.title == "Copper kettle 1.5 l – Northwind Kitchen"
     assert found.markdown.startswith("# Copper kettle 1.5")
     assert "Price: €\xa089.50" in found.markdown
     assert "**Prices by quantity**" in found.markdown

@@ -120,7 +120,7 @@ def test_notebooks_that_lie_in_the_working_directory_are_files() -> None:
         ("`sales` is a frame in this notebook.", False),
     ],
 )
-def test_a_name_of_one_word_counts_in_quotes_only(text: str, wrong: bool) -> None:  # noqa: FBT001
+def test_a_name_of_one_word_counts_in_quotes_only(text: str, wrong: bool) -> None:
     assert (check_names(text, current=ONE_WORD, known=[ONE_WORD]) is not None) is wrong
 
 

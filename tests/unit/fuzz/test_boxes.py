@@ -47,7 +47,7 @@ def send(end: socket.socket, said: list[Packet]) -> None:
 
 async def read_all(end: socket.socket) -> None:
     """Let go of what is asked and of what comes along, until nobody asks any more."""
-    end.setblocking(False)  # noqa: FBT003  # the standard library takes no name
+    end.setblocking(False)
     while True:
         await anyio.wait_readable(end)
         try:

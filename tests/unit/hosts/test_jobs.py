@@ -188,7 +188,7 @@ def test_short_memory_interrupts_the_running_job() -> None:
 
 
 @given(st.sampled_from(["cell", "grace", "idle"]), st.booleans())
-def test_what_comes_too_late_changes_nothing(timer: cell_queue.Timer, replied: bool) -> None:  # noqa: FBT001  # drawn
+def test_what_comes_too_late_changes_nothing(timer: cell_queue.Timer, replied: bool) -> None:
     kernel = Kernel().happen(run("a")).finish("a")
     late = cell_queue.Replied("a", OK) if replied else cell_queue.Expired(timer, "a")
     assert kernel.happen(late, cell_queue.WentIdle("a"), cell_queue.Cancelled("a")).ended == {"a": "ok"}
@@ -205,14 +205,14 @@ class AnyHistory(RuleBasedStateMachine):
         self.submitted: list[str] = []
 
     @rule(target=names, group=st.sampled_from([None, "g"]), allow=st.booleans())
-    def submit(self, group: str | None, allow: bool) -> str:  # noqa: FBT001  # drawn
+    def submit(self, group: str | None, allow: bool) -> str:
         name = f"x{len(self.submitted)}"
         self.submitted.append(name)
         self.kernel.happen(run(name, group=group, allow_error=allow))
         return name
 
     @rule(name=names, ok=st.booleans())
-    def reply(self, name: str, ok: bool) -> None:  # noqa: FBT001  # drawn
+    def reply(self, name: str, ok: bool) -> None:
         if name in self.kernel.sent:
             self.kernel.happen(cell_queue.Replied(name, OK if ok else FAILED))
 

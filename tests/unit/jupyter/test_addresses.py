@@ -141,7 +141,7 @@ async def _serving(handle: object, *, tls: ssl.SSLContext | None = None) -> Asyn
             await handle(stream)  # type: ignore[operator]  # what the tests above hand in
 
     plain = await anyio.create_tcp_listener(local_host="127.0.0.1")
-    port: int = plain.extra(anyio.abc.SocketAttribute.local_port)  # noqa: S610  # not Django
+    port: int = plain.extra(anyio.abc.SocketAttribute.local_port)
     listener = plain if tls is None else TLSListener(plain, tls, standard_compatible=False)
     async with listener, anyio.create_task_group() as tasks:
         tasks.start_soon(listener.serve, handled)

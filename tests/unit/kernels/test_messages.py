@@ -71,7 +71,7 @@ def test_an_out_of_memory_kill_is_told_apart_from_other_kills() -> None:
 
 
 @given(st.integers(-64, 255), st.booleans())
-def test_every_end_has_words_and_a_next_step(status: int, oom: bool) -> None:  # noqa: FBT001  # hypothesis gives it
+def test_every_end_has_words_and_a_next_step(status: int, oom: bool) -> None:
     ended = explain_exit(status, killed_by_us=None, oom_kills_seen=oom)
     assert ended.message
     assert ended.next_step

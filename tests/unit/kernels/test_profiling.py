@@ -93,7 +93,7 @@ PAIRS = [
     (pd.Series([1.0], name="a"), pd.Series([1.0], name="b")),
     (pd.Series(["a", "b"]), pd.Series(["a", "c"])),
     (pd.Series([1, 2], index=[0, 1]), pd.Series([1, 2], index=[1, 0])),
-    (pd.Timestamp(0), dt.datetime(1970, 1, 1)),  # noqa: DTZ001  # as pandas has it
+    (pd.Timestamp(0), dt.datetime(1970, 1, 1)),
 ]
 
 

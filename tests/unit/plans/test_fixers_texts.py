@@ -162,7 +162,7 @@ def test_swapped_letters_tell_more_than_another_word_nearby() -> None:
         ("rpint", "print", True),
     ],
 )
-def test_a_slip_is_no_other_word_number_or_short_part(wanted: str, known: str, slip: bool) -> None:  # noqa: FBT001  # a row's verdict
+def test_a_slip_is_no_other_word_number_or_short_part(wanted: str, known: str, slip: bool) -> None:
     assert is_slip(wanted, known) is slip
 
 

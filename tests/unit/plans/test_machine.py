@@ -173,7 +173,7 @@ class PlanMachine(RuleBasedStateMachine):
 
     @precondition(lambda self: self.does is Propose)
     @rule(certain=st.booleans())
-    def propose(self, certain: bool) -> None:  # noqa: FBT001  # hypothesis passes it by name
+    def propose(self, certain: bool) -> None:
         current = self.plan.current
         assert current is not None
         used_up = len(current.attempts) >= MAX_ATTEMPTS

@@ -23,7 +23,7 @@ def stack() -> Iterator[ExitStack]:
 
 
 def fill(sender: socket.socket) -> None:
-    sender.setblocking(False)  # noqa: FBT003  # the standard library takes no name
+    sender.setblocking(False)
     with suppress(BlockingIOError):
         while True:
             sender.send(bytes(CHUNK))

@@ -52,7 +52,7 @@ def door(tmp_path: Path) -> Path:
 async def knock(door: Path) -> Wire:
     raw = socket.socket(socket.AF_UNIX)
     raw.connect(str(door))
-    raw.setblocking(False)  # noqa: FBT003
+    raw.setblocking(False)
     return Wire(raw)
 
 
@@ -312,7 +312,7 @@ async def test_origin_that_speaks_no_http_is_told(door: Path, origin: Server) ->
 
 
 @pytest.mark.parametrize("tunnel", [False, True])
-async def test_download_stops_at_its_limit(door: Path, origin: Server, tunnel: bool) -> None:  # noqa: FBT001
+async def test_download_stops_at_its_limit(door: Path, origin: Server, tunnel: bool) -> None:
     asked = f"GET http://127.0.0.1:{origin.port}/big HTTP/1.1\r\n\r\n"
     if tunnel:
         asked = f"CONNECT 127.0.0.1:{origin.port} HTTP/1.1\r\n\r\nGET /big HTTP/1.1\r\nHost: h\r\n\r\n"

@@ -156,7 +156,7 @@ def test_closed_network_refuses_everything_and_names_its_setting() -> None:
         ("169.254.169.254", "169.254.169.254:80", True),
     ],
 )
-def test_allow_list_names_hosts_networks_and_ports(entry: str, destination: str, is_allowed: bool) -> None:  # noqa: FBT001
+def test_allow_list_names_hosts_networks_and_ports(entry: str, destination: str, is_allowed: bool) -> None:
     rules = NetworkRules.parse("allow", allow=[entry])
     assert (refusal(rules, destination) is None) == is_allowed
 

@@ -60,7 +60,7 @@ def test_every_refused_name_is_told_at_once() -> None:
         "https://evil.example/pandas.whl",
         "git+https://evil.example/pandas",
         "./pandas",
-        "/tmp/pandas.whl",  # noqa: S108
+        "/tmp/pandas.whl",
         "file:pandas",
         "-r requirements.txt",
         "--index-url=https://evil.example",

@@ -106,7 +106,7 @@ def test_a_digest_of_a_table_is_that_of_its_frame() -> None:
         ("a\nb  c", "a b c"),
         ("xT0", "xT0"),
         ("y" * 100, "y" * 23 + "…"),
-        (dt.datetime(2024, 1, 1), "2024-01-01"),  # noqa: DTZ001
+        (dt.datetime(2024, 1, 1), "2024-01-01"),
         ([1, 2], "[1, 2]"),
     ],
 )

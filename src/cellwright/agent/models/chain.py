@@ -194,7 +194,7 @@ class Chain:
 
 def _given_up(course: _Course) -> ModelFailed:
     last = course.last
-    assert last is not None  # noqa: S101  # there is a speaker, and it failed
+    assert last is not None  # there is a speaker, and it failed
     if len(course.troubles) == 1:
         message = course.troubles[0]
     else:

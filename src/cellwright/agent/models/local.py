@@ -147,7 +147,7 @@ class LocalSpeaker:
         whole, text, grace_s = False, "", 0.0
         try:
             process = await self._running()
-            assert process.stdin is not None  # noqa: S101  # for the type checker: they are pipes
+            assert process.stdin is not None  # for the type checker: they are pipes
             await process.stdin.send(json.dumps(order).encode() + b"\n")
             async for reply in _replies(process):
                 if "text" in reply:
@@ -259,7 +259,7 @@ def _has_result(messages: Sequence[ModelMessage]) -> bool:
 
 
 async def _replies(process: anyio.abc.Process) -> AsyncIterator[dict[str, Any]]:
-    assert process.stdout is not None  # noqa: S101  # for the type checker: they are pipes
+    assert process.stdout is not None  # for the type checker: they are pipes
     lines = BufferedByteReceiveStream(process.stdout)
     while True:
         try:

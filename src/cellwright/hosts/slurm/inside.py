@@ -227,7 +227,7 @@ def _ends_at(job: Job) -> float | None:
     """When the job's time is over; None where SLURM does not say, or sets no limit. Blocking."""
     try:
         asked = subprocess.run(
-            ["scontrol", "--oneliner", "show", "job", str(job.job_id)],  # noqa: S607  # the site's, wherever that is
+            ["scontrol", "--oneliner", "show", "job", str(job.job_id)],
             capture_output=True,
             text=True,
             timeout=_ASK_S,

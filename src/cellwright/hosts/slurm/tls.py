@@ -71,7 +71,7 @@ def make_credentials(directory: Path) -> None:
 async def listen(credentials: Path) -> tuple[anyio.abc.Listener[TLSStream], int]:
     """A listener for the engine that has its key, and for nobody else; and its port."""
     listener = await anyio.create_tcp_listener(family=socket.AF_INET)
-    port: int = listener.extra(anyio.abc.SocketAttribute.local_port)  # noqa: S610  # no database here
+    port: int = listener.extra(anyio.abc.SocketAttribute.local_port)
     context = _context(ssl.PROTOCOL_TLS_SERVER, credentials, own="host", other="engine")
     return TLSListener(listener, context, standard_compatible=False, handshake_timeout=_CONNECT_S), port
 

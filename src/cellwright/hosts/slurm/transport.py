@@ -312,7 +312,7 @@ def _connection(pidfd: int, entry: Path) -> socket.socket | None:
         fd = _libc.syscall(_PIDFD_GETFD, pidfd, int(entry.name), 0)
         if fd < 0:
             return None
-        os.set_inheritable(fd, False)  # noqa: FBT003  # the standard library takes no name
+        os.set_inheritable(fd, False)
         had = socket.socket(fileno=fd)
     except OSError:  # closed meanwhile
         return None

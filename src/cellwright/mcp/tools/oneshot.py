@@ -353,7 +353,7 @@ def _given(value: str | None, action: str, name: str) -> str:
     return value
 
 
-def _listed(found: list[FileInfo], complete: bool, args: FileSystem) -> dict[str, Any]:  # noqa: FBT001  # a pair
+def _listed(found: list[FileInfo], complete: bool, args: FileSystem) -> dict[str, Any]:
     """As many as there is room for, from an offset on."""
     room = (args.max_tokens or _READ_TOKENS) * CHARACTERS_PER_TOKEN
     page: list[dict[str, Any]] = []

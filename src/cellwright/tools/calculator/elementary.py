@@ -155,7 +155,7 @@ def modulus(a: Arithmetic, number: Number) -> Real:
         return size(number)
     square = a.plus(a.times(number.real, number.real), a.times(number.imaginary, number.imaginary))
     length = root(a, square)
-    assert not isinstance(length, Complex)  # noqa: S101  # squares are not negative
+    assert not isinstance(length, Complex)  # squares are not negative
     return length
 
 
@@ -245,7 +245,7 @@ def inverse_sine(a: Arithmetic, number: Real) -> Real:
     if not -1 <= number <= 1:
         raise CalculationError("A sine is from -1 to 1", hint="Look at what asin or acos is given")
     other = root(a, a.plus(ONE, minus(a.times(number, number))))
-    assert not isinstance(other, Complex)  # noqa: S101  # the square is at most one
+    assert not isinstance(other, Complex)  # the square is at most one
     return two_argument_arctangent(a, number, other)
 
 

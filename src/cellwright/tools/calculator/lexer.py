@@ -31,7 +31,7 @@ _NUMBER = (
     r"|(?:\d[\d_]*(?:\.(?!\.)\d*)?|\.\d+)(?:[eE][+-]?\d+)?"
 )
 _NAME = r"°[CFcf]\b|[A-Za-zµμΩÅπτφ][A-Za-z0-9_µμΩÅ]*|°"
-_SIGN = r"\*\*|->|→|\.\.|==|!=|<=|>=|//|[-+*/%^!|()\[\],;=<>√²³×÷·−≤≥≠\n]"  # noqa: RUF001  # as people write
+_SIGN = r"\*\*|->|→|\.\.|==|!=|<=|>=|//|[-+*/%^!|()\[\],;=<>√²³×÷·−≤≥≠\n]"
 _TOKEN = re.compile(
     rf"(?P<space>[ \t\r]+)|(?P<date>{_DATE})|(?P<number>{_NUMBER})|(?P<name>{_NAME})|(?P<sign>{_SIGN})",
     re.ASCII,
@@ -39,10 +39,10 @@ _TOKEN = re.compile(
 
 _SPELLINGS = {
     "**": "^",
-    "×": "*",  # noqa: RUF001  # as people write
+    "×": "*",
     "·": "*",
     "÷": "/",
-    "−": "-",  # noqa: RUF001
+    "−": "-",
     "→": "to",
     "->": "to",
     "≤": "<=",

@@ -47,7 +47,9 @@ def moved(moment: date, seconds: Fraction) -> date:
     try:
         if not isinstance(moment, datetime) and seconds % _DAY_S == 0:
             return moment + timedelta(days=int(seconds // _DAY_S))
-        start = moment if isinstance(moment, datetime) else datetime(moment.year, moment.month, moment.day)  # noqa: DTZ001  # a date has no zone
+        start = (
+            moment if isinstance(moment, datetime) else datetime(moment.year, moment.month, moment.day)
+        )  # a date has no zone
         # Seconds are those of a watch: the zone's own change of time does not lengthen them.
         gap = timedelta(days=int(seconds // _DAY_S), microseconds=int(seconds % _DAY_S * 1_000_000))
         return start + gap if start.tzinfo is None else (start.astimezone(UTC) + gap).astimezone(start.tzinfo)

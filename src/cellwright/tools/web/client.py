@@ -285,7 +285,7 @@ class Decoding:
         while data or len(made) == _CODED_PIECE:
             if (self._state is None or self._state.eof) and not self._begun(data):
                 return
-            assert self._state is not None  # noqa: S101  # for the type checker: it was begun
+            assert self._state is not None  # for the type checker: it was begun
             try:
                 made = self._state.decompress(data, _CODED_PIECE)
             except zlib.error as error:

@@ -89,7 +89,7 @@ class World:
 
     def _unmount(self) -> None:
         while os.path.ismount(self.base / "outside"):
-            subprocess.run(["umount", str(self.base / "outside")], check=True)  # noqa: S607
+            subprocess.run(["umount", str(self.base / "outside")], check=True)
 
     def close(self) -> None:
         self._unmount()
