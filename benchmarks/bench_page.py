@@ -22,11 +22,11 @@ from nbconvert import HTMLExporter
 from starlette.types import ASGIApp, Message
 
 from cellwright import Session, open_engine
+from cellwright.people import Members
 from cellwright.plans import Planner
 from cellwright.verification import Verifier
 from cellwright.web.auth.attempts import Attempts, Codes
 from cellwright.web.auth.identities import Identities
-from cellwright.web.auth.members import Members
 from cellwright.web.auth.sign_in import Door
 from cellwright.web.site import Site, application
 from measuring import MB, Bench, alternate, main, milliseconds

@@ -20,7 +20,8 @@ from cellwright import CellwrightError, Engine, Session
 from cellwright.agent.budgets import Budget
 from cellwright.agent.evidence.numbers import MARK
 from cellwright.agent.patterns import JIT
-from cellwright.agent.questions import Outcome, Question
+from cellwright.agent.questions import Question
+from cellwright.delegation import Outcome
 from datatasks.answers import settle
 from datatasks.judging import judge_cells
 from datatasks.records import Asked, add_asked, read_asked

@@ -11,13 +11,14 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from cellwright.agent.data_agent import DataAgent
     from cellwright.agent.library import ask
-    from cellwright.agent.questions import Outcome, Question
+    from cellwright.agent.questions import Question
+    from cellwright.delegation import Outcome
 
 __all__ = ["DataAgent", "Outcome", "Question", "ask"]
 
 _FROM = {
     "DataAgent": "cellwright.agent.data_agent",
-    "Outcome": "cellwright.agent.questions",
+    "Outcome": "cellwright.delegation",
     "Question": "cellwright.agent.questions",
     "ask": "cellwright.agent.library",
 }

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
-from cellwright.agent.models.requests import Usage
+from cellwright.delegation import Usage
 from cellwright.errors import BudgetInvalid, BudgetSpent
 
 __all__ = ["Budget", "Spending", "parse_budget"]

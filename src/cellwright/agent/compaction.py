@@ -30,7 +30,7 @@ from cellwright.agent.context import tagged
 from cellwright.agent.models.shapes import ShapeMissed
 from cellwright.agent.models.table import ModelRow
 from cellwright.errors import ModelFailed
-from cellwright.mcp.budget import CHARACTERS_PER_TOKEN, cut_middle, cut_tail
+from cellwright.text_budget import CHARACTERS_PER_TOKEN, cut_middle, cut_tail
 
 __all__ = [
     "SHARE",

@@ -18,11 +18,11 @@ from cellwright.agent.notebook_names import Notebook
 from cellwright.agent.working_files import WorkFile, files_of
 from cellwright.engine import Engine, Session
 from cellwright.errors import PlanError, UnknownSession
-from cellwright.mcp.budget import CHARACTERS_PER_TOKEN, cut_tail
 from cellwright.mcp.context import context_of
 from cellwright.mcp.knowledge import Knowledge
 from cellwright.plans.model import plan_of
 from cellwright.plans.reports import todo_line
+from cellwright.text_budget import CHARACTERS_PER_TOKEN, cut_tail
 
 __all__ = [
     "INSTRUCTIONS",

@@ -27,7 +27,7 @@ from cellwright.agent.models.requests import Speaker
 from cellwright.agent.patterns import JIT, PATTERNS
 from cellwright.agent.patterns.choice import Chosen, choose
 from cellwright.agent.prompts import INSTRUCTIONS
-from cellwright.agent.questions import Outcome, Question
+from cellwright.agent.questions import Question
 from cellwright.agent.resources import Workshop, open_workshop
 from cellwright.agent.runner import Run
 from cellwright.agent.trace.environment import environment_of
@@ -36,6 +36,7 @@ from cellwright.agent.trace.redaction import Redactor
 from cellwright.agent.trace.spans import StepSpans
 from cellwright.agent.trace.steps import StepKind, Trace, Watcher
 from cellwright.agent.trace.store import TraceLog
+from cellwright.delegation import Outcome
 from cellwright.engine import Engine, Session
 from cellwright.engine.ids import new_agent_run_id
 from cellwright.errors import AgentError, BudgetSpent, CellwrightError

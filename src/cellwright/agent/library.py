@@ -11,8 +11,9 @@ import anyio
 from cellwright.agent.budgets import Budget, parse_budget
 from cellwright.agent.data_agent import DataAgent
 from cellwright.agent.models.keys import ENVIRONMENT
-from cellwright.agent.questions import Outcome, Question, Server
+from cellwright.agent.questions import Question, Server
 from cellwright.agent.trace.steps import Watcher
+from cellwright.delegation import Outcome
 from cellwright.engine import Engine
 from cellwright.errors import CellwrightError
 from cellwright.mcp.server import Face

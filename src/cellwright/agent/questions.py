@@ -1,18 +1,16 @@
-"""A question to the agent and what came of it, as every face asks and shows it. Only data."""
+"""A question to the data agent, as every frontend asks it. Only data; what came of it is ``delegation.Outcome``."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from mcp.server.session import ServerSession
 
 from cellwright.agent.budgets import Budget
-from cellwright.agent.models.requests import Usage
 
-__all__ = ["Outcome", "Question", "Server"]
+__all__ = ["Question", "Server"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,39 +51,3 @@ class Question:
     """The name of the run, where the asker has to know it before its end; None: one is made."""
     client: ServerSession | None = field(default=None, repr=False)
     """The connection that asks, for a model named ``client``."""
-
-
-@dataclass(frozen=True, slots=True)
-class Outcome:
-    """What came of a question."""
-
-    answer: str
-    """With a mark at every number that no output has."""
-    ok: bool
-    run_id: str
-    conversation_id: str
-    pattern: str
-    why: str = ""
-    """Why this pattern."""
-    session_id: str | None = None
-    notebook: Path | None = None
-    charts: tuple[str, ...] = ()
-    """Resources."""
-    files: tuple[str, ...] = ()
-    """Left in the working directory."""
-    untraced: tuple[str, ...] = ()
-    """Numbers of the answer that no output has."""
-    verified: bool | None = None
-    """None where it was not run from the top."""
-    report: str | None = None
-    """Why it stopped, where it did; what was tried; what to do next."""
-    models: tuple[str, ...] = ()
-    """Those that answered, in order."""
-    usage: Usage = field(default_factory=Usage)
-    steps: int = 0
-    seconds: float = 0.0
-
-    def facts(self) -> dict[str, Any]:
-        """The same as plain data."""
-        told = asdict(self)
-        return {**told, "notebook": str(self.notebook) if self.notebook is not None else None}

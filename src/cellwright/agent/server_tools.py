@@ -22,8 +22,8 @@ from cellwright.agent.models.shapes import ANSWER_TOOL
 from cellwright.agent.questions import Server
 from cellwright.agent.toolbox import ToolReply
 from cellwright.errors import AgentError
-from cellwright.mcp.budget import cut_middle
 from cellwright.mcp.images import MAX_PICTURES, picture_content
+from cellwright.text_budget import cut_middle
 
 __all__ = ["ServerTools", "server_tools"]
 

@@ -14,7 +14,7 @@ from cellwright.cli.exits import ExitCode, fail
 from cellwright.cli.mcp_client import daemon_paths
 from cellwright.cli.notebooks import AsJson, note, show_data
 from cellwright.errors import CellwrightError
-from cellwright.web.auth.members import add_member, change_role, read_members, remove_member
+from cellwright.people import add_member, change_role, read_members, remove_member
 
 __all__ = ["people_app"]
 

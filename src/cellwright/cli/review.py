@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -16,11 +15,10 @@ import typer
 from cellwright.cli.executions import ProgressLine
 from cellwright.cli.exits import ExitCode, show_error
 from cellwright.cli.flags import UnsafeOption
-from cellwright.errors import CellwrightError, NoModel, NotebookError
+from cellwright.errors import CellwrightError, NotebookError
 
 if TYPE_CHECKING:
-    from cellwright.review import Adviser, Hint, Review
-    from cellwright.settings import Settings
+    from cellwright.review import Hint, Review
 
 __all__ = ["review"]
 
@@ -79,7 +77,8 @@ def review(  # a verb's options
 
 
 async def _review(request: _Request) -> tuple[Review, list[str]]:
-    from cellwright.assembly import open_engine  # as above
+    from cellwright.daemon.advisers import open_adviser  # as above
+    from cellwright.assembly import open_engine
     from cellwright.review import apply_rewrites, review
 
     source = request.notebook.resolve()
@@ -88,7 +87,7 @@ async def _review(request: _Request) -> tuple[Review, list[str]]:
 
     settings = load_settings(root=source.parent, standby_kernels=1, host_idle_s=5, max_sessions=2, **flags)
     async with (
-        _adviser(request.models, settings) as adviser,
+        open_adviser(request.models, os.environ, settings) as adviser,
         open_engine(settings, ephemeral=True) as engine,
     ):
         session = await engine.open(source, mode="direct")
@@ -110,21 +109,6 @@ async def _review(request: _Request) -> tuple[Review, list[str]]:
             )
         chosen = _chosen(found, request.apply)
         return found, await apply_rewrites(session, found, chosen) if chosen else []
-
-
-@asynccontextmanager
-async def _adviser(models: Sequence[str], settings: Settings) -> AsyncIterator[Adviser | None]:
-    if not models:
-        yield None
-        return
-    try:
-        from cellwright.agent.advice import advising  # an extra
-    except ImportError:
-        raise NoModel(
-            "A model needs the data agent, which is not installed", hint="pip install 'cellwright[agent]'"
-        ) from None
-    async with advising(models, os.environ, settings) as adviser:
-        yield adviser
 
 
 def _chosen(found: Review, wanted: Sequence[str]) -> list[str]:

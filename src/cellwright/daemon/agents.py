@@ -1,6 +1,6 @@
-"""The data agent as the faces know it: made when first asked, since its import takes a second and few ever ask.
+"""The data agent behind the port of the frontends (``delegation``): imported when it is first asked, for that takes a second.
 
-Translates errands into questions and holds the runs that they become; what an answer is, the agent knows.
+Translates requests into questions and holds the runs that answer them; how a question is answered, the agent knows.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ import anyio.abc
 from cellwright.engine import Engine
 from cellwright.engine.ids import new_agent_run_id
 from cellwright.errors import AgentError, CellwrightError, NoAgent, RunStopped, UnknownRun
-from cellwright.mcp.budget import cut_middle
 from cellwright.settings.modelkeys import model_environment
+from cellwright.text_budget import cut_middle
 
 if TYPE_CHECKING:
     from cellwright.agent.models.requests import Delta
-    from cellwright.agent.questions import Outcome, Question, Server
+    from cellwright.agent.questions import Question, Server
     from cellwright.agent.trace.steps import CellRun, Step, Watcher
     from cellwright.daemon.agentrecords import Records
+    from cellwright.delegation import AgentRequest, Outcome
     from cellwright.mcp import Face
-    from cellwright.mcp.delegates import Errand
     from cellwright.settings import Settings
 
 __all__ = ["AgentRun", "Agents"]
@@ -47,7 +47,7 @@ class Asked(Protocol):
 
 
 class Agents:
-    """Takes errands for one engine, and carries them out in tasks of its own."""
+    """Takes requests for the data agent of one engine, and answers them in tasks of its own."""
 
     def __init__(
         self,
@@ -88,7 +88,7 @@ class Agents:
         reachable = await self._imported(_reachable)
         return await reachable(model_environment(), self._engine.settings)
 
-    async def begin(self, errand: Errand) -> AgentRun:
+    async def begin(self, request: AgentRequest) -> AgentRun:
         """Begin to answer a question.
 
         Raises:
@@ -97,8 +97,8 @@ class Agents:
             AgentError: a server is not named as it must be.
         """
         agent = await self._made()
-        question = _question(errand, new_agent_run_id())
-        run = AgentRun(str(question.run_id), errand.conversation_id, asdict(question.budget))
+        question = _question(request, new_agent_run_id())
+        run = AgentRun(str(question.run_id), request.conversation_id, asdict(question.budget))
         self._runs[run.id] = run
         self._clear()
         self._tasks.start_soon(self._carry_out, run, partial(agent.ask, question, [run.feed, self._bell]))
@@ -201,24 +201,24 @@ def _make(face: Face) -> Asked:
     return DataAgent(face)
 
 
-def _question(errand: Errand, run_id: str) -> Question:
+def _question(request: AgentRequest, run_id: str) -> Question:
     from cellwright.agent.budgets import Budget, parse_budget  # see the module's docstring
     from cellwright.agent.questions import Question  # as above
 
     return Question(
-        errand.question,
-        data=errand.data,
-        pattern=errand.pattern,
-        models=errand.models,
-        budget=parse_budget(errand.budget) if errand.budget else Budget(),
-        conversation_id=errand.conversation_id,
-        session_id=errand.session_id,
-        directory=errand.directory,
-        environment=model_environment() if errand.environment is None else errand.environment,
-        servers=tuple(_server(name, target, errand.directory) for name, target in errand.servers),
-        verify=errand.verify,
+        request.question,
+        data=request.data,
+        pattern=request.pattern,
+        models=request.models,
+        budget=parse_budget(request.budget) if request.budget else Budget(),
+        conversation_id=request.conversation_id,
+        session_id=request.session_id,
+        directory=request.directory,
+        environment=model_environment() if request.environment is None else request.environment,
+        servers=tuple(_server(name, target, request.directory) for name, target in request.servers),
+        verify=request.verify,
         run_id=run_id,
-        client=errand.client,
+        client=request.client,
     )
 
 

@@ -26,10 +26,10 @@ from cellwright.daemon.paths import DaemonPaths
 from cellwright.daemon.tokens import read_token
 from cellwright.engine import Engine
 from cellwright.errors import CellwrightError
+from cellwright.people import Members
 from cellwright.settings.paths import write_private
 from cellwright.web.auth.attempts import Attempts, Codes
 from cellwright.web.auth.identities import Identities, obtain_key
-from cellwright.web.auth.members import Members
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp

@@ -21,6 +21,7 @@ from mcp.types import CallToolResult, ContentBlock, ImageContent, TextContent, T
 from pydantic import ConfigDict, Field, ValidationError
 
 from cellwright.audit import acting
+from cellwright.delegation import Delegate
 from cellwright.engine import Engine, Session
 from cellwright.errors import (
     CellwrightError,
@@ -34,7 +35,6 @@ from cellwright.errors import (
 )
 from cellwright.mcp.arguments import Arguments, complaint, published_schema
 from cellwright.mcp.clients import Client, Clients
-from cellwright.mcp.delegates import Delegate
 from cellwright.mcp.handovers import handback_note
 from cellwright.mcp.knowledge import Knowledge
 from cellwright.mcp.pace import Pace

@@ -11,15 +11,15 @@ from collections.abc import Sequence
 from typing import Any
 
 from cellwright.engine import Inspection, Session
+from cellwright.engine.cell_states import cell_states
 from cellwright.errors import CellwrightError
-from cellwright.mcp.budget import CHARACTERS_PER_TOKEN, cut_tail
-from cellwright.mcp.cellstates import cell_states
 from cellwright.mcp.handovers import hold_data
 from cellwright.mcp.knowledge import Knowledge, Known
 from cellwright.mcp.outputs import clean
 from cellwright.notebook import Cell
 from cellwright.notebook.edits import comments_of
 from cellwright.plans.reports import plan_in
+from cellwright.text_budget import CHARACTERS_PER_TOKEN, cut_tail
 
 __all__ = ["DEFAULT_CONTEXT_TOKENS", "context_of", "fit_lists", "inspected"]
 

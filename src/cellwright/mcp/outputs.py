@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
 from cellwright.formats.markup import HtmlRow, rows_in, text_of_html
-from cellwright.mcp.budget import cut_tail
 from cellwright.notebook.outputs import clean, names_only_itself
+from cellwright.text_budget import cut_tail
 from cellwright_kernel.figuredigests import bundle_digest
 from cellwright_kernel.tabledigests import table_digest
 from cellwright_kernel.tables import Column, ColumnKind, Table, Value

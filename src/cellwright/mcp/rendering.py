@@ -13,10 +13,10 @@ from typing import Any, TypeAlias
 from mcp.types import ImageContent
 
 from cellwright.engine import Execution
-from cellwright.mcp.budget import CHARACTERS_PER_TOKEN, cut_middle, share
 from cellwright.mcp.images import MAX_PICTURES, MAX_PIXELS, picture_content
 from cellwright.mcp.outputs import Part, clean, parts_of, size
 from cellwright.mcp.uris import output_uri, session_uri
+from cellwright.text_budget import CHARACTERS_PER_TOKEN, cut_middle, share
 
 __all__ = [
     "DEFAULT_TOKENS",

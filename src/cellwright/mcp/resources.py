@@ -18,6 +18,7 @@ from mcp.types import Resource, ResourceTemplate
 
 from cellwright import formats
 from cellwright.engine import Engine, Execution, Session
+from cellwright.engine.cell_states import cell_states
 from cellwright.errors import (
     CellwrightError,
     FileTooLarge,
@@ -26,8 +27,6 @@ from cellwright.errors import (
     UnknownExecution,
     UnknownSession,
 )
-from cellwright.mcp.budget import cut_tail
-from cellwright.mcp.cellstates import cell_states
 from cellwright.mcp.context import context_of
 from cellwright.mcp.knowledge import Knowledge
 from cellwright.mcp.outputs import output_payload, parts_of
@@ -44,6 +43,7 @@ from cellwright.mcp.uris import (
     session_uri,
 )
 from cellwright.sandbox.listings import Entry, quoted_path, shown_path
+from cellwright.text_budget import cut_tail
 from cellwright.tools.data_directory import DataDirectory, relative
 from cellwright.tools.web.fetch_log import FetchLog
 

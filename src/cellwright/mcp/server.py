@@ -45,11 +45,11 @@ from pydantic import AnyUrl, ValidationError
 from starlette.applications import Starlette
 
 import cellwright
+from cellwright.delegation import Delegate
 from cellwright.engine import Engine
 from cellwright.errors import CellwrightError
 from cellwright.mcp.calls import Definition, Shared, as_tool
 from cellwright.mcp.clients import NOTHING_BROUGHT, Brought, Client, Clients, RequestContext
-from cellwright.mcp.delegates import Delegate
 from cellwright.mcp.dialects.jlab import JLAB_STATUS_URI, JLAB_TOOLS
 from cellwright.mcp.dialects.jlab import status as server_status
 from cellwright.mcp.dialects.jupyter import JUPYTER_TOOLS

@@ -19,10 +19,10 @@ from mcp import MCPDeprecationWarning
 from mcp.types import LOG_LEVEL_META_KEY
 from starlette.requests import ClientDisconnect
 
+from cellwright.delegation import DelegatedRun
 from cellwright.engine import Event, Execution, Replay, Subscription
 from cellwright.errors import CellwrightError
 from cellwright.mcp.calls import Call
-from cellwright.mcp.delegates import DelegatedRun
 from cellwright.mcp.notifications import log_entry
 from cellwright.mcp.rendering import last_line
 from cellwright.plans import PlanRun
@@ -33,7 +33,7 @@ __all__ = [
     "done_with_progress",
     "run_and_wait",
     "wait_for",
-    "wait_for_errand",
+    "wait_for_agent",
     "wait_for_plan",
     "wait_for_replay",
     "wait_for_verification",
@@ -84,11 +84,11 @@ async def wait_for_plan(call: Call, run: PlanRun, *, wait_ms: int | None) -> Non
         await _wait(call, events, partial(_follow_plan, call, run), run.cancel, wait_ms=wait_ms)
 
 
-async def wait_for_errand(
+async def wait_for_agent(
     call: Call, run: DelegatedRun, *, wait_ms: int | None, stream: bool = False, since: int = 0
 ) -> None:
     """The same for a question that an agent answers; with ``stream`` progress is all that happened, as JSON."""
-    follow = partial(_stream_errand, call, run, since) if stream else partial(_follow_errand, call, run)
+    follow = partial(_stream_agent, call, run, since) if stream else partial(_follow_agent, call, run)
     await _wait(call, None, follow, run.cancel, wait_ms=wait_ms)
 
 
@@ -223,7 +223,7 @@ async def _follow_plan(call: Call, run: PlanRun) -> None:
             await call.context.report_progress(round(elapsed_s, 3), message=message)
 
 
-async def _follow_errand(call: Call, run: DelegatedRun) -> None:
+async def _follow_agent(call: Call, run: DelegatedRun) -> None:
     """Tell of every new step, and in a long one now and then that it goes on."""
     began = told_at = time.monotonic()
     seen, said = 0, ""
@@ -239,7 +239,7 @@ async def _follow_errand(call: Call, run: DelegatedRun) -> None:
             await call.context.report_progress(round(now - began, 3), message=message)
 
 
-async def _stream_errand(call: Call, run: DelegatedRun, since: int) -> None:
+async def _stream_agent(call: Call, run: DelegatedRun, since: int) -> None:
     """Tell all that happened after ``since``, a few entries to a message, to the end."""
     while True:
         await run.changed(since, call.shared.pace.progress_s)

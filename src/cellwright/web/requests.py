@@ -18,7 +18,7 @@ from starlette.types import Message, Receive
 from cellwright.audit import acting
 from cellwright.engine import Engine, Session
 from cellwright.errors import CellwrightError, UnknownConversation, UnknownRun, UnknownSession
-from cellwright.web.people import Person, Role, may
+from cellwright.people import Person, Role, may
 from cellwright.web.templates import render
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from cellwright.web.auth.sign_in import Door
 if TYPE_CHECKING:
     from starlette.types import ASGIApp
 
-    from cellwright.mcp.delegates import Delegate
+    from cellwright.delegation import Delegate
     from cellwright.plans import Planner
     from cellwright.verification import Verifier
 

@@ -12,10 +12,10 @@ from playwright.sync_api import expect
 from pydantic_ai.messages import ModelRequest, ModelResponse, TextPart, ToolCallPart, UserPromptPart
 
 from cellwright.agent.conversations import Conversations
-from cellwright.agent.models.requests import Usage
 from cellwright.agent.trace.redaction import Redactor
 from cellwright.agent.trace.steps import CellRun, Seconds, Trace
 from cellwright.agent.trace.store import TraceLog
+from cellwright.delegation import Usage
 from tests.browser.web.conftest import Looker, Served, assert_accessible
 
 RUN = "ar-debug1"

@@ -12,7 +12,8 @@ import pytest
 from cellwright import Engine
 from cellwright.agent.data_agent import DataAgent
 from cellwright.agent.models.chain import Chain
-from cellwright.agent.questions import Outcome, Question
+from cellwright.agent.questions import Question
+from cellwright.delegation import Outcome
 from cellwright.mcp.pace import Pace
 from cellwright.mcp.server import Face
 from tests.kernel.engine.conftest import engine, shared_engine

@@ -9,7 +9,6 @@ import pytest
 
 import cellwright
 from cellwright import Engine, Event
-from cellwright.agent.models.requests import Usage
 from cellwright.agent.models.table import ModelRow, Price
 from cellwright.agent.trace import environment
 from cellwright.agent.trace.cell_runs import runs_since
@@ -17,6 +16,7 @@ from cellwright.agent.trace.environment import environment_of
 from cellwright.agent.trace.events import StepEvents
 from cellwright.agent.trace.redaction import MARK, Redactor
 from cellwright.agent.trace.steps import CellRun, Step, Trace
+from cellwright.delegation import Usage
 from tests.waiting import fail_after, scaled
 
 pytestmark = pytest.mark.anyio

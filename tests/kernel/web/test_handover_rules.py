@@ -16,12 +16,12 @@ from starlette.applications import Starlette
 from starlette.types import Message
 
 from cellwright import Engine
+from cellwright.people import Person, Role
 from cellwright.plans import Planner
 from cellwright.plans.model import Attempt, Plan, Todo
 from cellwright.verification import Verifier
 from cellwright.web import notebook, sessions
 from cellwright.web.notebook.plans import step_views
-from cellwright.web.people import Person, Role
 from tests.kernel.engine.conftest import end_host, open_at
 
 ANN, BOB, OWNER, GUEST = (

@@ -10,9 +10,10 @@ import anyio
 from pydantic_ai.messages import ModelResponse, TextPart, ThinkingPart
 
 from cellwright import Engine, Session
-from cellwright.agent.models.requests import Delta, Usage
-from cellwright.agent.questions import Outcome, Question
+from cellwright.agent.models.requests import Delta
+from cellwright.agent.questions import Question
 from cellwright.agent.trace.steps import CellRun, Trace, Watcher
+from cellwright.delegation import Outcome, Usage
 from cellwright.mcp.uris import cell_output_uri
 
 CHART = """

@@ -30,12 +30,13 @@ from pydantic_ai.messages import (
     UserPromptPart,
 )
 
-from cellwright.agent.models.requests import Delta, Usage
+from cellwright.agent.models.requests import Delta
 from cellwright.agent.trace.export import read_run, summary
 from cellwright.agent.trace.records import decoded, messages_json
 from cellwright.agent.trace.redaction import MARK, Redactor
 from cellwright.agent.trace.steps import CellRun, Seconds, Step, Trace
 from cellwright.agent.trace.store import LARGE, VERSION, TraceLog, files_of
+from cellwright.delegation import Usage
 from cellwright.errors import AgentError
 from tests.waiting import LIMIT_S
 

@@ -20,10 +20,10 @@ from pydantic_ai.messages import (
     UserPromptPart,
 )
 
-from cellwright.agent.models.requests import Usage
 from cellwright.agent.trace.redaction import MARK, Redactor
 from cellwright.agent.trace.spans import StepSpans, contents_wanted, exporter_names, tracer_provider
 from cellwright.agent.trace.steps import CellRun, Trace
+from cellwright.delegation import Usage
 from tests.waiting import LIMIT_S
 
 pytestmark = pytest.mark.anyio

@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 
 from cellwright.cli.wording import in_verbs
 from cellwright.formats.markup import text_of_html
-from cellwright.mcp.budget import cut_middle, share
 from cellwright.mcp.outputs import clean, frame_digest, parts_of
 from cellwright.mcp.uris import cell_output_uri, output_uri, read_address, session_uri
 from cellwright.mcp.wording import in_calls
+from cellwright.text_budget import cut_middle, share
 
 
 @settings(deadline=None)

@@ -11,18 +11,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cellwright.web.auth.attempts import Attempts, Codes
-from cellwright.web.auth.identities import Identities, obtain_key, sign, unsign
-from cellwright.web.auth.members import (
+from cellwright.people import (
     Members,
     PeopleError,
+    Person,
     add_member,
     change_role,
     read_members,
     remove_member,
 )
+from cellwright.web.auth.attempts import Attempts, Codes
+from cellwright.web.auth.identities import Identities, obtain_key, sign, unsign
 from cellwright.web.auth.sign_in import own_path, sign_in_path
-from cellwright.web.people import Person
 
 KEY = b"k" * 32
 

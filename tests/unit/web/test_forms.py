@@ -10,7 +10,7 @@ from starlette.applications import Starlette
 from starlette.responses import Response
 from starlette.types import Message
 
-from cellwright.web.people import Person
+from cellwright.people import Person
 from cellwright.web.requests import Visit, answer, deed
 
 MEGABYTE = 1024 * 1024

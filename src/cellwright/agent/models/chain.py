@@ -21,12 +21,12 @@ from cellwright.agent.models.requests import (
     Said,
     Speaker,
     Unanswered,
-    Usage,
     Want,
     unheard,
     usage_of,
 )
 from cellwright.agent.models.table import ModelRow
+from cellwright.delegation import Usage
 from cellwright.errors import ModelFailed, NoModel
 
 __all__ = ["Chain", "wait_before"]

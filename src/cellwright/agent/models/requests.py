@@ -11,9 +11,10 @@ from pydantic_ai.messages import ModelMessage, ModelResponse
 from pydantic_ai.tools import ToolDefinition
 
 from cellwright.agent.models.table import ModelRow
+from cellwright.delegation import Usage
 from cellwright.errors import ModelFailed
 
-__all__ = ["Delta", "Heard", "Said", "Speaker", "Unanswered", "Usage", "Want", "unheard", "usage_of"]
+__all__ = ["Delta", "Heard", "Said", "Speaker", "Unanswered", "Want", "unheard", "usage_of"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,25 +44,6 @@ Heard: TypeAlias = Callable[[Delta], None]
 
 def unheard(_: Delta) -> None:
     """For whoever waits for the whole."""
-
-
-@dataclass(frozen=True, slots=True)
-class Usage:
-    """What a reply took. ``cached`` tokens are among those of ``tokens_in``."""
-
-    tokens_in: int = 0
-    tokens_out: int = 0
-    cached: int = 0
-    money: float = 0.0
-    """US dollars."""
-
-    def __add__(self, other: Usage) -> Usage:
-        return Usage(
-            self.tokens_in + other.tokens_in,
-            self.tokens_out + other.tokens_out,
-            self.cached + other.cached,
-            self.money + other.money,
-        )
 
 
 def usage_of(response: ModelResponse, row: ModelRow) -> Usage:

@@ -23,10 +23,11 @@ from pydantic_ai.messages import ModelMessage, ModelRequest
 from pydantic_ai.models.instrumented import InstrumentationSettings
 
 import cellwright
-from cellwright.agent.models.requests import Delta, Usage
+from cellwright.agent.models.requests import Delta
 from cellwright.agent.trace.records import jsonable
 from cellwright.agent.trace.redaction import Redactor
 from cellwright.agent.trace.steps import Step
+from cellwright.delegation import Usage
 
 __all__ = ["StepSpans", "contents_wanted", "exporter_names", "tracer_provider"]
 _PROVIDERS = {"google": "gcp.gemini", "xai": "x_ai", "grok-grpc": "x_ai"}

@@ -15,7 +15,8 @@ from typing import Any, Literal, Protocol, TypeAlias
 import anyio
 from pydantic_ai.messages import ModelMessage, ModelResponse
 
-from cellwright.agent.models.requests import Delta, Usage
+from cellwright.agent.models.requests import Delta
+from cellwright.delegation import Usage
 
 __all__ = ["CellRun", "Seconds", "Step", "StepKind", "Trace", "Watcher"]
 

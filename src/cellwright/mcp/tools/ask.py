@@ -10,6 +10,7 @@ import anyio
 from mcp.types import ImageContent, ToolAnnotations
 from pydantic import Field
 
+from cellwright.delegation import AgentRequest, Delegate, DelegatedRun, Outcome, Usage
 from cellwright.errors import (
     AgentError,
     CellwrightError,
@@ -20,11 +21,10 @@ from cellwright.errors import (
 )
 from cellwright.mcp.arguments import Arguments, ResponseFormat, SessionId, WaitMs
 from cellwright.mcp.calls import Call, Definition, Reply, data_reply
-from cellwright.mcp.delegates import Delegate, DelegatedRun, Errand, Result, Spent
 from cellwright.mcp.images import MAX_PICTURES, picture_content
 from cellwright.mcp.outputs import clean, parts_of
 from cellwright.mcp.uris import read_address
-from cellwright.mcp.waiting import wait_for_errand
+from cellwright.mcp.waiting import wait_for_agent
 from cellwright.sandbox.listings import quoted_path
 
 __all__ = ["ASKING_TOOLS"]
@@ -78,7 +78,7 @@ async def ask(call: Call, args: Ask) -> Reply:
     if args.cancel:
         await run.cancel()
     else:
-        await wait_for_errand(call, run, wait_ms=args.wait, stream=args.stream, since=args.since)
+        await wait_for_agent(call, run, wait_ms=args.wait, stream=args.stream, since=args.since)
     return await _reply(call, run, args)
 
 
@@ -88,7 +88,7 @@ async def _begun(call: Call, delegate: Delegate, args: Ask) -> DelegatedRun:
         raise AgentError("There is no question", hint="Call ask(question='…'), or with the run_id of one")
     session = call.session(args.session_id).id if args.session_id is not None else None
     brought = call.client.brought
-    errand = Errand(
+    request = AgentRequest(
         question,
         data=tuple([await _data_file(call, named) for named in args.data]),
         pattern=args.pattern,
@@ -104,7 +104,7 @@ async def _begun(call: Call, delegate: Delegate, args: Ask) -> DelegatedRun:
     )
     # Shielded: a call that is cancelled meanwhile must know what to stop.
     with anyio.CancelScope(shield=True):
-        run = await delegate.begin(errand)
+        run = await delegate.begin(request)
     return run  # noqa: RET504  # a scope may end early, as far as a type checker knows
 
 
@@ -153,8 +153,8 @@ async def _reply(call: Call, run: DelegatedRun, args: Ask) -> Reply:
         call.client.worked_with(run.result.session_id)
     if args.response_format == "json":
         failed = _failed(run.failure) if run.failure is not None else {}
-        return data_reply(errand_json(run) | failed, call)
-    return Reply(errand_text(run), await pictures(call, run.result.charts if run.result is not None else ()))
+        return data_reply(run_json(run) | failed, call)
+    return Reply(run_text(run), await pictures(call, run.result.charts if run.result is not None else ()))
 
 
 def _failed(error: CellwrightError) -> dict[str, Any]:
@@ -176,14 +176,14 @@ _MOST_NUMBERS = 20
 _THOUSAND = 1_000
 
 
-def errand_text(run: DelegatedRun) -> str:
+def run_text(run: DelegatedRun) -> str:
     """A run in words; of one that goes on, how to go on waiting."""
     if run.result is None:
         return f"run {run.id} | {run.brief()}\nStill running: ask(run_id='{run.id}') to go on waiting"
     return "\n".join(clean(line) for line in _lines(run.result))
 
 
-def _lines(result: Result) -> Iterator[str]:
+def _lines(result: Outcome) -> Iterator[str]:
     yield result.answer if result.answer.strip() else "There is no answer"
     yield ""
     yield " | ".join(_facts(result))
@@ -206,7 +206,7 @@ def _lines(result: Result) -> Iterator[str]:
         yield result.report
 
 
-def _facts(result: Result) -> Iterator[str]:
+def _facts(result: Outcome) -> Iterator[str]:
     yield f"run {result.run_id}"
     yield f"conversation {result.conversation_id}"
     yield "ok" if result.ok else "stopped"
@@ -218,7 +218,7 @@ def _facts(result: Result) -> Iterator[str]:
         yield ", ".join(result.models)
 
 
-def spent_text(usage: Spent, steps: int, seconds: float) -> str:
+def spent_text(usage: Usage, steps: int, seconds: float) -> str:
     """What a run took, in a line."""
     cached = f" ({_short(usage.cached)} cached)" if usage.cached else ""
     tokens = f"{_short(usage.tokens_in)}{cached} + {_short(usage.tokens_out)} tokens"
@@ -230,7 +230,7 @@ def _short(tokens: int) -> str:
     return f"{tokens / _THOUSAND:.1f}k" if tokens >= _THOUSAND else str(tokens)
 
 
-def errand_json(run: DelegatedRun) -> dict[str, Any]:
+def run_json(run: DelegatedRun) -> dict[str, Any]:
     """A run as data."""
     result = run.result
     if result is None:

@@ -10,9 +10,9 @@ from pydantic import Field
 
 from cellwright.engine import Session
 from cellwright.mcp.arguments import Arguments, SessionId
-from cellwright.mcp.budget import CHARACTERS_PER_TOKEN, cut_middle
 from cellwright.mcp.calls import CHANGES, DESTROYS, Call, Definition, Reply, data_reply
 from cellwright.sandbox.overlay import LayerChange
+from cellwright.text_budget import CHARACTERS_PER_TOKEN, cut_middle
 
 __all__ = ["FILE_TOOLS", "PACKAGE_TOOLS"]
 

@@ -14,7 +14,6 @@ from pydantic import Field
 from cellwright.engine import Execution, Session
 from cellwright.errors import CellwrightError, UnknownExecution
 from cellwright.mcp.arguments import Arguments, Content, MaxTokens, ResponseFormat, SessionId, WaitMs
-from cellwright.mcp.budget import CHARACTERS_PER_TOKEN, cut_middle
 from cellwright.mcp.calls import CHANGES, READS, Call, Definition, Reply, data_reply
 from cellwright.mcp.outputs import clean
 from cellwright.mcp.rendering import DEFAULT_TOKENS, executions_json
@@ -26,6 +25,7 @@ from cellwright.plans import PlanRun
 from cellwright.plans.model import VALIDATION_ID, Attempt, Outline, Plan, Todo
 from cellwright.plans.outlines import checked_outline
 from cellwright.plans.reports import MARKS, notes, plan_json, summary_text, todo_line
+from cellwright.text_budget import CHARACTERS_PER_TOKEN, cut_middle
 
 __all__ = ["PLAN_TOOLS"]
 _MAX_ID = 300

@@ -12,13 +12,12 @@ from pydantic import Field
 
 from cellwright import formats
 from cellwright.engine import Session
+from cellwright.engine.cell_states import cell_states
 from cellwright.errors import KernelError, NotebookError
 from cellwright.formats.model import Exported
 from cellwright.formats.renderer import PAGES, PageMaker
 from cellwright.mcp.arguments import Arguments, Content, MaxTokens, SessionId
-from cellwright.mcp.budget import CHARACTERS_PER_TOKEN, cut_middle, cut_tail, share
 from cellwright.mcp.calls import CHANGES, READS, Call, Definition, Reply, data_reply
-from cellwright.mcp.cellstates import cell_states
 from cellwright.mcp.context import context_of, fit_lists, inspected
 from cellwright.mcp.outputs import clean, parts_of, size
 from cellwright.mcp.tools.notebooks import AGENTS_MODE, about_session
@@ -26,6 +25,7 @@ from cellwright.mcp.uris import cell_output_uri, session_uri
 from cellwright.notebook import Cell, DocumentReplaced, write_atomically
 from cellwright.notebook.edits import comments_of
 from cellwright.notebook.languages import notebook_language
+from cellwright.text_budget import CHARACTERS_PER_TOKEN, cut_middle, cut_tail, share
 
 __all__ = ["READING_TOOLS", "exported", "outline", "section"]
 _READ_TOKENS = 2_000

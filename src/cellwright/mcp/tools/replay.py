@@ -11,12 +11,12 @@ from pydantic import Field
 from cellwright.engine import Redone, Replay, Session
 from cellwright.errors import UnknownExecution
 from cellwright.mcp.arguments import AS_IN_CREATE, Arguments, MaxTokens, ResponseFormat, SessionId, WaitMs
-from cellwright.mcp.budget import CHARACTERS_PER_TOKEN, cut_middle, share
 from cellwright.mcp.calls import Call, Definition, Reply, data_reply
 from cellwright.mcp.outputs import clean
 from cellwright.mcp.rendering import DEFAULT_TOKENS
 from cellwright.mcp.waiting import wait_for_replay
 from cellwright.notebook import Difference
+from cellwright.text_budget import CHARACTERS_PER_TOKEN, cut_middle, share
 
 __all__ = ["REPLAY_TOOLS", "replay_json", "replay_text"]
 

@@ -16,9 +16,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from cellwright.people import OWNER, Members, Person
 from cellwright.settings.paths import write_private
-from cellwright.web.auth.members import Members
-from cellwright.web.people import OWNER, Person
 
 __all__ = ["LASTS_S", "Identities", "obtain_key", "sign", "unsign"]
 LASTS_S = 30 * 86_400

@@ -21,9 +21,9 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from cellwright.audit import AuditLog, acting
+from cellwright.people import Person
 from cellwright.web.auth.attempts import Attempts, Codes
 from cellwright.web.auth.identities import LASTS_S, Identities
-from cellwright.web.people import Person
 from cellwright.web.templates import render
 
 __all__ = ["Door", "own_path", "sign_in_path"]

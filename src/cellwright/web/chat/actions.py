@@ -6,9 +6,9 @@ from collections.abc import Mapping
 
 from starlette.responses import Response
 
+from cellwright.delegation import Delegate, DelegatedRun
 from cellwright.errors import UnknownRun
-from cellwright.mcp.delegates import Delegate, DelegatedRun
-from cellwright.web.chat.forms import PATTERNS, errand_of
+from cellwright.web.chat.forms import PATTERNS, agent_request
 from cellwright.web.requests import Visit, deed
 from cellwright.web.templates import render
 
@@ -54,8 +54,11 @@ async def _begun(visit: Visit, form: Mapping[str, str], conversation_id: str | N
     """
     delegate: Delegate = visit.site.delegate
     models = await delegate.models() if form.get("model") else []
-    errand = await errand_of(form, visit.engine.settings, models, conversation_id=conversation_id)
-    run = await delegate.begin(errand)
+    settings = visit.engine.settings
+    request = await agent_request(
+        form, models, root=settings.root, roots=settings.roots, conversation_id=conversation_id
+    )
+    run = await delegate.begin(request)
     await run.changed(0, _BEGINNING_S)
     if run.failure is not None and not run.told(0):
         raise run.failure

@@ -1,4 +1,4 @@
-"""A form that was sent as an errand for the agent: each thing checked, as forms are written by anybody."""
+"""A form that was sent as a request to the data agent: each thing checked, as forms are written by anybody."""
 
 from __future__ import annotations
 
@@ -7,12 +7,11 @@ from pathlib import Path
 
 import anyio
 
+from cellwright.delegation import AgentRequest
 from cellwright.errors import AgentError
-from cellwright.mcp.delegates import Errand
-from cellwright.settings import Settings
 from cellwright.settings.roots import fenced
 
-__all__ = ["PATTERNS", "errand_of"]
+__all__ = ["PATTERNS", "agent_request"]
 
 PATTERNS = {
     "": "chosen by the task",
@@ -29,10 +28,15 @@ _MAX_QUESTION = 200_000
 _MOST_FILES = 100
 
 
-async def errand_of(
-    form: Mapping[str, str], settings: Settings, models: Sequence[str], *, conversation_id: str | None
-) -> Errand:
-    """What somebody asks for.
+async def agent_request(
+    form: Mapping[str, str],
+    models: Sequence[str],
+    *,
+    root: Path,
+    roots: Sequence[Path],
+    conversation_id: str | None,
+) -> AgentRequest:
+    """The request that a form makes; its data files lie in one of ``roots``, and are named from ``root``.
 
     Raises:
         AgentError: there is no question, or something is named that cannot be had.
@@ -44,15 +48,15 @@ async def errand_of(
             "There is no question" if not question else "The question is too long",
             hint="Write what you want to know; large texts belong into a file",
         )
-    return Errand(
+    return AgentRequest(
         question,
-        data=tuple([await _data_file(name, settings) for name in _names(form.get("data", ""))]),
+        data=tuple([await _data_file(name, root, roots) for name in _names(form.get("data", ""))]),
         pattern=_pattern(form.get("pattern", "")),
         models=_models(form.get("model", ""), models),
         budget=form.get("budget", "").strip() or None,
         session_id=form.get("session") or None,
         conversation_id=conversation_id,
-        directory=settings.root,
+        directory=root,
     )
 
 
@@ -81,10 +85,8 @@ def _names(given: str) -> list[str]:
     return found
 
 
-async def _data_file(name: str, settings: Settings) -> Path:
-    path = await anyio.to_thread.run_sync(
-        lambda: fenced(name, settings.roots or (settings.root,), base=settings.root)
-    )
+async def _data_file(name: str, root: Path, roots: Sequence[Path]) -> Path:
+    path = await anyio.to_thread.run_sync(lambda: fenced(name, roots or (root,), base=root))
     if not await anyio.Path(path).is_file():
-        raise AgentError(f"There is no file {name}", hint=f"Paths begin at {settings.root}")
+        raise AgentError(f"There is no file {name}", hint=f"Paths begin at {root}")
     return path

@@ -8,9 +8,9 @@ from typing import Any, Literal, TypeAlias
 
 from markupsafe import Markup
 
+from cellwright.delegation import Delegate, DelegatedRun
 from cellwright.errors import CellwrightError, RunStopped, UnknownRun
-from cellwright.mcp.budget import cut_middle
-from cellwright.mcp.delegates import Delegate, DelegatedRun
+from cellwright.text_budget import cut_middle
 from cellwright.web.prose import coloured, prose_html
 
 __all__ = [

@@ -11,9 +11,9 @@ import anyio
 from markupsafe import Markup
 from starlette.responses import Response
 
+from cellwright.delegation import Delegate
 from cellwright.engine import Engine, Session
 from cellwright.errors import AgentError, NoAgent, UnknownConversation, UnknownSession
-from cellwright.mcp.delegates import Delegate
 from cellwright.notebook import Cell
 from cellwright.web.chat.forms import PATTERNS
 from cellwright.web.chat.turns import entries_in, entry_of, live_run, number_of, step_views, turn_of

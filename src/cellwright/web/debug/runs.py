@@ -20,7 +20,7 @@ from cellwright.web.requests import Visit, page
 from cellwright.web.templates import render
 
 if TYPE_CHECKING:
-    from cellwright.mcp.delegates import Delegate, DelegatedRun
+    from cellwright.delegation import Delegate, DelegatedRun
 
 __all__ = ["ROUTES", "Choice", "attempts_in", "chosen", "messages_of", "span_of"]
 _PART = "run"

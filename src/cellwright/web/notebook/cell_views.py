@@ -10,9 +10,9 @@ from urllib.parse import quote
 from markupsafe import Markup
 
 from cellwright.engine import Execution, Session
+from cellwright.engine.cell_states import cell_states
 from cellwright.formats.highlight import code_html
 from cellwright.formats.prose import ProseWriter
-from cellwright.mcp.cellstates import cell_states
 from cellwright.notebook import Cell
 from cellwright.notebook.cells import CellRecord
 from cellwright.notebook.edits import Comment, comments_of

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from starlette.responses import Response
 
-from cellwright.web.people import may
+from cellwright.people import may
 from cellwright.web.requests import Visit, deed
 
 __all__ = ["ROUTES"]

@@ -9,10 +9,10 @@ from starlette.responses import Response
 
 from cellwright.engine import Session
 from cellwright.errors import PlanError
-from cellwright.mcp.tools.verify import verification_text
 from cellwright.plans.model import VALIDATION_ID, Attempt, Plan, Todo
 from cellwright.plans.reports import notes, summary_text
 from cellwright.verification import certificate_state
+from cellwright.verification.reports import verification_text
 from cellwright.web.diffs import DiffLine, Sign
 from cellwright.web.requests import Visit, deed
 

@@ -11,7 +11,8 @@ import pytest
 
 from cellwright import Engine
 from cellwright.agent.data_agent import DataAgent
-from cellwright.agent.questions import Outcome, Question
+from cellwright.agent.questions import Question
+from cellwright.delegation import Outcome
 from cellwright.mcp.server import Face
 from tests.kernel.agent.conftest import PACE
 from tests.kernel.engine.conftest import end_host, open_at

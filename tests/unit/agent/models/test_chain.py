@@ -12,8 +12,9 @@ from pydantic_ai.messages import ModelMessage, ModelResponse, TextPart
 from pydantic_ai.usage import RequestUsage
 
 from cellwright.agent.models.chain import LONGEST_WAIT_S, Chain, wait_before
-from cellwright.agent.models.requests import Heard, Unanswered, Usage, Want
+from cellwright.agent.models.requests import Heard, Unanswered, Want
 from cellwright.agent.models.table import ModelRow, Price
+from cellwright.delegation import Usage
 from cellwright.errors import ModelFailed, NoModel
 from tests.support.agent.wires.talking import Clock, question
 from tests.waiting import fail_after

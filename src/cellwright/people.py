@@ -1,7 +1,7 @@
-"""The people who may look at the page besides its owner: names with roles and tokens, in ``people.json``.
+"""The people who may open the web page besides its owner: names, roles and tokens, in ``people.json``.
 
-Of a token only its digest is kept. Tokens are long and random, so that a plain digest says nothing about them. Whoever
-changes the file holds its lock; whoever reads it sees it whole, and sees a change at once.
+Of a token only its digest is kept. Tokens are long and random, so that a plain digest says nothing about them. A writer
+holds the file's lock; a reader sees the file whole, and sees a change at once.
 """
 
 from __future__ import annotations
@@ -15,25 +15,55 @@ import secrets
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal, TypeAlias, get_args
 
 import msgspec
 
 from cellwright.errors import CellwrightError
 from cellwright.settings.paths import write_private
-from cellwright.web.people import OWNER, Role
 
 __all__ = [
-    "Member",
+    "OWNER",
     "Members",
     "PeopleError",
+    "Person",
+    "Role",
     "add_member",
     "change_role",
+    "may",
     "read_members",
     "remove_member",
 ]
+Role: TypeAlias = Literal["view", "run", "own"]
+
+"""``view`` looks; ``run`` also edits, runs, asks and takes over; ``own`` also suspends, deletes and lets others in."""
+
+ROLES: tuple[Role, ...] = get_args(Role)
+
+OWNER = "owner"
+
+"""Whoever has the listener's own token."""
+
+
+@dataclass(frozen=True, slots=True)
+class Person:
+    """Somebody who is signed in."""
+
+    name: str
+    role: Role
+
+
+def may(person: Person, needed: Role) -> bool:
+    """Whether somebody's role is enough."""
+    return ROLES.index(person.role) >= ROLES.index(needed)
+
+
+# The people who may look at the page besides its owner: names with roles and tokens, in ``people.json``.
 
 _log = logging.getLogger(__name__)
+
 _NAME = re.compile(r"[\w][\w .@+-]{0,62}[\w]|[\w]")
 
 

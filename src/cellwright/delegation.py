@@ -1,12 +1,13 @@
-"""What the face asks of an agent that answers questions by itself, and what it is told of one at work.
+"""The port to the data agent: a request that a frontend hands over, the run that answers it, and its outcome.
 
-The agent is above this room and is never imported here: the daemon hands one in, and its outcomes fit by their shape.
+Frontends (``mcp``, ``web``) hold a ``Delegate`` and import no agent: its libraries are an extra, and ``agent`` uses the
+MCP server's tools. The daemon puts the real one in (``daemon.agents``).
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
@@ -15,12 +16,12 @@ from cellwright.errors import CellwrightError
 if TYPE_CHECKING:
     from mcp.server.session import ServerSession
 
-__all__ = ["Delegate", "DelegatedRun", "Errand", "Result", "Spent"]
+__all__ = ["AgentRequest", "Delegate", "DelegatedRun", "Outcome", "Usage"]
 
 
 @dataclass(frozen=True, slots=True)
-class Errand:
-    """A question that somebody hands over, and how it may be answered."""
+class AgentRequest:
+    """A question that a client hands over to the data agent, and how it may be answered."""
 
     question: str
     data: tuple[Path, ...] = ()
@@ -31,77 +32,83 @@ class Errand:
     session_id: str | None = None
     conversation_id: str | None = None
     directory: Path | None = None
-    """Where the asker works."""
+    """Where the client works."""
     environment: Mapping[str, str] | None = field(default=None, repr=False)
-    """The asker's keys and addresses of models; None: the daemon's own."""
+    """The client's keys and addresses of models; None: the daemon's own."""
     servers: tuple[tuple[str, str], ...] = field(default=(), repr=False)
-    """MCP servers of the asker's: a name, and a command or an address."""
+    """MCP servers of the client's: a name, and a command or an address."""
     verify: bool = True
     client: ServerSession | None = field(default=None, repr=False)
-    """The connection that asks, whose own model may be asked in turn."""
+    """The client's connection: its own model may be asked through it."""
 
 
-class Spent(Protocol):
-    """What a run took."""
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """What a reply took. ``cached`` tokens are among those of ``tokens_in``."""
 
-    @property
-    def tokens_in(self) -> int: ...
-    @property
-    def tokens_out(self) -> int: ...
-    @property
-    def cached(self) -> int: ...
-    @property
-    def money(self) -> float: ...
+    tokens_in: int = 0
+    tokens_out: int = 0
+    cached: int = 0
+    money: float = 0.0
+    """US dollars."""
+
+    def __add__(self, other: Usage) -> Usage:
+        return Usage(
+            self.tokens_in + other.tokens_in,
+            self.tokens_out + other.tokens_out,
+            self.cached + other.cached,
+            self.money + other.money,
+        )
 
 
-class Result(Protocol):
-    """What came of a question: ``agent.questions.Outcome``, as far as it is told."""
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What came of a question to the data agent."""
 
-    @property
-    def answer(self) -> str: ...
-    @property
-    def ok(self) -> bool: ...
-    @property
-    def run_id(self) -> str: ...
-    @property
-    def conversation_id(self) -> str: ...
-    @property
-    def pattern(self) -> str: ...
-    @property
-    def why(self) -> str: ...
-    @property
-    def session_id(self) -> str | None: ...
-    @property
-    def notebook(self) -> Path | None: ...
-    @property
-    def charts(self) -> tuple[str, ...]: ...
-    @property
-    def files(self) -> tuple[str, ...]: ...
-    @property
-    def untraced(self) -> tuple[str, ...]: ...
-    @property
-    def verified(self) -> bool | None: ...
-    @property
-    def report(self) -> str | None: ...
-    @property
-    def models(self) -> tuple[str, ...]: ...
-    @property
-    def usage(self) -> Spent: ...
-    @property
-    def steps(self) -> int: ...
-    @property
-    def seconds(self) -> float: ...
+    answer: str
+    """With a mark at every number that no output has."""
+    ok: bool
+    run_id: str
+    conversation_id: str
+    pattern: str
+    why: str = ""
+    """Why this pattern."""
+    session_id: str | None = None
+    notebook: Path | None = None
+    charts: tuple[str, ...] = ()
+    """Resources."""
+    files: tuple[str, ...] = ()
+    """Left in the working directory."""
+    untraced: tuple[str, ...] = ()
+    """Numbers of the answer that no output has."""
+    verified: bool | None = None
+    """None where it was not run from the top."""
+    report: str | None = None
+    """Why it stopped, where it did; what was tried; what to do next."""
+    models: tuple[str, ...] = ()
+    """Those that answered, in order."""
+    usage: Usage = field(default_factory=Usage)
+    steps: int = 0
+    seconds: float = 0.0
+
+    def facts(self) -> dict[str, Any]:
+        """The same as plain data."""
+        told = asdict(self)
+        return {**told, "notebook": str(self.notebook) if self.notebook is not None else None}
 
 
 class DelegatedRun(Protocol):
-    """A question that is being answered. It is the agent's, and goes on when whoever asked has gone."""
+    """A question that is being answered. The run is the daemon's, and goes on when its client has gone.
+
+    A port: ``daemon.agents.AgentRun`` fits it by its shape, from above the frontends.
+    """
 
     @property
     def id(self) -> str: ...
     @property
     def done(self) -> bool: ...
     @property
-    def result(self) -> Result | None:
+    def result(self) -> Outcome | None:
         """None while it goes on, and where it failed."""
         ...
 
@@ -136,9 +143,12 @@ class DelegatedRun(Protocol):
 
 @runtime_checkable
 class Delegate(Protocol):
-    """An agent that takes errands."""
+    """Takes requests for the data agent.
 
-    async def begin(self, errand: Errand) -> DelegatedRun:
+    A port: ``daemon.agents.Agents`` fits it by its shape, from above the frontends.
+    """
+
+    async def begin(self, request: AgentRequest) -> DelegatedRun:
         """Begin to answer a question.
 
         Raises:
