@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pydantic_ai.messages import ModelMessage
 
 from cellwright.agent.evidence.numbers import Evidence
-from cellwright.agent.mcp_tools import FaceTools
+from cellwright.agent.notebook_tools import NotebookTools
 from cellwright.agent.toolbox import Tools
 from cellwright.agent.trace.steps import CellRun
 from cellwright.engine import Session
@@ -43,9 +43,10 @@ class Branch:
     """What tools without a notebook answered for this question, each with the tool's name."""
     borne_out: list[Evidence] = field(default_factory=list)
     """What branches that were taken over had put out."""
-    face: FaceTools = field(init=False, repr=False)
-    """Its connection. Given to it, as its tools are, before anybody has the branch."""
+    notebook_tools: NotebookTools = field(init=False, repr=False)
+    """The MCP server's tools in its session. Given to it, as ``tools`` are, before anybody has the branch."""
     tools: Tools = field(init=False, repr=False)
+    """All that the model may call."""
 
     @property
     def session_id(self) -> str | None:

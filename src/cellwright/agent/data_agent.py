@@ -28,7 +28,7 @@ from cellwright.agent.patterns import JIT, PATTERNS
 from cellwright.agent.patterns.choice import Chosen, choose
 from cellwright.agent.prompts import INSTRUCTIONS
 from cellwright.agent.questions import Question
-from cellwright.agent.resources import Workshop, open_workshop
+from cellwright.agent.resources import RunResources, open_resources
 from cellwright.agent.runner import Run
 from cellwright.agent.trace.environment import environment_of
 from cellwright.agent.trace.events import StepEvents
@@ -71,7 +71,7 @@ class DataAgent:
         self._connect = connect or self._configured
         self._clock = clock
         self.conversations = Conversations(self._engine.settings.storage / "conversations")
-        self._workshops: list[Workshop] = []
+        self._in_use: list[RunResources] = []
 
     async def ask(self, question: Question, watchers: Sequence[Watcher] = ()) -> Outcome:
         """Answer a question. One that stops half-way has an outcome too, which says why.
@@ -96,11 +96,11 @@ class DataAgent:
             await stack.enter_async_context(log)
             spans = stack.enter_context(StepSpans(run_id, redactor, conversation_id=conversation_id))
             trace = Trace(run_id, [log, StepEvents(self._engine, run_id, redactor), spans, *watchers])
-            workshop = await stack.enter_async_context(self._workshop(question, chain, conversation))
+            resources = await stack.enter_async_context(self._resources(question, chain, conversation))
             await conversation.begin_run(run_id, question.text)
             run = Run(
                 question,
-                workshop=workshop,
+                resources=resources,
                 chain=chain,
                 trace=trace,
                 spending=Spending(question.budget, clock=self._clock),
@@ -113,26 +113,26 @@ class DataAgent:
         return outcome
 
     @asynccontextmanager
-    async def _workshop(
+    async def _resources(
         self, question: Question, chain: Chain, conversation: Conversation
-    ) -> AsyncIterator[Workshop]:
-        """A workshop that others see at work."""
+    ) -> AsyncIterator[RunResources]:
+        """The resources of a run, which other runs see in use."""
 
         async def note_made(session: Session) -> None:
             await conversation.worked_with(notebook_of(session), made=True)
 
-        opened = open_workshop(self._face, question, lambda: chain.row, self._make_room, note_made)
-        async with opened as workshop:
-            self._workshops.append(workshop)
+        opened = open_resources(self._face, question, lambda: chain.row, self._make_room, note_made)
+        async with opened as resources:
+            self._in_use.append(resources)
             try:
-                yield workshop
+                yield resources
             finally:
-                self._workshops.remove(workshop)
+                self._in_use.remove(resources)
 
     async def _make_room(self, count: int) -> None:
         if len(self._engine.sessions("active")) + count > self._engine.settings.max_sessions:
             made = {one for brief in await self.conversations.list() for one in brief.made}
-            busy = {one for workshop in self._workshops for one in workshop.sessions}
+            busy = {one for resources in self._in_use for one in resources.sessions}
             await make_room(self._engine, count, made=made, busy=busy)
 
     async def _configured(self, question: Question) -> Chain:
@@ -147,7 +147,7 @@ class DataAgent:
     async def _answered(self, run: Run, conversation: Conversation) -> Outcome:
         history = answered(conversation.history.messages(), INSTRUCTIONS)
         session = self._session(run.question, conversation)
-        branch = await run.workshop.branch(MAIN, session, history=history)
+        branch = await run.resources.branch(MAIN, session, history=history)
         try:
             chosen = await self._work(run, branch)
             # Somebody may have deleted it meanwhile: then there is nothing to look at any more.
@@ -176,7 +176,7 @@ class DataAgent:
                 async with run.trace.step("question", role="user") as step:
                     step.note, step.session_id = question.text, branch.session_id
                 if branch.session is not None:
-                    await run.workshop.bring_data(branch.session)
+                    await run.resources.bring_data(branch.session)
                 chosen = await self._chosen(run, branch)
                 await PATTERNS[chosen.pattern](run, branch, question.text)
         except* TimeoutError:
@@ -262,7 +262,9 @@ async def _verified(run: Run, branch: Branch) -> bool | None:
         step.session_id = session.id
         wait_ms = _wait_ms(run.spending.seconds_left)
         try:
-            reply = await branch.face.data("plan_verify", {"wait": wait_ms, "response_format": "json"})
+            reply = await branch.notebook_tools.data(
+                "plan_verify", {"wait": wait_ms, "response_format": "json"}
+            )
         except CellwrightError as error:  # the answer is there, and stays
             verified, step.note = None, f"Not verified: {error}"
         else:

@@ -1,4 +1,4 @@
-"""Where branches get what they work with: a connection to the face, tools, a session, the question's data.
+"""Gives the branches of a run what they work with: tools, a session, the question's data.
 
 Decides nothing: ``runner`` asks for it, ``data_agent`` makes one for each run and ends it.
 """
@@ -8,33 +8,28 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from functools import partial
-from typing import Any, TypeAlias, TypeVar
+from typing import TypeAlias, TypeVar
 
 import anyio
 import anyio.abc
-from pydantic import ValidationError
 from pydantic_ai.messages import ModelMessage
-from pydantic_ai.tools import ToolDefinition
 
-from cellwright.agent import belt
-from cellwright.agent.belt import FACE_TOOLS
-from cellwright.agent.belt.rows import OwnTool
 from cellwright.agent.branches import MAIN, Branch
-from cellwright.agent.mcp_tools import FaceTools
 from cellwright.agent.models.table import ModelRow
+from cellwright.agent.notebook_tools import NotebookTools
+from cellwright.agent.own_tools import SERVER_TOOLS, OwnTools
 from cellwright.agent.questions import Question, Server
 from cellwright.agent.server_tools import ServerTools, server_tools
-from cellwright.agent.toolbox import ToolReply, Tools
+from cellwright.agent.toolbox import Tools
 from cellwright.agent.trace.cell_runs import runs_since
 from cellwright.agent.trace.steps import Step
 from cellwright.engine import Engine, Session
 from cellwright.errors import AgentError, CellwrightError
-from cellwright.mcp.inside import connected
 from cellwright.mcp.knowledge import Knowledge
 from cellwright.mcp.server import Face
 from cellwright.tools import Files
 
-__all__ = ["Workshop", "open_workshop"]
+__all__ = ["RunResources", "open_resources"]
 T = TypeVar("T")
 
 Room: TypeAlias = Callable[[int], Awaitable[None]]
@@ -44,6 +39,9 @@ Room: TypeAlias = Callable[[int], Awaitable[None]]
 NoteMade: TypeAlias = Callable[[Session], Awaitable[None]]
 
 """Is told of a session that was made for the conversation."""
+
+_PROGRAM = "cellwright agent"
+"""What sessions and the audit log call it."""
 
 _TITLE_WORDS = 6
 
@@ -56,25 +54,23 @@ _OPEN_S = 60.0
 _MAX_DATA_BYTES = 500 * 1024 * 1024
 
 
-class Workshop:
+class RunResources:
     """What the branches of one run work with."""
 
     def __init__(
         self,
-        face: Face,
+        server: Face,
         question: Question,
         row_of: Callable[[], ModelRow],
-        tasks: anyio.abc.TaskGroup,
         servers: Sequence[ServerTools],
         room: Room,
         note_made: NoteMade,
     ) -> None:
-        self.engine: Engine = face.engine
-        self.knowledge: Knowledge = face.knowledge
-        self._face = face
+        self.engine: Engine = server.engine
+        self.knowledge: Knowledge = server.knowledge
+        self._server = server
         self._question = question
         self._row_of = row_of
-        self._tasks = tasks
         self._servers = tuple(servers)
         self._making = anyio.Lock()
         self.room = room
@@ -90,22 +86,20 @@ class Workshop:
         if session is not None and session.state != "active":
             await self.room(1)
         branch = Branch(label, list(history), session)
-        face_for = connected(self._face, directory=self._question.directory, begun=branch.begun)
-        client = await held(self._tasks, face_for)
+        client = self._server.in_process(_PROGRAM, directory=self._question.directory, begun=branch.begun)
 
         async def session_id() -> str:
             return (await self.session_of(branch)).id
 
-        face = FaceTools(
+        branch.notebook_tools = NotebookTools(
             client,
-            (await client.list_tools()).tools,
-            offered=FACE_TOOLS,
+            offered=SERVER_TOOLS,
             session_of=session_id,
             room=partial(self.room, 1),
             made=partial(self._take_in, branch),
         )
         own = OwnTools(self.engine, branch, self._row_of)
-        branch.face, branch.tools = face, Tools([own, face, *self._servers])
+        branch.tools = Tools([own, branch.notebook_tools, *self._servers])
         self._branches.append(branch)
         return branch
 
@@ -114,7 +108,7 @@ class Workshop:
         async with self._making:
             if branch.session is not None:
                 return branch.session
-            made = await branch.face.data("notebook_create", {"name": _title(self._question.text)})
+            made = await branch.notebook_tools.data("notebook_create", {"name": _title(self._question.text)})
             return self.engine.session(made["session_id"])
 
     async def _take_in(self, branch: Branch, session_id: str) -> None:
@@ -171,7 +165,7 @@ class Workshop:
                         await session.suspend(reason="The question that it was tried for is over")
 
     async def _stop(self, branch: Branch, session: Session) -> None:
-        plan = self._face.planner.run_of(session)
+        plan = self._server.planner.run_of(session)
         if plan is not None and plan.id in branch.begun:
             await plan.cancel()
         for execution in session.runs.live:
@@ -195,25 +189,25 @@ class Workshop:
 
 
 @asynccontextmanager
-async def open_workshop(
-    face: Face, question: Question, row_of: Callable[[], ModelRow], room: Room, note_made: NoteMade
-) -> AsyncIterator[Workshop]:
-    """A workshop for as long as a run lasts."""
+async def open_resources(
+    server: Face, question: Question, row_of: Callable[[], ModelRow], room: Room, note_made: NoteMade
+) -> AsyncIterator[RunResources]:
+    """The resources of a run, for as long as it lasts."""
     failure: Exception | None = None
-    workshop: Workshop | None = None
+    resources: RunResources | None = None
     try:
         async with anyio.create_task_group() as tasks:
             try:
-                servers = [await _opened(tasks, server) for server in question.servers]
-                workshop = Workshop(face, question, row_of, tasks, servers, room, note_made)
-                yield workshop
+                servers = [await _opened(tasks, one) for one in question.servers]
+                resources = RunResources(server, question, row_of, servers, room, note_made)
+                yield resources
             except Exception as error:  # noqa: BLE001  # raised below: in here it would become a group
                 failure = error
             tasks.cancel_scope.cancel()
     finally:
-        # After its connections have ended: a call that was cut off while it queued a cell has told of the cell by then.
-        if workshop is not None:
-            await workshop.settle()
+        # After its tasks have ended: a call that was cut off while it queued a cell has told of the cell by then.
+        if resources is not None:
+            await resources.settle()
     if failure is not None:
         raise failure
 
@@ -244,44 +238,3 @@ async def held(tasks: anyio.abc.TaskGroup, opened: AbstractAsyncContextManager[T
 def _title(question: str) -> str:
     """A notebook's name after the question."""
     return " ".join(question.split()[:_TITLE_WORDS])[:80] or "question"
-
-
-# The agent's own tools on one branch: which of them the model is offered, and what they may use.
-
-
-class OwnTools:
-    """A box of the agent's own tools, and the desk that these work at."""
-
-    def __init__(self, engine: Engine, branch: Branch, row_of: Callable[[], ModelRow]) -> None:
-        self._engine = engine
-        self._branch = branch
-        self._row_of = row_of
-
-    @property
-    def definitions(self) -> Sequence[ToolDefinition]:
-        return tuple(tool.definition for tool in self._offered())
-
-    async def call(self, name: str, arguments: dict[str, Any]) -> ToolReply:
-        tool = next(tool for tool in self._offered() if tool.name == name)
-        try:
-            checked = tool.arguments.model_validate(arguments)
-        except ValidationError as error:
-            told = "; ".join(f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in error.errors())
-            return ToolReply(f"{name}: {told}", failed=True)
-        return await tool.run(self, checked)
-
-    def _offered(self) -> list[OwnTool]:
-        row = self._row_of()
-        return [tool for tool in belt.OWN_TOOLS if tool.suits(row)]
-
-    # What tools work at ------------------------------------------------------------------------------------------
-
-    async def face(self, name: str, /, **arguments: Any) -> ToolReply:
-        return await self._branch.face.call(name, arguments)
-
-    async def printed(self) -> str:
-        session = self._branch.session
-        if session is None:
-            return ""
-        own = [run for run in await self._engine.history(session.id) if run.id in self._branch.begun]
-        return own[-1].text if own else ""

@@ -37,7 +37,7 @@ from cellwright.agent.objections import Given, objection, righted
 from cellwright.agent.prompts import INSTRUCTIONS
 from cellwright.agent.questions import Question
 from cellwright.agent.repair import Mended, mend, stop_report
-from cellwright.agent.resources import Workshop
+from cellwright.agent.resources import RunResources
 from cellwright.agent.toolbox import ToolReply
 from cellwright.agent.trace.steps import Trace
 from cellwright.engine import Execution, Session
@@ -62,21 +62,21 @@ class Run:
         self,
         question: Question,
         *,
-        workshop: Workshop,
+        resources: RunResources,
         chain: Chain,
         trace: Trace,
         spending: Spending,
         conversation: Conversation,
     ) -> None:
         self.question = question
-        self.engine = workshop.engine
+        self.engine = resources.engine
         self.chain = chain
         self.trace = trace
         self.spending = spending
         self.began = time.time()
         self.models: dict[str, None] = {}
         """Those that answered, in order."""
-        self.workshop = workshop
+        self.resources = resources
         self._conversation = conversation
 
     # Think, act, branch ------------------------------------------------------------------------------------------
@@ -107,16 +107,16 @@ class Run:
         return await act(self, branch, goal)
 
     async def branch(self, branch: Branch, count: int) -> list[Branch]:
-        session = await self.workshop.session_of(branch)
+        session = await self.resources.session_of(branch)
         session.refuse_if_taken()
         async with self.trace.step("branch", role="engine", branch=branch.label) as step:
             step.session_id = session.id
-            await self.workshop.room(count)
+            await self.resources.room(count)
             grown = await self.engine.branch(session.id, count=count)
             branches = []
             for number, one in enumerate(grown, 1):
                 label = f"{branch.label}.{number}"
-                branches.append(await self.workshop.branch(label, one.session, history=branch.history))
+                branches.append(await self.resources.branch(label, one.session, history=branch.history))
             step.note = ", ".join(
                 f"{one.label}: {one.session_id} by {how.by}" for one, how in zip(branches, grown, strict=True)
             )
@@ -179,7 +179,7 @@ class Run:
     async def plan(
         self, branch: Branch, problem: str, todos: Sequence[dict[str, Any]]
     ) -> dict[str, Any] | None:
-        session = await self.workshop.session_of(branch)
+        session = await self.resources.session_of(branch)
         if plan_of(session.document.metadata) is not None:
             return None
         await self._plan_call(branch, "plan_create", problem=problem, todos=list(todos))
@@ -229,7 +229,7 @@ class Run:
     async def state(self, branch: Branch) -> str:
         """How the branch's notebook stands, for the tail of a message."""
         lost = self._conversation.history.notebook if branch.session is None else None
-        return await state_block(self.workshop.knowledge, branch.session, lost=lost)
+        return await state_block(self.resources.knowledge, branch.session, lost=lost)
 
     async def evidence(self, branch: Branch) -> list[Evidence]:
         """What an answer on this branch may rest on."""
@@ -270,7 +270,7 @@ class Run:
         if self.models:
             await self._conversation.answered_by(next(reversed(self.models)))
         if branch.session is not None:
-            made = branch.session.id in self.workshop.made
+            made = branch.session.id in self.resources.made
             await self._conversation.worked_with(notebook_of(branch.session), made=made)
 
     def notebook(self, branch: Branch) -> Notebook | None:
@@ -280,16 +280,16 @@ class Run:
         return [notebook_of(session) for session in self.engine.sessions()]
 
     async def _plan_call(self, branch: Branch, tool: str, **arguments: Any) -> dict[str, Any]:
-        session = await self.workshop.session_of(branch)
+        session = await self.resources.session_of(branch)
         async with self.trace.step("call", role="plan", branch=branch.label, tool=tool) as step:
             before = session.runs.count
             step.arguments, step.session_id = arguments, session.id
-            reply = await branch.face.data(tool, arguments)
+            reply = await branch.notebook_tools.data(tool, arguments)
             while reply.get("phase") == "running":
-                reply = await branch.face.data(
+                reply = await branch.notebook_tools.data(
                     "plan_run", {"run_id": reply["run_id"], "wait": _PLAN_WAIT_MS, "response_format": "json"}
                 )
-            await self.workshop.note_runs(branch, step, before)
+            await self.resources.note_runs(branch, step, before)
             step.result = str(reply.get("report") or reply.get("summary") or reply.get("phase"))
         return reply
 
@@ -545,7 +545,7 @@ async def _settled(run: Run, branch: Branch, tool: str, reply: ToolReply, before
 
 
 async def _mended_reply(branch: Branch, tool: str, reply: ToolReply, mended: Mended) -> ToolReply:
-    again = await branch.face.call("execution_wait", {"execution_id": mended.execution.id})
+    again = await branch.notebook_tools.call("execution_wait", {"execution_id": mended.execution.id})
     text = f"{mended.text}\n{again.text}"
     if tool == "notebook_fill":
         text = f"{reply.text}\n{text}\nThe cells after it were not added yet."
@@ -566,6 +566,6 @@ async def _taken_out(session: Session, before: Before, execution: Execution) -> 
 async def _note(run: Run, branch: Branch, step: Step, reply: ToolReply, before: Before) -> None:
     step.session_id = branch.session_id
     step.result, step.pictures, step.failed = reply.text, len(reply.pictures), reply.failed
-    await run.workshop.note_runs(branch, step, before.runs, own=step.tool not in _MENDS_ITSELF)
+    await run.resources.note_runs(branch, step, before.runs, own=step.tool not in _MENDS_ITSELF)
     if not step.runs and not reply.failed:
         branch.replies.append((step.tool or "", reply.text))

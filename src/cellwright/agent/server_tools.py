@@ -17,8 +17,8 @@ from mcp.shared.exceptions import MCPError
 from mcp.types import ImageContent, TextContent, Tool
 from pydantic_ai.tools import ToolDefinition
 
-from cellwright.agent.belt import FACE_TOOLS, OWN_TOOLS
 from cellwright.agent.models.shapes import ANSWER_TOOL
+from cellwright.agent.own_tools import OWN_TOOLS, SERVER_TOOLS
 from cellwright.agent.questions import Server
 from cellwright.agent.toolbox import ToolReply
 from cellwright.errors import AgentError
@@ -27,7 +27,7 @@ from cellwright.text_budget import cut_middle
 
 __all__ = ["ServerTools", "server_tools"]
 
-_TAKEN = frozenset({*FACE_TOOLS, *(tool.name for tool in OWN_TOOLS), ANSWER_TOOL})
+_TAKEN = frozenset({*SERVER_TOOLS, *(tool.name for tool in OWN_TOOLS), ANSWER_TOOL})
 _GONE = (anyio.ClosedResourceError, anyio.BrokenResourceError, anyio.EndOfStream)
 _LONGEST = 32_000
 _LONGEST_ABOUT = 2_000

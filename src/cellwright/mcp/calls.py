@@ -34,6 +34,7 @@ from cellwright.errors import (
     UnknownExecution,
 )
 from cellwright.mcp.arguments import Arguments, complaint, published_schema
+from cellwright.mcp.callers import Caller, RequestCaller
 from cellwright.mcp.clients import Client, Clients
 from cellwright.mcp.handovers import handback_note
 from cellwright.mcp.knowledge import Knowledge
@@ -52,13 +53,13 @@ __all__ = [
     "Call",
     "Definition",
     "Reply",
+    "ServerTool",
     "Shared",
     "as_tool",
     "data_reply",
     "told",
 ]
 
-_MAX_CLIENT = 60
 # Whether a call may be repeated says nothing where it changes nothing.
 READS = ToolAnnotations(read_only_hint=True, open_world_hint=False)
 CHANGES = ToolAnnotations(read_only_hint=False, destructive_hint=False, open_world_hint=False)
@@ -92,7 +93,7 @@ class Call:
 
     shared: Shared
     client: Client
-    context: Context[Clients, Any]
+    caller: Caller
     notes: list[str] = field(default_factory=list)
     """Sentences that the reply begins with."""
     changes: bool = True
@@ -101,12 +102,6 @@ class Call:
     @property
     def engine(self) -> Engine:
         return self.shared.engine
-
-    @property
-    def program(self) -> str | None:
-        """What the client calls itself."""
-        about = self.context.request_context.session.client_params
-        return about.client_info.name[:_MAX_CLIENT] if about is not None else None
 
     @property
     def root(self) -> Path:
@@ -153,8 +148,8 @@ class Call:
     def works_with(self, session: Session) -> None:
         """A session is the client's own from now on, and known as what it works on."""
         self.client.worked_with(session.id)
-        if self.program is not None and self.changes:
-            session.worked_on_by(self.program)
+        if self.caller.program is not None and self.changes:
+            session.worked_on_by(self.caller.program)
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,7 +214,7 @@ def told(error: CellwrightError, tools: Container[str] = (), notes: Sequence[str
     return ToolError("\n".join([text, *(f"note: {note}" for note in notes)]))
 
 
-def as_tool(definition: Definition, shared: Shared) -> Tool:
+def as_tool(definition: Definition, shared: Shared) -> ServerTool:
     """The SDK's tool of a definition."""
     schema = published_schema(
         definition.arguments,
@@ -227,7 +222,7 @@ def as_tool(definition: Definition, shared: Shared) -> Tool:
         but=definition.keeps_back,
         defaults=definition.arguments.operators_defaults(shared.engine.settings),
     )
-    return _FaceTool(
+    return ServerTool(
         fn=definition.run,
         name=definition.name,
         title=None,
@@ -242,7 +237,7 @@ def as_tool(definition: Definition, shared: Shared) -> Tool:
     )
 
 
-class _FaceTool(Tool):
+class ServerTool(Tool):
     """A tool that checks its own arguments: closed, and with complaints that a model can act on."""
 
     definition: Definition = Field(exclude=True)
@@ -256,33 +251,36 @@ class _FaceTool(Tool):
         context: Context[Any, Any],
         convert_result: bool = False,
     ) -> CallToolResult:
+        clients: Clients = context.request_context.lifespan_context
+        return await self.answer(arguments, clients.of(context.request_context), RequestCaller(context))
+
+    async def answer(self, arguments: dict[str, Any], client: Client, caller: Caller) -> CallToolResult:
+        """Call the tool.
+
+        Raises:
+            ToolError: the arguments are wrong, or the tool failed; the message is for a model to read.
+        """
         try:
-            return await self._answer(arguments, context)
+            return await self._answer(arguments, client, caller)
         except ToolError as error:
             if (banner := self.shared.engine.banner) is None:
                 raise
             raise type(error)(f"{banner}\n{error}") from error.__cause__
 
-    async def _answer(self, arguments: dict[str, Any], context: Context[Any, Any]) -> CallToolResult:
+    async def _answer(self, arguments: dict[str, Any], client: Client, caller: Caller) -> CallToolResult:
         try:
             checked = self.definition.arguments.model_validate(arguments)
         except ValidationError as error:
             raise ToolError(complaint(self.name, self.parameters, error)) from error
-        clients: Clients = context.request_context.lifespan_context
-        call = Call(
-            self.shared,
-            clients.of(context.request_context),
-            context,
-            changes=not self.definition.hints.read_only_hint,
-        )
+        call = Call(self.shared, client, caller, changes=not self.definition.hints.read_only_hint)
         try:
-            with acting(f"mcp:{call.program or 'unnamed'}"):
+            with acting(f"mcp:{caller.program or 'unnamed'}"):
                 reply = await self.definition.run(call, checked)
         except CellwrightError as error:
             raise told(error, self.shared.tools, call.notes) from error
         except (MCPError, ToolError):
             raise
-        except Exception as error:  # boundary: the SDK logs it; nothing of it reaches the client
+        except Exception as error:  # boundary: whoever calls logs it; nothing of it reaches the client
             message = f"{self.name} failed inside Cellwright. The session is as it was; look at `cellwright daemon logs`"
             raise UnexpectedToolError(message) from error
         return _result(reply, call.notes, self.shared.engine.banner)

@@ -136,13 +136,8 @@ class Client:
 class Clients:
     """The clients of one transport: a connection has one, HTTP has one per protocol session."""
 
-    def __init__(
-        self,
-        directory: Path | None = None,
-        brought: Brought = NOTHING_BROUGHT,
-        begun: set[str] | None = None,
-    ) -> None:
-        self._own = Client(directory, brought, begun)
+    def __init__(self, directory: Path | None = None, brought: Brought = NOTHING_BROUGHT) -> None:
+        self._own = Client(directory, brought)
         self._by_header: OrderedDict[str, Client] = OrderedDict()
 
     def __iter__(self) -> Iterator[Client]:

@@ -48,12 +48,13 @@ import cellwright
 from cellwright.delegation import Delegate
 from cellwright.engine import Engine
 from cellwright.errors import CellwrightError
-from cellwright.mcp.calls import Definition, Shared, as_tool
+from cellwright.mcp.calls import Definition, ServerTool, Shared, as_tool
 from cellwright.mcp.clients import NOTHING_BROUGHT, Brought, Client, Clients, RequestContext
 from cellwright.mcp.dialects.jlab import JLAB_STATUS_URI, JLAB_TOOLS
 from cellwright.mcp.dialects.jlab import status as server_status
 from cellwright.mcp.dialects.jupyter import JUPYTER_TOOLS
 from cellwright.mcp.dialects.monadic import MONADIC_TOOLS
+from cellwright.mcp.in_process import InProcessClient
 from cellwright.mcp.knowledge import Knowledge
 from cellwright.mcp.notifications import Notifier
 from cellwright.mcp.pace import Pace
@@ -85,6 +86,7 @@ class Face:
         toolset: str | None = None,
         pace: Pace | None = None,
     ) -> None:
+        """Raises CellwrightError where there is no such dialect or toolset."""
         self._transports: set[Clients] = set()
         language = "typescript" if dialect == "srcbook" else engine.settings.default_language
         self._shared = Shared(
@@ -100,8 +102,12 @@ class Face:
         )
         self._notifier: Notifier | None = None
         self._bus = InMemorySubscriptionBus()
+        sets = chosen_sets(toolset)
+        definitions = _definitions(dialect, sets)
+        self._shared = replace(self._shared, tools=frozenset(definition.name for definition in definitions))
+        self._tools = [as_tool(definition, self._shared) for definition in definitions]
         self.server: MCPServer[Clients] = build_server(
-            self._shared, self._bus, self._transport, dialect=dialect, toolset=toolset
+            self._shared, self._tools, self._bus, self._transport, dialect=dialect, about=instructions(sets)
         )
 
     @asynccontextmanager
@@ -110,9 +116,8 @@ class Face:
         _: MCPServer[Clients],
         directory: Path | None = None,
         brought: Brought = NOTHING_BROUGHT,
-        begun: set[str] | None = None,
     ) -> AsyncIterator[Clients]:
-        clients = Clients(directory, brought, begun)
+        clients = Clients(directory, brought)
         self._transports.add(clients)
         try:
             yield clients
@@ -141,15 +146,20 @@ class Face:
         *,
         directory: Path | None = None,
         brought: Brought = NOTHING_BROUGHT,
-        begun: set[str] | None = None,
     ) -> None:
-        """The same over streams of messages. ``begun`` is given the ids of what the client's calls began."""
+        """The same over streams of messages."""
         lowlevel = self.server._lowlevel_server  # noqa: SLF001  # the SDK has no public name for it yet
         options = lowlevel.create_initialization_options(NotificationOptions(resources_changed=True))
-        async with self._transport(self.server, directory, brought, begun) as clients:
+        async with self._transport(self.server, directory, brought) as clients:
             await serve_dual_era_loop(
                 lowlevel, incoming, outgoing, lifespan_state=clients, init_options=options
             )
+
+    def in_process(
+        self, program: str, *, directory: Path | None = None, begun: set[str] | None = None
+    ) -> InProcessClient:
+        """A client in this process, which works in ``directory``; ``begun`` is given the ids of what its calls began."""
+        return InProcessClient(self._tools, Client(directory, begun=begun), program)
 
     def http_app(self) -> Starlette:
         """Streamable HTTP at ``/mcp``. Whoever mounts it checks token, Host and Origin, and runs its lifespan."""
@@ -225,20 +235,19 @@ class NotebookServer(MCPServer[Clients]):
 
 
 def build_server(
-    shared: Shared, bus: SubscriptionBus, lifespan: Lifespan, *, dialect: str | None, toolset: str | None
+    shared: Shared,
+    tools: Sequence[ServerTool],
+    bus: SubscriptionBus,
+    lifespan: Lifespan,
+    *,
+    dialect: str | None,
+    about: str,
 ) -> NotebookServer:
-    """The server object.
-
-    Raises:
-        CellwrightError: there is no such dialect or toolset.
-    """
-    sets = chosen_sets(toolset)
-    definitions = _definitions(dialect, sets)
-    shared = replace(shared, tools=frozenset(definition.name for definition in definitions))
+    """The server object; ``about`` is what a client is told first."""
     server = NotebookServer(
         Resources(shared.engine, shared.knowledge),
-        instructions=instructions(sets),
-        tools=[as_tool(definition, shared) for definition in definitions],
+        instructions=about,
+        tools=list(tools),
         lifespan=lifespan,
         subscriptions=bus,
         log_level="WARNING",

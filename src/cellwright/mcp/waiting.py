@@ -8,16 +8,12 @@ from __future__ import annotations
 
 import json
 import time
-import warnings
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from typing import TypeVar
 
 import anyio
-from mcp import MCPDeprecationWarning
-from mcp.types import LOG_LEVEL_META_KEY
-from starlette.requests import ClientDisconnect
 
 from cellwright.delegation import DelegatedRun
 from cellwright.engine import Event, Execution, Replay, Subscription
@@ -115,7 +111,7 @@ async def done_with_progress(
             tasks.cancel_scope.cancel()
     except anyio.get_cancelled_exc_class():
         with anyio.move_on_after(_CANCEL_GRACE_S, shield=True):
-            if stop is not None and await _was_cancelled(call):
+            if stop is not None and await call.caller.was_cancelled():
                 await stop()
         raise
     if failure is not None:
@@ -129,13 +125,13 @@ async def _tell_time(call: Call, say: Callable[[], str]) -> None:
         await anyio.sleep(call.shared.pace.progress_s)
         elapsed_s = time.monotonic() - began
         message = say() or f"running for {elapsed_s:.0f} s"
-        await call.context.report_progress(round(elapsed_s, 3), message=message)
+        await call.caller.report_progress(round(elapsed_s, 3), message=message)
 
 
 @contextmanager
 def _events_to_log(call: Call, session_id: str) -> Iterator[Subscription | None]:
     """What happens to a session from now on, where the call asks to be told, as the newest protocol has it."""
-    if LOG_LEVEL_META_KEY not in (call.context.request_context.meta or {}):
+    if not call.caller.wants_log:
         yield None
         return
     with call.engine.subscribe(session_id) as events:
@@ -172,7 +168,7 @@ async def _wait(
                 events.close()  # what it holds is told before the call answers: nothing can be after that
     except anyio.get_cancelled_exc_class():
         with anyio.move_on_after(_CANCEL_GRACE_S, shield=True):
-            if await _was_cancelled(call):
+            if await call.caller.was_cancelled():
                 await stop()
         raise
 
@@ -194,7 +190,7 @@ async def _follow_replay(call: Call, replay: Replay) -> None:
         if not replay.done:
             elapsed_s = time.monotonic() - began
             message = f"{len(replay.redone)} of {len(replay.steps)} steps, running for {elapsed_s:.0f} s"
-            await call.context.report_progress(round(elapsed_s, 3), message=message)
+            await call.caller.report_progress(round(elapsed_s, 3), message=message)
 
 
 async def _follow_verification(call: Call, verification: Verification) -> None:
@@ -207,7 +203,7 @@ async def _follow_verification(call: Call, verification: Verification) -> None:
             said = f": cell {last.cell.id} {'same' if last.same else 'different'}" if last is not None else ""
             told, elapsed_s = done, time.monotonic() - began
             message = f"{done} of {len(verification.cells)} cells, running for {elapsed_s:.0f} s{said}"
-            await call.context.report_progress(round(elapsed_s, 3), message=message)
+            await call.caller.report_progress(round(elapsed_s, 3), message=message)
 
 
 async def _follow_plan(call: Call, run: PlanRun) -> None:
@@ -220,7 +216,7 @@ async def _follow_plan(call: Call, run: PlanRun) -> None:
         if not run.done:
             elapsed_s = time.monotonic() - began
             message = f"{plan_brief(run.plan)}, running for {elapsed_s:.0f} s"
-            await call.context.report_progress(round(elapsed_s, 3), message=message)
+            await call.caller.report_progress(round(elapsed_s, 3), message=message)
 
 
 async def _follow_agent(call: Call, run: DelegatedRun) -> None:
@@ -236,7 +232,7 @@ async def _follow_agent(call: Call, run: DelegatedRun) -> None:
         if brief != said or now - told_at >= call.shared.pace.progress_s:
             said, told_at = brief, now
             message = f"{brief}, running for {now - began:.0f} s"
-            await call.context.report_progress(round(now - began, 3), message=message)
+            await call.caller.report_progress(round(now - began, 3), message=message)
 
 
 async def _stream_agent(call: Call, run: DelegatedRun, since: int) -> None:
@@ -246,7 +242,7 @@ async def _stream_agent(call: Call, run: DelegatedRun, since: int) -> None:
         over = run.done
         if entries := run.told(since):
             since = entries[-1]["number"]
-            await call.context.report_progress(since, message=json.dumps(entries, ensure_ascii=False))
+            await call.caller.report_progress(since, message=json.dumps(entries, ensure_ascii=False))
             await anyio.sleep(call.shared.pace.stream_s)
         elif over:
             return
@@ -257,30 +253,11 @@ async def _tell_progress(call: Call, executions: list[Execution], place: int, el
     about = f"{place + 1} of {len(executions)}, " if len(executions) > 1 else ""
     said = last_line(execution)
     message = f"{about}{execution.state} for {elapsed_s:.0f} s" + (f": {said}" if said else "")
-    await call.context.report_progress(round(elapsed_s, 3), message=message)
+    await call.caller.report_progress(round(elapsed_s, 3), message=message)
 
 
 async def _forward_log(call: Call, events: Subscription) -> None:
     """Send what happens as log messages on the call's own stream, until it is closed."""
     async for event in events:
         if isinstance(event, Event):
-            level, data = log_entry(event)
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore", MCPDeprecationWarning)
-                sending = call.context.session.send_log_message(level, data, logger="cellwright")
-            await sending
-
-
-async def _was_cancelled(call: Call) -> bool:
-    """Whether the client took back this call, rather than went away or was cut off by our own end."""
-    context = call.context.request_context
-    # The SDK has no public word for this yet: the request's own channel knows that its peer cancelled it.
-    if context.session._request_outbound.cancel_requested.is_set():  # noqa: SLF001
-        return True
-    if context.request is None:
-        return False
-    try:
-        # The newest protocol has no other way over HTTP to take back a call than to close its response.
-        return context.protocol_version >= "2026" and await context.request.is_disconnected()
-    except (ClientDisconnect, RuntimeError):
-        return False
+            await call.caller.log(*log_entry(event))

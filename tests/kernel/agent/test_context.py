@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from cellwright import Engine
-from cellwright.agent.belt import FACE_TOOLS
 from cellwright.agent.context import (
     INSTRUCTIONS,
     TAG,
@@ -23,6 +22,7 @@ from cellwright.agent.context import (
     tagged,
 )
 from cellwright.agent.notebook_names import Notebook
+from cellwright.agent.own_tools import SERVER_TOOLS
 from cellwright.engine import Session
 from cellwright.mcp.knowledge import Knowledge
 from cellwright.plans.model import Outline, TodoOutline
@@ -197,7 +197,7 @@ async def test_a_lost_notebook_is_told_with_what_to_do(knowledge: Knowledge, eng
     assert notebook.name in block
     assert str(notebook.path) in block
     named = set(re.findall(r"(?:notebook|cell|plan)_[a-z]+", block)) - {TAG}
-    assert named <= set(FACE_TOOLS), "the model has these"
+    assert named <= set(SERVER_TOOLS), "the model has these"
 
 
 async def test_before_the_first_notebook_the_block_says_so(knowledge: Knowledge, engine: Engine) -> None:

@@ -10,12 +10,12 @@ import pytest
 from pydantic_ai.tools import ToolDefinition
 
 from cellwright import Engine
-from cellwright.agent.belt.answering import filled
 from cellwright.agent.budgets import Budget, Spending, parse_budget
 from cellwright.agent.data_agent import TRACES, DataAgent
 from cellwright.agent.models.action_parser import Call as Action
 from cellwright.agent.models.action_parser import Misread, first_action
 from cellwright.agent.notebook_names import Notebook, by_id
+from cellwright.agent.own_tools import filled
 from cellwright.agent.patterns.shapes import Ideas
 from cellwright.agent.questions import Server
 from cellwright.agent.server_tools import ServerTools

@@ -11,7 +11,7 @@ import pytest
 from mcp import Client
 
 from cellwright import Engine
-from cellwright.agent.mcp_tools import FaceTools
+from cellwright.agent.notebook_tools import NotebookTools
 from cellwright.mcp import Face
 from tests.kernel.engine.conftest import end_host, open_at
 from tests.kernel.mcp.conftest import PACE, ask, connected, new_session, read, refused
@@ -146,7 +146,9 @@ async def test_call_that_reads_on_works_as_it_is_given(agent: Client, web: WebSe
     assert "line 1999" in await read(agent, "file_system", **read_on(put))
 
 
-async def test_data_agent_reads_on_where_a_long_page_was_kept(agent: Client, web: WebServer) -> None:
+async def test_data_agent_reads_on_where_a_long_page_was_kept(
+    agent: Client, fetching: Engine, web: WebServer
+) -> None:
     session_id = await new_session(agent, "agent")
 
     async def session_of() -> str:
@@ -155,10 +157,10 @@ async def test_data_agent_reads_on_where_a_long_page_was_kept(agent: Client, web
     async def nothing(*_: str) -> None:
         """No session is made here."""
 
-    tools = (await agent.list_tools()).tools
-    face = FaceTools(agent, tools, offered=(), session_of=session_of, room=nothing, made=nothing)
-    fetched = await face.call("web_fetch", {"url": web.url("/long"), "max_tokens": 500})
-    assert "line 1999" in (await face.call("file_system", read_on(fetched.text))).text
+    client = Face(fetching, pace=PACE).in_process("test")
+    tools = NotebookTools(client, offered=(), session_of=session_of, room=nothing, made=nothing)
+    fetched = await tools.call("web_fetch", {"url": web.url("/long"), "max_tokens": 500})
+    assert "line 1999" in (await tools.call("file_system", read_on(fetched.text))).text
 
 
 def read_on(said: str) -> dict[str, Any]:

@@ -100,7 +100,7 @@ async def _begun(call: Call, delegate: Delegate, args: Ask) -> DelegatedRun:
         environment=brought.environment,
         servers=brought.servers,
         verify=args.verify,
-        client=call.context.session,
+        client=call.caller.session,
     )
     # Shielded: a call that is cancelled meanwhile must know what to stop.
     with anyio.CancelScope(shield=True):

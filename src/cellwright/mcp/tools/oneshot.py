@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import json
-import warnings
 from collections.abc import Mapping
 from dataclasses import asdict
 from functools import partial
@@ -12,8 +11,7 @@ from itertools import count
 from typing import Annotated, Any, Literal, TypeAlias
 
 import anyio
-from mcp import MCPDeprecationWarning
-from mcp.types import LOG_LEVEL_META_KEY, ImageContent, ToolAnnotations
+from mcp.types import ImageContent, ToolAnnotations
 from pydantic import Field
 
 from cellwright.engine import Session
@@ -108,7 +106,7 @@ class _Follower:
     def __init__(self, call: Call, *, stream: bool) -> None:
         self._call = call
         self._stream = stream
-        self._logs = LOG_LEVEL_META_KEY in (call.context.request_context.meta or {})
+        self._logs = call.caller.wants_log
         self._last = ""
         self._count = 0
 
@@ -122,15 +120,9 @@ class _Follower:
         if self._stream:
             self._count += 1
             piece = json.dumps({"name": name, "text": text}, ensure_ascii=False)
-            await self._call.context.report_progress(self._count * 1e-6, message=piece)
+            await self._call.caller.report_progress(self._count * 1e-6, message=piece)
         if self._logs:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore", MCPDeprecationWarning)
-                session = self._call.context.session
-                sending = session.send_log_message(
-                    "debug", {"stream": name, "text": text}, logger="cellwright"
-                )
-            await sending
+            await self._call.caller.log("debug", {"stream": name, "text": text})
 
 
 def result_json(result: RunResult) -> dict[str, Any]:

@@ -1,6 +1,7 @@
-"""The face's tools on one branch, called as any client calls them, in that branch's session.
+"""The MCP server's tools on one branch, called in this process, in that branch's session.
 
-A call that names no session means the branch's; a notebook is made where there is none yet. Belongs to ``runner``.
+The agent's one way to the tools: their checks, replies and budgets are those that every client gets. A call that names
+no session means the branch's; a notebook is made where there is none yet.
 """
 
 from __future__ import annotations
@@ -9,27 +10,27 @@ import base64
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
-from mcp import Client
-from mcp.types import CallToolResult, ImageContent, TextContent, Tool
+from mcp.types import CallToolResult, ImageContent, TextContent
 from pydantic_ai.tools import ToolDefinition
 
 from cellwright.agent.toolbox import ToolReply
 from cellwright.errors import AgentError
+from cellwright.mcp.calls import ServerTool
+from cellwright.mcp.in_process import InProcessClient
 from cellwright.tools.web.fetch import FETCHED
 
-__all__ = ["FaceTools"]
+__all__ = ["NotebookTools"]
 
 _FAILED_STATES = (" | error | ", " | timeout | ", " | died | ", " | interrupted | ")
 _MAKES = frozenset({"notebook_create", "notebook_open", "notebook_import"})
 
 
-class FaceTools:
-    """One connection to the face."""
+class NotebookTools:
+    """The tools of one branch."""
 
     def __init__(
         self,
-        client: Client,
-        tools: Sequence[Tool],
+        client: InProcessClient,
         *,
         offered: Sequence[str],
         session_of: Callable[[], Awaitable[str]],
@@ -42,13 +43,14 @@ class FaceTools:
         """
         self._client = client
         self._takes_session = {
-            tool.name for tool in tools if "session_id" in tool.input_schema.get("properties", {})
+            name
+            for name, tool in client.tools.items()
+            if "session_id" in tool.parameters.get("properties", {})
         }
         self._session_of = session_of
         self._room = room
         self._made = made
-        known = {tool.name: tool for tool in tools}
-        self._definitions = tuple(_definition(known[name]) for name in offered if name in known)
+        self._definitions = tuple(_definition(client.tools[name]) for name in offered if name in client.tools)
 
     @property
     def definitions(self) -> Sequence[ToolDefinition]:
@@ -100,7 +102,7 @@ def _is_shared(name: str, arguments: dict[str, Any]) -> bool:
     return name in _MAKES
 
 
-def _definition(tool: Tool) -> ToolDefinition:
+def _definition(tool: ServerTool) -> ToolDefinition:
     return ToolDefinition(
-        name=tool.name, description=tool.description or "", parameters_json_schema=dict(tool.input_schema)
+        name=tool.name, description=tool.description or "", parameters_json_schema=dict(tool.parameters)
     )
