@@ -28,7 +28,8 @@ from cellwright.verification import Verifier
 from cellwright.web.auth.attempts import Attempts, Codes
 from cellwright.web.auth.identities import Identities
 from cellwright.web.auth.sign_in import Door
-from cellwright.web.site import Site, application
+from cellwright.web.requests import Site
+from cellwright.web.site import application
 from measuring import MB, Bench, alternate, main, milliseconds
 
 CELLS = 100

@@ -24,7 +24,7 @@ from cellwright.agent.compaction import Summary, compacted, is_due
 from cellwright.agent.context import Closing, harmless, notebook_of, state_block
 from cellwright.agent.conversations import Conversation
 from cellwright.agent.evidence.charts import chart_issues, pictures
-from cellwright.agent.evidence.numbers import Evidence
+from cellwright.agent.evidence.numbers import Evidence, rests_on_output
 from cellwright.agent.evidence.outputs import gather
 from cellwright.agent.messages import calls_of, objected, sound, sound_reply, told, with_parts, with_reply
 from cellwright.agent.models.chain import Chain
@@ -32,14 +32,14 @@ from cellwright.agent.models.requests import Said, Unanswered, Want
 from cellwright.agent.models.shapes import ANSWER_TOOL, ShapeMissed, read_shape, text_of
 from cellwright.agent.models.table import ModelRow
 from cellwright.agent.models.text_actions import problem
-from cellwright.agent.notebook_names import Notebook, by_id, check_call
-from cellwright.agent.objections import Given, objection, righted
+from cellwright.agent.notebook_names import Correction, Notebook, by_id, check_call, check_names, mended
 from cellwright.agent.prompts import INSTRUCTIONS
 from cellwright.agent.questions import Question
 from cellwright.agent.repair import Mended, mend, stop_report
 from cellwright.agent.resources import RunResources
 from cellwright.agent.toolbox import ToolReply
 from cellwright.agent.trace.steps import Trace
+from cellwright.agent.working_files import files_of
 from cellwright.engine import Execution, Session
 from cellwright.errors import CellwrightError, ModelFailed, SessionTaken
 from cellwright.plans.model import plan_of
@@ -569,3 +569,47 @@ async def _note(run: Run, branch: Branch, step: Step, reply: ToolReply, before: 
     await run.resources.note_runs(branch, step, before.runs, own=step.tool not in _MENDS_ITSELF)
     if not step.runs and not reply.failed:
         branch.replies.append((step.tool or "", reply.text))
+
+
+# What may be wrong with an answer before it is given: it names what is not there, or rests on nothing that
+# ran.
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """An answer as a model gives it, and the notebook that it takes for the current one, where it says so."""
+
+    message: str
+    notebook: str | None = None
+
+
+async def objection(run: Run, branch: Branch, answer: Given) -> str | None:
+    """What is told back to the model; None where the answer may be given."""
+    if not answer.message.strip():
+        return "The reply is empty. Give the answer in words, or call a tool."
+    correction = await _misnamed(run, branch, answer.message)
+    if correction is None and answer.notebook is not None:
+        correction = await _misnamed(run, branch, f"{answer.notebook.removesuffix('.ipynb')}.ipynb")
+    if correction is not None:
+        return correction.message
+    unproven = rests_on_output(answer.message, await run.evidence(branch))
+    return unproven.text if unproven is not None else None
+
+
+async def righted(run: Run, branch: Branch, answer: Given) -> Given:
+    """The answer with the notebook's right name, where only its time was lost or wrong."""
+    correction = await _misnamed(run, branch, answer.message)
+    text = mended(answer.message, correction) if correction is not None else None
+    return replace(answer, message=text) if text is not None else answer
+
+
+async def _misnamed(run: Run, branch: Branch, text: str) -> Correction | None:
+    session = branch.session
+    files = await anyio.to_thread.run_sync(files_of, session) if session is not None else ()
+    return check_names(
+        text,
+        current=run.notebook(branch),
+        known=run.notebooks(),
+        files=[file.path for file in files],
+        asked=run.question.text,
+    )

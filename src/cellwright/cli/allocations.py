@@ -11,10 +11,10 @@ from typing import Annotated, Any
 import anyio
 import typer
 
-from cellwright.cli.executions import TURN_MS, ProgressLine
 from cellwright.cli.exits import ExitCode
 from cellwright.cli.mcp_client import Caller, ToolRefused, call_daemon
 from cellwright.cli.notebooks import AsJson, note, show_data
+from cellwright.cli.progress import TURN_MS, ProgressLine
 from cellwright.cli.wording import in_verbs
 
 __all__ = ["add_verbs", "find_host", "host_named", "hosts_of", "show_hosts", "wait_for_host"]

@@ -20,17 +20,15 @@ from cellwright.cli.ask_options import (
     ServerOption,
     Wish,
     answered,
-    counted,
     exit_code,
     given_with,
     say_failure,
-    spent,
 )
 from cellwright.cli.ask_view import AskView
 from cellwright.cli.exits import ExitCode
 from cellwright.cli.mcp_client import Caller, Given, call_daemon
 from cellwright.cli.notebooks import AsJson, note
-from cellwright.cli.wording import in_verbs, printable
+from cellwright.cli.wording import counted, in_verbs, printable, spent
 
 __all__ = ["ask", "from_here", "put", "show_outcome"]
 

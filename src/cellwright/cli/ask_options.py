@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import anyio
 import typer
 
-from cellwright.cli.executions import TURN_MS
 from cellwright.cli.exits import ExitCode, show_error
 from cellwright.cli.mcp_client import Given
+from cellwright.cli.progress import TURN_MS
 from cellwright.cli.wording import in_verbs
 from cellwright.errors import AgentError
 
@@ -31,16 +31,12 @@ __all__ = [
     "ServerOption",
     "Wish",
     "answered",
-    "counted",
     "exit_code",
     "given_with",
     "say_failure",
-    "spent",
-    "tokens",
 ]
 
 _SETUP = frozenset({"no_model", "no_agent"})
-_THOUSAND = 1_000
 
 DataOption = Annotated[
     list[str] | None,
@@ -170,23 +166,3 @@ def exit_code(found: dict[str, Any]) -> ExitCode:
 def say_failure(found: dict[str, Any]) -> None:
     """Say on stderr why there is no outcome."""
     show_error(AgentError(in_verbs(found["message"]), hint=in_verbs(found.get("hint") or "") or None))
-
-
-def counted(number: int, one: str) -> str:
-    """A number of things, in words."""
-    return f"{number} {one}{'s' * (number != 1)}"
-
-
-def spent(tokens_in: int, tokens_out: int, cached: int, usd: float) -> str:
-    """What was taken so far, in a few words."""
-    return f"{tokens(tokens_in, tokens_out, cached)}, ${usd:.4f}"
-
-
-def tokens(tokens_in: int, tokens_out: int, cached: int) -> str:
-    """So many went in and came out."""
-    of_those = f" ({_short(cached)} cached)" if cached else ""
-    return f"{_short(tokens_in)}{of_those} + {_short(tokens_out)} tokens"
-
-
-def _short(number: int) -> str:
-    return f"{number / _THOUSAND:.1f}k" if number >= _THOUSAND else str(number)

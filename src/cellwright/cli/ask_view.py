@@ -15,9 +15,8 @@ from rich.console import Console, Group, RenderableType
 from rich.padding import Padding
 from rich.text import Text
 
-from cellwright.cli.ask_options import counted, spent, tokens
 from cellwright.cli.live_window import LiveWindow
-from cellwright.cli.wording import printable
+from cellwright.cli.wording import counted, printable, spent, tokens
 
 __all__ = ["AskView", "entry_lines"]
 

@@ -18,15 +18,14 @@ from cellwright.cli.ask_options import (
     PatternOption,
     ServerOption,
     Wish,
-    counted,
     exit_code,
     given_with,
     say_failure,
-    spent,
 )
 from cellwright.cli.exits import ExitCode
 from cellwright.cli.mcp_client import Given
 from cellwright.cli.notebooks import note
+from cellwright.cli.wording import counted, spent
 
 __all__ = ["chat"]
 

@@ -3,29 +3,26 @@
 from __future__ import annotations
 
 import json
-import shutil
 import sys
-import time
-from typing import Annotated, Any, Self
+from typing import Annotated, Any
 
 import anyio
 import typer
 
+from cellwright.cli.allocations import wait_for_host
 from cellwright.cli.exits import ExitCode
 from cellwright.cli.flags import OnError, OnErrorOption
 from cellwright.cli.mcp_client import Caller, call_daemon
 from cellwright.cli.notebooks import AsJson
+from cellwright.cli.progress import TURN_MS, ProgressLine
 from cellwright.cli.scripts import DirectoryOption, PackageOption, Script, SessionOrFile, run_once
 from cellwright.cli.wording import in_verbs
 
-__all__ = ["TURN_MS", "ProgressLine", "add_verbs"]
+__all__ = ["add_verbs"]
 
-# A call to the daemon comes back after this long at the latest, so that an interrupt is noticed between calls too.
-TURN_MS = 50_000
 _UNFINISHED = frozenset({"queued", "running"})
 _EXECUTION = "x-"
 _ALL = "all"
-_CLEAR = "\r\x1b[K"
 
 
 def add_verbs(app: typer.Typer) -> None:
@@ -120,8 +117,6 @@ def wait(
 ) -> None:
     """Wait for an execution and show what it put out, or for an allocation to be ready. Exits 1 if it ended badly."""
     if execution is None or not execution.startswith(_EXECUTION):
-        from cellwright.cli.allocations import wait_for_host  # it stands on this module
-
         wait_for_host(execution, as_json=as_json)
         return
 
@@ -197,30 +192,6 @@ async def _waited(caller: Caller, execution_id: str) -> dict[str, Any]:
             )
             if found["status"] not in _UNFINISHED:
                 return found
-
-
-class ProgressLine:
-    """One line on a terminal that says how long it has been and what was said last; gone when it is over."""
-
-    def __init__(self) -> None:
-        self.wanted = sys.stderr.isatty()
-        self._begun = time.monotonic()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        if self.wanted:
-            sys.stderr.write(_CLEAR)
-            sys.stderr.flush()
-
-    async def tell(
-        self, progress: float, total: float | None, message: str | None
-    ) -> None:  # as ``Progress`` has it
-        width = shutil.get_terminal_size().columns - 1
-        line = f"… {time.monotonic() - self._begun:.0f} s  {message or ''}"
-        sys.stderr.write(_CLEAR + "".join(char for char in line if char.isprintable())[:width])
-        sys.stderr.flush()
 
 
 def _report(found: dict[str, Any], *, as_json: bool, detached: bool = False) -> None:

@@ -9,12 +9,12 @@ import anyio
 import typer
 
 from cellwright.cli.allocations import host_named
-from cellwright.cli.executions import TURN_MS, ProgressLine
 from cellwright.cli.exits import ExitCode
 from cellwright.cli.flags import HostOption
 from cellwright.cli.mcp_client import Caller, call_daemon
 from cellwright.cli.mcp_line import Progress
 from cellwright.cli.notebooks import AsJson
+from cellwright.cli.progress import TURN_MS, ProgressLine
 from cellwright.cli.session_names import NotebookArgument, session_of
 
 __all__ = ["replay"]

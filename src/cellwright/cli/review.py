@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import anyio
 import typer
 
-from cellwright.cli.executions import ProgressLine
 from cellwright.cli.exits import ExitCode, show_error
 from cellwright.cli.flags import UnsafeOption
+from cellwright.cli.progress import ProgressLine
 from cellwright.errors import CellwrightError, NotebookError
 
 if TYPE_CHECKING:

@@ -10,11 +10,10 @@ from typing import Annotated, Any
 import typer
 
 from cellwright.cli.ask import from_here
-from cellwright.cli.ask_options import counted, spent
 from cellwright.cli.exits import ExitCode, show_error
 from cellwright.cli.mcp_client import Caller, call_daemon
 from cellwright.cli.notebooks import AsJson, note, show_data
-from cellwright.cli.wording import printable
+from cellwright.cli.wording import counted, printable, spent
 from cellwright.errors import CellwrightError
 from cellwright.notebook import write_atomically
 

@@ -1,10 +1,12 @@
-"""What the daemon's tools say to whoever they refuse, in the words of the command line. Pure; asks nothing."""
+"""Texts for a terminal: messages of the daemon's tools with commands in place of calls, numbers of tokens and money. Pure."""
 
 from __future__ import annotations
 
 import re
 
-__all__ = ["in_verbs", "printable"]
+__all__ = ["counted", "in_verbs", "printable", "spent", "tokens"]
+
+_THOUSAND = 1_000
 
 _INSTEAD = {
     "execution_list": "`cellwright logs`",
@@ -37,3 +39,23 @@ def in_verbs(text: str) -> str:
 def printable(text: str) -> str:
     """Text of models and notebooks without what a terminal would obey."""
     return "".join(each if each.isprintable() or each in "\n\t" else " " for each in text)
+
+
+def counted(number: int, one: str) -> str:
+    """A number of things, in words."""
+    return f"{number} {one}{'s' * (number != 1)}"
+
+
+def spent(tokens_in: int, tokens_out: int, cached: int, usd: float) -> str:
+    """What was taken so far, in a few words."""
+    return f"{tokens(tokens_in, tokens_out, cached)}, ${usd:.4f}"
+
+
+def tokens(tokens_in: int, tokens_out: int, cached: int) -> str:
+    """So many went in and came out."""
+    of_those = f" ({_short(cached)} cached)" if cached else ""
+    return f"{_short(tokens_in)}{of_those} + {_short(tokens_out)} tokens"
+
+
+def _short(number: int) -> str:
+    return f"{number / _THOUSAND:.1f}k" if number >= _THOUSAND else str(number)

@@ -230,7 +230,8 @@ def _made(
     token: str, entry: Entry, engine: Engine, faces: Faces, planner: Planner, verifier: Verifier
 ) -> ASGIApp:
     from cellwright.web.auth.sign_in import Door  # only for who serves
-    from cellwright.web.site import Site, application  # as above
+    from cellwright.web.requests import Site  # as above
+    from cellwright.web.site import application  # as above
 
     storage = engine.settings.storage
     identities = Identities(token, obtain_key(storage / "page.key"), Members(storage))

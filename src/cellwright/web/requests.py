@@ -22,13 +22,27 @@ from cellwright.people import Person, Role, may
 from cellwright.web.templates import render
 
 if TYPE_CHECKING:
-    from cellwright.web.site import Site
+    from cellwright.delegation import Delegate
+    from cellwright.plans import Planner
+    from cellwright.verification import Verifier
+    from cellwright.web.auth.sign_in import Door
 
-__all__ = ["Visit", "answer", "deed", "page"]
+__all__ = ["Site", "Visit", "answer", "deed", "page"]
 
 _log = logging.getLogger(__name__)
 View: TypeAlias = Callable[["Visit"], Awaitable[Response]]
 _MAX_BODY_BYTES = 8 * 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """What views work with."""
+
+    engine: Engine
+    planner: Planner
+    verifier: Verifier
+    delegate: Delegate
+    door: Door
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,38 +1,21 @@
-"""The whole page as one application: what its views work with, and every address it has."""
+"""The whole page as one application: every address it has, behind the sign-in."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from starlette.applications import Starlette
 from starlette.routing import BaseRoute
 
-from cellwright.engine import Engine
 from cellwright.web import assets, chat, debug, notebook, sessions, verified
-from cellwright.web.auth.sign_in import Door
+from cellwright.web.requests import Site
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp
 
-    from cellwright.delegation import Delegate
-    from cellwright.plans import Planner
-    from cellwright.verification import Verifier
-
-__all__ = ["Site", "application"]
+__all__ = ["application"]
 
 _VIEWS = (sessions, notebook, chat, debug, verified)
-
-
-@dataclass(frozen=True, slots=True)
-class Site:
-    """What views work with."""
-
-    engine: Engine
-    planner: Planner
-    verifier: Verifier
-    delegate: Delegate
-    door: Door
 
 
 def application(site: Site) -> ASGIApp:
