@@ -1,7 +1,7 @@
-"""A run: one question being answered. Does what the verbs promise, within a budget, and traces all of it.
+"""A run: one question being answered, within a budget, every step of it traced.
 
-Knows the engine, the face and the models; how a task is gone about is a pattern's business, what comes before and after
-is ``data_agent``'s.
+Its actions (think, act, branch, and what follows from these three) use the engine, the tools and the models. In which
+order is for a pattern to say; what comes before and after a run is in ``data_agent``.
 """
 
 from __future__ import annotations
@@ -17,7 +17,6 @@ import anyio
 from pydantic import BaseModel
 from pydantic_ai.messages import ModelMessage, ModelRequestPart, ModelResponse, ToolCallPart, ToolReturnPart
 
-from cellwright.agent.actions import Seen
 from cellwright.agent.branches import MAIN, Branch
 from cellwright.agent.budgets import Spending
 from cellwright.agent.compaction import Summary, compacted, is_due
@@ -55,8 +54,16 @@ _SHAPE_TRIES = 3
 _PLAN_WAIT_MS = 280_000
 
 
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """The charts of a branch: as they are drawn, and what rules find wrong with them."""
+
+    pictures: tuple[bytes, ...] = ()
+    issues: tuple[str, ...] = ()
+
+
 class Run:
-    """One question on its way to an answer. The verbs that patterns use (see ``actions``), and what these need."""
+    """One question on its way to an answer: the actions that patterns are written in, and what these need."""
 
     def __init__(
         self,
@@ -84,6 +91,7 @@ class Run:
     async def think(
         self, role: str, shape: type[T], branch: Branch, prompt: str, *, pictures: Sequence[bytes] = ()
     ) -> T:
+        """One typed answer. Nothing of it stays in the branch's history."""
         shown = pictures if self.chain.row.pictures else ()
         asked = told(f"{prompt}\n\n{await self.state(branch)}", shown)
         messages = with_parts(branch.history, [asked], INSTRUCTIONS)
@@ -104,9 +112,11 @@ class Run:
         )
 
     async def act(self, branch: Branch, goal: str) -> Branch:
+        """Work on a goal with tools until there is an answer, or three cells in a row failed."""
         return await act(self, branch, goal)
 
     async def branch(self, branch: Branch, count: int) -> list[Branch]:
+        """Branches from the state of now: kernels, files, notebook and history of their own."""
         session = await self.resources.session_of(branch)
         session.refuse_if_taken()
         async with self.trace.step("branch", role="engine", branch=branch.label) as step:
@@ -125,6 +135,7 @@ class Run:
     # What follows from these -------------------------------------------------------------------------------------
 
     async def act_apart(self, branch: Branch, goals: Sequence[str]) -> list[Branch]:
+        """A branch for each goal, acted on side by side."""
         branches = await self.branch(branch, len(goals))
 
         async def act(one: Branch, goal: str) -> None:
@@ -149,6 +160,11 @@ class Run:
         also: Sequence[Branch] = (),
         answer: str | None = None,
     ) -> Branch:
+        """Let a branch's state and answer become the original's; the others stay readable. Returns the original.
+
+        ``answer`` is given instead of the winner's own, unless there is an objection to it. It may rest on what
+        ``also`` put out.
+        """
         if branch.session is not None:
             branch.session.refuse_if_taken()
         borne_out = [found for one in (winner, *also) for found in await self.evidence(one)]
@@ -168,6 +184,7 @@ class Run:
         return branch
 
     async def look(self, branch: Branch) -> Seen:
+        """The charts that were drawn in this run."""
         if branch.session is None:
             return Seen()
         shown = {cell.id for cell in branch.session.cells}
@@ -179,6 +196,10 @@ class Run:
     async def plan(
         self, branch: Branch, problem: str, todos: Sequence[dict[str, Any]]
     ) -> dict[str, Any] | None:
+        """Make the engine's plan and run it until it is done, stops, or waits for code. How it stands then.
+
+        None where the notebook has a plan already: it can have one.
+        """
         session = await self.resources.session_of(branch)
         if plan_of(session.document.metadata) is not None:
             return None
@@ -186,11 +207,13 @@ class Run:
         return await self._plan_call(branch, "plan_run", wait=_PLAN_WAIT_MS, response_format="json")
 
     async def give_code(self, branch: Branch, code: str) -> dict[str, Any]:
+        """Give the plan's current step this code, and go on."""
         return await self._plan_call(
             branch, "plan_fix", code=code, wait=_PLAN_WAIT_MS, response_format="json"
         )
 
     def stop(self, branch: Branch, report: str) -> Branch:
+        """End without an answer, for this reason."""
         branch.ok, branch.report = False, report
         return branch
 

@@ -1,6 +1,6 @@
-"""Tools that a model may call, wherever they come from: our own face, the agent itself, a server of the user's.
+"""The tools that a model may call on one branch: the MCP server's, the agent's own, and those of the user's servers.
 
-One call at a time on each branch. What a reply means is the caller's business.
+One call at a time on each branch. What a reply means, the caller decides.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class ToolReply:
 
 
 class Toolbox(Protocol):
-    """Tools of one origin."""
+    """Tools of one origin: ``NotebookTools``, ``OwnTools`` or ``ServerTools``."""
 
     @property
     def definitions(self) -> Sequence[ToolDefinition]: ...

@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 import anyio
 import anyio.abc
@@ -40,10 +40,8 @@ _MOST_RUNS = 200
 INSTALL = "pip install 'cellwright[agent]'"
 
 
-class Asked(Protocol):
-    """The agent, as far as it is used here: ``agent.asking.DataAgent``."""
-
-    async def ask(self, question: Question, watchers: Sequence[Watcher]) -> Outcome: ...
+Ask: TypeAlias = "Callable[[Question, Sequence[Watcher]], Awaitable[Outcome]]"
+"""Answers a question, and tells the watchers each step: ``agent.data_agent.DataAgent.ask``."""
 
 
 class Agents:
@@ -55,13 +53,13 @@ class Agents:
         tasks: anyio.abc.TaskGroup,
         face_of: Callable[[str | None, str | None], Awaitable[Face]],
         *,
-        make: Callable[[Face], Asked] | None = None,
+        make: Callable[[Face], Ask] | None = None,
     ) -> None:
         self._engine = engine
         self._tasks = tasks
         self._face_of = face_of
         self._make = make or _make
-        self._agent: Asked | None = None
+        self._ask: Ask | None = None
         self._making = anyio.Lock()
         self._runs: dict[str, AgentRun] = {}
         self._bell = Bell()
@@ -96,12 +94,12 @@ class Agents:
             BudgetInvalid: the budget cannot be understood.
             AgentError: a server is not named as it must be.
         """
-        agent = await self._made()
+        ask = await self._made()
         question = _question(request, new_agent_run_id())
         run = AgentRun(str(question.run_id), request.conversation_id, asdict(question.budget))
         self._runs[run.id] = run
         self._clear()
-        self._tasks.start_soon(self._carry_out, run, partial(agent.ask, question, [run.feed, self._bell]))
+        self._tasks.start_soon(self._carry_out, run, partial(ask, question, [run.feed, self._bell]))
         return run
 
     async def _carry_out(self, run: AgentRun, answered: Callable[[], Awaitable[Outcome]]) -> None:
@@ -157,13 +155,13 @@ class Agents:
     async def _records(self) -> Records:
         return await self._imported(partial(_read_records, self._engine.settings.storage))
 
-    async def _made(self) -> Asked:
+    async def _made(self) -> Ask:
         async with self._making:
-            if self._agent is None:
+            if self._ask is None:
                 # All tools but the one that hands a question over.
                 face = await self._face_of(None, "notebooks,plans,history,hosts,once")
-                self._agent = await self._imported(partial(self._make, face))
-            return self._agent
+                self._ask = await self._imported(partial(self._make, face))
+            return self._ask
 
     async def _imported(self, made: Callable[[], T]) -> T:
         """What needs the agent's libraries, whose import must not hold up everybody else."""
@@ -195,10 +193,10 @@ def _reachable() -> Callable[[Mapping[str, str], Settings], Awaitable[list[str]]
     return reachable
 
 
-def _make(face: Face) -> Asked:
+def _make(face: Face) -> Ask:
     from cellwright.agent.data_agent import DataAgent  # see the module's docstring
 
-    return DataAgent(face)
+    return DataAgent(face).ask
 
 
 def _question(request: AgentRequest, run_id: str) -> Question:

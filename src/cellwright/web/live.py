@@ -38,7 +38,7 @@ class Change:
 
 
 class Source(Protocol):
-    """What a page shows, as far as it changes."""
+    """What a live page shows: a notebook, the list of sessions, a conversation or a run."""
 
     def changes(self, since: int | None) -> AsyncIterator[Change]:
         """What changed after this number, then what changes."""

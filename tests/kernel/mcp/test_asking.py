@@ -45,7 +45,7 @@ async def face_with(engine: Engine, agent: ScriptedAgent) -> AsyncIterator[Face]
         async def face_of(*_: Any) -> Face:
             return Face(engine, pace=PACE)
 
-        agents = Agents(engine, tasks, face_of, make=lambda _: agent)
+        agents = Agents(engine, tasks, face_of, make=lambda _: agent.ask)
         pace = replace(PACE, stream_s=0.0)
         async with running(Face(engine, delegate=agents, pace=pace)) as face:
             yield face

@@ -85,7 +85,7 @@ class Said:
 
 
 class Speaker(Protocol):
-    """A model that can be spoken to."""
+    """A connection to a model: a provider's, the client's own by sampling, or one that runs on this machine."""
 
     row: ModelRow
 

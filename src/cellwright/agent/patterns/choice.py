@@ -8,10 +8,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from cellwright.agent.actions import Verbs
 from cellwright.agent.branches import Branch
 from cellwright.agent.patterns import PATTERNS
 from cellwright.agent.patterns.shapes import Choice
+from cellwright.agent.runner import Run
 
 __all__ = ["Chosen", "by_shape", "choose"]
 
@@ -72,12 +72,12 @@ def by_shape(task: str, data: Sequence[Path] = ()) -> Chosen | None:
     return Chosen(pattern, _WHY[pattern]) if pattern is not None else None
 
 
-async def choose(verbs: Verbs, branch: Branch, task: str, data: Sequence[Path] = ()) -> Chosen:
+async def choose(run: Run, branch: Branch, task: str, data: Sequence[Path] = ()) -> Chosen:
     """The pattern for a task. A model is asked only where the words leave it open."""
     if (chosen := by_shape(task, data)) is not None:
         return chosen
     ask = f"Which of these patterns suits the task?\n{_listed()}\nThe task: {task}"
-    choice = await verbs.think("choose", Choice, branch, ask)
+    choice = await run.think("choose", Choice, branch, ask)
     if choice.pattern not in PATTERNS:
         return Chosen(_USUAL, f"{choice.pattern!r}, which was chosen, is no pattern", by="model")
     return Chosen(choice.pattern, choice.why, by="model")

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
-from cellwright.agent.actions import Verbs
 from cellwright.agent.branches import Branch
 from cellwright.agent.patterns.shapes import Code, Draft, Ideas, Pick, Scores, Verdict
+from cellwright.agent.runner import Run
 
 __all__ = ["ensemble", "plan", "react", "refine", "reflect", "tree"]
 
 
-async def react(verbs: Verbs, branch: Branch, task: str) -> Branch:
+async def react(run: Run, branch: Branch, task: str) -> Branch:
     """The tool loop alone. A task of one cell is answered with one request."""
-    return await verbs.act(branch, task)
+    return await run.act(branch, task)
 
 
 # Plan-and-Execute: the steps first, as the engine's plan, then each in turn with its checks and repairs.
@@ -25,33 +25,33 @@ _MAX_CODES = 3
 """How often a model gives code for one step; the fixers' tries come on top, and before."""
 
 
-async def plan(verbs: Verbs, branch: Branch, task: str) -> Branch:
+async def plan(run: Run, branch: Branch, task: str) -> Branch:
     """A model drafts, the engine carries out, and asks where code is missing or could not be mended."""
-    draft = await verbs.think("plan", Draft, branch, f"Plan this as steps of one cell each: {task}")
-    state = await verbs.plan(branch, task, [_todo(step.model_dump()) for step in draft.steps])
+    draft = await run.think("plan", Draft, branch, f"Plan this as steps of one cell each: {task}")
+    state = await run.plan(branch, task, [_todo(step.model_dump()) for step in draft.steps])
     if state is None:
-        return await _by_hand(verbs, branch, task, draft)
+        return await _by_hand(run, branch, task, draft)
     codes: dict[int, int] = {}
     while state["phase"] in {"waiting", "stopped"}:
         step = state["next"]["number"]
         codes[step] = codes.get(step, 0) + 1
         if codes[step] > _MAX_CODES:
-            return verbs.stop(branch, state["report"]["text"])
-        code = await verbs.think("code", Code, branch, _wanted(state))
-        state = await verbs.give_code(branch, code.code)
+            return run.stop(branch, state["report"]["text"])
+        code = await run.think("code", Code, branch, _wanted(state))
+        state = await run.give_code(branch, code.code)
     if state["phase"] != "succeeded":
-        return verbs.stop(branch, f"The plan is {state['phase']}. plan_run goes on with it.")
-    return await verbs.act(branch, _CONCLUDE.format(task=task))
+        return run.stop(branch, f"The plan is {state['phase']}. plan_run goes on with it.")
+    return await run.act(branch, _CONCLUDE.format(task=task))
 
 
-async def _by_hand(verbs: Verbs, branch: Branch, task: str, draft: Draft) -> Branch:
+async def _by_hand(run: Run, branch: Branch, task: str, draft: Draft) -> Branch:
     """The same in a notebook whose plan is another question's: step by step, each with the tools."""
     for number, step in enumerate(draft.steps, 1):
         code = f"\nPerhaps with this cell:\n{step.code}" if step.code else ""
-        branch = await verbs.act(branch, f"Step {number} of {task!r}: {step.description}{code}")
+        branch = await run.act(branch, f"Step {number} of {task!r}: {step.description}{code}")
         if not branch.ok:
             return branch
-    return await verbs.act(branch, _CONCLUDE.format(task=task))
+    return await run.act(branch, _CONCLUDE.format(task=task))
 
 
 def _todo(step: dict[str, Any]) -> dict[str, Any]:
@@ -72,20 +72,20 @@ def _wanted(state: dict[str, Any]) -> str:
 _TRIED = 2
 
 
-async def tree(verbs: Verbs, branch: Branch, task: str) -> Branch:
+async def tree(run: Run, branch: Branch, task: str) -> Branch:
     """Thoughts cost a request, tries a branch: so only the most promising thoughts are tried."""
     ask = f"Name two to four ways that really differ, a sentence each, to do this: {task}"
-    ideas = (await verbs.think("propose", Ideas, branch, ask)).ideas
+    ideas = (await run.think("propose", Ideas, branch, ask)).ideas
     listed = "\n".join(f"{number}. {idea}" for number, idea in enumerate(ideas, 1))
-    scores = await verbs.think("score", Scores, branch, f"Score these ways to do: {task}\n{listed}")
+    scores = await run.think("score", Scores, branch, f"Score these ways to do: {task}\n{listed}")
     best = _best(scores.scores, len(ideas))[:_TRIED]
-    tried = await verbs.act_apart(branch, [f"{task}\nDo it this way: {ideas[one]}" for one in best])
+    tried = await run.act_apart(branch, [f"{task}\nDo it this way: {ideas[one]}" for one in best])
     good = [one for one in tried if one.ok]
     if len(good) > 1:
         results = "\n".join(f"{number}. {one.answer}" for number, one in enumerate(good, 1))
-        scores = await verbs.think("score", Scores, branch, f"Score these results of: {task}\n{results}")
+        scores = await run.think("score", Scores, branch, f"Score these results of: {task}\n{results}")
         good = [good[one] for one in _best(scores.scores, len(good))]
-    return await verbs.adopt(branch, good[0] if good else tried[0], why=scores.why)
+    return await run.adopt(branch, good[0] if good else tried[0], why=scores.why)
 
 
 def _best(scores: list[float], count: int) -> list[int]:
@@ -99,14 +99,14 @@ def _best(scores: list[float], count: int) -> list[int]:
 _REFINE_ROUNDS = 4
 
 
-async def refine(verbs: Verbs, branch: Branch, task: str) -> Branch:
+async def refine(run: Run, branch: Branch, task: str) -> Branch:
     """Each round starts from what the last one left: its error where it failed, what is missing where it did not."""
     goal = task
     for left in range(_REFINE_ROUNDS - 1, -1, -1):
-        branch = await verbs.act(branch, goal)
+        branch = await run.act(branch, goal)
         if branch.ok:
             ask = f"Is anything missing or wrong in this? The task: {task}\nThe result: {branch.answer}"
-            verdict = await verbs.think("judge", Verdict, branch, ask)
+            verdict = await run.think("judge", Verdict, branch, ask)
             if verdict.ok or not left:
                 break
             goal = f"Do better: {'; '.join(verdict.issues)}"
@@ -124,19 +124,19 @@ each chart: title, axis labels, legend, distinct colours, empty data. The questi
 The answer so far: {answer}"""
 
 
-async def reflect(verbs: Verbs, branch: Branch, task: str) -> Branch:
+async def reflect(run: Run, branch: Branch, task: str) -> Branch:
     """What rules can see of a chart is found by rule; the critic sees the chart as it is drawn."""
-    branch = await verbs.act(branch, task)
+    branch = await run.act(branch, task)
     for _ in range(_REFLECT_ROUNDS):
         if not branch.ok:
             break
-        seen = await verbs.look(branch)
+        seen = await run.look(branch)
         ask = _ASK.format(task=task, answer=branch.answer)
-        verdict = await verbs.think("critic", Verdict, branch, ask, pictures=seen.pictures)
+        verdict = await run.think("critic", Verdict, branch, ask, pictures=seen.pictures)
         issues = [*seen.issues, *([] if verdict.ok else verdict.issues)]
         if not issues:
             break
-        branch = await verbs.act(branch, "Mend this, in the cells where it is: " + "; ".join(issues))
+        branch = await run.act(branch, "Mend this, in the cells where it is: " + "; ".join(issues))
     return branch
 
 
@@ -145,16 +145,16 @@ async def reflect(verbs: Verbs, branch: Branch, task: str) -> Branch:
 _MOST = 4
 
 
-async def ensemble(verbs: Verbs, branch: Branch, task: str) -> Branch:
+async def ensemble(run: Run, branch: Branch, task: str) -> Branch:
     """Each way in a kernel of its own, grown from the same state; the answer follows from all of them."""
     ask = f"Name two to four approaches that really differ, a sentence each, to try on: {task}"
-    ideas = (await verbs.think("propose", Ideas, branch, ask)).ideas[:_MOST]
-    tried = await verbs.act_apart(branch, [f"{task}\nUse this approach: {idea}" for idea in ideas])
+    ideas = (await run.think("propose", Ideas, branch, ask)).ideas[:_MOST]
+    tried = await run.act_apart(branch, [f"{task}\nUse this approach: {idea}" for idea in ideas])
     good = [one for one in tried if one.ok]
     if not good:
-        return await verbs.adopt(branch, tried[0], why="None of the approaches came to an end")
+        return await run.adopt(branch, tried[0], why="None of the approaches came to an end")
     results = "\n".join(f"{number}. {one.answer}" for number, one in enumerate(good, 1))
-    pick = await verbs.think("aggregate", Pick, branch, f"Compare these results of: {task}\n{results}")
+    pick = await run.think("aggregate", Pick, branch, f"Compare these results of: {task}\n{results}")
     winner = good[min(pick.best, len(good)) - 1]
     others = [one for one in good if one is not winner]
-    return await verbs.adopt(branch, winner, why=pick.why, also=others, answer=pick.answer)
+    return await run.adopt(branch, winner, why=pick.why, also=others, answer=pick.answer)

@@ -91,7 +91,10 @@ class Step:
 
 
 class Watcher(Protocol):
-    """Somebody who is told. Must not raise, and must not take long: it is called in the loop."""
+    """Is told each step of a run: the trace's file, the engine's events, the spans, whoever shows the run.
+
+    Must not raise, and must not take long: it is called in the loop.
+    """
 
     def began(self, step: Step) -> None: ...
 
