@@ -85,14 +85,14 @@ def examine() -> Iterator[Finding]:
         return
     yield _project(settings.root)
     yield _fork_server(settings)
-    yield _isolation(settings)
+    yield _isolation(unsafe=settings.unsafe_no_sandbox, namespaces=settings.sandbox_namespaces)
     yield _storage(settings.storage)
-    yield from _slurm(settings)
+    yield from _slurm(settings.slurm_command_timeout_s)
     yield _typescript()
     yield _kernelspecs()
     yield from _extras()
     yield _models()
-    yield from _machine(settings)
+    yield from _machine(settings.max_memory_fraction)
     for name, value in settings:
         if name.startswith(("max_", "cell_", "session_", "host_", "interrupt_", "start_")):
             yield Finding(f"limit {name}", "ok", _written(value))
@@ -118,7 +118,7 @@ def _project(root: Path) -> Finding:
 
 
 def _fork_server(settings: Settings) -> Finding:
-    """Start one for real and run a cell on it."""
+    """Start a fork server for real, in an engine of its own, and run a cell on it."""
 
     async def measure() -> str:
         alone = settings.model_copy(update={"host_idle_s": 5.0, "standby_kernels": 1})
@@ -143,11 +143,11 @@ def _fork_server(settings: Settings) -> Finding:
         return Finding("fork server", "failed", error.message, error.hint or "reinstall cellwright")
 
 
-def _isolation(settings: Settings) -> Finding:
+def _isolation(*, unsafe: bool, namespaces: bool) -> Finding:
     """Go through the lockdown for real."""
-    if settings.unsafe_no_sandbox:
+    if unsafe:
         return Finding("isolation", "failed", "switched off by unsafe_no_sandbox", "unset it")
-    found = try_isolation(namespaces=settings.sandbox_namespaces)
+    found = try_isolation(namespaces=namespaces)
     detail = f"tier {found.tier}" + "".join(f"; {loss}" for loss in found.losses)
     if found.reasons:
         detail += f"; because: {'; '.join(found.reasons)}"
@@ -173,11 +173,11 @@ def _storage(storage: Path) -> Finding:
     return Finding("storage", "ok", f"{storage}, {free / 1e9:.1f} GB free")
 
 
-def _slurm(settings: Settings) -> Iterator[Finding]:
+def _slurm(timeout_s: float) -> Iterator[Finding]:
     """Where the client is, whether there is a cluster behind it."""
     if (sbatch := shutil.which("sbatch")) is None:
         return
-    if anyio.run(SlurmCommands(os.environ, os.getuid(), settings.slurm_command_timeout_s).is_configured):
+    if anyio.run(SlurmCommands(os.environ, os.getuid(), timeout_s).is_configured):
         yield Finding("slurm", "ok", f"sbatch at {sbatch}")
     else:
         detail = f"{UNCONFIGURED}: {sbatch} finds no configuration"
@@ -217,10 +217,10 @@ def _models() -> Finding:
     return Finding("models", "missing", "no variable holds a key for `cellwright ask`", fix)
 
 
-def _machine(settings: Settings) -> Iterator[Finding]:
+def _machine(most_memory: float) -> Iterator[Finding]:
     used = memory_fraction()
-    over = used > settings.max_memory_fraction
-    detail = f"{used:.0%} in use, nothing starts above {settings.max_memory_fraction:.0%}"
+    over = used > most_memory
+    detail = f"{used:.0%} in use, nothing starts above {most_memory:.0%}"
     yield Finding("memory", "failed" if over else "ok", detail, "free memory" if over else None)
     hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     few = hard != resource.RLIM_INFINITY and hard < _FILES_FOR_500_KERNELS

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 from cellwright.cli.mcp_client import daemon_paths
 from cellwright.daemon.tokens import obtain_token
 
-__all__ = ["DEFAULT_PORT", "LOOPBACK", "listener_wish"]
+__all__ = ["DEFAULT_PORT", "LOOPBACK", "listener_request"]
 
 LOOPBACK = "127.0.0.1"
 DEFAULT_PORT = 8765
 
 
-def listener_wish(host: str, port: int, **details: Any) -> dict[str, Any]:
-    """A wish as the settings say.
+def listener_request(host: str, port: int, **details: Any) -> dict[str, Any]:
+    """A request for a listener, as the settings say.
 
     Raises:
         CellwrightError: the settings or the token are refused.
@@ -22,7 +23,8 @@ def listener_wish(host: str, port: int, **details: Any) -> dict[str, Any]:
     from cellwright.settings import load_settings  # most verbs do without pydantic
 
     loaded = load_settings()
-    token, file = obtain_token(loaded, daemon_paths())
+    given = loaded.token.get_secret_value() if loaded.token is not None else None
+    token, file = obtain_token(given, loaded.token_file or Path(daemon_paths().token))
     return {
         "host": host,
         "port": port,

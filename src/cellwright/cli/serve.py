@@ -17,7 +17,7 @@ from cellwright.cli.exits import ExitCode, fail
 from cellwright.cli.flags import SetOption, UnsafeOption, apply_settings
 from cellwright.cli.mcp_client import daemon_paths, open_daemon
 from cellwright.cli.notebooks import AsJson, note, show_data
-from cellwright.cli.port_requests import DEFAULT_PORT, LOOPBACK, listener_wish
+from cellwright.cli.port_requests import DEFAULT_PORT, LOOPBACK, listener_request
 from cellwright.cli.ui import sign_in_link
 from cellwright.daemon.connect import DaemonUnavailable, ask, was_killed
 from cellwright.errors import CellwrightError
@@ -47,7 +47,7 @@ def serve(
     """Open a TCP port of the daemon: the page at /, MCP at /mcp, events at /events. Ends with Ctrl-C."""
     try:
         apply_settings(settings, unsafe=unsafe)
-        wish = listener_wish(host, port, dialect=dialect, toolset=toolset, detach=detach)
+        wish = listener_request(host, port, dialect=dialect, toolset=toolset, detach=detach)
         if unsafe:
             refuse_if_confined()
         with open_daemon() as connection:

@@ -14,7 +14,7 @@ from cellwright.cli.browsing import open_browser
 from cellwright.cli.exits import fail
 from cellwright.cli.mcp_client import call_daemon, daemon_paths, open_daemon
 from cellwright.cli.notebooks import AsJson, show_data
-from cellwright.cli.port_requests import DEFAULT_PORT, LOOPBACK, listener_wish
+from cellwright.cli.port_requests import DEFAULT_PORT, LOOPBACK, listener_request
 from cellwright.cli.session_names import session_id_of
 from cellwright.daemon.connect import ask
 from cellwright.errors import CellwrightError
@@ -49,7 +49,9 @@ def ui(
         named = session
         path = f"/sessions/{call_daemon(lambda caller: session_id_of(caller, named))}"
     try:
-        link = sign_in_link(listener_wish(LOOPBACK, port or DEFAULT_PORT), exact=port is not None, path=path)
+        link = sign_in_link(
+            listener_request(LOOPBACK, port or DEFAULT_PORT), exact=port is not None, path=path
+        )
     except CellwrightError as error:
         fail(error)
     show_data({"url": link}, link, as_json=as_json)

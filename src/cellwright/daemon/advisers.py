@@ -7,14 +7,14 @@ from contextlib import asynccontextmanager
 
 from cellwright.errors import NoModel
 from cellwright.review import Adviser
-from cellwright.settings import Settings
+from cellwright.settings.model import ModelsSettings
 
 __all__ = ["open_adviser"]
 
 
 @asynccontextmanager
 async def open_adviser(
-    models: Sequence[str], environment: Mapping[str, str], settings: Settings
+    models: Sequence[str], environment: Mapping[str, str], settings: ModelsSettings
 ) -> AsyncIterator[Adviser | None]:
     """An adviser that asks the first of these models that answers; None where none is named.
 

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from cellwright.daemon.agentrecords import Records
     from cellwright.delegation import AgentRequest, Outcome
     from cellwright.mcp import Face
-    from cellwright.settings import Settings
+    from cellwright.settings.model import ModelsSettings
 
 __all__ = ["AgentRun", "Agents"]
 T = TypeVar("T")
@@ -187,7 +187,7 @@ def _read_records(storage: Path) -> Records:
     return Records(storage)
 
 
-def _reachable() -> Callable[[Mapping[str, str], Settings], Awaitable[list[str]]]:
+def _reachable() -> Callable[[Mapping[str, str], ModelsSettings], Awaitable[list[str]]]:
     from cellwright.agent.models.available import reachable  # see the module's docstring
 
     return reachable

@@ -5,13 +5,8 @@ from __future__ import annotations
 import os
 import secrets
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from cellwright.daemon.paths import DaemonPaths
 from cellwright.errors import CellwrightError
-
-if TYPE_CHECKING:  # whoever has settings has imported them
-    from cellwright.settings import Settings
 
 __all__ = ["TokenRefused", "obtain_token", "read_token"]
 
@@ -24,15 +19,14 @@ class TokenRefused(CellwrightError):
     code = "token_refused"
 
 
-def obtain_token(settings: Settings, paths: DaemonPaths) -> tuple[str, Path | None]:
-    """The token, and the file it is in if it is in one.
+def obtain_token(given: str | None, path: Path) -> tuple[str, Path | None]:
+    """The token that the settings give, else the one in the file, which is made on need; and that file, if it is used.
 
     Raises:
         TokenRefused: it is too short, or others can read its file.
     """
-    if settings.token is not None:
-        return settings.token.get_secret_value(), None
-    path = settings.token_file or Path(paths.token)
+    if given is not None:
+        return given, None
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     try:
         fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)

@@ -6,12 +6,11 @@ The untrusted edge of the face. Each tool's own arguments stand beside the tool.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Annotated, Any, Literal, TypeAlias
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, WithJsonSchema
-
-from cellwright.settings import Settings
 
 __all__ = [
     "AS_IN_CREATE",
@@ -23,6 +22,7 @@ __all__ = [
     "MaxTokens",
     "ResponseFormat",
     "SessionId",
+    "TimeLimits",
     "WaitMs",
     "complaint",
     "published_schema",
@@ -33,13 +33,21 @@ _MAX_ID = 300
 _SHOWN_COMPLAINTS = 5
 
 
+@dataclass(frozen=True, slots=True)
+class TimeLimits:
+    """How long code may run where a call names no limit, as the operator set it."""
+
+    cell_s: float
+    script_s: float
+
+
 class Arguments(BaseModel):
     """The arguments of one tool."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     @classmethod
-    def operators_defaults(cls, settings: Settings) -> Mapping[str, Any]:  # for those that have some
+    def operators_defaults(cls, limits: TimeLimits) -> Mapping[str, Any]:  # for those that have some
         """Return the values, by argument, that the operator's settings give to a call which leaves them out.
 
         They are published, since some clients fill in every default: another one would override the operator.

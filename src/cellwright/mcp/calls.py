@@ -33,7 +33,7 @@ from cellwright.errors import (
     UnknownCell,
     UnknownExecution,
 )
-from cellwright.mcp.arguments import Arguments, complaint, published_schema
+from cellwright.mcp.arguments import Arguments, TimeLimits, complaint, published_schema
 from cellwright.mcp.callers import Caller, RequestCaller
 from cellwright.mcp.clients import Client, Clients
 from cellwright.mcp.handovers import handback_note
@@ -216,11 +216,13 @@ def told(error: CellwrightError, tools: Container[str] = (), notes: Sequence[str
 
 def as_tool(definition: Definition, shared: Shared) -> ServerTool:
     """The SDK's tool of a definition."""
+    settings = shared.engine.settings
+    limits = TimeLimits(settings.cell_timeout_s, settings.run_timeout_s)
     schema = published_schema(
         definition.arguments,
         also_required=definition.asks_for,
         but=definition.keeps_back,
-        defaults=definition.arguments.operators_defaults(shared.engine.settings),
+        defaults=definition.arguments.operators_defaults(limits),
     )
     return ServerTool(
         fn=definition.run,

@@ -10,14 +10,14 @@ from cellwright.agent.models.connect import connect, rows_with
 from cellwright.agent.models.keys import Keys, find_keys
 from cellwright.agent.models.table import ModelRow
 from cellwright.errors import NoModel
-from cellwright.settings import Settings
+from cellwright.settings.model import ModelsSettings
 
 __all__ = ["reachable"]
 
 _LOCAL = "local"
 
 
-async def reachable(environment: Mapping[str, str], settings: Settings) -> list[str]:
+async def reachable(environment: Mapping[str, str], settings: ModelsSettings) -> list[str]:
     """Names of models: those of the settings, those that there are keys for or addresses of, and the one on this machine.
 
     Raises:

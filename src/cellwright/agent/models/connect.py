@@ -19,7 +19,7 @@ from cellwright.agent.models.providers import PROVIDERS
 from cellwright.agent.models.requests import Speaker
 from cellwright.agent.models.table import ROWS, ModelRow, Price
 from cellwright.errors import NoModel
-from cellwright.settings import Settings
+from cellwright.settings.model import ModelsSettings
 
 __all__ = ["connect", "connect_models", "defaults", "find_row", "rows_with"]
 
@@ -27,7 +27,7 @@ __all__ = ["connect", "connect_models", "defaults", "find_row", "rows_with"]
 async def connect_models(
     names: Sequence[str],
     environment: Mapping[str, str],
-    settings: Settings,
+    settings: ModelsSettings,
     *,
     speakers: Mapping[str, Speaker] | None = None,
 ) -> Chain:
@@ -84,7 +84,7 @@ def connect(row: ModelRow, keys: Keys) -> Speaker:
 _PRICES = {"price_in": "tokens_in", "price_out": "tokens_out", "price_cached": "cached"}
 
 
-def rows_with(settings: Settings, rows: Sequence[ModelRow] = ROWS) -> tuple[ModelRow, ...]:
+def rows_with(settings: ModelsSettings, rows: Sequence[ModelRow] = ROWS) -> tuple[ModelRow, ...]:
     """The table as the settings have it: ``[model_rows."provider:name"]``, each with what it says otherwise.
 
     Raises:

@@ -16,6 +16,7 @@ from cellwright.mcp.arguments import (
     MaxTokens,
     ResponseFormat,
     SessionId,
+    TimeLimits,
     WaitMs,
 )
 from cellwright.mcp.calls import CHANGES, DESTROYS, Call, Definition, Reply, data_reply
@@ -27,7 +28,6 @@ from cellwright.notebook.languages import (
     is_plain_path,
     language_of_file,
 )
-from cellwright.settings import Settings
 
 __all__ = ["CELL_TOOLS"]
 
@@ -86,8 +86,8 @@ class RunArguments(Arguments):
     max_tokens: MaxTokens = None
 
     @classmethod
-    def operators_defaults(cls, settings: Settings) -> Mapping[str, Any]:
-        return {"timeout": round(settings.cell_timeout_s * 1_000)}
+    def operators_defaults(cls, limits: TimeLimits) -> Mapping[str, Any]:
+        return {"timeout": round(limits.cell_s * 1_000)}
 
     @property
     def timeout_s(self) -> float | None:

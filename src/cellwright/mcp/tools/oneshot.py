@@ -16,13 +16,20 @@ from pydantic import Field
 
 from cellwright.engine import Session
 from cellwright.errors import FileRefused
-from cellwright.mcp.arguments import MAX_CONTENT, Arguments, Content, MaxTokens, ResponseFormat, SessionId
+from cellwright.mcp.arguments import (
+    MAX_CONTENT,
+    Arguments,
+    Content,
+    MaxTokens,
+    ResponseFormat,
+    SessionId,
+    TimeLimits,
+)
 from cellwright.mcp.calls import READS, Call, Definition, Reply, data_reply
 from cellwright.mcp.images import MAX_PICTURES, picture_content
 from cellwright.mcp.outputs import size
 from cellwright.mcp.waiting import done_with_progress
 from cellwright.sandbox.listings import quoted_path
-from cellwright.settings import Settings
 from cellwright.text_budget import CHARACTERS_PER_TOKEN, cut_middle, share
 from cellwright.tools.data_directory import RUNS, DataDirectory
 from cellwright.tools.files.file_system import FileInfo, Files, Reading
@@ -59,8 +66,8 @@ class Execute(Arguments):
     max_tokens: MaxTokens = None
 
     @classmethod
-    def operators_defaults(cls, settings: Settings) -> Mapping[str, Any]:
-        return {"timeout": settings.run_timeout_s}
+    def operators_defaults(cls, limits: TimeLimits) -> Mapping[str, Any]:
+        return {"timeout": limits.script_s}
 
 
 class ExecuteNode(Execute):
