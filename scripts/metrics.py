@@ -14,7 +14,7 @@ from pathlib import Path
 SRC = Path(__file__).parents[1] / "src"
 BASES_OF_OTHERS = {"Protocol", "Exception", "BaseModel", "Struct", "CellwrightError"}
 GERUND = re.compile(r"\w+(?:ing|ed)")
-NOUNS = {"pricing", "string"}
+NOUNS = {"event_feed", "pricing", "sampling", "string"}
 
 
 def main() -> None:

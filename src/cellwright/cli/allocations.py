@@ -13,9 +13,9 @@ import typer
 
 from cellwright.cli.exits import ExitCode
 from cellwright.cli.mcp_client import Caller, ToolRefused, call_daemon
+from cellwright.cli.messages import in_commands
 from cellwright.cli.notebooks import AsJson, note, show_data
 from cellwright.cli.progress import TURN_MS, ProgressLine
-from cellwright.cli.wording import in_verbs
 
 __all__ = ["add_verbs", "find_host", "host_named", "hosts_of", "show_hosts", "wait_for_host"]
 
@@ -161,7 +161,7 @@ def show_hosts(found: list[dict[str, Any]]) -> None:
     for one in found:
         typer.echo(_line(one, width))
         if "next" in one:
-            note(f"{one['host']}: {in_verbs(one['next'])}")
+            note(f"{one['host']}: {in_commands(one['next'])}")
 
 
 def _line(one: dict[str, Any], width: int) -> str:
@@ -217,5 +217,5 @@ def _conclude(found: dict[str, Any], *, as_json: bool, must_be_ready: bool) -> N
     told = found.get("detail", found["state"])
     typer.echo(f"error: {found['host']} {told}" if failed else f"{found['host']}: {told}", err=True)
     if "next" in found:
-        typer.echo(f"hint: {in_verbs(found['next'])}", err=True)
+        typer.echo(f"hint: {in_commands(found['next'])}", err=True)
     raise typer.Exit(ExitCode.RUN_FAILED if failed else ExitCode.OK)

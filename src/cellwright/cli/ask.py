@@ -27,8 +27,8 @@ from cellwright.cli.ask_options import (
 from cellwright.cli.ask_view import AskView
 from cellwright.cli.exits import ExitCode
 from cellwright.cli.mcp_client import Caller, Given, call_daemon
+from cellwright.cli.messages import counted, in_commands, printable, spent
 from cellwright.cli.notebooks import AsJson, note
-from cellwright.cli.wording import counted, in_verbs, printable, spent
 
 __all__ = ["ask", "from_here", "put", "show_outcome"]
 
@@ -98,7 +98,7 @@ def show_outcome(found: dict[str, Any]) -> None:
     if found["untraced"]:
         note(f"warning: no output has these numbers of the answer: {printable(', '.join(found['untraced']))}")
     if found["report"]:
-        note(printable(in_verbs(found["report"])))
+        note(printable(in_commands(found["report"])))
     if found["notebook"]:
         note(f"notebook: {from_here(found['notebook'])}{_VERDICTS[found['verified']]}")
     if found["charts"]:

@@ -14,8 +14,8 @@ import typer
 
 from cellwright.cli.exits import ExitCode, show_error
 from cellwright.cli.mcp_client import Given
+from cellwright.cli.messages import in_commands
 from cellwright.cli.progress import TURN_MS
-from cellwright.cli.wording import in_verbs
 from cellwright.errors import AgentError
 
 if TYPE_CHECKING:
@@ -165,4 +165,4 @@ def exit_code(found: dict[str, Any]) -> ExitCode:
 
 def say_failure(found: dict[str, Any]) -> None:
     """Say on stderr why there is no outcome."""
-    show_error(AgentError(in_verbs(found["message"]), hint=in_verbs(found.get("hint") or "") or None))
+    show_error(AgentError(in_commands(found["message"]), hint=in_commands(found.get("hint") or "") or None))

@@ -16,7 +16,7 @@ from rich.padding import Padding
 from rich.text import Text
 
 from cellwright.cli.live_window import LiveWindow
-from cellwright.cli.wording import counted, printable, spent, tokens
+from cellwright.cli.messages import counted, printable, spent, tokens
 
 __all__ = ["AskView", "entry_lines"]
 

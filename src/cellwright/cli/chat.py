@@ -24,8 +24,8 @@ from cellwright.cli.ask_options import (
 )
 from cellwright.cli.exits import ExitCode
 from cellwright.cli.mcp_client import Given
+from cellwright.cli.messages import counted, spent
 from cellwright.cli.notebooks import note
-from cellwright.cli.wording import counted, spent
 
 __all__ = ["chat"]
 

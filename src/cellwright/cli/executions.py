@@ -13,10 +13,10 @@ from cellwright.cli.allocations import wait_for_host
 from cellwright.cli.exits import ExitCode
 from cellwright.cli.flags import OnError, OnErrorOption
 from cellwright.cli.mcp_client import Caller, call_daemon
+from cellwright.cli.messages import in_commands
 from cellwright.cli.notebooks import AsJson
 from cellwright.cli.progress import TURN_MS, ProgressLine
 from cellwright.cli.scripts import DirectoryOption, PackageOption, Script, SessionOrFile, run_once
-from cellwright.cli.wording import in_verbs
 
 __all__ = ["add_verbs"]
 
@@ -205,7 +205,7 @@ def _report(found: dict[str, Any], *, as_json: bool, detached: bool = False) -> 
         for run in runs:
             _show(run)
         for told in _of_the_kernel(found) if "cells" in found else ():
-            typer.echo(f"note: {in_verbs(told)}", err=True)
+            typer.echo(f"note: {in_commands(told)}", err=True)
     failed = not detached and any(run.get("status") != "ok" for run in runs)
     raise typer.Exit(ExitCode.RUN_FAILED if failed else ExitCode.OK)
 
@@ -232,7 +232,7 @@ def _show(run: dict[str, Any]) -> None:
         )
     for told in (run.get("note"), *_of_the_kernel(run)):
         if told:
-            typer.echo(f"note: {in_verbs(told)}", err=True)
+            typer.echo(f"note: {in_commands(told)}", err=True)
 
 
 def _of_the_kernel(run: dict[str, Any]) -> list[str]:

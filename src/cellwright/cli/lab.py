@@ -21,7 +21,7 @@ from urllib.parse import urlsplit
 import psutil
 import typer
 
-from cellwright.cli.browsing import open_browser
+from cellwright.cli.browser import open_browser
 from cellwright.cli.exits import fail, show_error
 from cellwright.cli.mcp_client import Caller, call_daemon, daemon_paths, open_daemon
 from cellwright.cli.notebooks import AsJson, note, show_data

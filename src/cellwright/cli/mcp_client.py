@@ -16,7 +16,7 @@ import typer
 
 from cellwright.cli.exits import ExitCode, show_error
 from cellwright.cli.mcp_line import CallFailed, Line, LineClosed, Progress, open_line
-from cellwright.cli.wording import in_verbs
+from cellwright.cli.messages import in_commands
 from cellwright.daemon.connect import connect_or_start
 from cellwright.daemon.handshake import encode_hello
 from cellwright.daemon.paths import DaemonPaths
@@ -113,7 +113,7 @@ class Caller:
         given = {name: value for name, value in arguments.items() if value is not None}
         result = await self.line.call_tool(tool, given, progress=progress)
         if result.get("isError"):
-            raise ToolRefused(in_verbs("\n".join(_texts_of(result))))
+            raise ToolRefused(in_commands("\n".join(_texts_of(result))))
         return result
 
     def _say(self, text: str) -> None:

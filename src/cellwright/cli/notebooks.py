@@ -11,7 +11,7 @@ from typing import Annotated, Any
 import typer
 
 from cellwright.cli.mcp_client import Caller, call_daemon
-from cellwright.cli.wording import in_verbs
+from cellwright.cli.messages import in_commands
 
 __all__ = ["AsJson", "SessionArgument", "add_verbs", "note", "session_resource", "show_data"]
 
@@ -111,7 +111,7 @@ def _words(name: str) -> str:
 def _told(name: str, value: Any) -> str:
     if name == "expires_at":
         return f"{datetime.fromtimestamp(value).astimezone():%Y-%m-%d %H:%M:%S}"
-    return in_verbs(str(value))
+    return in_commands(str(value))
 
 
 def list_sessions(

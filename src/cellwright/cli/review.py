@@ -77,8 +77,8 @@ def review(  # a verb's options
 
 
 async def _review(request: _Request) -> tuple[Review, list[str]]:
-    from cellwright.daemon.advisers import open_adviser  # as above
     from cellwright.assembly import open_engine
+    from cellwright.daemon.advisers import open_adviser  # as above
     from cellwright.review import apply_rewrites, review
 
     source = request.notebook.resolve()

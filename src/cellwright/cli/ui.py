@@ -10,7 +10,7 @@ from urllib.parse import urlencode
 
 import typer
 
-from cellwright.cli.browsing import open_browser
+from cellwright.cli.browser import open_browser
 from cellwright.cli.exits import fail
 from cellwright.cli.mcp_client import call_daemon, daemon_paths, open_daemon
 from cellwright.cli.notebooks import AsJson, show_data

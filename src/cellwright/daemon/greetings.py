@@ -1,7 +1,7 @@
 """What the server answers to a client's first question, known before the server is there.
 
 ``greetings.json`` holds what the real server said, for one release of the SDK; a test compares the two, and
-``python -m cellwright.daemon.recording`` writes it anew. Where the file does not fit, the client waits a second.
+``python -m cellwright.daemon.greeting_recorder`` writes it anew. Where the file does not fit, the client waits a second.
 """
 
 from __future__ import annotations

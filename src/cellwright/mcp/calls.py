@@ -7,6 +7,7 @@ the model with the next step; anything else is logged here and told without its 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Awaitable, Callable, Container, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -40,7 +41,6 @@ from cellwright.mcp.handovers import handback_note
 from cellwright.mcp.knowledge import Knowledge
 from cellwright.mcp.pace import Pace
 from cellwright.mcp.session_lookup import find_session
-from cellwright.mcp.wording import in_calls
 from cellwright.plans import Planner
 from cellwright.settings import fenced
 from cellwright.tools.web.fetch import Fetcher
@@ -57,12 +57,13 @@ __all__ = [
     "Shared",
     "as_tool",
     "data_reply",
-    "told",
+    "in_calls",
 ]
-
 # Whether a call may be repeated says nothing where it changes nothing.
 READS = ToolAnnotations(read_only_hint=True, open_world_hint=False)
+
 CHANGES = ToolAnnotations(read_only_hint=False, destructive_hint=False, open_world_hint=False)
+
 DESTROYS = ToolAnnotations(
     read_only_hint=False, destructive_hint=True, idempotent_hint=True, open_world_hint=False
 )
@@ -300,3 +301,20 @@ def _result(reply: Reply, notes: list[str], banner: str | None) -> CallToolResul
     content: list[ContentBlock] = [TextContent(text="\n".join(before))] if before else []
     content += [TextContent(text=text), *reply.images]
     return CallToolResult(content=content, structured_content=data)
+
+
+# What the engine says to people, in the words of the tools: who calls them has no command line. Pure.
+
+_INSTEAD = {
+    "hosts": "host_list",
+    "start": "host_start",
+    "stop": "host_stop",
+    "wait": "host_list(wait=60000)",
+}
+
+_VERB = re.compile(rf"`cellwright ({'|'.join(_INSTEAD)})(?: --name ([\w-]+))?(?: NAME)?`")
+
+
+def in_calls(text: str) -> str:
+    """The same with tools where it names verbs for hosts."""
+    return _VERB.sub(lambda verb: _INSTEAD[verb[1]] + (f"(host='slurm:{verb[2]}')" if verb[2] else ""), text)

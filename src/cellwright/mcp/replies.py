@@ -16,9 +16,9 @@ from cellwright.engine import Execution, Session
 from cellwright.engine.typecheck import diagnostics_of
 from cellwright.mcp.arguments import ResponseFormat
 from cellwright.mcp.calls import Call, Reply
+from cellwright.mcp.execution_texts import executions_json, executions_text, gather
 from cellwright.mcp.knowledge import Known
 from cellwright.mcp.outputs import size
-from cellwright.mcp.rendering import executions_json, executions_text, gather
 from cellwright.sandbox.listings import quoted_path
 
 __all__ = ["execution_reply", "rendered"]

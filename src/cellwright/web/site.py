@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from starlette.applications import Starlette
 from starlette.routing import BaseRoute
 
-from cellwright.web import assets, chat, debug, notebook, sessions, verified
+from cellwright.web import assets, chat, debug, notebook, sessions, verified_notebook
 from cellwright.web.requests import Site
 
 if TYPE_CHECKING:
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 __all__ = ["application"]
 
-_VIEWS = (sessions, notebook, chat, debug, verified)
+_VIEWS = (sessions, notebook, chat, debug, verified_notebook)
 
 
 def application(site: Site) -> ASGIApp:

@@ -11,7 +11,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from cellwright.notebook.languages import LANGUAGES
 from cellwright.web.assets import asset_url
-from cellwright.web.wording import age, amount, bytes_text, moment, seconds_text
+from cellwright.web.quantities import age, amount, bytes_text, moment, seconds_text
 
 __all__ = ["render"]
 

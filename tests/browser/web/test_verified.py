@@ -12,7 +12,7 @@ from playwright.sync_api import Browser, expect
 
 from cellwright.audit import read_lines
 from cellwright.web.downloads import attachment
-from cellwright.web.verified.views import Shares, SharesUnreadable, SharesUnwritable
+from cellwright.web.verified_notebook import Shares, SharesUnreadable, SharesUnwritable
 from tests.browser.web.conftest import Looker, Served, assert_accessible, unhurried
 
 DAY_S = 86_400

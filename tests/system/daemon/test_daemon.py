@@ -13,7 +13,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from cellwright.daemon import greetings, recording
+from cellwright.daemon import greeting_recorder, greetings
 from cellwright.daemon.connect import ask, connect, connect_or_start, read_about
 from cellwright.rlimits import OWN_MEMORY_BYTES
 from tests.kernel.engine.conftest import host_process
@@ -101,8 +101,8 @@ def test_clients_that_come_early_start_one_daemon_and_are_greeted_as_the_server_
 async def test_the_greetings_are_what_the_server_says() -> None:
     recorded = json.loads(Path(greetings.FILE).read_text())
     with fail_after():
-        said = await recording.record()
-    assert recorded == said, "Run `python -m cellwright.daemon.recording` and commit greetings.json"
+        said = await greeting_recorder.record()
+    assert recorded == said, "Run `python -m cellwright.daemon.greeting_recorder` and commit greetings.json"
 
 
 def test_a_killed_daemon_is_told_and_the_next_one_still_has_the_sessions(place: Place) -> None:

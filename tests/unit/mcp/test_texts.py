@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cellwright.cli.wording import in_verbs
+from cellwright.cli.messages import in_commands
 from cellwright.formats.markup import text_of_html
+from cellwright.mcp.calls import in_calls
 from cellwright.mcp.outputs import clean, frame_digest, parts_of
 from cellwright.mcp.uris import cell_output_uri, output_uri, read_address, session_uri
-from cellwright.mcp.wording import in_calls
 from cellwright.text_budget import cut_middle, share
 
 
@@ -163,4 +163,4 @@ def test_every_row_of_a_frame_with_two_levels_of_index_is_digested() -> None:
 )
 def test_agents_read_tools_where_people_read_verbs(verbs: str, calls: str) -> None:
     assert in_calls(verbs) == calls
-    assert in_verbs(calls) == verbs
+    assert in_commands(calls) == verbs

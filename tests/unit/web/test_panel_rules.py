@@ -13,7 +13,7 @@ from cellwright.web.panels.environment import rules_in_words
 from cellwright.web.panels.files import picture_type
 from cellwright.web.panels.history import history_page, remarks_on
 from cellwright.web.panels.output_texts import shown_outputs
-from cellwright.web.wording import moment
+from cellwright.web.quantities import moment
 
 PNG = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mP8z8BQDwAEhQGAhKmMIQAAAABJRU5ErkJggg=="
 

@@ -27,7 +27,7 @@ from cellwright.mcp.tools.cells import (
     cell_update,
 )
 from cellwright.mcp.tools.notebooks import CreateNotebook, OpenNotebook, notebook_create, notebook_open
-from cellwright.mcp.waiting import run_and_wait
+from cellwright.mcp.waits import run_and_wait
 
 __all__ = ["JLAB_STATUS_URI", "JLAB_TOOLS", "status"]
 

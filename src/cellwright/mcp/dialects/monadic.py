@@ -15,7 +15,7 @@ from cellwright.mcp.dialects.indices import LONG_MS, cell_at
 from cellwright.mcp.outputs import parts_of
 from cellwright.mcp.replies import rendered
 from cellwright.mcp.tools.notebooks import CreateNotebook, notebook_create
-from cellwright.mcp.waiting import run_and_wait
+from cellwright.mcp.waits import run_and_wait
 from cellwright.notebook import Cell
 
 __all__ = ["MONADIC_TOOLS"]

@@ -24,7 +24,7 @@ from cellwright.mcp.calls import Call, Definition, Reply, data_reply
 from cellwright.mcp.images import MAX_PICTURES, picture_content
 from cellwright.mcp.outputs import clean, parts_of
 from cellwright.mcp.uris import read_address
-from cellwright.mcp.waiting import wait_for_agent
+from cellwright.mcp.waits import wait_for_agent
 from cellwright.sandbox.listings import quoted_path
 
 __all__ = ["ASKING_TOOLS"]

@@ -21,7 +21,7 @@ from cellwright.mcp.arguments import (
 )
 from cellwright.mcp.calls import CHANGES, DESTROYS, Call, Definition, Reply, data_reply
 from cellwright.mcp.replies import execution_reply
-from cellwright.mcp.waiting import run_and_wait
+from cellwright.mcp.waits import run_and_wait
 from cellwright.notebook.languages import (
     canonical_language,
     cell_metadata,

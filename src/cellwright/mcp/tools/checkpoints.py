@@ -17,7 +17,7 @@ from cellwright.mcp.arguments import Arguments, CellId, SessionId
 from cellwright.mcp.calls import CHANGES, DESTROYS, READS, Call, Definition, Reply, data_reply
 from cellwright.mcp.context import fit_lists
 from cellwright.mcp.outputs import clean
-from cellwright.mcp.waiting import done_with_progress
+from cellwright.mcp.waits import done_with_progress
 from cellwright.text_budget import cut_tail
 
 __all__ = ["BRANCH_TOOLS", "CHECKPOINT_TOOLS"]

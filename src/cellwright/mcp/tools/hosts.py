@@ -16,9 +16,8 @@ from cellwright.engine.host_actions import (
 )
 from cellwright.engine.providers import HostInfo, ShapeRequest
 from cellwright.mcp.arguments import Arguments, WaitMs
-from cellwright.mcp.calls import CHANGES, DESTROYS, READS, Call, Definition, Reply, data_reply
-from cellwright.mcp.waiting import done_with_progress
-from cellwright.mcp.wording import in_calls
+from cellwright.mcp.calls import CHANGES, DESTROYS, READS, Call, Definition, Reply, data_reply, in_calls
+from cellwright.mcp.waits import done_with_progress
 
 __all__ = ["HOST_TOOLS"]
 

@@ -28,7 +28,7 @@ from cellwright.mcp.arguments import (
 from cellwright.mcp.calls import READS, Call, Definition, Reply, data_reply
 from cellwright.mcp.images import MAX_PICTURES, picture_content
 from cellwright.mcp.outputs import size
-from cellwright.mcp.waiting import done_with_progress
+from cellwright.mcp.waits import done_with_progress
 from cellwright.sandbox.listings import quoted_path
 from cellwright.text_budget import CHARACTERS_PER_TOKEN, cut_middle, share
 from cellwright.tools.data_directory import RUNS, DataDirectory

@@ -15,12 +15,12 @@ from cellwright.engine import Execution, Session
 from cellwright.errors import CellwrightError, UnknownExecution
 from cellwright.mcp.arguments import Arguments, Content, MaxTokens, ResponseFormat, SessionId, WaitMs
 from cellwright.mcp.calls import CHANGES, READS, Call, Definition, Reply, data_reply
+from cellwright.mcp.execution_texts import DEFAULT_TOKENS, executions_json
 from cellwright.mcp.outputs import clean
-from cellwright.mcp.rendering import DEFAULT_TOKENS, executions_json
 from cellwright.mcp.replies import execution_reply
 from cellwright.mcp.tools.notebooks import AGENTS_MODE, about_session
 from cellwright.mcp.tools.plan_outlines import TodoArgument, drafted, todo_outline
-from cellwright.mcp.waiting import wait_for_plan
+from cellwright.mcp.waits import wait_for_plan
 from cellwright.plans import PlanRun
 from cellwright.plans.model import VALIDATION_ID, Attempt, Outline, Plan, Todo
 from cellwright.plans.outlines import checked_outline

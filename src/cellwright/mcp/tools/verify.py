@@ -8,7 +8,7 @@ from pydantic import Field
 
 from cellwright.mcp.arguments import Arguments, ResponseFormat, SessionId
 from cellwright.mcp.calls import CHANGES, Call, Definition, Reply, data_reply
-from cellwright.mcp.waiting import wait_for_verification
+from cellwright.mcp.waits import wait_for_verification
 from cellwright.verification import Verification, Volatile, certificate_state, parse_mask
 from cellwright.verification.reports import verification_json, verification_text
 

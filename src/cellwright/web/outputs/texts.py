@@ -11,7 +11,7 @@ from markupsafe import Markup
 
 from cellwright.formats.display_data import exhibits_of
 from cellwright.formats.highlight import ansi_html
-from cellwright.web.wording import amount
+from cellwright.web.quantities import amount
 
 __all__ = ["Shown", "TextPage", "ending", "folded", "text_page"]
 

@@ -1,4 +1,4 @@
-"""Writes ``greetings.json`` anew: ``python -m cellwright.daemon.recording``, after the server's first words changed."""
+"""Writes ``greetings.json`` anew: ``python -m cellwright.daemon.greeting_recorder``, after the server's first words changed."""
 
 from __future__ import annotations
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-__all__ = ["counted", "in_verbs", "printable", "spent", "tokens"]
+__all__ = ["counted", "in_commands", "printable", "spent", "tokens"]
 
 _THOUSAND = 1_000
 
@@ -29,7 +29,7 @@ _NAMED = re.compile(r"`?\bhost_start\(host='slurm:([\w-]+)'\)`?")
 _WAITING = re.compile(r"`?\bhost_list\(wait=\d+\)`?")
 
 
-def in_verbs(text: str) -> str:
+def in_commands(text: str) -> str:
     """The same with verbs where it names tools."""
     text = _NAMED.sub(lambda call: f"`cellwright start --name {call[1]}`", text)
     text = _WAITING.sub("`cellwright wait`", text)
