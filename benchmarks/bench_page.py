@@ -27,7 +27,7 @@ from cellwright.plans import Planner
 from cellwright.verification import Verifier
 from cellwright.web.auth.attempts import Attempts, Codes
 from cellwright.web.auth.identities import Identities
-from cellwright.web.auth.sign_in import Door
+from cellwright.web.auth.sign_in import SignIn
 from cellwright.web.requests import Site
 from cellwright.web.site import application
 from measuring import MB, Bench, alternate, main, milliseconds
@@ -98,8 +98,8 @@ class Window:
 async def measure(bench: Bench) -> None:
     async with open_engine(bench.settings(), ephemeral=True) as engine:
         storage = engine.settings.storage
-        door = Door(Identities(TOKEN, b"k" * 32, Members(storage)), Codes(), Attempts())
-        app = application(Site(engine, Planner(engine), Verifier(engine), None, door))  # type: ignore[arg-type]
+        sign_in = SignIn(Identities(TOKEN, b"k" * 32, Members(storage)), Codes(), Attempts())
+        app = application(Site(engine, Planner(engine), Verifier(engine), None, sign_in))  # type: ignore[arg-type]
         window = Window(app)
         await window.sign_in()
         await _measure_opening(bench, engine.open, window)

@@ -128,7 +128,7 @@ class DelegatedRun(Protocol):
         """What it does now, in a few words."""
         ...
 
-    def told(self, since: int) -> list[dict[str, Any]]:
+    def entries(self, since: int) -> list[dict[str, Any]]:
         """What happened after the entry of this number, each with its ``number``."""
         ...
 
@@ -168,7 +168,7 @@ class Delegate(Protocol):
         """The runs that go on."""
         ...
 
-    async def stirred(self, since: int) -> int:
+    async def runs_changed(self, since: int) -> int:
         """Wait until runs have begun or ended after this number was told, and tell the next; 0 tells one at once."""
         ...
 

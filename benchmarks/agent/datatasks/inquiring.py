@@ -16,7 +16,7 @@ from cellwright.agent.models.connect import connect_models
 from cellwright.agent.models.keys import ENVIRONMENT
 from cellwright.agent.patterns import JIT, PATTERNS
 from cellwright.errors import AgentError
-from cellwright.mcp.server import Face
+from cellwright.mcp.server import McpServer
 from datatasks.asked import Inquiry, ask_all
 from datatasks.records import Asked
 from datatasks.tasks import TaskSet
@@ -52,7 +52,7 @@ async def inquire(
     async with await connect_models((inquiry.model,), inquiry.environment, settings):
         pass
     async with open_engine(settings, ephemeral=True) as engine, anyio.create_task_group() as group:
-        face = Face(engine)
+        face = McpServer(engine)
         await group.start(lambda task_status: face.run(task_status=task_status))
         asked = await ask_all(
             engine, DataAgent(face).ask, tasks, inquiry, scratch=directory / "work", out=out, say=say

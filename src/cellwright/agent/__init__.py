@@ -1,6 +1,6 @@
 """The data agent: a question in words becomes a notebook that proves its answer.
 
-Above the MCP face, whose tools it calls like any other client; below are the faces that people ask through. The engine
+Above the MCP server, whose tools it calls like any other client; below are the MCP servers that people ask through. The engine
 knows nothing of it. Needs the extra ``agent``; nothing here imports a provider's library before it is spoken to.
 """
 

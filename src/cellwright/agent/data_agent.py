@@ -40,7 +40,7 @@ from cellwright.delegation import Outcome
 from cellwright.engine import Engine, Session
 from cellwright.engine.ids import new_agent_run_id
 from cellwright.errors import AgentError, BudgetSpent, CellwrightError
-from cellwright.mcp.server import Face
+from cellwright.mcp.server import McpServer
 from cellwright.mcp.uris import cell_output_uri
 
 __all__ = ["TRACES", "DataAgent"]
@@ -60,14 +60,18 @@ class DataAgent:
     """Answers questions over one engine, any number at a time."""
 
     def __init__(
-        self, face: Face, *, connect: Connect | None = None, clock: Callable[[], float] = time.monotonic
+        self,
+        mcp_server: McpServer,
+        *,
+        connect: Connect | None = None,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """``connect`` gives the models of a question; by default those that it names, or that there are keys for.
 
         ``clock`` tells how much of a budget's seconds has passed.
         """
-        self._face = face
-        self._engine = face.engine
+        self._mcp_server = mcp_server
+        self._engine = mcp_server.engine
         self._connect = connect or self._configured
         self._clock = clock
         self.conversations = Conversations(self._engine.settings.storage / "conversations")
@@ -121,7 +125,7 @@ class DataAgent:
         async def note_made(session: Session) -> None:
             await conversation.worked_with(notebook_of(session), made=True)
 
-        opened = open_resources(self._face, question, lambda: chain.row, self._make_room, note_made)
+        opened = open_resources(self._mcp_server, question, lambda: chain.row, self._make_room, note_made)
         async with opened as resources:
             self._in_use.append(resources)
             try:

@@ -16,7 +16,7 @@ from cellwright.agent.trace.steps import Watcher
 from cellwright.delegation import Outcome
 from cellwright.engine import Engine
 from cellwright.errors import CellwrightError
-from cellwright.mcp.server import Face
+from cellwright.mcp.server import McpServer
 
 __all__ = ["ask"]
 
@@ -61,10 +61,10 @@ async def ask(  # noqa: PLR0913  # what a question has, by name
     )
     found: Outcome | CellwrightError
     async with anyio.create_task_group() as tasks:
-        face = Face(engine)
-        await tasks.start(lambda task_status: face.run(task_status=task_status))
+        mcp_server = McpServer(engine)
+        await tasks.start(lambda task_status: mcp_server.run(task_status=task_status))
         try:
-            found = await DataAgent(face).ask(wanted, watchers)
+            found = await DataAgent(mcp_server).ask(wanted, watchers)
         except CellwrightError as error:
             found = error  # raised in here it would become a group
         tasks.cancel_scope.cancel()

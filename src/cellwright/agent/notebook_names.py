@@ -212,7 +212,7 @@ def _names(text: str, notebook: Notebook) -> bool:
 
 
 def _means(named: str, notebook: Notebook) -> bool:
-    """Whether the face would take this for that notebook."""
+    """Whether the MCP server would take this for that notebook."""
     stem = PurePosixPath(named).name
     if named in (notebook.session_id, notebook.path) or stem == notebook.name:
         return True

@@ -26,7 +26,7 @@ from cellwright.agent.trace.steps import Step
 from cellwright.engine import Engine, Session
 from cellwright.errors import AgentError, CellwrightError
 from cellwright.mcp.knowledge import Knowledge
-from cellwright.mcp.server import Face
+from cellwright.mcp.server import McpServer
 from cellwright.tools import Files
 
 __all__ = ["RunResources", "open_resources"]
@@ -59,7 +59,7 @@ class RunResources:
 
     def __init__(
         self,
-        server: Face,
+        server: McpServer,
         question: Question,
         row_of: Callable[[], ModelRow],
         servers: Sequence[ServerTools],
@@ -190,7 +190,7 @@ class RunResources:
 
 @asynccontextmanager
 async def open_resources(
-    server: Face, question: Question, row_of: Callable[[], ModelRow], room: Room, note_made: NoteMade
+    server: McpServer, question: Question, row_of: Callable[[], ModelRow], room: Room, note_made: NoteMade
 ) -> AsyncIterator[RunResources]:
     """The resources of a run, for as long as it lasts."""
     failure: Exception | None = None

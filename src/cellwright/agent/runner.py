@@ -178,7 +178,7 @@ class Run:
         branch.runs += winner.runs
         branch.borne_out += borne_out
         if answer is not None:
-            given = await righted(self, branch, Given(answer))
+            given = await with_right_names(self, branch, ModelAnswer(answer))
             if await objection(self, branch, given) is None:
                 branch.answer = given.message
         return branch
@@ -347,9 +347,9 @@ async def act(run: Run, branch: Branch, goal: str) -> Branch:
     return branch
 
 
-async def _refused(run: Run, branch: Branch, answer: Given, misread: str | None = None) -> str | None:
+async def _refused(run: Run, branch: Branch, answer: ModelAnswer, misread: str | None = None) -> str | None:
     """Take the answer, however it is given; or what is wrong with it. Who was told so often enough is let through."""
-    answer = await righted(run, branch, answer)
+    answer = await with_right_names(run, branch, answer)
     wrong = misread or await objection(run, branch, answer)
     told_enough = branch.corrections == _MAX_CORRECTIONS
     if wrong is None or (told_enough and misread is None and answer.message.strip()):
@@ -383,7 +383,7 @@ async def _call_all(run: Run, branch: Branch, calls: list[ToolCallPart]) -> bool
         over = _over(branch, place)
         reply = await call_tool(run, branch, call) if over is None else ToolReply(over, failed=True)
         if reply.answer is not None:
-            wrong = await _refused(run, branch, Given(reply.answer))
+            wrong = await _refused(run, branch, ModelAnswer(reply.answer))
             reply = reply if wrong is None else _not_given(reply, wrong)
         outcome: Literal["failed", "success"] = "failed" if reply.failed else "success"
         returns.append(
@@ -422,7 +422,7 @@ def _misread(run: Run, branch: Branch, reply: ModelResponse) -> str | None:
     return problem(reply, Want(_ROLE, branch.label, tools=branch.tools.definitions))
 
 
-def answer_in(reply: ModelResponse, row: ModelRow) -> Given:
+def answer_in(reply: ModelResponse, row: ModelRow) -> ModelAnswer:
     """The answer that ends the calls: structured where the model was asked for that, else its words."""
     if row.context == "json" or calls_of(reply):
         try:
@@ -430,8 +430,8 @@ def answer_in(reply: ModelResponse, row: ModelRow) -> Given:
         except ShapeMissed:
             pass  # its words are an answer too
         else:
-            return Given(closing.message, closing.context.current_notebook)
-    return Given(text_of(reply))
+            return ModelAnswer(closing.message, closing.context.current_notebook)
+    return ModelAnswer(text_of(reply))
 
 
 # One call of a tool on a branch: traced, its failed cell mended by rule where that is certain, its failures
@@ -599,14 +599,14 @@ async def _note(run: Run, branch: Branch, step: Step, reply: ToolReply, before: 
 
 
 @dataclass(frozen=True, slots=True)
-class Given:
+class ModelAnswer:
     """An answer as a model gives it, and the notebook that it takes for the current one, where it says so."""
 
     message: str
     notebook: str | None = None
 
 
-async def objection(run: Run, branch: Branch, answer: Given) -> str | None:
+async def objection(run: Run, branch: Branch, answer: ModelAnswer) -> str | None:
     """What is told back to the model; None where the answer may be given."""
     if not answer.message.strip():
         return "The reply is empty. Give the answer in words, or call a tool."
@@ -619,7 +619,7 @@ async def objection(run: Run, branch: Branch, answer: Given) -> str | None:
     return unproven.text if unproven is not None else None
 
 
-async def righted(run: Run, branch: Branch, answer: Given) -> Given:
+async def with_right_names(run: Run, branch: Branch, answer: ModelAnswer) -> ModelAnswer:
     """The answer with the notebook's right name, where only its time was lost or wrong."""
     correction = await _misnamed(run, branch, answer.message)
     text = mended(answer.message, correction) if correction is not None else None

@@ -17,7 +17,7 @@ from cellwright.cli.messages import in_commands
 from cellwright.cli.notebooks import AsJson, note, show_data
 from cellwright.cli.progress import TURN_MS, ProgressLine
 
-__all__ = ["add_verbs", "find_host", "host_named", "hosts_of", "show_hosts", "wait_for_host"]
+__all__ = ["add_commands", "find_host", "host_named", "hosts_of", "show_hosts", "wait_for_host"]
 
 _KINDS = ("local", "slurm", "jupyter")
 _EVERY_MB = 1024
@@ -37,7 +37,7 @@ HostArgument = Annotated[
 ]
 
 
-def add_verbs(app: typer.Typer) -> None:
+def add_commands(app: typer.Typer) -> None:
     """Give the command line its verbs for hosts."""
     for verb in (start, stop, hosts):
         app.command()(verb)

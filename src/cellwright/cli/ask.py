@@ -12,13 +12,13 @@ from typing import Annotated, Any
 import typer
 
 from cellwright.cli.ask_options import (
+    AskParams,
     BudgetOption,
     DataOption,
     ModelOption,
     NoVerify,
     PatternOption,
     ServerOption,
-    Wish,
     answered,
     exit_code,
     given_with,
@@ -55,8 +55,8 @@ def ask(
     if not text.strip():
         raise typer.BadParameter("there is no question", param_hint="QUESTION")
     given = given_with(data, server)
-    wish = Wish(given.files, pattern, tuple(model or ()), budget, session, conversation, not no_verify)
-    found = put(wish, text, given, shown=not as_json)
+    params = AskParams(given.files, pattern, tuple(model or ()), budget, session, conversation, not no_verify)
+    found = put(params, text, given, shown=not as_json)
     if as_json:
         typer.echo(json.dumps(found, ensure_ascii=False))
     elif found["status"] == "failed":
@@ -66,18 +66,18 @@ def ask(
     raise typer.Exit(exit_code(found))
 
 
-def put(wish: Wish, question: str, given: Given, *, shown: bool) -> dict[str, Any]:
+def put(params: AskParams, question: str, given: Given, *, shown: bool) -> dict[str, Any]:
     """Ask, with a live view where it is ``shown``; an interrupt stops the run and says how to go on."""
     view = AskView()
 
     async def run(caller: Caller) -> dict[str, Any]:
         if not shown:
-            return await answered(caller, wish, question, None)
+            return await answered(caller, params, question, None)
         with view:
-            return await answered(caller, wish, question, view)
+            return await answered(caller, params, question, view)
 
     try:
-        return call_daemon(run, replace(given, models=wish.names))
+        return call_daemon(run, replace(given, models=params.names))
     except typer.Exit as end:
         if end.exit_code == ExitCode.INTERRUPTED:
             way = (

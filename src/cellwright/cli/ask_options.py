@@ -23,13 +23,13 @@ if TYPE_CHECKING:
     from cellwright.cli.mcp_client import Caller
 
 __all__ = [
+    "AskParams",
     "BudgetOption",
     "DataOption",
     "ModelOption",
     "NoVerify",
     "PatternOption",
     "ServerOption",
-    "Wish",
     "answered",
     "exit_code",
     "given_with",
@@ -72,7 +72,7 @@ NoVerify = Annotated[
 
 
 @dataclass(frozen=True, slots=True)
-class Wish:
+class AskParams:
     """How questions are to be answered."""
 
     data: tuple[str, ...] = ()
@@ -123,11 +123,11 @@ def given_with(data: list[str] | None, servers: list[str] | None) -> Given:
     return Given(tuple(files), tuple(pairs))
 
 
-async def answered(caller: Caller, wish: Wish, question: str, view: AskView | None) -> dict[str, Any]:
+async def answered(caller: Caller, params: AskParams, question: str, view: AskView | None) -> dict[str, Any]:
     """Ask, show what happens, and return what came of it. Whoever interrupts stops the run."""
     # Whoever interrupts means the run, so that it has begun is awaited even then.
     with anyio.CancelScope(shield=True):
-        found = await _ask(caller, **wish.arguments(question), wait=0)
+        found = await _ask(caller, **params.arguments(question), wait=0)
     if "run_id" not in found:
         return found
     run_id, shown = found["run_id"], view is None

@@ -11,13 +11,13 @@ import typer
 
 from cellwright.cli.ask import from_here, put, show_outcome
 from cellwright.cli.ask_options import (
+    AskParams,
     BudgetOption,
     DataOption,
     ModelOption,
     NoVerify,
     PatternOption,
     ServerOption,
-    Wish,
     exit_code,
     given_with,
     say_failure,
@@ -53,8 +53,8 @@ def chat(  # each is an option of the command
 ) -> None:
     """Ask several questions in one conversation. The budget is for each of them; Ctrl-C stops one, /quit leaves."""
     given = given_with(data, server)
-    wish = Wish(given.files, pattern, tuple(model or ()), budget, session, conversation, not no_verify)
-    talk = _Chat(wish, given)
+    params = AskParams(given.files, pattern, tuple(model or ()), budget, session, conversation, not no_verify)
+    talk = _Chat(params, given)
     if sys.stdin.isatty():
         import readline  # noqa: F401  # lines can be edited once it is there
 
@@ -62,8 +62,8 @@ def chat(  # each is an option of the command
     while (line := _read_line()) is not None:
         if not talk.take(line.strip()):
             break
-    if talk.wish.conversation:
-        note(f"`cellwright chat --conversation {talk.wish.conversation}` goes on with this")
+    if talk.params.conversation:
+        note(f"`cellwright chat --conversation {talk.params.conversation}` goes on with this")
     raise typer.Exit(talk.code)
 
 
@@ -82,7 +82,7 @@ def _read_line() -> str | None:
 class _Chat:
     """A conversation on its way."""
 
-    wish: Wish
+    params: AskParams
     given: Given
     code: ExitCode = ExitCode.OK
     last: dict[str, Any] | None = None
@@ -111,7 +111,7 @@ class _Chat:
 
     def _ask(self, question: str) -> bool:
         try:
-            found = put(self.wish, question, self.given, shown=True)
+            found = put(self.params, question, self.given, shown=True)
         except typer.Exit as end:
             # A question that was stopped, or refused, is not the end of the chat.
             self.code = ExitCode(end.exit_code)
@@ -122,7 +122,7 @@ class _Chat:
             return self.code is not ExitCode.ENGINE_FAILED
         self.last = found
         # The conversation knows its notebook from here on, and the files are in it.
-        self.wish = replace(self.wish, conversation=found["conversation"], session=None, data=())
+        self.params = replace(self.params, conversation=found["conversation"], session=None, data=())
         for name in ("requests", "tokens_in", "tokens_out", "tokens_cached", "usd", "seconds"):
             self.taken[name] = self.taken.get(name, 0) + found[name]
         show_outcome(found)
@@ -130,11 +130,11 @@ class _Chat:
 
     def _model(self, names: str) -> None:
         if names:
-            self.wish = replace(
-                self.wish, models=tuple(name.strip() for name in names.split(",") if name.strip())
+            self.params = replace(
+                self.params, models=tuple(name.strip() for name in names.split(",") if name.strip())
             )
         answered_by = ", ".join(self.last["models"]) if self.last is not None else ""
-        note(f"model: {', '.join(self.wish.models) or answered_by or 'what there is a key for'}")
+        note(f"model: {', '.join(self.params.models) or answered_by or 'what there is a key for'}")
 
     def _cost(self, _: str) -> None:
         told, said, cached = (

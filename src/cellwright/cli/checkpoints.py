@@ -11,12 +11,12 @@ from cellwright.cli.mcp_client import Caller, ToolRefused, call_daemon
 from cellwright.cli.notebooks import AsJson, show_data
 from cellwright.cli.session_names import NotebookArgument, session_of
 
-__all__ = ["add_verbs"]
+__all__ = ["add_commands"]
 
 _MOST_BRANCHES = 64
 
 
-def add_verbs(app: typer.Typer) -> None:
+def add_commands(app: typer.Typer) -> None:
     """Give the command line its verbs for checkpoints and branches."""
     for verb in (checkpoint, rollback, branch, adopt):
         app.command()(verb)

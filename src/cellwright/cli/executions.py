@@ -18,14 +18,14 @@ from cellwright.cli.notebooks import AsJson
 from cellwright.cli.progress import TURN_MS, ProgressLine
 from cellwright.cli.scripts import DirectoryOption, PackageOption, Script, SessionOrFile, run_once
 
-__all__ = ["add_verbs"]
+__all__ = ["add_commands"]
 
 _UNFINISHED = frozenset({"queued", "running"})
 _EXECUTION = "x-"
 _ALL = "all"
 
 
-def add_verbs(app: typer.Typer) -> None:
+def add_commands(app: typer.Typer) -> None:
     """Give the command line its verbs for running cells."""
     app.command("exec")(execute)
     app.command()(wait)

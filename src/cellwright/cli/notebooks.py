@@ -13,7 +13,7 @@ import typer
 from cellwright.cli.mcp_client import Caller, call_daemon
 from cellwright.cli.messages import in_commands
 
-__all__ = ["AsJson", "SessionArgument", "add_verbs", "note", "session_resource", "show_data"]
+__all__ = ["AsJson", "SessionArgument", "add_commands", "note", "session_resource", "show_data"]
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
 SessionArgument = Annotated[
@@ -36,7 +36,7 @@ class Filter(StrEnum):
     ALL = "all"
 
 
-def add_verbs(app: typer.Typer) -> None:
+def add_commands(app: typer.Typer) -> None:
     """Give the command line its verbs for notebooks."""
     for verb in (add, show, delete, logs):
         app.command()(verb)

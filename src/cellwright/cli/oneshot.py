@@ -19,7 +19,7 @@ from cellwright.errors import CellwrightError, ChartRefused
 from cellwright.notebook import write_atomically
 from cellwright.sandbox.listings import quoted_path
 
-__all__ = ["add_verbs", "calc", "fetch", "visualize"]
+__all__ = ["add_commands", "calc", "fetch", "visualize"]
 _MOST_TOKENS = 200_000
 
 _LOG = "cellwright://network"
@@ -97,7 +97,7 @@ InSession = Annotated[
 ]
 
 
-def add_verbs(app: typer.Typer) -> None:
+def add_commands(app: typer.Typer) -> None:
     """Give ``cellwright files`` its verbs for single files."""
     app.command("ls")(list_directory)
     app.command("read")(read)

@@ -25,7 +25,7 @@ from cellwright.cli.notebooks import AsJson, show_data
 from cellwright.cli.progress import TURN_MS
 from cellwright.cli.session_names import NotebookArgument, session_opened
 
-__all__ = ["PlanView", "add_verbs", "carried_out", "conclude", "todo_table"]
+__all__ = ["PlanView", "add_commands", "carried_out", "conclude", "todo_table"]
 T = TypeVar("T")
 
 _MOST_TOKENS = 20_000
@@ -33,7 +33,7 @@ _MOST_TOKENS = 20_000
 _NO_PLAN = ". plan_create makes one"
 
 
-def add_verbs(app: typer.Typer) -> None:
+def add_commands(app: typer.Typer) -> None:
     """Give the command line its verbs for plans."""
     app.command("continue")(continue_plan)
     for verb in (fix, skip, status):

@@ -47,33 +47,33 @@ def serve(
     """Open a TCP port of the daemon: the page at /, MCP at /mcp, events at /events. Ends with Ctrl-C."""
     try:
         apply_settings(settings, unsafe=unsafe)
-        wish = listener_request(host, port, dialect=dialect, toolset=toolset, detach=detach)
+        request = listener_request(host, port, dialect=dialect, toolset=toolset, detach=detach)
         if unsafe:
             refuse_if_confined()
         with open_daemon() as connection:
-            url = ask(connection, "serve", **wish)["url"]
-            wish["port"] = urlsplit(url).port
+            url = ask(connection, "serve", **request)["url"]
+            request["port"] = urlsplit(url).port
             if detach:
-                _announce(url, wish, as_json=as_json)
+                _announce(url, request, as_json=as_json)
             else:
-                _stay(connection, url, wish, as_json=as_json)
+                _stay(connection, url, request, as_json=as_json)
     except CellwrightError as error:
         fail(error)
 
 
-def _announce(url: str, wish: dict[str, Any], *, as_json: bool) -> None:
-    if not _is_loopback(wish["host"]):
+def _announce(url: str, request: dict[str, Any], *, as_json: bool) -> None:
+    if not _is_loopback(request["host"]):
         note(
-            f"warning: {wish['host']} can be reached from other machines, and neither the token nor what is said is "
+            f"warning: {request['host']} can be reached from other machines, and neither the token nor what is said is "
             "encrypted\nhint: Put a proxy with TLS in front, or reach a loopback listener through ssh -L"
         )
-    token_file = wish["token_file"]
+    token_file = request["token_file"]
     token = {"token_file": token_file} if token_file else {"token": "as given"}
     data = {"mcp": f"{url}/mcp", "events": f"{url}/events", "page": f"{url}/", **token}
     show_data(data, f"{url}/mcp\n{url}/events\n{url}/", as_json=as_json)
     note(f"token: {token_file or 'as given in CELLWRIGHT_TOKEN'}")
     if sys.stderr.isatty():  # a log is not the place for what lets somebody in
-        note(f"sign in within two minutes: {sign_in_link(wish, exact=True)}")
+        note(f"sign in within two minutes: {sign_in_link(request, exact=True)}")
 
 
 def _is_loopback(host: str) -> bool:
@@ -83,14 +83,14 @@ def _is_loopback(host: str) -> bool:
         return host == "localhost"
 
 
-def _stay(connection: socket.socket, url: str, wish: dict[str, Any], *, as_json: bool) -> NoReturn:
+def _stay(connection: socket.socket, url: str, request: dict[str, Any], *, as_json: bool) -> NoReturn:
     """Hold the connection, and with it the listener, until the daemon is stopped or somebody ends us."""
     for number in (signal.SIGTERM, signal.SIGINT):  # also where a shell started us with interrupts ignored
         signal.signal(number, signal.default_int_handler)
     failures = 0
     try:
         # Not before: whoever reads the address may end us at once.
-        _announce(url, wish, as_json=as_json)
+        _announce(url, request, as_json=as_json)
         while True:
             began = time.monotonic()
             _wait_for_the_end(connection)
@@ -98,7 +98,7 @@ def _stay(connection: socket.socket, url: str, wish: dict[str, Any], *, as_json:
                 raise DaemonUnavailable("The daemon ended", hint="See `cellwright daemon logs`")
             note("warning: The daemon was killed; it is started again")
             failures = failures + 1 if time.monotonic() - began < _STEADY_S else 0
-            connection, failures = _listening_again(wish, failures)
+            connection, failures = _listening_again(request, failures)
             note("listening again at the same address")
     except KeyboardInterrupt:
         raise typer.Exit(ExitCode.OK) from None
@@ -114,7 +114,7 @@ def _wait_for_the_end(connection: socket.socket) -> None:
             return
 
 
-def _listening_again(wish: dict[str, Any], failures: int) -> tuple[socket.socket, int]:
+def _listening_again(request: dict[str, Any], failures: int) -> tuple[socket.socket, int]:
     """A line to the next daemon, which has the port open as the one before had; and how often that failed before.
 
     Raises:
@@ -124,7 +124,7 @@ def _listening_again(wish: dict[str, Any], failures: int) -> tuple[socket.socket
         time.sleep(_PAUSES_S[min(failures, len(_PAUSES_S) - 1)])
         try:
             connection = open_daemon()
-            ask(connection, "serve", **wish)
+            ask(connection, "serve", **request)
         except CellwrightError as error:
             failures += 1
             if failures >= len(_PAUSES_S):

@@ -59,14 +59,14 @@ def ui(
         open_browser(link, Path(daemon_paths().home) / "open.html")
 
 
-def sign_in_link(wish: dict[str, Any], *, exact: bool, path: str = "/") -> str:
+def sign_in_link(request: dict[str, Any], *, exact: bool, path: str = "/") -> str:
     """A link that signs in whoever opens it first: at a port that is open, or one that is opened as wished.
 
     Raises:
         CellwrightError: no port can be had.
     """
     with open_daemon() as connection:
-        found = ask(connection, "page", **{**wish, "exact": exact})
+        found = ask(connection, "page", **{**request, "exact": exact})
     ahead = {"next": path} if path != "/" else {}
     return f"{found['url']}/enter?{urlencode({'code': found['code'], **ahead})}"
 

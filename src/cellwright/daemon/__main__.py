@@ -16,7 +16,7 @@ import sys
 import time
 
 import cellwright
-from cellwright.daemon.early_responder import Greeter
+from cellwright.daemon.early_responder import EarlyResponder
 from cellwright.daemon.paths import DaemonPaths
 from cellwright.rlimits import limit_own_memory, raise_file_limit
 from cellwright.settings.paths import make_private
@@ -25,7 +25,7 @@ _WAITING_CONNECTIONS = 128
 # Counted in looks, and not by the clock: while the whole machine stands still nobody is late.
 _LOCK_LOOKS = 3_000
 _LOCK_LOOK_S = 0.02
-# Importing leaves the greeter little time: the client that this daemon was started for is served before.
+# Importing leaves the early_responder little time: the client that this daemon was started for is served before.
 _FIRST_GREETING_S = 0.1
 
 
@@ -42,10 +42,10 @@ def main() -> int:
         "socket": paths.socket,
     }
     _write(paths.about, json.dumps(about))
-    greeter = Greeter(listener, about)
-    greeter.start()
+    early_responder = EarlyResponder(listener, about)
+    early_responder.start()
     _say_ready()
-    greeter.wait_for_first(_FIRST_GREETING_S)
+    early_responder.wait_for_first(_FIRST_GREETING_S)
     raise_file_limit()
     limit_own_memory()
     # Thousands of classes are about to be made, and none of them is garbage.
@@ -55,7 +55,7 @@ def main() -> int:
     try:
         from cellwright.daemon.service import run_daemon  # the heavy part, after listening
 
-        run_daemon(paths, directory, listener, greeter)
+        run_daemon(paths, directory, listener, early_responder)
     finally:
         for left in (paths.socket, paths.about):
             if os.path.exists(left):

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from cellwright.agent.trace.steps import CellRun, Step, Watcher
     from cellwright.daemon.agentrecords import Records
     from cellwright.delegation import AgentRequest, Outcome
-    from cellwright.mcp import Face
+    from cellwright.mcp import McpServer
     from cellwright.settings.model import ModelsSettings
 
 __all__ = ["AgentRun", "Agents"]
@@ -51,18 +51,18 @@ class Agents:
         self,
         engine: Engine,
         tasks: anyio.abc.TaskGroup,
-        face_of: Callable[[str | None, str | None], Awaitable[Face]],
+        server_for: Callable[[str | None, str | None], Awaitable[McpServer]],
         *,
-        make: Callable[[Face], Ask] | None = None,
+        make: Callable[[McpServer], Ask] | None = None,
     ) -> None:
         self._engine = engine
         self._tasks = tasks
-        self._face_of = face_of
+        self._server_for = server_for
         self._make = make or _make
         self._ask: Ask | None = None
         self._making = anyio.Lock()
         self._runs: dict[str, AgentRun] = {}
-        self._bell = Bell()
+        self._changes = RunChanges()
 
     @property
     def running(self) -> int:
@@ -73,9 +73,9 @@ class Agents:
         """The runs that go on."""
         return [run for run in self._runs.values() if not run.done]
 
-    async def stirred(self, since: int) -> int:
+    async def runs_changed(self, since: int) -> int:
         """Wait until runs have begun or ended after this number was told, and tell the next."""
-        return await self._bell.heard_after(since)
+        return await self._changes.changed_after(since)
 
     async def models(self) -> list[str]:
         """The models that somebody may choose from who has no keys but the daemon's own.
@@ -99,12 +99,12 @@ class Agents:
         run = AgentRun(str(question.run_id), request.conversation_id, asdict(question.budget))
         self._runs[run.id] = run
         self._clear()
-        self._tasks.start_soon(self._carry_out, run, partial(ask, question, [run.feed, self._bell]))
+        self._tasks.start_soon(self._carry_out, run, partial(ask, question, [run.feed, self._changes]))
         return run
 
     async def _carry_out(self, run: AgentRun, answered: Callable[[], Awaitable[Outcome]]) -> None:
         await run.run(answered, self.conversation_of)
-        self._bell.ring()
+        self._changes.ring()
 
     async def conversation_of(self, run_id: str) -> str | None:
         """The conversation that a run belongs to."""
@@ -142,7 +142,7 @@ class Agents:
             UnknownConversation: there is none of that id.
         """
         await (await self._records()).forget(conversation_id)
-        self._bell.ring()
+        self._changes.ring()
 
     async def trace(self, run_id: str) -> dict[str, Any]:
         """All that is known of a run, also of one that goes on.
@@ -159,8 +159,8 @@ class Agents:
         async with self._making:
             if self._ask is None:
                 # All tools but the one that hands a question over.
-                face = await self._face_of(None, "notebooks,plans,history,hosts,once")
-                self._ask = await self._imported(partial(self._make, face))
+                mcp_server = await self._server_for(None, "notebooks,plans,history,hosts,once")
+                self._ask = await self._imported(partial(self._make, mcp_server))
             return self._ask
 
     async def _imported(self, made: Callable[[], T]) -> T:
@@ -193,10 +193,10 @@ def _reachable() -> Callable[[Mapping[str, str], ModelsSettings], Awaitable[list
     return reachable
 
 
-def _make(face: Face) -> Ask:
+def _make(mcp_server: McpServer) -> Ask:
     from cellwright.agent.data_agent import DataAgent  # see the module's docstring
 
-    return DataAgent(face).ask
+    return DataAgent(mcp_server).ask
 
 
 def _question(request: AgentRequest, run_id: str) -> Question:
@@ -293,7 +293,7 @@ class Feed:
         done = int(self._total["requests"])
         return f"step {max(self._open)}: {doing[-1]}" if doing else f"{done} request{'s' * (done != 1)} done"
 
-    def told(self, since: int) -> list[dict[str, Any]]:
+    def entries(self, since: int) -> list[dict[str, Any]]:
         """The entries after this one; words that came one by one are put together."""
         found: list[dict[str, Any]] = []
         for entry in self._entries:
@@ -377,7 +377,7 @@ def _short(value: Any) -> Any:
     return cut_middle(value, _LONGEST) if isinstance(value, str) else value
 
 
-class Bell:
+class RunChanges:
     """A watcher of every run that wakes whoever waits for one to begin or to end. Numbers tell what somebody has heard."""
 
     def __init__(self) -> None:
@@ -389,7 +389,7 @@ class Bell:
         self._next.set()
         self._next = anyio.Event()
 
-    async def heard_after(self, since: int) -> int:
+    async def changed_after(self, since: int) -> int:
         if since == self._rung:
             await self._next.wait()
         return self._rung
@@ -460,8 +460,8 @@ class AgentRun:
     def brief(self) -> str:
         return self.feed.brief()
 
-    def told(self, since: int) -> list[dict[str, Any]]:
-        return self.feed.told(since)
+    def entries(self, since: int) -> list[dict[str, Any]]:
+        return self.feed.entries(since)
 
     async def changed(self, since: int, within_s: float) -> None:
         if not self.done:

@@ -11,19 +11,19 @@ from typing import TYPE_CHECKING, Any
 from cellwright.settings.modelkeys import model_environment
 
 if TYPE_CHECKING:
-    from cellwright.mcp.clients import Brought
+    from cellwright.mcp.clients import ClientGrants
 
-__all__ = ["take_brought"]
+__all__ = ["take_grants"]
 
 
-def take_brought(hello: dict[str, Any]) -> Brought:
-    """What a hello brought, out of it; whatever is of the wrong kind is left aside."""
-    from cellwright.mcp.clients import Brought  # the SDK takes a second to import
+def take_grants(hello: dict[str, Any]) -> ClientGrants:
+    """What a hello grants, out of it; whatever is of the wrong kind is left aside."""
+    from cellwright.mcp.clients import ClientGrants  # the SDK takes a second to import
 
     environment, files, servers, models, applied = (
         hello.pop(name, None) for name in ("environment", "files", "servers", "models", "applied")
     )
-    return Brought(
+    return ClientGrants(
         environment=model_environment(_texts(environment)) if isinstance(environment, dict) else None,
         files=frozenset(Path(file) for file in _list(files) if isinstance(file, str)),
         servers=tuple(

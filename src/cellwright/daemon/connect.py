@@ -79,7 +79,7 @@ def connect(paths: DaemonPaths) -> socket.socket | None:
 
 
 def ask(connection: socket.socket, want: str, **details: Any) -> dict[str, Any]:
-    """Send a wish and read its one line of answer; the connection stays open.
+    """Send a request and read its one line of answer; the connection stays open.
 
     Raises:
         DaemonUnavailable: the daemon went away, or refused, before it answered.

@@ -15,7 +15,7 @@ import threading
 from cellwright.daemon.greetings import Greetings
 from cellwright.daemon.handshake import LONGEST_HELLO, parse_hello
 
-__all__ = ["Arrival", "Greeter"]
+__all__ = ["Arrival", "EarlyResponder"]
 
 _CHUNK = 64 * 1024
 # What a client may say before anybody has time for it; the rest waits in the socket.
@@ -53,7 +53,7 @@ class Arrival:
         return self.hello["want"] if self.hello is not None else None
 
 
-class Greeter:
+class EarlyResponder:
     """Accepts connections until ``finish`` hands them over."""
 
     def __init__(self, listener: socket.socket, about: dict[str, Any]) -> None:
@@ -62,7 +62,7 @@ class Greeter:
         self._arrivals: dict[int, Arrival] = {}
         self._poll = select.poll()
         self._wake_reading, self._wake_writing = os.pipe2(os.O_CLOEXEC)
-        self._thread = threading.Thread(target=self._run, name="greeter", daemon=True)
+        self._thread = threading.Thread(target=self._run, name="early_responder", daemon=True)
         self._greetings = Greetings()
         self._greeted = threading.Event()
 

@@ -16,7 +16,8 @@ from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS, MODERN_PROTOCOL_VERSI
 
 from cellwright.assembly import open_engine
 from cellwright.daemon.greetings import DISCOVER, FILE, OTHER, VERSION_KEY
-from cellwright.mcp import DIALECTS, Face
+from cellwright.assembly import open_engine
+from cellwright.mcp import DIALECTS, McpServer
 from cellwright.settings import Settings
 
 __all__ = ["record"]
@@ -37,15 +38,15 @@ async def record() -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as root:
         async with open_engine(Settings(root=Path(root), standby_kernels=0), ephemeral=True) as engine:
             for dialect in (None, *DIALECTS):
-                dialects[dialect or ""] = await _record_face(Face(engine, dialect=dialect))
+                dialects[dialect or ""] = await _record_server(McpServer(engine, dialect=dialect))
     return {"sdk": importlib.metadata.version("mcp"), "dialects": dialects}
 
 
-async def _record_face(face: Face) -> dict[str, Any]:
+async def _record_server(mcp_server: McpServer) -> dict[str, Any]:
     initialize = {}
     for version in (*HANDSHAKE_PROTOCOL_VERSIONS, OTHER):
         params = {"protocolVersion": version, "capabilities": {}, "clientInfo": _CLIENT}
-        initialize[version] = await _ask(face, "initialize", params)
+        initialize[version] = await _ask(mcp_server, "initialize", params)
     discover = {}
     for version in MODERN_PROTOCOL_VERSIONS:
         meta = {
@@ -53,18 +54,18 @@ async def _record_face(face: Face) -> dict[str, Any]:
             "io.modelcontextprotocol/clientInfo": _CLIENT,
             "io.modelcontextprotocol/clientCapabilities": {},
         }
-        discover[version] = await _ask(face, DISCOVER, {"_meta": meta})
+        discover[version] = await _ask(mcp_server, DISCOVER, {"_meta": meta})
     return {"initialize": initialize, DISCOVER: discover}
 
 
-async def _ask(face: Face, method: str, params: dict[str, Any]) -> Any:
+async def _ask(mcp_server: McpServer, method: str, params: dict[str, Any]) -> Any:
     theirs, ours = socket.socketpair()
     async with (
         await anyio.abc.SocketStream.from_socket(theirs) as server,
         await anyio.abc.SocketStream.from_socket(ours) as client,
         anyio.create_task_group() as tasks,
     ):
-        tasks.start_soon(face.serve, server, server)
+        tasks.start_soon(mcp_server.serve, server, server)
         message = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
         await client.send(json.dumps(message).encode() + b"\n")
         answer = b""

@@ -1,6 +1,6 @@
 """Who may speak to a TCP listener: the right name, the right page, the right token, checked in this order.
 
-Machines bring the token with every request. People sign in: what they see has a door of its own, behind the same names.
+Machines bring the token with every request. People sign in: the page checks that itself (``web.auth``), behind the same names.
 
 The name (Host) and the page (Origin) keep a web site that the user happens to visit from reaching a listener on
 loopback, also by DNS rebinding; the token keeps everybody else out. Knows nothing of what is behind it.

@@ -1,6 +1,6 @@
 """The first line on the daemon's socket: who comes and what for. All that follows depends on it.
 
-``mcp`` is followed by MCP, one JSON-RPC message a line. Every other wish is answered with one line of JSON. A
+``mcp`` is followed by MCP, one JSON-RPC message a line. Every other request is answered with one line of JSON. A
 connection that begins with anything else is taken for an MCP client that came without a pump.
 """
 

@@ -1,6 +1,6 @@
 """One HTTP connection of a listener. Strangers have few between them, and none takes long over a header.
 
-A stranger is whoever made no request yet that was let in: the guard and the page's door say in the request's state whom
+A stranger is whoever made no request yet that was let in: the guard and the page's sign-in say in the request's state whom
 they know. Who is known is never sent away for strangers. What a request may ask for is not known here (see ``guard``).
 """
 

@@ -1,4 +1,4 @@
-"""``cellwright mcp --in-process``: engine and face in the process that the client started, over its pipes.
+"""``cellwright mcp --in-process``: engine and MCP server in the process that the client started, over its pipes.
 
 For containers and tests. There is no daemon, so no second client sees the sessions, and they end with the process
 unless the storage directory outlives it.
@@ -14,7 +14,8 @@ from anyio.abc import ByteReceiveStream, ByteSendStream
 
 from cellwright.assembly import open_engine
 from cellwright.daemon.connections import Conversation, Heard, Said, is_hung_up
-from cellwright.daemon.mcp_servers import Faces
+from cellwright.daemon.mcp_servers import McpServers
+from cellwright.assembly import open_engine
 from cellwright.errors import CellwrightError
 from cellwright.settings import Settings, load_settings
 
@@ -44,12 +45,12 @@ async def _serve(settings: Settings, dialect: str | None, toolset: str | None) -
     os.close(null)
     async with (
         open_engine(settings, ephemeral=not settings.persist_sessions) as engine,
-        Faces(engine) as faces,
+        McpServers(engine) as mcp_servers,
     ):
-        face = await faces.of(dialect, toolset)
+        mcp_server = await mcp_servers.of(dialect, toolset)
         conversation = Conversation()
         heard = Heard(_Stdin(reading), conversation, lambda: is_hung_up(writing))
-        await face.serve(heard, Said(_Stdout(writing), conversation))
+        await mcp_server.serve(heard, Said(_Stdout(writing), conversation))
 
 
 class _Stdin(ByteReceiveStream):

@@ -21,7 +21,7 @@ from cellwright.engine import Engine
 from cellwright.errors import CellwrightError
 from cellwright.lab.records import LabRecord, process_of, read_lab, read_labs
 
-__all__ = ["LabWish", "Labs"]
+__all__ = ["LabRequest", "Labs"]
 
 _log = logging.getLogger(__name__)
 _LONGEST_MESSAGE = 64 * 1024 * 1024
@@ -29,7 +29,7 @@ _SHORTEST_TOKEN = 16
 
 
 @dataclass(frozen=True, slots=True)
-class LabWish:
+class LabRequest:
     """What somebody who starts a Lab asks for; port 0 is any."""
 
     session: str
@@ -38,7 +38,7 @@ class LabWish:
 
     @classmethod
     def from_hello(cls, hello: dict[str, Any]) -> Self:
-        """Read a wish from what a client sent.
+        """Read a request from what a client sent.
 
         Raises:
             CannotListen: something in it is missing or of the wrong kind.
@@ -55,7 +55,7 @@ class LabWish:
 class _Open:
     """A gateway at work."""
 
-    wish: LabWish
+    request: LabRequest
     listener: Listener
     scope: anyio.CancelScope = field(default_factory=anyio.CancelScope)
     closed: anyio.Event = field(default_factory=anyio.Event)
@@ -80,13 +80,13 @@ class Labs:
         """Open the gateways of all Labs that outlived an earlier daemon."""
         for record in await anyio.to_thread.run_sync(read_labs, self._storage):
             try:
-                await self.open(LabWish(record.session, record.gateway_port, record.gateway_token))
+                await self.open(LabRequest(record.session, record.gateway_port, record.gateway_token))
             except CellwrightError as error:
                 _log.warning("lab_not_reopened session=%s %s", record.session, error)
             else:
                 self._tasks.start_soon(self._close_with, record)
 
-    async def open(self, wish: LabWish) -> str:
+    async def open(self, request: LabRequest) -> str:
         """A gateway's address; the one that is open, where it is the same one, and else in its place.
 
         Raises:
@@ -96,40 +96,40 @@ class Labs:
         from cellwright.daemon.guard import Guard  # only for who serves
         from cellwright.lab.gateway import Gateway  # as above
 
-        session = self._engine.session(wish.session)
+        session = self._engine.session(request.session)
         async with self._opening:
-            found = self._open.get(wish.session)
-            if found is not None and found.wish.token == wish.token:
+            found = self._open.get(request.session)
+            if found is not None and found.request.token == request.token:
                 return found.listener.url
             if found is not None:
                 await self._close(found)
             await session.save()  # what Lab reads first
-            gateway = Gateway(self._engine, wish.session).app()
-            app = Guard(gateway, token=wish.token, audit=self._engine.audit)
-            listener = Listener.on_loopback(wish.port, app, longest_message=_LONGEST_MESSAGE)
-            self._open[wish.session] = opened = _Open(wish, listener)
+            gateway = Gateway(self._engine, request.session).app()
+            app = Guard(gateway, token=request.token, audit=self._engine.audit)
+            listener = Listener.on_loopback(request.port, app, longest_message=_LONGEST_MESSAGE)
+            self._open[request.session] = opened = _Open(request, listener)
             self._tasks.start_soon(self._keep, opened)
         return listener.url
 
-    async def leave(self, wish: LabWish) -> None:
+    async def leave(self, request: LabRequest) -> None:
         """Whoever asked for a gateway is gone: it goes with the Lab it was for, or at once where there is none."""
-        record = await anyio.to_thread.run_sync(read_lab, self._storage, wish.session)
-        if record is not None and record.gateway_token == wish.token:
+        record = await anyio.to_thread.run_sync(read_lab, self._storage, request.session)
+        if record is not None and record.gateway_token == request.token:
             await self._close_with(record)
-        elif (found := self._open.get(wish.session)) is not None and found.wish == wish:
+        elif (found := self._open.get(request.session)) is not None and found.request == request:
             await self._close(found)
 
     async def _close_with(self, record: LabRecord) -> None:
         await _end_of(record)
         found = self._open.get(record.session)
-        if found is not None and found.wish.token == record.gateway_token:
+        if found is not None and found.request.token == record.gateway_token:
             await self._close(found)
 
     async def _keep(self, opened: _Open) -> None:
         with opened.scope:
             await self._keep_open(opened.listener)
-        if self._open.get(opened.wish.session) is opened:
-            del self._open[opened.wish.session]
+        if self._open.get(opened.request.session) is opened:
+            del self._open[opened.request.session]
         opened.closed.set()
 
     async def _close(self, opened: _Open) -> None:

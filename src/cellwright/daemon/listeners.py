@@ -23,9 +23,9 @@ if TYPE_CHECKING:
     from starlette.applications import Starlette
     from starlette.types import ASGIApp
 
-    from cellwright.mcp import Face
+    from cellwright.mcp import McpServer
 
-__all__ = ["CannotListen", "Listener", "ListenerWish"]
+__all__ = ["CannotListen", "Listener", "ListenerRequest"]
 
 _GRACE_S = 1
 _END_S = 3.0
@@ -42,7 +42,7 @@ class CannotListen(CellwrightError):
 
 
 @dataclass(frozen=True, slots=True)
-class ListenerWish:
+class ListenerRequest:
     """What somebody who serves asks for."""
 
     host: str
@@ -55,7 +55,7 @@ class ListenerWish:
 
     @classmethod
     def from_hello(cls, hello: dict[str, object]) -> Self:
-        """Read a wish from what a client sent.
+        """Read a request from what a client sent.
 
         Raises:
             CannotListen: something in it is missing or of the wrong kind.
@@ -136,7 +136,13 @@ class Listener:
 
     @classmethod
     def open(
-        cls, wish: ListenerWish, engine: Engine, face: Face, people: ASGIApp, *, lasting: bool = True
+        cls,
+        request: ListenerRequest,
+        engine: Engine,
+        mcp_server: McpServer,
+        people: ASGIApp,
+        *,
+        lasting: bool = True,
     ) -> Self:
         """Bind the port; ``run`` serves it.
 
@@ -145,16 +151,16 @@ class Listener:
         """
         from cellwright.daemon.guard import Guard  # only for who serves
 
-        hosts = wish.hosts if _is_address(wish.host) else (*wish.hosts, wish.host)
+        hosts = request.hosts if _is_address(request.host) else (*request.hosts, request.host)
         app = Guard(
-            _application(engine, face),
-            token=wish.token,
+            _application(engine, mcp_server),
+            token=request.token,
             hosts=hosts,
-            origins=wish.origins,
+            origins=request.origins,
             people=people,
             audit=engine.audit,
         )
-        return cls(_bind(wish.host, wish.port), app, lasting=lasting)
+        return cls(_bind(request.host, request.port), app, lasting=lasting)
 
     @classmethod
     def on_loopback(cls, port: int, app: ASGIApp, *, longest_message: int) -> Self:
@@ -181,13 +187,13 @@ class Listener:
         self._bound.close()
 
 
-def _application(engine: Engine, face: Face) -> Starlette:
+def _application(engine: Engine, mcp_server: McpServer) -> Starlette:
     from starlette.applications import Starlette  # only for who serves
     from starlette.routing import Route, WebSocketRoute  # as above
 
     from cellwright.daemon.event_feed import EventFeed  # as above
 
-    http = face.http_app()
+    http = mcp_server.http_app()
 
     @asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[None]:

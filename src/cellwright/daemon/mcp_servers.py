@@ -1,4 +1,4 @@
-"""One face for each dialect and choice of tools in use, made when first asked for."""
+"""One MCP server for each dialect and choice of tools in use, made when first asked for."""
 
 from __future__ import annotations
 
@@ -13,24 +13,24 @@ from cellwright.engine import Engine
 from cellwright.errors import CellwrightError
 
 if TYPE_CHECKING:
-    from cellwright.mcp import Face
+    from cellwright.mcp import McpServer
     from cellwright.plans import Planner
     from cellwright.tools.web.fetch import Fetcher
     from cellwright.verification import Verifier
 
-__all__ = ["Faces", "UnknownDialect"]
+__all__ = ["McpServers", "UnknownDialect"]
 
 
 class UnknownDialect(CellwrightError):
     code = "unknown_dialect"
 
 
-class Faces:
-    """Owns the faces of one engine and what they do in the background."""
+class McpServers:
+    """Owns the MCP servers of one engine and what they do in the background."""
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
-        self._faces: dict[tuple[str | None, tuple[str, ...]], Face] = {}
+        self._mcp_servers: dict[tuple[str | None, tuple[str, ...]], McpServer] = {}
         self._planner: Planner | None = None
         self._verifier: Verifier | None = None
         self._fetcher: Fetcher | None = None
@@ -62,20 +62,20 @@ class Faces:
         return self._agents
 
     async def plans_and_proofs(self) -> tuple[Planner, Verifier]:
-        """What all faces share, for one that speaks no MCP."""
+        """What all MCP servers share, for one that speaks no MCP."""
         await self.of(None)
         if self._planner is None or self._verifier is None:
-            raise AssertionError("a face has both")
+            raise AssertionError("a MCP server has both")
         return self._planner, self._verifier
 
-    async def of(self, dialect: str | None, toolset: str | None = None) -> Face:
-        """The face that speaks a dialect, with the tools of these sets.
+    async def of(self, dialect: str | None, toolset: str | None = None) -> McpServer:
+        """The MCP server that speaks a dialect, with the tools of these sets.
 
         Raises:
             UnknownDialect: there is no such dialect.
             UnknownToolset: there is no such set of tools.
         """
-        from cellwright.mcp import DIALECTS, Face  # the SDK takes a second to import
+        from cellwright.mcp import DIALECTS, McpServer  # the SDK takes a second to import
         from cellwright.mcp.toolsets import chosen_sets  # as above
         from cellwright.plans import Planner  # as above
         from cellwright.tools.web.fetch import Fetcher  # as above
@@ -87,11 +87,11 @@ class Faces:
             )
         key = dialect, chosen_sets(toolset)
         async with self._making:
-            if key not in self._faces:
+            if key not in self._mcp_servers:
                 self._planner = self._planner or Planner(self._engine)
                 self._verifier = self._verifier or Verifier(self._engine)
                 self._fetcher = self._fetcher or Fetcher(self._engine.settings)
-                face = Face(
+                mcp_server = McpServer(
                     self._engine,
                     planner=self._planner,
                     verifier=self._verifier,
@@ -100,10 +100,10 @@ class Faces:
                     dialect=dialect,
                     toolset=toolset,
                 )
-                await self._tasks.start(_run, face)
-                self._faces[key] = face
-        return self._faces[key]
+                await self._tasks.start(_run, mcp_server)
+                self._mcp_servers[key] = mcp_server
+        return self._mcp_servers[key]
 
 
-async def _run(face: Face, *, task_status: anyio.abc.TaskStatus[None]) -> None:
-    await face.run(task_status=task_status)
+async def _run(mcp_server: McpServer, *, task_status: anyio.abc.TaskStatus[None]) -> None:
+    await mcp_server.run(task_status=task_status)

@@ -20,8 +20,8 @@ import anyio.abc
 import msgspec
 from starlette.responses import PlainTextResponse
 
-from cellwright.daemon.listeners import CannotListen, Listener, ListenerWish
-from cellwright.daemon.mcp_servers import Faces
+from cellwright.daemon.listeners import CannotListen, Listener, ListenerRequest
+from cellwright.daemon.mcp_servers import McpServers
 from cellwright.daemon.paths import DaemonPaths
 from cellwright.daemon.tokens import read_token
 from cellwright.engine import Engine
@@ -55,9 +55,11 @@ class _Detached(msgspec.Struct, frozen=True):
     dialect: str | None = None
     toolset: str | None = None
 
-    def wish(self) -> ListenerWish:
+    def request(self) -> ListenerRequest:
         token = read_token(Path(self.token_file))
-        return ListenerWish(self.host, self.port, token, self.hosts, self.origins, self.dialect, self.toolset)
+        return ListenerRequest(
+            self.host, self.port, token, self.hosts, self.origins, self.dialect, self.toolset
+        )
 
 
 _decode = msgspec.json.Decoder(list[_Detached]).decode
@@ -70,13 +72,13 @@ class OpenPorts:
         self,
         paths: DaemonPaths,
         engine: Engine,
-        faces: Faces,
+        mcp_servers: McpServers,
         tasks: anyio.abc.TaskGroup,
         keep_open: Callable[[Listener], Awaitable[None]],
     ) -> None:
         self._paths = paths
         self._engine = engine
-        self._faces = faces
+        self._mcp_servers = mcp_servers
         self._tasks = tasks
         self._keep_open = keep_open
         self._entry = Entry()
@@ -89,7 +91,7 @@ class OpenPorts:
         async with self._opening:
             for record in await anyio.to_thread.run_sync(_read, self._paths.listeners):
                 try:
-                    listener = await self._made(record.wish(), lasting=record.lasting)
+                    listener = await self._made(record.request(), lasting=record.lasting)
                 except (CellwrightError, OSError) as error:
                     _log.warning("not_reopened port=%s %s", record.port, error)
                 else:
@@ -101,10 +103,10 @@ class OpenPorts:
         Raises:
             CellwrightError: it cannot be had.
         """
-        wish = ListenerWish.from_hello(hello)
+        request = ListenerRequest.from_hello(hello)
         async with self._opening:
-            listener = await self._made(wish)
-            self._detach(listener, _record(wish, listener, hello, lasting=True))
+            listener = await self._made(request)
+            self._detach(listener, _record(request, listener, hello, lasting=True))
         return listener.url
 
     @asynccontextmanager
@@ -115,7 +117,7 @@ class OpenPorts:
             CellwrightError: it cannot be had.
         """
         async with self._opening:
-            listener = await self._made(ListenerWish.from_hello(hello))
+            listener = await self._made(ListenerRequest.from_hello(hello))
             self._open.append(listener)
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(self._keep, listener)
@@ -128,27 +130,29 @@ class OpenPorts:
         Raises:
             CellwrightError: none is open, and none can be had.
         """
-        wish, exact = ListenerWish.from_hello(hello), bool(hello.get("exact"))
+        request, exact = ListenerRequest.from_hello(hello), bool(hello.get("exact"))
         async with self._opening:
-            fitting = [one for one in self._open if not exact or one.port == wish.port]
-            listener = fitting[0] if fitting else await self._opened_for_people(wish, hello, exact=exact)
+            fitting = [one for one in self._open if not exact or one.port == request.port]
+            listener = fitting[0] if fitting else await self._opened_for_people(request, hello, exact=exact)
         self._engine.audit.note("sign_in", link_given=True)
         return {"url": _as_seen_here(listener.url), "code": self._entry.codes.issue()}
 
-    async def _opened_for_people(self, wish: ListenerWish, hello: dict[str, Any], *, exact: bool) -> Listener:
+    async def _opened_for_people(
+        self, request: ListenerRequest, hello: dict[str, Any], *, exact: bool
+    ) -> Listener:
         try:
-            listener = await self._made(wish, lasting=False)
+            listener = await self._made(request, lasting=False)
         except CannotListen:
             if exact:
                 raise
-            listener = await self._made(replace(wish, port=0), lasting=False)
-        self._detach(listener, _record(wish, listener, hello, lasting=False))
+            listener = await self._made(replace(request, port=0), lasting=False)
+        self._detach(listener, _record(request, listener, hello, lasting=False))
         return listener
 
-    async def _made(self, wish: ListenerWish, *, lasting: bool = True) -> Listener:
-        people = await page_for_people(wish.token, self._entry, self._engine, self._faces)
-        face = await self._faces.of(wish.dialect, wish.toolset)
-        return Listener.open(wish, self._engine, face, people, lasting=lasting)
+    async def _made(self, request: ListenerRequest, *, lasting: bool = True) -> Listener:
+        people = await page_for_people(request.token, self._entry, self._engine, self._mcp_servers)
+        mcp_server = await self._mcp_servers.of(request.dialect, request.toolset)
+        return Listener.open(request, self._engine, mcp_server, people, lasting=lasting)
 
     def _detach(self, listener: Listener, record: _Detached | None) -> None:
         if record is not None:
@@ -176,13 +180,20 @@ class OpenPorts:
 
 
 def _record(
-    wish: ListenerWish, listener: Listener, hello: dict[str, Any], *, lasting: bool
+    request: ListenerRequest, listener: Listener, hello: dict[str, Any], *, lasting: bool
 ) -> _Detached | None:
     token_file = hello.get("token_file")
     if not isinstance(token_file, str):
         return None
     return _Detached(
-        wish.host, listener.port, token_file, lasting, wish.hosts, wish.origins, wish.dialect, wish.toolset
+        request.host,
+        listener.port,
+        token_file,
+        lasting,
+        request.hosts,
+        request.origins,
+        request.dialect,
+        request.toolset,
     )
 
 
@@ -213,11 +224,11 @@ class Entry:
     attempts: Attempts = field(default_factory=Attempts)
 
 
-async def page_for_people(token: str, entry: Entry, engine: Engine, faces: Faces) -> ASGIApp:
+async def page_for_people(token: str, entry: Entry, engine: Engine, mcp_servers: McpServers) -> ASGIApp:
     """What a browser finds at ``/``."""
-    planner, verifier = await faces.plans_and_proofs()
+    planner, verifier = await mcp_servers.plans_and_proofs()
     try:
-        return await anyio.to_thread.run_sync(_made, token, entry, engine, faces, planner, verifier)
+        return await anyio.to_thread.run_sync(_made, token, entry, engine, mcp_servers, planner, verifier)
     except ModuleNotFoundError as error:
         if (error.name or "").startswith("cellwright"):
             raise
@@ -227,13 +238,13 @@ async def page_for_people(token: str, entry: Entry, engine: Engine, faces: Faces
 
 
 def _made(
-    token: str, entry: Entry, engine: Engine, faces: Faces, planner: Planner, verifier: Verifier
+    token: str, entry: Entry, engine: Engine, mcp_servers: McpServers, planner: Planner, verifier: Verifier
 ) -> ASGIApp:
-    from cellwright.web.auth.sign_in import Door  # only for who serves
+    from cellwright.web.auth.sign_in import SignIn  # only for who serves
     from cellwright.web.requests import Site  # as above
     from cellwright.web.site import application  # as above
 
     storage = engine.settings.storage
     identities = Identities(token, obtain_key(storage / "page.key"), Members(storage))
-    door = Door(identities, entry.codes, entry.attempts, engine.audit)
-    return application(Site(engine, planner, verifier, faces.delegate, door))
+    sign_in = SignIn(identities, entry.codes, entry.attempts, engine.audit)
+    return application(Site(engine, planner, verifier, mcp_servers.delegate, sign_in))

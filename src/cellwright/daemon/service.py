@@ -1,4 +1,4 @@
-"""The daemon itself: one engine, a face for each dialect, and whoever comes to the socket. Ends when idle.
+"""The daemon itself: one engine, a MCP server for each dialect, and whoever comes to the socket. Ends when idle.
 
 Builds everything and reads the settings once. How clients find it is in ``connect``, HTTP is in ``listeners``.
 """
@@ -23,13 +23,13 @@ import anyio.abc
 import cellwright
 from cellwright.assembly import open_engine
 from cellwright.audit import acting
-from cellwright.daemon.client_context import take_brought
+from cellwright.daemon.client_context import take_grants
 from cellwright.daemon.connections import Conversation, Heard, Said, is_hung_up, receive_arrival
-from cellwright.daemon.early_responder import Arrival, Greeter
-from cellwright.daemon.lab_gateways import Labs, LabWish
+from cellwright.daemon.early_responder import Arrival, EarlyResponder
+from cellwright.daemon.lab_gateways import LabRequest, Labs
 from cellwright.daemon.listeners import Listener
 from cellwright.daemon.logs import keep_log
-from cellwright.daemon.mcp_servers import Faces
+from cellwright.daemon.mcp_servers import McpServers
 from cellwright.daemon.paths import DaemonPaths
 from cellwright.daemon.ports import OpenPorts
 from cellwright.engine import Engine
@@ -46,13 +46,15 @@ _IDLE_CHECKS_PER_PERIOD = 4
 _LISTEN = ("serve", "page", "lab")
 
 
-def run_daemon(paths: DaemonPaths, directory: str, listener: socket.socket, greeter: Greeter) -> None:
+def run_daemon(
+    paths: DaemonPaths, directory: str, listener: socket.socket, early_responder: EarlyResponder
+) -> None:
     """Serve until told to stop, or until idle for as long as the settings say."""
     keep_log(paths)
     leave_out_address_grammars()
     try:
         settings = load_settings(_place(directory), storage=Path(paths.storage))
-        anyio.run(_run, paths, settings, listener, greeter)
+        anyio.run(_run, paths, settings, listener, early_responder)
     except CellwrightError as error:
         _log.error("cannot_go_on %s", error)
         raise SystemExit(1) from None
@@ -63,24 +65,26 @@ def _place(directory: str) -> Path:
     return Path(directory) if directory != "/" else Path.home()
 
 
-async def _run(paths: DaemonPaths, settings: Settings, listener: socket.socket, greeter: Greeter) -> None:
+async def _run(
+    paths: DaemonPaths, settings: Settings, listener: socket.socket, early_responder: EarlyResponder
+) -> None:
     for name, danger in settings.dangers.items():
         _log.warning("dangerous setting=%s: %s", name, danger)
-    async with _engine_and_faces(settings) as (engine, faces):
-        daemon = Daemon(paths, engine, faces)
-        await daemon.serve(listener, greeter)
+    async with _engine_and_servers(settings) as (engine, mcp_servers):
+        daemon = Daemon(paths, engine, mcp_servers)
+        await daemon.serve(listener, early_responder)
 
 
 @asynccontextmanager
-async def _engine_and_faces(settings: Settings) -> AsyncIterator[tuple[Engine, Faces]]:
+async def _engine_and_servers(settings: Settings) -> AsyncIterator[tuple[Engine, McpServers]]:
     """The engine attaches to its host, another process, while this one imports the SDK: both take about as long."""
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(anyio.to_thread.run_sync, _import_the_sdk)
         async with (
             open_engine(settings, ephemeral=not settings.persist_sessions) as engine,
-            Faces(engine) as faces,
+            McpServers(engine) as mcp_servers,
         ):
-            yield engine, faces
+            yield engine, mcp_servers
 
 
 def _import_the_sdk() -> None:
@@ -90,22 +94,22 @@ def _import_the_sdk() -> None:
 class Daemon:
     """Clients of one engine."""
 
-    def __init__(self, paths: DaemonPaths, engine: Engine, faces: Faces) -> None:
+    def __init__(self, paths: DaemonPaths, engine: Engine, mcp_servers: McpServers) -> None:
         self._paths = paths
         self._engine = engine
-        self._faces = faces
+        self._mcp_servers = mcp_servers
         self._clients = 0
         self._listeners: list[Listener] = []
         self._started_at = time.time()
         self._last_needed = time.monotonic()
         self._stopped = anyio.Event()
 
-    async def serve(self, listener: socket.socket, greeter: Greeter) -> None:
-        """Take over from the greeter and go on until stopped."""
+    async def serve(self, listener: socket.socket, early_responder: EarlyResponder) -> None:
+        """Take over from the early_responder and go on until stopped."""
         await anyio.to_thread.run_sync(_import_the_sdk)
         gc.freeze()
         gc.enable()
-        arrivals = await anyio.to_thread.run_sync(greeter.finish)
+        arrivals = await anyio.to_thread.run_sync(early_responder.finish)
         listening = await anyio.abc.SocketListener.from_socket(listener)
         _log.info(
             "ready version=%s pid=%s storage=%s", cellwright.__version__, os.getpid(), self._paths.storage
@@ -115,7 +119,7 @@ class Daemon:
             tasks.start_soon(self._stop_on_signal)
             tasks.start_soon(self._end_when_idle)
             self._labs = Labs(self._engine, tasks, self._keep_open)
-            self._ports = OpenPorts(self._paths, self._engine, self._faces, tasks, self._keep_open)
+            self._ports = OpenPorts(self._paths, self._engine, self._mcp_servers, tasks, self._keep_open)
             await self._labs.reopen()
             await self._ports.reopen()
             for arrival in arrivals:
@@ -176,9 +180,9 @@ class Daemon:
 
     async def _serve_mcp(self, stream: anyio.abc.ByteStream, arrival: Arrival) -> None:
         hello = arrival.hello or {}
-        brought = take_brought(hello)
+        grants = take_grants(hello)
         try:
-            face = await self._faces.of(hello.get("dialect"), hello.get("toolset"))
+            mcp_server = await self._mcp_servers.of(hello.get("dialect"), hello.get("toolset"))
         except CellwrightError as error:
             await _tell(
                 stream, {"jsonrpc": "2.0", "id": None, "error": {"code": -32600, "message": str(error)}}
@@ -188,7 +192,7 @@ class Daemon:
         heard = Heard(stream, conversation, lambda: is_hung_up(arrival.connection), said=arrival.said)
         directory = hello.get("directory")
         place = _place(directory) if directory else None
-        await face.serve(heard, Said(stream, conversation), directory=place, brought=brought)
+        await mcp_server.serve(heard, Said(stream, conversation), directory=place, grants=grants)
 
     async def _serve_http(self, stream: anyio.abc.ByteStream, hello: dict[str, Any]) -> None:
         """Keep a port open for as long as who asked for it stays, or until the end of the daemon."""
@@ -200,12 +204,12 @@ class Daemon:
 
     async def _serve_lab(self, stream: anyio.abc.ByteStream, hello: dict[str, Any]) -> None:
         """Keep a gateway open for as long as who asked for it stays, or the Lab that it was asked for."""
-        wish = LabWish.from_hello(hello)
-        url = await self._labs.open(wish)
+        request = LabRequest.from_hello(hello)
+        url = await self._labs.open(request)
         try:
             await _tell_and_stay(stream, {"url": url})
         finally:
-            self._tasks.start_soon(self._labs.leave, wish)
+            self._tasks.start_soon(self._labs.leave, request)
 
     async def _keep_open(self, listener: Listener) -> None:
         self._listeners.append(listener)
@@ -263,8 +267,8 @@ class Daemon:
         needed = next((listener for listener in self._listeners if listener.needed), None)
         if needed is not None:
             return f"listening on {needed.url}"
-        if self._faces.asked:
-            return f"{self._faces.asked} questions to the agent"
+        if self._mcp_servers.asked:
+            return f"{self._mcp_servers.asked} questions to the agent"
         active = len(self._engine.sessions("active"))
         return f"{active} active sessions" if active else None
 

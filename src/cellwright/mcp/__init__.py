@@ -1,6 +1,6 @@
-"""The MCP face: every agent's way in. It translates calls into the engine's and replies into what an agent reads.
+"""The MCP server: every agent's way in. It translates calls into the engine's and replies into what an agent reads.
 
-Above is the daemon, which builds one ``Face`` and gives it connections; below is the engine, which decides.
+Above is the daemon, which builds one ``McpServer`` and gives it connections; below is the engine, which decides.
 """
 
 from __future__ import annotations
@@ -9,15 +9,24 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from cellwright.mcp.pace import Pace
-    from cellwright.mcp.server import DIALECTS, Face
+    from cellwright.mcp.server import DIALECTS, McpServer
 
-__all__ = ["DIALECTS", "Face", "Pace"]
+__all__ = ["DIALECTS", "McpServer", "Pace"]
 
-_HOMES = {"DIALECTS": "cellwright.mcp.server", "Face": "cellwright.mcp.server", "Pace": "cellwright.mcp.pace"}
+_HOMES = {
+    "DIALECTS": "cellwright.mcp.server",
+    "McpServer": "cellwright.mcp.server",
+    "Pace": "cellwright.mcp.pace",
+}
 
 
 def __getattr__(name: str) -> Any:
-    """Load a public name on first use: the command line needs the wire, and not the engine behind the face."""
+    """Load a public name on first use: the command line needs the wire, and not the engine behind the server."""
+    if name == "Face":
+        import warnings  # only for who uses the old name
+
+        warnings.warn("Face is called McpServer now", DeprecationWarning, stacklevel=2)
+        name = "McpServer"
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     import importlib  # see above

@@ -1,6 +1,6 @@
 """What a tool may be given: closed, bounded, and published as a schema that costs few tokens.
 
-The untrusted edge of the face. Each tool's own arguments stand beside the tool.
+The untrusted edge of the MCP server. Each tool's own arguments stand beside the tool.
 """
 
 from __future__ import annotations

@@ -71,7 +71,7 @@ DESTROYS = ToolAnnotations(
 
 @dataclass(frozen=True, slots=True)
 class Shared:
-    """What every call of a face has in common."""
+    """What every call of a MCP server has in common."""
 
     engine: Engine
     planner: Planner
@@ -205,7 +205,7 @@ _NEXT_CALLS: dict[type[CellwrightError], str] = {
 }
 
 
-def told(error: CellwrightError, tools: Container[str] = (), notes: Sequence[str] = ()) -> ToolError:
+def tool_error(error: CellwrightError, tools: Container[str] = (), notes: Sequence[str] = ()) -> ToolError:
     """An error as a model reads it: what failed, on what, what to do next, with which of these tools."""
     text = in_calls(str(error).rstrip("."))
     if (call := _NEXT_CALLS.get(type(error))) is not None and call in tools:
@@ -280,7 +280,7 @@ class ServerTool(Tool):
             with acting(f"mcp:{caller.program or 'unnamed'}"):
                 reply = await self.definition.run(call, checked)
         except CellwrightError as error:
-            raise told(error, self.shared.tools, call.notes) from error
+            raise tool_error(error, self.shared.tools, call.notes) from error
         except (MCPError, ToolError):
             raise
         except Exception as error:  # boundary: whoever calls logs it; nothing of it reaches the client

@@ -21,7 +21,7 @@ from starlette.requests import Request
 
 from cellwright.engine.records import Handback
 
-__all__ = ["NOTHING_BROUGHT", "Brought", "Client", "Clients", "RequestContext"]
+__all__ = ["NO_GRANTS", "Client", "ClientGrants", "Clients", "RequestContext"]
 
 RequestContext: TypeAlias = ServerRequestContext["Clients", Request]
 
@@ -31,7 +31,7 @@ _LEVELS: tuple[LoggingLevel, ...] = get_args(LoggingLevel)
 
 
 @dataclass(frozen=True, slots=True)
-class Brought:
+class ClientGrants:
     """What the person at the other end gave the connection. No call can: an agent's word is not enough for it.
 
     It lives in memory, with the connection, and is told to nobody.
@@ -53,17 +53,17 @@ class Brought:
     """Paths of a project that may be overwritten though tools run by themselves what lies there."""
 
 
-NOTHING_BROUGHT = Brought()
+NO_GRANTS = ClientGrants()
 
 
 @dataclass(eq=False, slots=True)
 class Client:
-    """One client of the face."""
+    """One client of the MCP server."""
 
     directory: Path | None = None
     """Where it works: its paths begin there, and its notebooks go there. None: the engine's root directory."""
 
-    brought: Brought = field(default=NOTHING_BROUGHT, repr=False)
+    grants: ClientGrants = field(default=NO_GRANTS, repr=False)
 
     begun: set[str] | None = None
     """Ids of the executions and runs of plans that its calls began, where somebody wants to know."""
@@ -136,8 +136,8 @@ class Client:
 class Clients:
     """The clients of one transport: a connection has one, HTTP has one per protocol session."""
 
-    def __init__(self, directory: Path | None = None, brought: Brought = NOTHING_BROUGHT) -> None:
-        self._own = Client(directory, brought)
+    def __init__(self, directory: Path | None = None, grants: ClientGrants = NO_GRANTS) -> None:
+        self._own = Client(directory, grants)
         self._by_header: OrderedDict[str, Client] = OrderedDict()
 
     def __iter__(self) -> Iterator[Client]:

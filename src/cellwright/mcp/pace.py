@@ -9,7 +9,7 @@ __all__ = ["Pace"]
 
 @dataclass(frozen=True, slots=True)
 class Pace:
-    """What a face keeps to. The tightest client known ends a call after 60 s; others after 300 s."""
+    """What a MCP server keeps to. The tightest client known ends a call after 60 s; others after 300 s."""
 
     wait_s: float = 55.0
     """How long a call waits for an execution before it hands back the id."""

@@ -92,7 +92,7 @@ _OF_A_SESSION = {
 
 
 def prompts(shared: Shared) -> list[Prompt]:
-    """The prompts of a face."""
+    """The prompts of an MCP server."""
 
     async def new_notebook(problem: str) -> str:
         return _NEW.format(problem=problem, proof=_VERIFY if "plan_verify" in shared.tools else _RESTART)

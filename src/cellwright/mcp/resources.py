@@ -72,7 +72,7 @@ _TEMPLATES = {
 
 
 class Resources:
-    """The resources of a face."""
+    """The resources of an MCP server."""
 
     def __init__(self, engine: Engine, knowledge: Knowledge) -> None:
         self._engine = engine

@@ -1,4 +1,4 @@
-"""The face itself: one server object over one engine, for any number of clients.
+"""The MCP server itself: one server object over one engine, for any number of clients.
 
 Built once by the daemon, which brings the connections: a byte stream for each local client, or an ASGI application
 behind its own guard. Closing a connection ends its calls; executions belong to the engine and go on.
@@ -49,7 +49,7 @@ from cellwright.delegation import Delegate
 from cellwright.engine import Engine
 from cellwright.errors import CellwrightError
 from cellwright.mcp.calls import Definition, ServerTool, Shared, as_tool
-from cellwright.mcp.clients import NOTHING_BROUGHT, Brought, Client, Clients, RequestContext
+from cellwright.mcp.clients import NO_GRANTS, Client, ClientGrants, Clients, RequestContext
 from cellwright.mcp.dialects.jlab import JLAB_STATUS_URI, JLAB_TOOLS
 from cellwright.mcp.dialects.jlab import status as server_status
 from cellwright.mcp.dialects.jupyter import JUPYTER_TOOLS
@@ -67,12 +67,12 @@ from cellwright.tools.web.fetch import Fetcher
 from cellwright.unixstreams import lines
 from cellwright.verification import Verifier
 
-__all__ = ["DIALECTS", "Face", "message_streams"]
+__all__ = ["DIALECTS", "McpServer", "message_streams"]
 _MAX_BODY_BYTES = 32 * 1024 * 1024
 
 
-class Face:
-    """MCP over an engine. Faces of one engine share its planner, its verifier and its fetcher, which know what is going on."""
+class McpServer:
+    """MCP over an engine. Servers of one engine share its planner, its verifier and its fetcher, which know what is going on."""
 
     def __init__(
         self,
@@ -115,9 +115,9 @@ class Face:
         self,
         _: MCPServer[Clients],
         directory: Path | None = None,
-        brought: Brought = NOTHING_BROUGHT,
+        grants: ClientGrants = NO_GRANTS,
     ) -> AsyncIterator[Clients]:
-        clients = Clients(directory, brought)
+        clients = Clients(directory, grants)
         self._transports.add(clients)
         try:
             yield clients
@@ -130,14 +130,14 @@ class Face:
         write: ByteSendStream,
         *,
         directory: Path | None = None,
-        brought: Brought = NOTHING_BROUGHT,
+        grants: ClientGrants = NO_GRANTS,
     ) -> None:
         """Serve one client over newline-delimited JSON-RPC until it goes away. Its calls end; executions go on.
 
-        ``directory`` is where the client works, ``brought`` what its person gave along.
+        ``directory`` is where the client works, ``grants`` what its person gave along.
         """
         async with message_streams(read, write) as (incoming, outgoing):
-            await self.attend(incoming, outgoing, directory=directory, brought=brought)
+            await self.attend(incoming, outgoing, directory=directory, grants=grants)
 
     async def attend(
         self,
@@ -145,12 +145,12 @@ class Face:
         outgoing: Outgoing,
         *,
         directory: Path | None = None,
-        brought: Brought = NOTHING_BROUGHT,
+        grants: ClientGrants = NO_GRANTS,
     ) -> None:
         """The same over streams of messages."""
         lowlevel = self.server._lowlevel_server  # noqa: SLF001  # the SDK has no public name for it yet
         options = lowlevel.create_initialization_options(NotificationOptions(resources_changed=True))
-        async with self._transport(self.server, directory, brought) as clients:
+        async with self._transport(self.server, directory, grants) as clients:
             await serve_dual_era_loop(
                 lowlevel, incoming, outgoing, lifespan_state=clients, init_options=options
             )
@@ -180,7 +180,7 @@ class Face:
 
     @property
     def knowledge(self) -> Knowledge:
-        """What is known of sessions; told of what happens while the face runs."""
+        """What is known of sessions; told of what happens while the MCP server runs."""
         return self._shared.knowledge
 
     @property

@@ -225,7 +225,7 @@ async def _follow_agent(call: Call, run: DelegatedRun) -> None:
     seen, said = 0, ""
     while True:
         await run.changed(seen, call.shared.pace.progress_s)
-        seen = max((entry["number"] for entry in run.told(seen)), default=seen)
+        seen = max((entry["number"] for entry in run.entries(seen)), default=seen)
         if run.done:
             return
         brief, now = run.brief(), time.monotonic()
@@ -240,7 +240,7 @@ async def _stream_agent(call: Call, run: DelegatedRun, since: int) -> None:
     while True:
         await run.changed(since, call.shared.pace.progress_s)
         over = run.done
-        if entries := run.told(since):
+        if entries := run.entries(since):
             since = entries[-1]["number"]
             await call.caller.report_progress(since, message=json.dumps(entries, ensure_ascii=False))
             await anyio.sleep(call.shared.pace.stream_s)

@@ -1,4 +1,4 @@
-"""One request of somebody who is signed in: what was asked, by whom, and how to answer it with HTML or with a deed's result."""
+"""One request of somebody who is signed in: what was asked, by whom, and how to answer it with HTML or an action's result."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ if TYPE_CHECKING:
     from cellwright.delegation import Delegate
     from cellwright.plans import Planner
     from cellwright.verification import Verifier
-    from cellwright.web.auth.sign_in import Door
+    from cellwright.web.auth.sign_in import SignIn
 
-__all__ = ["Site", "Visit", "answer", "deed", "page"]
+__all__ = ["PageRequest", "Site", "action", "answer", "page"]
 
 _log = logging.getLogger(__name__)
-View: TypeAlias = Callable[["Visit"], Awaitable[Response]]
+View: TypeAlias = Callable[["PageRequest"], Awaitable[Response]]
 _MAX_BODY_BYTES = 8 * 1024 * 1024
 
 
@@ -42,14 +42,15 @@ class Site:
     planner: Planner
     verifier: Verifier
     delegate: Delegate
-    door: Door
+    sign_in: SignIn
 
 
 @dataclass(frozen=True, slots=True)
-class Visit:
-    """A request that was let in."""
+class PageRequest:
+    """A request of somebody who is signed in."""
 
-    request: Request
+    http: Request
+    """As Starlette has it."""
     site: Site
     person: Person
 
@@ -63,7 +64,7 @@ class Visit:
         Raises:
             UnknownSession: there is none.
         """
-        return self.engine.session(self.request.path_params["session_id"])
+        return self.engine.session(self.http.path_params["session_id"])
 
     def refuse_if_anothers(self, session: Session) -> None:
         """Let nobody change a session that another person has.
@@ -78,8 +79,8 @@ class Visit:
         """A whole page."""
         about = {
             "person": self.person,
-            "csrf": self.site.door.csrf(self.request),
-            "path": self.request.url.path,
+            "csrf": self.site.sign_in.csrf(self.http),
+            "path": self.http.url.path,
         }
         return HTMLResponse(_bytes(render(template, **about, **values)), status)
 
@@ -95,7 +96,7 @@ class Visit:
         upto: int | None = None,
         go: str | None = None,
     ) -> Response:
-        """A deed was done: what to say, parts of the page that changed by it (None: gone), where to go next.
+        """An action was done: what to say, parts of the page that changed by it (None: gone), where to go next.
 
         ``upto`` is the event up to which the stream would tell the same; without it the parts are this answer's alone.
         """
@@ -107,7 +108,7 @@ class Visit:
         Raises:
             HTTPException: it is longer than a form may be, or is no form.
         """
-        form = await self.request.form(max_part_size=_MAX_BODY_BYTES)
+        form = await self.http.form(max_part_size=_MAX_BODY_BYTES)
         return {name: value for name, value in form.items() if isinstance(value, str)}
 
 
@@ -143,50 +144,50 @@ def page(path: str, view: View, *, needs: Role = "view") -> Route:
     return Route(path, _let_in(view, needs, _error_page), methods=["GET"])
 
 
-def deed(path: str, act: View, *, needs: Role = "run", while_held: bool = False) -> Route:
-    """Something to do. The door has checked that the page itself sent it.
+def action(path: str, act: View, *, needs: Role = "run", while_held: bool = False) -> Route:
+    """Something to do. The sign-in has checked that the page itself sent it.
 
     While one person has a session, another may only look, unless this may be done ``while_held``.
     """
 
-    async def alone(visit: Visit) -> Response:
-        if not while_held and "session_id" in visit.request.path_params:
-            visit.refuse_if_anothers(visit.session())
-        return await act(visit)
+    async def alone(request: PageRequest) -> Response:
+        if not while_held and "session_id" in request.http.path_params:
+            request.refuse_if_anothers(request.session())
+        return await act(request)
 
     return Route(path, _let_in(alone, needs, _refusal), methods=["POST"])
 
 
 def _let_in(
-    view: View, needs: Role, refuse: Callable[[Visit, CellwrightError, int], Response]
+    view: View, needs: Role, refuse: Callable[[PageRequest, CellwrightError, int], Response]
 ) -> Callable[[Request], Awaitable[Response]]:
     @wraps(view)
-    async def answering(request: Request) -> Response:
-        bounded = Request(request.scope, _at_most(_MAX_BODY_BYTES, request.receive))
-        visit = Visit(bounded, request.app.state.site, request.state.person)
+    async def respond(http: Request) -> Response:
+        bounded = Request(http.scope, _at_most(_MAX_BODY_BYTES, http.receive))
+        request = PageRequest(bounded, http.app.state.site, http.state.person)
         try:
-            with acting(f"page:{visit.person.name}"):
-                return await _allowed(visit, needs, view)
+            with acting(f"page:{request.person.name}"):
+                return await _allowed(request, needs, view)
         except _NotAllowed as error:
-            return refuse(visit, error, 403)
+            return refuse(request, error, 403)
         except (UnknownSession, UnknownConversation, UnknownRun) as error:
-            return refuse(visit, error, 404)
+            return refuse(request, error, 404)
         except CellwrightError as error:
-            return refuse(visit, error, 409)
+            return refuse(request, error, 409)
         except HTTPException as error:
-            return refuse(visit, _Unreadable(error.detail), error.status_code)
+            return refuse(request, _Unreadable(error.detail), error.status_code)
         except Exception:  # noqa: BLE001  # boundary: a defect met by one page must be told, and must not end the others
-            _log.exception("page_failed path=%s", request.url.path)
-            return refuse(visit, _Defect(), 500)
+            _log.exception("page_failed path=%s", http.url.path)
+            return refuse(request, _Defect(), 500)
 
-    return answering
+    return respond
 
 
-async def _allowed(visit: Visit, needs: Role, view: View) -> Response:
-    if not may(visit.person, needs):
-        with visit.engine.audit.outcome("people", path=visit.request.url.path):
-            raise _NotAllowed(needs, visit.person)
-    return await view(visit)
+async def _allowed(request: PageRequest, needs: Role, view: View) -> Response:
+    if not may(request.person, needs):
+        with request.engine.audit.outcome("people", path=request.http.url.path):
+            raise _NotAllowed(needs, request.person)
+    return await view(request)
 
 
 class _Defect(CellwrightError):
@@ -213,9 +214,9 @@ class _NotAllowed(CellwrightError):
         )
 
 
-def _error_page(visit: Visit, error: CellwrightError, status: int) -> Response:
-    return visit.html("error.html", status=status, title="Not here", error=error)
+def _error_page(request: PageRequest, error: CellwrightError, status: int) -> Response:
+    return request.html("error.html", status=status, title="Not here", error=error)
 
 
-def _refusal(_visit: Visit, error: CellwrightError, status: int) -> Response:
+def _refusal(_request: PageRequest, error: CellwrightError, status: int) -> Response:
     return answer({"error": error.message, "hint": error.hint}, status)

@@ -19,10 +19,10 @@ _VIEWS = (sessions, notebook, chat, debug, verified_notebook)
 
 
 def application(site: Site) -> ASGIApp:
-    """Everything below ``/``, behind the door."""
-    routes: list[BaseRoute] = [*assets.ROUTES, *site.door.routes]
+    """Everything below ``/``, behind the sign-in."""
+    routes: list[BaseRoute] = [*assets.ROUTES, *site.sign_in.routes]
     for view in _VIEWS:
         routes.extend(view.ROUTES)
     app = Starlette(routes=routes)
     app.state.site = site
-    return site.door.guard(app)
+    return site.sign_in.guard(app)

@@ -20,7 +20,7 @@ from cellwright.formats.certificates import proof_of
 from cellwright.settings.paths import write_private
 from cellwright.verification import certificate_state
 from cellwright.web.downloads import attachment
-from cellwright.web.requests import Visit, deed, page
+from cellwright.web.requests import PageRequest, action, page
 from cellwright.web.templates import render
 
 __all__ = ["ROUTES", "Shares", "SharesUnreadable", "SharesUnwritable"]
@@ -32,11 +32,11 @@ _DAYS = 30
 _SHUT_IN = {"content-security-policy": "sandbox; frame-ancestors 'self'"}
 
 
-async def _verified(visit: Visit) -> Response:
-    session = visit.session()
-    shares = Shares(visit.engine.settings.storage).of(session.id, now=time.time())
-    running = visit.site.verifier.of(session.id)
-    return visit.html(
+async def _verified(request: PageRequest) -> Response:
+    session = request.session()
+    shares = Shares(request.engine.settings.storage).of(session.id, now=time.time())
+    running = request.site.verifier.of(session.id)
+    return request.html(
         "verified.html",
         title=f"{session.name}, verified",
         shares=shares,
@@ -55,19 +55,19 @@ def _values(session: Session, here: str) -> dict[str, Any]:
     }
 
 
-async def _verify(visit: Visit) -> Response:
+async def _verify(request: PageRequest) -> Response:
     """Run it from the top; the answer comes when that is done, as whoever pressed the button waits for it."""
-    session = visit.session()
-    running = visit.site.verifier.of(session.id)
+    session = request.session()
+    running = request.site.verifier.of(session.id)
     if running is None or running.done:
-        running = await visit.site.verifier.start(session)
+        running = await request.site.verifier.start(session)
     await running.wait()
     here = f"/sessions/{session.id}/verified"
-    return visit.done("It holds" if running.verified else running.reason or "It does not hold", go=here)
+    return request.done("It holds" if running.verified else running.reason or "It does not hold", go=here)
 
 
-async def _file(visit: Visit) -> Response:
-    return await _page_of(visit.engine, visit.session(), visit.request)
+async def _file(request: PageRequest) -> Response:
+    return await _page_of(request.engine, request.session(), request.http)
 
 
 async def _page_of(engine: Engine, session: Session, request: Request) -> Response:
@@ -81,24 +81,24 @@ async def _page_of(engine: Engine, session: Session, request: Request) -> Respon
 # Sharing -------------------------------------------------------------------------------------------------------------
 
 
-async def _share(visit: Visit) -> Response:
-    session = visit.session()
-    token = Shares(visit.engine.settings.storage).give(
-        session.id, by=visit.person.name, days=_DAYS, now=time.time()
+async def _share(request: PageRequest) -> Response:
+    session = request.session()
+    token = Shares(request.engine.settings.storage).give(
+        session.id, by=request.person.name, days=_DAYS, now=time.time()
     )
-    visit.engine.audit.note("share", session=session.id, days=_DAYS)
-    link = f"{visit.request.base_url}verified/{token}"
+    request.engine.audit.note("share", session=session.id, days=_DAYS)
+    link = f"{request.http.base_url}verified/{token}"
     given = render("verified_link.html", link=link, days=_DAYS)
-    return visit.done("Whoever has this link sees the notebook", parts={"shared-link": given})
+    return request.done("Whoever has this link sees the notebook", parts={"shared-link": given})
 
 
-async def _take_back(visit: Visit) -> Response:
-    session = visit.session()
-    Shares(visit.engine.settings.storage).take_back(
-        session.id, visit.request.path_params["share_id"], now=time.time()
+async def _take_back(request: PageRequest) -> Response:
+    session = request.session()
+    Shares(request.engine.settings.storage).take_back(
+        session.id, request.http.path_params["share_id"], now=time.time()
     )
-    visit.engine.audit.note("share", session=session.id, taken_back=visit.request.path_params["share_id"])
-    return visit.done("The link leads nowhere now", go=f"/sessions/{session.id}/verified")
+    request.engine.audit.note("share", session=session.id, taken_back=request.http.path_params["share_id"])
+    return request.done("The link leads nowhere now", go=f"/sessions/{session.id}/verified")
 
 
 async def _shared(request: Request) -> Response:
@@ -133,9 +133,9 @@ def _shared_session(request: Request) -> Session | None:
 ROUTES = [
     page("/sessions/{session_id}/verified", _verified),
     page("/sessions/{session_id}/verified/notebook.html", _file),
-    deed("/sessions/{session_id}/verified/now", _verify),
-    deed("/sessions/{session_id}/verified/share", _share, needs="own"),
-    deed("/sessions/{session_id}/verified/shares/{share_id}/end", _take_back, needs="own"),
+    action("/sessions/{session_id}/verified/now", _verify),
+    action("/sessions/{session_id}/verified/share", _share, needs="own"),
+    action("/sessions/{session_id}/verified/shares/{share_id}/end", _take_back, needs="own"),
     Route("/verified/{token}", _shared, methods=["GET"]),
     Route("/verified/{token}/notebook.html", _shared_file, methods=["GET"]),
 ]

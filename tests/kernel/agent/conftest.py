@@ -15,7 +15,7 @@ from cellwright.agent.models.chain import Chain
 from cellwright.agent.questions import Question
 from cellwright.delegation import Outcome
 from cellwright.mcp.pace import Pace
-from cellwright.mcp.server import Face
+from cellwright.mcp.server import McpServer
 from tests.kernel.engine.conftest import engine, shared_engine
 from tests.kernel.mcp.conftest import running
 from tests.support.agent.scripting import Script
@@ -28,13 +28,13 @@ PACE = Pace(wait_s=scaled(60))
 
 
 @pytest.fixture(scope="module")
-async def face(engine: Engine) -> AsyncIterator[Face]:
-    async with running(Face(engine, pace=PACE)) as face:
+async def face(engine: Engine) -> AsyncIterator[McpServer]:
+    async with running(McpServer(engine, pace=PACE)) as face:
         yield face
 
 
 @pytest.fixture
-def ask(face: Face, engine: Engine) -> Ask:
+def ask(face: McpServer, engine: Engine) -> Ask:
     """Ask the agent, whose models are these scripts, the first of which is asked."""
 
     async def ask(

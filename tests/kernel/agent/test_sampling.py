@@ -41,7 +41,7 @@ from cellwright.agent.models.requests import Delta, Want
 from cellwright.agent.models.shapes import text_of
 from cellwright.agent.trace.cell_runs import runs_since
 from cellwright.errors import CellwrightError, ModelFailed
-from cellwright.mcp.server import Face
+from cellwright.mcp.server import McpServer
 
 pytestmark = pytest.mark.anyio
 
@@ -138,7 +138,7 @@ async def test_a_conversation_goes_on_in_turns() -> None:
 
 
 async def test_a_question_is_answered_by_the_clients_model_over_real_kernels(
-    face: Face, engine: Engine
+    face: McpServer, engine: Engine
 ) -> None:
     lender = Lender(
         '```action\n{"tool": "run_it", "arguments": {"content": "6 * 7"}}\n```',

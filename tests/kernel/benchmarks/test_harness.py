@@ -12,7 +12,7 @@ from cellwright import Engine
 from cellwright.agent.data_agent import DataAgent
 from cellwright.agent.models.chain import Chain
 from cellwright.agent.questions import Question
-from cellwright.mcp.server import Face
+from cellwright.mcp.server import McpServer
 from datatasks.asked import Ask, Inquiry, ask_all
 from datatasks.contenders import Cell, Ran, Runner, ipykernel, ours, plain_python
 from datatasks.records import Asked, add_asked, read_asked
@@ -37,9 +37,9 @@ LACKING = Task("lacking", (Step("Import", ("import no_such_module",)),))
 
 
 @pytest.fixture
-async def face(engine: Engine) -> AsyncIterator[Face]:
+async def face(engine: Engine) -> AsyncIterator[McpServer]:
     async with anyio.create_task_group() as tasks:
-        face = Face(engine)
+        face = McpServer(engine)
         await tasks.start(lambda task_status: face.run(task_status=task_status))
         yield face
         tasks.cancel_scope.cancel()
@@ -72,7 +72,7 @@ async def test_plain_python_that_ends_early_fails_every_cell(tmp_path: Path) -> 
     assert [one.failure for one in told] == ["the process ended with 3"] * 2
 
 
-def _asks(face: Face, *scripts: Script) -> Ask:
+def _asks(face: McpServer, *scripts: Script) -> Ask:
     left = list(scripts)
 
     async def connect(_: Question) -> Chain:
@@ -82,7 +82,7 @@ def _asks(face: Face, *scripts: Script) -> Ask:
 
 
 async def test_the_agent_is_asked_and_judged_by_text_and_by_values(
-    engine: Engine, face: Face, tmp_path: Path
+    engine: Engine, face: McpServer, tmp_path: Path
 ) -> None:
     solved = Task("steps", STEPS.steps[:2])
     said = Script({"main/act": [Call("answer", {"code": "print(21)", "sentence": "@total[{1}]"})]})
@@ -106,7 +106,7 @@ async def test_the_agent_is_asked_and_judged_by_text_and_by_values(
 
 
 async def test_a_run_that_is_begun_again_asks_only_what_is_left(
-    engine: Engine, face: Face, tmp_path: Path
+    engine: Engine, face: McpServer, tmp_path: Path
 ) -> None:
     other = Task("other", SAID.steps)
     out = tmp_path / "out.jsonl"

@@ -1,4 +1,4 @@
-"""The real face over a real engine and real kernels, driven by the official client over a byte stream."""
+"""The real MCP server over a real engine and real kernels, driven by the official client over a byte stream."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from mcp.shared.message import SessionMessage
 from mcp.types import CallToolResult, ImageContent, TextContent, jsonrpc_message_adapter
 
 from cellwright import Engine
-from cellwright.mcp import Face, Pace
-from cellwright.mcp.clients import NOTHING_BROUGHT, Brought
+from cellwright.mcp import McpServer, Pace
+from cellwright.mcp.clients import NO_GRANTS, ClientGrants
 from cellwright.unixstreams import UnixStream
 from tests.kernel.engine.conftest import engine, shared_engine
 from tests.waiting import LIMIT_S, scaled
@@ -34,20 +34,20 @@ PACE = Pace(wait_s=scaled(60), files_s=LIMIT_S, stopping_s=LIMIT_S, progress_s=0
 
 
 @pytest.fixture(scope="session")
-async def shared_face(shared_engine: Engine) -> AsyncIterator[Face]:
-    async with running(Face(shared_engine, pace=PACE)) as face:
+async def shared_face(shared_engine: Engine) -> AsyncIterator[McpServer]:
+    async with running(McpServer(shared_engine, pace=PACE)) as face:
         yield face
 
 
 @pytest.fixture(scope="module")
-def face(engine: Engine, shared_face: Face) -> Face:  # which empties it
-    """The face of all tests, over an engine that is empty for each module."""
+def face(engine: Engine, shared_face: McpServer) -> McpServer:  # which empties it
+    """The MCP server of all tests, over an engine that is empty for each module."""
     return shared_face
 
 
 @pytest.fixture
-def connect(face: Face) -> Connect:
-    """Connect the official client to the face, in either protocol era."""
+def connect(face: McpServer) -> Connect:
+    """Connect the official client to the MCP server, in either protocol era."""
 
     def connect(mode: str = "legacy", **options: Any) -> AbstractAsyncContextManager[Client]:
         return connected(face, mode, **options)
@@ -62,7 +62,7 @@ async def client(connect: Connect) -> AsyncIterator[Client]:
 
 
 @asynccontextmanager
-async def running(face: Face) -> AsyncIterator[Face]:
+async def running(face: McpServer) -> AsyncIterator[McpServer]:
     async with anyio.create_task_group() as tasks:
         await tasks.start(lambda task_status: face.run(task_status=task_status))
         yield face
@@ -71,24 +71,26 @@ async def running(face: Face) -> AsyncIterator[Face]:
 
 @asynccontextmanager
 async def connected(
-    face: Face,
+    face: McpServer,
     mode: str = "legacy",
     *,
     directory: Path | None = None,
-    brought: Brought = NOTHING_BROUGHT,
+    grants: ClientGrants = NO_GRANTS,
     **options: Any,
 ) -> AsyncIterator[Client]:
-    async with Client(Wire(face, directory, brought), mode=mode, **options) as client:
+    async with Client(Wire(face, directory, grants), mode=mode, **options) as client:
         yield client
 
 
 class Wire:
     """A transport for the official client: bytes over a socket pair, as the daemon's socket carries them."""
 
-    def __init__(self, face: Face, directory: Path | None = None, brought: Brought = NOTHING_BROUGHT) -> None:
+    def __init__(
+        self, face: McpServer, directory: Path | None = None, grants: ClientGrants = NO_GRANTS
+    ) -> None:
         self._face = face
         self._directory = directory
-        self._brought = brought
+        self._grants = grants
         self._open: AbstractAsyncContextManager[TransportStreams] | None = None
 
     async def __aenter__(self) -> TransportStreams:
@@ -110,7 +112,7 @@ class Wire:
         to_client, incoming = anyio.create_memory_object_stream[SessionMessage | Exception](0)
         outgoing, from_client = anyio.create_memory_object_stream[SessionMessage](0)
         async with theirs, anyio.create_task_group() as tasks:
-            serve = partial(self._face.serve, directory=self._directory, brought=self._brought)
+            serve = partial(self._face.serve, directory=self._directory, grants=self._grants)
             tasks.start_soon(serve, theirs, theirs)
             tasks.start_soon(_read, ours, to_client)
             tasks.start_soon(_write, from_client, ours)

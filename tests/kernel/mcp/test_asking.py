@@ -18,9 +18,9 @@ from cellwright import Engine
 from cellwright.agent.questions import Question
 from cellwright.daemon.agents import Agents
 from cellwright.errors import NoModel
-from cellwright.mcp import Face
-from cellwright.mcp.clients import Brought
+from cellwright.mcp import McpServer
 from cellwright.mcp.clients import Client as FaceClient
+from cellwright.mcp.clients import ClientGrants
 from tests.kernel.mcp.conftest import PACE, ask, connected, images_of, read, refused, running, text_of
 from tests.support.mcp.delegation import Proof, ScriptedAgent
 from tests.waiting import fail_after
@@ -39,27 +39,27 @@ def agent(proof: Proof) -> ScriptedAgent:
 
 
 @asynccontextmanager
-async def face_with(engine: Engine, agent: ScriptedAgent) -> AsyncIterator[Face]:
+async def face_with(engine: Engine, agent: ScriptedAgent) -> AsyncIterator[McpServer]:
     async with anyio.create_task_group() as tasks:
 
-        async def face_of(*_: Any) -> Face:
-            return Face(engine, pace=PACE)
+        async def server_for(*_: Any) -> McpServer:
+            return McpServer(engine, pace=PACE)
 
-        agents = Agents(engine, tasks, face_of, make=lambda _: agent.ask)
+        agents = Agents(engine, tasks, server_for, make=lambda _: agent.ask)
         pace = replace(PACE, stream_s=0.0)
-        async with running(Face(engine, delegate=agents, pace=pace)) as face:
+        async with running(McpServer(engine, delegate=agents, pace=pace)) as face:
             yield face
         tasks.cancel_scope.cancel()
 
 
 @pytest.fixture
-async def face(engine: Engine, agent: ScriptedAgent) -> AsyncIterator[Face]:
+async def face(engine: Engine, agent: ScriptedAgent) -> AsyncIterator[McpServer]:
     async with face_with(engine, agent) as face:
         yield face
 
 
 @pytest.fixture
-async def client(face: Face) -> AsyncIterator[Client]:
+async def client(face: McpServer) -> AsyncIterator[Client]:
     async with connected(face) as client:
         yield client
 
@@ -138,7 +138,7 @@ async def test_progress_tells_the_step(client: Client, agent: ScriptedAgent) -> 
 
 
 @pytest.mark.parametrize("mode", ["legacy", "2026-07-28"])
-async def test_a_cancelled_call_stops_the_run(face: Face, agent: ScriptedAgent, mode: str) -> None:
+async def test_a_cancelled_call_stops_the_run(face: McpServer, agent: ScriptedAgent, mode: str) -> None:
     agent.hold = anyio.Event()
     async with connected(face, mode) as client:
         with fail_after():
@@ -151,7 +151,7 @@ async def test_a_cancelled_call_stops_the_run(face: Face, agent: ScriptedAgent, 
         assert "was stopped" in await refused(client, "ask", run_id=run_id)
 
 
-async def test_a_client_that_goes_away_does_not_stop_the_run(face: Face, agent: ScriptedAgent) -> None:
+async def test_a_client_that_goes_away_does_not_stop_the_run(face: McpServer, agent: ScriptedAgent) -> None:
     agent.hold = anyio.Event()
     async with connected(face) as client:
         await read(client, "ask", question="Long?", wait=0)
@@ -253,21 +253,21 @@ async def test_what_is_not_there_is_refused_before_anybody_is_asked(
 
 
 async def test_a_server_without_an_agent_says_so(engine: Engine) -> None:
-    async with connected(Face(engine, pace=PACE)) as client:
+    async with connected(McpServer(engine, pace=PACE)) as client:
         assert "This server has no agent" in await refused(client, "ask", question="Well?")
 
 
 async def test_without_its_extra_the_command_that_installs_it_is_told(engine: Engine) -> None:
-    def missing(_: Face) -> Any:
+    def missing(_: McpServer) -> Any:
         raise ModuleNotFoundError("No module named 'pydantic_ai'", name="pydantic_ai")
 
     async with anyio.create_task_group() as tasks:
 
-        async def face_of(*_: Any) -> Face:
-            return Face(engine, pace=PACE)
+        async def server_for(*_: Any) -> McpServer:
+            return McpServer(engine, pace=PACE)
 
-        agents = Agents(engine, tasks, face_of, make=missing)
-        async with connected(Face(engine, delegate=agents, pace=PACE)) as client:
+        agents = Agents(engine, tasks, server_for, make=missing)
+        async with connected(McpServer(engine, delegate=agents, pace=PACE)) as client:
             told = await refused(client, "ask", question="Well?")
     assert "needs pydantic_ai, which is not installed. pip install 'cellwright[agent]'" in told
 
@@ -283,10 +283,10 @@ async def test_the_callers_own_model_answers_where_it_lends_it(engine: Engine) -
 
     async with anyio.create_task_group() as tasks:
 
-        async def face_of(*_: Any) -> Face:
-            return Face(engine, pace=PACE)
+        async def server_for(*_: Any) -> McpServer:
+            return McpServer(engine, pace=PACE)
 
-        async with running(Face(engine, delegate=Agents(engine, tasks, face_of), pace=PACE)) as face:
+        async with running(McpServer(engine, delegate=Agents(engine, tasks, server_for), pace=PACE)) as face:
             async with connected(face, sampling_callback=lend) as client:
                 asked = {
                     "question": "Six times seven?",
@@ -311,10 +311,10 @@ async def test_files_and_servers_come_with_the_connection_and_never_with_a_call(
 ) -> None:
     outside = tmp_path / "outside.csv"
     outside.write_text("a\n1\n")
-    brought = Brought(
+    grants = ClientGrants(
         files=frozenset({outside}), servers=(("shop", "python shop.py --all"), ("web", "http://x/mcp"))
     )
-    async with face_with(engine, agent) as face, connected(face, brought=brought) as client:
+    async with face_with(engine, agent) as face, connected(face, grants=grants) as client:
         await read(client, "ask", question="Sum it", data=[str(outside)])
         assert "servers" in await refused(client, "ask", question="x", servers=[["a", "b"]])
     (question,) = agent.asked
@@ -329,11 +329,11 @@ async def test_keys_are_the_askers_own_and_shown_by_nothing(
     engine: Engine, agent: ScriptedAgent, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "sk-of-the-daemon")
-    brought = Brought(environment={"ANTHROPIC_API_KEY": "sk-of-the-asker"})
+    grants = ClientGrants(environment={"ANTHROPIC_API_KEY": "sk-of-the-asker"})
     async with face_with(engine, agent) as face:
-        async with connected(face, brought=brought) as client:
+        async with connected(face, grants=grants) as client:
             await read(client, "ask", question="Mine?")
-        async with connected(face, brought=Brought(environment={})) as client:
+        async with connected(face, grants=ClientGrants(environment={})) as client:
             await read(client, "ask", question="None?")
         async with connected(face) as client:
             await read(client, "ask", question="The daemon's?")
@@ -341,7 +341,7 @@ async def test_keys_are_the_askers_own_and_shown_by_nothing(
     assert environments[0] == {"ANTHROPIC_API_KEY": "sk-of-the-asker"}
     assert environments[1] == {}
     assert environments[2]["OPENAI_API_KEY"] == "sk-of-the-daemon"
-    shown = repr(brought) + repr(FaceClient(None, brought)) + repr(agent.asked)
+    shown = repr(grants) + repr(FaceClient(None, grants)) + repr(agent.asked)
     assert "sk-of" not in shown
 
 
@@ -355,7 +355,7 @@ async def test_where_a_model_is_served_is_not_for_the_caller_to_say(
                 assert "nobody's choice but the user's" in await refused(
                     client, "ask", question="x", model=model
                 )
-        async with connected(face, brought=Brought(models=frozenset({theirs}))) as client:
+        async with connected(face, grants=ClientGrants(models=frozenset({theirs}))) as client:
             await read(client, "ask", question="x", model=theirs)
     (question,) = agent.asked
     assert question.models == (theirs,)

@@ -8,7 +8,7 @@ from mcp import Client
 
 from cellwright import Engine
 from cellwright.errors import CellwrightError
-from cellwright.mcp import Face
+from cellwright.mcp import McpServer
 from tests.kernel.mcp.conftest import PACE, ask, connected, new_session, read, refused, running
 
 pytestmark = pytest.mark.anyio
@@ -123,9 +123,9 @@ async def test_a_crash_of_our_own_tells_nothing_of_its_insides(
 
 async def test_an_unknown_dialect_is_refused_with_the_known_ones(engine: Engine) -> None:
     with pytest.raises(CellwrightError, match="srcbook, jlab, jupyter, monadic"):
-        Face(engine, dialect="klingon")
+        McpServer(engine, dialect="klingon")
 
 
 async def test_the_srcbook_dialect_defaults_to_typescript(engine: Engine) -> None:
-    async with running(Face(engine, dialect="srcbook", pace=PACE)) as face, connected(face) as client:
+    async with running(McpServer(engine, dialect="srcbook", pace=PACE)) as face, connected(face) as client:
         assert (await ask(client, "notebook_create", name="x"))["language"] == "typescript"

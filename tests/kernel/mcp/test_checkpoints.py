@@ -12,7 +12,7 @@ from mcp import Client
 
 from cellwright import Engine, Event
 from cellwright.engine import Subscription
-from cellwright.mcp import Face
+from cellwright.mcp import McpServer
 from tests.kernel.engine.conftest import end_host, open_at
 from tests.kernel.mcp.conftest import PACE, Connect, ask, connected, new_session, read, refused, running
 from tests.waiting import fail_after
@@ -213,7 +213,7 @@ async def test_cancelling_the_call_stops_what_runs_again(client: Client, engine:
 async def test_as_many_are_kept_as_the_setting_says_and_named_ones_longest(tmp_path: Path) -> None:
     async with (
         open_at(tmp_path, max_checkpoints=2) as engine,
-        running(Face(engine, pace=PACE)) as face,
+        running(McpServer(engine, pace=PACE)) as face,
         connected(face) as client,
     ):
         session = await new_session(client)

@@ -10,7 +10,7 @@ from mcp import Client
 from mcp.types import LATEST_PROTOCOL_VERSION
 
 from cellwright import Engine
-from cellwright.mcp import Face
+from cellwright.mcp import McpServer
 from tests.kernel.mcp.conftest import Connect, ask, new_session, read, refused, socket_pair
 from tests.waiting import fail_after
 
@@ -121,7 +121,7 @@ async def test_cells_of_two_clients_on_one_session_run_one_after_the_other(conne
         assert str(["a"] * 5 + ["b"] * 5) in text
 
 
-async def test_a_line_that_is_no_message_is_answered_and_the_next_is_served(face: Face) -> None:
+async def test_a_line_that_is_no_message_is_answered_and_the_next_is_served(face: McpServer) -> None:
     ours, theirs = socket_pair()
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(face.serve, theirs, theirs)

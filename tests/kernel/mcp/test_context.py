@@ -5,7 +5,7 @@ import json
 import pytest
 from mcp import Client
 
-from cellwright.mcp import Face
+from cellwright.mcp import McpServer
 from cellwright.notebook.python_names import names_defined
 from tests.kernel.engine.conftest import end_host, open_at
 from tests.kernel.mcp.conftest import PACE, Connect, ask, connected, new_session, read, running
@@ -86,7 +86,7 @@ async def test_the_context_survives_a_restart(tmp_path_factory: pytest.TempPathF
     root = tmp_path_factory.mktemp("restart")
     async with (
         open_at(root) as engine,
-        running(Face(engine, pace=PACE)) as face,
+        running(McpServer(engine, pace=PACE)) as face,
         connected(face) as client,
     ):
         session = await new_session(client, "lasting")
@@ -94,7 +94,7 @@ async def test_the_context_survives_a_restart(tmp_path_factory: pytest.TempPathF
         await read(client, "scratch_run", code="1 / 0")
     async with (
         open_at(root) as engine,
-        running(Face(engine, pace=PACE)) as face,
+        running(McpServer(engine, pace=PACE)) as face,
         connected(face) as client,
     ):
         await engine.session(session).suspend()

@@ -10,7 +10,7 @@ from mcp import Client
 from mcp.types import Tool
 
 from cellwright import Engine, Settings
-from cellwright.mcp import DIALECTS, Face
+from cellwright.mcp import DIALECTS, McpServer
 from tests.kernel.engine.conftest import open_at
 from tests.kernel.mcp.conftest import PACE, Connect, connected, running
 
@@ -79,7 +79,7 @@ async def test_a_client_that_fills_in_published_defaults_keeps_to_the_operators_
 ) -> None:
     async with (
         open_at(tmp_path, cell_timeout_s=0.75, run_timeout_s=7) as engine,
-        running(Face(engine, pace=PACE)) as face,
+        running(McpServer(engine, pace=PACE)) as face,
         connected(face) as client,
     ):
         tools = {tool.name: tool.input_schema for tool in (await client.list_tools()).tools}
@@ -163,7 +163,7 @@ async def test_every_prompt_is_described_and_speaks_of_tools_that_there_are(clie
 async def test_every_tool_is_in_the_reference(engine: Engine, dialect: str | None) -> None:
     page = (Path(__file__).parents[3] / "docs" / "reference" / "mcp.md").read_text()
     words = set(re.findall(r"\w+", page))
-    tools = await Face(engine, dialect=dialect).server.list_tools()
+    tools = await McpServer(engine, dialect=dialect).server.list_tools()
     assert not {tool.name for tool in tools} - words
     assert all(tool.description for tool in tools)
     assert tokens(tools) < 6_000

@@ -10,7 +10,7 @@ import pytest
 from mcp import Client
 
 from cellwright import Engine
-from cellwright.mcp import Face
+from cellwright.mcp import McpServer
 from tests.kernel.mcp.conftest import PACE, ask, connected, images_of, read, refused, running
 
 pytestmark = pytest.mark.anyio
@@ -34,7 +34,7 @@ LASTING = {"execution_wait", "execution_cancel"}
 
 @asynccontextmanager
 async def speaking(engine: Engine, dialect: str) -> AsyncIterator[Client]:
-    async with running(Face(engine, dialect=dialect, pace=PACE)) as face, connected(face) as client:
+    async with running(McpServer(engine, dialect=dialect, pace=PACE)) as face, connected(face) as client:
         yield client
 
 
@@ -118,7 +118,7 @@ async def test_a_workflow_of_jupyter_mcp_server(engine: Engine) -> None:
 
 async def test_the_activated_notebook_is_each_clients_own(engine: Engine) -> None:
     async with (
-        running(Face(engine, dialect="jupyter", pace=PACE)) as face,
+        running(McpServer(engine, dialect="jupyter", pace=PACE)) as face,
         connected(face) as first,
         connected(face) as second,
     ):

@@ -12,7 +12,7 @@ from mcp import Client
 
 from cellwright import Engine
 from cellwright.agent.notebook_tools import NotebookTools
-from cellwright.mcp import Face
+from cellwright.mcp import McpServer
 from tests.kernel.engine.conftest import end_host, open_at
 from tests.kernel.mcp.conftest import PACE, ask, connected, new_session, read, refused
 from tests.support.tools.webserver import Reply, WebServer, serving
@@ -43,7 +43,7 @@ async def fetching(tmp_path_factory: pytest.TempPathFactory, web: WebServer) -> 
 
 @pytest.fixture
 async def agent(fetching: Engine) -> AsyncIterator[Client]:
-    async with connected(Face(fetching, pace=PACE)) as client:
+    async with connected(McpServer(fetching, pace=PACE)) as client:
         yield client
 
 
@@ -157,7 +157,7 @@ async def test_data_agent_reads_on_where_a_long_page_was_kept(
     async def nothing(*_: str) -> None:
         """No session is made here."""
 
-    client = Face(fetching, pace=PACE).in_process("test")
+    client = McpServer(fetching, pace=PACE).in_process("test")
     tools = NotebookTools(client, offered=(), session_of=session_of, room=nothing, made=nothing)
     fetched = await tools.call("web_fetch", {"url": web.url("/long"), "max_tokens": 500})
     assert "line 1999" in (await tools.call("file_system", read_on(fetched.text))).text

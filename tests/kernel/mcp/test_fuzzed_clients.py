@@ -1,4 +1,4 @@
-"""Clients that say anything: over MCP to the real face, over HTTP to the real page. Each has an answer; nothing fails inside."""
+"""Clients that say anything: over MCP to the real MCP server, over HTTP to the real page. Each has an answer; nothing fails inside."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 from mcp import Client
 
 from cellwright import Engine, Session
-from cellwright.daemon.mcp_servers import Faces
+from cellwright.daemon.mcp_servers import McpServers
 from cellwright.daemon.ports import Entry, page_for_people
-from cellwright.mcp import Face
+from cellwright.mcp import McpServer
 from cellwright.unixstreams import UnixStream, lines
 from tests.support.fuzzing import each_effort, mutated_json, mutated_values, seeds, try_all
 from tests.waiting import fail_after
@@ -68,7 +68,7 @@ async def call_of(client: Client, session: Session) -> list[dict[str, Any]]:
 
 @each_effort
 async def test_whatever_a_client_calls_it_is_answered_and_so_is_the_next(
-    effort: int, face: Face, client: Client, session: Session, caplog: pytest.LogCaptureFixture
+    effort: int, face: McpServer, client: Client, session: Session, caplog: pytest.LogCaptureFixture
 ) -> None:
     calls = [
         {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": call}
@@ -120,7 +120,7 @@ async def test_whatever_is_asked_of_the_page_it_does_not_fail(
         mutated_values([fields]),
     )
     said = drawn(requests, examples=120, effort=effort)
-    async with Faces(engine) as faces:
+    async with McpServers(engine) as faces:
         app = await page_for_people(KEY, Entry(), engine, faces)
         transport = httpx2.ASGITransport(app, raise_app_exceptions=True)
         async with httpx2.AsyncClient(transport=transport, base_url="http://localhost") as browser:

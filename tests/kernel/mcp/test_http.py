@@ -6,14 +6,14 @@ from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
 
 from cellwright import Engine
-from cellwright.mcp import Face
+from cellwright.mcp import McpServer
 from tests.kernel.mcp.conftest import PACE, ask, new_session, read, refused
 
 pytestmark = pytest.mark.anyio
 
 
 async def test_a_client_without_a_connection_names_its_session_in_every_call(engine: Engine) -> None:
-    app = Face(engine, pace=PACE).http_app()
+    app = McpServer(engine, pace=PACE).http_app()
     async with (
         app.router.lifespan_context(app),
         httpx2.AsyncClient(transport=httpx2.ASGITransport(app), base_url="http://localhost") as http,

@@ -11,7 +11,7 @@ import pytest
 from mcp import Client
 
 from cellwright import Engine, Event
-from cellwright.mcp import Face
+from cellwright.mcp import McpServer
 from cellwright.plans import Outline, Planner, TodoOutline
 from tests.kernel.engine.conftest import end_host, open_at
 from tests.kernel.mcp.conftest import (
@@ -122,7 +122,7 @@ async def test_without_todos_a_plan_is_drafted_from_the_callers_files_and_says_s
     (tmp_path / "pyproject.toml").touch()
     (tmp_path / "all" / "data").mkdir(parents=True)
     (tmp_path / "all" / "data" / "sales.csv").write_text(CSV)
-    async with running(Face(engine, pace=PACE)) as face, connected(face, directory=tmp_path) as client:
+    async with running(McpServer(engine, pace=PACE)) as face, connected(face, directory=tmp_path) as client:
         made = await ask(client, "plan_create", problem="Summarise the units of sales.csv and plot them")
         plan = made["plan"]
         assert plan["draft"]
@@ -148,7 +148,7 @@ async def test_a_draft_reads_nothing_through_links(engine: Engine, tmp_path: Pat
     (project / "pyproject.toml").touch()
     (project / "secret.csv").symlink_to(tmp_path / "elsewhere" / "secret.csv")
     (project / "folder").symlink_to(tmp_path / "elsewhere")
-    async with running(Face(engine, pace=PACE)) as face, connected(face, directory=project) as client:
+    async with running(McpServer(engine, pace=PACE)) as face, connected(face, directory=project) as client:
         made = await ask(client, "plan_create", problem="Analyse the CSV data")
         load = next(each for each in made["plan"]["todos"] if each["description"].startswith("Load"))
         assert load["needs_code"]
@@ -303,7 +303,7 @@ async def test_a_run_that_takes_long_is_handed_back_tells_progress_and_can_be_wa
     engine: Engine,
 ) -> None:
     async with (
-        running(Face(engine, pace=replace(PACE, wait_s=0.3))) as face,
+        running(McpServer(engine, pace=replace(PACE, wait_s=0.3))) as face,
         connected(face) as client,
     ):
         session = await planned(client, todo("a = 1", "Begin"), todo(WAITS, "Wait"), todo("print('the end')"))
@@ -443,7 +443,7 @@ async def test_prompts_speak_of_the_plan_where_there_is_one(client: Client) -> N
 async def test_a_plan_survives_its_engine_and_says_that_it_was_interrupted(tmp_path: Path) -> None:
     async with (
         open_at(tmp_path) as engine,
-        running(Face(engine, pace=PACE)) as face,
+        running(McpServer(engine, pace=PACE)) as face,
         connected(face) as client,
     ):
         session = await planned(client, todo("x = 1"), todo(WAITS), todo("x"))
@@ -454,7 +454,7 @@ async def test_a_plan_survives_its_engine_and_says_that_it_was_interrupted(tmp_p
     (work / "go").touch()
     async with (
         open_at(tmp_path) as engine,
-        running(Face(engine, pace=PACE)) as face,
+        running(McpServer(engine, pace=PACE)) as face,
         connected(face) as client,
     ):
         found = await ask(client, "plan_status", session_id=session)

@@ -8,7 +8,7 @@ import pytest
 from mcp import Client
 
 from cellwright import Engine, Event
-from cellwright.mcp import Face
+from cellwright.mcp import McpServer
 from tests.kernel.mcp.conftest import (
     PACE,
     Connect,
@@ -118,7 +118,7 @@ async def test_a_replay_that_takes_long_is_handed_back_and_can_be_waited_for(
     client: Client, engine: Engine
 ) -> None:
     async with (
-        running(Face(engine, pace=replace(PACE, wait_s=0.2))) as face,
+        running(McpServer(engine, pace=replace(PACE, wait_s=0.2))) as face,
         connected(face) as hasty,
     ):
         session = await waiting_session(client, engine)

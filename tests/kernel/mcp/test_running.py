@@ -11,7 +11,7 @@ from mcp import Client, MCPError
 from PIL import Image
 
 from cellwright import Engine, Event, Execution
-from cellwright.mcp import Face
+from cellwright.mcp import McpServer
 from tests.kernel.mcp.conftest import (
     PACE,
     Connect,
@@ -198,7 +198,7 @@ async def test_a_cell_over_its_limit_is_stopped_and_says_which_limit(client: Cli
 
 
 async def test_a_call_that_would_wait_too_long_hands_back_the_execution_still_running(engine: Engine) -> None:
-    async with running(Face(engine, pace=replace(PACE, wait_s=0.2))) as face, connected(face) as client:
+    async with running(McpServer(engine, pace=replace(PACE, wait_s=0.2))) as face, connected(face) as client:
         session = await new_session(client)
         code = "import time\nprint('started', flush=True)\ntime.sleep(1000)"
         with fail_after():

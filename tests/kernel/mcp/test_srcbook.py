@@ -8,7 +8,7 @@ import pytest
 from mcp import Client
 
 from cellwright import Engine
-from cellwright.mcp.server import Face
+from cellwright.mcp.server import McpServer
 from tests.kernel.mcp.conftest import PACE, ask, connected, running
 from tests.support.typescript.srcbook_examples import ANALYSIS, BENCHMARK, BUBBLE_SORT, QUICK_SORT, SALES
 
@@ -22,7 +22,7 @@ async def call(client: Client, tool: str, **arguments: Any) -> dict[str, Any]:
 
 
 async def test_a_data_analysis_over_three_cells(engine: Engine) -> None:
-    async with running(Face(engine, dialect="srcbook", pace=PACE)) as face, connected(face) as client:
+    async with running(McpServer(engine, dialect="srcbook", pace=PACE)) as face, connected(face) as client:
         created = await call(
             client,
             "notebook_create",
@@ -41,7 +41,7 @@ async def test_a_data_analysis_over_three_cells(engine: Engine) -> None:
 
 
 async def test_a_comparison_of_two_sorts(engine: Engine) -> None:
-    async with running(Face(engine, dialect="srcbook", pace=PACE)) as face, connected(face) as client:
+    async with running(McpServer(engine, dialect="srcbook", pace=PACE)) as face, connected(face) as client:
         created = await call(client, "notebook_create", name="Algorithm Comparison", language="typescript")
         session_id = created["session_id"]
         for content in (BUBBLE_SORT, QUICK_SORT, BENCHMARK):

@@ -13,7 +13,7 @@ from mcp.types import CallToolResult
 
 from cellwright import Engine
 from cellwright.engine import Event
-from cellwright.mcp import Face
+from cellwright.mcp import McpServer
 from cellwright.sandbox.tiers import SOFT_CPUS, UNSAFE_BANNER
 from tests.kernel.engine.conftest import end_host, open_at
 from tests.kernel.mcp.conftest import PACE, ask, connected, new_session, read, refused, running, text_of
@@ -37,7 +37,7 @@ async def boxed(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Engin
 
 @pytest.fixture
 async def client(boxed: Engine) -> AsyncIterator[Client]:
-    async with running(Face(boxed, pace=PACE)) as face, connected(face) as client:
+    async with running(McpServer(boxed, pace=PACE)) as face, connected(face) as client:
         yield client
 
 
@@ -69,7 +69,7 @@ async def test_creating_tells_where_the_code_works_and_how_well_it_is_confined(
 async def test_creating_tells_what_this_session_loses_beyond_its_tier(tmp_path: Path) -> None:
     async with (
         open_at(tmp_path, max_session_cpus=1.5) as engine,
-        running(Face(engine, pace=PACE)) as face,
+        running(McpServer(engine, pace=PACE)) as face,
         connected(face) as client,
     ):
         created = await ask(client, "notebook_create", name="shares")
@@ -81,7 +81,7 @@ async def test_creating_tells_what_this_session_loses_beyond_its_tier(tmp_path: 
 async def test_without_a_project_an_agents_session_gets_a_folder_of_its_own(tmp_path: Path) -> None:
     async with (
         open_at(tmp_path) as engine,
-        running(Face(engine, pace=PACE)) as face,
+        running(McpServer(engine, pace=PACE)) as face,
         connected(face) as client,
     ):
         created = await ask(client, "notebook_create", name="alone")
@@ -94,7 +94,7 @@ async def test_without_a_project_an_agents_session_gets_a_folder_of_its_own(tmp_
 async def test_every_reply_of_an_unconfined_engine_begins_with_the_banner(tmp_path: Path) -> None:
     async with (
         open_at(tmp_path, unsafe_no_sandbox=True, approved_packages=["small-tool"]) as engine,
-        running(Face(engine, pace=PACE)) as face,
+        running(McpServer(engine, pace=PACE)) as face,
         connected(face) as client,
     ):
         created = await ask(client, "notebook_create", name="open")
@@ -134,7 +134,7 @@ async def test_every_reply_of_an_unconfined_engine_begins_with_the_banner(tmp_pa
 async def test_another_dialect_leaves_the_banner_on(tmp_path: Path, dialect: str) -> None:
     async with (
         open_at(tmp_path, unsafe_no_sandbox=True) as engine,
-        running(Face(engine, dialect=dialect, pace=PACE)) as face,
+        running(McpServer(engine, dialect=dialect, pace=PACE)) as face,
         connected(face) as client,
     ):
         for tool in (await client.list_tools()).tools:
@@ -316,7 +316,7 @@ async def test_more_than_the_operator_allows_is_refused_by_name(
 async def test_a_cell_that_names_no_time_gets_the_operators(tmp_path: Path) -> None:
     async with (
         open_at(tmp_path, cell_timeout_s=0.3) as engine,
-        running(Face(engine, pace=PACE)) as face,
+        running(McpServer(engine, pace=PACE)) as face,
         connected(face) as client,
     ):
         session = await new_session(client)
@@ -344,7 +344,7 @@ async def test_where_a_session_works_follows_from_its_project_and_what_was_asked
     expected = asked or ("overlay" if mark else "private")
     if expected == "overlay" and mark is None:
         expected = "private"
-    async with running(Face(moded, pace=PACE)) as face, connected(face, directory=folder) as client:
+    async with running(McpServer(moded, pace=PACE)) as face, connected(face, directory=folder) as client:
         created = await ask(client, "notebook_create", name="where", **({"mode": asked} if asked else {}))
         session = created["session_id"]
         (seen,) = (await ask(client, "scratch_run", session_id=session, code=WHERE, response_format="json"))[
@@ -382,7 +382,7 @@ async def test_a_configured_project_needs_no_mark(tmp_path: Path) -> None:
     (work / "data.txt").write_text("seen")
     async with (
         open_at(work, storage=tmp_path / "state", project=work) as engine,
-        running(Face(engine, pace=PACE)) as face,
+        running(McpServer(engine, pace=PACE)) as face,
         connected(face) as client,
     ):
         created = await ask(client, "notebook_create", name="configured")

@@ -7,7 +7,7 @@ import re
 import pytest
 
 from cellwright import Engine
-from cellwright.mcp import Face
+from cellwright.mcp import McpServer
 from cellwright.mcp.toolsets import ALL, TOOLSETS, UnknownToolset, chosen_sets
 from tests.kernel.mcp.conftest import PACE, connected, running
 
@@ -17,7 +17,7 @@ pytestmark = pytest.mark.anyio
 @pytest.mark.parametrize("name", TOOLSETS)
 async def test_a_toolset_shows_its_own_tools_and_speaks_of_no_others(engine: Engine, name: str) -> None:
     every = {definition.name for tools in TOOLSETS.values() for definition in tools}
-    async with running(Face(engine, toolset=name, pace=PACE)) as face, connected(face) as client:
+    async with running(McpServer(engine, toolset=name, pace=PACE)) as face, connected(face) as client:
         seen = {tool.name for tool in (await client.list_tools()).tools}
         told = client.instructions or ""
     assert seen == {definition.name for definition in TOOLSETS[name]}

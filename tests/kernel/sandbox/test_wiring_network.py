@@ -27,7 +27,7 @@ ADDRESS = "127.0.0.2"
 CODE = "import urllib.request as r\nprint(r.urlopen('{url}', timeout=60).read().decode())"
 
 
-class Greeter(http.server.BaseHTTPRequestHandler):
+class EarlyResponder(http.server.BaseHTTPRequestHandler):
     def do_GET(self) -> None:  # the standard library's name
         body = b"good day"
         self.send_response(200)
@@ -41,7 +41,7 @@ class Greeter(http.server.BaseHTTPRequestHandler):
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[str]:
-    with http.server.ThreadingHTTPServer((ADDRESS, 0), Greeter) as server:
+    with http.server.ThreadingHTTPServer((ADDRESS, 0), EarlyResponder) as server:
         threading.Thread(target=server.serve_forever).start()
         yield f"{ADDRESS}:{server.server_port}"
         server.shutdown()

@@ -20,7 +20,7 @@ from mcp import Client
 from mcp.client.subscriptions import ResourceUpdated
 from mcp.types import CallToolResult, TextResourceContents
 
-from cellwright.mcp import Face
+from cellwright.mcp import McpServer
 from cellwright.tools.data_directory import DataDirectory
 from tests.kernel.engine.conftest import end_host, open_at
 from tests.kernel.mcp.conftest import PACE, connected, images_of, running, text_of
@@ -155,7 +155,7 @@ async def agent(site: str, tmp_path_factory: pytest.TempPathFactory) -> AsyncIte
     }
     async with (
         open_at(root, **opened) as engine,
-        running(Face(engine, pace=PACE)) as face,
+        running(McpServer(engine, pace=PACE)) as face,
         connected(face, "2026-07-28") as client,
     ):
         yield Agent(client, site, DataDirectory(engine.settings).root)

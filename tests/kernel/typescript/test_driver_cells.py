@@ -156,11 +156,11 @@ def test_decorators_are_those_of_the_standard(driver: Driver) -> None:
     seen = driver.run(
         "const log: string[] = [];\n"
         "function noted(value: any, { kind, name }: any) { log.push(`${kind} ${String(name)}`); return value }\n"
-        "@noted class Greeter {\n  @noted greet() { return 'hello' }\n  @noted accessor size = 3;\n  @noted field = 1;\n}\n"
+        "@noted class EarlyResponder {\n  @noted greet() { return 'hello' }\n  @noted accessor size = 3;\n  @noted field = 1;\n}\n"
         "log.join(', ')"
     )
-    assert seen.result == '"method greet, accessor size, field field, class Greeter"', seen.traceback
-    assert driver.value("new Greeter().greet() + new Greeter().size") == '"hello3"'
+    assert seen.result == '"method greet, accessor size, field field, class EarlyResponder"', seen.traceback
+    assert driver.value("new EarlyResponder().greet() + new EarlyResponder().size") == '"hello3"'
 
 
 def test_decorated_class_is_the_decorated_one_for_later_cells(driver: Driver) -> None:

@@ -9,7 +9,7 @@ import anyio
 import pytest
 
 from cellwright import Settings, open_engine
-from cellwright.mcp import Face
+from cellwright.mcp import McpServer
 from tests.support.clients.installing import CONFORMANCE, INSTALL_LIMIT_S, Installed, obtain
 from tests.support.conformance.fixtures import register
 from tests.support.conformance.running import SUITE_LIMIT_S, run_suite
@@ -30,7 +30,7 @@ async def served_url(tmp_path: Path) -> AsyncIterator[str]:
     """Our own server object over a real engine, with the fixtures that the suite looks for besides."""
     settings = Settings(root=tmp_path, storage=tmp_path / "state", standby_kernels=0)
     async with open_engine(settings, ephemeral=True) as engine, anyio.create_task_group() as tasks:
-        face = Face(engine)
+        face = McpServer(engine)
         await tasks.start(face.run)
         register(face.server)
         # The store and the interval let a client resume a stream that was cut, which one scenario tries.

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from cellwright.mcp import Face
+from cellwright.mcp import McpServer
 from tests.kernel.engine.conftest import OpenEngine
 from tests.kernel.mcp.conftest import connected, running
 from tests.support.livedocs.visiting import new_notebook, sources_on
@@ -24,7 +24,7 @@ async def test_an_agent_opens_and_makes_notebooks_on_a_server_and_hears_where_th
     path = new_notebook(collaboration_server, "x = 1")
     async with (
         open_here(**told(collaboration_server)) as engine,
-        running(Face(engine)) as face,
+        running(McpServer(engine)) as face,
         connected(face) as client,
     ):
 

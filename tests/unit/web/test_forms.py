@@ -11,7 +11,7 @@ from starlette.responses import Response
 from starlette.types import Message
 
 from cellwright.people import Person
-from cellwright.web.requests import Visit, answer, deed
+from cellwright.web.requests import PageRequest, action, answer
 
 MEGABYTE = 1024 * 1024
 URLENCODED = b"application/x-www-form-urlencoded"
@@ -36,11 +36,11 @@ class Sender:
 
 
 async def post(kind: bytes, sender: Sender) -> tuple[int, dict[str, Any]]:
-    async def echo(visit: Visit) -> Response:
+    async def echo(visit: PageRequest) -> Response:
         assert await visit.form() == await visit.form(), "it can be asked for twice"
         return answer({name: len(value) for name, value in (await visit.form()).items()})
 
-    app = Starlette(routes=[deed("/deed", echo)])
+    app = Starlette(routes=[action("/deed", echo)])
     app.state.site = None
     scope = {
         "type": "http",

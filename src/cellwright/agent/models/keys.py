@@ -35,7 +35,7 @@ ENVIRONMENT: tuple[str, ...] = tuple(
         for name in (*provider.key_variables, *filter(None, [provider.address_variable]))
     )
 )
-"""The variables that a face passes on from whoever asks."""
+"""The variables that a MCP server passes on from whoever asks."""
 
 
 class Key:

@@ -87,7 +87,7 @@ async def _begun(call: Call, delegate: Delegate, args: Ask) -> DelegatedRun:
     if not question:
         raise AgentError("There is no question", hint="Call ask(question='…'), or with the run_id of one")
     session = call.session(args.session_id).id if args.session_id is not None else None
-    brought = call.client.brought
+    grants = call.client.grants
     request = AgentRequest(
         question,
         data=tuple([await _data_file(call, named) for named in args.data]),
@@ -97,8 +97,8 @@ async def _begun(call: Call, delegate: Delegate, args: Ask) -> DelegatedRun:
         session_id=session,
         conversation_id=args.conversation,
         directory=call.root,
-        environment=brought.environment,
-        servers=brought.servers,
+        environment=grants.environment,
+        servers=grants.servers,
         verify=args.verify,
         client=call.caller.session,
     )
@@ -115,7 +115,7 @@ def _models(call: Call, named: str) -> tuple[str, ...]:
     served = {row.url for row in settings.model_rows.values() if row.url is not None}
     for name in models:
         elsewhere = name.lower().startswith(("http:", "https:", "local:"))
-        known = name in call.client.brought.models or name in settings.models
+        known = name in call.client.grants.models or name in settings.models
         if elsewhere and not known and name.partition("#")[0] not in served:
             raise AgentError(
                 f"The model {name} is nobody's choice but the user's",
@@ -127,7 +127,7 @@ def _models(call: Call, named: str) -> tuple[str, ...]:
 async def _data_file(call: Call, named: str) -> Path:
     """A file that the caller names: one that its person gave along, or one of the directories that it may read."""
     given = await anyio.Path(call.root / named).resolve()
-    path = Path(given) if Path(given) in call.client.brought.files else call.path(named)
+    path = Path(given) if Path(given) in call.client.grants.files else call.path(named)
     if not await anyio.Path(path).is_file():
         raise AgentError(f"There is no file {named}", hint=f"Paths begin at {call.root}")
     return path

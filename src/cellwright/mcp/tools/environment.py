@@ -74,7 +74,7 @@ async def session_files(call: Call, args: SessionFiles) -> Reply:
             diff = await session.file_diff(args.paths) if session.mode == "overlay" else ""
             about["diff"] = cut_middle(diff, _DIFF_TOKENS * CHARACTERS_PER_TOKEN)
         case "apply":
-            trusted = call.client.brought.applied
+            trusted = call.client.grants.applied
             applied = await session.apply_files(args.paths, force=args.force, trusted=trusted)
             about["applied"] = [_told(change) for change in applied.changes]
             if applied.skipped:

@@ -1,4 +1,4 @@
-"""The door of the page: nobody passes unsigned, nothing is done that another site asked for, and every answer says what a
+"""Who may see the page: nobody passes unsigned, nothing is done that another site asked for, and every answer says what a
 browser may load.
 
 The names and addresses that may be used (Host, Origin) are checked before, for machines and people alike.
@@ -26,7 +26,7 @@ from cellwright.web.auth.attempts import Attempts, Codes
 from cellwright.web.auth.identities import LASTS_S, Identities
 from cellwright.web.templates import render
 
-__all__ = ["Door", "own_path", "sign_in_path"]
+__all__ = ["SignIn", "own_path", "sign_in_path"]
 _OPEN = ("/assets/", "/verified/")
 
 _ENTRANCE = "/enter"
@@ -51,7 +51,7 @@ _ALWAYS = {
 
 
 @dataclass(slots=True)
-class Door:
+class SignIn:
     """Signs people in and lets them pass."""
 
     identities: Identities
@@ -69,7 +69,7 @@ class Door:
         ]
 
     def csrf(self, request: Request) -> str:
-        """What the page must send along with every deed: another site cannot know it."""
+        """What the page must send along with every action: another site cannot know it."""
         cookie = request.cookies.get(_cookie_name(request), "")
         signed = b"page " + cookie.encode(errors="replace")
         return hmac.new(self.identities.key, signed, hashlib.sha256).hexdigest()

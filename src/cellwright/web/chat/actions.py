@@ -9,7 +9,7 @@ from starlette.responses import Response
 from cellwright.delegation import Delegate, DelegatedRun
 from cellwright.errors import UnknownRun
 from cellwright.web.chat.forms import PATTERNS, agent_request
-from cellwright.web.requests import Visit, deed
+from cellwright.web.requests import PageRequest, action
 from cellwright.web.templates import render
 
 __all__ = ["ROUTES"]
@@ -18,22 +18,22 @@ _BEGINNING_S = 60.0
 """A provider's library takes seconds to import; its models are asked after that."""
 
 
-async def _begin(visit: Visit) -> Response:
-    run = await _begun(visit, await visit.form(), None)
-    conversation_id = run.conversation_id or await visit.site.delegate.conversation_of(run.id)
-    return visit.done(go=f"/chat/{conversation_id}" if conversation_id is not None else "/chat")
+async def _begin(request: PageRequest) -> Response:
+    run = await _begun(request, await request.form(), None)
+    conversation_id = run.conversation_id or await request.site.delegate.conversation_of(run.id)
+    return request.done(go=f"/chat/{conversation_id}" if conversation_id is not None else "/chat")
 
 
-async def _go_on(visit: Visit) -> Response:
-    delegate, form = visit.site.delegate, await visit.form()
-    conversation = await delegate.conversation(visit.request.path_params["conversation_id"])
+async def _go_on(request: PageRequest) -> Response:
+    delegate, form = request.site.delegate, await request.form()
+    conversation = await delegate.conversation(request.http.path_params["conversation_id"])
     if again := form.get("again"):
         asked = {run["run_id"]: run["question"] for run in conversation["runs"]}
         if again not in asked:
             raise UnknownRun(f"There is no run {again!r} in this conversation")
-        await _begun(visit, {**form, "question": asked[again]}, conversation["id"])
-        return visit.done()
-    await _begun(visit, form, conversation["id"])
+        await _begun(request, {**form, "question": asked[again]}, conversation["id"])
+        return request.done()
+    await _begun(request, form, conversation["id"])
     # The form as it was, but for what was asked.
     fresh = render(
         "chat_ask.html",
@@ -41,45 +41,45 @@ async def _go_on(visit: Visit) -> Response:
         patterns=PATTERNS,
         form={**form, "question": "", "data": ""},
         session=None,
-        root=visit.engine.settings.root,
+        root=request.engine.settings.root,
     )
-    return visit.done(parts={"chat-ask": fresh})
+    return request.done(parts={"chat-ask": fresh})
 
 
-async def _begun(visit: Visit, form: Mapping[str, str], conversation_id: str | None) -> DelegatedRun:
+async def _begun(request: PageRequest, form: Mapping[str, str], conversation_id: str | None) -> DelegatedRun:
     """A run that has got as far as its first step.
 
     Raises:
         CellwrightError: it did not get that far.
     """
-    delegate: Delegate = visit.site.delegate
+    delegate: Delegate = request.site.delegate
     models = await delegate.models() if form.get("model") else []
-    settings = visit.engine.settings
-    request = await agent_request(
+    settings = request.engine.settings
+    question = await agent_request(
         form, models, root=settings.root, roots=settings.roots, conversation_id=conversation_id
     )
-    run = await delegate.begin(request)
+    run = await delegate.begin(question)
     await run.changed(0, _BEGINNING_S)
-    if run.failure is not None and not run.told(0):
+    if run.failure is not None and not run.entries(0):
         raise run.failure
     return run
 
 
-async def _stop(visit: Visit) -> Response:
-    run = visit.site.delegate.run(visit.request.path_params["run_id"])
+async def _stop(request: PageRequest) -> Response:
+    run = request.site.delegate.run(request.http.path_params["run_id"])
     await run.cancel()
-    return visit.done("Stopped" if run.result is None else "It had just ended")
+    return request.done("Stopped" if run.result is None else "It had just ended")
 
 
-async def _forget(visit: Visit) -> Response:
-    conversation_id = visit.request.path_params["conversation_id"]
-    await visit.site.delegate.forget(conversation_id)
-    return visit.done("The conversation is deleted; its notebooks stay", go="/chat")
+async def _forget(request: PageRequest) -> Response:
+    conversation_id = request.http.path_params["conversation_id"]
+    await request.site.delegate.forget(conversation_id)
+    return request.done("The conversation is deleted; its notebooks stay", go="/chat")
 
 
 ROUTES = [
-    deed("/chat", _begin),
-    deed("/chat/{conversation_id}", _go_on),
-    deed("/chat/{conversation_id}/runs/{run_id}/stop", _stop),
-    deed("/chat/{conversation_id}/delete", _forget, needs="own"),
+    action("/chat", _begin),
+    action("/chat/{conversation_id}", _go_on),
+    action("/chat/{conversation_id}/runs/{run_id}/stop", _stop),
+    action("/chat/{conversation_id}/delete", _forget, needs="own"),
 ]

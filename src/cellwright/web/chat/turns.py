@@ -65,7 +65,7 @@ def live_run(conversation: Mapping[str, Any], delegate: Delegate) -> DelegatedRu
 def number_of(conversation: Mapping[str, Any], run: DelegatedRun | None) -> int:
     """How far a conversation is, with its run that goes on. Grows with everything, also across restarts of the daemon."""
     whole = 2 * len(conversation["runs"]) + (run is None)
-    told = run.told(0) if run is not None else []
+    told = run.entries(0) if run is not None else []
     return whole * _ENTRIES + (told[-1]["number"] if told else 0)
 
 
@@ -107,7 +107,7 @@ def _ended(
 
 
 def _progress(run: DelegatedRun) -> Progress:
-    entries = run.told(0)
+    entries = run.entries(0)
     return Progress(
         steps=step_views(entries, goes_on=True),
         words=words_of(entries),

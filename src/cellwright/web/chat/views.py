@@ -19,22 +19,22 @@ from cellwright.web.chat.forms import PATTERNS
 from cellwright.web.chat.turns import entries_in, entry_of, live_run, number_of, step_views, turn_of
 from cellwright.web.live import Change, LiveResponse, Parts
 from cellwright.web.notebook.cell_views import cell_view
-from cellwright.web.requests import Visit, page
+from cellwright.web.requests import PageRequest, page
 from cellwright.web.templates import render
 
 __all__ = ["ROUTES"]
 
 
-async def _conversations(visit: Visit) -> Response:
-    delegate, missing, rows = visit.site.delegate, None, []
-    seq = await delegate.stirred(0)
+async def _conversations(request: PageRequest) -> Response:
+    delegate, missing, rows = request.site.delegate, None, []
+    seq = await delegate.runs_changed(0)
     try:
         rows = await conversation_rows(delegate)
     except NoAgent as error:
         missing = error
-    about = visit.request.query_params.get("session")
-    session = visit.engine.session(about) if about else None
-    return visit.html(
+    about = request.http.query_params.get("session")
+    session = request.engine.session(about) if about else None
+    return request.html(
         "chats.html",
         title="Chat",
         rows=rows,
@@ -44,14 +44,14 @@ async def _conversations(visit: Visit) -> Response:
         patterns=PATTERNS,
         form={},
         session=session,
-        root=visit.engine.settings.root,
+        root=request.engine.settings.root,
     )
 
 
-async def _conversation(visit: Visit) -> Response:
-    delegate = visit.site.delegate
-    conversation = await delegate.conversation(visit.request.path_params["conversation_id"])
-    return visit.html(
+async def _conversation(request: PageRequest) -> Response:
+    delegate = request.site.delegate
+    conversation = await delegate.conversation(request.http.path_params["conversation_id"])
+    return request.html(
         "chat.html",
         title=conversation["title"],
         conversation=conversation,
@@ -60,38 +60,38 @@ async def _conversation(visit: Visit) -> Response:
         patterns=PATTERNS,
         form={},
         session=None,
-        root=visit.engine.settings.root,
+        root=request.engine.settings.root,
     )
 
 
-async def _models(visit: Visit) -> Response:
+async def _models(request: PageRequest) -> Response:
     """Which models can be asked; where there is none, what to do."""
     try:
-        return visit.fragment("chat_models.html", models=await visit.site.delegate.models(), problem=None)
+        return request.fragment("chat_models.html", models=await request.site.delegate.models(), problem=None)
     except AgentError as error:
-        return visit.fragment("chat_models.html", models=[], problem=error)
+        return request.fragment("chat_models.html", models=[], problem=error)
 
 
-async def _results(visit: Visit) -> Response:
-    trace = await visit.site.delegate.trace(visit.request.path_params["run_id"])
-    return visit.fragment(
-        "chat_results.html", run_id=trace["run_id"], results=results_of(visit.engine, trace)
+async def _results(request: PageRequest) -> Response:
+    trace = await request.site.delegate.trace(request.http.path_params["run_id"])
+    return request.fragment(
+        "chat_results.html", run_id=trace["run_id"], results=results_of(request.engine, trace)
     )
 
 
-async def _steps(visit: Visit) -> Response:
-    trace = await visit.site.delegate.trace(visit.request.path_params["run_id"])
+async def _steps(request: PageRequest) -> Response:
+    trace = await request.site.delegate.trace(request.http.path_params["run_id"])
     steps = step_views([entry_of(step) for step in trace["steps"]], goes_on=False)
-    return visit.fragment("chat_steps.html", run_id=trace["run_id"], steps=steps)
+    return request.fragment("chat_steps.html", run_id=trace["run_id"], steps=steps)
 
 
-async def _live_list(visit: Visit) -> Response:
-    return LiveResponse(visit.request, ConversationList(visit.site.delegate))
+async def _live_list(request: PageRequest) -> Response:
+    return LiveResponse(request.http, ConversationList(request.site.delegate))
 
 
-async def _live(visit: Visit) -> Response:
-    talk = talk_about(visit.site.delegate, visit.request.path_params["conversation_id"])
-    return LiveResponse(visit.request, talk)
+async def _live(request: PageRequest) -> Response:
+    talk = talk_about(request.site.delegate, request.http.path_params["conversation_id"])
+    return LiveResponse(request.http, talk)
 
 
 ROUTES = [
@@ -148,7 +148,7 @@ class Talk:
     async def changes(self, since: int | None) -> AsyncIterator[Change]:
         heard = 0
         while True:
-            heard = await self._delegate.stirred(heard)
+            heard = await self._delegate.runs_changed(heard)
             conversation = await self._as_of(heard)
             if conversation is None:
                 yield Change((since or 0) + 1, frozenset({HEAD}))
@@ -203,7 +203,7 @@ class ConversationList:
     async def changes(self, since: int | None) -> AsyncIterator[Change]:
         heard = since or 0
         while True:
-            heard = await self._delegate.stirred(heard)
+            heard = await self._delegate.runs_changed(heard)
             yield Change(heard, frozenset({CONVERSATIONS}))
 
     async def render(self, part: str, upto: int) -> str | None:

@@ -16,7 +16,7 @@ from cellwright.formats.display_data import bare_text, exhibits_of
 from cellwright.web.debug.waterfall import WIDTH, Span, waterfall
 from cellwright.web.diffs import DiffLine, diff_lines
 from cellwright.web.downloads import attachment
-from cellwright.web.requests import Visit, page
+from cellwright.web.requests import PageRequest, page
 
 __all__ = ["ROUTES"]
 
@@ -57,13 +57,13 @@ class Choice:
         )
 
 
-async def _executions(visit: Visit) -> Response:
-    session = visit.session()
-    history = await _newest(visit)
-    asked = visit.request.query_params
+async def _executions(request: PageRequest) -> Response:
+    session = request.session()
+    history = await _newest(request)
+    asked = request.http.query_params
     choice = Choice(asked.get("cell", "")[:500], asked.get("search", "")[:500], asked.get("failed") == "yes")
     wanted = [one for one in await anyio.to_thread.run_sync(_ran, history) if choice.fits(one)]
-    return visit.html(
+    return request.html(
         "session_debug.html",
         title=f"{session.name}: what ran",
         session=session,
@@ -76,16 +76,16 @@ async def _executions(visit: Visit) -> Response:
     )
 
 
-async def _newest(visit: Visit) -> list[Execution]:
-    session = visit.session()
-    return await visit.engine.history(session.id, after=max(session.runs.count - _MOST, 0))
+async def _newest(request: PageRequest) -> list[Execution]:
+    session = request.session()
+    return await request.engine.history(session.id, after=max(session.runs.count - _MOST, 0))
 
 
-async def _export(visit: Visit) -> Response:
+async def _export(request: PageRequest) -> Response:
     """The same as data, with all that was put out."""
-    told = [msgspec.to_builtins(one.record) | {"outputs": one.outputs} for one in await _newest(visit)]
+    told = [msgspec.to_builtins(one.record) | {"outputs": one.outputs} for one in await _newest(request)]
     body = json.dumps(told, indent=1)
-    name = f"{visit.session().name} executions.json"
+    name = f"{request.session().name} executions.json"
     return Response(body, media_type="application/json", headers=attachment(name))
 
 
@@ -123,12 +123,12 @@ def _span(execution: Execution) -> Span:
     return Span(execution.id, label, record.queued_at, ended - record.queued_at, spent)  # type: ignore[arg-type]
 
 
-async def _events(visit: Visit) -> Response:
+async def _events(request: PageRequest) -> Response:
     """Raw events, a page at a time."""
-    session = visit.session()
-    asked = visit.request.query_params.get("since", "0")
+    session = request.session()
+    asked = request.http.query_params.get("since", "0")
     since = int(asked) if asked.isdecimal() and len(asked) < 19 else 0  # what fits the journal
-    events = visit.engine.events(since=since, session_id=session.id, limit=_EVENTS)
+    events = request.engine.events(since=since, session_id=session.id, limit=_EVENTS)
     lines: list[dict[str, Any]] = [
         {
             "seq": one.seq,
@@ -139,7 +139,7 @@ async def _events(visit: Visit) -> Response:
         for one in events
     ]
     after = events[-1].seq if len(events) == _EVENTS else None
-    return visit.fragment("session_events.html", session=session, events=lines, after=after)
+    return request.fragment("session_events.html", session=session, events=lines, after=after)
 
 
 ROUTES = [

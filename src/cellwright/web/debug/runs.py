@@ -16,7 +16,7 @@ from cellwright.web.debug.waterfall import WIDTH, Span, waterfall
 from cellwright.web.diffs import DiffLine, diff_lines
 from cellwright.web.downloads import attachment
 from cellwright.web.live import Change, LiveResponse
-from cellwright.web.requests import Visit, page
+from cellwright.web.requests import PageRequest, page
 from cellwright.web.templates import render
 
 if TYPE_CHECKING:
@@ -30,8 +30,8 @@ _WAIT_S = 15.0
 _MOST_CONVERSATIONS = 200
 
 
-async def _runs(visit: Visit) -> Response:
-    delegate = visit.site.delegate
+async def _runs(request: PageRequest) -> Response:
+    delegate = request.site.delegate
     found: list[dict[str, Any]] = []
     live = {run.id for run in delegate.live()}
     for brief in (await delegate.conversations())[:_MOST_CONVERSATIONS]:
@@ -46,16 +46,16 @@ async def _runs(visit: Visit) -> Response:
             for run in conversation["runs"]
         ]
     found.sort(key=lambda run: run["began"], reverse=True)
-    return visit.html("runs.html", title="Runs", runs=found)
+    return request.html("runs.html", title="Runs", runs=found)
 
 
-async def _run(visit: Visit) -> Response:
-    run_id = visit.request.path_params["run_id"]
-    trace = await visit.site.delegate.trace(run_id)
-    choice = _choice(visit)
+async def _run(request: PageRequest) -> Response:
+    run_id = request.http.path_params["run_id"]
+    trace = await request.site.delegate.trace(run_id)
+    choice = _choice(request)
     values = _values(trace, choice)
-    return visit.html(
-        "run.html", title=f"Run {run_id}", query=_query(choice), going_on=_going_on(visit), **values
+    return request.html(
+        "run.html", title=f"Run {run_id}", query=_query(choice), going_on=_going_on(request), **values
     )
 
 
@@ -77,8 +77,8 @@ def _values(trace: dict[str, Any], choice: Choice) -> dict[str, Any]:
     }
 
 
-def _choice(visit: Visit) -> Choice:
-    asked = visit.request.query_params
+def _choice(request: PageRequest) -> Choice:
+    asked = request.http.query_params
     texts = {name: asked.get(name, "")[:500] for name in ("kind", "role", "branch", "search")}
     return Choice(**texts, failed=asked.get("failed") == "yes")
 
@@ -91,16 +91,16 @@ def _query(choice: Choice) -> str:
     )
 
 
-def _going_on(visit: Visit) -> bool:
+def _going_on(request: PageRequest) -> bool:
     try:
-        return not visit.site.delegate.run(visit.request.path_params["run_id"]).done
+        return not request.site.delegate.run(request.http.path_params["run_id"]).done
     except UnknownRun:
         return False
 
 
-async def _step(visit: Visit) -> Response:
-    run_id, number = visit.request.path_params["run_id"], visit.request.path_params["number"]
-    trace = await visit.site.delegate.trace(run_id)
+async def _step(request: PageRequest) -> Response:
+    run_id, number = request.http.path_params["run_id"], request.http.path_params["number"]
+    trace = await request.site.delegate.trace(run_id)
     step = next((one for one in trace["steps"] if one["number"] == number), None)
     if step is None:
         raise UnknownRun(f"Run {run_id} has no step {number}", hint="Load the run again")
@@ -110,7 +110,7 @@ async def _step(visit: Visit) -> Response:
         for attempt in tries
         if attempt.step == number
     ]
-    return visit.fragment(
+    return request.fragment(
         "run_step.html",
         step=step,
         prompt=list(messages_of(step.get("prompt") or ())),
@@ -122,9 +122,9 @@ async def _step(visit: Visit) -> Response:
     )
 
 
-async def _export(visit: Visit) -> Response:
-    run_id = visit.request.path_params["run_id"]
-    trace = await visit.site.delegate.trace(run_id)
+async def _export(request: PageRequest) -> Response:
+    run_id = request.http.path_params["run_id"]
+    trace = await request.site.delegate.trace(run_id)
     body = json.dumps(trace, ensure_ascii=False, indent=1).encode(errors="replace")
     return Response(body, media_type="application/json", headers=attachment(f"{run_id}.json"))
 
@@ -145,7 +145,7 @@ class _Source:
             return
         while True:
             over = self._run.done
-            told = self._run.told(last)
+            told = self._run.entries(last)
             # Words that come one by one change nothing here.
             if any(entry["event"] != "heard" for entry in told) or over:
                 yield Change(told[-1]["number"] if told else last, frozenset({_PART}))
@@ -161,14 +161,14 @@ class _Source:
         return render("run_content.html", query=_query(self._choice), going_on=going_on, **values)
 
 
-async def _live(visit: Visit) -> Response:
-    delegate, run_id = visit.site.delegate, visit.request.path_params["run_id"]
+async def _live(request: PageRequest) -> Response:
+    delegate, run_id = request.site.delegate, request.http.path_params["run_id"]
     try:
         run = delegate.run(run_id)
     except UnknownRun:
         await delegate.trace(run_id)  # one that never was is not found
         run = None
-    return LiveResponse(visit.request, _Source(delegate, run_id, run, _choice(visit)))
+    return LiveResponse(request.http, _Source(delegate, run_id, run, _choice(request)))
 
 
 ROUTES = [

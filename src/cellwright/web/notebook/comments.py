@@ -7,27 +7,27 @@ import time
 from starlette.responses import Response
 
 from cellwright.notebook.edits import Comment, with_comment, without_comment
-from cellwright.web.requests import Visit, deed
+from cellwright.web.requests import PageRequest, action
 
 __all__ = ["ROUTES"]
 
 
-async def _add(visit: Visit) -> Response:
-    session, form = visit.session(), await visit.form()
+async def _add(request: PageRequest) -> Response:
+    session, form = request.session(), await request.form()
     if text := form.get("text", "").strip():
-        cell = session.cell(visit.request.path_params["cell_id"])
-        await session.apply([with_comment(cell, Comment(visit.person.name, time.time(), text))])
-    return visit.done()
+        cell = session.cell(request.http.path_params["cell_id"])
+        await session.apply([with_comment(cell, Comment(request.person.name, time.time(), text))])
+    return request.done()
 
 
-async def _remove(visit: Visit) -> Response:
-    session, form = visit.session(), await visit.form()
-    cell = session.cell(visit.request.path_params["cell_id"])
+async def _remove(request: PageRequest) -> Response:
+    session, form = request.session(), await request.form()
+    cell = session.cell(request.http.path_params["cell_id"])
     await session.apply([without_comment(cell, form.get("key", ""))])
-    return visit.done()
+    return request.done()
 
 
 ROUTES = [
-    deed("/sessions/{session_id}/cells/{cell_id}/comments", _add),
-    deed("/sessions/{session_id}/cells/{cell_id}/comments/remove", _remove),
+    action("/sessions/{session_id}/cells/{cell_id}/comments", _add),
+    action("/sessions/{session_id}/cells/{cell_id}/comments/remove", _remove),
 ]

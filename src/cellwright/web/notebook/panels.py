@@ -19,7 +19,7 @@ from cellwright.web.notebook.plans import plan_values
 from cellwright.web.panels import branches, checkpoints, comparison, environment, files, history
 from cellwright.web.panels import environment as network
 from cellwright.web.panels.environment import variables
-from cellwright.web.requests import Visit, page
+from cellwright.web.requests import PageRequest, page
 
 __all__ = ["PANELS", "Panel", "panel_routes"]
 
@@ -30,7 +30,7 @@ class Panel:
 
     name: str
     title: str
-    values: Callable[[Visit], Awaitable[dict[str, Any]]]
+    values: Callable[[PageRequest], Awaitable[dict[str, Any]]]
     routes: Sequence[Route] = ()
     """What else there is to look at or to do in it."""
     is_open: Callable[[Session], bool] = lambda _session: False
@@ -59,13 +59,13 @@ def panel_routes() -> list[Route]:
     return [*own, *(route for panel in PANELS for route in panel.routes)]
 
 
-def _view(panel: Panel) -> Callable[[Visit], Awaitable[Response]]:
-    async def view(visit: Visit) -> Response:
-        session = visit.session()
+def _view(panel: Panel) -> Callable[[PageRequest], Awaitable[Response]]:
+    async def view(request: PageRequest) -> Response:
+        session = request.session()
         try:
-            values = await panel.values(visit)
+            values = await panel.values(request)
         except CellwrightError as error:  # it stands in the panel, not on a page of its own
-            return visit.fragment("panel_problem.html", error=error)
-        return visit.fragment(f"panel_{panel.name}.html", session=session, **values)
+            return request.fragment("panel_problem.html", error=error)
+        return request.fragment(f"panel_{panel.name}.html", session=session, **values)
 
     return view

@@ -14,7 +14,7 @@ from cellwright.plans.reports import notes, summary_text
 from cellwright.verification import certificate_state
 from cellwright.verification.reports import verification_text
 from cellwright.web.diffs import DiffLine, Sign
-from cellwright.web.requests import Visit, deed
+from cellwright.web.requests import PageRequest, action
 
 __all__ = ["ROUTES", "StepView", "plan_values", "step_views"]
 
@@ -47,10 +47,10 @@ class StepView:
         return self.todo.cell_id is None and self.todo.code is None
 
 
-async def plan_values(visit: Visit) -> dict[str, Any]:
+async def plan_values(request: PageRequest) -> dict[str, Any]:
     """What the panel shows."""
-    session, planner = visit.session(), visit.site.planner
-    verification = visit.site.verifier.of(session.id)
+    session, planner = request.session(), request.site.planner
+    verification = request.site.verifier.of(session.id)
     about: dict[str, Any] = {
         "certificate": certificate_state(session.document),
         "verification": verification,
@@ -99,56 +99,56 @@ def _changed(diff: str) -> list[DiffLine]:
     ]
 
 
-async def _run(visit: Visit) -> Response:
-    await visit.site.planner.start(visit.session())
-    return visit.done("The plan goes on")
+async def _run(request: PageRequest) -> Response:
+    await request.site.planner.start(request.session())
+    return request.done("The plan goes on")
 
 
-async def _stop(visit: Visit) -> Response:
-    await visit.site.planner.pause(visit.session().id)
-    return visit.done("The plan is paused")
+async def _stop(request: PageRequest) -> Response:
+    await request.site.planner.pause(request.session().id)
+    return request.done("The plan is paused")
 
 
-async def _fix(visit: Visit) -> Response:
+async def _fix(request: PageRequest) -> Response:
     """Give the current step other code."""
     # Forms send every line's end as two characters.
-    code = (await visit.form())["code"].replace("\r\n", "\n")
-    await visit.site.planner.fix(visit.session(), code)
-    return visit.done("The plan goes on with it")
+    code = (await request.form())["code"].replace("\r\n", "\n")
+    await request.site.planner.fix(request.session(), code)
+    return request.done("The plan goes on with it")
 
 
-async def _mend(visit: Visit) -> Response:
+async def _mend(request: PageRequest) -> Response:
     """Ask the fixers what to do about the current step."""
-    await visit.site.planner.fix(visit.session())
-    return visit.done("The fixers are asked")
+    await request.site.planner.fix(request.session())
+    return request.done("The fixers are asked")
 
 
-async def _skip(visit: Visit) -> Response:
-    reason = (await visit.form()).get("reason", "").strip()[:_MAX_REASON]
-    await visit.site.planner.skip(visit.session(), reason or None)
-    return visit.done("Skipped")
+async def _skip(request: PageRequest) -> Response:
+    reason = (await request.form()).get("reason", "").strip()[:_MAX_REASON]
+    await request.site.planner.skip(request.session(), reason or None)
+    return request.done("Skipped")
 
 
-async def _verify(visit: Visit) -> Response:
-    session: Session = visit.session()
-    await visit.site.verifier.start(session)
-    return visit.done("It is run from the top, in a clean kernel")
+async def _verify(request: PageRequest) -> Response:
+    session: Session = request.session()
+    await request.site.verifier.start(session)
+    return request.done("It is run from the top, in a clean kernel")
 
 
-async def _stop_verifying(visit: Visit) -> Response:
-    verification = visit.site.verifier.of(visit.session().id)
+async def _stop_verifying(request: PageRequest) -> Response:
+    verification = request.site.verifier.of(request.session().id)
     if verification is not None and not verification.done:
         await verification.cancel()
-    return visit.done("The verification is stopped")
+    return request.done("The verification is stopped")
 
 
 _AT = "/sessions/{session_id}/plan"
 ROUTES = [
-    deed(f"{_AT}/run", _run),
-    deed(f"{_AT}/stop", _stop),
-    deed(f"{_AT}/fix", _fix),
-    deed(f"{_AT}/mend", _mend),
-    deed(f"{_AT}/skip", _skip),
-    deed(f"{_AT}/verify", _verify),
-    deed(f"{_AT}/verify/stop", _stop_verifying),
+    action(f"{_AT}/run", _run),
+    action(f"{_AT}/stop", _stop),
+    action(f"{_AT}/fix", _fix),
+    action(f"{_AT}/mend", _mend),
+    action(f"{_AT}/skip", _skip),
+    action(f"{_AT}/verify", _verify),
+    action(f"{_AT}/verify/stop", _stop_verifying),
 ]

@@ -8,15 +8,15 @@ from cellwright.web.live import LiveResponse
 from cellwright.web.notebook.cell_views import cell_views
 from cellwright.web.notebook.live import follow
 from cellwright.web.notebook.panels import PANELS, panel_routes
-from cellwright.web.requests import Visit, page
+from cellwright.web.requests import PageRequest, page
 
 __all__ = ["ROUTES"]
 
 
-async def _notebook(visit: Visit) -> Response:
-    session = visit.session()
-    seq = visit.engine.last_event
-    return visit.html(
+async def _notebook(request: PageRequest) -> Response:
+    session = request.session()
+    seq = request.engine.last_event
+    return request.html(
         "notebook.html",
         title=session.name,
         session=session,
@@ -26,8 +26,8 @@ async def _notebook(visit: Visit) -> Response:
     )
 
 
-async def _live(visit: Visit) -> Response:
-    return LiveResponse(visit.request, follow(visit.engine, visit.session()))
+async def _live(request: PageRequest) -> Response:
+    return LiveResponse(request.http, follow(request.engine, request.session()))
 
 
 ROUTES = [

@@ -21,7 +21,7 @@ from cellwright.web.outputs.choice import choose, content, forms_of, text_conten
 from cellwright.web.outputs.frames import SEALED, framed
 from cellwright.web.outputs.tables import asked_by, csv_text, table_of, table_page
 from cellwright.web.outputs.texts import text_page
-from cellwright.web.requests import Visit, page
+from cellwright.web.requests import PageRequest, page
 
 __all__ = ["ROUTES", "Chart", "chart_csv", "chart_of"]
 _OUTPUT = "/sessions/{session_id}/cells/{cell_id}/outputs/{number:int}"
@@ -29,14 +29,14 @@ _OUTPUT = "/sessions/{session_id}/cells/{cell_id}/outputs/{number:int}"
 _SEALED = {"content-security-policy": SEALED}
 
 
-def _output(visit: Visit) -> Mapping[str, Any]:
+def _output(request: PageRequest) -> Mapping[str, Any]:
     """The output that the address names.
 
     Raises:
         UnknownCell: there is none.
     """
-    cell = visit.session().cell(visit.request.path_params["cell_id"])
-    number: int = visit.request.path_params["number"]
+    cell = request.session().cell(request.http.path_params["cell_id"])
+    number: int = request.http.path_params["number"]
     if number >= len(cell.outputs):
         raise UnknownCell(
             f"Cell {cell.id!r} has no output {number}", hint="It ran again: load the page again"
@@ -44,12 +44,12 @@ def _output(visit: Visit) -> Mapping[str, Any]:
     return cell.outputs[number]
 
 
-def _at(visit: Visit) -> str:
-    return visit.request.url.path.rpartition("/")[0]
+def _at(request: PageRequest) -> str:
+    return request.http.url.path.rpartition("/")[0]
 
 
-async def _picture(visit: Visit) -> Response:
-    output = _output(visit)
+async def _picture(request: PageRequest) -> Response:
+    output = _output(request)
     chosen, forms = choose(output), forms_of(output)
     mimes = [chosen.mime] if chosen is not None and chosen.form == "picture" else [*PICTURES, SVG]
     for mime in mimes:
@@ -65,9 +65,9 @@ def _bytes(mime: str, held: str) -> bytes | None:
     return picture_bytes(mime, held) if held and len(held) <= 2 * MAX_PICTURE_BYTES else None
 
 
-async def _attachment(visit: Visit) -> Response:
-    cell_id, name = visit.request.path_params["cell_id"], visit.request.path_params["name"]
-    record = next((one for one in visit.session().document.records if one.id == cell_id), None)
+async def _attachment(request: PageRequest) -> Response:
+    cell_id, name = request.http.path_params["cell_id"], request.http.path_params["name"]
+    record = next((one for one in request.session().document.records if one.id == cell_id), None)
     attachments = record.fields.get("attachments") if record is not None else None
     bundle = attachments.get(name) if isinstance(attachments, Mapping) else None
     for mime in PICTURES:
@@ -77,8 +77,8 @@ async def _attachment(visit: Visit) -> Response:
     return _absent()
 
 
-async def _frame(visit: Visit) -> Response:
-    html = content(forms_of(_output(visit)).get("text/html"))
+async def _frame(request: PageRequest) -> Response:
+    html = content(forms_of(_output(request)).get("text/html"))
     if not html or len(html) > MAX_CHARACTERS:
         return _absent()
     made, policy = await anyio.to_thread.run_sync(framed, html)
@@ -89,60 +89,60 @@ async def _frame(visit: Visit) -> Response:
     )
 
 
-async def _html_file(visit: Visit) -> Response:
-    return _file(visit, content(forms_of(_output(visit)).get("text/html")), "html")
+async def _html_file(request: PageRequest) -> Response:
+    return _file(request, content(forms_of(_output(request)).get("text/html")), "html")
 
 
-async def _text(visit: Visit) -> Response:
-    said = visit.request.query_params.get("page", "1")
+async def _text(request: PageRequest) -> Response:
+    said = request.http.query_params.get("page", "1")
     number = int(said) if said.isdecimal() and len(said) < 9 else 1  # what is a page's number
-    text = text_content(_output(visit))
+    text = text_content(_output(request))
     shown = await anyio.to_thread.run_sync(text_page, text, number)
-    return visit.fragment("output_text_page.html", shown=shown, at=_at(visit))
+    return request.fragment("output_text_page.html", shown=shown, at=_at(request))
 
 
-async def _text_file(visit: Visit) -> Response:
-    return _file(visit, text_content(_output(visit)), "txt")
+async def _text_file(request: PageRequest) -> Response:
+    return _file(request, text_content(_output(request)), "txt")
 
 
-async def _table(visit: Visit) -> Response:
-    html = content(forms_of(_output(visit)).get("text/html"))
+async def _table(request: PageRequest) -> Response:
+    html = content(forms_of(_output(request)).get("text/html"))
     table = await anyio.to_thread.run_sync(table_of, html)
-    shown = table_page(table, asked_by(visit.request.query_params))
-    return visit.fragment("output_table.html", shown=shown, at=_at(visit), **_named(visit))
+    shown = table_page(table, asked_by(request.http.query_params))
+    return request.fragment("output_table.html", shown=shown, at=_at(request), **_named(request))
 
 
-async def _table_file(visit: Visit) -> Response:
-    table = table_of(content(forms_of(_output(visit)).get("text/html")))
-    return _file(visit, csv_text(table.heads, table.rows), "csv")
+async def _table_file(request: PageRequest) -> Response:
+    table = table_of(content(forms_of(_output(request)).get("text/html")))
+    return _file(request, csv_text(table.heads, table.rows), "csv")
 
 
-async def _chart(visit: Visit) -> Response:
-    forms = forms_of(_output(visit))
+async def _chart(request: PageRequest) -> Response:
+    forms = forms_of(_output(request))
     chart = chart_of(_spec(forms))
     still = any(_bytes(mime, content(forms.get(mime))) is not None for mime in (*PICTURES, SVG))
     plain = content(forms.get("text/plain"))
-    return visit.fragment(
-        "output_chart.html", chart=chart, still=still, plain=plain, at=_at(visit), **_named(visit)
+    return request.fragment(
+        "output_chart.html", chart=chart, still=still, plain=plain, at=_at(request), **_named(request)
     )
 
 
-async def _chart_file(visit: Visit) -> Response:
-    source = _spec(forms_of(_output(visit)))
-    return _file(visit, chart_csv(source), "csv") if not isinstance(chart_of(source), str) else _absent()
+async def _chart_file(request: PageRequest) -> Response:
+    source = _spec(forms_of(_output(request)))
+    return _file(request, chart_csv(source), "csv") if not isinstance(chart_of(source), str) else _absent()
 
 
 def _spec(forms: Mapping[str, Any]) -> str:
     return next((content(held) for mime, held in forms.items() if VEGA.fullmatch(mime)), "")
 
 
-def _named(visit: Visit) -> dict[str, Any]:
-    return {"cell_id": visit.request.path_params["cell_id"], "n": visit.request.path_params["number"]}
+def _named(request: PageRequest) -> dict[str, Any]:
+    return {"cell_id": request.http.path_params["cell_id"], "n": request.http.path_params["number"]}
 
 
-def _file(visit: Visit, text: str, suffix: str) -> Response:
+def _file(request: PageRequest, text: str, suffix: str) -> Response:
     """A download: it is saved, never shown, whatever it is."""
-    headers = _SEALED | attachment(f"{visit.session().name}-{visit.request.path_params['cell_id']}.{suffix}")
+    headers = _SEALED | attachment(f"{request.session().name}-{request.http.path_params['cell_id']}.{suffix}")
     return Response(text.encode(errors="replace"), media_type="application/octet-stream", headers=headers)
 
 

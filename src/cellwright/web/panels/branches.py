@@ -11,7 +11,7 @@ from starlette.responses import Response
 from cellwright.engine import Session
 from cellwright.errors import UnknownSession
 from cellwright.web.panels.checkpoints import branched_words
-from cellwright.web.requests import Visit, deed
+from cellwright.web.requests import PageRequest, action
 
 __all__ = ["ROUTES", "Relative", "branches", "relatives_of"]
 
@@ -28,9 +28,9 @@ class Relative:
     """Whether what it was grown from is still there."""
 
 
-async def branches(visit: Visit) -> dict[str, Any]:
+async def branches(request: PageRequest) -> dict[str, Any]:
     """The family."""
-    return {"family": relatives_of(visit.session(), visit.engine.sessions())}
+    return {"family": relatives_of(request.session(), request.engine.sessions())}
 
 
 def relatives_of(session: Session, sessions: Iterable[Session]) -> list[Relative]:
@@ -57,40 +57,40 @@ def _relation(one: Session, session: Session, origin: str | None) -> Relation | 
     return "beside it" if origin is not None and one.record.branch_of == origin else None
 
 
-async def _grow(visit: Visit) -> Response:
-    [branch] = await visit.engine.branch(visit.session().id)
-    return visit.done(branched_words(branch))
+async def _grow(request: PageRequest) -> Response:
+    [branch] = await request.engine.branch(request.session().id)
+    return request.done(branched_words(branch))
 
 
-async def _adopt(visit: Visit) -> Response:
+async def _adopt(request: PageRequest) -> Response:
     """Take a branch back. The others are suspended, not ended: that is for an owner to say, of each."""
-    branch = _branch(visit)
+    branch = _branch(request)
     origin = branch.record.branch_of
-    for one in visit.engine.sessions():
+    for one in request.engine.sessions():
         if origin in (one.id, one.record.branch_of):
-            visit.refuse_if_anothers(one)
+            request.refuse_if_anothers(one)
     for one_id in (branch.id, origin):
-        await visit.site.planner.pause(one_id or "")
-    adopted = await visit.engine.adopt(branch.id, keep_others=True)
-    return visit.done(
+        await request.site.planner.pause(one_id or "")
+    adopted = await request.engine.adopt(branch.id, keep_others=True)
+    return request.done(
         f"{adopted.session.name} goes on with the cells, files and kernel of {branch.id}",
         go=f"/sessions/{adopted.session.id}",
     )
 
 
-async def _delete(visit: Visit) -> Response:
-    session, branch = visit.session(), _branch(visit)
-    visit.refuse_if_anothers(branch)
-    await visit.site.planner.pause(branch.id)
-    await visit.engine.delete(branch.id)
+async def _delete(request: PageRequest) -> Response:
+    session, branch = request.session(), _branch(request)
+    request.refuse_if_anothers(branch)
+    await request.site.planner.pause(branch.id)
+    await request.engine.delete(branch.id)
     told = f"{branch.name} ({branch.id}) is deleted; its notebook file stays"
     if branch is session:
-        return visit.done(told, go=f"/sessions/{branch.record.branch_of}")
-    return visit.done(told, parts={"@branches": ""})
+        return request.done(told, go=f"/sessions/{branch.record.branch_of}")
+    return request.done(told, parts={"@branches": ""})
 
 
-def _branch(visit: Visit) -> Session:
-    branch = visit.engine.session(visit.request.path_params["branch_id"])
+def _branch(request: PageRequest) -> Session:
+    branch = request.engine.session(request.http.path_params["branch_id"])
     if branch.record.branch_of is None:
         raise UnknownSession(
             f"Session {branch.id} is no branch", hint="It is deleted on the page of sessions"
@@ -100,7 +100,7 @@ def _branch(visit: Visit) -> Session:
 
 _ONE = "/sessions/{session_id}/branches/{branch_id}"
 ROUTES = (
-    deed("/sessions/{session_id}/branches", _grow),
-    deed(f"{_ONE}/adopt", _adopt),
-    deed(f"{_ONE}/delete", _delete, needs="own"),
+    action("/sessions/{session_id}/branches", _grow),
+    action(f"{_ONE}/adopt", _adopt),
+    action(f"{_ONE}/delete", _delete, needs="own"),
 )

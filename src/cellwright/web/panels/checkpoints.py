@@ -12,7 +12,7 @@ from cellwright.engine import Branch, CheckpointRecord, RolledBack, Session
 from cellwright.engine.lineage import contains
 from cellwright.engine.records import ExecutionRecord
 from cellwright.web.panels.cell_numbers import cell_words, places_of
-from cellwright.web.requests import Visit, deed
+from cellwright.web.requests import PageRequest, action
 
 __all__ = ["ROUTES", "Moment", "branched_words", "checkpoints", "moments_of", "rolled_back_words"]
 
@@ -36,9 +36,9 @@ class Moment:
     cannot_return: tuple[str, ...]
 
 
-async def checkpoints(visit: Visit) -> dict[str, Any]:
+async def checkpoints(request: PageRequest) -> dict[str, Any]:
     """The timeline, the newest first."""
-    session = visit.session()
+    session = request.session()
     made = await session.state_history() if session.checkpoints else []
     return {"moments": moments_of(session.checkpoints, made, places_of(session.cells))}
 
@@ -62,31 +62,31 @@ def moments_of(
     ]
 
 
-async def _take(visit: Visit) -> Response:
-    session, form = visit.session(), await visit.form()
+async def _take(request: PageRequest) -> Response:
+    session, form = request.session(), await request.form()
     kept = await session.checkpoint(form.get("name", "").strip()[:_MOST_NAME] or None)
-    return visit.done(f"Kept as {kept.name or kept.id}")
+    return request.done(f"Kept as {kept.name or kept.id}")
 
 
-async def _roll_back(visit: Visit) -> Response:
-    session = visit.session()
-    await visit.site.planner.pause(session.id)
-    done = await session.roll_back(visit.request.path_params["checkpoint"])
-    return visit.done(rolled_back_words(done, session))
+async def _roll_back(request: PageRequest) -> Response:
+    session = request.session()
+    await request.site.planner.pause(session.id)
+    done = await session.roll_back(request.http.path_params["checkpoint"])
+    return request.done(rolled_back_words(done, session))
 
 
-async def _drop(visit: Visit) -> Response:
-    session = visit.session()
-    kept = session.find_checkpoint(visit.request.path_params["checkpoint"])
+async def _drop(request: PageRequest) -> Response:
+    session = request.session()
+    kept = session.find_checkpoint(request.http.path_params["checkpoint"])
     await session.drop_checkpoint(kept.id)
-    return visit.done(f"{kept.name or kept.id} is dropped")
+    return request.done(f"{kept.name or kept.id} is dropped")
 
 
-async def _branch(visit: Visit) -> Response:
-    session = visit.session()
-    kept = session.find_checkpoint(visit.request.path_params["checkpoint"])
-    [branch] = await visit.engine.branch(session.id, checkpoint=kept.id)
-    return visit.done(branched_words(branch))
+async def _branch(request: PageRequest) -> Response:
+    session = request.session()
+    kept = session.find_checkpoint(request.http.path_params["checkpoint"])
+    [branch] = await request.engine.branch(session.id, checkpoint=kept.id)
+    return request.done(branched_words(branch))
 
 
 def rolled_back_words(done: RolledBack, session: Session) -> str:
@@ -112,8 +112,8 @@ def _listed(title: str, words: Iterable[str]) -> list[str]:
 
 _ONE = "/sessions/{session_id}/checkpoints/{checkpoint}"
 ROUTES = (
-    deed("/sessions/{session_id}/checkpoints", _take),
-    deed(f"{_ONE}/rollback", _roll_back),
-    deed(f"{_ONE}/drop", _drop),
-    deed(f"{_ONE}/branch", _branch),
+    action("/sessions/{session_id}/checkpoints", _take),
+    action(f"{_ONE}/rollback", _roll_back),
+    action(f"{_ONE}/drop", _drop),
+    action(f"{_ONE}/branch", _branch),
 )

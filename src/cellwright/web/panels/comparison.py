@@ -18,21 +18,21 @@ from cellwright.notebook.comparison import compare_outputs
 from cellwright.notebook.merge import merge_order
 from cellwright.web.panels.branches import relatives_of
 from cellwright.web.panels.output_texts import Shown, shown_outputs
-from cellwright.web.requests import Visit, page
+from cellwright.web.requests import PageRequest, page
 
 __all__ = ["ROUTES", "line_rows", "paired"]
 
 
-async def _compare(visit: Visit) -> Response:
-    left = visit.session()
-    family = relatives_of(left, visit.engine.sessions())
+async def _compare(request: PageRequest) -> Response:
+    left = request.session()
+    family = relatives_of(left, request.engine.sessions())
     others = [one for one in family if one.session is not left]
-    named = visit.request.query_params.get("with") or (others[0].session.id if others else left.id)
-    right = visit.engine.session(named)
+    named = request.http.query_params.get("with") or (others[0].session.id if others else left.id)
+    right = request.engine.session(named)
     pairs = await anyio.to_thread.run_sync(partial(paired, left.cells, right.cells))
     # Each tells what it has that the other has not.
-    mine, theirs = await _against(visit, right, left), await _against(visit, left, right)
-    return visit.html(
+    mine, theirs = await _against(request, right, left), await _against(request, left, right)
+    return request.html(
         "compare.html",
         title=f"{left.name} and {right.name}",
         session=left,
@@ -46,8 +46,8 @@ async def _compare(visit: Visit) -> Response:
     )
 
 
-async def _against(visit: Visit, first: Session, second: Session) -> SessionView:
-    return (await visit.engine.compare([first.id, second.id]))[1]
+async def _against(request: PageRequest, first: Session, second: Session) -> SessionView:
+    return (await request.engine.compare([first.id, second.id]))[1]
 
 
 ROUTES = (page("/sessions/{session_id}/compare", _compare),)

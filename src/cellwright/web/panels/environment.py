@@ -19,7 +19,7 @@ from cellwright.sandbox.network_rules import NetworkMode
 from cellwright.sandbox.packages import installed_in
 from cellwright.sandbox.policy import SETTINGS, Policy, limit_text
 from cellwright.sandbox.proxy import Opening
-from cellwright.web.requests import Visit, page
+from cellwright.web.requests import PageRequest, page
 
 __all__ = ["ROUTES", "environment", "network", "rules_in_words", "variables"]
 _MODES = {
@@ -39,9 +39,9 @@ class Limit:
     """Whether the session itself asked for less than the operator allows."""
 
 
-async def environment(visit: Visit) -> dict[str, Any]:
+async def environment(request: PageRequest) -> dict[str, Any]:
     """What is known without asking the kernel."""
-    session = visit.session()
+    session = request.session()
     return {
         "host": called_place(session.record) if session.state == "active" else session.record.host,
         "mode": _MODES[session.mode],
@@ -65,12 +65,12 @@ def _in_words(name: str, value: Any) -> str:
     return "no limit" if value is None else str(limit_text(name, value))
 
 
-async def _packages(visit: Visit) -> Response:
+async def _packages(request: PageRequest) -> Response:
     """What the kernel has loaded, and all that it could import."""
-    session = visit.session()
-    places = _import_places(session, visit.engine.options.packages.store)
+    session = request.session()
+    places = _import_places(session, request.engine.options.packages.store)
     installed = await anyio.to_thread.run_sync(installed_in, places)
-    return visit.fragment(
+    return request.fragment(
         "environment_packages.html", loaded=await _loaded(session), installed=sorted(installed.items())
     )
 
@@ -102,9 +102,9 @@ _BUSY_FIRST = "A cell is running: what the kernel holds is shown when it is done
 _GONE = "There is no kernel, so nothing is held in memory. Running a cell starts one."
 
 
-async def variables(visit: Visit) -> dict[str, Any]:
+async def variables(request: PageRequest) -> dict[str, Any]:
     """The names that there are, or why they are not known."""
-    session = visit.session()
+    session = request.session()
     if session.state != "active":  # asking would start a kernel, and looking must not
         return {"held": None, "why": _GONE, "extent": extent}
     try:
@@ -127,13 +127,13 @@ def extent(variable: Variable) -> str:
 _MOST_SHOWN = 200
 
 
-async def network(visit: Visit) -> dict[str, Any]:
+async def network(request: PageRequest) -> dict[str, Any]:
     """The newest requests first."""
-    session = visit.session()
-    use = await visit.engine.network_log(session.id)
+    session = request.session()
+    use = await request.engine.network_log(session.id)
     newest = list(reversed(use.entries))
     return {
-        "rules": _rules_of(session, visit.engine.options.opening),
+        "rules": _rules_of(session, request.engine.options.opening),
         "requests": newest[:_MOST_SHOWN],
         "more": max(len(newest) - _MOST_SHOWN, 0) + use.dropped,
     }

@@ -20,7 +20,7 @@ from cellwright.errors import SandboxError
 from cellwright.tools.files.file_system import FileInfo, Files, Reading
 from cellwright.tools.files.kinds import kind_of_file
 from cellwright.web.downloads import attachment
-from cellwright.web.requests import Visit, page
+from cellwright.web.requests import PageRequest, page
 
 __all__ = ["ROUTES", "files", "picture_type"]
 _MOST_CHARACTERS = 20_000
@@ -48,8 +48,8 @@ class _Asked:
     session: Session | None
 
     @classmethod
-    def by(cls, visit: Visit) -> _Asked:
-        asked, session = visit.request.query_params, visit.session()
+    def by(cls, request: PageRequest) -> _Asked:
+        asked, session = request.http.query_params, request.session()
         of = "data" if asked.get("of") == "data" else "session"
         return cls(asked.get("path", ""), of, session if of == "session" else None)
 
@@ -62,10 +62,10 @@ class _Asked:
         return {"path": self.path, "name": self.name, "of": self.of, "key": _key(self.of, self.path)}
 
 
-async def files(visit: Visit) -> dict[str, Any]:
+async def files(request: PageRequest) -> dict[str, Any]:
     """A directory's content; of the panel itself both beginnings."""
-    asked = _Asked.by(visit)
-    found, complete = await Files(visit.engine).list(asked.path, session=asked.session)
+    asked = _Asked.by(request)
+    found, complete = await Files(request.engine).list(asked.path, session=asked.session)
     return {**asked.about, "rows": file_rows(found, asked.of), "complete": complete}
 
 
@@ -89,10 +89,10 @@ def _key(of: str, path: str) -> str:
     return hashlib.sha256(f"{of}:{path}".encode(errors="replace")).hexdigest()[:16]
 
 
-async def _preview(visit: Visit) -> Response:
-    asked, offset = _Asked.by(visit), _offset(visit)
+async def _preview(request: PageRequest) -> Response:
+    asked, offset = _Asked.by(request), _offset(request)
     try:
-        reading, problem = await _read(visit, asked, offset), None
+        reading, problem = await _read(request, asked, offset), None
     except SandboxError as error:
         reading, problem = None, error
     values = {
@@ -100,28 +100,28 @@ async def _preview(visit: Visit) -> Response:
         "reading": reading,
         "problem": problem,
         "offset": offset,
-        "session": visit.session(),
+        "session": request.session(),
     }
     values["is_svg"] = asked.name.lower().endswith(".svg")
-    if "alone" in visit.request.query_params:
-        return visit.html("file_alone.html", title=asked.name, alone=True, **values)
-    return visit.fragment("file_preview.html", alone=False, **values)
+    if "alone" in request.http.query_params:
+        return request.html("file_alone.html", title=asked.name, alone=True, **values)
+    return request.fragment("file_preview.html", alone=False, **values)
 
 
-async def _read(visit: Visit, asked: _Asked, offset: int) -> Reading:
-    desk = Files(visit.engine)
+async def _read(request: PageRequest, asked: _Asked, offset: int) -> Reading:
+    desk = Files(request.engine)
     return await desk.read(asked.path, session=asked.session, offset=offset, max_characters=_MOST_CHARACTERS)
 
 
-def _offset(visit: Visit) -> int:
-    said = visit.request.query_params.get("offset", "")
+def _offset(request: PageRequest) -> int:
+    said = request.http.query_params.get("offset", "")
     return int(said) if said.isdecimal() and len(said) < 12 else 0  # more rows than any file has
 
 
-async def _content(visit: Visit) -> Response:
-    asked = _Asked.by(visit)
-    descriptor, size = await Files(visit.engine).open(asked.path, session=asked.session)
-    return FileBytes(descriptor, size, asked.name, shown="show" in visit.request.query_params)
+async def _content(request: PageRequest) -> Response:
+    asked = _Asked.by(request)
+    descriptor, size = await Files(request.engine).open(asked.path, session=asked.session)
+    return FileBytes(descriptor, size, asked.name, shown="show" in request.http.query_params)
 
 
 ROUTES = (

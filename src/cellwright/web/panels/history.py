@@ -15,7 +15,7 @@ from cellwright.errors import UnknownExecution
 from cellwright.formats.highlight import code_html
 from cellwright.web.panels.cell_numbers import places_of
 from cellwright.web.panels.output_texts import shown_outputs
-from cellwright.web.requests import Visit, page
+from cellwright.web.requests import PageRequest, page
 
 __all__ = ["ROUTES", "STATES", "HistoryPage", "history", "history_page", "remarks_on"]
 
@@ -32,11 +32,11 @@ class HistoryPage:
     older: int | None
 
 
-async def history(visit: Visit) -> dict[str, Any]:
+async def history(request: PageRequest) -> dict[str, Any]:
     """A page of the executions that were asked for."""
-    session, asked = visit.session(), visit.request.query_params
+    session, asked = request.session(), request.http.query_params
     cell_id, state = asked.get("cell") or None, asked.get("state") or None
-    found = await visit.engine.history(session.id, cell_id=cell_id, outputs=False)
+    found = await request.engine.history(session.id, cell_id=cell_id, outputs=False)
     said = asked.get("before", "")
     before = int(said) if said.isdecimal() and len(said) < 12 else None  # more than anything ran
     # Those that go on are known better by the session than by the journal.
@@ -89,12 +89,12 @@ def _first_line(source: str) -> str:
     return line if len(line) <= _LINE else f"{line[: _LINE - 1]}…"
 
 
-async def _outputs(visit: Visit) -> Response:
-    session, execution_id = visit.session(), visit.request.path_params["execution_id"]
-    execution = visit.engine.execution(execution_id)
+async def _outputs(request: PageRequest) -> Response:
+    session, execution_id = request.session(), request.http.path_params["execution_id"]
+    execution = request.engine.execution(execution_id)
     if execution.session_id != session.id:
         raise UnknownExecution(f"Session {session.id} has no execution {execution_id!r}")
-    return visit.fragment(
+    return request.fragment(
         "outputs_past.html",
         outputs=shown_outputs(execution.outputs),
         late=shown_outputs(execution.late_outputs),

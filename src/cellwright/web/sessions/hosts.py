@@ -5,23 +5,23 @@ from __future__ import annotations
 from starlette.responses import Response
 
 from cellwright.engine.host_actions import stop_host
-from cellwright.web.requests import Visit, deed, page
+from cellwright.web.requests import PageRequest, action, page
 
 __all__ = ["ROUTES"]
 
 
-async def _hosts(visit: Visit) -> Response:
-    return visit.fragment("hosts_table.html", hosts=await visit.engine.hosts.list())
+async def _hosts(request: PageRequest) -> Response:
+    return request.fragment("hosts_table.html", hosts=await request.engine.hosts.list())
 
 
-async def _stop(visit: Visit) -> Response:
+async def _stop(request: PageRequest) -> Response:
     """Let a host go with its kernels; the sessions stay."""
-    host = (await visit.form())["host"]
-    stopped = await stop_host(visit.engine, host)
-    return visit.done(f"{stopped.called or stopped.name} is stopped; its sessions are suspended")
+    host = (await request.form())["host"]
+    stopped = await stop_host(request.engine, host)
+    return request.done(f"{stopped.called or stopped.name} is stopped; its sessions are suspended")
 
 
 ROUTES = [
     page("/hosts", _hosts),
-    deed("/hosts/stop", _stop, needs="own"),
+    action("/hosts/stop", _stop, needs="own"),
 ]

@@ -17,7 +17,7 @@ from starlette.responses import Response
 from cellwright.engine import Engine, Missed, Session
 from cellwright.engine.hosts import called_place
 from cellwright.web.live import Change, LiveResponse
-from cellwright.web.requests import Visit, deed, page
+from cellwright.web.requests import PageRequest, action, page
 
 __all__ = ["ROUTES", "Choice", "SessionRow", "chosen", "counted"]
 _TOUCHED = frozenset({"@sessions"})
@@ -36,19 +36,19 @@ _CHANGING = {
 }
 
 
-async def _sessions(visit: Visit) -> Response:
-    seq = visit.engine.last_event
-    return visit.html("sessions.html", title="Sessions", seq=seq, states=STATES, **await _table(visit))
+async def _sessions(request: PageRequest) -> Response:
+    seq = request.engine.last_event
+    return request.html("sessions.html", title="Sessions", seq=seq, states=STATES, **await _table(request))
 
 
-async def _rows(visit: Visit) -> Response:
-    return visit.fragment("sessions_table.html", **await _table(visit))
+async def _rows(request: PageRequest) -> Response:
+    return request.fragment("sessions_table.html", **await _table(request))
 
 
-async def _table(visit: Visit) -> dict[str, Any]:
-    asked = visit.request.query_params
+async def _table(request: PageRequest) -> dict[str, Any]:
+    asked = request.http.query_params
     choice = Choice(asked.get("state", ""), asked.get("text", ""))
-    rows = session_rows(visit.engine, await visit.engine.hosts.kernel_memory())
+    rows = session_rows(request.engine, await request.engine.hosts.kernel_memory())
     query = urlencode({"state": choice.state, "text": choice.text})
     return {
         "rows": chosen(rows, choice),
@@ -85,36 +85,36 @@ def _touched(kind: str, data: Any) -> frozenset[str] | None:
     return None if "change" in data else _CHANGING.get(kind)
 
 
-async def _live(visit: Visit) -> Response:
-    return LiveResponse(visit.request, _Source(visit.engine))
+async def _live(request: PageRequest) -> Response:
+    return LiveResponse(request.http, _Source(request.engine))
 
 
-async def _suspend(visit: Visit) -> Response:
-    session = visit.session()
-    await session.suspend(reason=f"{visit.person.name} suspended it")
-    return visit.done(f"{session.name} is suspended")
+async def _suspend(request: PageRequest) -> Response:
+    session = request.session()
+    await session.suspend(reason=f"{request.person.name} suspended it")
+    return request.done(f"{session.name} is suspended")
 
 
-async def _resume(visit: Visit) -> Response:
-    session = visit.session()
+async def _resume(request: PageRequest) -> Response:
+    session = request.session()
     await session.resume()
-    return visit.done(f"{session.name} has a kernel again")
+    return request.done(f"{session.name} has a kernel again")
 
 
-async def _delete(visit: Visit) -> Response:
-    session = visit.session()
-    await visit.site.planner.pause(session.id)
-    await visit.engine.delete(session.id)
-    return visit.done(f"{session.name} is deleted; its notebook file stays", go="/")
+async def _delete(request: PageRequest) -> Response:
+    session = request.session()
+    await request.site.planner.pause(session.id)
+    await request.engine.delete(session.id)
+    return request.done(f"{session.name} is deleted; its notebook file stays", go="/")
 
 
 ROUTES = [
     page("/", _sessions),
     page("/live", _live),
     page("/sessions", _rows),
-    deed("/sessions/{session_id}/suspend", _suspend, needs="own"),
-    deed("/sessions/{session_id}/resume", _resume, needs="own"),
-    deed("/sessions/{session_id}/delete", _delete, needs="own"),
+    action("/sessions/{session_id}/suspend", _suspend, needs="own"),
+    action("/sessions/{session_id}/resume", _resume, needs="own"),
+    action("/sessions/{session_id}/delete", _delete, needs="own"),
 ]
 
 

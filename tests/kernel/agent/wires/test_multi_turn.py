@@ -13,7 +13,7 @@ from cellwright import Engine
 from cellwright.agent.data_agent import DataAgent
 from cellwright.agent.questions import Question
 from cellwright.delegation import Outcome
-from cellwright.mcp.server import Face
+from cellwright.mcp.server import McpServer
 from tests.kernel.agent.conftest import PACE
 from tests.kernel.engine.conftest import end_host, open_at
 from tests.matrix import first_of
@@ -53,7 +53,7 @@ class Talk:
 
 
 @pytest.fixture
-def talk(face: Face, engine: Engine) -> Talk:
+def talk(face: McpServer, engine: Engine) -> Talk:
     return Talk(DataAgent(face), engine.settings.root)
 
 
@@ -139,7 +139,7 @@ async def test_a_conversation_goes_on_with_the_next_provider_when_one_fails(talk
 async def test_a_conversation_is_resumed_on_another_provider_after_a_restart(tmp_path: Path) -> None:
     async def ask(provider: str, *entries: Entry, **about: Any) -> tuple[Outcome, Server]:
         async with open_at(tmp_path, **UNHURRIED) as engine, anyio.create_task_group() as tasks:
-            face = Face(engine, pace=PACE)
+            face = McpServer(engine, pace=PACE)
             await tasks.start(lambda task_status: face.run(task_status=task_status))
             talk = Talk(DataAgent(face), tmp_path)
             talk.conversation = about.pop("conversation", None)
