@@ -77,7 +77,7 @@ class Resources:
     def __init__(self, engine: Engine, knowledge: Knowledge) -> None:
         self._engine = engine
         self._knowledge = knowledge
-        self._shelf = DataDirectory(engine.settings)
+        self._shelf = DataDirectory.of(engine)
 
     def templates(self) -> list[ResourceTemplate]:
         of_sessions = [
@@ -122,7 +122,7 @@ class Resources:
         if (path := data_path(uri)) is not None:
             return await self._data(path)
         if uri == NETWORK_URI:
-            use = await anyio.to_thread.run_sync(FetchLog(self._engine.settings).read)
+            use = await anyio.to_thread.run_sync(FetchLog(self._engine.settings.storage).read)
             return _as_json({"dropped": use.dropped, "requests": [asdict(entry) for entry in use.entries]})
         address = read_address(uri)
         if address is None:

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import Self
 
+from cellwright.engine import Engine
 from cellwright.errors import FileRefused
 from cellwright.sandbox.files import Workdir
-from cellwright.settings import Settings
 
 __all__ = ["RUNS", "DataDirectory", "relative"]
 
@@ -22,10 +23,16 @@ RUNS = "runs"
 class DataDirectory:
     """The shared data directory. Made on first need, and private to its owner."""
 
-    def __init__(self, settings: Settings) -> None:
-        self.root: Path = settings.data_directory or settings.storage / "data"
-        self.capacity = settings.max_session_disk
-        """What each directory at its beginning may hold, in bytes."""
+    def __init__(self, root: Path, capacity: int) -> None:
+        """``capacity`` is what each directory at its top may hold, in bytes."""
+        self.root = root
+        self.capacity = capacity
+
+    @classmethod
+    def of(cls, engine: Engine) -> Self:
+        """The data directory of an engine's storage."""
+        settings = engine.settings
+        return cls(settings.data_directory or settings.storage / "data", settings.max_session_disk)
 
     def open(self, working_dir: str = ".") -> Workdir:
         """The directory that a ``workingDir`` names, made where there is none.

@@ -33,7 +33,6 @@ from cellwright.sandbox.exit_reasons import explain_error
 from cellwright.sandbox.files import Changes, Entry, Snapshot, Workdir
 from cellwright.sandbox.policy import Narrowing
 from cellwright.sandbox.workspace import prepare_storage
-from cellwright.settings import Settings
 from cellwright.tools.data_directory import RUNS, DataDirectory, relative
 
 __all__ = ["OldRun", "RunResult", "run_script", "too_old"]
@@ -112,17 +111,16 @@ async def run_script(  # noqa: PLR0913  # one for each thing that a caller may s
         PackageFailed: it cannot be had.
         KernelError: no kernel can be had.
     """
-    settings = engine.settings
-    limit_s, language = _time_limit(settings, timeout_s), canonical_language(language)
-    run_directory = RunDirectory(settings, new_run_id(), working_dir)
+    limit_s, language = _time_limit(engine.settings.run_timeout_s, timeout_s), canonical_language(language)
+    run_directory = _run_directory(engine, working_dir)
     one_shot = engine.one_shots.open(
         language,
         directory=directory,
-        limits=_limits(settings),
+        limits=_limits(engine),
         alone_in=run_directory.name if run_directory.lasts else None,
     )
     async with one_shot as session:
-        await _fill(session, run_directory, settings)
+        await _fill(session, run_directory)
         if packages:
             await session.install(packages)
         script = run_directory.script_name(_SUFFIXES.get(language, "txt"))
@@ -135,8 +133,18 @@ async def run_script(  # noqa: PLR0913  # one for each thing that a caller may s
         return result
 
 
-def _time_limit(settings: Settings, asked_s: float | None) -> float:
-    limit_s = settings.run_timeout_s
+def _run_directory(engine: Engine, working_dir: str | None) -> RunDirectory:
+    settings = engine.settings
+    return RunDirectory(
+        DataDirectory.of(engine),
+        new_run_id(),
+        working_dir,
+        capacity=min(settings.max_run_disk, settings.max_session_disk),
+        retention=RunRetention(settings.max_kept_runs, settings.max_kept_run_bytes, settings.keep_runs_s),
+    )
+
+
+def _time_limit(limit_s: float, asked_s: float | None) -> float:
     if asked_s is not None and not 0 < asked_s <= limit_s:
         raise LimitReached(
             f"A run may take {limit_s:g} s, and {asked_s:g} s were asked for",
@@ -146,19 +154,20 @@ def _time_limit(settings: Settings, asked_s: float | None) -> float:
     return limit_s if asked_s is None else asked_s
 
 
-def _limits(settings: Settings) -> Narrowing | None:
+def _limits(engine: Engine) -> Narrowing | None:
     """What a run has less than a session; nothing where that is nothing, so that a kernel that stands by will do."""
+    settings = engine.settings
     if settings.unsafe_no_sandbox or settings.max_run_disk >= settings.max_session_disk:
         return None
     return Narrowing(disk_bytes=settings.max_run_disk)
 
 
-async def _fill(session: Session, run_directory: RunDirectory, settings: Settings) -> None:
+async def _fill(session: Session, run_directory: RunDirectory) -> None:
     written = Path(session.place.written)
 
     def fill() -> None:
         prepare_storage(session.place)
-        run_directory.fill(written, min(settings.max_run_disk, settings.max_session_disk))
+        run_directory.fill(written)
 
     await anyio.to_thread.run_sync(fill)
 
@@ -207,7 +216,7 @@ async def _result(
     record, written = execution.record, Path(session.place.written)
     kept = await anyio.to_thread.run_sync(partial(run_directory.keep, written, script=script))
     code = return_code(execution)
-    reason = _reason(engine.settings, session, execution, code, limit_s) or _advice(
+    reason = _reason(engine, session, execution, code, limit_s) or _advice(
         engine.options.packages, execution, code, lasts=run_directory.lasts
     )
     charts = _visualizations(execution.outputs)
@@ -247,12 +256,10 @@ def return_code(execution: Execution) -> int:
             return _KILLED
 
 
-def _reason(
-    settings: Settings, session: Session, execution: Execution, code: int, limit_s: float
-) -> str | None:
+def _reason(engine: Engine, session: Session, execution: Execution, code: int, limit_s: float) -> str | None:
     record = execution.record
     if record.state == "timeout":
-        most_s = settings.run_timeout_s
+        most_s = engine.settings.run_timeout_s
         more = f"ask for more time (timeout, at most {most_s:g} s), or " if limit_s < most_s else ""
         return f"Stopped after {limit_s:g} s (run_timeout_s): {more}do less at once, or work in a notebook session"
     if record.state == "interrupted":
@@ -353,12 +360,31 @@ class Kept:
     """Of all files in the run's directory, those beyond ``files`` too."""
 
 
-class RunDirectory:
-    """The directory of one run: a fresh one, or a copy of one on the data directory to which changes go back."""
+@dataclass(frozen=True, slots=True)
+class RunRetention:
+    """How many runs in fresh directories are kept, how many bytes, and for how long."""
 
-    def __init__(self, settings: Settings, run_id: str, working_dir: str | None) -> None:
-        self._settings = settings
-        self._data_directory = DataDirectory(settings)
+    max_kept_runs: int
+    max_kept_run_bytes: int
+    keep_runs_s: float
+
+
+class RunDirectory:
+    """The directory of one run: a fresh one, or a copy of one in the data directory to which changes go back."""
+
+    def __init__(
+        self,
+        data_directory: DataDirectory,
+        run_id: str,
+        working_dir: str | None,
+        *,
+        capacity: int,
+        retention: RunRetention,
+    ) -> None:
+        """``capacity`` is how many bytes it may hold; ``retention`` says which earlier runs stay beside it."""
+        self._data_directory = data_directory
+        self._most_bytes = capacity
+        self._retention = retention
         self._before = Snapshot({}, complete=True)
         self.run_id = run_id
         self.lasts = working_dir is not None
@@ -366,8 +392,8 @@ class RunDirectory:
         self.name = relative(working_dir) if working_dir is not None else f"{RUNS}/{run_id}"
         """Where its files are in the data directory."""
 
-    def fill(self, written: Path, most_bytes: int) -> None:
-        """Bring in what lies on the data directory.
+    def fill(self, written: Path) -> None:
+        """Bring in what lies in the data directory.
 
         Raises:
             FileTooLarge: it is more than a run may have.
@@ -378,7 +404,7 @@ class RunDirectory:
             entries = data_directory.snapshot().entries.values()
             # A file with several names is never read: another may lie anywhere.
             found = [entry for entry in entries if entry.type == "directory" or _is_plain(entry)]
-            for entry in self._fitting(found, most_bytes):
+            for entry in self._fitting(found):
                 if entry.type == "directory":
                     inside.make_directory(entry.path)
                 else:
@@ -394,7 +420,7 @@ class RunDirectory:
         return name
 
     def keep(self, written: Path, *, script: tuple[str, str]) -> Kept:
-        """Put what a run left onto the data directory, each file at once; ``script`` is the name and the text of its own."""
+        """Put what a run left into the data directory, each file at once; ``script`` is the name and the text of its own."""
         try:
             with Workdir.open(written) as inside:
                 changes, _ = inside.changed_since(self._before)
@@ -411,7 +437,7 @@ class RunDirectory:
         except NoSuchFile:  # no kernel ever came there
             return Kept()
         if not self.lasts:
-            clear_old_runs(self._data_directory, self._settings, keep=self.name)
+            clear_old_runs(self._data_directory, self._retention, keep=self.name)
         files = tuple(self._told(entry) for entry in kept)
         paths = frozenset(entry.path for entry in kept)
         return Kept(files[:MOST_LISTED], max(len(files) - MOST_LISTED, 0), tuple(not_kept), paths)
@@ -422,17 +448,17 @@ class RunDirectory:
         stays = (
             one.size for one in self._before.entries.values() if one.type == "file" and one.path not in gone
         )
-        return min(self._settings.max_run_disk, self._settings.max_session_disk) - sum(stays)
+        return self._most_bytes - sum(stays)
 
-    def _fitting(self, found: list[Entry], most_bytes: int) -> list[Entry]:
+    def _fitting(self, found: list[Entry]) -> list[Entry]:
         """What is brought in: all of it, or at the top of the data directory all but what earlier runs left."""
         others = [entry for entry in found if not self._is_of_runs(entry)]
         for wanted in (found, others):
-            if sum(entry.size for entry in wanted if entry.type == "file") <= most_bytes:
+            if sum(entry.size for entry in wanted if entry.type == "file") <= self._most_bytes:
                 return wanted
         total = sum(entry.size for entry in others)
         raise FileTooLarge(
-            f"The working directory {self.name or '.'!r} holds {total:,} bytes, and a run may have {most_bytes:,}",
+            f"The working directory {self.name or '.'!r} holds {total:,} bytes, and a run may have {self._most_bytes:,}",
             hint="Name a directory below it, or remove files there",
         )
 
@@ -506,28 +532,28 @@ class OldRun:
     size: int
 
 
-def clear_old_runs(data_directory: DataDirectory, settings: Settings, *, keep: str) -> None:
-    """Remove what earlier runs left, beyond what the settings keep; never that of ``keep``."""
+def clear_old_runs(data_directory: DataDirectory, retention: RunRetention, *, keep: str) -> None:
+    """Remove what earlier runs left, beyond what is to be kept; never that of ``keep``."""
     with data_directory.open(RUNS) as runs:
         found = [
             _old_run(data_directory, entry) for entry in runs.list().entries if entry.type == "directory"
         ]
         others = [run for run in found if f"{RUNS}/{run.name}" != keep]
-        for run in too_old(others, settings, now=time.time()):
+        for run in too_old(others, retention, now=time.time()):
             with contextlib.suppress(SandboxError):
                 with data_directory.open(f"{RUNS}/{run.name}") as directory:
                     directory.clear()
                 runs.remove(run.name)
 
 
-def too_old(runs: Iterable[OldRun], settings: Settings, *, now: float) -> list[OldRun]:
+def too_old(runs: Iterable[OldRun], retention: RunRetention, *, now: float) -> list[OldRun]:
     """Those that make way: all but the newest that fit within count, size and age. Pure."""
     gone: list[OldRun] = []
     count, size = 1, 0  # the one that was just kept is one of them
     for run in sorted(runs, key=lambda one: one.time, reverse=True):
         count, size = count + 1, size + run.size
-        fits = count <= settings.max_kept_runs and size <= settings.max_kept_run_bytes
-        if not fits or now - run.time > settings.keep_runs_s:
+        fits = count <= retention.max_kept_runs and size <= retention.max_kept_run_bytes
+        if not fits or now - run.time > retention.keep_runs_s:
             gone.append(run)
     return gone
 

@@ -95,7 +95,7 @@ async def visualize(
         DrawingFailed: it took too long, or too much memory.
     """
     _check_one_is_given(data, file, manifest)
-    data_directory = DataDirectory(engine.settings)
+    data_directory = DataDirectory.of(engine)
     if manifest is not None:
         directory = relative(working_dir or ".")
         return await _whole(

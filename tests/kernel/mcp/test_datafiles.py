@@ -22,7 +22,7 @@ CSV = "month,revenue\nJan,10000\nFeb,12000\n"
 
 @pytest.fixture
 def data(engine: Engine) -> Path:
-    root = DataDirectory(engine.settings).root
+    root = DataDirectory.of(engine).root
     root.mkdir(parents=True, exist_ok=True)
     return root
 

@@ -278,7 +278,7 @@ async def test_other_directories_are_not_listed(files: Files, box: Path, path: s
 def test_a_working_directory_does_not_lead_out(engine: Engine, box: Path, path: str) -> None:
     links(("way", "{outside}"), ("up", ".."))(box)
     with pytest.raises(SandboxError):
-        DataDirectory(engine.settings).open(path.replace("{root}", str(box.parent)))
+        DataDirectory.of(engine).open(path.replace("{root}", str(box.parent)))
     assert _written(box) == {"secret"}
 
 

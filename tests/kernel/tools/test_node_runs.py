@@ -57,7 +57,7 @@ async def test_files_are_kept_by_their_type(engine: Engine, language: str) -> No
         ("table.csv", "csv"),
         ("told.json", "json"),
     }
-    with DataDirectory(engine.settings).open() as shelf:
+    with DataDirectory.of(engine).open() as shelf:
         assert shelf.read(f"{result.directory}/out/table.csv") == b"a,b\n1,2\n"
 
 

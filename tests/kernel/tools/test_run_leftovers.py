@@ -58,7 +58,7 @@ async def test_a_killed_engine_leaves_a_run_that_the_next_one_removes(
 async def test_only_the_newest_runs_keep_their_files(open_here: OpenEngine) -> None:
     async with open_here(max_kept_runs=2) as engine:
         runs = [await run_script(engine, f"open('{n}.txt', 'w').write('x')") for n in range(4)]
-        with DataDirectory(engine.settings).open(RUNS) as shelf:
+        with DataDirectory.of(engine).open(RUNS) as shelf:
             assert {entry.path for entry in shelf.list().entries} == {run.id for run in runs[2:]}
 
 

@@ -161,12 +161,12 @@ async def test_a_working_directory_lasts_and_takes_back_changes(engine: Engine) 
     second = await run_script(engine, code, working_dir="./lasting/here/")
     assert second.stdout == "1\n", second.stderr
     assert [file.path for file in second.files] == ["lasting/here/m.txt"]
-    with DataDirectory(engine.settings).open("lasting/here") as shelf:
+    with DataDirectory.of(engine).open("lasting/here") as shelf:
         assert {entry.path for entry in shelf.list().entries} == {"n.txt", "m.txt"}
 
 
 async def test_a_script_of_the_directory_is_left_alone(engine: Engine) -> None:
-    with DataDirectory(engine.settings).open("scripted") as shelf:
+    with DataDirectory.of(engine).open("scripted") as shelf:
         shelf.write("script.py", b"value = 3")
     result = await run_script(engine, "import script; print(script.value)", working_dir="scripted")
     assert (result.stdout, result.files) == ("3\n", ())
@@ -178,7 +178,7 @@ async def test_runs_in_one_directory_take_turns(engine: Engine) -> None:
     async with anyio.create_task_group() as tasks:
         for place in ("turns", "turns", "turns/", "turns"):
             tasks.start_soon(_run_well, engine, code, place)
-    with DataDirectory(engine.settings).open("turns") as shelf:
+    with DataDirectory.of(engine).open("turns") as shelf:
         # Each found what the ones before it left, and its own script.
         assert {entry.path for entry in shelf.list().entries} == {"1.txt", "2.txt", "3.txt", "4.txt"}
 
@@ -188,7 +188,7 @@ async def test_a_directory_holds_no_more_than_its_quota(open_here: OpenEngine) -
         result = await run_script(engine, "open('big', 'wb').write(bytes(3 << 20))", working_dir="small")
         assert result.return_code == 1
         assert "max_session_disk" in (result.reason or "")
-        with DataDirectory(engine.settings).open("small") as shelf:
+        with DataDirectory.of(engine).open("small") as shelf:
             assert sum(entry.size for entry in shelf.list().entries) <= 2 << 20
             shelf.write("much", bytes(3 << 20))
         with pytest.raises(FileTooLarge, match="'small'"):
@@ -386,7 +386,7 @@ async def run_to_limit(engine: Engine, code: str, **options: Any) -> tuple[RunRe
 
 
 def _text(engine: Engine, path: str) -> str:
-    with DataDirectory(engine.settings).open() as shelf:
+    with DataDirectory.of(engine).open() as shelf:
         return shelf.read(path).decode()
 
 

@@ -62,10 +62,10 @@ async def test_a_script_that_swaps_itself_for_a_link_still_has_a_result(engine: 
 
 
 async def test_a_file_of_the_shelf_with_two_names_is_left_out_and_stops_no_run(engine: Engine) -> None:
-    with DataDirectory(engine.settings).open("twice") as shelf:
+    with DataDirectory.of(engine).open("twice") as shelf:
         shelf.write("plain.txt", b"1")
         shelf.write("one.txt", b"2")
-    directory = DataDirectory(engine.settings).root / "twice"
+    directory = DataDirectory.of(engine).root / "twice"
     (directory / "two.txt").hardlink_to(directory / "one.txt")
     result = await run_script(engine, "import os; print(sorted(os.listdir()))", working_dir="twice")
     assert result.stdout == "['plain.txt', 'script.py']\n"

@@ -158,7 +158,7 @@ async def agent(site: str, tmp_path_factory: pytest.TempPathFactory) -> AsyncIte
         running(McpServer(engine, pace=PACE)) as face,
         connected(face, "2026-07-28") as client,
     ):
-        yield Agent(client, site, DataDirectory(engine.settings).root)
+        yield Agent(client, site, DataDirectory.of(engine).root)
     end_host(root / "state")
 
 

@@ -31,7 +31,7 @@ def here(request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture
 def shelf(engine: Engine, here: str) -> Path:
-    root = DataDirectory(engine.settings).root / here
+    root = DataDirectory.of(engine).root / here
     root.mkdir(parents=True)
     return root
 

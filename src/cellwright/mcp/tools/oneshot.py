@@ -178,7 +178,7 @@ async def _bounded(call: Call, result: RunResult, max_tokens: int) -> dict[str, 
     for (name, text), room in zip(texts.items(), rooms, strict=True):
         rest = ""
         if len(text) > room:
-            shelf, directory = DataDirectory(call.engine.settings), f"{RUNS}/{result.id}"
+            shelf, directory = DataDirectory.of(call.engine), f"{RUNS}/{result.id}"
             written = await anyio.to_thread.run_sync(_write, shelf, directory, f"{name}.txt", text)
             rest = f"{directory}/{written}"
         told[name] = cut_middle(text, room, rest=rest)
@@ -223,7 +223,7 @@ async def _pictures(call: Call, result: RunResult) -> tuple[ImageContent, ...]:
     pixels = call.engine.settings.image_pixels
 
     def scaled() -> list[ImageContent | None]:
-        left = [] if drawn else _left(DataDirectory(call.engine.settings), result)
+        left = [] if drawn else _left(DataDirectory.of(call.engine), result)
         return [
             picture_content(data, "image/png", max_pixels=pixels) for data in (*drawn, *left)[:MAX_PICTURES]
         ]

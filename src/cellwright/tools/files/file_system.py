@@ -76,7 +76,7 @@ class Files:
 
     def __init__(self, engine: Engine, *, limits: ReadLimits | None = None) -> None:
         self._engine = engine
-        self._data_directory = DataDirectory(engine.settings)
+        self._data_directory = DataDirectory.of(engine)
         self._limits = limits
 
     async def read(

@@ -109,9 +109,11 @@ class Fetcher:
         tls: Callable[[], ssl.SSLContext] = ssl.create_default_context,
     ) -> None:
         """``resolve`` and ``tls`` are how names become addresses and whose certificates are trusted."""
-        self.log = FetchLog(settings)
+        self.log = FetchLog(settings.storage)
         self._settings = settings
-        self._data_directory = DataDirectory(settings)
+        self._data_directory = DataDirectory(
+            settings.data_directory or settings.storage / "data", settings.max_session_disk
+        )
         self._resolve = resolve
         # Reading the machine's certificates takes longer than many a request.
         self._tls = cache(tls)
@@ -152,7 +154,7 @@ class Fetcher:
             )
             response = await requests.get(url, accept=_ACCEPT[type], until=until, refresh=refresh)
             read_as, notes = _read_as(type, response)
-            target = _Destination(self._settings, self._data_directory, session, working_dir, path)
+            target = _Destination(self._data_directory, session, working_dir, path)
             fetched = Fetched(
                 str(response.url),
                 read_as,
@@ -249,7 +251,6 @@ def _with(fetched: Fetched, saved: _Saved) -> Fetched:
 class _Destination:
     """Where a file goes."""
 
-    settings: Settings
     data_directory: DataDirectory
     session: Session | None
     working_dir: str
@@ -319,7 +320,7 @@ class _Destination:
     @property
     def _capacity(self) -> int:
         policy = self.session.own_policy if self.session is not None else None
-        return policy.disk_bytes if policy is not None else self.settings.max_session_disk
+        return policy.disk_bytes if policy is not None else self.data_directory.capacity
 
 
 def _written(workdir: Workdir, wanted: str, content: bytes, capacity: int, *, whole: bool = False) -> str:

@@ -14,7 +14,6 @@ from pathlib import Path
 import msgspec
 
 from cellwright.sandbox.network_log import NetworkEntry
-from cellwright.settings import Settings
 
 __all__ = ["FetchLog", "FetchUse"]
 
@@ -33,8 +32,8 @@ class FetchUse:
 class FetchLog:
     """The log of one storage directory."""
 
-    def __init__(self, settings: Settings) -> None:
-        self._path: Path = settings.storage / "fetch" / "requests.jsonl"
+    def __init__(self, storage: Path) -> None:
+        self._path = storage / "fetch" / "requests.jsonl"
         self._last: int | None = None
         self._lines = 0
 
