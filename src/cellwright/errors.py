@@ -1,4 +1,4 @@
-"""What can go wrong in Cellwright's own machinery. A user's failing code is a value, never one of these.
+"""The errors of Cellwright's own machinery. A user's failing code is a value, never one of these.
 
 ::
 

@@ -1,4 +1,4 @@
-"""What a process of ours may take of the machine: as many files as it can have, and a bounded amount of memory.
+"""Limits of our own processes: as many files as a process can have, and a bounded amount of memory.
 
 The host and the daemon serve everybody. Should one of them be made to hold more than it ever needs, the allocation
 fails where it is made, and the machine does not notice.

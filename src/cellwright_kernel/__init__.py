@@ -1,4 +1,4 @@
-"""What runs inside a kernel's process: the fork server, the kernel it forks, and what the engine asks of it.
+"""The code inside a kernel's process: the fork server, the kernel it forks, and the answers to the engine's requests.
 
 It runs on the user's interpreter, needs only the standard library and ipykernel, and imports nothing of
 ``cellwright``. The engine's side of the same conversation is ``cellwright.kernels``.

@@ -1,4 +1,4 @@
-"""What numpy knows of an array at once: its kind, and its least and greatest value."""
+"""An array's kind, and its least and greatest value, as numpy knows them at once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What one cell may say: decides, per piece of output, whether it passes, waits or is dropped. Sends nothing.
+"""Bounds the output of one cell: decides, per piece, whether it passes, waits or is dropped. Sends nothing.
 
 A cell's output passes as it comes while it is within the head, three quarters of the limit. What follows waits in
 a ring that holds the rest of the limit, so that the newest is kept, and is released when the cell ends. A cell

@@ -1,4 +1,4 @@
-"""What a new process does before anything else: enter its group and keep to its processors.
+"""Moves a new process into its cgroup and onto its processors, before it does anything else.
 
 Everything that it starts later is born there. Which group and which processors is the host's to say.
 """

@@ -1,4 +1,4 @@
-"""What a process gives up before it looks at other people's data: the network, other files, memory beyond a limit.
+"""Takes the network, other files and memory beyond a limit from a process that is about to read other people's data.
 
 For processes of ours that parse or draw (``charts.worker``, ``tools.files.reader``, ``tools.web.body_reader``,
 ``agent.models.localworker``); what users' code may do is ``cellwright.sandbox``'s.

@@ -1,4 +1,4 @@
-"""What a variable or a cell's result holds, as data: what the engine draws charts and tables from.
+"""Answers requests for the data of a variable or of a cell's result, from which the engine draws charts and tables.
 
 A name is a path of identifiers and literal keys. It is followed as ``subjects`` does it, through dictionaries and
 columns, without a call: whatever would need one is refused.

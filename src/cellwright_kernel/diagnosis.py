@@ -1,4 +1,4 @@
-"""What the last execution raised, and what lies around it, for whoever has to fix it.
+"""Describes the exception of the last execution and the code, values and files around it, for whoever has to fix it.
 
 Only what the last execution raised: one that went well leaves nothing to tell, whatever failed before it. Runs none of
 the user's code but ``str()`` of the exceptions (see ``exceptions``, ``subjects``), and stays small and quick whatever

@@ -1,4 +1,4 @@
-"""What a figure shows, in words: of matplotlib's from the figure, of plotly's and Vega's from what they send.
+"""Describes a figure in words: matplotlib's from the figure, plotly's and Vega's from the data that they send.
 
 The latter two are plain data by the time they are shown, so that they can also be told of an output in a notebook
 that never ran here.

@@ -1,4 +1,5 @@
-"""What a figure of matplotlib has and lacks, as plain data: titles, labels, legends, and what is drawn in which colour.
+"""Lists the parts of a matplotlib figure as plain data: titles, labels, legends, and the colours in which things are
+drawn.
 
 For whoever looks a chart over without seeing it (see ``cellwright.agent.evidence``); ``figuredigests`` tells a figure in
 words. Asks only what matplotlib itself made, and is bounded.

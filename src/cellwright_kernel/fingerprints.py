@@ -1,4 +1,4 @@
-"""What values can be compared by from another process: a hash of all that they hold, and one that forgives rounding.
+"""Fingerprints by which values can be compared from another process: an exact hash, and one that forgives rounding.
 
 Only exact builtin types and the genuine types of numpy and pandas are looked into, so that none of the user's code
 runs; of everything else, and of what is too large, only the type is told. Comparing is the caller's business.

@@ -1,4 +1,4 @@
-"""What a frame is to its readers: fields, a number of rows, and three questions that its library answers.
+"""The interface of a frame: fields, a number of rows, and three questions that its library answers.
 
 Knows no library; see ``frames``.
 """

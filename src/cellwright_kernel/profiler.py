@@ -1,4 +1,4 @@
-"""Where the time of one cell goes: each top-level statement by the clock, and on request each line of the cells' code.
+"""Measures the time of one cell: each top-level statement by the clock, and on request each line of the cells' code.
 
 Statements cost nothing to time. Lines are followed by a trace function, which costs time of its own: it looks only into
 code of cells, gives up after ``MOST_STEPS`` and says so. Nothing is measured unless somebody asked for it before the

@@ -1,4 +1,4 @@
-"""What can follow at a place in a SQL cell: tables, columns of the tables that the cell names, keywords.
+"""Completes SQL cells: tables, columns of the tables that the cell names, keywords.
 
 Asks the catalogue and the session's frames; runs nothing of the user's.
 """

@@ -1,4 +1,4 @@
-"""What of a session is a table to SQL, and how DuckDB is given it. Looks at types by name and imports nothing for that.
+"""Finds the tables of a session for SQL, and hands them to DuckDB. Looks at types by name and imports nothing for that.
 
 Which of them a statement uses is ``sql``'s. What a value looks like to people is ``frames``'s.
 """

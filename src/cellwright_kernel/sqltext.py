@@ -1,4 +1,4 @@
-"""What can be read off SQL as text: its words, the names in it, what a statement is about. Pure; parses nothing.
+"""Reads words, names and the kind of a statement off SQL as text. Pure; parses nothing.
 
 DuckDB's own parser splits and checks statements (see ``sql``). It does not tell which names a statement uses before
 those exist, so names are found here, generously: a word too many does no harm.

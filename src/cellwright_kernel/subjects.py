@@ -1,4 +1,4 @@
-"""What the failing expression was applied to, found without running any of the user's code.
+"""Finds the object that a failing expression was applied to, without running any of the user's code.
 
 Names are looked up in dictionaries, attributes in those of instances and modules, items in plain lists and
 dictionaries; whatever would need a call, a property or a foreign ``__getitem__`` is left unknown. See ``digests`` for

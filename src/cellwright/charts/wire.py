@@ -1,4 +1,4 @@
-"""What the renderer and the process that draws say to each other: MessagePack with its length before it."""
+"""Messages between the renderer and the process that draws: MessagePack with its length before it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a cell put out, made sound for a page: whatever a notebook's file holds, these are texts of known types. Pure.
+"""Turns a cell's outputs into texts of known types that are safe for a page, whatever a notebook's file holds. Pure.
 
 Chooses nothing (a page and a print have different tastes) and draws nothing. What is too long is cut here, and told.
 """

@@ -1,4 +1,6 @@
-"""What nbformat brings along and no notebook needs. Imports nothing of it (see ``html``, ``jupytext_formats``, ``json_formats``)."""
+"""Keeps grammars for addresses, which no notebook needs, from being loaded with nbformat. Imports nothing of it (see
+``html``, ``jupytext_formats``, ``json_formats``).
+"""
 
 from __future__ import annotations
 

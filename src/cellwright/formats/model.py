@@ -1,4 +1,4 @@
-"""What goes into a format and what comes out of it. Holds data; the formats themselves are beside it."""
+"""Input and output of a format. Holds data; the formats themselves are beside it."""
 
 from __future__ import annotations
 

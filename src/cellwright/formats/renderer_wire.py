@@ -1,4 +1,4 @@
-"""What goes to the process that makes pages, and what comes back (see ``renderer``)."""
+"""Order to the process that makes pages, and its answer (see ``renderer``)."""
 
 from __future__ import annotations
 

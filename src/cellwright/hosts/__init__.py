@@ -1,4 +1,4 @@
-"""Where kernels live: the host process, its protocol, and how an engine finds and talks to it."""
+"""The host process that owns kernels, its protocol, and how an engine finds it and talks to it."""
 
 from cellwright.hosts.connection import EventSink, HostConnection
 from cellwright.hosts.event_log import read_events

@@ -1,4 +1,4 @@
-"""What a host stands on: the machine itself, or a part of one that was lent to it for a while. Decides nothing else."""
+"""A host's environment: the whole machine, or a part of one that was lent to it for a while. Decides nothing else."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ class Ending:
 
 @dataclass(frozen=True, slots=True)
 class HostEnvironment:
-    """By default all of this machine."""
+    """The limits and the end of the machine or job that a host runs in; by default all of this machine."""
 
     idle_s: Callable[[HostOptions | None], float | None] = idle_here
     """How long the host stays when nobody needs it; None is for good."""

@@ -1,4 +1,4 @@
-"""What kernels say, in the shape that everybody after the host relies on. Pure.
+"""Checks the messages of kernels and gives them the shape that everybody after the host relies on. Pure.
 
 Code can speak for its kernel, and then says anything. What is no message of its kind becomes a line that tells so: it
 must neither end an engine that folds it nor lie in a journal and end the next one.

@@ -1,4 +1,4 @@
-"""All kernels of a host: started, found, ended, and followed from checkpoint to checkpoint.
+"""Starts, finds and ends all kernels of a host, and follows them from checkpoint to checkpoint.
 
 It answers no engine (see ``server``), orders no cells (see ``runner``) and decides nothing about which checkpoints are
 kept (see ``checkpoints``).

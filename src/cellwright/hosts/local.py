@@ -100,7 +100,7 @@ def make_private(directory: Path) -> Path:
 
 @dataclass(frozen=True, slots=True)
 class LocalTransport:
-    """The way to this machine's host (see ``transport``)."""
+    """Connects to this machine's host (see ``transport``)."""
 
     paths: HostPaths
     beat_s: float | None = None

@@ -1,4 +1,4 @@
-"""What an engine and a host say to each other: typed messages. How they lie on the wire is ``frames``.
+"""The typed messages between an engine and a host. How they lie on the wire is ``frames``.
 
 This module neither opens sockets (see ``server`` and ``connection``) nor keeps files (see ``event_log``). ``docs/reference/host-protocol.md`` is this page in prose.
 """

@@ -26,7 +26,7 @@ _ONLY_MAIN = "a cell of another language than the notebook's runs beside the ker
 
 @dataclass(frozen=True, slots=True)
 class SecondaryKernel:
-    """One kernel beside the main one."""
+    """One secondary kernel, and the watch over it."""
 
     kernel: Kernel
     watch: Watch | None = None
@@ -41,7 +41,7 @@ class _Entry:
 
 
 class SecondaryKernels:
-    """All kernels beside one main kernel, by name."""
+    """All secondary kernels of one main kernel, by name."""
 
     def __init__(
         self,
@@ -185,6 +185,6 @@ def send(job: Run, kernel: Kernel) -> None:
 
 
 def exit_message(end: Exit) -> str:
-    """How a kernel ended, in words."""
+    """A sentence about how a kernel ended."""
     # A limit is told with what to do about it: whoever reads the execution's end may read nothing else.
     return f"{end.message}. {end.next_step}" if end.cause == "limit" else end.message

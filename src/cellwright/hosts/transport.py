@@ -17,7 +17,7 @@ __all__ = ["HostTransport", "NoTransport"]
 
 
 class HostTransport(Protocol):
-    """One host's process, wherever it runs."""
+    """Connects to one host's process, wherever it runs."""
 
     @property
     def paths(self) -> HostPaths:

@@ -1,4 +1,4 @@
-"""All that comes of one launch: the sandbox, the kernel in it, its checkpoints, the kernels that follow from them.
+"""A checkpoint group: one sandbox, the kernel in it, its checkpoints, and the kernels that go on from them.
 
 A checkpoint group lasts as long as anything in it does: a kernel, a checkpoint, a checkpoint group that grew below it. It decides nothing
 about which checkpoints are worth keeping (the host does), and runs no cells.
@@ -48,18 +48,18 @@ BURY_TIMEOUT_S = 5.0
 
 @dataclass(frozen=True, slots=True)
 class KernelFactory:
-    """What a launcher lends to make kernels from checkpoints."""
+    """The functions of a launcher by which kernels are made from checkpoints."""
 
     bring_up: Callable[[StartingKernel], Awaitable[Kernel]]
     grow: Callable[[CheckpointGroup, Workspace, Policy], Awaitable[tuple[CheckpointGroup, NestedSandbox]]]
     """Makes a sandbox below a checkpoint group's."""
     mounts: Callable[[Workspace, Policy], list[dict[str, Any]]]
-    """What shows a place to the kernels in a sandbox."""
+    """The mounts that show a workspace to the kernels in a sandbox."""
     start_timeout_s: float
 
 
 class CheckpointGroup:
-    """One sandbox and everybody in it."""
+    """One sandbox with its kernel, the checkpoints of that kernel, and the kernels made from them."""
 
     def __init__(
         self,
@@ -127,7 +127,7 @@ class CheckpointGroup:
         return frozen
 
     async def drop(self, frozen: Frozen, *, at_leisure: bool = False) -> None:
-        """Let a checkpoint go, and with the last member of the checkpoint group the checkpoint group.
+        """Let a checkpoint go, and with the last member the group itself.
 
         Its origin is its parent, and must take note; ``at_leisure`` it does so when it is asked for the next one.
         """
@@ -455,7 +455,7 @@ class CheckpointGroups:
         return checkpoint_group
 
     def mounts(self, workspace: Workspace, policy: Policy | None) -> list[dict[str, Any]]:
-        """What shows a place to the kernels in a sandbox."""
+        """The mounts that show a workspace to the kernels in a sandbox."""
         if self._isolation is None:
             return []
         return self._isolation.under(policy).mounts(workspace, self._readable())

@@ -1,4 +1,4 @@
-"""Where a kernel listens: its directory, its unix sockets and the file that tells it both."""
+"""A kernel's directory, its unix sockets, and the connection file that tells the kernel both."""
 
 from __future__ import annotations
 

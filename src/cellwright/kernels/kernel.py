@@ -225,25 +225,25 @@ class Kernel:
 
 
 class KernelOwner(Protocol):
-    """What a kernel lives in."""
+    """Owns a kernel's directory, and is told when a kernel starts and ends there."""
 
     @property
     def directory(self) -> Path:
-        """Its own, which goes when it does."""
+        """The directory, which is removed with its owner."""
         ...
 
     def joined(self) -> None:
-        """A kernel is about to live here."""
+        """Count a kernel that is about to start."""
         ...
 
     async def left(self, process: KernelProcess) -> None:
-        """It has ended; whatever nobody needs any more goes too."""
+        """Take note that a kernel has ended, and close what no other kernel needs."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class StartingKernel:
-    """A kernel's process that was just started and has not been heard yet."""
+    """A kernel's process that was just started and has not answered yet."""
 
     process: KernelProcess
     client: Client

@@ -1,4 +1,6 @@
-"""What a kernel lives by, and how that ends: a process of ours (``processes``), or one elsewhere (``jupyter.lifetime``)."""
+"""The lifetime of a kernel and the explanation of its end: a process of ours (``processes``), or one elsewhere
+(``jupyter.lifetime``).
+"""
 
 from __future__ import annotations
 
@@ -31,7 +33,7 @@ class QuickCount:
 
 
 class Lifetime(ABC):
-    """One kernel's, from its start to its explained end."""
+    """The lifetime of one kernel, from its start to its explained end."""
 
     def __init__(self, pid: int) -> None:
         self.pid = pid

@@ -1,4 +1,4 @@
-"""Where one Deno kernel finds its npm packages: a directory beside all layers, with the files of its newest one.
+"""The npm packages of one Deno kernel: a directory beside all layers, with the files of its newest one.
 
 Deno finds out at its start where that directory really is, and takes nothing from anywhere else: a link that is moved
 would not be followed. So the directory stays and files are added to it; they are the layer's own (hard links), and a

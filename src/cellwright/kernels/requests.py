@@ -1,4 +1,4 @@
-"""What every connection to a kernel has in common: requests, and who waits for their answers.
+"""Requests to a kernel and the callers that wait for its answers, for every kind of connection.
 
 How messages travel is each connection's own: over sockets (``client``) or as lines over pipes (``pipe_client``). Every
 message from iopub, and every shell reply that nobody waits for, goes to ``on_message`` in the order of arrival.

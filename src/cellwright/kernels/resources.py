@@ -1,4 +1,4 @@
-"""What a kernel lives in: its sandbox with the line to it, its way to the network, its group, its directory.
+"""The resources of one kernel: its sandbox with the channel to it, its proxy socket, its cgroup, its directory.
 
 Goes when the kernel has ended; a ``checkpoint_group`` is one that may outlive it.
 """
@@ -28,7 +28,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class KernelResources:
-    """Where one kernel lives, and nobody after it."""
+    """The resources of one kernel, closed when the kernel has ended."""
 
     directory: Path
     line: MonitorChannel | None = None
@@ -37,16 +37,16 @@ class KernelResources:
     _listening: anyio.CancelScope = field(default_factory=anyio.CancelScope)
 
     async def run(self) -> None:
-        """Listen to whoever stays beside the kernel, until that is gone or this is closed."""
+        """Listen to the kernel's monitor, until it is gone or this is closed."""
         if self.line is not None:
             with self._listening:
                 await self.line.run()
 
     def joined(self) -> None:
-        """Nobody else will come."""
+        """Do nothing: these resources have one kernel."""
 
     async def left(self, process: KernelProcess) -> None:  # as every home has it
-        """The kernel has ended, and so does this."""
+        """Close the resources, since their kernel has ended."""
         await self.close()
 
     async def close(self) -> None:
@@ -64,13 +64,12 @@ class KernelResources:
         shutil.rmtree(self.directory, ignore_errors=True)
 
 
-# What of the machine a kernel gets before its first instruction: a group of its own, or processors to keep
-# to.
+# The part of the machine that a kernel gets before its first instruction: a cgroup of its own, or processors.
 
 
 @dataclass(frozen=True, slots=True)
 class KernelCgroup:
-    """One kernel's part. The descriptor is the starter's to hand over and close."""
+    """One kernel's cgroup and processors. The descriptor is the starter's to hand over and close."""
 
     group: Group | None = None
     entrance_fd: int = -1
@@ -85,7 +84,7 @@ class KernelCgroup:
             os.close(fd)
 
     async def remove(self) -> None:
-        """Give it back, where no kernel came to be."""
+        """Remove the cgroup of a kernel that did not start."""
         if self.group is not None:
             with anyio.CancelScope(shield=True):
                 await anyio.to_thread.run_sync(self.group.remove)
@@ -95,7 +94,7 @@ NO_CGROUP = KernelCgroup()
 
 
 class KernelCgroups:
-    """Hands out parts to the kernels of one launcher."""
+    """Makes cgroups and chooses processors for the kernels of one launcher."""
 
     def __init__(self, isolation: Isolation | None) -> None:
         self._policy = isolation.policy if isolation is not None else None
@@ -103,7 +102,7 @@ class KernelCgroups:
         self._turns = count()
 
     async def next(self, narrowed: Policy | None = None) -> KernelCgroup:
-        """The next kernel's part; ``narrowed`` is the policy of a session that may do less than others.
+        """The next kernel's cgroup and processors; ``narrowed`` is the policy of a session that may do less than others.
 
         Raises:
             KernelStartError: its group could not be made.

@@ -1,4 +1,4 @@
-"""What may be done to a document: each function checks a wish and returns the change that fulfils it.
+"""Edits of a document: each function checks a request and returns the change that fulfils it.
 
 Pure: nothing is applied here. The caller journals the change, then applies it (see document). Positions count from
 0; those below 0 are refused, since counting from the end means one thing for ``list.insert`` and another for people.

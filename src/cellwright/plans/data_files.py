@@ -1,4 +1,4 @@
-"""What lies in a folder for a plan to work on: which file a problem is about, and what its first bytes tell of it.
+"""Finds the data file that a problem is about in a folder, and reads its format and columns off its first bytes.
 
 Pure: whoever calls has listed the folder and read the heads. It guesses, for drafts; nothing that runs relies on it.
 """

@@ -1,4 +1,4 @@
-"""What happens to a plan, and what is to be done then: the words in which ``machine`` and ``runner`` speak. Only data."""
+"""Events of a plan and the effects that follow: the messages between ``machine`` and ``runner``. Only data."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is found out about a cell that failed, and the way back to before it: for plans, and for cells outside of any.
+"""Collects the facts about a failed cell, and goes back to before it: for plans, and for cells outside of any.
 
 Knows the session and its kernel. What a failure means stands in ``error_classes``, what can be done about it in ``fixers``;
 how often anything is tried is decided by whoever asks.

@@ -43,7 +43,7 @@ _MAX_DIFF = 8_000
 
 @dataclass(frozen=True, slots=True)
 class Fixers:
-    """Who is asked about a failure, in this order."""
+    """The fixers and advisers that are asked about a failure, in this order."""
 
     fixers: tuple[Fixer, ...]
     advisers: tuple[Adviser, ...] = ()

@@ -1,4 +1,6 @@
-"""What a review found: cells with their cost, hints with what was measured, and rewritten cells that held. Only data."""
+"""The result of a review: cells with their cost, hints with their measurements, and rewritten cells that held. Only
+data.
+"""
 
 from __future__ import annotations
 

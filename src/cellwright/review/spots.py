@@ -1,4 +1,6 @@
-"""What a rule finds in a cell's text: a spot that may cost time, and texts that may do the same for less. Only data."""
+"""The finding of a rule in a cell's text: a spot that may cost time, and texts that may do the same for less. Only
+data.
+"""
 
 from __future__ import annotations
 

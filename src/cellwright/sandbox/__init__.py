@@ -1,1 +1,1 @@
-"""What code may reach: files, network, packages, and the walls around them. Knows no kernels and no sessions."""
+"""Confines code: files, network, packages, and the tiers of isolation. Knows no kernels and no sessions."""

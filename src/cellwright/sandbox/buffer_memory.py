@@ -1,4 +1,4 @@
-"""What the system keeps in sockets and pipes for a session: memory that is no process's. Blocking; decides nothing.
+"""Measures the memory in a session's sockets and pipes, which is no process's. Blocking; decides nothing.
 
 Sockets are asked for over netlink (``sock_diag``), which tells all of a network namespace, also those that nobody holds a
 descriptor of: unaccepted, closed with data in them, or on their way. Pipes can only be counted.

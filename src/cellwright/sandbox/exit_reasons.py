@@ -1,4 +1,4 @@
-"""What a limit says when it is reached: which one, its value, its setting, and the next step. Pure.
+"""Explains a limit that was reached: which one, its value, its setting, and the next step. Pure.
 
 Some limits end the kernel (``over_memory``, ``over_disk``, ``ended_by_signal``); others make a call fail that code can
 catch, and then the session goes on (``explain_error``).

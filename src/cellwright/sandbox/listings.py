@@ -1,4 +1,4 @@
-"""What lies in a working directory, and what came, changed and went between two looks at it. Reads no contents."""
+"""Lists a working directory, and compares two listings: files that came, changed and went. Reads no contents."""
 
 from __future__ import annotations
 

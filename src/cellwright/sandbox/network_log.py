@@ -1,4 +1,4 @@
-"""What a session asked of the network: one line per request, the newest kept, the rest counted. Decides nothing."""
+"""The network requests of a session: one line per request, the newest kept, the rest counted. Decides nothing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where code may connect to: hosts and ports, the lists that name them, and the verdict over one of them.
+"""Decides which hosts and ports code may connect to, by the lists that name them.
 
 Pure. A verdict falls twice: over the name before it is looked up, so that not even a lookup carries data out, and
 over each address that the lookup gave, so that no name leads inside.

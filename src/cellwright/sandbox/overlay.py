@@ -1,4 +1,5 @@
-"""What a session in ``overlay`` mode wrote, against the project it never touched: listed, shown as a diff, applied.
+"""The files that a session in ``overlay`` mode wrote, against the project it never touched: listed, shown as a diff,
+applied.
 
 Everything is read and written through ``files``, so that nothing planted in the layer leads anywhere else; what the
 project had before stands in ``overlay``. Blocking.

@@ -1,4 +1,4 @@
-"""What a layer of packages holds, and how it is kept: pinned, hashed, named by its content, read-only. Fetches nothing."""
+"""Layers of packages and how they are kept: pinned, hashed, named by their content, read-only. Fetches nothing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where a session works, and what of the project it sees there: one rule with three modes. Pure.
+"""A session's workspace, and the part of the project that it sees there: one rule with three modes. Pure.
 
 ``overlay``: the project at its own path, every write in a layer of the session's own. ``private``: a folder of the
 session's own. ``direct``: the notebook's folder itself, with the rest of the project to read.
@@ -43,7 +43,7 @@ _NEVER_WRITTEN = (".git", ".venv")
 
 @dataclass(frozen=True, slots=True)
 class Workspace:
-    """Where one session works. All paths are absolute and resolved."""
+    """The directories of one session. All paths are absolute and resolved."""
 
     mode: Mode
     cwd: str
@@ -80,7 +80,7 @@ class Workspace:
 
 @dataclass(frozen=True, slots=True)
 class SharedWorkspace:
-    """The place of a kernel that lives, for another one beside it."""
+    """The workspace of a live kernel, for a secondary kernel to share."""
 
     mount_fd: int
     """What is mounted there; -1 where there are no namespaces. Whoever starts the other one closes it."""

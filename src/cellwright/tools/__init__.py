@@ -1,4 +1,4 @@
-"""What an agent does without a notebook: run a script once, read and write files, fetch, calculate, show.
+"""Tools that need no notebook: run a script once, read and write files, fetch, calculate, show.
 
 Each is a library call, loaded on first use; tools and commands translate.
 """

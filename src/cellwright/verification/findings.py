@@ -1,4 +1,4 @@
-"""What makes a notebook doubtful before anything is run again: read from its cells and from what ran. Pure.
+"""Finds doubts about a notebook before anything is run again, from its cells and its executions. Pure.
 
 A cell is **stale** where its source is not the one that ran last, **never run**, **out of order** where it took a name
 from elsewhere than a run from the top would give it, and **hidden** state holds it up where no cell gives it a name any

@@ -1,4 +1,4 @@
-"""What a notebook, one of its cells or a caller declares to be volatile, and what is made of that. Pure.
+"""Parts of a notebook that it, one of its cells or a caller declares to be volatile, and the rules that follow. Pure.
 
 Declared in metadata as ``cellwright.verify``: ``{"mask": ["times", {"pattern": "run [0-9]+", "as": "run N"}],
 "tolerance": 1e-6}``. A cell's own come on top of the notebook's, a caller's on top of both.

@@ -1,4 +1,4 @@
-"""What is written down of allocations: a directory for each, private to its user, on the file system that nodes share.
+"""Records of allocations: a directory for each, private to its user, on the file system that nodes share.
 
 ``<storage>/allocations/<name>-<digits>/`` is made before the job is given to SLURM, so that it is there when the job
 starts. The digits are our own, because the job's number is not known yet; ``allocation.json`` has it later. The host

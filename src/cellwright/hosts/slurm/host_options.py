@@ -1,4 +1,4 @@
-"""What the engine that asks for an allocation will want of its host, written down for the host to begin with.
+"""Options that the engine writes down with an allocation, for its host to begin with.
 
 So the first kernel's step is started while the login side is still on its way, and an allocation that nobody comes to is
 given back in time. It changes nothing else: what an engine says when it attaches is what counts.

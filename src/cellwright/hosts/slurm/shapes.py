@@ -1,4 +1,4 @@
-"""What an allocation is asked to be: checked, and as arguments of ``sbatch``. Pure; asks nobody."""
+"""The shape of an allocation: nodes, memory and time, checked, and as arguments of ``sbatch``. Pure; asks nobody."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What SLURM says of a job, as what it means for an allocation. Pure; asks nobody. Words for people are ``states``'s."""
+"""Turns SLURM's report of a job into the state of an allocation, and that state into a sentence. Pure; asks nobody."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The way to the host of one allocation: through ``srun``, or by TLS where a site forbids that.
+"""The transport to the host of one allocation: through ``srun``, or by TLS where a site forbids that.
 
 Where the allocation stands is asked of whoever keeps track of it (``allocations``); which of its hosts counts, of the
 fence. Two engines cannot both own the allocation, as they cannot own its storage; should one that lost its storage
@@ -42,7 +42,7 @@ _CONNECT_S = 15.0
 
 
 class AllocationTransport:
-    """How one allocation's host is reached; it is never started here."""
+    """Connects to one allocation's host; it is never started here."""
 
     def __init__(
         self, allocations: Allocations, directory: Path, *, python: str, connecting: Connecting = "srun"

@@ -1,4 +1,4 @@
-"""Where a Jupyter server is, and what opens it. Pure; whoever goes there is ``rest``, ``hubs`` and ``channels``."""
+"""Addresses of Jupyter servers, with their tokens. Pure; ``rest``, ``hubs`` and ``channels`` connect to them."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ __all__ = ["JupyterLauncher", "KernelRequest", "fitting_spec"]
 
 @dataclass(frozen=True, slots=True)
 class KernelRequest:
-    """Which kernel is wanted of a server."""
+    """The kernel that a server is asked for."""
 
     name: str = ""
     """Its kernelspec; one that fits the language where it is empty."""
@@ -213,7 +213,7 @@ def _languages(offered: Mapping[str, Any]) -> dict[str, str]:
 
 
 class _RemoteOwner:
-    """What a kernel on a server lives in: nothing of ours."""
+    """The owner of a kernel on a server: nothing of it is ours."""
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory

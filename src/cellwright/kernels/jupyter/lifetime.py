@@ -43,7 +43,7 @@ class RemoteKernel:
 
 
 class RemoteLifetime(Lifetime):
-    """One kernel's, somewhere else."""
+    """The lifetime of one kernel on a Jupyter server."""
 
     def __init__(self, tenancy: RemoteKernel) -> None:
         super().__init__(pid=0)

@@ -1,4 +1,4 @@
-"""What a module is installed by, where it is not its own name, and what modules are known at all.
+"""Maps modules to the packages that install them, and lists the modules that are known at all.
 
 A closed list: guessing would send a typing error to whoever registered the name. What may be installed is decided
 elsewhere (``Surroundings.approved``).

@@ -1,4 +1,6 @@
-"""What no rule can fix, told with the values that matter: bounds, zeros, limits of time, checks that failed."""
+"""Explains failures that no rule can fix, with the values that matter: bounds, zeros, limits of time, checks that
+failed.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What somebody may have meant by a word that is not there: the nearest of those that are, and how sure that is.
+"""Finds the known word nearest to an unknown one, and says how certain that is.
 
 Pure text. Near is: the same but for case, separators and white space; or one slip of the fingers away. It is certain only
 where one alone is near, and the word itself is none that somebody may have meant as it stands: a slip of a word that is

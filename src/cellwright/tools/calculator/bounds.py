@@ -1,4 +1,4 @@
-"""What an expression may cost: sizes that are known before a step, and one account of work for all of them.
+"""Bounds on the work of an expression: sizes that are known before a step, and one account of work for all of them.
 
 A unit of work is about a microsecond. Nothing here looks at a clock: the same expression is refused everywhere.
 """

@@ -1,4 +1,4 @@
-"""What ``+ - * / ^`` and comparisons mean for every kind of value: numbers, quantities, lists, dates.
+"""The operators ``+ - * / ^`` and comparisons for every kind of value: numbers, quantities, lists, dates.
 
 Numbers are ``arithmetic``'s, dates are ``moments``'s; this knows which goes with which, and explains what does not.
 """

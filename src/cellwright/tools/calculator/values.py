@@ -1,4 +1,4 @@
-"""What an expression can be worth. Exact numbers are fractions, all others decimals of a fixed precision.
+"""Values of expressions. Exact numbers are fractions, all others decimals of a fixed precision.
 
 No floats: they are neither, and 0.1 + 0.2 is 0.3.
 """

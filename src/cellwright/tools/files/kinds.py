@@ -1,4 +1,4 @@
-"""What a file is: by its first bytes, then by its name. Pure; a name that the bytes contradict is told.
+"""Recognises the kind of a file by its first bytes, then by its name. Pure; reports a name that the bytes contradict.
 
 What is in it is for others to say (``duckdb_frames``, ``reader``, ``reader``, ``reader``).
 """

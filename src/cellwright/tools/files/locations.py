@@ -37,7 +37,7 @@ class Root:
 
 @dataclass(frozen=True, slots=True)
 class FileRoots:
-    """Where relative paths begin; ``roots`` are looked through from the first on."""
+    """The directories that relative paths are looked up in, from the first root on."""
 
     called: str
     roots: tuple[Root, ...]

@@ -1,4 +1,4 @@
-"""What is asked of the process that reads files, and what it answers."""
+"""Order to the process that reads files, and its answer."""
 
 from __future__ import annotations
 

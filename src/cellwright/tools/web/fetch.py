@@ -249,7 +249,7 @@ def _with(fetched: Fetched, saved: _Saved) -> Fetched:
 
 @dataclass(frozen=True, slots=True)
 class _Destination:
-    """Where a file goes."""
+    """The directory in which a fetched file is saved."""
 
     data_directory: DataDirectory
     session: Session | None
@@ -390,7 +390,7 @@ _SHOWN = 500
 
 @dataclass(frozen=True, slots=True)
 class PageResponse:
-    """The answer, where it was found, and how one got there."""
+    """The answer to a request, its address, and the redirects before it."""
 
     url: WebUrl
     answer: Answer
@@ -400,7 +400,7 @@ class PageResponse:
 
 @dataclass(frozen=True, slots=True)
 class PageRequests:
-    """What visits go through."""
+    """Requests pages: by pace, cache and client."""
 
     client: WebClient
     pace: HostPace
