@@ -16,7 +16,6 @@ from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS, MODERN_PROTOCOL_VERSI
 
 from cellwright.assembly import open_engine
 from cellwright.daemon.greetings import DISCOVER, FILE, OTHER, VERSION_KEY
-from cellwright.assembly import open_engine
 from cellwright.mcp import DIALECTS, McpServer
 from cellwright.settings import Settings
 

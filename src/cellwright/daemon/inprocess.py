@@ -15,7 +15,6 @@ from anyio.abc import ByteReceiveStream, ByteSendStream
 from cellwright.assembly import open_engine
 from cellwright.daemon.connections import Conversation, Heard, Said, is_hung_up
 from cellwright.daemon.mcp_servers import McpServers
-from cellwright.assembly import open_engine
 from cellwright.errors import CellwrightError
 from cellwright.settings import Settings, load_settings
 

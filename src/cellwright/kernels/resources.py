@@ -1,6 +1,6 @@
 """The resources of one kernel: its sandbox with the channel to it, its proxy socket, its cgroup, its directory.
 
-Goes when the kernel has ended; a ``checkpoint_group`` is one that may outlive it.
+They go when the kernel has ended; a ``CheckpointGroup`` may outlive its kernel.
 """
 
 from __future__ import annotations

@@ -105,9 +105,9 @@ def over_processes(policy: Policy, count: int) -> LimitHit:
     )
 
 
-def ended_by_signal(policy: Policy, number: int, last_words: str = "") -> LimitHit | None:
-    """The limit behind a signal that ended a kernel, if there is one; ``last_words`` is what it printed before."""
-    if V8_IS_FULL.search(last_words) and policy.memory_bytes is not None:
+def ended_by_signal(policy: Policy, number: int, exit_output: str = "") -> LimitHit | None:
+    """The limit behind a signal that ended a kernel, if there is one; ``exit_output`` is what it printed before."""
+    if V8_IS_FULL.search(exit_output) and policy.memory_bytes is not None:
         return LimitHit(
             "max_session_memory",
             f"The kernel's heap was full: the session may use {_size(policy.memory_bytes)} of memory "
