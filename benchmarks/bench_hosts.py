@@ -144,7 +144,7 @@ async def _measure_allocation(bench: Bench, many: int) -> None:
             f"{len(pipe)} processes, {pss_bytes(pipe) / MB:.1f} MB; daemon: "
             f"{(psutil.Process().memory_full_info().pss - alone) / MB:.1f} MB",
         )
-        host = next(one for one in job_processes(job_id) if "hosts.slurm.inside" in " ".join(one.cmdline()))
+        host = next(one for one in job_processes(job_id) if "slurm.inside" in " ".join(one.cmdline()))
         bench.inform("slurm: its host, on the node", f"{host.memory_full_info().pss / MB:.1f} MB")
         await _measure_costs(bench, engine, "slurm", many, lambda: job_processes(job_id), lambda: host.pid)
         _measure_squeue(bench)

@@ -23,7 +23,7 @@ from tests.waiting import LIMIT_S
 IMPORTED = [
     "pytest",
     "anyio._backends._asyncio",
-    "cellwright.engine.assembly",
+    "cellwright.assembly",
     "cellwright.plans",
     "cellwright.tools.calculator",
     "pint",

@@ -251,6 +251,7 @@ def host_options(settings: Settings, home: Path) -> protocol.HostOptions:
         opening=_opening(settings),
         max_checkpoints=settings.max_checkpoints,
         max_checkpoint_memory=settings.max_checkpoint_memory,
+        remote_launcher="cellwright.jupyter.launcher:JupyterLauncher",
         allocation_idle_s=settings.slurm_idle_s,
     )
 

@@ -23,12 +23,12 @@ from jupyter_client.kernelspec import KernelSpecManager
 from cellwright.assembly import open_engine
 from cellwright.errors import CellwrightError
 from cellwright.hosts.environment import memory_fraction
-from cellwright.hosts.slurm.commands import UNCONFIGURED, SlurmCommands
 from cellwright.kernels import find_project_python
 from cellwright.kernels.deno import find_deno
 from cellwright.sandbox.probe import try_isolation
 from cellwright.settings import Settings, examine_settings, load_settings
 from cellwright.settings.modelkeys import model_environment
+from cellwright.slurm.commands import UNCONFIGURED, SlurmCommands
 
 __all__ = ["EXTRAS", "Finding", "Verdict", "examine"]
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Protocol
 
 import anyio
 import psutil
 
 from cellwright.hosts.protocol import HostOptions
-from cellwright.kernels import Exit, Steps
+from cellwright.kernels import Exit, Programs
 
 __all__ = ["Ending", "HostEnvironment", "memory_fraction"]
 # How full this machine's memory is, as the kernel or the container's limit has it. Reads; decides nothing.
@@ -86,6 +87,18 @@ class Ending:
         return end, False
 
 
+class JobSteps(Protocol):
+    """Starts programs as steps of a job, each with memory of its own. A port: ``slurm.steps`` implements it."""
+
+    def memory_for(self, session_bytes: int | None) -> int | None:
+        """How much memory the step of a session has that may have so much; None where the job limits nothing."""
+        ...
+
+    def sized(self, memory: int | None) -> Programs:
+        """What starts programs in steps of that size."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class HostEnvironment:
     """The limits and the end of the machine or job that a host runs in; by default all of this machine."""
@@ -94,6 +107,6 @@ class HostEnvironment:
     """How long the host stays when nobody needs it; None is for good."""
     memory_fraction: Callable[[], float] = memory_fraction
     """The used part of the memory that it has."""
-    steps: Steps | None = None
+    steps: JobSteps | None = None
     """How each kernel gets a job step of its own, where there are such."""
     ending: Ending = field(default_factory=Ending)

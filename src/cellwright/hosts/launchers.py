@@ -6,6 +6,7 @@ Made on first need, replaced when they die. It does not know what kernels are fo
 
 from __future__ import annotations
 
+import importlib
 import logging
 import re
 from collections import deque
@@ -14,12 +15,13 @@ from dataclasses import dataclass, field
 from functools import partial
 from itertools import count
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeAlias
+from typing import Protocol, TypeAlias
 
 import anyio
 import anyio.abc
 
 from cellwright.errors import CellwrightError, KernelStartError
+from cellwright.hosts.environment import JobSteps
 from cellwright.hosts.protocol import (
     DenoKernel,
     HostOptions,
@@ -40,19 +42,14 @@ from cellwright.kernels import (
     LibraryCaches,
     OutputLimits,
     Programs,
-    Steps,
     TypeChecker,
     prepare_interpreter,
-    step_memory,
 )
 from cellwright.sandbox.policy import Policy
 from cellwright.sandbox.probe import try_isolation
 from cellwright.sandbox.proxy import Opening
 from cellwright.sandbox.tiers import Finding, Tier
 from cellwright.settings import paths
-
-if TYPE_CHECKING:
-    from cellwright.kernels.jupyter.launcher import JupyterLauncher
 
 __all__ = ["Launchers", "start_environment"]
 # What an interpreter or a library reads once, when it starts; everything else a kernel can be given later.
@@ -106,11 +103,23 @@ def _key(python: str | None, environment: Mapping[str, str], options: HostOption
     return python, options.preload, tuple(sorted(start.items())), _confinement(options)
 
 
+class RemoteLauncher(Protocol):
+    """Starts kernels on one server. A port: an engine names what implements it (``HostOptions.remote_launcher``)."""
+
+    async def run(self, *, task_status: anyio.abc.TaskStatus[None]) -> None:
+        """Keep connections while this runs."""
+        ...
+
+    async def launch(self, wanted: JupyterKernel, directory: Path) -> Kernel:
+        """A kernel that answers."""
+        ...
+
+
 class Launchers:
     """Finds or makes the launcher that a kernel needs."""
 
     def __init__(
-        self, tasks: anyio.abc.TaskGroup, *, runtime: Path, cache: Path, steps: Steps | None = None
+        self, tasks: anyio.abc.TaskGroup, *, runtime: Path, cache: Path, steps: JobSteps | None = None
     ) -> None:
         """With ``steps`` every kernel is in one of its own, a Python kernel together with its fork server."""
         self._steps = steps
@@ -126,7 +135,7 @@ class Launchers:
         self._interpreters: dict[str | None, Interpreter] = {}
         self._kernelspecs: dict[tuple[str, _Confinement], KernelspecLauncher] = {}
         self._denos: dict[_Confinement, DenoLauncher] = {}
-        self._jupyters: dict[JupyterServer, JupyterLauncher] = {}
+        self._remote: dict[JupyterServer, RemoteLauncher] = {}
         self._checkers: dict[_Confinement, TypeChecker] = {}
         self._servers: list[ForkServer] = []
         self._findings: dict[bool, Finding] = {}
@@ -238,8 +247,8 @@ class Launchers:
         return await self._pool(python, launch.environment, options, memory).take()
 
     def _step_memory(self, policy: Policy | None) -> int | None:
-        job = self._steps.memory if self._steps is not None else None
-        return step_memory(policy.memory_bytes if policy is not None else None, job)
+        session_bytes = policy.memory_bytes if policy is not None else None
+        return self._steps.memory_for(session_bytes) if self._steps is not None else None
 
     def _pool(
         self, python: str | None, environment: Mapping[str, str], options: HostOptions, memory: int | None
@@ -335,25 +344,18 @@ class Launchers:
 
     async def _on_server(self, kind: JupyterKernel, launch: KernelLaunch, options: HostOptions) -> Kernel:
         """A kernel that lives elsewhere: nothing of the launch but its directory matters there."""
-        from cellwright.kernels.jupyter.launcher import (  # hosts in jobs start faster
-            JupyterLauncher,
-            KernelRequest,
-        )
-
-        if kind.server not in self._jupyters:
-            launcher = JupyterLauncher(kind.server, start_timeout_s=options.start_timeout_s)
+        if kind.server not in self._remote:
+            module, _, name = options.remote_launcher.partition(":")
+            if not name:
+                raise KernelStartError(
+                    "This host was not told how kernels on Jupyter servers are started",
+                    hint="End it with `cellwright daemon stop --kernels`; the next call starts another",
+                )
+            make = getattr(importlib.import_module(module), name)
+            launcher: RemoteLauncher = make(kind.server, start_timeout_s=options.start_timeout_s)
             await self._tasks.start(launcher.run)
-            self._jupyters[kind.server] = launcher
-        wanted = KernelRequest(
-            name=kind.name,
-            language=kind.language,
-            path=kind.path,
-            existing=kind.existing,
-            session_id=kind.session_id,
-            ours=kind.ours,
-            fresh=kind.fresh,
-        )
-        return await self._jupyters[kind.server].launch(wanted, launch.directory)
+            self._remote[kind.server] = launcher
+        return await self._remote[kind.server].launch(kind, launch.directory)
 
     async def _kernelspec(self, name: str, options: HostOptions) -> KernelspecLauncher:
         key = (name, _confinement(options))

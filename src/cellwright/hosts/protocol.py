@@ -9,7 +9,6 @@ from typing import Any, Literal, TypeAlias
 
 import msgspec
 
-from cellwright.kernels.jupyter import JupyterServer
 from cellwright.kernels.typecheck import CellSource, Diagnostic
 from cellwright.sandbox.network_log import NetworkEntry
 from cellwright.sandbox.policy import Mode, Policy
@@ -96,6 +95,23 @@ class KernelspecKernel(Tagged, frozen=True, tag="kernelspec"):
     """Whatever an installed Jupyter kernelspec starts."""
 
     name: str
+
+
+class JupyterServer(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A Jupyter server, gateway or hub. Only ever sent over a private socket, and never written down."""
+
+    name: str
+    url: str
+    token: str
+    username: str = ""
+    """Whom kernels are for, where a gateway asks, and whose server it is, where a hub does."""
+    start_s: float = 300.0
+    """How long a hub may take to start the user's server."""
+    unreachable_s: float = 60.0
+    """How long it may be out of reach before its kernels are given up for the time being."""
+
+    def __repr__(self) -> str:
+        return f"JupyterServer({self.name!r}, {self.url!r})"
 
 
 class JupyterKernel(Tagged, frozen=True, tag="jupyter"):
@@ -224,6 +240,8 @@ class HostOptions(msgspec.Struct, frozen=True):
     """How many of one kernel are kept."""
     max_checkpoint_memory: int = 1 << 30
     """How much memory those of one kernel take together, beyond what they share with it."""
+    remote_launcher: str = ""
+    """What starts kernels on Jupyter servers, as ``module:class``; a host has nothing of the kind itself."""
     allocation_idle_s: float | None = None
     """How long a host in an allocation stays, and the job with it, when nobody needs it; None is until its time is over."""
 

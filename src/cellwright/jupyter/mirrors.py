@@ -25,11 +25,8 @@ from cellwright.engine.placement import HostName
 from cellwright.engine.records import Batch, Recorder, put_session
 from cellwright.engine.session import Session
 from cellwright.errors import CellwrightError, HostUnreachable, NotebookError, NotebookFormatError
-from cellwright.jupyter.servers import jupyter_server
-from cellwright.kernels.jupyter.addresses import is_loopback
-from cellwright.kernels.jupyter.hubs import reach
-from cellwright.livedocs.merge import Sheet, SheetCell, agreed, revisions, sheet_of
-from cellwright.livedocs.server import (
+from cellwright.jupyter.addresses import is_loopback
+from cellwright.jupyter.contents import (
     Contents,
     ServerAddress,
     Stamp,
@@ -38,7 +35,10 @@ from cellwright.livedocs.server import (
     identity,
     required,
 )
-from cellwright.livedocs.shared_document import (
+from cellwright.jupyter.document_merge import Sheet, SheetCell, agreed, revisions, sheet_of
+from cellwright.jupyter.hubs import reach
+from cellwright.jupyter.servers import jupyter_server
+from cellwright.jupyter.shared_document import (
     GLOBAL_PRESENCE,
     SharedDocument,
     Ticket,

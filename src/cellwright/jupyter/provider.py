@@ -1,4 +1,4 @@
-"""Jupyter servers as the engine's hosts. Their kernels are reached through this machine's host (``kernels.jupyter``)."""
+"""Jupyter servers as the engine's hosts. Their kernels are reached through this machine's host (``launcher``)."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class JupyterHosts:
         return [await self._info(which) for which in jupyter_servers(self._settings)]
 
     async def _info(self, which: str | None) -> HostInfo:
-        from cellwright.kernels.jupyter.hubs import look_at  # an extra
+        from cellwright.jupyter.hubs import look_at  # an extra
 
         name = str(HostName("jupyter", which))
         try:

@@ -1,6 +1,6 @@
 """Which Jupyter server a host's name means, out of the settings. Reads a token's file, and asks nobody.
 
-How servers are spoken with is ``kernels.jupyter``'s.
+How servers are spoken with is ``rest``'s, ``hubs``' and ``channels``'.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 from cellwright.errors import UnknownHost
 from cellwright.hosts.protocol import JupyterServer
-from cellwright.kernels.jupyter.addresses import is_loopback
+from cellwright.jupyter.addresses import is_loopback
 from cellwright.settings.model import JupyterServerSettings, JupyterSettings
 
 __all__ = ["jupyter_kernelspec", "jupyter_server", "jupyter_servers"]

@@ -18,7 +18,6 @@ from cellwright.kernels.messages import Message
 from cellwright.kernels.monitor import MonitorChannel
 from cellwright.kernels.processes import adopt_orphans, reap_strangers
 from cellwright.kernels.programs import LOCAL_PROGRAMS, Programs
-from cellwright.kernels.slurm_steps import Steps, step_memory
 from cellwright.kernels.typecheck import TypeChecker
 
 __all__ = [
@@ -40,12 +39,10 @@ __all__ = [
     "OutputLimits",
     "Programs",
     "QuickCount",
-    "Steps",
     "TypeChecker",
     "adopt_orphans",
     "find_deno",
     "find_project_python",
     "prepare_interpreter",
     "reap_strangers",
-    "step_memory",
 ]

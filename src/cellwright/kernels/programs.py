@@ -1,6 +1,6 @@
 """How a program is started that is a kernel or forks some: here as a child of this process, elsewhere as a job step.
 
-What is started is ``forkserver``', ``spawn``'s and ``spawn``'; the other way is ``slurm_steps``.
+What is started is ``forkserver``', ``spawn``'s and ``spawn``'; the other way is ``slurm.steps``.
 """
 
 from __future__ import annotations

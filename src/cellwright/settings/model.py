@@ -103,7 +103,7 @@ class ModelsSettings(BaseSettings):
 
 
 # The settings that are about SLURM alone. Part of ``model``; what a shape may be is said in
-# ``hosts.slurm.shapes``.
+# ``slurm.shapes``.
 
 
 def _words(value: Any) -> Any:

@@ -1,6 +1,6 @@
 """SLURM's allocations as the engine's hosts: asked for, chosen, listed, waited for, given back.
 
-What allocations there are is ``hosts.slurm.allocations``'s, which one takes the next kernel ``hosts.slurm.fleet``'s.
+What allocations there are is ``allocations``'s, which one takes the next kernel ``fleet``'s.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ from cellwright.engine.records import SessionRecord
 from cellwright.errors import HostPending, HostUnreachable, UnknownHost
 from cellwright.hosts import HostTransport
 from cellwright.hosts.protocol import HostOptions
-from cellwright.hosts.slurm.allocations import AllocationOptions, Allocations
-from cellwright.hosts.slurm.commands import UNCONFIGURED, SlurmCommands
-from cellwright.hosts.slurm.directories import Allocation
-from cellwright.hosts.slurm.fleet import DEFAULT_NAME, PREFIX, SlurmFleet, host_name
-from cellwright.hosts.slurm.host_options import expectation
-from cellwright.hosts.slurm.shapes import Shape
-from cellwright.hosts.slurm.states import Ended, Ending, Pending, Running, Submitting
-from cellwright.hosts.slurm.transport import AllocationTransport
 from cellwright.settings.model import SlurmSettings
+from cellwright.slurm.allocations import AllocationOptions, Allocations
+from cellwright.slurm.commands import UNCONFIGURED, SlurmCommands
+from cellwright.slurm.directories import Allocation
+from cellwright.slurm.fleet import DEFAULT_NAME, PREFIX, SlurmFleet, host_name
+from cellwright.slurm.host_options import expectation
+from cellwright.slurm.shapes import Shape
+from cellwright.slurm.states import Ended, Ending, Pending, Running, Submitting
+from cellwright.slurm.transport import AllocationTransport
 
 __all__ = ["SlurmHosts", "default_shape", "only_allocation", "requested_shape", "slurm_hosts"]
 

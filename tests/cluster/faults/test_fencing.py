@@ -14,7 +14,7 @@ import pytest
 from cellwright.errors import HostPending
 from cellwright.hosts import protocol
 from cellwright.hosts.event_log import read_events
-from cellwright.hosts.slurm.fence import Claim, Fence
+from cellwright.slurm.fence import Claim, Fence
 from tests.support.slurm.lent import Lender
 from tests.waiting import LIMIT_S, fail_after
 
@@ -60,7 +60,7 @@ def test_host_that_comes_after_a_later_one_does_not_even_start(tmp_path: Path) -
     directory = tmp_path / "allocations" / "one"
     Fence(directory).claim(Claim(12, 3, "a"))
     environment = {**os.environ, "SLURM_JOB_ID": "12", "SLURM_RESTART_COUNT": "2"}
-    command = [sys.executable, "-m", "cellwright.hosts.slurm.inside", str(directory)]
+    command = [sys.executable, "-m", "cellwright.slurm.inside", str(directory)]
     done = subprocess.run(
         command, env=environment, capture_output=True, text=True, timeout=LIMIT_S, check=False
     )

@@ -14,13 +14,13 @@ import msgspec
 import pytest
 
 from cellwright.errors import LimitReached, ShapeRefused, SlurmFailed, UnknownHost
-from cellwright.hosts.slurm.allocations import AllocationOptions, Allocations
-from cellwright.hosts.slurm.commands import SlurmCommands
-from cellwright.hosts.slurm.directories import Allocation
-from cellwright.hosts.slurm.fleet import SlurmFleet, host_name
-from cellwright.hosts.slurm.shapes import Shape
-from cellwright.hosts.slurm.states import Ended, Ending, Pending, Running, state_text
 from cellwright.hosts.transport import NoTransport
+from cellwright.slurm.allocations import AllocationOptions, Allocations
+from cellwright.slurm.commands import SlurmCommands
+from cellwright.slurm.directories import Allocation
+from cellwright.slurm.fleet import SlurmFleet, host_name
+from cellwright.slurm.shapes import Shape
+from cellwright.slurm.states import Ended, Ending, Pending, Running, state_text
 from tests.support.slurm.cluster import Cluster
 from tests.waiting import fail_after, scaled
 

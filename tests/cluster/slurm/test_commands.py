@@ -10,8 +10,8 @@ import anyio
 import pytest
 
 from cellwright.errors import HostUnreachable, SlurmFailed
-from cellwright.hosts.slurm import commands as slurm_commands
-from cellwright.hosts.slurm.commands import (
+from cellwright.slurm import commands as slurm_commands
+from cellwright.slurm.commands import (
     SlurmCommands,
     hint_for,
     job_environment,
@@ -19,11 +19,11 @@ from cellwright.hosts.slurm.commands import (
     parse_show,
     parse_waiting,
 )
-from cellwright.hosts.slurm.directories import Allocation, HostAddress, write_host_address
-from cellwright.hosts.slurm.fence import Claim, Fence
-from cellwright.hosts.slurm.shapes import Shape
-from cellwright.hosts.slurm.states import Running
-from cellwright.hosts.slurm.transport import AllocationTransport
+from cellwright.slurm.directories import Allocation, HostAddress, write_host_address
+from cellwright.slurm.fence import Claim, Fence
+from cellwright.slurm.shapes import Shape
+from cellwright.slurm.states import Running
+from cellwright.slurm.transport import AllocationTransport
 from tests.marked import marked
 from tests.support.slurm.cluster import Cluster
 from tests.waiting import LIMIT_S, until

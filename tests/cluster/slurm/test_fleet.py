@@ -12,15 +12,15 @@ from msgspec.structs import replace
 from cellwright.engine.hosts import called_place
 from cellwright.engine.records import Batch, SessionRecord, put_session
 from cellwright.errors import HostCannot, HostUnreachable, SlurmFailed
-from cellwright.hosts.slurm import commands
-from cellwright.hosts.slurm.allocations import AllocationOptions, Allocations
-from cellwright.hosts.slurm.commands import SlurmCommands
-from cellwright.hosts.slurm.directories import Allocation, AllocationDirectories
-from cellwright.hosts.slurm.fleet import SlurmFleet, lasts
-from cellwright.hosts.slurm.shapes import Shape
-from cellwright.hosts.slurm.states import AllocationState, Ended, Ending, Pending, Running
 from cellwright.hosts.transport import NoTransport
+from cellwright.slurm import commands
+from cellwright.slurm.allocations import AllocationOptions, Allocations
+from cellwright.slurm.commands import SlurmCommands
+from cellwright.slurm.directories import Allocation, AllocationDirectories
+from cellwright.slurm.fleet import SlurmFleet, lasts
 from cellwright.slurm.provider import only_allocation
+from cellwright.slurm.shapes import Shape
+from cellwright.slurm.states import AllocationState, Ended, Ending, Pending, Running
 from tests.kernel.engine.conftest import OpenEngine, host_process, open_here
 from tests.waiting import LIMIT_S
 

@@ -12,9 +12,9 @@ import pytest
 from cellwright.errors import HostPending, HostStartError
 from cellwright.hosts import protocol
 from cellwright.hosts.event_log import read_events
-from cellwright.hosts.slurm.host_options import expectation, read_expectation, write_expectation
-from cellwright.hosts.slurm.inside import Job, job_of
-from cellwright.hosts.slurm.shapes import Shape
+from cellwright.slurm.host_options import expectation, read_expectation, write_expectation
+from cellwright.slurm.inside import Job, job_of
+from cellwright.slurm.shapes import Shape
 from tests.support.slurm.lent import ENVIRONMENT, SMALL, Lender, options
 from tests.waiting import fail_after
 

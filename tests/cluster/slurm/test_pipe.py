@@ -15,8 +15,8 @@ import anyio.abc
 import pytest
 
 from cellwright.errors import HostUnreachable
-from cellwright.hosts.slurm import pipe
-from cellwright.hosts.slurm.transport import PipeStream, PromptAcknowledgements, pipe_command
+from cellwright.slurm import pipe
+from cellwright.slurm.transport import PipeStream, PromptAcknowledgements, pipe_command
 from tests.waiting import fail_after
 
 pytestmark = pytest.mark.anyio

@@ -15,10 +15,12 @@ import anyio
 import pytest
 
 from cellwright.hosts import protocol
-from cellwright.hosts.slurm.shapes import Shape
 from cellwright.kernels.exit_output import ExitOutput
 from cellwright.kernels.programs import own_script
-from cellwright.kernels.slurm_steps import (
+from cellwright.sandbox.policy import Policy
+from cellwright.sandbox.workspace import PRIVATE, Workspace
+from cellwright.slurm.shapes import Shape
+from cellwright.slurm.steps import (
     MEGABYTE,
     ROOM,
     StepMemory,
@@ -26,8 +28,6 @@ from cellwright.kernels.slurm_steps import (
     step_environment,
     step_memory,
 )
-from cellwright.sandbox.policy import Policy
-from cellwright.sandbox.workspace import PRIVATE, Workspace
 from cellwright_kernel.step import HEADER, put
 from tests.marked import wait_until_buried
 from tests.support.slurm.lent import SMALL, Attached, Lender, Lent, options

@@ -15,8 +15,8 @@ import anyio.abc
 import pytest
 
 from cellwright.errors import HostStartError, HostUnreachable
-from cellwright.hosts.slurm import tls
-from cellwright.hosts.slurm.directories import HostAddress
+from cellwright.slurm import tls
+from cellwright.slurm.directories import HostAddress
 from tests.support.slurm.lent import Lender
 from tests.waiting import LIMIT_S, fail_after
 

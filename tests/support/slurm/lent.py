@@ -17,13 +17,13 @@ import anyio.abc
 
 from cellwright.errors import HostPending, HostUnreachable
 from cellwright.hosts import HostConnection, protocol
-from cellwright.hosts.slurm.allocations import AllocationOptions, Allocations
-from cellwright.hosts.slurm.commands import SlurmCommands
-from cellwright.hosts.slurm.directories import Allocation, read_host_address
-from cellwright.hosts.slurm.host_options import Expectation
-from cellwright.hosts.slurm.shapes import Shape
-from cellwright.hosts.slurm.transport import AllocationTransport, Connecting
 from cellwright.sandbox.policy import Policy
+from cellwright.slurm.allocations import AllocationOptions, Allocations
+from cellwright.slurm.commands import SlurmCommands
+from cellwright.slurm.directories import Allocation, read_host_address
+from cellwright.slurm.host_options import Expectation
+from cellwright.slurm.shapes import Shape
+from cellwright.slurm.transport import AllocationTransport, Connecting
 from tests.support.slurm.cluster import Cluster
 from tests.waiting import LIMIT_S, fail_after, scaled
 

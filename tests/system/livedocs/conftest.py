@@ -8,9 +8,8 @@ from typing import Any
 import anyio
 import pytest
 
-from cellwright.engine import mirrors
-from cellwright.livedocs import server as addresses
-from cellwright.livedocs import shared_document
+from cellwright.jupyter import contents as addresses
+from cellwright.jupyter import mirrors, shared_document
 from tests.kernel.engine.conftest import open_here
 from tests.support.livedocs.visiting import Relay
 from tests.support.servers.server import Server

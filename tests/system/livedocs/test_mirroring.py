@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from cellwright import Engine, Session
-from cellwright.engine import mirrors
 from cellwright.errors import HostUnreachable, NotebookError
-from cellwright.livedocs.merge import Sheet, SheetCell
-from cellwright.livedocs.shared_document import SharedDocument
+from cellwright.jupyter import mirrors
+from cellwright.jupyter.document_merge import Sheet, SheetCell
+from cellwright.jupyter.shared_document import SharedDocument
 from tests.kernel.engine.conftest import OpenEngine, end_host, open_at
 from tests.support.livedocs.visiting import (
     code_cell,
@@ -160,7 +160,7 @@ async def test_what_was_said_into_a_dead_connection_is_not_taken_for_deleted(
 
 def _written(engine: Engine, session: Session) -> list[str]:
     """What the mirror has written into its own end of the document."""
-    mirror, _ = engine._mirrors._mirrors[session.id]
+    mirror, _ = engine._remote._mirror._mirrors[session.id]
     return [cell.source for cell in mirror._common.cells]
 
 

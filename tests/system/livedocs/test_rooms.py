@@ -13,10 +13,10 @@ from pycrdt import Doc, create_sync_message, create_update_message, handle_sync_
 from websockets.asyncio.server import ServerConnection, serve
 
 from cellwright.errors import HostCannot, HostUnreachable, NotebookError
-from cellwright.livedocs import shared_document
-from cellwright.livedocs.merge import Sheet, SheetCell
-from cellwright.livedocs.server import ServerAddress, client_for
-from cellwright.livedocs.shared_document import (
+from cellwright.jupyter import shared_document
+from cellwright.jupyter.contents import ServerAddress, client_for
+from cellwright.jupyter.document_merge import Sheet, SheetCell
+from cellwright.jupyter.shared_document import (
     SharedDocument,
     SharedNotebook,
     Ticket,

@@ -24,7 +24,7 @@ from cellwright.hosts import HostConnection, protocol
 from cellwright.hosts.event_log import EventLog, read_events
 from cellwright.hosts.frames import frame
 from cellwright.hosts.server import Host
-from cellwright.kernels.jupyter.wire import decode_json, decode_v1
+from cellwright.jupyter.wire import decode_json, decode_v1
 from cellwright.kernels.messages import BadMessageError
 from cellwright.kernels.pipe_client import Line, Splitter, message_of
 from cellwright.lab.messages import BadMessage

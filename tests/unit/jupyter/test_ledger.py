@@ -7,8 +7,8 @@ from itertools import combinations
 import msgspec
 import pytest
 
-from cellwright.kernels.jupyter.channels import Ledger
-from cellwright.kernels.jupyter.wire import Received
+from cellwright.jupyter.channels import Ledger
+from cellwright.jupyter.wire import Received
 from cellwright.kernels.messages import Message
 
 

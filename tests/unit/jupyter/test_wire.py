@@ -15,7 +15,7 @@ from jupyter_server.services.kernels.connection.base import (
     serialize_msg_to_ws_v1,
 )
 
-from cellwright.kernels.jupyter import wire
+from cellwright.jupyter import wire
 from cellwright.kernels.messages import BadMessageError
 
 CHANNELS = st.sampled_from(["shell", "iopub", "control", "stdin"])

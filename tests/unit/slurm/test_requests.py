@@ -7,9 +7,9 @@ from pydantic import ValidationError
 
 from cellwright.engine.providers import ShapeRequest
 from cellwright.errors import ShapeRefused
-from cellwright.hosts.slurm.shapes import Shape
 from cellwright.settings import Settings
 from cellwright.slurm.provider import requested_shape
+from cellwright.slurm.shapes import Shape
 
 SETTINGS = Settings(
     slurm_partition="gpu",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from cellwright.hosts.slurm.states import (
+from cellwright.slurm.states import (
     CAUSES,
     AllocationState,
     Ended,

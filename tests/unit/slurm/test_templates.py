@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from cellwright.errors import ShapeRefused
-from cellwright.hosts.slurm.allocations import batch_script, read_template
+from cellwright.slurm.allocations import batch_script, read_template
 
 HOST = "#!/bin/bash\nexec {{host}}\n"
 
@@ -20,7 +20,7 @@ def script(template: str, directory: str = "/shared/a", modules: tuple[str, ...]
 def test_our_own_is_a_login_shell_that_becomes_the_host() -> None:
     filled = script(read_template(None))
     assert filled.startswith("#!/bin/bash -l\n")
-    assert filled.endswith("\nexec /opt/py -m cellwright.hosts.slurm.inside /shared/a\n")
+    assert filled.endswith("\nexec /opt/py -m cellwright.slurm.inside /shared/a\n")
     assert "{{" not in filled
 
 

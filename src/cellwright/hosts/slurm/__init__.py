@@ -1,5 +1,1 @@
-"""SLURM as a place for hosts: allocations, and the host inside each of them.
-
-On the login side ``commands`` asks SLURM, ``states`` and ``states`` say what its answers mean, ``shapes`` and
-``allocations`` make a job, and ``allocations`` keeps track. Inside the job runs the same host as anywhere.
-"""
+"""Modules that jobs submitted by an earlier version run by these names. They stand in ``cellwright.slurm`` now."""

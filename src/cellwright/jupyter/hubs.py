@@ -16,8 +16,9 @@ import anyio
 import msgspec
 
 from cellwright.errors import KernelStartError
-from cellwright.kernels.jupyter.addresses import JupyterServer, joined
-from cellwright.kernels.jupyter.rest import Api, ServerRefused
+from cellwright.hosts.protocol import JupyterServer
+from cellwright.jupyter.addresses import joined
+from cellwright.jupyter.rest import Api, ServerRefused
 
 __all__ = ["HubPath", "Reached", "hub_path", "look_at", "reach"]
 TOKEN_LIFE_S = 24 * 3600

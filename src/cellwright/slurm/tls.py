@@ -21,7 +21,7 @@ import anyio.abc
 from anyio.streams.tls import TLSListener, TLSStream
 
 from cellwright.errors import HostStartError, HostUnreachable
-from cellwright.hosts.slurm.directories import HostAddress
+from cellwright.slurm.directories import HostAddress
 
 __all__ = ["connect", "listen", "make_credentials", "own_addresses"]
 

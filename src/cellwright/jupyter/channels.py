@@ -27,11 +27,11 @@ from websockets.protocol import State
 from websockets.typing import Subprotocol
 
 from cellwright.errors import KernelGone
-from cellwright.kernels.jupyter import lifetime, wire
-from cellwright.kernels.jupyter.addresses import is_loopback, joined, websocket_url
-from cellwright.kernels.jupyter.lifetime import RemoteLifetime
-from cellwright.kernels.jupyter.rest import NOT_FOUND, ServerRefused, status_text
-from cellwright.kernels.jupyter.wire import Received
+from cellwright.jupyter import lifetime, wire
+from cellwright.jupyter.addresses import is_loopback, joined, websocket_url
+from cellwright.jupyter.lifetime import RemoteLifetime
+from cellwright.jupyter.rest import NOT_FOUND, ServerRefused, status_text
+from cellwright.jupyter.wire import Received
 from cellwright.kernels.messages import BadMessageError, Channel, Message, new_message_id
 from cellwright.kernels.requests import Client, Pending
 

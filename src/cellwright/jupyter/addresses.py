@@ -5,26 +5,7 @@ from __future__ import annotations
 import ipaddress
 from urllib.parse import quote, urlsplit, urlunsplit
 
-import msgspec
-
-__all__ = ["JupyterServer", "is_loopback", "joined", "websocket_url"]
-
-
-class JupyterServer(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A Jupyter server, gateway or hub. Only ever sent over a private socket, and never written down."""
-
-    name: str
-    url: str
-    token: str
-    username: str = ""
-    """Whom kernels are for, where a gateway asks, and whose server it is, where a hub does."""
-    start_s: float = 300.0
-    """How long a hub may take to start the user's server."""
-    unreachable_s: float = 60.0
-    """How long it may be out of reach before its kernels are given up for the time being."""
-
-    def __repr__(self) -> str:
-        return f"JupyterServer({self.name!r}, {self.url!r})"
+__all__ = ["is_loopback", "joined", "websocket_url"]
 
 
 def joined(url: str, *parts: str) -> str:

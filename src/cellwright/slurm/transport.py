@@ -24,14 +24,14 @@ import anyio.to_thread
 from cellwright import children
 from cellwright.errors import HostLost, HostPending, HostUnreachable, UnknownHost
 from cellwright.hosts.connection import HostConnection
-from cellwright.hosts.slurm import tls
-from cellwright.hosts.slurm.allocations import Allocations
-from cellwright.hosts.slurm.commands import job_environment
-from cellwright.hosts.slurm.directories import Allocation, AllocationPaths, HostAddress, read_host_address
-from cellwright.hosts.slurm.fence import Fence
-from cellwright.hosts.slurm.pipe import FOUND, READ_BYTES
-from cellwright.hosts.slurm.states import Ended, Pending, Submitting, state_text
 from cellwright.rlimits import unlimited_children
+from cellwright.slurm import tls
+from cellwright.slurm.allocations import Allocations
+from cellwright.slurm.commands import job_environment
+from cellwright.slurm.directories import Allocation, AllocationPaths, HostAddress, read_host_address
+from cellwright.slurm.fence import Fence
+from cellwright.slurm.pipe import FOUND, READ_BYTES
+from cellwright.slurm.states import Ended, Pending, Submitting, state_text
 
 __all__ = ["AllocationTransport", "Connecting", "PipeStream", "PromptAcknowledgements", "pipe_command"]
 Connecting: TypeAlias = Literal["srun", "tls"]

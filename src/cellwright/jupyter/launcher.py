@@ -6,7 +6,6 @@ Such a kernel runs none of our code and is confined by nothing of ours.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -15,34 +14,15 @@ import anyio
 import anyio.abc
 
 from cellwright.errors import KernelGone, KernelStartError
-from cellwright.kernels.jupyter.addresses import JupyterServer
-from cellwright.kernels.jupyter.channels import Channels
-from cellwright.kernels.jupyter.hubs import Reached, reach
-from cellwright.kernels.jupyter.lifetime import RemoteKernel, RemoteLifetime, silent
-from cellwright.kernels.jupyter.rest import Api
+from cellwright.hosts.protocol import JupyterKernel, JupyterServer
+from cellwright.jupyter.channels import Channels
+from cellwright.jupyter.hubs import Reached, reach
+from cellwright.jupyter.lifetime import RemoteKernel, RemoteLifetime, silent
+from cellwright.jupyter.rest import Api
 from cellwright.kernels.kernel import Kernel, StartedBy
 from cellwright.kernels.processes import KernelProcess
 
-__all__ = ["JupyterLauncher", "KernelRequest", "fitting_spec"]
-
-
-@dataclass(frozen=True, slots=True)
-class KernelRequest:
-    """The kernel that a server is asked for."""
-
-    name: str = ""
-    """Its kernelspec; one that fits the language where it is empty."""
-    language: str = ""
-    path: str | None = None
-    """The notebook there that it is for."""
-    existing: str | None = None
-    """The id of one that is there."""
-    session_id: str | None = None
-    """That of an earlier connection, whose missed output the server may still have."""
-    ours: bool = False
-    """Whether an existing one was started by us, and so ends with us."""
-    fresh: bool = False
-    """Whether one that is there is restarted first, so that it is empty."""
+__all__ = ["JupyterLauncher", "fitting_spec"]
 
 
 class JupyterLauncher:
@@ -66,7 +46,7 @@ class JupyterLauncher:
                 with anyio.CancelScope(shield=True):
                     await self._reached.close()
 
-    async def launch(self, wanted: KernelRequest, directory: Path) -> Kernel:
+    async def launch(self, wanted: JupyterKernel, directory: Path) -> Kernel:
         """A kernel that answers.
 
         Raises:
@@ -92,7 +72,7 @@ class JupyterLauncher:
         self,
         tenancy: RemoteKernel,
         started_by: StartedBy,
-        wanted: KernelRequest,
+        wanted: JupyterKernel,
         directory: Path,
         *,
         task_status: anyio.abc.TaskStatus[Kernel],
@@ -154,7 +134,7 @@ async def _cancel_at_end(life: RemoteLifetime, scope: anyio.CancelScope) -> None
 
 
 async def _have(
-    api: Api, wanted: KernelRequest, offered: Mapping[str, Any]
+    api: Api, wanted: JupyterKernel, offered: Mapping[str, Any]
 ) -> tuple[RemoteKernel, StartedBy]:
     """The kernel on its server, found or started."""
     if (tenancy := await _found(api, wanted)) is not None:
@@ -167,7 +147,7 @@ async def _have(
     return RemoteKernel(api, await api.start_kernel(name), ours=True), "server"
 
 
-async def _found(api: Api, wanted: KernelRequest) -> RemoteKernel | None:
+async def _found(api: Api, wanted: JupyterKernel) -> RemoteKernel | None:
     """The kernel that is there already: the one that is named, or the notebook's."""
     if wanted.existing is not None:
         if await api.kernel(wanted.existing) is None:

@@ -14,11 +14,11 @@ import anyio
 import anyio.abc
 
 from cellwright.errors import HostPending, UnknownHost
-from cellwright.hosts.slurm.allocations import Allocations
-from cellwright.hosts.slurm.directories import DEFAULT_NAME, Allocation
-from cellwright.hosts.slurm.shapes import Shape, memory_bytes
-from cellwright.hosts.slurm.states import Ended, Pending, Running, Submitting, state_text
 from cellwright.hosts.transport import HostTransport
+from cellwright.slurm.allocations import Allocations
+from cellwright.slurm.directories import DEFAULT_NAME, Allocation
+from cellwright.slurm.shapes import Shape, memory_bytes
+from cellwright.slurm.states import Ended, Pending, Running, Submitting, state_text
 
 __all__ = ["DEFAULT_NAME", "PREFIX", "SlurmFleet", "host_name", "lasts"]
 

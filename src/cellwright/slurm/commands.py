@@ -16,8 +16,8 @@ from typing import Final
 import anyio
 
 from cellwright.errors import SlurmFailed
-from cellwright.hosts.slurm.states import Ended, JobRow, Waiting, state_of
 from cellwright.rlimits import unlimited_children
+from cellwright.slurm.states import Ended, JobRow, Waiting, state_of
 
 __all__ = [
     "UNCONFIGURED",

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 
 import anyio
 
-from cellwright.kernels.jupyter.rest import Api, ServerRefused
+from cellwright.jupyter.rest import Api, ServerRefused
 from cellwright.kernels.lifetime import Exit, Lifetime
 from cellwright.sandbox.exit_reasons import LimitHit
 

@@ -17,9 +17,9 @@ from typing import Final
 import msgspec
 
 from cellwright.hosts.local import HostPaths, make_private, runtime_base
-from cellwright.hosts.slurm.shapes import Shape
-from cellwright.hosts.slurm.states import AllocationState, Ended, Ending
 from cellwright.settings.paths import write_private
+from cellwright.slurm.shapes import Shape
+from cellwright.slurm.states import AllocationState, Ended, Ending
 
 __all__ = [
     "DEFAULT_NAME",

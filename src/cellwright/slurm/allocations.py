@@ -26,11 +26,11 @@ from cellwright.errors import (
     SlurmFailed,
     UnknownHost,
 )
-from cellwright.hosts.slurm.commands import SlurmCommands
-from cellwright.hosts.slurm.directories import Allocation, AllocationDirectories, AllocationPaths
-from cellwright.hosts.slurm.host_options import Expectation, write_expectation
-from cellwright.hosts.slurm.shapes import Shape, shape_arguments, warning_s
-from cellwright.hosts.slurm.states import (
+from cellwright.slurm.commands import SlurmCommands
+from cellwright.slurm.directories import Allocation, AllocationDirectories, AllocationPaths
+from cellwright.slurm.host_options import Expectation, write_expectation
+from cellwright.slurm.shapes import Shape, shape_arguments, warning_s
+from cellwright.slurm.states import (
     AllocationState,
     Ended,
     Ending,
@@ -44,7 +44,7 @@ from cellwright.hosts.slurm.states import (
     state_of,
     state_text,
 )
-from cellwright.hosts.slurm.tls import make_credentials
+from cellwright.slurm.tls import make_credentials
 
 __all__ = ["AllocationOptions", "Allocations", "batch_script", "read_template"]
 Changed: TypeAlias = Callable[[Allocation, Allocation | None], Awaitable[None]]
@@ -439,7 +439,7 @@ def batch_script(
     Raises:
         ShapeRefused: the template cannot be used.
     """
-    host = shlex.join([python, "-m", "cellwright.hosts.slurm.inside", directory])
+    host = shlex.join([python, "-m", "cellwright.slurm.inside", directory])
     return fill_template(
         template,
         {

@@ -2,7 +2,7 @@
 
 ``srun`` starts ``cellwright_kernel.step``, which connects to a socket of this process, is handed the program with its
 descriptors, and becomes it. So everything above deals with an ordinary process on this node, whose number the socket
-tells; only its end is ``srun``'s to report. How much memory a step has is ``slurm_steps``'s.
+tells; only its end is ``srun``'s to report. How much memory a step has is decided below.
 """
 
 from __future__ import annotations
@@ -125,6 +125,10 @@ class Steps:
             finally:
                 for fd in self._lifeline:
                     os.close(fd)
+
+    def memory_for(self, session_bytes: int | None) -> int | None:
+        """How much memory the step of a session has; see ``step_memory``."""
+        return step_memory(session_bytes, self.memory)
 
     def sized(self, memory: int | None) -> SizedSteps:
         """The way to start programs in steps of so much memory; None is all that the job has."""
@@ -384,8 +388,7 @@ def _is_readable(fd: int, timeout_s: float = 0) -> bool:
     return bool(poller.poll(int(timeout_s * 1000)))
 
 
-# How much memory a job step has, and whether somebody in it was ended for want of it. Starts none (see
-# ``slurm_steps``).
+# How much memory a job step has, and whether somebody in it was ended for want of it. Starts none.
 
 MEGABYTE = 1 << 20
 

@@ -17,7 +17,8 @@ import anyio
 import anyio.abc
 
 from cellwright.errors import CellwrightError, HostCannot, HostUnreachable, NotebookError
-from cellwright.livedocs.merge import (
+from cellwright.jupyter.contents import ServerAddress, answered, refusal, unreachable
+from cellwright.jupyter.document_merge import (
     PRIVATE,
     Sheet,
     SheetCell,
@@ -26,7 +27,6 @@ from cellwright.livedocs.merge import (
     shared_metadata,
     text_edits,
 )
-from cellwright.livedocs.server import ServerAddress, answered, refusal, unreachable
 from cellwright.notebook.cells import is_valid_id, new_id
 from cellwright.notebook.jsontext import same
 
