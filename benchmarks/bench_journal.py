@@ -15,8 +15,7 @@ from functools import partial
 import anyio
 
 from cellwright import Session, open_engine
-from cellwright.engine.events import Event
-from cellwright.engine.journal import Journal, insert_event
+from cellwright.engine.journal import Event, Journal, insert_event
 from measuring import Bench, alternate, main, milliseconds
 
 WRITERS = 20

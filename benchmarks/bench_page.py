@@ -25,9 +25,7 @@ from cellwright import Session, open_engine
 from cellwright.people import Members
 from cellwright.plans import Planner
 from cellwright.verification import Verifier
-from cellwright.web.auth.attempts import Attempts, Codes
-from cellwright.web.auth.identities import Identities
-from cellwright.web.auth.sign_in import SignIn
+from cellwright.web.auth import Attempts, Codes, Identities, SignIn
 from cellwright.web.requests import Site
 from cellwright.web.site import application
 from measuring import MB, Bench, alternate, main, milliseconds

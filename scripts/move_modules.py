@@ -1,6 +1,6 @@
 """Folds and renames modules by the table in ``moves.toml``, and every mention of them.
 
-``python scripts/move_modules.py [--only PREFIX]`` changes the tree in place: each ``[[move]]`` makes one module ``to``
+``python scripts/move_modules.py [--only PREFIX] [--table FILE]`` changes the tree in place: each ``[[move]]`` makes one module ``to``
 out of the modules ``of``, in that order; imports of them elsewhere, dotted names in strings and paths in documents
 follow. A move whose modules are gone was made before and is left out, so a branch that was left behind can run it again.
 Names that would collide are reported before any module is moved: ``[move.rename]`` settles them. Formats nothing (ruff).
@@ -24,7 +24,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 SRC = ROOT / "src"
 TEXTS = (".py", ".md", ".toml", ".ipynb", ".html", ".sh", ".cfg", ".txt", ".ts", ".js", "")
-NOT_TEXTS = ("CHANGELOG.md", "scripts/moves.toml", "docs/adr/")
+NOT_TEXTS = ("CHANGELOG.md", "scripts/moves.toml", "scripts/names.toml", "docs/adr/")
 
 
 @dataclass(frozen=True)
@@ -70,8 +70,9 @@ class Source:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--only", default="", help="make only the moves to modules that begin so")
-    only = parser.parse_args().only
-    table = tomllib.loads((Path(__file__).with_name("moves.toml")).read_text())["move"]
+    parser.add_argument("--table", type=Path, default=Path(__file__).with_name("moves.toml"))
+    given = parser.parse_args()
+    only, table = given.only, tomllib.loads(given.table.read_text())["move"]
     moves = [Move(one["to"], tuple(one["of"]), one.get("doc", ""), one.get("rename", {})) for one in table]
     moves = [move for move in moves if move.to.startswith(only) and _is_due(move)]
     names = {old: move.to for move in moves for old in move.of}
@@ -86,7 +87,7 @@ def main() -> None:
     texts = {move.to: _text(move, made[move.to], uses[move.to]) for move in moves}
     for move in moves:
         for old in move.of:
-            subprocess.run(["git", "rm", "-q", "--cached", str(_path(old))], cwd=ROOT, check=True)
+            subprocess.run(["git", "rm", "-qf", "--cached", str(_path(old))], cwd=ROOT, check=True)
             _path(old).unlink()
     for move in moves:
         path = SRC / (move.to.replace(".", "/") + ".py")
@@ -300,7 +301,7 @@ class Merged:
             if "TYPE_CHECKING" not in bound:
                 out.insert(3, "from typing import TYPE_CHECKING")
         if public:
-            out += ["", "__all__ = [" + ", ".join(f'"{name}"' for name in public) + "]"]
+            out += ["", "__all__ = [" + ", ".join(f'"{name}"' for name in public) + "]", ""]
         for part in parts:
             if part is not self.first and part.doc:
                 sentence = part.doc.strip().split("\n\n")[0].replace("\n", " ")

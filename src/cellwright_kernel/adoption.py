@@ -12,8 +12,8 @@ import sys
 import time
 from typing import TYPE_CHECKING, Any
 
-from cellwright_kernel.budget import Limits
 from cellwright_kernel.librarycaches import copy_caches
+from cellwright_kernel.outputs import Limits
 
 if TYPE_CHECKING:
     from cellwright_kernel.outputs import OutputGate

@@ -37,7 +37,8 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
-from cellwright_kernel import descendants, forksafety, landlock, mappings, nested_sandboxes
+from cellwright_kernel import descendants, forksafety, landlock, nested_sandboxes
+from cellwright_kernel import forksafety as mappings
 from cellwright_kernel.sandbox_root import BELOW
 
 __all__ = ["Freezer", "NewKernel", "Reborn"]

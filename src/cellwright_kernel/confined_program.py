@@ -12,7 +12,8 @@ import signal
 import sys
 from typing import Any
 
-from cellwright_kernel import cgroup_entry, lockdown
+from cellwright_kernel import lockdown
+from cellwright_kernel import lockdown as cgroup_entry
 
 __all__ = ["main"]
 

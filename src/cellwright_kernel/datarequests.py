@@ -11,15 +11,12 @@ import difflib
 import json
 from typing import Any
 
-from cellwright_kernel.aggregates import group, histogram
-from cellwright_kernel.digests import cut, describe
+from cellwright_kernel.chart_manifest import graph_of, group, histogram
+from cellwright_kernel.digests import cut, describe, is_of
 from cellwright_kernel.figuredigests import figure_digest
-from cellwright_kernel.framefields import Frame
-from cellwright_kernel.frames import DEFAULT_ROWS, frame_of, table_of
-from cellwright_kernel.genuine import is_of
-from cellwright_kernel.graphs import graph_of
-from cellwright_kernel.scalars import type_label
+from cellwright_kernel.frames import DEFAULT_ROWS, Frame, frame_of, table_of
 from cellwright_kernel.subjects import UNKNOWN, Scope, columns_of
+from cellwright_kernel.tables import type_label
 from cellwright_kernel.value_digests import digest_of
 
 __all__ = ["answer", "value_at"]

@@ -23,9 +23,15 @@ from itertools import islice
 from types import ModuleType, TracebackType
 from typing import Any, TypeVar
 
-from cellwright_kernel.cellcode import CellCode, ErrorLocation, own_nodes
 from cellwright_kernel.digests import describe, is_a
-from cellwright_kernel.exceptions import ExceptionReporter, lineage_of, text
+from cellwright_kernel.exceptions import (
+    CellCode,
+    ErrorLocation,
+    ExceptionReporter,
+    lineage_of,
+    own_nodes,
+    text,
+)
 from cellwright_kernel.subjects import UNKNOWN, Scope, node_at, public_names, statement_at, subject_of
 
 __all__ = ["diagnose"]

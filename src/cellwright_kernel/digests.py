@@ -7,23 +7,41 @@ into. Of everything else the type's name must do.
 
 from __future__ import annotations
 
+import importlib
 import sys
 from collections.abc import Callable
 from itertools import islice
-from types import CodeType, FunctionType
+from types import CodeType, FunctionType, ModuleType
 from typing import Any
 
-__all__ = ["cut", "describe", "dtype_name", "is_a", "signature_of", "type_name"]
+__all__ = [
+    "cut",
+    "describe",
+    "dtype_name",
+    "is_a",
+    "is_genuine",
+    "is_of",
+    "library",
+    "part_of",
+    "signature_of",
+    "type_name",
+]
 
 MAX_DIGEST = 120
+
 MAX_ITEMS = 4
+
 MAX_COLUMNS = 8
+
 MAX_INT_BITS = 256
+
 CO_VARARGS = 0x04
+
 CO_VARKEYWORDS = 0x08
 
 # Reached through `type` itself: a metaclass could put code of its own behind the plain attributes.
 _name_of = type.__dict__["__qualname__"].__get__
+
 _module_of = type.__dict__["__module__"].__get__
 
 
@@ -99,6 +117,7 @@ def _look_into(value: Any) -> dict[str, Any]:
 
 
 _SCALARS = frozenset({int, float, complex, bool, type(None), type(...)})
+
 _BRACKETS: dict[type, tuple[str, str]] = {
     list: ("[", "]"),
     tuple: ("(", ")"),
@@ -179,3 +198,35 @@ def dtype_name(kind: Any) -> str:
     module = _module_of(type(kind))
     known = type(module) is str and module.partition(".")[0] in {"numpy", "pandas"}
     return str(kind) if known else type_name(type(kind))
+
+
+# Whether a type is really the one of a library that it says it is.
+
+_dict_of_module: Any = vars(ModuleType)["__dict__"].__get__
+
+
+def library(name: str) -> Any | None:
+    """A library, if the session has loaded it."""
+    return sys.modules.get(name)
+
+
+def part_of(name: str) -> Any:
+    """A module of a library that is loaded, which may be the first to need it."""
+    return importlib.import_module(name)
+
+
+def is_of(kind: type, module: str, *names: str) -> bool:
+    """Whether a type is what a loaded module calls by one of these names."""
+    held = sys.modules.get(module)
+    if held is None:
+        return False
+    known = _dict_of_module(held)
+    return any(known.get(name) is kind for name in names)
+
+
+def is_genuine(kind: type, *libraries: str) -> bool:
+    """Whether a type is one that a module of these libraries defines."""
+    module, name = _module_of(kind), _name_of(kind)
+    if type(module) is not str or type(name) is not str or module.partition(".")[0] not in libraries:
+        return False
+    return is_of(kind, module, name)

@@ -42,7 +42,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from cellwright_kernel import cgroup_entry, descendants, lockdown
+from cellwright_kernel import descendants, lockdown
+from cellwright_kernel import lockdown as cgroup_entry
 from cellwright_kernel.forksafety import threads_to_lose
 from cellwright_kernel.kernel_job import Job
 from cellwright_kernel.librarycaches import hold_notices

@@ -23,11 +23,12 @@ from ipykernel.zmqshell import ZMQInteractiveShell
 from IPython.core.formatters import DisplayFormatter
 from traitlets import Instance, Type
 
-from cellwright_kernel import datarequests, diagnosis, fingerprints, inputs, inspection
+from cellwright_kernel import datarequests, diagnosis, inputs, inspection
+from cellwright_kernel import inspection as fingerprints
 from cellwright_kernel.adoption import add_layers, adopt
 from cellwright_kernel.checkpoints import Freezer
-from cellwright_kernel.figurefacts import figure_facts
-from cellwright_kernel.mappings import stamp_written
+from cellwright_kernel.figuredigests import figure_facts
+from cellwright_kernel.forksafety import stamp_written
 from cellwright_kernel.outputs import CappedSession
 from cellwright_kernel.profiler import Profiler
 from cellwright_kernel.value_digests import digest_of, hidden_digest

@@ -28,11 +28,10 @@ from traitlets import Type
 from traitlets.config import Config
 
 from cellwright_kernel.adoption import reseed
-from cellwright_kernel.budget import Limits
 from cellwright_kernel.checkpoints import Freezer, NewKernel, Reborn, forgotten
 from cellwright_kernel.kernel import Kernel
 from cellwright_kernel.kernel_job import Job
-from cellwright_kernel.outputs import CappedOutStream, CappedSession, OutputGate, PromptIOPubThread
+from cellwright_kernel.outputs import CappedOutStream, CappedSession, Limits, OutputGate, PromptIOPubThread
 
 __all__ = ["run_kernel"]
 READY = b"R"

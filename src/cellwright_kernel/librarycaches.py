@@ -1,4 +1,4 @@
-"""A kernel's side of the caches that libraries fill at their first use (see ``cellwright.kernels.library_caches``)."""
+"""A kernel's side of the caches that libraries fill at their first use (see ``cellwright.kernels.interpreters``)."""
 
 from __future__ import annotations
 

@@ -24,12 +24,16 @@ from cellwright_kernel.nested_sandboxes import SandboxMonitor
 from cellwright_kernel.reaper import Lifelines
 from cellwright_kernel.syscalls import close_all_but, prctl
 
-__all__ = ["Lifelines", "accompany", "confine", "lock", "set_limits"]
+__all__ = ["Lifelines", "accompany", "confine", "join"]
 
 PR_SET_PDEATHSIG = 1
+
 FAILED = 70
+
 STDERR = 2
+
 CPU_GRACE_S = 5
+
 # For what the same user starts elsewhere meanwhile.
 SPARE_THREADS = 1024
 
@@ -244,3 +248,21 @@ def _data_bytes() -> int:
             if line.startswith(b"VmData:"):
                 return int(line.split()[1]) * 1024
     return 0
+
+
+# Moves a new process into its cgroup and onto its processors, before it does anything else.
+
+
+def join(group_fd: int, processors: Sequence[int]) -> None:
+    """Enter the group behind the descriptor, if there is one, and close it; run on these processors, if any.
+
+    Raises:
+        OSError: the group is gone, and so is whoever asked for this process.
+    """
+    if group_fd >= 0:
+        try:
+            os.write(group_fd, b"0")
+        finally:
+            os.close(group_fd)
+    if processors:
+        os.sched_setaffinity(0, processors)

@@ -20,7 +20,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, NoReturn
 
-from cellwright_kernel import mounts, namespaces, reaper
+from cellwright_kernel import namespaces, reaper, sandbox_root
 from cellwright_kernel.sandbox_root import SandboxRoot
 from cellwright_kernel.syscalls import ARCHITECTURE, close_all_but, libc, prctl
 
@@ -156,7 +156,7 @@ class SandboxMonitor:
         prctl(PR_SET_PDEATHSIG, signal.SIGKILL, what="parent death signal")
         namespaces.bring_up_loopback()
         socket.sethostname(self.hostname)
-        proc = mounts.make_proc()
+        proc = sandbox_root.make_proc()
         joined = [os.open(f"/proc/self/ns/{name}", os.O_RDONLY | os.O_CLOEXEC) for name in NAMESPACES]
         socket.send_fds(line, [ARRIVED], [*joined, proc, os.pidfd_open(os.getpid())])
         if line.recv(PACKET_BYTES) != GO:

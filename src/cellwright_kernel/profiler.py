@@ -15,8 +15,7 @@ from time import perf_counter, process_time
 from types import CodeType, FrameType
 from typing import Any
 
-from cellwright_kernel.digests import is_a, type_name
-from cellwright_kernel.genuine import is_of
+from cellwright_kernel.digests import is_a, is_of, type_name
 from cellwright_kernel.inspection import visible
 
 __all__ = ["MOST_STEPS", "Profiler"]

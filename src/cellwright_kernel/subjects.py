@@ -16,8 +16,8 @@ from itertools import islice
 from types import FrameType, FunctionType, ModuleType
 from typing import Any
 
-from cellwright_kernel.cellcode import Span
 from cellwright_kernel.digests import describe, is_a, type_name
+from cellwright_kernel.exceptions import Span
 
 __all__ = [
     "UNKNOWN",

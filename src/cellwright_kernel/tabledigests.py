@@ -13,10 +13,17 @@ from dataclasses import dataclass
 from typing import Any
 
 from cellwright_kernel.digests import cut
-from cellwright_kernel.framefields import Extent, Frame
-from cellwright_kernel.frames import sampled_rows
-from cellwright_kernel.scalars import kind_of, kind_of_type, plain, present, without_midnight
-from cellwright_kernel.tables import ColumnKind, Table, Value
+from cellwright_kernel.frames import Extent, Frame, sampled_rows
+from cellwright_kernel.tables import (
+    ColumnKind,
+    Table,
+    Value,
+    kind_of,
+    kind_of_type,
+    plain,
+    present,
+    without_midnight,
+)
 
 __all__ = ["MAX_NAME", "frame_digest", "table_digest", "value_text"]
 

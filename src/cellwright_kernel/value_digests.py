@@ -12,13 +12,11 @@ from itertools import islice
 from types import GetSetDescriptorType
 from typing import Any
 
-from cellwright_kernel.columnarframes import is_relation
-from cellwright_kernel.digests import cut, describe, is_a, type_name
+from cellwright_kernel.digests import cut, describe, is_a, is_genuine, is_of, library, type_name
 from cellwright_kernel.figuredigests import figure_digest
-from cellwright_kernel.frames import frame_of
-from cellwright_kernel.genuine import is_genuine, is_of, library
-from cellwright_kernel.scalars import kind_of_type, label, type_label
+from cellwright_kernel.frames import frame_of, is_relation
 from cellwright_kernel.tabledigests import frame_digest, value_text
+from cellwright_kernel.tables import kind_of_type, label, type_label
 
 __all__ = ["digest_of", "hidden_digest"]
 MAX_CHARACTERS = 1_200

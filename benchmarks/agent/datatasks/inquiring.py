@@ -13,7 +13,7 @@ from cellwright import Settings, open_engine
 from cellwright.agent.budgets import parse_budget
 from cellwright.agent.data_agent import DataAgent
 from cellwright.agent.models.connect import connect_models
-from cellwright.agent.models.keys import ENVIRONMENT
+from cellwright.agent.models.providers import ENVIRONMENT
 from cellwright.agent.patterns import JIT, PATTERNS
 from cellwright.errors import AgentError
 from cellwright.mcp.server import McpServer

@@ -9,8 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from cellwright.agent.data_agent import DataAgent
-    from cellwright.agent.library import ask
+    from cellwright.agent.data_agent import DataAgent, ask
     from cellwright.agent.questions import Question
     from cellwright.delegation import Outcome
 
@@ -20,7 +19,7 @@ _FROM = {
     "DataAgent": "cellwright.agent.data_agent",
     "Outcome": "cellwright.delegation",
     "Question": "cellwright.agent.questions",
-    "ask": "cellwright.agent.library",
+    "ask": "cellwright.agent.data_agent",
 }
 
 

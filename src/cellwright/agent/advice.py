@@ -8,9 +8,8 @@ from contextlib import asynccontextmanager
 from pydantic_ai.messages import ModelRequest, UserPromptPart
 
 from cellwright.agent.models.connect import connect_models
-from cellwright.agent.models.requests import Want
-from cellwright.agent.models.shapes import ShapeMissed, read_shape
-from cellwright.agent.patterns.shapes import Code
+from cellwright.agent.models.requests import ShapeMissed, Want, read_shape
+from cellwright.agent.patterns import Code
 from cellwright.errors import ModelFailed
 from cellwright.notebook import Cell
 from cellwright.review import Adviser, Hint

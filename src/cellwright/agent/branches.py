@@ -2,17 +2,40 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
 
-from pydantic_ai.messages import ModelMessage
+from pydantic_ai.messages import (
+    BinaryContent,
+    ModelMessage,
+    ModelRequest,
+    ModelRequestPart,
+    ModelResponse,
+    TextPart,
+    ThinkingPart,
+    ToolCallPart,
+    ToolReturnPart,
+    UserPromptPart,
+)
 
 from cellwright.agent.evidence.numbers import Evidence
-from cellwright.agent.notebook_tools import NotebookTools
-from cellwright.agent.toolbox import Tools
+from cellwright.agent.toolbox import NotebookTools, Tools
 from cellwright.agent.trace.steps import CellRun
 from cellwright.engine import Session
 
-__all__ = ["MAIN", "Branch"]
+__all__ = [
+    "MAIN",
+    "Branch",
+    "answered",
+    "calls_of",
+    "objected",
+    "sound",
+    "sound_reply",
+    "told",
+    "with_parts",
+    "with_reply",
+]
 
 MAIN = "main"
 
@@ -59,3 +82,87 @@ class Branch:
     def begin(self) -> None:
         """Before it is acted on again."""
         self.answer, self.ok, self.failures, self.corrections, self.report = "", False, 0, 0, None
+
+
+# What was said on a branch, as messages that are only ever added to. Pure.
+
+_CUT_OFF = "The run ended before this call was answered. Look at the notebook's state before repeating it."
+
+_UNANSWERED = "(The run was stopped here, before a reply.)"
+
+
+def sound(text: str) -> str:
+    """The text without halves of characters, which nobody can be sent."""
+    return text.encode("utf-8", "replace").decode() if not text.isascii() else text
+
+
+def sound_reply(reply: ModelResponse) -> ModelResponse:
+    """The same for a reply."""
+    parts = [
+        replace(part, content=sound(part.content)) if isinstance(part, TextPart | ThinkingPart) else part
+        for part in reply.parts
+    ]
+    parts = [
+        replace(part, args=_sound_value(part.args)) if isinstance(part, ToolCallPart) else part
+        for part in parts
+    ]
+    return replace(reply, parts=parts)
+
+
+def _sound_value(value: Any) -> Any:
+    if isinstance(value, str):
+        return sound(value)
+    if isinstance(value, dict):
+        return {sound(key): _sound_value(one) for key, one in value.items()}
+    return [_sound_value(one) for one in value] if isinstance(value, list) else value
+
+
+def told(text: str, pictures: Sequence[bytes] = ()) -> UserPromptPart:
+    """What is said to the model, with pictures."""
+    text = sound(text)
+    if not pictures:
+        return UserPromptPart(text)
+    return UserPromptPart([text, *(BinaryContent(picture, media_type="image/png") for picture in pictures)])
+
+
+def with_parts(
+    history: Sequence[ModelMessage], parts: Sequence[ModelRequestPart], instructions: str
+) -> list[ModelMessage]:
+    """The history with these parts at its tail; joined to a request that was not sent yet."""
+    last = history[-1] if history else None
+    if isinstance(last, ModelRequest):
+        grown = ModelRequest(parts=[*last.parts, *parts], instructions=instructions)
+        return [*history[:-1], grown]
+    return [*history, ModelRequest(parts=list(parts), instructions=instructions)]
+
+
+def with_reply(history: Sequence[ModelMessage], reply: ModelResponse) -> list[ModelMessage]:
+    return [*history, reply]
+
+
+def calls_of(reply: ModelResponse) -> list[ToolCallPart]:
+    return [part for part in reply.parts if isinstance(part, ToolCallPart)]
+
+
+def answered(history: Sequence[ModelMessage], instructions: str) -> list[ModelMessage]:
+    """The history of a run that may have been cut off: every call in it has an answer, and every request a reply.
+
+    What was kept is not touched: the next question must not be joined to a request that is written down already.
+    """
+    last = history[-1] if history else None
+    if isinstance(last, ModelRequest):
+        return with_reply(history, ModelResponse([TextPart(_UNANSWERED)]))
+    if not isinstance(last, ModelResponse) or not calls_of(last):
+        return list(history)
+    returns = [
+        ToolReturnPart(call.tool_name, _CUT_OFF, tool_call_id=call.tool_call_id) for call in calls_of(last)
+    ]
+    return with_parts(history, returns, instructions)
+
+
+def objected(reply: ModelResponse, text: str) -> list[ModelRequestPart]:
+    """What is said to a reply that does not do: as the result of its calls, where it made some."""
+    calls = calls_of(reply)
+    if not calls:
+        return [told(text)]
+    return [ToolReturnPart(call.tool_name, text, tool_call_id=call.tool_call_id) for call in calls]

@@ -27,7 +27,7 @@ from pydantic_ai.messages import (
 )
 
 from cellwright.agent.context import tagged
-from cellwright.agent.models.shapes import ShapeMissed
+from cellwright.agent.models.requests import ShapeMissed
 from cellwright.agent.models.table import ModelRow
 from cellwright.errors import ModelFailed
 from cellwright.text_budget import CHARACTERS_PER_TOKEN, cut_middle, cut_tail

@@ -6,44 +6,46 @@ Puts a run together and takes it apart: models, conversation, trace and budget b
 
 from __future__ import annotations
 
+import os
+import platform
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, TypeAlias
 
 import anyio
 
-from cellwright.agent.branches import MAIN, Branch
-from cellwright.agent.budgets import Spending
-from cellwright.agent.context import notebook_of, session_of
+import cellwright
+from cellwright.agent.branches import MAIN, Branch, answered, sound
+from cellwright.agent.budgets import Budget, Spending, parse_budget
+from cellwright.agent.context import SYSTEM_PROMPT, notebook_of, session_of
 from cellwright.agent.conversations import Conversation, Conversations
 from cellwright.agent.evidence.numbers import trace_numbers
-from cellwright.agent.messages import answered, sound
 from cellwright.agent.models.chain import Chain
 from cellwright.agent.models.connect import connect_models
+from cellwright.agent.models.providers import ENVIRONMENT
 from cellwright.agent.models.requests import Speaker
-from cellwright.agent.patterns import JIT, PATTERNS
-from cellwright.agent.patterns.choice import Chosen, choose
-from cellwright.agent.prompts import INSTRUCTIONS
-from cellwright.agent.questions import Question
+from cellwright.agent.models.table import ModelRow
+from cellwright.agent.patterns import JIT, PATTERNS, Chosen, choose
+from cellwright.agent.questions import Question, Server
 from cellwright.agent.resources import RunResources, open_resources
 from cellwright.agent.runner import Run
-from cellwright.agent.trace.environment import environment_of
-from cellwright.agent.trace.events import StepEvents
 from cellwright.agent.trace.redaction import Redactor
 from cellwright.agent.trace.spans import StepSpans
-from cellwright.agent.trace.steps import StepKind, Trace, Watcher
+from cellwright.agent.trace.steps import StepEvents, StepKind, Trace, Watcher
 from cellwright.agent.trace.store import TraceLog
 from cellwright.delegation import Outcome
 from cellwright.engine import Engine, Session
-from cellwright.engine.ids import new_agent_run_id
+from cellwright.engine.records import new_agent_run_id
 from cellwright.errors import AgentError, BudgetSpent, CellwrightError
 from cellwright.mcp.server import McpServer
 from cellwright.mcp.uris import cell_output_uri
+from cellwright.notebook.python_names import names_of
 
-__all__ = ["TRACES", "DataAgent"]
+__all__ = ["TRACES", "DataAgent", "ask", "environment_of"]
+
 TRACES = "runs"
 
 """Where a conversation's traces lie, beside it."""
@@ -149,7 +151,7 @@ class DataAgent:
         return await connect_models(question.models, question.environment, settings, speakers=speakers)
 
     async def _answered(self, run: Run, conversation: Conversation) -> Outcome:
-        history = answered(conversation.history.messages(), INSTRUCTIONS)
+        history = answered(conversation.history.messages(), SYSTEM_PROMPT)
         session = self._session(run.question, conversation)
         branch = await run.resources.branch(MAIN, session, history=history)
         try:
@@ -338,3 +340,106 @@ def _spare(active: Collection[Session], made: Collection[str], busy: Collection[
         if (one.id in made or one.record.branch_of in made) and one.id not in busy and not one.runs.live
     ]
     return sorted(found, key=lambda one: one.last_active)
+
+
+# What a run ran on: versions, the session's place, the packages that its notebook imports, and the models.
+
+_TIMEOUT_S = 5.0
+
+
+async def environment_of(session: Session | None, rows: Sequence[ModelRow]) -> dict[str, Any]:
+    """What ``TraceLog.note("environment", …)`` keeps of a run. A kernel that is gone or busy is not asked."""
+    return {
+        "cellwright": cellwright.__version__,
+        "python": platform.python_version(),
+        "platform": platform.platform(),
+        "models": [{"full_name": row.full_name, **asdict(row)} for row in rows],
+        "session": None if session is None else _place(session) | await _kernel(session),
+    }
+
+
+def _place(session: Session) -> dict[str, Any]:
+    record = session.record
+    return {
+        "session_id": session.id,
+        "notebook": str(session.path),
+        "language": session.language,
+        "tier": session.tier,
+        "mode": session.mode,
+        "network": session.network,
+        "host": record.on or record.host,
+        "generation": session.generation,
+        "interpreter": record.python,
+        "interpreter_version": record.python_version or None,
+        "installed": list(record.packages),
+    }
+
+
+async def _kernel(session: Session) -> dict[str, Any]:
+    """What the kernel says: the packages that cells import, each with its version; why they are not known otherwise."""
+    modules = sorted({module for cell in session.cells if cell.runs for module in names_of(cell).modules})
+    if session.state != "active":
+        return {"packages": {}, "packages_unknown": "The session has no kernel"}
+    try:
+        with anyio.fail_after(_TIMEOUT_S):
+            inputs = await session.inputs("\n".join(f"import {name}" for name in modules), packages=True)
+    except (CellwrightError, TimeoutError) as error:
+        return {"packages": {}, "packages_unknown": str(error) or "The kernel did not answer in time"}
+    found = {"interpreter": inputs.interpreter, "interpreter_version": inputs.python}
+    known = {name: value for name, value in found.items() if value}
+    return {"packages": dict(inputs.packages), "packages_unknown": None, **known}
+
+
+# Asking from a program: one call over an engine that it has open.
+
+
+async def ask(  # noqa: PLR0913  # what a question has, by name
+    engine: Engine,
+    question: str,
+    *,
+    data: Sequence[str | Path] = (),
+    pattern: str | None = None,
+    model: str | Sequence[str] = (),
+    budget: Budget | str | None = None,
+    conversation: str | None = None,
+    session: str | None = None,
+    servers: Sequence[Server] = (),
+    environment: Mapping[str, str] | None = None,
+    verify: bool = True,
+    watchers: Sequence[Watcher] = (),
+) -> Outcome:
+    """Ask the data agent, and wait for what comes of it.
+
+    ``environment`` has the keys of models, by default this process's own. ``model`` may name several: the first is
+    asked, the others step in.
+
+    Raises:
+        NoModel: there is no model to ask.
+        AgentError: it cannot be begun as asked.
+    """
+    variables = os.environ if environment is None else environment
+    wanted = Question(
+        question,
+        data=tuple(Path(path) for path in data),
+        pattern=pattern,
+        models=(model,) if isinstance(model, str) else tuple(model),
+        budget=parse_budget(budget) if isinstance(budget, str) else budget or Budget(),
+        conversation_id=conversation,
+        session_id=session,
+        directory=Path.cwd(),
+        environment={name: variables[name] for name in ENVIRONMENT if name in variables},
+        servers=tuple(servers),
+        verify=verify,
+    )
+    found: Outcome | CellwrightError
+    async with anyio.create_task_group() as tasks:
+        mcp_server = McpServer(engine)
+        await tasks.start(lambda task_status: mcp_server.run(task_status=task_status))
+        try:
+            found = await DataAgent(mcp_server).ask(wanted, watchers)
+        except CellwrightError as error:
+            found = error  # raised in here it would become a group
+        tasks.cancel_scope.cancel()
+    if isinstance(found, CellwrightError):
+        raise found
+    return found

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import Any, Literal, TypeAlias
 
-from cellwright.mcp.session_lookup import untimed
+from cellwright.mcp.calls import untimed
 from cellwright.notebook import slug
 
 __all__ = ["Correction", "Mistake", "Notebook", "by_id", "check_call", "check_names", "mended"]

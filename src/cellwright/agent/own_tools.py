@@ -22,7 +22,7 @@ from cellwright.engine import Engine
 __all__ = ["OWN_TOOLS", "SERVER_TOOLS", "OwnTool", "OwnTools", "filled"]
 
 _place = re.compile(r"\{(output|[0-9]{1,6})\}")
-_LONGEST = 100_000
+_LONGEST_INSTRUCTION = 100_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +114,7 @@ def filled(sentence: str, printed: str) -> str | None:
     def value(place: str) -> str:
         return printed if place == "output" else lines[int(place) - 1].strip()
 
-    if len(sentence) + sum(len(value(place)) for place in places) > _LONGEST:
+    if len(sentence) + sum(len(value(place)) for place in places) > _LONGEST_INSTRUCTION:
         return None
     return _place.sub(lambda found: value(found[1]), sentence)
 

@@ -16,16 +16,14 @@ from pydantic_ai.messages import ModelMessage
 
 from cellwright.agent.branches import MAIN, Branch
 from cellwright.agent.models.table import ModelRow
-from cellwright.agent.notebook_tools import NotebookTools
 from cellwright.agent.own_tools import SERVER_TOOLS, OwnTools
 from cellwright.agent.questions import Question, Server
 from cellwright.agent.server_tools import ServerTools, server_tools
-from cellwright.agent.toolbox import Tools
-from cellwright.agent.trace.cell_runs import runs_since
-from cellwright.agent.trace.steps import Step
+from cellwright.agent.toolbox import NotebookTools, Tools
+from cellwright.agent.trace.steps import Step, runs_since
 from cellwright.engine import Engine, Session
 from cellwright.errors import AgentError, CellwrightError
-from cellwright.mcp.knowledge import Knowledge
+from cellwright.mcp.context import Knowledge
 from cellwright.mcp.server import McpServer
 from cellwright.tools import Files
 

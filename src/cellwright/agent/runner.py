@@ -17,28 +17,42 @@ import anyio
 from pydantic import BaseModel
 from pydantic_ai.messages import ModelMessage, ModelRequestPart, ModelResponse, ToolCallPart, ToolReturnPart
 
-from cellwright.agent.branches import MAIN, Branch
+from cellwright.agent.branches import (
+    MAIN,
+    Branch,
+    calls_of,
+    objected,
+    sound,
+    sound_reply,
+    told,
+    with_parts,
+    with_reply,
+)
 from cellwright.agent.budgets import Spending
 from cellwright.agent.compaction import Summary, compacted, is_due
-from cellwright.agent.context import Closing, harmless, notebook_of, state_block
+from cellwright.agent.context import SYSTEM_PROMPT, Closing, files_of, harmless, notebook_of, state_block
 from cellwright.agent.conversations import Conversation
 from cellwright.agent.evidence.charts import chart_issues, pictures
 from cellwright.agent.evidence.numbers import Evidence, rests_on_output
 from cellwright.agent.evidence.outputs import gather
-from cellwright.agent.messages import calls_of, objected, sound, sound_reply, told, with_parts, with_reply
 from cellwright.agent.models.chain import Chain
-from cellwright.agent.models.requests import Said, Unanswered, Want
-from cellwright.agent.models.shapes import ANSWER_TOOL, ShapeMissed, read_shape, text_of
+from cellwright.agent.models.requests import (
+    ANSWER_TOOL,
+    Said,
+    ShapeMissed,
+    Unanswered,
+    Want,
+    read_shape,
+    text_of,
+)
 from cellwright.agent.models.table import ModelRow
 from cellwright.agent.models.text_actions import problem
 from cellwright.agent.notebook_names import Correction, Notebook, by_id, check_call, check_names, mended
-from cellwright.agent.prompts import INSTRUCTIONS
 from cellwright.agent.questions import Question
 from cellwright.agent.repair import Mended, mend, stop_report
 from cellwright.agent.resources import RunResources
 from cellwright.agent.toolbox import ToolReply
 from cellwright.agent.trace.steps import Trace
-from cellwright.agent.working_files import files_of
 from cellwright.engine import Execution, Session
 from cellwright.errors import CellwrightError, ModelFailed, SessionTaken
 from cellwright.plans.model import plan_of
@@ -94,7 +108,7 @@ class Run:
         """One typed answer. Nothing of it stays in the branch's history."""
         shown = pictures if self.chain.row.pictures else ()
         asked = told(f"{prompt}\n\n{await self.state(branch)}", shown)
-        messages = with_parts(branch.history, [asked], INSTRUCTIONS)
+        messages = with_parts(branch.history, [asked], SYSTEM_PROMPT)
         want = Want(role, branch.label, shape=shape)
         missed = ""
         for _ in range(_SHAPE_TRIES):
@@ -104,7 +118,7 @@ class Run:
             except ShapeMissed as error:
                 missed = str(error)
             messages = with_parts(
-                with_reply(messages, said.response), objected(said.response, missed), INSTRUCTIONS
+                with_reply(messages, said.response), objected(said.response, missed), SYSTEM_PROMPT
             )
         raise ModelFailed(
             f"{self.chain.row.full_name} did not answer as {shape.__name__} in {_SHAPE_TRIES} tries: {missed}",
@@ -331,7 +345,7 @@ async def act(run: Run, branch: Branch, goal: str) -> Branch:
     """Work on a goal until there is an answer, or the branch is stopped."""
     branch.begin()
     opening = told(f"{goal}\n\n{await run.state(branch)}")
-    branch.history = with_parts(branch.history, [opening], INSTRUCTIONS)
+    branch.history = with_parts(branch.history, [opening], SYSTEM_PROMPT)
     while branch.report is None:
         reply = await _ask(run, branch)
         calls = [call for call in calls_of(reply) if call.tool_name != ANSWER_TOOL]
@@ -343,7 +357,7 @@ async def act(run: Run, branch: Branch, goal: str) -> Branch:
         wrong = await _refused(run, branch, answer_in(reply, run.chain.row), misread)
         if wrong is None or branch.report is not None:
             return branch
-        branch.history = with_parts(branch.history, objected(reply, wrong), INSTRUCTIONS)
+        branch.history = with_parts(branch.history, objected(reply, wrong), SYSTEM_PROMPT)
     return branch
 
 
@@ -395,7 +409,7 @@ async def _call_all(run: Run, branch: Branch, calls: list[ToolCallPart]) -> bool
         pictures += reply.pictures
     if pictures and run.chain.row.pictures:
         returns.append(told("The pictures of these results:", pictures))
-    branch.history = with_parts(branch.history, returns, INSTRUCTIONS)
+    branch.history = with_parts(branch.history, returns, SYSTEM_PROMPT)
     return branch.ok
 
 

@@ -17,19 +17,19 @@ from mcp.shared.exceptions import MCPError
 from mcp.types import ImageContent, TextContent, Tool
 from pydantic_ai.tools import ToolDefinition
 
-from cellwright.agent.models.shapes import ANSWER_TOOL
+from cellwright.agent.models.requests import ANSWER_TOOL
 from cellwright.agent.own_tools import OWN_TOOLS, SERVER_TOOLS
 from cellwright.agent.questions import Server
 from cellwright.agent.toolbox import ToolReply
 from cellwright.errors import AgentError
-from cellwright.mcp.images import MAX_PICTURES, picture_content
+from cellwright.mcp.outputs import MAX_PICTURES, picture_content
 from cellwright.text_budget import cut_middle
 
 __all__ = ["ServerTools", "server_tools"]
 
 _TAKEN = frozenset({*SERVER_TOOLS, *(tool.name for tool in OWN_TOOLS), ANSWER_TOOL})
 _GONE = (anyio.ClosedResourceError, anyio.BrokenResourceError, anyio.EndOfStream)
-_LONGEST = 32_000
+_LONGEST_REPLY = 32_000
 _LONGEST_ABOUT = 2_000
 _LONGEST_NAME = 60
 _MOST_TOOLS = 100
@@ -59,11 +59,11 @@ class ServerTools:
         try:
             result = await self._client.call_tool(self._names[name], arguments)
         except (MCPError, ValueError, RuntimeError, *_GONE) as error:  # a server may answer with anything
-            return ToolReply(cut_middle(f"{name} failed: {error}", _LONGEST), failed=True)
+            return ToolReply(cut_middle(f"{name} failed: {error}", _LONGEST_REPLY), failed=True)
         texts = [block.text for block in result.content if isinstance(block, TextContent)]
         drawn = [block for block in result.content if isinstance(block, ImageContent)][:MAX_PICTURES]
         pictures = await anyio.to_thread.run_sync(_scaled, drawn) if drawn else ()
-        return ToolReply(cut_middle("\n".join(texts), _LONGEST), pictures, failed=bool(result.is_error))
+        return ToolReply(cut_middle("\n".join(texts), _LONGEST_REPLY), pictures, failed=bool(result.is_error))
 
 
 def _free(name: str, taken: Collection[str]) -> str:

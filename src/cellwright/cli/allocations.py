@@ -11,11 +11,9 @@ from typing import Annotated, Any
 import anyio
 import typer
 
-from cellwright.cli.exits import ExitCode
 from cellwright.cli.mcp_client import Caller, ToolRefused, call_daemon
-from cellwright.cli.messages import in_commands
 from cellwright.cli.notebooks import AsJson, note, show_data
-from cellwright.cli.progress import TURN_MS, ProgressLine
+from cellwright.cli.terminal import TURN_MS, ExitCode, ProgressLine, in_commands
 
 __all__ = ["add_commands", "find_host", "host_named", "hosts_of", "show_hosts", "wait_for_host"]
 

@@ -14,9 +14,9 @@ from typing import Annotated, Any
 import typer
 
 from cellwright.audit import check, is_line, read_lines
-from cellwright.cli.exits import ExitCode, fail
 from cellwright.cli.mcp_client import daemon_paths
 from cellwright.cli.notebooks import AsJson, note, show_data
+from cellwright.cli.terminal import ExitCode, fail
 from cellwright.errors import CellwrightError
 
 __all__ = ["audit_app"]

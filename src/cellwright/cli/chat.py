@@ -9,8 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-from cellwright.cli.ask import from_here, put, show_outcome
-from cellwright.cli.ask_options import (
+from cellwright.cli.ask import (
     AskParams,
     BudgetOption,
     DataOption,
@@ -19,13 +18,15 @@ from cellwright.cli.ask_options import (
     PatternOption,
     ServerOption,
     exit_code,
+    from_here,
     given_with,
+    put,
     say_failure,
+    show_outcome,
 )
-from cellwright.cli.exits import ExitCode
 from cellwright.cli.mcp_client import Given
-from cellwright.cli.messages import counted, spent
 from cellwright.cli.notebooks import note
+from cellwright.cli.terminal import ExitCode, counted, spent
 
 __all__ = ["chat"]
 

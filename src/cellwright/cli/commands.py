@@ -28,9 +28,8 @@ from cellwright.cli.people import people_app
 from cellwright.cli.replays import replay
 from cellwright.cli.review import review
 from cellwright.cli.run import run
-from cellwright.cli.serve import serve
+from cellwright.cli.serve import serve, ui
 from cellwright.cli.traces import conversations_app, trace
-from cellwright.cli.ui import ui
 from cellwright.cli.verify import verify
 
 __all__ = ["app", "narrowed"]

@@ -9,10 +9,10 @@ from typing import Annotated, Any
 
 import typer
 
-from cellwright.cli.exits import ExitCode, fail
 from cellwright.cli.flags import SetOption, UnsafeOption, apply_settings
 from cellwright.cli.mcp_client import daemon_paths, open_daemon
 from cellwright.cli.notebooks import AsJson
+from cellwright.cli.terminal import ExitCode, fail
 from cellwright.daemon.connect import ask, connect, stop
 from cellwright.daemon.logs import read_log
 from cellwright.errors import CellwrightError

@@ -16,10 +16,10 @@ import typer
 
 from cellwright import formats
 from cellwright.cli.allocations import host_named
-from cellwright.cli.exits import ExitCode, show_error
 from cellwright.cli.flags import HostOption
 from cellwright.cli.mcp_client import Caller, call_daemon, daemon_paths
 from cellwright.cli.notebooks import AsJson, note, show_data
+from cellwright.cli.terminal import ExitCode, show_error
 from cellwright.daemon.connect import connect
 from cellwright.errors import CellwrightError
 from cellwright.notebook import Document, write_atomically

@@ -17,8 +17,8 @@ from typing import Annotated, Any, TypeAlias
 
 import typer
 
-from cellwright.cli.exits import ExitCode, show_error
 from cellwright.cli.notebooks import AsJson
+from cellwright.cli.terminal import ExitCode, show_error
 from cellwright.errors import CellwrightError
 
 __all__ = ["CLIENTS", "CannotMerge", "Launch", "install"]

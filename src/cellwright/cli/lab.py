@@ -21,21 +21,26 @@ from urllib.parse import urlsplit
 import psutil
 import typer
 
-from cellwright.cli.browser import open_browser
-from cellwright.cli.exits import fail, show_error
 from cellwright.cli.mcp_client import Caller, call_daemon, daemon_paths, open_daemon
 from cellwright.cli.notebooks import AsJson, note, show_data
+from cellwright.cli.serve import open_browser
 from cellwright.cli.session_names import NotebookArgument, session_id_of
+from cellwright.cli.terminal import fail, show_error
 from cellwright.daemon.connect import ask, connect, was_killed
 from cellwright.errors import CellwrightError
 from cellwright.lab.program import (
+    LabRecord,
     configuration,
     find_program,
+    forget_lab,
+    lab_directory,
     lab_environment,
     notebook_url,
+    process_of,
+    read_lab,
     write_configuration,
+    write_lab,
 )
-from cellwright.lab.records import LabRecord, forget_lab, lab_directory, process_of, read_lab, write_lab
 from cellwright.settings.paths import make_private
 
 __all__ = ["lab"]

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from cellwright.cli.allocations import host_named
-from cellwright.cli.exits import ExitCode, show_error
 from cellwright.cli.flags import HostOption, LimitOption, ModeOption, WorkMode, limit_values
 from cellwright.cli.mcp_client import Caller, ToolRefused, call_daemon
 from cellwright.cli.notebooks import AsJson, show_data
 from cellwright.cli.plans import carried_out, conclude
+from cellwright.cli.terminal import ExitCode, show_error
 from cellwright.errors import PlanError
 
 if TYPE_CHECKING:

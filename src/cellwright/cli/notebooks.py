@@ -11,7 +11,7 @@ from typing import Annotated, Any
 import typer
 
 from cellwright.cli.mcp_client import Caller, call_daemon
-from cellwright.cli.messages import in_commands
+from cellwright.cli.terminal import in_commands
 
 __all__ = ["AsJson", "SessionArgument", "add_commands", "note", "session_resource", "show_data"]
 

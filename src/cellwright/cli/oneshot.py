@@ -12,9 +12,9 @@ from typing import Annotated, Any
 
 import typer
 
-from cellwright.cli.exits import ExitCode, show_error
 from cellwright.cli.mcp_client import Caller, call_daemon
 from cellwright.cli.notebooks import AsJson, note, show_data
+from cellwright.cli.terminal import ExitCode, show_error
 from cellwright.errors import CellwrightError, ChartRefused
 from cellwright.notebook import write_atomically
 from cellwright.sandbox.listings import quoted_path

@@ -10,9 +10,9 @@ from typing import Annotated
 import typer
 
 from cellwright.audit import AuditLog, acting
-from cellwright.cli.exits import ExitCode, fail
 from cellwright.cli.mcp_client import daemon_paths
 from cellwright.cli.notebooks import AsJson, note, show_data
+from cellwright.cli.terminal import ExitCode, fail
 from cellwright.errors import CellwrightError
 from cellwright.people import add_member, change_role, read_members, remove_member
 

@@ -18,12 +18,10 @@ from rich.table import Table
 from rich.text import Text
 
 from cellwright.cli.allocations import find_host, hosts_of, show_hosts
-from cellwright.cli.exits import ExitCode
-from cellwright.cli.live_window import LiveWindow
 from cellwright.cli.mcp_client import Caller, ToolRefused, call_daemon
 from cellwright.cli.notebooks import AsJson, show_data
-from cellwright.cli.progress import TURN_MS
 from cellwright.cli.session_names import NotebookArgument, session_opened
+from cellwright.cli.terminal import TURN_MS, ExitCode, LiveWindow
 
 __all__ = ["PlanView", "add_commands", "carried_out", "conclude", "todo_table"]
 T = TypeVar("T")

@@ -9,13 +9,11 @@ import anyio
 import typer
 
 from cellwright.cli.allocations import host_named
-from cellwright.cli.exits import ExitCode
 from cellwright.cli.flags import HostOption
-from cellwright.cli.mcp_client import Caller, call_daemon
-from cellwright.cli.mcp_line import Progress
+from cellwright.cli.mcp_client import Caller, Progress, call_daemon
 from cellwright.cli.notebooks import AsJson
-from cellwright.cli.progress import TURN_MS, ProgressLine
 from cellwright.cli.session_names import NotebookArgument, session_of
+from cellwright.cli.terminal import TURN_MS, ExitCode, ProgressLine
 
 __all__ = ["replay"]
 

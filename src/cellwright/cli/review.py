@@ -12,9 +12,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import anyio
 import typer
 
-from cellwright.cli.exits import ExitCode, show_error
 from cellwright.cli.flags import UnsafeOption
-from cellwright.cli.progress import ProgressLine
+from cellwright.cli.terminal import ExitCode, ProgressLine, show_error
 from cellwright.errors import CellwrightError, NotebookError
 
 if TYPE_CHECKING:

@@ -16,8 +16,8 @@ from rich.live import Live
 from rich.text import Text
 
 from cellwright.cli.allocations import host_named
-from cellwright.cli.exits import ExitCode, show_error
 from cellwright.cli.flags import HostOption, LimitOption, OnError, OnErrorOption, UnsafeOption, limit_values
+from cellwright.cli.terminal import ExitCode, show_error
 from cellwright.errors import CellwrightError, NotebookError
 from cellwright.notebook import inject_parameters, parse_parameter
 from cellwright.sandbox.policy import Narrowing
@@ -68,7 +68,7 @@ def run(
     unsafe: UnsafeOption = False,
 ) -> None:
     """Run a notebook top to bottom and write its outputs. Exits 0 if every cell ran well, else 1."""
-    from cellwright.engine.limits import session_narrowing  # other verbs do without the engine
+    from cellwright.engine.workspace import session_narrowing  # other verbs do without the engine
 
     if allow_errors and on_error is OnError.ROLLBACK:
         raise typer.BadParameter(

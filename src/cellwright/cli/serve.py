@@ -3,30 +3,139 @@
 from __future__ import annotations
 
 import ipaddress
+import os
 import signal
 import socket
 import sys
 import time
+import webbrowser
+from html import escape
+from pathlib import Path
 from typing import Annotated, Any, NoReturn
-from urllib.parse import urlsplit
+from urllib.parse import urlencode, urlsplit
 
 import typer
 
 from cellwright.cli.daemons import refuse_if_confined
-from cellwright.cli.exits import ExitCode, fail
 from cellwright.cli.flags import SetOption, UnsafeOption, apply_settings
-from cellwright.cli.mcp_client import daemon_paths, open_daemon
+from cellwright.cli.mcp_client import call_daemon, daemon_paths, open_daemon
 from cellwright.cli.notebooks import AsJson, note, show_data
-from cellwright.cli.port_requests import DEFAULT_PORT, LOOPBACK, listener_request
-from cellwright.cli.ui import sign_in_link
+from cellwright.cli.session_names import session_id_of
+from cellwright.cli.terminal import ExitCode, fail
 from cellwright.daemon.connect import DaemonUnavailable, ask, was_killed
+from cellwright.daemon.tokens import obtain_token
 from cellwright.errors import CellwrightError
 
-__all__ = ["serve"]
+__all__ = ["open_browser", "serve", "ui"]
+
+
+# ``cellwright ui``: the page, in a browser that is signed in.
+
+
+def ui(
+    session: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="[NOTEBOOK_OR_SESSION]",
+            help="What to show: a session's id, its notebook's name, or its .ipynb file. [default: all sessions]",
+            show_default=False,
+        ),
+    ] = None,
+    no_open: Annotated[bool, typer.Option("--no-open", help="Only print the link.")] = False,
+    port: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            max=65535,
+            help=f"The port. [default: one that is open, or {DEFAULT_PORT}, or a free one]",
+            show_default=False,
+        ),
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Open the page, signed in. The link works once, within two minutes."""
+    path = "/"
+    if session is not None:
+        named = session
+        path = f"/sessions/{call_daemon(lambda caller: session_id_of(caller, named))}"
+    try:
+        link = sign_in_link(
+            listener_request(LOOPBACK, port or DEFAULT_PORT), exact=port is not None, path=path
+        )
+    except CellwrightError as error:
+        fail(error)
+    show_data({"url": link}, link, as_json=as_json)
+    if not no_open and not as_json and _has_a_screen():
+        open_browser(link, Path(daemon_paths().home) / "open.html")
+
+
+def sign_in_link(request: dict[str, Any], *, exact: bool, path: str = "/") -> str:
+    """A link that signs in whoever opens it first: at a port that is open, or one that is opened as wished.
+
+    Raises:
+        CellwrightError: no port can be had.
+    """
+    with open_daemon() as connection:
+        found = ask(connection, "page", **{**request, "exact": exact})
+    ahead = {"next": path} if path != "/" else {}
+    return f"{found['url']}/enter?{urlencode({'code': found['code'], **ahead})}"
+
+
+def _has_a_screen() -> bool:
+    """Whether a browser could show itself; without one, some would take over the terminal."""
+    return sys.platform == "darwin" or any(os.environ.get(name) for name in ("DISPLAY", "WAYLAND_DISPLAY"))
+
+
+# Opens what whoever has its address gets into: for the person at this screen, and nobody else.
+
+
+def open_browser(link: str, page: Path) -> None:
+    """Open a link by way of a page: a browser's command line can be read by others, and this file cannot."""
+    try:
+        fd = os.open(page, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+        with open(fd, "w", encoding="utf-8") as file:  # a descriptor, opened 0600 from the start
+            file.write(f'<!doctype html><meta http-equiv="refresh" content="0; url={escape(link)}">')
+        if not webbrowser.open(page.as_uri()):
+            note("no browser was found: open the address above")
+    except (OSError, webbrowser.Error) as error:
+        note(f"no browser was opened ({error}): open the address above")
+
+
+# What the daemon is asked for by whoever wants a TCP port: where, and who may come in.
+
+LOOPBACK = "127.0.0.1"
+
+DEFAULT_PORT = 8765
+
+
+def listener_request(host: str, port: int, **details: Any) -> dict[str, Any]:
+    """A request for a listener, as the settings say.
+
+    Raises:
+        CellwrightError: the settings or the token are refused.
+    """
+    from cellwright.settings import load_settings  # most verbs do without pydantic
+
+    loaded = load_settings()
+    given = loaded.token.get_secret_value() if loaded.token is not None else None
+    token, file = obtain_token(given, loaded.token_file or Path(daemon_paths().token))
+    return {
+        "host": host,
+        "port": port,
+        "token": token,
+        "token_file": str(file) if file is not None else None,
+        "hosts": list(loaded.allowed_hosts),
+        "origins": list(loaded.allowed_origins),
+        **details,
+    }
+
 
 _PAUSES_S = (0.0, 0.5, 1.0, 2.0, 4.0, 8.0)
+
 """Before each try to bring a daemon back that was killed."""
+
 _STEADY_S = 60.0
+
 """Whatever lived so long is not failing again and again."""
 
 

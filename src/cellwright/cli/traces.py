@@ -10,10 +10,9 @@ from typing import Annotated, Any
 import typer
 
 from cellwright.cli.ask import from_here
-from cellwright.cli.exits import ExitCode, show_error
 from cellwright.cli.mcp_client import Caller, call_daemon
-from cellwright.cli.messages import counted, printable, spent
 from cellwright.cli.notebooks import AsJson, note, show_data
+from cellwright.cli.terminal import ExitCode, counted, printable, show_error, spent
 from cellwright.errors import CellwrightError
 from cellwright.notebook import write_atomically
 

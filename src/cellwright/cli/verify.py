@@ -9,11 +9,10 @@ from typing import Annotated, Any
 import anyio
 import typer
 
-from cellwright.cli.exits import ExitCode
 from cellwright.cli.mcp_client import Caller, call_daemon
 from cellwright.cli.notebooks import AsJson
-from cellwright.cli.progress import TURN_MS, ProgressLine
 from cellwright.cli.session_names import NotebookArgument
+from cellwright.cli.terminal import TURN_MS, ExitCode, ProgressLine
 
 __all__ = ["verify"]
 

@@ -19,7 +19,7 @@ import anyio.abc
 from cellwright.daemon.listeners import CannotListen, Listener
 from cellwright.engine import Engine
 from cellwright.errors import CellwrightError
-from cellwright.lab.records import LabRecord, process_of, read_lab, read_labs
+from cellwright.lab.program import LabRecord, process_of, read_lab, read_labs
 
 __all__ = ["LabRequest", "Labs"]
 
@@ -93,7 +93,7 @@ class Labs:
             CannotListen: the port is taken.
             UnknownSession: there is no such session.
         """
-        from cellwright.daemon.guard import Guard  # only for who serves
+        from cellwright.daemon.listeners import Guard  # only for who serves
         from cellwright.lab.gateway import Gateway  # as above
 
         session = self._engine.session(request.session)

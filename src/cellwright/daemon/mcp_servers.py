@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import anyio
 import anyio.abc
@@ -11,14 +12,16 @@ import anyio.abc
 from cellwright.daemon.agents import Agents
 from cellwright.engine import Engine
 from cellwright.errors import CellwrightError
+from cellwright.settings.modelkeys import model_environment
 
 if TYPE_CHECKING:
     from cellwright.mcp import McpServer
+    from cellwright.mcp.clients import ClientGrants
     from cellwright.plans import Planner
     from cellwright.tools.web.fetch import Fetcher
     from cellwright.verification import Verifier
 
-__all__ = ["McpServers", "UnknownDialect"]
+__all__ = ["McpServers", "take_grants"]
 
 
 class UnknownDialect(CellwrightError):
@@ -107,3 +110,37 @@ class McpServers:
 
 async def _run(mcp_server: McpServer, *, task_status: anyio.abc.TaskStatus[None]) -> None:
     await mcp_server.run(task_status=task_status)
+
+
+# What a person gives along with a connection, read from its hello: keys, files, servers. Only the private
+# socket has it.
+
+
+def take_grants(hello: dict[str, Any]) -> ClientGrants:
+    """What a hello grants, out of it; whatever is of the wrong kind is left aside."""
+    from cellwright.mcp.clients import ClientGrants  # the SDK takes a second to import
+
+    environment, files, servers, models, applied = (
+        hello.pop(name, None) for name in ("environment", "files", "servers", "models", "applied")
+    )
+    return ClientGrants(
+        environment=model_environment(_texts(environment)) if isinstance(environment, dict) else None,
+        files=frozenset(Path(file) for file in _list(files) if isinstance(file, str)),
+        servers=tuple(
+            (name, target)
+            for name, target in (
+                pair for pair in _list(servers) if isinstance(pair, list) and len(pair) == 2
+            )  # a pair
+            if isinstance(name, str) and isinstance(target, str)
+        ),
+        models=frozenset(model for model in _list(models) if isinstance(model, str)),
+        applied=frozenset(path for path in _list(applied) if isinstance(path, str)),
+    )
+
+
+def _list(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else []
+
+
+def _texts(value: dict[Any, Any]) -> dict[str, str]:
+    return {name: text for name, text in value.items() if isinstance(name, str) and isinstance(text, str)}

@@ -28,8 +28,7 @@ from cellwright.engine import Engine
 from cellwright.errors import CellwrightError
 from cellwright.people import Members
 from cellwright.settings.paths import write_private
-from cellwright.web.auth.attempts import Attempts, Codes
-from cellwright.web.auth.identities import Identities, obtain_key
+from cellwright.web.auth import Attempts, Codes, Identities, obtain_key
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp
@@ -240,7 +239,7 @@ async def page_for_people(token: str, entry: Entry, engine: Engine, mcp_servers:
 def _made(
     token: str, entry: Entry, engine: Engine, mcp_servers: McpServers, planner: Planner, verifier: Verifier
 ) -> ASGIApp:
-    from cellwright.web.auth.sign_in import SignIn  # only for who serves
+    from cellwright.web.auth import SignIn  # only for who serves
     from cellwright.web.requests import Site  # as above
     from cellwright.web.site import application  # as above
 

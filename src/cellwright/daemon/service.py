@@ -23,13 +23,12 @@ import anyio.abc
 import cellwright
 from cellwright.assembly import open_engine
 from cellwright.audit import acting
-from cellwright.daemon.client_context import take_grants
 from cellwright.daemon.connections import Conversation, Heard, Said, is_hung_up, receive_arrival
 from cellwright.daemon.early_responder import Arrival, EarlyResponder
 from cellwright.daemon.lab_gateways import LabRequest, Labs
 from cellwright.daemon.listeners import Listener
 from cellwright.daemon.logs import keep_log
-from cellwright.daemon.mcp_servers import McpServers
+from cellwright.daemon.mcp_servers import McpServers, take_grants
 from cellwright.daemon.paths import DaemonPaths
 from cellwright.daemon.ports import OpenPorts
 from cellwright.engine import Engine

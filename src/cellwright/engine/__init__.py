@@ -1,16 +1,15 @@
 """Sessions, executions, events and the journal: what every frontend and every agent works with."""
 
-from cellwright.engine.artifacts import Leavings, LeftFile
 from cellwright.engine.branches import Adopted, Branch, SessionView
 from cellwright.engine.checkpoints import RolledBack
 from cellwright.engine.engine import Engine, SessionFilter
-from cellwright.engine.events import Event, EventKind, Missed, Subscription
 from cellwright.engine.executions import Execution
 from cellwright.engine.introspection import Completion, Diagnosis, InputFile, Inputs, Inspection, Variable
-from cellwright.engine.network_log import NetworkUse
-from cellwright.engine.records import Asker, CheckpointRecord, OnError
+from cellwright.engine.journal import Event, EventKind, Missed, Subscription
+from cellwright.engine.records import Asker, CheckpointRecord, Leavings, LeftFile, OnError
 from cellwright.engine.replay import Redone, Replay
 from cellwright.engine.session import Session
+from cellwright.engine.workspace import NetworkUse
 
 __all__ = [
     "Adopted",

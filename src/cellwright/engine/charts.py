@@ -24,9 +24,8 @@ from cellwright.charts.auto import choose
 from cellwright.charts.encodings import shape_of
 from cellwright.engine.context import SessionContext
 from cellwright.engine.document import SessionDocument
-from cellwright.engine.environment import runtime_of
 from cellwright.engine.executions import Execution
-from cellwright.engine.kernel import SessionKernel
+from cellwright.engine.kernel import SessionKernel, runtime_of
 from cellwright.engine.records import Batch
 from cellwright.engine.workspace import SessionWorkspace
 from cellwright.errors import CellwrightError, ChartRefused, NoSuchData, SandboxError

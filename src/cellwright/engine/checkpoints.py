@@ -21,12 +21,12 @@ from cellwright.engine import recovery
 from cellwright.engine.context import SessionContext
 from cellwright.engine.document import SessionDocument
 from cellwright.engine.executions import Execution
-from cellwright.engine.ids import new_checkpoint_id
 from cellwright.engine.lineage import Lineage, before, contains, cut, returned
 from cellwright.engine.records import (
     Batch,
     CheckpointRecord,
     ExecutionRecord,
+    new_checkpoint_id,
     put_execution,
     put_session,
 )

@@ -18,10 +18,9 @@ from msgspec.structs import replace
 
 from cellwright.audit import AuditLog
 from cellwright.charts import Renderer
-from cellwright.engine.events import Event, EventKind
 from cellwright.engine.executions import Runs
-from cellwright.engine.host_link import HostLink
-from cellwright.engine.hosts import Hosts
+from cellwright.engine.hosts import HostLink, Hosts
+from cellwright.engine.journal import Event, EventKind
 from cellwright.engine.notebook_file import NotebookFile
 from cellwright.engine.options import EngineOptions
 from cellwright.engine.records import (

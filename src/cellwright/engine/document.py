@@ -14,7 +14,7 @@ from typing import Any
 import anyio
 
 from cellwright.engine.context import SessionContext
-from cellwright.engine.events import EventKind
+from cellwright.engine.journal import EventKind
 from cellwright.engine.notebook_file import Halfway, Noticed
 from cellwright.engine.records import Batch
 from cellwright.notebook import (

@@ -25,28 +25,27 @@ from cellwright.engine import recovery
 from cellwright.engine.branches import Adopted, Branch, Branches, SessionView, compare_sessions
 from cellwright.engine.context import Services
 from cellwright.engine.create import Wish, new_file, new_record
-from cellwright.engine.environment import kernel_environment
-from cellwright.engine.events import Event, EventStream, Subscription
 from cellwright.engine.executions import Execution
-from cellwright.engine.hidden_sessions import Unseen
-from cellwright.engine.host_events import Hearing
-from cellwright.engine.host_link import HostLink
-from cellwright.engine.hosts import Hosts
-from cellwright.engine.housekeeping import MemoryReturn, Saver, run_apart, suspend_idle
-from cellwright.engine.ids import new_session_id
-from cellwright.engine.journal import Journal
-from cellwright.engine.limits import checked_narrowing, refuse_other_limits
-from cellwright.engine.network_log import NetworkUse, read_requests
+from cellwright.engine.hidden_sessions import OneShots, Rehearsals, Unseen
+from cellwright.engine.hosts import HostLink, Hosts
+from cellwright.engine.housekeeping import Hearing, MemoryReturn, Retention, Saver, run_apart, suspend_idle
+from cellwright.engine.journal import Event, EventStream, Journal, Subscription
+from cellwright.engine.kernel import kernel_environment
 from cellwright.engine.notebook_file import NotebookFile
-from cellwright.engine.oneshot import OneShots
 from cellwright.engine.options import EngineOptions
 from cellwright.engine.placement import HostKind
 from cellwright.engine.providers import HostProvider
-from cellwright.engine.records import Batch, Recorder, SessionRecord, delete_session, put_session
-from cellwright.engine.rehearsal import Rehearsals
+from cellwright.engine.records import (
+    Batch,
+    Recorder,
+    SessionRecord,
+    delete_session,
+    new_session_id,
+    put_session,
+)
 from cellwright.engine.remote_documents import MirrorFactory, RemoteDocuments
-from cellwright.engine.retention import Retention
 from cellwright.engine.session import Session
+from cellwright.engine.workspace import NetworkUse, checked_narrowing, read_requests, refuse_other_limits
 from cellwright.errors import (
     CellwrightError,
     HostPending,

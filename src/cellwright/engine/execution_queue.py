@@ -14,13 +14,18 @@ import anyio
 
 from cellwright.engine.context import SessionContext
 from cellwright.engine.document import SessionDocument
-from cellwright.engine.environment import named_language
 from cellwright.engine.executions import Execution
-from cellwright.engine.foreign_kernels import is_foreign, refuse_language
-from cellwright.engine.ids import new_checkpoint_id, new_execution_id
-from cellwright.engine.kernel import SessionKernel
+from cellwright.engine.kernel import SessionKernel, named_language
 from cellwright.engine.lineage import Step
-from cellwright.engine.records import Asker, Batch, ExecutionRecord, OnError
+from cellwright.engine.placement import is_foreign, refuse_language
+from cellwright.engine.records import (
+    Asker,
+    Batch,
+    ExecutionRecord,
+    OnError,
+    new_checkpoint_id,
+    new_execution_id,
+)
 from cellwright.engine.workspace import SessionWorkspace
 from cellwright.errors import (
     CellwrightError,

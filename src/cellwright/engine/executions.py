@@ -11,12 +11,12 @@ from typing import Any
 import anyio
 from msgspec.structs import replace
 
-from cellwright.engine.artifacts import LeftFile
 from cellwright.engine.notebook_file import NotebookFile
 from cellwright.engine.records import (
     FINAL_STATES,
     Batch,
     ExecutionRecord,
+    LeftFile,
     Recorder,
     SessionRecord,
     put_execution,

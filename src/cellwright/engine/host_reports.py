@@ -10,12 +10,11 @@ from typing import Any
 
 from cellwright.engine.checkpoints import Checkpoints
 from cellwright.engine.context import SessionContext
-from cellwright.engine.foreign_kernels import is_foreign
-from cellwright.engine.limits import explained
+from cellwright.engine.placement import is_foreign
 from cellwright.engine.records import Batch, ExecutionRecord
 from cellwright.engine.replay import Replays
 from cellwright.engine.typecheck import TypeChecks
-from cellwright.engine.workspace import SessionWorkspace
+from cellwright.engine.workspace import SessionWorkspace, explained
 from cellwright.hosts import protocol
 
 __all__ = ["HostReports"]

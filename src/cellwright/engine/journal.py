@@ -11,29 +11,43 @@ import json
 import sqlite3
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping
-from contextlib import suppress
+from collections import deque
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from contextvars import Context, ContextVar, copy_context
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from queue import Empty, SimpleQueue
-from typing import Any, TypeAlias, TypeVarTuple, Unpack
+from typing import Any, Literal, TypeAlias, TypeVarTuple, Unpack
 
-from cellwright.engine.events import Event
+import anyio
+
 from cellwright.errors import SaveFailed
 
+__all__ = [
+    "Event",
+    "EventKind",
+    "EventStream",
+    "Journal",
+    "Missed",
+    "Statement",
+    "Subscription",
+    "insert_event",
+]
+
 _library: ContextVar[str | None] | None
+
 try:
     from sniffio import current_async_library_cvar as _library
 except ModuleNotFoundError:  # not ours: whatever else is installed may bring it
     _library = None
 
-__all__ = ["Journal", "Statement", "insert_event"]
-
 Statement: TypeAlias = tuple[str, tuple[Any, ...]]
 
 _Given = TypeVarTuple("_Given")
+
 _SCHEMA_VERSION = 1
+
 _SCHEMA = """
 CREATE TABLE sessions (id TEXT PRIMARY KEY, record TEXT NOT NULL);
 CREATE TABLE documents (
@@ -52,15 +66,24 @@ CREATE INDEX events_by_session ON events (session, seq);
 CREATE INDEX events_by_execution ON events (execution, seq) WHERE execution IS NOT NULL;
 CREATE TABLE hosts (incarnation TEXT PRIMARY KEY, consumed INTEGER NOT NULL);
 """
+
 _MAX_BATCH = 2_000
+
 _RETRY_S = 1.0
+
 _SYNC_S = 1.0
+
 _GIVE_BACK_S = 0.05
+
 _INCREMENTAL = 2
+
 # In pages of 4 kB: what is kept free for the next changes, and what is given back at a time, which others wait for.
 _SPARE_PAGES = 256
+
 _GIVEN_BACK_PAGES = 256
+
 _MOST_LOG_BYTES = 8 * 1024**2
+
 _MOST_REWRITTEN_BYTES = 64 * 1024**2
 
 
@@ -367,3 +390,120 @@ def _used_bytes(connection: sqlite3.Connection) -> int:
         for name in ("page_count", "freelist_count", "page_size")
     )
     return int((pages - free) * size)
+
+
+# What happens in sessions, as one numbered stream, and how many listeners follow it without holding anyone
+# up.
+
+EventKind: TypeAlias = Literal[
+    "notebook.cell.executing",
+    "notebook.cell.output",
+    "notebook.cell.completed",
+    "notebook.cell.late_output",
+    "notebook.cell.files",
+    "notebook.types.checked",
+    "notebook.state.changed",
+    "notebook.host.changed",
+    "notebook.plan.changed",
+    "notebook.replay.progress",
+    "notebook.replay.completed",
+    "notebook.verification.progress",
+    "notebook.verification.completed",
+    "notebook.agent.step",
+    "notebook.network.request",
+    "notebook.checkpoint.created",
+    "notebook.checkpoint.dropped",
+    "notebook.cell.undone",
+    "notebook.session.rolled_back",
+    "notebook.session.branched",
+    "notebook.session.adopted",
+    "notebook.session.taken",
+    "notebook.session.given_back",
+    "notebook.error",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """One thing that happened. ``data`` depends on the kind; see ``docs/reference/events.md``."""
+
+    seq: int
+    time: float
+    kind: EventKind
+    session_id: str
+    generation: int
+    cell_id: str | None = None
+    execution_id: str | None = None
+    data: Mapping[str, Any] = field(default_factory=dict)
+    unseen: bool = False
+    """Whether it is told only to whoever follows this very session, and not kept."""
+
+
+@dataclass(frozen=True, slots=True)
+class Missed:
+    """Told to a subscriber that was too slow: this many events passed it by, the last with this number."""
+
+    count: int
+    first_seq: int
+    last_seq: int
+
+
+class Subscription:
+    """One listener's bounded place in the stream; iterate it."""
+
+    def __init__(self, session_id: str | None, size: int) -> None:
+        self._session_id = session_id
+        self._size = size
+        self._events: deque[Event | Missed] = deque()
+        self._arrived = anyio.Event()
+        self._closed = False
+
+    def offer(self, event: Event) -> None:
+        if event.session_id != self._session_id and (self._session_id is not None or event.unseen):
+            return
+        last = self._events[-1] if self._events else None
+        if isinstance(last, Missed):
+            self._events[-1] = Missed(last.count + 1, last.first_seq, event.seq)
+        elif len(self._events) >= self._size:
+            self._events.append(Missed(1, event.seq, event.seq))
+        else:
+            self._events.append(event)
+        self._arrived.set()
+
+    def close(self) -> None:
+        self._closed = True
+        self._arrived.set()
+
+    async def __aiter__(self) -> AsyncIterator[Event | Missed]:
+        while True:
+            while self._events:
+                yield self._events.popleft()
+            if self._closed:
+                return
+            self._arrived = anyio.Event()
+            await self._arrived.wait()
+
+
+class EventStream:
+    """Hands every event to every subscription; never waits for one."""
+
+    def __init__(self, *, buffer: int) -> None:
+        self._buffer = buffer
+        self._subscriptions: set[Subscription] = set()
+
+    @contextmanager
+    def subscribe(self, session_id: str | None = None) -> Iterator[Subscription]:
+        subscription = Subscription(session_id, self._buffer)
+        self._subscriptions.add(subscription)
+        try:
+            yield subscription
+        finally:
+            self._subscriptions.discard(subscription)
+
+    def publish(self, event: Event) -> None:
+        for subscription in self._subscriptions:
+            subscription.offer(event)
+
+    def close(self) -> None:
+        for subscription in self._subscriptions:
+            subscription.close()

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 
 from cellwright.engine import recovery
 from cellwright.engine.context import SessionContext
-from cellwright.engine.events import Event
+from cellwright.engine.journal import Event
 from cellwright.engine.records import Batch, Handback, Hold, Meanwhile
 from cellwright.errors import SessionTaken
 

@@ -5,14 +5,31 @@ What the call asks for, else the setting ``host``, else what ``run_mode`` says: 
 
 from __future__ import annotations
 
+import ast
+import json
 from dataclasses import dataclass
-from typing import Literal, TypeAlias, cast, get_args
+from importlib.resources import files
+from typing import Any, Literal, TypeAlias, cast, get_args
 
-from cellwright.errors import UnknownHost
+from cellwright.engine.records import SessionRecord
+from cellwright.errors import HostCannot, KernelError, UnknownHost
 
-__all__ = ["LOCAL", "DefaultHost", "HostKind", "HostName", "parse_host"]
+__all__ = [
+    "LOCAL",
+    "DefaultHost",
+    "HostKind",
+    "HostName",
+    "inspect_content",
+    "inspect_reply",
+    "is_foreign",
+    "parse_host",
+    "refuse_foreign",
+    "refuse_language",
+    "server_and_kernel",
+]
 
 HostKind: TypeAlias = Literal["local", "slurm", "jupyter"]
+
 LOCAL: Literal["local"] = "local"
 
 
@@ -65,3 +82,111 @@ class DefaultHost:
         if self.run_mode != "auto":
             return HostName(self.run_mode)
         return HostName("slurm" if has_slurm else "local")
+
+
+# Sessions whose kernel lives on a Jupyter server: what can be asked of it there, and what is refused.
+
+_TOLD = "cellwright_told"
+
+_SHIPPED = ("digests", "inspection")
+
+CANNOT = {
+    "files": "its files are the server's, and only code sees them there",
+    "packages": "packages are the server's own, and are installed where it runs",
+    "checkpoints": "checkpoints need a kernel of ours, and this one is the server's",
+    "sql": "SQL cells need a kernel of ours: use a library in Python there, or a session on host `local`",
+    "values": "values are read out by kernels of ours only: print them, or save them where the server runs",
+}
+
+
+def is_foreign(record: SessionRecord) -> bool:
+    """Whether a session's kernels live on a Jupyter server."""
+    return parse_host(record.host).kind == "jupyter"
+
+
+def server_and_kernel(which: str | None) -> tuple[str | None, str | None]:
+    """What follows ``jupyter:``: a server by name, and behind a slash the id of a kernel there to attach to."""
+    name, _, kernel_id = (which or "").partition("/")
+    return name or None, kernel_id or None
+
+
+def refuse_language(record: SessionRecord, language: str) -> None:
+    """Refuse what no kernel of a session's server runs; what the server has is known once it has a kernel there.
+
+    Raises:
+        HostCannot: with the reason.
+    """
+    if language == "sql":
+        refuse_foreign(record, "sql")
+    offered = record.remote_languages
+    if offered and language not in offered:
+        raise HostCannot(
+            f"Session {record.id} is on host {record.host}, which has no kernel for {language}; it has kernels for "
+            f"{', '.join(offered)}",
+            hint="Use one of those, or have the kernel installed where the server runs",
+        )
+
+
+def refuse_foreign(record: SessionRecord, what: str) -> None:
+    """Refuse what a session on a Jupyter server cannot do; nothing happens on other hosts.
+
+    Raises:
+        HostCannot: with the reason.
+    """
+    if is_foreign(record):
+        raise HostCannot(
+            f"Session {record.id} is on host {record.host}: {CANNOT[what]}",
+            hint="Do it in code there, or take the session to host `local`",
+        )
+
+
+def inspect_content(*, packages: bool) -> dict[str, Any]:
+    """A request that any Python kernel answers: our own look at the namespace, as an expression that leaves no name."""
+    home = files("cellwright_kernel")
+    sources = {name: (home / f"{name}.py").read_text(encoding="utf-8") for name in _SHIPPED}
+    program = _PROGRAM.format(sources=sources, packages=packages)
+    expression = f"(lambda held: (exec({program!r}, held), held['told'])[1])({{'shell': get_ipython()}})"
+    return {
+        "code": "",
+        "silent": True,
+        "store_history": False,
+        "allow_stdin": False,
+        "user_expressions": {_TOLD: expression},
+    }
+
+
+# The modules find each other under our package's name while they are made, and are gone again afterwards.
+_PROGRAM = """
+import json, sys, types
+before = {{name: module for name, module in sys.modules.items() if name.split('.')[0] == 'cellwright_kernel'}}
+try:
+    package = sys.modules['cellwright_kernel'] = types.ModuleType('cellwright_kernel')
+    package.__path__ = []
+    for name, source in {sources!r}.items():
+        module = sys.modules['cellwright_kernel.' + name] = types.ModuleType('cellwright_kernel.' + name)
+        exec(source, module.__dict__)
+    told = json.dumps(module.snapshot(shell.user_ns, shell.user_ns_hidden, packages={packages}))
+finally:
+    for name in [name for name in sys.modules if name.split('.')[0] == 'cellwright_kernel']:
+        del sys.modules[name]
+    sys.modules.update(before)
+"""
+
+# Code can answer in its kernel's name, with another shape, or with a text that is too deep or too long to be read.
+_UNREADABLE = (AttributeError, KeyError, TypeError, ValueError, SyntaxError, RecursionError, MemoryError)
+
+
+def inspect_reply(reply: dict[str, Any]) -> dict[str, Any]:
+    """What the kernel told, in the form in which kernels of ours tell it.
+
+    Raises:
+        KernelError: it could not look.
+    """
+    try:
+        told = (reply.get("user_expressions") or {}).get(_TOLD) or reply
+        if told.get("status") == "ok":
+            return {"status": "ok", **json.loads(ast.literal_eval(told["data"]["text/plain"]))}
+        why = f"{told.get('ename')}: {told.get('evalue')}"
+    except _UNREADABLE as error:
+        why = f"the kernel's answer is unreadable: {error}"
+    raise KernelError(f"The namespace could not be inspected: {why}")

@@ -6,17 +6,20 @@ Plain values and their encoding; ``context`` and ``executions`` change them.
 from __future__ import annotations
 
 import asyncio
+import secrets
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
 import msgspec
 
-from cellwright.engine.artifacts import LeftFile
-from cellwright.engine.events import Event, EventKind, EventStream
-from cellwright.engine.journal import Journal, Statement, insert_event
+from cellwright.engine.journal import Event, EventKind, EventStream, Journal, Statement, insert_event
+from cellwright.errors import SandboxError
 from cellwright.hosts.protocol import ExecutionState
+from cellwright.sandbox.files import Entry, Workdir
+from cellwright.sandbox.listings import shown_path
 from cellwright.sandbox.policy import Mode, Narrowing
 from cellwright.sandbox.tiers import Tier
 
@@ -28,6 +31,8 @@ __all__ = [
     "ExecutionRecord",
     "Handback",
     "Hold",
+    "Leavings",
+    "LeftFile",
     "Meanwhile",
     "OnError",
     "Recorder",
@@ -35,12 +40,154 @@ __all__ = [
     "SessionState",
     "Span",
     "delete_session",
+    "entries_in",
+    "leavings_of",
+    "new_agent_run_id",
+    "new_checkpoint_id",
+    "new_conversation_id",
+    "new_execution_id",
+    "new_plan_run_id",
+    "new_replay_id",
+    "new_run_id",
+    "new_session_id",
+    "new_verification_id",
     "put_execution",
     "put_session",
 ]
 
+
+# Names that are short enough to be read aloud and long enough not to meet.
+
+# No vowels and no look-alikes: an id never spells a word and survives being typed.
+_ALPHABET = "23456789bcdfghjkmnpqrstvwxz"
+
+
+def new_session_id() -> str:
+    return "s-" + "".join(secrets.choice(_ALPHABET) for _ in range(7))
+
+
+def new_execution_id() -> str:
+    return "x-" + "".join(secrets.choice(_ALPHABET) for _ in range(10))
+
+
+def new_checkpoint_id() -> str:
+    return "c-" + "".join(secrets.choice(_ALPHABET) for _ in range(7))
+
+
+def new_conversation_id() -> str:
+    return "c-" + "".join(secrets.choice(_ALPHABET) for _ in range(10))
+
+
+def new_plan_run_id() -> str:
+    return "p-" + "".join(secrets.choice(_ALPHABET) for _ in range(7))
+
+
+def new_replay_id() -> str:
+    return "r-" + "".join(secrets.choice(_ALPHABET) for _ in range(7))
+
+
+def new_run_id() -> str:
+    return "run-" + "".join(secrets.choice(_ALPHABET) for _ in range(7))
+
+
+def new_agent_run_id() -> str:
+    return "a-" + "".join(secrets.choice(_ALPHABET) for _ in range(7))
+
+
+def new_verification_id() -> str:
+    return "v-" + "".join(secrets.choice(_ALPHABET) for _ in range(7))
+
+
+# What code left in a session's working directory, by what the file system says of each file. Reads no
+# contents.
+
+MOST_LISTED = 50
+
+# File systems tell time by a clock that may be some ticks behind.
+_TICKS_NS = 20_000_000
+
+_NS = 1_000_000_000
+
+
+class LeftFile(msgspec.Struct, frozen=True):
+    """A file in a working directory; ``type`` is ``file``, ``link``, ``deleted`` (from the project) or ``other``."""
+
+    path: str
+    type: str
+    size: int
+    time: float
+
+
+@dataclass(frozen=True, slots=True)
+class Leavings:
+    """Files, the newest first, by their paths from ``directory``; ``more`` counts those beyond a bound."""
+
+    directory: str
+    files: tuple[LeftFile, ...] = ()
+    more: int = 0
+    seen: Mapping[str, Entry] = field(default_factory=dict, repr=False)
+    """All that lay there, for the next look."""
+
+
+def entries_in(directory: str) -> Mapping[str, Entry]:
+    """All that lies in a directory; nothing where it is not there yet, or no longer. Blocking."""
+    try:
+        with Workdir.open(Path(directory)) as workdir:
+            return workdir.snapshot().entries
+    except SandboxError:
+        return {}
+
+
+def leavings_of(
+    directory: str,
+    seen: Mapping[str, Entry],
+    *,
+    since: float = 0,
+    until: float | None = None,
+    before: Mapping[str, Entry] | None = None,
+    but: Collection[Path] = (),
+    limit: int = MOST_LISTED,
+) -> Leavings:
+    """Of the files that were seen in a directory, those that came or changed since a moment and since an earlier look.
+
+    What changed after ``until`` is another's, and is left for the look that is meant for it. ``but`` are files of the
+    engine's own.
+    """
+    own = {str(path.relative_to(directory)) for path in but if path.is_relative_to(directory)}
+    first = int(since * _NS) - _TICKS_NS
+    known = before or {}
+    if until is not None:
+        last = int(until * _NS)
+        then = {path: entry for path, entry in seen.items() if _changed_at(entry) <= last}
+        seen = {path: entry for path, entry in known.items() if path in seen} | then
+    found = [
+        entry
+        for path, entry in seen.items()
+        if _is_new(entry, first) and known.get(path) != entry and path not in own
+    ]
+    found.sort(key=_changed_at, reverse=True)
+    return Leavings(directory, tuple(map(_told, found[:limit])), max(len(found) - limit, 0), seen)
+
+
+def _is_new(entry: Entry, first: int) -> bool:
+    ours = entry.path.rpartition("/")[2].startswith(".cellwright-")
+    return entry.type != "directory" and _changed_at(entry) >= first and not ours
+
+
+def _changed_at(entry: Entry) -> int:
+    # Of the file itself: code can set the other times.
+    return entry.identity[1]
+
+
+def _told(entry: Entry) -> LeftFile:
+    kind = "deleted" if entry.type == "whiteout" else entry.type
+    return LeftFile(shown_path(entry.path), kind, entry.size, entry.mtime_ns / _NS)
+
+
 SessionState: TypeAlias = Literal["active", "suspended"]
+
 OnError: TypeAlias = Literal["keep", "rollback"]
+
 """What becomes of a session whose cell failed: it keeps what the cell did, or goes back to before it."""
 
 FINAL_STATES: frozenset[ExecutionState] = frozenset({"ok", "error", "timeout", "interrupted", "died"})

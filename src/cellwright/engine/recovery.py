@@ -12,9 +12,8 @@ from typing import Any
 
 import msgspec
 
-from cellwright.engine.events import Event
 from cellwright.engine.executions import Execution, cell_completed, cell_started
-from cellwright.engine.journal import Journal
+from cellwright.engine.journal import Event, Journal
 from cellwright.engine.notebook_file import NotebookFile
 from cellwright.engine.records import FINAL_STATES, ExecutionRecord, SessionRecord, Span
 from cellwright.errors import UnknownExecution

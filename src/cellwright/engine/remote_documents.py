@@ -13,7 +13,7 @@ from typing import Protocol, TypeAlias
 import anyio
 import anyio.abc
 
-from cellwright.engine.events import Subscription
+from cellwright.engine.journal import Subscription
 from cellwright.engine.placement import HostName
 from cellwright.engine.records import Recorder
 from cellwright.engine.session import Session

@@ -24,11 +24,10 @@ from cellwright.engine.context import SessionContext
 from cellwright.engine.document import SessionDocument
 from cellwright.engine.execution_queue import ExecutionQueue
 from cellwright.engine.executions import Execution
-from cellwright.engine.ids import new_replay_id
 from cellwright.engine.journal import Journal
 from cellwright.engine.kernel import SessionKernel
 from cellwright.engine.lineage import Step, before, contains, steps, steps_until, to_replay
-from cellwright.engine.records import Batch, ExecutionRecord
+from cellwright.engine.records import Batch, ExecutionRecord, new_replay_id
 from cellwright.errors import (
     CellwrightError,
     HostPending,

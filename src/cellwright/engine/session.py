@@ -16,28 +16,35 @@ from typing import Any
 import anyio
 
 from cellwright.charts import Picture
-from cellwright.engine.artifacts import Leavings
 from cellwright.engine.charts import Form, SessionCharts, Visual
 from cellwright.engine.checkpoints import Checkpoints, RolledBack
 from cellwright.engine.context import Services, SessionContext
 from cellwright.engine.document import SessionDocument
-from cellwright.engine.events import EventKind
 from cellwright.engine.execution_queue import ExecutionQueue
 from cellwright.engine.executions import Execution, Runs
-from cellwright.engine.foreign_kernels import refuse_foreign
-from cellwright.engine.host_link import HostLink
 from cellwright.engine.host_reports import HostReports
-from cellwright.engine.introspection import Completion, Diagnosis, Fingerprint, Inputs, Inspection, Profile
+from cellwright.engine.hosts import HostLink
+from cellwright.engine.introspection import (
+    Completion,
+    Diagnosis,
+    Fingerprint,
+    Inputs,
+    Inspection,
+    KernelQueries,
+    Profile,
+)
+from cellwright.engine.journal import EventKind
 from cellwright.engine.kernel import SessionKernel
-from cellwright.engine.kernel_queries import KernelQueries
 from cellwright.engine.notebook_file import NotebookFile
 from cellwright.engine.ownership import Ownership
+from cellwright.engine.placement import refuse_foreign
 from cellwright.engine.records import (
     Asker,
     Batch,
     CheckpointRecord,
     ExecutionRecord,
     Handback,
+    Leavings,
     OnError,
     SessionRecord,
     SessionState,

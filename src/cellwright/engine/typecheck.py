@@ -15,7 +15,7 @@ from msgspec import to_builtins
 
 from cellwright.engine.context import SessionContext
 from cellwright.engine.document import SessionDocument
-from cellwright.engine.environment import runtime_of
+from cellwright.engine.kernel import runtime_of
 from cellwright.engine.records import Batch
 from cellwright.engine.workspace import SessionWorkspace
 from cellwright.errors import CellwrightError

@@ -37,9 +37,8 @@ from cellwright.formats.display_data import (
 )
 from cellwright.formats.highlight import ansi_html, code_html
 from cellwright.formats.markup import MAX_CHARACTERS
-from cellwright.formats.mathml import bare_latex, formula_html
 from cellwright.formats.model import Writing, Written
-from cellwright.formats.prose import Heading, ProseWriter
+from cellwright.formats.prose import Heading, ProseWriter, bare_latex, formula_html
 from cellwright.formats.sanitize import Clean, clean_fragment
 from cellwright.notebook import Cell, Document
 from cellwright.notebook.languages import notebook_language

@@ -13,10 +13,11 @@ from cellwright.formats.model import (
     Reading,
     Writing,
     Written,
+    at_line,
     check_size,
+    decoded,
     document_of,
 )
-from cellwright.formats.text import at_line, decoded
 from cellwright.notebook import Cell, Document, OutputsSet
 from cellwright.notebook.jsontext import encode
 from cellwright.notebook.languages import (

@@ -21,9 +21,10 @@ from cellwright.formats.model import (
     Writing,
     Written,
     check_size,
+    decoded,
     document_of,
+    encoded,
 )
-from cellwright.formats.text import decoded, encoded
 from cellwright.notebook import Cell, CellKind, Document
 from cellwright.notebook.languages import (
     BOOK_KEYS,

@@ -17,13 +17,19 @@ from typing import Any, TypeAlias, cast
 from urllib.parse import quote
 
 from cellwright.formats.markup import markdown_table, rows_in, text_of_html
-from cellwright.formats.model import Draft, DraftCell, Imported, Reading, Writing, Written, document_of
-from cellwright.formats.text import (
+from cellwright.formats.model import (
     Block,
+    Draft,
+    DraftCell,
+    Imported,
+    Reading,
+    Writing,
+    Written,
     at_line,
     blocks_in,
     closing_line,
     decoded,
+    document_of,
     encoded,
     fence_word,
     fenced,

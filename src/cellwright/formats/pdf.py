@@ -31,9 +31,9 @@ from cellwright.formats.display_data import (
     svg_text,
 )
 from cellwright.formats.markup import MAX_CHARACTERS, elements, parse_html, text_in
-from cellwright.formats.mathml import bare_latex
 from cellwright.formats.model import Writing, Written
 from cellwright.formats.pdf_prose import Node, ProseSetter, formula_node, grid_of, reads_from_right, set_grid
+from cellwright.formats.prose import bare_latex
 from cellwright.notebook import Cell, Document
 from cellwright.notebook.languages import notebook_language
 

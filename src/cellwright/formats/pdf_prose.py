@@ -12,8 +12,7 @@ from itertools import takewhile
 from typing import Any, TypeAlias
 
 from cellwright.formats.markup import Element, HtmlCell, elements, parse_html, rows_of, text_in
-from cellwright.formats.mathml import readable_latex
-from cellwright.formats.prose import Token, parse_prose, text_of
+from cellwright.formats.prose import Token, parse_prose, readable_latex, text_of
 from cellwright.formats.sanitize import safe_link
 
 __all__ = ["Node", "ProseSetter", "formula_node", "grid_of", "reads_from_right", "set_grid"]

@@ -19,10 +19,9 @@ from cellwright.formats.html import write_html
 from cellwright.formats.json_formats import read_ipynb, read_json, without_outputs, write_ipynb, write_json
 from cellwright.formats.jupytext_formats import read_myst, read_script, write_myst, write_percent
 from cellwright.formats.markdown import read_markdown, write_markdown
-from cellwright.formats.model import Exported, FindFile, Imported, Reading, Writing, Written
+from cellwright.formats.model import Exported, FindFile, Imported, Reading, Writing, Written, encoded
 from cellwright.formats.pdf import write_pdf
 from cellwright.formats.srcbook import read_srcmd, write_srcmd
-from cellwright.formats.text import encoded
 from cellwright.notebook import Cell, Document
 from cellwright.notebook.languages import (
     LANGUAGES,

@@ -26,8 +26,20 @@ from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
 from cellwright.errors import NotebookFormatError
-from cellwright.formats.model import Draft, DraftCell, Imported, Reading, Writing, Written, document_of
-from cellwright.formats.text import at_line, decoded, encoded, fence_word, fenced
+from cellwright.formats.model import (
+    Draft,
+    DraftCell,
+    Imported,
+    Reading,
+    Writing,
+    Written,
+    at_line,
+    decoded,
+    document_of,
+    encoded,
+    fence_word,
+    fenced,
+)
 from cellwright.notebook import Cell, Document
 from cellwright.notebook.languages import (
     BOOK_KEYS,

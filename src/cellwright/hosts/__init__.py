@@ -4,12 +4,13 @@ from cellwright.hosts.connection import EventSink, HostConnection
 from cellwright.hosts.event_log import read_events
 from cellwright.hosts.local import (
     HostPaths,
+    HostTransport,
     LocalTransport,
+    NoTransport,
     connect_or_start,
     dead_incarnations,
     forget_incarnation,
 )
-from cellwright.hosts.transport import HostTransport, NoTransport
 
 __all__ = [
     "EventSink",

@@ -15,7 +15,7 @@ import msgspec
 
 from cellwright import errors
 from cellwright.hosts import protocol
-from cellwright.hosts.frames import FrameReader, frame
+from cellwright.hosts.protocol import FrameReader, frame
 
 __all__ = ["EventSink", "HostConnection"]
 

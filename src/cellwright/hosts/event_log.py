@@ -15,8 +15,16 @@ from pathlib import Path
 
 import msgspec
 
-from cellwright.hosts.frames import FrameReader, frame, frame_bytes, whole_frames
-from cellwright.hosts.protocol import Event, EventBody, Output, decode_event
+from cellwright.hosts.protocol import (
+    Event,
+    EventBody,
+    FrameReader,
+    Output,
+    decode_event,
+    frame,
+    frame_bytes,
+    whole_frames,
+)
 
 __all__ = ["Cursor", "EventLog", "read_events"]
 

@@ -18,17 +18,20 @@ import threading
 import time
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Protocol
 
 import anyio
 
-from cellwright.errors import HostStartError
+from cellwright.errors import HostStartError, HostUnreachable
 from cellwright.hosts.connection import HostConnection
 from cellwright.settings import paths as places
 from cellwright.unixstreams import UnixStream
 
 __all__ = [
     "HostPaths",
+    "HostTransport",
     "LocalTransport",
+    "NoTransport",
     "connect_or_start",
     "dead_incarnations",
     "end_host",
@@ -39,8 +42,11 @@ __all__ = [
 
 # How long a dying process may hold its lock: while somebody may still connect to it, and after that.
 _DYING_S = 2.0
+
 _DEAF_S = 60.0
+
 _DYING_CHECK_S = 0.02
+
 _END_S = 60.0
 
 
@@ -234,3 +240,57 @@ def _start(paths: HostPaths) -> None:
 def _last_line(log: Path) -> str:
     lines = log.read_text(errors="replace").strip().splitlines()
     return lines[-1] if lines else "it printed nothing"
+
+
+# How a host is reached: found or started, and told from one that is only out of reach. What is said is
+# ``protocol``.
+
+
+class HostTransport(Protocol):
+    """Connects to one host's process, wherever it runs."""
+
+    @property
+    def paths(self) -> HostPaths:
+        """Where its journals lie; read when it is gone."""
+        ...
+
+    @property
+    def beat_s(self) -> float | None:
+        """How often it is asked for a sign of life; None where the system tells of its end."""
+        ...
+
+    async def connect(self) -> HostConnection:
+        """A connection to the living host, starting one where that is possible.
+
+        Raises:
+            HostStartError: it cannot be started.
+            HostPending: it will be there later.
+            HostUnreachable: it lives, as far as anybody knows, but cannot be reached now.
+            HostLost: it is gone and does not come back.
+        """
+        ...
+
+    async def end(self) -> str | None:
+        """Why the host is gone, in words, once that is certain; None if only the connection broke."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class NoTransport:
+    """A host that may well live, and that nobody here knows how to reach: SLURM's commands are not at hand."""
+
+    name: str
+    beat_s: float | None = 60.0
+
+    @property
+    def paths(self) -> HostPaths:
+        return HostPaths(Path("/nonexistent"))
+
+    async def connect(self) -> HostConnection:
+        raise HostUnreachable(
+            f"{self.name} is in a SLURM allocation, and `sbatch` is not on the PATH here",
+            hint="Start the daemon where SLURM's commands are; the kernels there go on",
+        )
+
+    async def end(self) -> str | None:
+        return None

@@ -23,10 +23,9 @@ from cellwright.errors import CellwrightError, HostError, LimitReached
 from cellwright.hosts import cell_queue, protocol
 from cellwright.hosts.environment import HostEnvironment
 from cellwright.hosts.event_log import Cursor, EventLog
-from cellwright.hosts.frames import FrameReader, frame
 from cellwright.hosts.kernels import Kernels
 from cellwright.hosts.launchers import Launchers
-from cellwright.hosts.protocol import KernelStatus, Resources
+from cellwright.hosts.protocol import FrameReader, KernelStatus, Resources, frame
 from cellwright.hosts.runner import KernelRunner
 from cellwright.kernels import adopt_orphans
 from cellwright.sandbox.tiers import Tier

@@ -17,8 +17,8 @@ import msgspec
 
 from cellwright.errors import KernelStartError
 from cellwright.hosts.protocol import JupyterServer
-from cellwright.jupyter.addresses import joined
 from cellwright.jupyter.rest import Api, ServerRefused
+from cellwright.jupyter.servers import joined
 
 __all__ = ["HubPath", "Reached", "hub_path", "look_at", "reach"]
 TOKEN_LIFE_S = 24 * 3600

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 import anyio
 
 from cellwright.jupyter.rest import Api, ServerRefused
-from cellwright.kernels.lifetime import Exit, Lifetime
+from cellwright.kernels.processes import Exit, Lifetime
 from cellwright.sandbox.exit_reasons import LimitHit
 
 __all__ = [

@@ -19,13 +19,11 @@ import anyio
 import anyio.abc
 from msgspec.structs import replace
 
-from cellwright.engine.events import Subscription
-from cellwright.engine.foreign_kernels import server_and_kernel
-from cellwright.engine.placement import HostName
+from cellwright.engine.journal import Subscription
+from cellwright.engine.placement import HostName, server_and_kernel
 from cellwright.engine.records import Batch, Recorder, put_session
 from cellwright.engine.session import Session
 from cellwright.errors import CellwrightError, HostUnreachable, NotebookError, NotebookFormatError
-from cellwright.jupyter.addresses import is_loopback
 from cellwright.jupyter.contents import (
     Contents,
     ServerAddress,
@@ -37,7 +35,7 @@ from cellwright.jupyter.contents import (
 )
 from cellwright.jupyter.document_merge import Sheet, SheetCell, agreed, revisions, sheet_of
 from cellwright.jupyter.hubs import reach
-from cellwright.jupyter.servers import jupyter_server
+from cellwright.jupyter.servers import is_loopback, jupyter_server
 from cellwright.jupyter.shared_document import (
     GLOBAL_PRESENCE,
     SharedDocument,

@@ -7,9 +7,8 @@ from collections.abc import Callable
 import anyio
 import anyio.abc
 
-from cellwright.engine.foreign_kernels import refuse_language, server_and_kernel
 from cellwright.engine.hosts import Hosts
-from cellwright.engine.placement import LOCAL, HostName, parse_host
+from cellwright.engine.placement import LOCAL, HostName, parse_host, refuse_language, server_and_kernel
 from cellwright.engine.providers import HostInfo, ShapeRequest
 from cellwright.engine.records import SessionRecord
 from cellwright.errors import HostCannot, UnknownHost

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar
 import msgspec
 
 from cellwright.errors import KernelStartError
-from cellwright.jupyter.addresses import is_loopback, joined
+from cellwright.jupyter.servers import is_loopback, joined
 
 if TYPE_CHECKING:
     import httpx2

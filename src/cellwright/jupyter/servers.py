@@ -5,15 +5,22 @@ How servers are spoken with is ``rest``'s, ``hubs``' and ``channels``'.
 
 from __future__ import annotations
 
+import ipaddress
 from pathlib import Path
-from urllib.parse import urlsplit
+from urllib.parse import quote, urlsplit, urlunsplit
 
 from cellwright.errors import UnknownHost
 from cellwright.hosts.protocol import JupyterServer
-from cellwright.jupyter.addresses import is_loopback
 from cellwright.settings.model import JupyterServerSettings, JupyterSettings
 
-__all__ = ["jupyter_kernelspec", "jupyter_server", "jupyter_servers"]
+__all__ = [
+    "is_loopback",
+    "joined",
+    "jupyter_kernelspec",
+    "jupyter_server",
+    "jupyter_servers",
+    "websocket_url",
+]
 
 UNNAMED = "jupyter"
 
@@ -100,3 +107,28 @@ def _token(told: JupyterServerSettings, where: str) -> str:
             f"{where}token_file {told.token_file} cannot be read: {why}",
             hint="Correct it, or set the token itself",
         ) from None
+
+
+# Addresses of Jupyter servers, with their tokens. Pure; ``rest``, ``hubs`` and ``channels`` connect to them.
+
+
+def joined(url: str, *parts: str) -> str:
+    """An address below another; what is special in a part is quoted."""
+    return "/".join((url.rstrip("/"), *(quote(part, safe="") for part in parts)))
+
+
+def websocket_url(url: str) -> str:
+    """The same address for a WebSocket."""
+    split = urlsplit(url)
+    return urlunsplit(split._replace(scheme="wss" if split.scheme == "https" else "ws"))
+
+
+def is_loopback(url: str) -> bool:
+    """Whether an address is this machine's own, so that nobody in between can listen."""
+    host = urlsplit(url).hostname or ""
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False

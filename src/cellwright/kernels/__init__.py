@@ -9,15 +9,18 @@ from cellwright.kernels.checkpoints import Frozen
 from cellwright.kernels.confinement import Isolation
 from cellwright.kernels.deno import DenoLauncher, find_deno
 from cellwright.kernels.forkserver import ForkServer
-from cellwright.kernels.interpreters import Interpreter, find_project_python, prepare_interpreter
+from cellwright.kernels.interpreters import (
+    Interpreter,
+    LibraryCaches,
+    find_project_python,
+    prepare_interpreter,
+)
 from cellwright.kernels.kernel import Kernel, KernelLaunch, Launcher, OutputLimits
 from cellwright.kernels.kernelspecs import KernelspecLauncher
-from cellwright.kernels.library_caches import LibraryCaches
-from cellwright.kernels.lifetime import Exit, QuickCount
-from cellwright.kernels.messages import Message
 from cellwright.kernels.monitor import MonitorChannel
-from cellwright.kernels.processes import adopt_orphans, reap_strangers
+from cellwright.kernels.processes import Exit, QuickCount, adopt_orphans, reap_strangers
 from cellwright.kernels.programs import LOCAL_PROGRAMS, Programs
+from cellwright.kernels.requests import Message
 from cellwright.kernels.typecheck import TypeChecker
 
 __all__ = [

@@ -25,12 +25,10 @@ from cellwright.errors import CheckpointRefused, KernelError, KernelGone, Kernel
 from cellwright.kernels.checkpoints import Frozen, KernelChannel
 from cellwright.kernels.client import KernelClient
 from cellwright.kernels.confinement import Isolation
-from cellwright.kernels.connection_file import LISTENED, Connection, create_connection
-from cellwright.kernels.exit_output import ExitOutput
 from cellwright.kernels.kernel import Kernel, OutputLimits, StartingKernel
 from cellwright.kernels.monitor import MonitorChannel, NestedSandbox
-from cellwright.kernels.processes import KernelProcess, expected_child
-from cellwright.kernels.resources import KernelResources
+from cellwright.kernels.processes import ExitOutput, KernelProcess, expected_child
+from cellwright.kernels.resources import LISTENED, Connection, KernelResources, create_connection
 from cellwright.sandbox.policy import Policy
 from cellwright.sandbox.proxy import PROXY_SOCKET
 from cellwright.sandbox.workspace import Workspace, needs_own_fork

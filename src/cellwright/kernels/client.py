@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, Literal
 
@@ -16,25 +17,41 @@ import anyio
 import anyio.abc
 import msgspec
 
-from cellwright.kernels import zmtp
-from cellwright.kernels.connection_file import Connection
-from cellwright.kernels.messages import BadMessageError, Channel, Codec, Message, new_message_id
-from cellwright.kernels.requests import Client, Pending, read_reply
+from cellwright.kernels.requests import (
+    BadMessageError,
+    Channel,
+    Client,
+    Codec,
+    Message,
+    Pending,
+    new_message_id,
+    read_reply,
+)
+from cellwright.kernels.resources import Connection
 
-__all__ = ["KernelClient"]
+__all__ = ["KernelClient", "Oversized", "ProtocolError", "Reader", "greeting", "message_bytes"]
 
 log = logging.getLogger(__name__)
 
 CHANNELS: tuple[Channel, ...] = ("iopub", "shell", "control")
+
 STDIN: Channel = "stdin"
+
 NO_INPUT = "The code asked for input. Nobody can be asked here: it got an empty line.\n"
+
 PROOF_RETRY_S = 0.05
+
 MAX_PROOF_RETRY_S = 2.0
+
 RECONNECT_S = 0.01
+
 MAX_RECONNECT_S = 0.2
+
 QUIET_S = 0.05
+
 # What one kernel says is followed this far before others have their turn.
 READ_BYTES = 1 << 15
+
 TOLD_REFUSALS = 10
 
 
@@ -44,7 +61,7 @@ class Wire(asyncio.BufferedProtocol):
     def __init__(
         self,
         socket_type: Literal["SUB", "DEALER"],
-        take: Callable[[list[bytes] | zmtp.Oversized], None],
+        take: Callable[[list[bytes] | Oversized], None],
         *,
         identity: bytes = b"",
     ) -> None:
@@ -52,18 +69,18 @@ class Wire(asyncio.BufferedProtocol):
         """Bytes, so far."""
         self.lost = anyio.Event()
         """Set when the connection that there was has ended."""
-        self.error: zmtp.ProtocolError | None = None
-        self._greeting = zmtp.greeting(socket_type, identity=identity)
-        self._subscription = zmtp.message_bytes([zmtp.SUBSCRIBE_TO_ALL]) if socket_type == "SUB" else b""
+        self.error: ProtocolError | None = None
+        self._greeting = greeting(socket_type, identity=identity)
+        self._subscription = message_bytes([SUBSCRIBE_TO_ALL]) if socket_type == "SUB" else b""
         self._take = take
         self._buffer = bytearray(READ_BYTES)
-        self._reader: zmtp.Reader
+        self._reader: Reader
         self._transport: asyncio.WriteTransport | None = None
         self._ready = False
         self._unsent = b""
 
     def send(self, frames: Sequence[bytes]) -> None:
-        self._unsent += zmtp.message_bytes(frames)
+        self._unsent += message_bytes(frames)
         self._flush()
 
     def _flush(self) -> None:
@@ -76,7 +93,7 @@ class Wire(asyncio.BufferedProtocol):
             self._transport.abort()
 
     def connection_made(self, transport: asyncio.WriteTransport) -> None:  # type: ignore[override]  # a socket's
-        self._transport, self._reader, self.lost = transport, zmtp.Reader(), anyio.Event()
+        self._transport, self._reader, self.lost = transport, Reader(), anyio.Event()
         transport.write(self._greeting)
 
     def get_buffer(self, sizehint: int) -> bytearray:  # asyncio's
@@ -87,7 +104,7 @@ class Wire(asyncio.BufferedProtocol):
         try:
             for message in self._reader.feed(memoryview(self._buffer)[:nbytes]):
                 self._take(message)
-        except zmtp.ProtocolError as error:
+        except ProtocolError as error:
             self.error = error
             self.close()
         if self._reader.peer_is_ready and not self._ready:
@@ -194,8 +211,8 @@ class KernelClient(Client):
                     return info
             retry_s = min(2 * retry_s, MAX_PROOF_RETRY_S)
 
-    def _receive(self, channel: Channel, said: list[bytes] | zmtp.Oversized) -> None:
-        if isinstance(said, zmtp.Oversized):
+    def _receive(self, channel: Channel, said: list[bytes] | Oversized) -> None:
+        if isinstance(said, Oversized):
             self._tell_dropped(channel, said.length)
             return
         try:
@@ -210,7 +227,7 @@ class KernelClient(Client):
         if self._speaker is not None:
             text = (
                 f"[cellwright: a message of {length:,} bytes was dropped; "
-                f"one may have {zmtp.MAX_MESSAGE_BYTES:,}]\n"
+                f"one may have {MAX_MESSAGE_BYTES:,}]\n"
             )
             told = msgspec.json.encode({"name": "stderr", "text": text})
             self._hand_on(Message("iopub", "stream", self._speaker, told, b"{}"))
@@ -251,3 +268,177 @@ class KernelClient(Client):
         if self._gone is not None or channel not in self._wires:
             raise self._gone_error()
         self._wires[channel].send(self._codec.encode(kind, content, message_id=message_id))
+
+
+# ZeroMQ's wire format (ZMTP 3.0 without security), as far as a client of Jupyter kernels speaks it. Pure.
+
+MAX_MESSAGE_BYTES = 64 << 20
+
+# More than these are sent by nobody who means the message to end.
+MAX_PASSED_BYTES = 1 << 30
+
+MAX_FRAMES = 10_000
+
+MAX_COMMAND_BYTES = 4096
+
+MORE, LONG, COMMAND = 1, 2, 4
+
+LENGTH = {0: 1, LONG: 8}
+
+"""How many bytes say how long a frame is."""
+
+GREETING_BYTES = 64
+
+SIGNATURE = b"\xff\x00\x00\x00\x00\x00\x00\x00\x01\x7f"
+
+VERSION = b"\x03\x00"
+
+NULL = b"NULL".ljust(20, b"\x00")
+
+SUBSCRIBE_TO_ALL = b"\x01"
+
+"""The first message of a SUB that wants to hear everything."""
+
+
+class ProtocolError(Exception):
+    """What the peer said is not ZMTP."""
+
+
+@dataclass(frozen=True, slots=True)
+class Oversized:
+    """Stands for a message that was too long to be kept."""
+
+    length: int
+
+
+def greeting(socket_type: str, *, identity: bytes = b"") -> bytes:
+    """All that a client says before its peer is ready for messages."""
+    opening = (SIGNATURE + VERSION + NULL).ljust(GREETING_BYTES, b"\x00")
+    properties = {b"Socket-Type": socket_type.encode(), b"Identity": identity}
+    body = b"\x05READY" + b"".join(_property(name, value) for name, value in properties.items())
+    return opening + _frame(COMMAND, body)
+
+
+def message_bytes(frames: Iterable[bytes]) -> bytes:
+    """A message as it goes over the wire."""
+    *first, last = frames
+    return b"".join([*(_frame(MORE, frame) for frame in first), _frame(0, last)])
+
+
+def _frame(flags: int, body: bytes) -> bytes:
+    kind = 0 if len(body) < 256 else LONG  # what a byte can say
+    return bytes([flags | kind]) + len(body).to_bytes(LENGTH[kind], "big") + body
+
+
+def _property(name: bytes, value: bytes) -> bytes:
+    return bytes([len(name)]) + name + len(value).to_bytes(4, "big") + value
+
+
+class Reader:
+    """Takes what one peer says, in pieces of any length, and hands out whole messages."""
+
+    def __init__(self, max_bytes: int = MAX_MESSAGE_BYTES) -> None:
+        self._max_bytes = max_bytes
+        self._unread = bytearray()
+        self._at = 0
+        """How much of that is done with."""
+        self._greeted = False
+        self.peer_is_ready = False
+        """Whether it takes messages; libzmq ends a connection over which one comes before."""
+        self._frames: list[bytes] = []
+        self._length = 0
+        """Of the message that is not over, as far as it came."""
+        self._count = 0
+        """Its frames."""
+        self._passing: _Passing | None = None
+
+    def feed(self, data: bytes | memoryview) -> Iterator[list[bytes] | Oversized]:
+        """Yield each message that ends here.
+
+        Raises:
+            ProtocolError: this is no peer; whatever else it says cannot be read.
+        """
+        self._unread += data
+        self._greeted = self._greeted or self._read_greeting()
+        while self._greeted and (frame := self._next_frame()) is not None:
+            flags, length, body = frame
+            if flags & COMMAND:
+                self._obey(body)
+                continue
+            self._length += length
+            self._count += 1
+            oversized = self._length > self._max_bytes
+            if not oversized:
+                self._frames.append(body)
+            if not flags & MORE:
+                yield Oversized(self._length) if oversized else self._frames
+                self._frames, self._length, self._count = [], 0, 0
+            elif self._count > MAX_FRAMES:
+                raise ProtocolError(f"a message of more than {MAX_FRAMES:,} frames")
+        del self._unread[: self._at]
+        self._at = 0
+
+    def _read_greeting(self) -> bool:
+        if len(self._unread) < GREETING_BYTES:
+            return False
+        said, self._at = self._unread[:GREETING_BYTES], GREETING_BYTES
+        if said[0] != SIGNATURE[0] or said[9] != SIGNATURE[9] or said[10] < VERSION[0]:
+            raise ProtocolError("it does not greet as ZMTP 3 does")
+        if said[12:32] != NULL:
+            raise ProtocolError("it wants a secured connection")
+        return True
+
+    def _obey(self, command: bytes) -> None:
+        if command.startswith(b"\x05READY"):
+            self.peer_is_ready = True
+        elif command.startswith(b"\x05ERROR"):
+            raise ProtocolError(f"it refuses the connection: {command[7:].decode(errors='replace')}")
+
+    def _next_frame(self) -> tuple[int, int, bytes] | None:
+        """The flags, length and content of the next whole frame; one that makes its message too long comes empty."""
+        if self._passing is None:
+            head = self._read_head()
+            if head is None:
+                return None
+            flags, start, length = head
+            if flags & COMMAND and length > MAX_COMMAND_BYTES:
+                raise ProtocolError(f"a command of {length:,} bytes")
+            if flags & COMMAND or self._length + length <= self._max_bytes:
+                end = start + length
+                if end > len(self._unread):
+                    return None
+                self._at = end
+                return flags, length, bytes(self._unread[start:end])
+            if self._length + length > MAX_PASSED_BYTES:
+                raise ProtocolError(f"a message of more than {MAX_PASSED_BYTES:,} bytes")
+            self._frames, self._at = [], start
+            self._passing = _Passing(flags, length, left=length)
+        return self._pass_over(self._passing)
+
+    def _read_head(self) -> tuple[int, int, int] | None:
+        """A frame's flags, where its content starts, and how long that is."""
+        if self._at >= len(self._unread):
+            return None
+        flags = self._unread[self._at]
+        start = self._at + 1 + LENGTH[flags & LONG]
+        if start > len(self._unread):
+            return None
+        return flags, start, int.from_bytes(self._unread[self._at + 1 : start], "big")
+
+    def _pass_over(self, passing: _Passing) -> tuple[int, int, bytes] | None:
+        passed = min(passing.left, len(self._unread) - self._at)
+        self._at += passed
+        passing.left -= passed
+        if passing.left:
+            return None
+        self._passing = None
+        return passing.flags, passing.length, b""
+
+
+@dataclass(slots=True)
+class _Passing:
+    """A frame that nobody wants, while it comes."""
+
+    flags: int
+    length: int
+    left: int

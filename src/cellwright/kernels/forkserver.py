@@ -26,17 +26,20 @@ from cellwright.kernels.checkpoint_group import CheckpointGroup, CheckpointGroup
 from cellwright.kernels.checkpoints import KernelChannel
 from cellwright.kernels.client import KernelClient
 from cellwright.kernels.confinement import Isolation
-from cellwright.kernels.connection_file import INSIDE, create_connection
-from cellwright.kernels.exit_output import ExitOutput
 from cellwright.kernels.fork_channel import ForkChannel
-from cellwright.kernels.interpreters import Interpreter
+from cellwright.kernels.interpreters import Interpreter, LibraryCaches
 from cellwright.kernels.kernel import Kernel, KernelLaunch, OutputLimits, StartedBy, StartingKernel, tend
-from cellwright.kernels.library_caches import LibraryCaches
 from cellwright.kernels.monitor import MonitorChannel
-from cellwright.kernels.processes import KernelProcess, expected_child
+from cellwright.kernels.processes import ExitOutput, KernelProcess, expected_child
 from cellwright.kernels.programs import LOCAL_PROGRAMS, Program, Programs, SharedLimit, Started, own_script
 from cellwright.kernels.requests import refusal_in
-from cellwright.kernels.resources import KernelCgroup, KernelCgroups, KernelResources
+from cellwright.kernels.resources import (
+    INSIDE,
+    KernelCgroup,
+    KernelCgroups,
+    KernelResources,
+    create_connection,
+)
 from cellwright.kernels.standby import Standby
 from cellwright.rlimits import raise_file_limit
 from cellwright.sandbox.policy import SOCKETS

@@ -16,11 +16,10 @@ from typing import Any, Literal
 from cellwright.errors import KernelStartError
 from cellwright.kernels.client import KernelClient
 from cellwright.kernels.confinement import Isolation
-from cellwright.kernels.connection_file import INSIDE, create_connection
+from cellwright.kernels.interpreters import LibraryCaches
 from cellwright.kernels.kernel import KernelLaunch
-from cellwright.kernels.library_caches import LibraryCaches
 from cellwright.kernels.programs import own_script
-from cellwright.kernels.resources import KernelCgroup
+from cellwright.kernels.resources import INSIDE, KernelCgroup, create_connection
 from cellwright.kernels.spawn import (
     KernelStart,
     Spawner,

@@ -19,8 +19,7 @@ import anyio
 import anyio.abc
 import msgspec
 
-from cellwright.kernels.messages import BadMessageError, Channel, Message, new_message_id
-from cellwright.kernels.requests import Client, Pending
+from cellwright.kernels.requests import BadMessageError, Channel, Client, Message, Pending, new_message_id
 
 __all__ = ["Line", "Piece", "PipeClient", "Pipes", "Printed", "Splitter", "TooLong", "message_of"]
 log = logging.getLogger(__name__)

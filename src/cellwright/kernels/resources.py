@@ -5,12 +5,16 @@ They go when the kernel has ended; a ``CheckpointGroup`` may outlive its kernel.
 
 from __future__ import annotations
 
+import contextlib
+import json
 import logging
 import os
+import secrets
 import shutil
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import count
-from pathlib import Path
+from pathlib import Path, PurePath
 
 import anyio
 
@@ -18,11 +22,24 @@ from cellwright.errors import KernelStartError
 from cellwright.kernels.confinement import Isolation
 from cellwright.kernels.monitor import MonitorChannel
 from cellwright.kernels.processes import KernelProcess
+from cellwright.kernels.requests import Channel
 from cellwright.sandbox.cgroups import Group, Groups, processors
+from cellwright.sandbox.npm import CACHE, is_npm_layer
 from cellwright.sandbox.policy import Policy
 from cellwright.sandbox.proxy import ProxySocket
 
-__all__ = ["NO_CGROUP", "KernelCgroup", "KernelCgroups", "KernelResources"]
+__all__ = [
+    "INSIDE",
+    "LISTENED",
+    "NO_CGROUP",
+    "Connection",
+    "KernelCgroup",
+    "KernelCgroups",
+    "KernelResources",
+    "NpmDirectory",
+    "create_connection",
+]
+
 log = logging.getLogger(__name__)
 
 
@@ -135,3 +152,119 @@ def _make(groups: Groups, policy: Policy) -> tuple[Group, int]:
     except BaseException:
         group.remove()
         raise
+
+
+# The npm packages of one Deno kernel: a directory beside all layers, with the files of its newest one.
+
+
+@dataclass(frozen=True, slots=True)
+class NpmDirectory:
+    """One kernel's packages."""
+
+    directory: Path
+    seen_at: str
+    """As the kernel sees it."""
+
+    def put(self, layers: Sequence[str]) -> None:
+        """Add what is in the last layer of npm packages among these, which holds all that came before it."""
+        self.directory.mkdir(mode=0o755, exist_ok=True)
+        named = [PurePath(layer).name for layer in layers if is_npm_layer(layer)]
+        if named:
+            _link_tree(self.directory.with_name(named[-1]) / CACHE, self.directory)
+
+    def clear(self) -> None:
+        shutil.rmtree(self.directory, ignore_errors=True)
+
+
+def _link_tree(source: Path, target: Path) -> None:
+    for parent, directories, names in os.walk(source):
+        here = target / Path(parent).relative_to(source)
+        for name in directories:
+            (here / name).mkdir(mode=0o755, exist_ok=True)
+        for name in names:
+            fresh = here / f".{name}.new"
+            with contextlib.suppress(FileNotFoundError):
+                fresh.unlink()
+            _link(Path(parent, name), fresh)
+            # At once, under a kernel that may be reading.
+            fresh.replace(here / name)
+
+
+def _link(source: Path, target: Path) -> None:
+    try:
+        target.hardlink_to(source)
+    except OSError:  # a file system that has none, or too many already
+        shutil.copyfile(source, target)
+
+
+# A kernel's directory, its unix sockets, and the connection file that tells the kernel both.
+
+INSIDE = "inside.json"
+
+MAX_SOCKET_PATH = 107
+
+PORTS: dict[str, int] = {"shell": 1, "iopub": 2, "stdin": 3, "control": 4, "hb": 5}
+
+LISTENED = tuple(PORTS)
+
+"""The channels of a kernel, in the order in which their sockets are handed over."""
+
+
+@dataclass(frozen=True, slots=True)
+class Connection:
+    """A kernel's address and the key that signs what is said there."""
+
+    directory: Path
+    key: str
+
+    @property
+    def file(self) -> Path:
+        """The connection file, which other Jupyter clients read too."""
+        return self.directory / "connection.json"
+
+    def url(self, channel: Channel) -> str:
+        return f"ipc://{self.path(channel)}"
+
+    def path(self, channel: str) -> str:
+        """A channel's socket."""
+        return f"{self.prefix}-{PORTS[channel]}"
+
+    @property
+    def prefix(self) -> str:
+        """What the names of all its sockets begin with."""
+        return str(self.directory / "s")
+
+
+def create_connection(directory: Path, *, seen_at: str | None = None) -> Connection:
+    """Make the directory, for this user only, and put a connection file into it.
+
+    A kernel that sees the directory elsewhere, at ``seen_at``, finds another one there, named ``inside.json``.
+
+    Raises:
+        KernelStartError: the path is too long for a unix socket.
+    """
+    longest = len(os.fsencode(directory)) + len("/s-5")
+    if longest > MAX_SOCKET_PATH:
+        raise KernelStartError(
+            f"The path of a kernel's sockets has {longest} bytes and may have {MAX_SOCKET_PATH}: {directory}",
+            hint="Choose a shorter directory for run-time files",
+        )
+    directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+    connection = Connection(directory, secrets.token_hex(32))
+    _write(connection.file, connection.prefix, connection.key)
+    if seen_at is not None:
+        _write(directory / INSIDE, f"{seen_at}/{Path(connection.prefix).name}", connection.key)
+    return connection
+
+
+def _write(file: Path, prefix: str, key: str) -> None:
+    content = {
+        "transport": "ipc",
+        "ip": prefix,
+        "key": key,
+        "signature_scheme": "hmac-sha256",
+        **{f"{name}_port": port for name, port in PORTS.items()},
+    }
+    descriptor = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with os.fdopen(descriptor, "w", encoding="utf-8") as stream:
+        json.dump(content, stream)

@@ -24,9 +24,8 @@ import msgspec
 from cellwright.errors import KernelError, KernelStartError
 from cellwright.kernels.confinement import Isolation
 from cellwright.kernels.deno import V8_MEMORY, find_deno, own_environment
-from cellwright.kernels.exit_output import ExitOutput
 from cellwright.kernels.kernel import KernelLaunch
-from cellwright.kernels.processes import KernelProcess, expected_child
+from cellwright.kernels.processes import ExitOutput, KernelProcess, expected_child
 from cellwright.kernels.programs import own_script
 from cellwright.kernels.resources import KernelCgroups, KernelResources
 from cellwright.kernels.spawn import (

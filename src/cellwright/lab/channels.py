@@ -7,21 +7,37 @@ the end of, so nothing is shown twice and nothing is missing, whatever broke in 
 from __future__ import annotations
 
 import logging
+import uuid
 from collections.abc import Container, Coroutine, Mapping
 from contextlib import suppress
-from typing import Any
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, Literal, TypeAlias
 
 import anyio
 import anyio.abc
+import msgspec
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
+import cellwright
 from cellwright.engine import Asker, Engine, Event, Execution, Missed, Session, Subscription
 from cellwright.engine.records import ExecutionRecord
 from cellwright.errors import CellwrightError, UnknownCell, UnknownExecution
-from cellwright.lab.kernelspecs import kernel_info
-from cellwright.lab.messages import BadMessage, Header, OutgoingMessage, Request, decode, encode
+from cellwright.notebook.languages import find_language
 
-__all__ = ["Channels", "messages_for"]
+__all__ = [
+    "BadMessage",
+    "Channels",
+    "decode",
+    "is_kernel_id",
+    "kernel_model",
+    "kernelspec",
+    "kernelspec_name",
+    "kernelspecs",
+    "messages_for",
+    "new_kernel_id",
+]
+
 _log = logging.getLogger(__name__)
 
 _MOST_WAITING = 10_000
@@ -359,3 +375,176 @@ def _reply(record: ExecutionRecord, parent: Header) -> OutgoingMessage:
             "traceback": error.get("traceback") or [],
         }
     return OutgoingMessage("shell", "execute_reply", content, parent)
+
+
+# Jupyter's messages as a server and a gateway send them over a WebSocket: one JSON object in a text frame.
+# Pure.
+
+PROTOCOL = "5.3"
+
+Channel: TypeAlias = Literal["shell", "control", "iopub"]
+
+_OURS = "cellwright"
+
+
+class BadMessage(CellwrightError):
+    """What came over the socket is no message."""
+
+    code = "bad_message"
+
+
+class Header(msgspec.Struct, frozen=True):
+    """Who sent a message, and what it is; unknown fields are left out, for nobody asks for them back."""
+
+    msg_id: str
+    msg_type: str
+    session: str = ""
+    username: str = ""
+    date: str = ""
+    version: str = PROTOCOL
+
+
+class Request(msgspec.Struct, frozen=True):
+    """What a client asks."""
+
+    header: Header
+    channel: str = "shell"
+    content: dict[str, Any] = {}
+    metadata: dict[str, Any] = {}
+
+    @property
+    def reply_channel(self) -> Channel:
+        return "control" if self.channel == "control" else "shell"
+
+    @property
+    def reply_kind(self) -> str:
+        return self.header.msg_type.removesuffix("_request") + "_reply"
+
+
+@dataclass(frozen=True, slots=True)
+class OutgoingMessage:
+    """What a client is told, and in answer to what."""
+
+    channel: Channel
+    kind: str
+    content: Mapping[str, Any]
+    parent: Header | None = None
+
+
+_decode = msgspec.json.Decoder(Request).decode
+
+
+def decode(text: str) -> Request:
+    """Read what a client sent.
+
+    Raises:
+        BadMessage: it is no message of the protocol.
+    """
+    try:
+        return _decode(text)
+    except (msgspec.MsgspecError, RecursionError) as error:
+        raise BadMessage(f"No message of Jupyter's protocol: {str(error)[:200]}") from error
+
+
+def encode(said: OutgoingMessage) -> str:
+    """A message as it goes over the socket."""
+    header = Header(
+        uuid.uuid4().hex, said.kind, _OURS, _OURS, datetime.now(UTC).isoformat().replace("+00:00", "Z")
+    )
+    message = {
+        "header": header,
+        "msg_id": header.msg_id,
+        "msg_type": header.msg_type,
+        "parent_header": said.parent if said.parent is not None else {},
+        "metadata": {},
+        "content": said.content,
+        "channel": said.channel,
+        "buffers": [],
+    }
+    return msgspec.json.encode(message).decode()
+
+
+# A session as Lab sees it: the one kernelspec there is, the one kernel, and the language it speaks. Pure.
+
+# Kernels have such ids on the wire. Those that are the same session begin alike, so that they are known without a list.
+_NAMESPACE = uuid.UUID("5f1d0a52-6d3b-4b37-9a2e-0c7d4f1c2b11")
+
+_ALIKE = 18
+
+_PYTHON = {
+    "codemirror_mode": {"name": "ipython", "version": 3},
+    "nbconvert_exporter": "python",
+    "pygments_lexer": "ipython3",
+    "mimetype": "text/x-python",
+}
+
+
+def new_kernel_id(session_id: str) -> str:
+    """One more name for a session's kernel: a server lets go of each that it started, and must not let go of two."""
+    return str(uuid.uuid5(_NAMESPACE, session_id))[:_ALIKE] + str(uuid.uuid4())[_ALIKE:]
+
+
+def is_kernel_id(kernel_id: str, session_id: str) -> bool:
+    """Whether a name may be one of this session's kernel's."""
+    return kernel_id[:_ALIKE] == new_kernel_id(session_id)[:_ALIKE]
+
+
+def kernelspec_name(session: Session) -> str:
+    """What the notebook itself calls its kernel: by that name Lab finds this one without asking."""
+    spec = session.document.metadata.get("kernelspec")
+    name = spec.get("name") if isinstance(spec, Mapping) else None
+    return name if isinstance(name, str) and name else f"cellwright-{session.language}"
+
+
+def kernelspec(session: Session) -> dict[str, Any]:
+    spec = {
+        "argv": [],
+        "env": {},
+        "display_name": f"{session.language.capitalize()} (session {session.id})",
+        "language": session.language,
+        "interrupt_mode": "message",
+        "metadata": {"cellwright": {"session": session.id}},
+    }
+    return {"name": kernelspec_name(session), "spec": spec, "resources": {}}
+
+
+def kernelspecs(session: Session) -> dict[str, Any]:
+    found = kernelspec(session)
+    return {"default": found["name"], "kernelspecs": {found["name"]: found}}
+
+
+def kernel_model(
+    session: Session, kernel_id: str, *, last_activity: float, connections: int
+) -> dict[str, Any]:
+    active = datetime.fromtimestamp(last_activity, UTC)
+    return {
+        "id": kernel_id,
+        "name": kernelspec_name(session),
+        "last_activity": f"{active:%Y-%m-%dT%H:%M:%S.%f}Z",
+        "execution_state": "busy" if session.runs.live else "idle",
+        "connections": connections,
+    }
+
+
+def kernel_info(session: Session) -> dict[str, Any]:
+    """Answered from here: the kernel would be asked only once its cell has ended, and Lab waits for this first."""
+    return {
+        "status": "ok",
+        "protocol_version": PROTOCOL,
+        "implementation": "cellwright",
+        "implementation_version": cellwright.__version__,
+        "language_info": _language_info(session),
+        "banner": f"Session {session.id} of {session.path.name}, shared with whoever else works on it.",
+        "help_links": [],
+        "debugger": False,
+    }
+
+
+def _language_info(session: Session) -> dict[str, Any]:
+    known = find_language(session.language)
+    info: dict[str, Any] = {"name": session.language, "version": "", "mimetype": f"text/x-{session.language}"}
+    info["file_extension"] = known.suffixes[0] if known is not None else ".txt"
+    if session.language == "python":
+        info |= {**_PYTHON, "version": session.record.python_version}
+    told = session.document.metadata.get("language_info")
+    return {**info, **told} if isinstance(told, Mapping) and told.get("name") == info["name"] else info

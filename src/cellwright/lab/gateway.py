@@ -21,8 +21,8 @@ import cellwright
 from cellwright.audit import acting
 from cellwright.engine import Engine, Session
 from cellwright.errors import CellwrightError, UnknownSession
-from cellwright.lab.channels import Channels
-from cellwright.lab.kernelspecs import (
+from cellwright.lab.channels import (
+    Channels,
     is_kernel_id,
     kernel_model,
     kernelspec,

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from cellwright.mcp.pace import Pace
+    from cellwright.mcp.clients import Pace
     from cellwright.mcp.server import DIALECTS, McpServer
 
 __all__ = ["DIALECTS", "McpServer", "Pace"]
@@ -16,7 +16,7 @@ __all__ = ["DIALECTS", "McpServer", "Pace"]
 _HOMES = {
     "DIALECTS": "cellwright.mcp.server",
     "McpServer": "cellwright.mcp.server",
-    "Pace": "cellwright.mcp.pace",
+    "Pace": "cellwright.mcp.clients",
 }
 
 

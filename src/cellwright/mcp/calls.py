@@ -6,20 +6,33 @@ the model with the next step; anything else is logged here and told without its 
 
 from __future__ import annotations
 
+import difflib
 import json
 import re
+import warnings
 from collections.abc import Awaitable, Callable, Container, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Any, TypeAlias
 
+from mcp import MCPDeprecationWarning
 from mcp.server.mcpserver import Context
 from mcp.server.mcpserver.exceptions import ToolError, UnexpectedToolError
 from mcp.server.mcpserver.tools import Tool
 from mcp.server.mcpserver.utilities.func_metadata import ArgModelBase, FuncMetadata
+from mcp.server.session import ServerSession
 from mcp.shared.exceptions import MCPError
-from mcp.types import CallToolResult, ContentBlock, ImageContent, TextContent, ToolAnnotations
+from mcp.types import (
+    LOG_LEVEL_META_KEY,
+    CallToolResult,
+    ContentBlock,
+    ImageContent,
+    LoggingLevel,
+    TextContent,
+    ToolAnnotations,
+)
 from pydantic import ConfigDict, Field, ValidationError
+from starlette.requests import ClientDisconnect
 
 from cellwright.audit import acting
 from cellwright.delegation import Delegate
@@ -33,14 +46,12 @@ from cellwright.errors import (
     TooManySessions,
     UnknownCell,
     UnknownExecution,
+    UnknownSession,
 )
 from cellwright.mcp.arguments import Arguments, TimeLimits, complaint, published_schema
-from cellwright.mcp.callers import Caller, RequestCaller
-from cellwright.mcp.clients import Client, Clients
-from cellwright.mcp.handovers import handback_note
-from cellwright.mcp.knowledge import Knowledge
-from cellwright.mcp.pace import Pace
-from cellwright.mcp.session_lookup import find_session
+from cellwright.mcp.clients import Client, Clients, Pace
+from cellwright.mcp.context import Knowledge, handback_note
+from cellwright.notebook import slug
 from cellwright.plans import Planner
 from cellwright.settings import fenced
 from cellwright.tools.web.fetch import Fetcher
@@ -51,14 +62,18 @@ __all__ = [
     "DESTROYS",
     "READS",
     "Call",
+    "Caller",
     "Definition",
     "Reply",
     "ServerTool",
     "Shared",
     "as_tool",
     "data_reply",
+    "find_session",
     "in_calls",
+    "untimed",
 ]
+
 # Whether a call may be repeated says nothing where it changes nothing.
 READS = ToolAnnotations(read_only_hint=True, open_world_hint=False)
 
@@ -318,3 +333,178 @@ _VERB = re.compile(rf"`cellwright ({'|'.join(_INSTEAD)})(?: --name ([\w-]+))?(?:
 def in_calls(text: str) -> str:
     """The same with tools where it names verbs for hosts."""
     return _VERB.sub(lambda verb: _INSTEAD[verb[1]] + (f"(host='slurm:{verb[2]}')" if verb[2] else ""), text)
+
+
+# Who makes a tool call, and what it hears while the call goes on: progress, log messages, whether it was
+# taken back.
+
+_MAX_PROGRAM = 60
+
+
+class Caller:
+    """A caller in the same process: it hears nothing before the reply, and takes a call back by cancelling its task."""
+
+    wants_log = False
+    """Whether it is sent log messages during the call."""
+
+    def __init__(self, program: str | None, session: ServerSession | None = None) -> None:
+        self.program = program
+        """What it calls itself."""
+        self.session = session
+        """Its connection, where it has one: its own model may be asked through it."""
+
+    async def report_progress(self, progress: float, message: str) -> None:
+        """Tell how far the call is."""
+
+    async def log(self, level: LoggingLevel, data: Any) -> None:
+        """Send a log message; only where ``wants_log`` says so."""
+
+    async def was_cancelled(self) -> bool:
+        """Whether the caller took back this call, rather than went away or was cut off by the daemon's end."""
+        return True
+
+
+class RequestCaller(Caller):
+    """The client that sent a request."""
+
+    def __init__(self, context: Context[Clients, Any]) -> None:
+        session = context.request_context.session
+        about = session.client_params
+        super().__init__(about.client_info.name[:_MAX_PROGRAM] if about is not None else None, session)
+        self._context = context
+        self.wants_log = LOG_LEVEL_META_KEY in (context.request_context.meta or {})
+
+    async def report_progress(self, progress: float, message: str) -> None:
+        await self._context.report_progress(progress, message=message)
+
+    async def log(self, level: LoggingLevel, data: Any) -> None:
+        with warnings.catch_warnings():
+            # Deprecated by the newest protocol, and still asked for. Awaited outside: the filters are everybody's.
+            warnings.simplefilter("ignore", MCPDeprecationWarning)
+            sending = self._context.session.send_log_message(level, data, logger="cellwright")
+        await sending
+
+    async def was_cancelled(self) -> bool:
+        context = self._context.request_context
+        # The SDK has no public word for this yet: the request's own channel knows that its peer cancelled it.
+        if context.session._request_outbound.cancel_requested.is_set():  # noqa: SLF001
+            return True
+        if context.request is None:
+            return False
+        try:
+            # The newest protocol has no other way over HTTP to take back a call than to close its response.
+            return context.protocol_version >= "2026" and await context.request.is_disconnected()
+        except (ClientDisconnect, RuntimeError):
+            return False
+
+
+# Which session a caller means: by id, by its notebook's name with or without the time in front, or by saying
+# nothing.
+
+_SHOWN = 5
+
+_timestamp = re.compile(r"^\d{8}_\d{6}_|_\d{8}_\d{6}$")
+
+_number = re.compile(r"_\d+$")
+
+_SAYS_NOTHING = frozenset({"", "current", "default", "latest", "none", "null"})
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A session, and a sentence where the caller did not name it by its id."""
+
+    session: Session
+    note: str | None = None
+
+
+def untimed(name: str) -> str:
+    """A notebook's name without the time that made it unique."""
+    return _timestamp.sub("", name)
+
+
+def find_session(
+    sessions: Sequence[Session], wanted: str | None, *, own: Sequence[str], reads: bool = False
+) -> Found:
+    """The session that is meant.
+
+    ``own`` are the ids that this client has worked with. Only a call that ``reads`` may fall back on a session that
+    the client has never named.
+
+    Raises:
+        UnknownSession: none or several could be meant; the error names them.
+    """
+    if wanted is None or wanted.strip().lower() in _SAYS_NOTHING:
+        return Found(_unnamed(sessions, own, reads=reads))
+    wanted = wanted.strip()
+    for session in sessions:
+        if session.id == wanted:
+            return Found(session)
+    named = _by_name(sessions, wanted)
+    if len(named) == 1:
+        return Found(named[0], f"{wanted!r} is session {named[0].id} (notebook {named[0].name})")
+    if named:
+        raise UnknownSession(
+            f"{wanted!r} could be {len(named)} sessions", hint=f"Repeat with one of: {_list(named)}"
+        )
+    near = _alike(sessions, wanted) or [session for session in sessions if session.id in own]
+    raise UnknownSession(f"There is no session {wanted!r}", hint=_next_call(near or sessions))
+
+
+def _unnamed(sessions: Sequence[Session], own: Sequence[str], *, reads: bool) -> Session:
+    """The one that goes without saying: the client's own, and where it has several the one that is active."""
+    mine = [session for session in sessions if session.id in own]
+    candidates = mine or (list(sessions) if reads else [])
+    active = [session for session in candidates if session.state == "active"]
+    if len(active or candidates) == 1:
+        return (active or candidates)[0]
+    if candidates:
+        raise UnknownSession(
+            "The call names no session_id, and several could be meant",
+            hint=f"Repeat with one of: {_list(active or candidates)}",
+        )
+    raise UnknownSession(
+        "The call names no session_id, and this client has not worked with a session yet",
+        hint=_next_call(sessions),
+    )
+
+
+def _by_name(sessions: Sequence[Session], wanted: str) -> list[Session]:
+    path = PurePath(wanted)
+    stem = path.stem if path.suffix == ".ipynb" else path.name
+    exact = [session for session in sessions if session.name == stem or str(session.path) == wanted]
+    if exact:
+        return exact
+    plain = slug(untimed(stem))
+    return [
+        session
+        for session in sessions
+        if plain in (name := untimed(session.name), _number.sub("", name)) and _same_time(stem, session.name)
+    ]
+
+
+def _same_time(wanted: str, name: str) -> bool:
+    """Whether a name that carries a time carries this notebook's."""
+    time = re.search(r"\d{8}_\d{6}", wanted)
+    return time is None or time.group() in name
+
+
+def _alike(sessions: Sequence[Session], wanted: str) -> list[Session]:
+    """Sessions whose id or name looks like it: worth telling, not sure enough to act on."""
+    plain = slug(untimed(wanted))
+    words = {session.id: session for session in sessions} | {untimed(each.name): each for each in sessions}
+    near = difflib.get_close_matches(wanted, words, n=_SHOWN) + difflib.get_close_matches(
+        plain, words, n=_SHOWN
+    )
+    found = {words[word].id for word in near}
+    return [session for session in sessions if session.id in found]
+
+
+def _next_call(sessions: Sequence[Session]) -> str:
+    if not sessions:
+        return "There are no sessions yet: call notebook_create"
+    return f"Perhaps: {_list(sessions)}. notebook_list(filter='all') has them all"
+
+
+def _list(sessions: Sequence[Session]) -> str:
+    return ", ".join(f"{session.id} ({session.name}, {session.state})" for session in sessions[-_SHOWN:])

@@ -13,8 +13,7 @@ from typing import Any
 from mcp.server.mcpserver.exceptions import ToolError, UnexpectedToolError
 from mcp.types import CallToolResult, TextContent
 
-from cellwright.mcp.callers import Caller
-from cellwright.mcp.calls import ServerTool
+from cellwright.mcp.calls import Caller, ServerTool
 from cellwright.mcp.clients import Client
 
 __all__ = ["InProcessClient"]

@@ -6,21 +6,43 @@ pictures are ``images``'s.
 
 from __future__ import annotations
 
+import base64
+import binascii
+import importlib.util
+import io
 import json
 import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+
+from mcp.types import ImageContent
 
 from cellwright.formats.markup import HtmlRow, rows_in, text_of_html
+from cellwright.notebook.comparison import PICTURE_FORMATS
 from cellwright.notebook.outputs import clean, names_only_itself
 from cellwright.text_budget import cut_tail
 from cellwright_kernel.figuredigests import bundle_digest
 from cellwright_kernel.tabledigests import table_digest
 from cellwright_kernel.tables import Column, ColumnKind, Table, Value
 
-__all__ = ["Part", "clean", "frame_digest", "output_payload", "parts_of", "size", "table_of_html"]
+if TYPE_CHECKING:
+    from PIL import Image
+
+__all__ = [
+    "MAX_PICTURES",
+    "MAX_PIXELS",
+    "Part",
+    "clean",
+    "frame_digest",
+    "output_payload",
+    "parts_of",
+    "picture_content",
+    "size",
+    "table_of_html",
+]
+
 PartKind: TypeAlias = Literal["stdout", "stderr", "result", "display", "error"]
 
 _PICTURES = ("image/png", "image/jpeg", "image/gif", "image/webp")
@@ -303,3 +325,67 @@ def _value(text: str, kind: ColumnKind) -> Value:
         return int(number) if number.is_integer() and text.lstrip("-+").isdigit() else number
     quoted = len(text) > 1 and text[0] == text[-1] == '"'
     return text[1:-1] if quoted else text
+
+
+# Pictures at a size that is worth its tokens.
+
+MAX_PIXELS = 512
+
+MAX_PICTURES = 4
+
+MAX_UNSCALED_BYTES = 300_000
+
+COLOURS = 128
+
+_MAX_SOURCE_BYTES = 50_000_000
+
+_MAX_AREA = 100_000_000
+
+_HAS_PILLOW = importlib.util.find_spec("PIL") is not None
+
+
+def picture_content(data: str, mime: str, *, max_pixels: int = MAX_PIXELS) -> ImageContent | None:
+    """A picture for a model, its longer side at most ``max_pixels``; none where it is too big to send or is broken."""
+    try:
+        raw = base64.b64decode(data)
+    except (binascii.Error, ValueError):
+        return None
+    if len(raw) > _MAX_SOURCE_BYTES:
+        return None
+    if _HAS_PILLOW:
+        return _scaled(raw, mime, max_pixels)
+    if len(raw) > MAX_UNSCALED_BYTES:
+        return None
+    return ImageContent(data=base64.b64encode(raw).decode(), mime_type=mime)
+
+
+def _scaled(raw: bytes, mime: str, max_pixels: int) -> ImageContent | None:
+    from PIL import Image  # an extra; and 40 ms that a daemon without pictures does not need
+
+    try:
+        with Image.open(io.BytesIO(raw), formats=PICTURE_FORMATS) as image:
+            if image.width * image.height > _MAX_AREA:
+                return None
+            fits = max(image.size) <= max_pixels and mime in {"image/png", "image/jpeg"}
+            small = _on_white(image)
+            small.thumbnail((max_pixels, max_pixels), Image.Resampling.LANCZOS)
+            # Smoothing makes thousands of colours out of a plot's ten; a palette takes most of the bytes away again.
+            small = small.quantize(COLOURS, dither=Image.Dither.NONE)
+    except (OSError, ValueError, SyntaxError, Image.DecompressionBombError):
+        return None
+    buffer = io.BytesIO()
+    small.save(buffer, "PNG", optimize=True)
+    if fits and len(raw) <= buffer.tell():
+        return ImageContent(data=base64.b64encode(raw).decode(), mime_type=mime)
+    return ImageContent(data=base64.b64encode(buffer.getvalue()).decode(), mime_type="image/png")
+
+
+def _on_white(image: Image.Image) -> Image.Image:
+    """The picture as a page shows it: what is transparent is white."""
+    from PIL import Image  # as above
+
+    if "A" not in image.getbands() and "transparency" not in image.info:
+        return image.convert("RGB")
+    page = Image.new("RGBA", image.size, "white")
+    page.alpha_composite(image.convert("RGBA"))
+    return page.convert("RGB")

@@ -6,9 +6,8 @@ from dataclasses import dataclass
 
 from mcp.server.mcpserver.prompts import Prompt
 
-from cellwright.mcp.calls import Shared
+from cellwright.mcp.calls import Shared, find_session
 from cellwright.mcp.context import context_of
-from cellwright.mcp.session_lookup import find_session
 from cellwright.plans.reports import plan_in
 
 __all__ = ["prompts"]

@@ -27,8 +27,7 @@ from cellwright.errors import (
     UnknownExecution,
     UnknownSession,
 )
-from cellwright.mcp.context import context_of
-from cellwright.mcp.knowledge import Knowledge
+from cellwright.mcp.context import Knowledge, context_of
 from cellwright.mcp.outputs import output_payload, parts_of
 from cellwright.mcp.tools.notebooks import about_session
 from cellwright.mcp.tools.read import exported

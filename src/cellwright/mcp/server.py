@@ -49,15 +49,13 @@ from cellwright.delegation import Delegate
 from cellwright.engine import Engine
 from cellwright.errors import CellwrightError
 from cellwright.mcp.calls import Definition, ServerTool, Shared, as_tool
-from cellwright.mcp.clients import NO_GRANTS, Client, ClientGrants, Clients, RequestContext
+from cellwright.mcp.clients import NO_GRANTS, Client, ClientGrants, Clients, Notifier, Pace, RequestContext
+from cellwright.mcp.context import Knowledge
 from cellwright.mcp.dialects.jlab import JLAB_STATUS_URI, JLAB_TOOLS
 from cellwright.mcp.dialects.jlab import status as server_status
 from cellwright.mcp.dialects.jupyter import JUPYTER_TOOLS
 from cellwright.mcp.dialects.monadic import MONADIC_TOOLS
 from cellwright.mcp.in_process import InProcessClient
-from cellwright.mcp.knowledge import Knowledge
-from cellwright.mcp.notifications import Notifier
-from cellwright.mcp.pace import Pace
 from cellwright.mcp.prompts import prompts
 from cellwright.mcp.resources import Resources
 from cellwright.mcp.tools.executions import EXECUTION_TOOLS

@@ -19,8 +19,8 @@ from cellwright.delegation import DelegatedRun
 from cellwright.engine import Event, Execution, Replay, Subscription
 from cellwright.errors import CellwrightError
 from cellwright.mcp.calls import Call
-from cellwright.mcp.execution_texts import last_line
-from cellwright.mcp.notifications import log_entry
+from cellwright.mcp.clients import log_entry
+from cellwright.mcp.replies import last_line
 from cellwright.plans import PlanRun
 from cellwright.plans.reports import plan_brief
 from cellwright.verification import Verification

@@ -17,7 +17,7 @@ from cellwright.notebook import (
 )
 from cellwright.notebook.languages import cell_metadata
 from cellwright.plans.checks import told
-from cellwright.plans.events import WriteCell
+from cellwright.plans.machine import WriteCell
 from cellwright.plans.model import VALIDATION_ID, Outline, Plan, Todo, TodoOutline, with_plan
 
 __all__ = ["keeping_changes", "new_plan", "opening_changes", "taken_ids"]

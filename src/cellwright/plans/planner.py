@@ -11,12 +11,11 @@ import anyio
 
 from cellwright.engine import Engine, Session
 from cellwright.errors import PlanBusy, PlanError, TooManyCells, UnknownPlan
-from cellwright.plans import events
+from cellwright.plans import machine
 from cellwright.plans.cells import new_plan, opening_changes, taken_ids
-from cellwright.plans.events import Event
 from cellwright.plans.failures import Adviser
 from cellwright.plans.fixers import FIXERS, Fixer
-from cellwright.plans.machine import advance
+from cellwright.plans.machine import Event, advance
 from cellwright.plans.model import Outline, Plan, plan_of
 from cellwright.plans.outlines import checked_outline
 from cellwright.plans.runner import Fixers, PlanRun, diff_of, missing_cells
@@ -109,7 +108,7 @@ class Planner:
             plan = self.plan(session)
             if plan.phase == "running":
                 return self._launch(session, plan, None)
-            begun = events.Begun(time.time(), session.runs.count, missing_cells(session, plan))
+            begun = machine.Begun(time.time(), session.runs.count, missing_cells(session, plan))
             return self._launch(session, plan, begun)
 
     async def fix(self, session: Session, code: str | None = None) -> PlanRun:
@@ -122,10 +121,10 @@ class Planner:
 
         def event(plan: Plan) -> Event:
             if code is None:
-                return events.Asked(time.time())
+                return machine.Asked(time.time())
             current = plan.current
             before = session.cell(current.id).source if current and current.id in session.document else ""
-            return events.Coded(code, time.time(), session.runs.count, diff_of(before, code) or None)
+            return machine.Coded(code, time.time(), session.runs.count, diff_of(before, code) or None)
 
         return await self._decide(session, event)
 
@@ -139,7 +138,7 @@ class Planner:
 
         def event(plan: Plan) -> Event:
             gone = missing_cells(session, plan)
-            return events.Skipped(reason, time.time(), session.runs.count, gone)
+            return machine.Skipped(reason, time.time(), session.runs.count, gone)
 
         return await self._decide(session, event)
 
@@ -153,7 +152,7 @@ class Planner:
             await session.refresh()
             plan = self.plan(session)
             if plan.phase == "running":  # cut off: first it is brought to a halt
-                plan = advance(plan, events.Interrupted("Its run was cut off")).plan
+                plan = advance(plan, machine.Interrupted("Its run was cut off")).plan
             return self._launch(session, plan, event_for(plan))
 
     async def _going_on(self, session: Session) -> PlanRun | None:

@@ -18,21 +18,30 @@ import anyio
 from msgspec.structs import replace
 
 from cellwright.engine import Engine, Execution, Session
-from cellwright.engine.ids import new_plan_run_id
 from cellwright.engine.introspection import with_inputs
 from cellwright.engine.lineage import contains
+from cellwright.engine.records import new_plan_run_id
 from cellwright.errors import CellwrightError
 from cellwright.notebook import CellMetadataSet, Document
 from cellwright.notebook.python_names import cell_names
-from cellwright.plans import events
+from cellwright.plans import machine
 from cellwright.plans.cells import keeping_changes
 from cellwright.plans.checks import check_source, output_appears, told
 from cellwright.plans.error_classes import classify
-from cellwright.plans.events import CheckResults, Effect, Event, FailureKind, Propose, RunCell, WriteCell
 from cellwright.plans.failures import Adviser, Elsewhere, Failure, Proposal
 from cellwright.plans.findings import diagnosed, go_back, install_for, surroundings_of
 from cellwright.plans.fixers import Fixer, propose
-from cellwright.plans.machine import Next, advance
+from cellwright.plans.machine import (
+    CheckResults,
+    Effect,
+    Event,
+    FailureKind,
+    Next,
+    Propose,
+    RunCell,
+    WriteCell,
+    advance,
+)
 from cellwright.plans.model import MAX_NOTICES, Attempt, Check, Plan, Todo
 
 __all__ = ["Fixers", "PlanRun", "diff_of", "missing_cells"]
@@ -149,13 +158,13 @@ class PlanRun:
 
     async def _carry_out(self, effects: Sequence[Effect]) -> Event:
         """Do all of it; what the last of it led to."""
-        event: Event = events.Interrupted("It was stopped")
+        event: Event = machine.Interrupted("It was stopped")
         for effect in effects:
             if self._stopping.is_set():
                 return event
             # Whether a step that was run has done what it should is still found out.
             if (by := self._taken_by()) is not None and not isinstance(effect, CheckResults):
-                return events.Interrupted(f"{by} took the session over")
+                return machine.Interrupted(f"{by} took the session over")
             match effect:
                 case RunCell():
                     event = await self._run_cell(effect)
@@ -173,7 +182,7 @@ class PlanRun:
         return hold.by if hold is not None and hold != self._hold else None
 
     async def _pause(self, why: str) -> None:
-        paused = advance(self.plan, events.Interrupted(why))
+        paused = advance(self.plan, machine.Interrupted(why))
         paused = Next(_noticed(paused.plan, why))
         try:
             await self._keep(paused)
@@ -196,7 +205,7 @@ class PlanRun:
         await self._restore(todo)
         notes = await self._prepared(todo, effect)
         if self._stopping.is_set():
-            return events.Interrupted("It was stopped")
+            return machine.Interrupted("It was stopped")
         execution = await self._trial.run(todo)
         self.executions.append(execution)
         return self._event(await self._trial.outcome(todo, execution, self.plan), notes)
@@ -255,12 +264,12 @@ class PlanRun:
 
     def _event(self, outcome: Outcome, notes: Sequence[str] = ()) -> Event:
         if outcome.interrupted or (self._stopping.is_set() and not outcome.ok):
-            return events.Interrupted(outcome.attempt.note)
+            return machine.Interrupted(outcome.attempt.note)
         said = [*notes, *([outcome.attempt.note] if outcome.attempt.note else [])]
         attempt = replace(outcome.attempt, note="; ".join(said) or None)
         if outcome.ok:
-            return events.Ran(attempt, outcome.files)
-        return events.Failed(
+            return machine.Ran(attempt, outcome.files)
+        return machine.Failed(
             attempt, outcome.kind, outcome.suggestion, count=self._session.runs.count, at=time.time()
         )
 
@@ -269,19 +278,19 @@ class PlanRun:
         if outcome is not None:
             return self._event(outcome)
         gone = missing_cells(self._session, self.plan)
-        return events.Passed(time.time(), self._session.runs.count, gone)
+        return machine.Passed(time.time(), self._session.runs.count, gone)
 
     async def _propose(self, todo: Todo) -> Event:
         failure = await self._trial.failure(todo, self.plan)
         found = await self._fixers.propose(failure) if failure is not None else None
         at, count = time.time(), self._session.runs.count
         if found is None or failure is None:
-            return events.Proposed(at, count)
+            return machine.Proposed(at, count)
         diff = diff_of(failure.source, found.source) if found.source is not None else None
         if not found.applies or (not diff and not found.packages):
             told = f"{found.reason}\n{diff}" if diff else found.reason
-            return events.Proposed(at, count, fixer=found.fixer, reason=told)
-        return events.Proposed(
+            return machine.Proposed(at, count, fixer=found.fixer, reason=told)
+        return machine.Proposed(
             at,
             count,
             fixer=found.fixer,

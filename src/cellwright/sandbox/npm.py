@@ -26,8 +26,16 @@ import anyio.to_thread
 
 from cellwright.errors import LimitReached, PackageFailed, PackageRefused
 from cellwright.rlimits import unlimited_children
-from cellwright.sandbox.package_layers import Lock, Pin, Resolutions, keep_layer, remove_tree, tree_bytes
-from cellwright.sandbox.packages import InstallLimits, InstallResult
+from cellwright.sandbox.packages import (
+    InstallLimits,
+    InstallResult,
+    Lock,
+    Pin,
+    Resolutions,
+    keep_layer,
+    remove_tree,
+    tree_bytes,
+)
 
 __all__ = [
     "CACHE",

@@ -21,8 +21,7 @@ from pathlib import Path
 
 from cellwright.errors import KernelStartError
 from cellwright.sandbox.policy import Mode, Policy
-from cellwright.sandbox.safe_paths import clear_directory, open_beneath
-from cellwright.sandbox.trees import (
+from cellwright.sandbox.safe_paths import (
     DIRECTORY,
     MAX_DEPTH,
     OPAQUE,
@@ -30,11 +29,13 @@ from cellwright.sandbox.trees import (
     TICKS_NS,
     Names,
     Stamp,
+    clear_directory,
     closing,
     copy_data,
     count_names,
     entries,
     have_same_data,
+    open_beneath,
     opened,
     stamp_of,
 )

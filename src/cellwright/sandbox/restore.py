@@ -17,7 +17,7 @@ from pathlib import Path
 
 from cellwright.errors import FileFailed
 from cellwright.sandbox.listings import kind_of
-from cellwright.sandbox.safe_paths import clear_directory, open_beneath
+from cellwright.sandbox.safe_paths import OPAQUE, READ, Names, clear_directory, closing, open_beneath, opened
 from cellwright.sandbox.snapshot_store import (
     OURS,
     Contents,
@@ -30,7 +30,6 @@ from cellwright.sandbox.snapshot_store import (
     key_of,
     look_at,
 )
-from cellwright.sandbox.trees import OPAQUE, READ, Names, closing, opened
 
 __all__ = ["Restored", "fill_layer", "restore"]
 _WHITEOUT = Kept("whiteout", 0, 0, (0, 0), (0, 0, 0, 0, 0, 0))

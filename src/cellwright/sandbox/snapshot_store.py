@@ -18,7 +18,15 @@ from pathlib import Path, PurePath
 from typing import TypeAlias
 
 from cellwright.sandbox.listings import SKIPPED, EntryType
-from cellwright.sandbox.trees import MAX_DEPTH, Names, closing, copy_data, entries, have_same_data, stamp_of
+from cellwright.sandbox.safe_paths import (
+    MAX_DEPTH,
+    Names,
+    closing,
+    copy_data,
+    entries,
+    have_same_data,
+    stamp_of,
+)
 
 __all__ = [
     "OURS",

@@ -19,7 +19,7 @@ from pathlib import Path
 
 from cellwright.sandbox.listings import kind_of
 from cellwright.sandbox.restore import Restored, fill_layer, restore
-from cellwright.sandbox.safe_paths import open_beneath
+from cellwright.sandbox.safe_paths import OPAQUE, READ, TICKS_NS, Names, closing, open_beneath, opened
 from cellwright.sandbox.snapshot_store import (
     SKIPPED,
     Contents,
@@ -31,7 +31,6 @@ from cellwright.sandbox.snapshot_store import (
     key_of,
     look_at,
 )
-from cellwright.sandbox.trees import OPAQUE, READ, TICKS_NS, Names, closing, opened
 
 __all__ = ["Restored", "Taken", "Versions"]
 

@@ -27,8 +27,13 @@ from cellwright.errors import (
     UnknownHost,
 )
 from cellwright.slurm.commands import SlurmCommands
-from cellwright.slurm.directories import Allocation, AllocationDirectories, AllocationPaths
-from cellwright.slurm.host_options import Expectation, write_expectation
+from cellwright.slurm.directories import (
+    Allocation,
+    AllocationDirectories,
+    AllocationPaths,
+    Expectation,
+    write_expectation,
+)
 from cellwright.slurm.shapes import Shape, shape_arguments, warning_s
 from cellwright.slurm.states import (
     AllocationState,

@@ -8,15 +8,20 @@ inside the job keeps its journal in the same directory.
 from __future__ import annotations
 
 import hashlib
+import os
+import re
 import secrets
 import shutil
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 import msgspec
 
+from cellwright.hosts.launchers import start_environment
 from cellwright.hosts.local import HostPaths, make_private, runtime_base
+from cellwright.hosts.protocol import HostOptions
 from cellwright.settings.paths import write_private
 from cellwright.slurm.shapes import Shape
 from cellwright.slurm.states import AllocationState, Ended, Ending
@@ -26,10 +31,17 @@ __all__ = [
     "Allocation",
     "AllocationDirectories",
     "AllocationPaths",
+    "Claim",
+    "Expectation",
+    "Fence",
     "HostAddress",
+    "expectation",
+    "read_expectation",
     "read_host_address",
+    "write_expectation",
     "write_host_address",
 ]
+
 DEFAULT_NAME: Final = "default"
 
 """What an allocation is called where nobody says otherwise."""
@@ -177,3 +189,78 @@ def read_host_address(path: Path) -> HostAddress | None:
         return msgspec.json.decode(path.read_bytes(), type=HostAddress)
     except (OSError, msgspec.DecodeError, ValueError, RecursionError):
         return None
+
+
+# Options that the engine writes down with an allocation, for its host to begin with.
+
+
+class Expectation(msgspec.Struct, frozen=True):
+    """What the first kernel will need."""
+
+    options: HostOptions
+    environment: dict[str, str]
+    found_within_s: float = 0
+    """How long whoever waits for the host may take to see that it is there."""
+
+
+def expectation(options: HostOptions, environment: Mapping[str, str]) -> Expectation:
+    """Of the environment only what an interpreter reads when it starts: the rest may hold secrets."""
+    return Expectation(options, start_environment(environment))
+
+
+def write_expectation(path: Path, expected: Expectation) -> None:
+    """For this user's eyes only. Blocking."""
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+    with os.fdopen(descriptor, "wb") as file:
+        file.write(msgspec.json.encode(expected))
+
+
+def read_expectation(path: Path) -> Expectation | None:
+    """What was expected; None where nothing was, or nothing that this version understands. Blocking."""
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=Expectation)
+    except (OSError, msgspec.MsgspecError):
+        return None
+
+
+# Whose turn it is in an allocation's directory: a requeued job's host takes over from the one before it.
+
+_NAME = re.compile(r"(\d+)\.(\d+)\.([0-9a-f]+)")
+
+
+class Claim(NamedTuple):
+    """One host's claim; of two the greater counts."""
+
+    job_id: int
+    restarts: int
+    incarnation: str
+
+    @property
+    def name(self) -> str:
+        return f"{self.job_id}.{self.restarts}.{self.incarnation}"
+
+
+class Fence:
+    """All claims to one allocation's directory. Blocking."""
+
+    def __init__(self, allocation: Path) -> None:
+        self._directory = allocation / "fence"
+
+    def claim(self, claim: Claim) -> bool:
+        """Take over; False where a later host has done so already."""
+        self._directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        os.close(os.open(self._directory / claim.name, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600))
+        return self.latest() == claim
+
+    def latest(self) -> Claim | None:
+        """The claim that counts; None before there was any."""
+        try:
+            names = os.listdir(self._directory)  # the names are all that is wanted
+        except FileNotFoundError:
+            return None
+        return max(filter(None, map(_claim, names)), default=None)
+
+
+def _claim(name: str) -> Claim | None:
+    found = _NAME.fullmatch(name)
+    return Claim(int(found[1]), int(found[2]), found[3]) if found is not None else None

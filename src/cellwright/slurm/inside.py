@@ -35,9 +35,15 @@ from cellwright.hosts.local import is_held, make_private, runtime_base
 from cellwright.hosts.protocol import HostOptions
 from cellwright.hosts.server import Host
 from cellwright.slurm import tls
-from cellwright.slurm.directories import AllocationPaths, HostAddress, write_host_address
-from cellwright.slurm.fence import Claim, Fence
-from cellwright.slurm.host_options import Expectation, read_expectation
+from cellwright.slurm.directories import (
+    AllocationPaths,
+    Claim,
+    Expectation,
+    Fence,
+    HostAddress,
+    read_expectation,
+    write_host_address,
+)
 from cellwright.slurm.steps import Steps
 
 __all__ = ["Job", "job_of"]

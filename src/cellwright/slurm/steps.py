@@ -30,8 +30,7 @@ import anyio
 import anyio.abc
 
 from cellwright.errors import KernelStartError
-from cellwright.kernels.exit_output import ExitOutput
-from cellwright.kernels.processes import expected_child
+from cellwright.kernels.processes import ExitOutput, expected_child
 from cellwright.kernels.programs import Program, SharedLimit, Started, own_script
 from cellwright.rlimits import unlimited_children
 from cellwright.sandbox.exit_reasons import LimitHit

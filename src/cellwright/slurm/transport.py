@@ -28,8 +28,7 @@ from cellwright.rlimits import unlimited_children
 from cellwright.slurm import tls
 from cellwright.slurm.allocations import Allocations
 from cellwright.slurm.commands import job_environment
-from cellwright.slurm.directories import Allocation, AllocationPaths, HostAddress, read_host_address
-from cellwright.slurm.fence import Fence
+from cellwright.slurm.directories import Allocation, AllocationPaths, Fence, HostAddress, read_host_address
 from cellwright.slurm.pipe import FOUND, READ_BYTES
 from cellwright.slurm.states import Ended, Pending, Submitting, state_text
 

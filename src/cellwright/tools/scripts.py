@@ -21,10 +21,10 @@ import anyio.to_thread
 
 from cellwright.charts import FILENAME
 from cellwright.engine import Engine, Event, Execution, Session, Subscription
-from cellwright.engine.environment import runtime_of
-from cellwright.engine.ids import new_run_id
-from cellwright.engine.oneshot import script_cell
+from cellwright.engine.hidden_sessions import script_cell
+from cellwright.engine.kernel import runtime_of
 from cellwright.engine.options import PackageOptions
+from cellwright.engine.records import new_run_id
 from cellwright.errors import CellwrightError, FileTooLarge, LimitReached, NoSuchFile, SandboxError
 from cellwright.hosts.protocol import ExecutionState
 from cellwright.notebook.languages import canonical_language

@@ -24,7 +24,7 @@ from cellwright.engine.charts import MAX_DATA_BYTES, checked_entry, entry_for, r
 from cellwright.errors import CellwrightError, ChartRefused, NoSuchFile, SandboxError
 from cellwright.sandbox.files import Workdir
 from cellwright.tools.data_directory import DataDirectory, relative
-from cellwright.tools.files.locations import check_capacity
+from cellwright.tools.files.file_system import check_capacity
 
 __all__ = ["Shown", "Visualization", "visualize"]
 

@@ -10,9 +10,8 @@ from cellwright.verification.certificates import (
     certificate_state,
 )
 from cellwright.verification.findings import Finding, find_problems
-from cellwright.verification.rehearsal import CheckedCell
+from cellwright.verification.rehearsal import CheckedCell, MaskPattern, Volatile, parse_mask
 from cellwright.verification.verifier import Verification, Verifier, verify
-from cellwright.verification.volatility import MaskPattern, Volatile, parse_mask
 
 __all__ = [
     "Certificate",

@@ -20,9 +20,8 @@ import anyio
 
 import cellwright
 from cellwright.engine import Engine, Inputs, Session
-from cellwright.engine.ids import new_verification_id
 from cellwright.engine.introspection import UNKNOWN, recorded_inputs, with_inputs
-from cellwright.engine.records import ExecutionRecord
+from cellwright.engine.records import ExecutionRecord, new_verification_id
 from cellwright.errors import CellwrightError, UnknownSession
 from cellwright.notebook import Cell, CellMetadataSet, Change, NotebookMetadataSet, source_hash
 from cellwright.notebook.python_names import names_of, python_cell
@@ -33,8 +32,15 @@ from cellwright.verification.certificates import (
     with_certificate,
 )
 from cellwright.verification.findings import Finding, find_problems
-from cellwright.verification.rehearsal import CheckedCell, rehearse
-from cellwright.verification.volatility import Applied, Volatile, applied, declared_in, declared_rules
+from cellwright.verification.rehearsal import (
+    Applied,
+    CheckedCell,
+    Volatile,
+    applied,
+    declared_in,
+    declared_rules,
+    rehearse,
+)
 
 __all__ = ["Verification", "Verifier", "random_sources", "verify"]
 VerificationState: TypeAlias = Literal["running", "completed", "stopped"]

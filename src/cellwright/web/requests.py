@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from functools import wraps
 from typing import TYPE_CHECKING, Any, TypeAlias
+from urllib.parse import quote
 
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
@@ -25,12 +26,14 @@ if TYPE_CHECKING:
     from cellwright.delegation import Delegate
     from cellwright.plans import Planner
     from cellwright.verification import Verifier
-    from cellwright.web.auth.sign_in import SignIn
+    from cellwright.web.auth import SignIn
 
-__all__ = ["PageRequest", "Site", "action", "answer", "page"]
+__all__ = ["PageRequest", "Site", "action", "answer", "attachment", "page"]
 
 _log = logging.getLogger(__name__)
+
 View: TypeAlias = Callable[["PageRequest"], Awaitable[Response]]
+
 _MAX_BODY_BYTES = 8 * 1024 * 1024
 
 
@@ -220,3 +223,11 @@ def _error_page(request: PageRequest, error: CellwrightError, status: int) -> Re
 
 def _refusal(_request: PageRequest, error: CellwrightError, status: int) -> Response:
     return answer({"error": error.message, "hint": error.hint}, status)
+
+
+# What a browser is told of an answer that it is to save. Pure.
+
+
+def attachment(name: str) -> dict[str, str]:
+    """The header that names the file, whatever letters its name has."""
+    return {"content-disposition": f"attachment; filename*=UTF-8''{quote(name, safe='')}"}

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from starlette.applications import Starlette
 from starlette.routing import BaseRoute
 
-from cellwright.web import assets, chat, debug, notebook, sessions, verified_notebook
+from cellwright.web import chat, debug, notebook, sessions, templates, verified_notebook
 from cellwright.web.requests import Site
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ _VIEWS = (sessions, notebook, chat, debug, verified_notebook)
 
 def application(site: Site) -> ASGIApp:
     """Everything below ``/``, behind the sign-in."""
-    routes: list[BaseRoute] = [*assets.ROUTES, *site.sign_in.routes]
+    routes: list[BaseRoute] = [*templates.ROUTES, *site.sign_in.routes]
     for view in _VIEWS:
         routes.extend(view.ROUTES)
     app = Starlette(routes=routes)

@@ -19,8 +19,7 @@ from cellwright.errors import CellwrightError, UnknownSession
 from cellwright.formats.certificates import proof_of
 from cellwright.settings.paths import write_private
 from cellwright.verification import certificate_state
-from cellwright.web.downloads import attachment
-from cellwright.web.requests import PageRequest, action, page
+from cellwright.web.requests import PageRequest, action, attachment, page
 from cellwright.web.templates import render
 
 __all__ = ["ROUTES", "Shares", "SharesUnreadable", "SharesUnwritable"]

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from playwright.sync_api import Browser, expect
 
 from cellwright.audit import read_lines
-from cellwright.web.downloads import attachment
+from cellwright.web.requests import attachment
 from cellwright.web.verified_notebook import Shares, SharesUnreadable, SharesUnwritable
 from tests.browser.web.conftest import Looker, Served, assert_accessible, unhurried
 

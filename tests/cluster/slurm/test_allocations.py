@@ -14,11 +14,11 @@ import msgspec
 import pytest
 
 from cellwright.errors import LimitReached, ShapeRefused, SlurmFailed, UnknownHost
-from cellwright.hosts.transport import NoTransport
+from cellwright.hosts.local import NoTransport
 from cellwright.slurm.allocations import AllocationOptions, Allocations
 from cellwright.slurm.commands import SlurmCommands
 from cellwright.slurm.directories import Allocation
-from cellwright.slurm.fleet import SlurmFleet, host_name
+from cellwright.slurm.provider import SlurmFleet, host_name
 from cellwright.slurm.shapes import Shape
 from cellwright.slurm.states import Ended, Ending, Pending, Running, state_text
 from tests.support.slurm.cluster import Cluster

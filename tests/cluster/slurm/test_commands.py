@@ -19,8 +19,7 @@ from cellwright.slurm.commands import (
     parse_show,
     parse_waiting,
 )
-from cellwright.slurm.directories import Allocation, HostAddress, write_host_address
-from cellwright.slurm.fence import Claim, Fence
+from cellwright.slurm.directories import Allocation, Claim, Fence, HostAddress, write_host_address
 from cellwright.slurm.shapes import Shape
 from cellwright.slurm.states import Running
 from cellwright.slurm.transport import AllocationTransport

@@ -12,13 +12,12 @@ from msgspec.structs import replace
 from cellwright.engine.hosts import called_place
 from cellwright.engine.records import Batch, SessionRecord, put_session
 from cellwright.errors import HostCannot, HostUnreachable, SlurmFailed
-from cellwright.hosts.transport import NoTransport
+from cellwright.hosts.local import NoTransport
 from cellwright.slurm import commands
 from cellwright.slurm.allocations import AllocationOptions, Allocations
 from cellwright.slurm.commands import SlurmCommands
 from cellwright.slurm.directories import Allocation, AllocationDirectories
-from cellwright.slurm.fleet import SlurmFleet, lasts
-from cellwright.slurm.provider import only_allocation
+from cellwright.slurm.provider import SlurmFleet, lasts, only_allocation
 from cellwright.slurm.shapes import Shape
 from cellwright.slurm.states import AllocationState, Ended, Ending, Pending, Running
 from tests.kernel.engine.conftest import OpenEngine, host_process, open_here

@@ -15,7 +15,7 @@ import anyio
 import pytest
 
 from cellwright.hosts import protocol
-from cellwright.kernels.exit_output import ExitOutput
+from cellwright.kernels.processes import ExitOutput
 from cellwright.kernels.programs import own_script
 from cellwright.sandbox.policy import Policy
 from cellwright.sandbox.workspace import PRIVATE, Workspace

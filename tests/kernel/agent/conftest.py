@@ -14,7 +14,7 @@ from cellwright.agent.data_agent import DataAgent
 from cellwright.agent.models.chain import Chain
 from cellwright.agent.questions import Question
 from cellwright.delegation import Outcome
-from cellwright.mcp.pace import Pace
+from cellwright.mcp.clients import Pace
 from cellwright.mcp.server import McpServer
 from tests.kernel.engine.conftest import engine, shared_engine
 from tests.kernel.mcp.conftest import running

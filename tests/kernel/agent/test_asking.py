@@ -15,7 +15,7 @@ from cellwright.agent.budgets import Budget
 from cellwright.agent.context import Closing, ClosingContext
 from cellwright.agent.conversations import Conversations
 from cellwright.agent.data_agent import TRACES
-from cellwright.agent.patterns.shapes import Ideas, Pick
+from cellwright.agent.patterns import Ideas, Pick
 from cellwright.agent.questions import Server
 from cellwright.agent.trace.export import read_run
 from cellwright.agent.trace.steps import Step

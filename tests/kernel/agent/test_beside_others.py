@@ -8,7 +8,7 @@ import anyio
 import pytest
 
 from cellwright import Engine
-from cellwright.agent.patterns.shapes import Ideas
+from cellwright.agent.patterns import Ideas
 from cellwright.agent.trace.steps import Step
 from tests.support.agent.scripting import Call, Onlooker, Script, cut_off, run
 

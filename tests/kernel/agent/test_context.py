@@ -24,7 +24,7 @@ from cellwright.agent.context import (
 from cellwright.agent.notebook_names import Notebook
 from cellwright.agent.own_tools import SERVER_TOOLS
 from cellwright.engine import Session
-from cellwright.mcp.knowledge import Knowledge
+from cellwright.mcp.context import Knowledge
 from cellwright.plans.model import Outline, TodoOutline
 from cellwright.plans.planner import Planner
 

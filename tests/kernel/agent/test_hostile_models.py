@@ -16,7 +16,7 @@ from cellwright.agent.models.action_parser import Call as Action
 from cellwright.agent.models.action_parser import Misread, first_action
 from cellwright.agent.notebook_names import Notebook, by_id
 from cellwright.agent.own_tools import filled
-from cellwright.agent.patterns.shapes import Ideas
+from cellwright.agent.patterns import Ideas
 from cellwright.agent.questions import Server
 from cellwright.agent.server_tools import ServerTools
 from cellwright.agent.trace.export import read_run

@@ -9,8 +9,7 @@ import pytest
 
 from cellwright import Engine
 from cellwright.agent.compaction import SUMMARY_TAG, Fact, Summary
-from cellwright.agent.conversations import Conversations
-from cellwright.agent.histories import FIRST, History
+from cellwright.agent.conversations import FIRST, Conversations, History
 from tests.support.agent.scripting import Call, Script, Wrong, run, told
 
 pytestmark = pytest.mark.anyio

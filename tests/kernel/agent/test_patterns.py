@@ -10,8 +10,7 @@ import pytest
 
 from cellwright import Engine, Event
 from cellwright.agent.branches import Branch
-from cellwright.agent.patterns.choice import by_shape
-from cellwright.agent.patterns.shapes import Choice, Code, Draft, Ideas, Pick, Scores, Step, Verdict
+from cellwright.agent.patterns import Choice, Code, Draft, Ideas, Pick, Scores, Step, Verdict, by_shape
 from tests.support.agent.scripting import Call, Script, change, run, told
 from tests.waiting import fail_after
 

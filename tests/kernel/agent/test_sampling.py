@@ -37,9 +37,8 @@ from cellwright import Engine
 from cellwright.agent import DataAgent, Outcome, Question
 from cellwright.agent.models import sampling
 from cellwright.agent.models.chain import Chain
-from cellwright.agent.models.requests import Delta, Want
-from cellwright.agent.models.shapes import text_of
-from cellwright.agent.trace.cell_runs import runs_since
+from cellwright.agent.models.requests import Delta, Want, text_of
+from cellwright.agent.trace.steps import runs_since
 from cellwright.errors import CellwrightError, ModelFailed
 from cellwright.mcp.server import McpServer
 

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from cellwright import Engine
-from cellwright.agent.patterns.shapes import Code, Draft, Ideas, Pick, Step, Verdict
+from cellwright.agent.patterns import Code, Draft, Ideas, Pick, Step, Verdict
 from tests.kernel.engine.conftest import end_host, open_at
 from tests.support.agent.scripting import Call, Script, change, run
 from tests.waiting import UNHURRIED

@@ -5,7 +5,7 @@ from itertools import groupby
 import pytest
 
 from cellwright import Engine, Event, Missed, Session
-from cellwright.engine.events import EventStream
+from cellwright.engine.journal import EventStream
 from tests.kernel.engine.conftest import OpenEngine
 from tests.waiting import fail_after
 

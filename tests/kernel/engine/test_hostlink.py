@@ -17,7 +17,7 @@ import pytest
 
 from cellwright import Settings
 from cellwright.assembly import host_options
-from cellwright.engine.host_link import HostLink
+from cellwright.engine.hosts import HostLink
 from cellwright.engine.journal import Journal, Statement
 from cellwright.errors import HostUnreachable
 from cellwright.hosts import HostConnection, HostPaths, LocalTransport, protocol

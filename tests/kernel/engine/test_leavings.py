@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from cellwright.engine import Engine
-from cellwright.engine.artifacts import Leavings, entries_in, leavings_of
+from cellwright.engine.records import Leavings, entries_in, leavings_of
 from tests.waiting import until
 
 

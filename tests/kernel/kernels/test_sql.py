@@ -15,7 +15,7 @@ import msgspec
 import pytest
 
 from cellwright.kernels.kernel import Kernel
-from cellwright.kernels.messages import Message
+from cellwright.kernels.requests import Message
 from tests.matrix import first_of
 from tests.waiting import LIMIT_S, fail_after, look_again
 

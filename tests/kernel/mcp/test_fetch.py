@@ -11,7 +11,7 @@ import pytest
 from mcp import Client
 
 from cellwright import Engine
-from cellwright.agent.notebook_tools import NotebookTools
+from cellwright.agent.toolbox import NotebookTools
 from cellwright.mcp import McpServer
 from tests.kernel.engine.conftest import end_host, open_at
 from tests.kernel.mcp.conftest import PACE, ask, connected, new_session, read, refused

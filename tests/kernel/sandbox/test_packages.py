@@ -20,11 +20,12 @@ import pytest
 
 from cellwright.errors import LimitReached, PackageFailed, PackageRefused
 from cellwright.sandbox.approved_packages import DEFAULT_APPROVED, ApprovedList
-from cellwright.sandbox.package_layers import Lock, Pin
 from cellwright.sandbox.packages import (
     InstallLimits,
     InstallResult,
+    Lock,
     PackageSource,
+    Pin,
     PythonTarget,
     find_uv,
     install,

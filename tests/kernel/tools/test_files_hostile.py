@@ -17,8 +17,13 @@ import pytest
 from cellwright import Engine
 from cellwright.errors import FileRefused, NoSuchFile, SandboxError
 from cellwright.tools.data_directory import DataDirectory, relative
-from cellwright.tools.files.file_system import Files, _descriptor  # the race is on this very call
-from cellwright.tools.files.locations import FileRoots, Root, workspace_roots
+from cellwright.tools.files.file_system import (  # the race is on this very call
+    FileRoots,
+    Files,
+    Root,
+    _descriptor,
+    workspace_roots,
+)
 from tests.kernel.engine.conftest import end_host, open_at
 from tests.kernel.sandbox.test_files_races import hostile
 

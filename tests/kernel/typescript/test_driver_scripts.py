@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from cellwright.engine.oneshot import script_cell
+from cellwright.engine.hidden_sessions import script_cell
 from tests.kernel.typescript.conftest import Driver, Ran, StartDriver
 from tests.waiting import LIMIT_S
 

@@ -21,7 +21,7 @@ from cellwright.plans import Planner
 from cellwright.plans.model import Attempt, Plan, Todo
 from cellwright.verification import Verifier
 from cellwright.web import notebook, sessions
-from cellwright.web.notebook.plans import step_views
+from cellwright.web.panels.plans import step_views
 from tests.kernel.engine.conftest import end_host, open_at
 
 ANN, BOB, OWNER, GUEST = (

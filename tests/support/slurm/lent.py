@@ -20,8 +20,7 @@ from cellwright.hosts import HostConnection, protocol
 from cellwright.sandbox.policy import Policy
 from cellwright.slurm.allocations import AllocationOptions, Allocations
 from cellwright.slurm.commands import SlurmCommands
-from cellwright.slurm.directories import Allocation, read_host_address
-from cellwright.slurm.host_options import Expectation
+from cellwright.slurm.directories import Allocation, Expectation, read_host_address
 from cellwright.slurm.shapes import Shape
 from cellwright.slurm.transport import AllocationTransport, Connecting
 from tests.support.slurm.cluster import Cluster

@@ -27,8 +27,7 @@ from pydantic_ai.messages import (
     UserPromptPart,
 )
 
-from cellwright.agent.conversations import Conversations
-from cellwright.agent.histories import FIRST, VERSION, folded, pack, unpack
+from cellwright.agent.conversations import FIRST, VERSION, Conversations, folded, pack, unpack
 from cellwright.agent.notebook_names import Notebook
 from cellwright.errors import ConversationBusy, ConversationUnreadable, UnknownConversation
 

@@ -30,10 +30,9 @@ from pydantic_ai.tools import ToolDefinition
 
 from cellwright.agent.models.connect import find_row
 from cellwright.agent.models.local import LocalSpeaker, connect, order_of, settled, weights_of
-from cellwright.agent.models.requests import Delta, Want, unheard
-from cellwright.agent.models.shapes import read_shape, text_of
+from cellwright.agent.models.requests import Delta, Want, read_shape, text_of, unheard
 from cellwright.agent.models.table import ROWS
-from cellwright.agent.trace.cell_runs import runs_since
+from cellwright.agent.trace.steps import runs_since
 from cellwright.errors import ModelFailed, NoModel
 from tests.kernel.engine.conftest import end_host, open_at
 from tests.waiting import fail_after, scaled
@@ -355,7 +354,7 @@ real = pytest.mark.skipif(
 async def test_a_real_model_answers_a_question_about_a_table_by_running_code(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from cellwright.agent.library import ask  # needs all of the agent
+    from cellwright.agent.data_agent import ask  # needs all of the agent
 
     monkeypatch.chdir(tmp_path)  # notebooks lie where the asker works
     sales = tmp_path / "sales.csv"

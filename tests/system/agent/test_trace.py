@@ -32,10 +32,9 @@ from pydantic_ai.messages import (
 
 from cellwright.agent.models.requests import Delta
 from cellwright.agent.trace.export import read_run, summary
-from cellwright.agent.trace.records import decoded, messages_json
 from cellwright.agent.trace.redaction import MARK, Redactor
 from cellwright.agent.trace.steps import CellRun, Seconds, Step, Trace
-from cellwright.agent.trace.store import LARGE, VERSION, TraceLog, files_of
+from cellwright.agent.trace.store import LARGE, VERSION, TraceLog, decoded, files_of, messages_json
 from cellwright.delegation import Usage
 from cellwright.errors import AgentError
 from tests.waiting import LIMIT_S

@@ -16,8 +16,8 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from cellwright.agent.models.keys import ENVIRONMENT
-from cellwright.cli.ask_view import AskView
+from cellwright.agent.models.providers import ENVIRONMENT
+from cellwright.cli.ask import AskView
 from cellwright.daemon.logs import read_log
 from cellwright.settings.modelkeys import MODEL_VARIABLES
 from tests.support.agent.wires.servers import KEY, Call, Recorded, Reply, Server, Text, Think, reply, serve

@@ -15,7 +15,7 @@ import anyio
 import pytest
 from mcp_types.version import LATEST_MODERN_VERSION
 
-from cellwright.cli.mcp_line import VERSION, CallFailed, Line, LineClosed, open_line
+from cellwright.cli.mcp_client import VERSION, CallFailed, Line, LineClosed, open_line
 from cellwright.unixstreams import UnixStream, lines
 from tests.waiting import fail_after
 

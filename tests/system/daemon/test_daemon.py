@@ -13,7 +13,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from cellwright.daemon import greeting_recorder, greetings
+from cellwright.daemon import early_responder, greeting_recorder
 from cellwright.daemon.connect import ask, connect, connect_or_start, read_about
 from cellwright.rlimits import OWN_MEMORY_BYTES
 from tests.kernel.engine.conftest import host_process
@@ -24,7 +24,7 @@ WAITS_FOR_A_FILE = (
     "import pathlib, time\nwhile not pathlib.Path({gate!r}).exists(): time.sleep(0.01)\nprint('passed')"
 )
 NEWEST = {
-    greetings.VERSION_KEY: "2026-07-28",
+    early_responder.VERSION_KEY: "2026-07-28",
     "io.modelcontextprotocol/clientInfo": CLIENT,
     "io.modelcontextprotocol/clientCapabilities": {},
 }
@@ -99,7 +99,7 @@ def test_clients_that_come_early_start_one_daemon_and_are_greeted_as_the_server_
 
 @pytest.mark.anyio
 async def test_the_greetings_are_what_the_server_says() -> None:
-    recorded = json.loads(Path(greetings.FILE).read_text())
+    recorded = json.loads(Path(early_responder.FILE).read_text())
     with fail_after():
         said = await greeting_recorder.record()
     assert recorded == said, "Run `python -m cellwright.daemon.greeting_recorder` and commit greetings.json"

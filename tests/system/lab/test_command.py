@@ -17,8 +17,7 @@ from urllib.parse import urlsplit
 import psutil
 import pytest
 
-from cellwright.lab.program import find_program
-from cellwright.lab.records import read_lab
+from cellwright.lab.program import find_program, read_lab
 from tests.support.lab.windows import agent, notebook, said, started
 from tests.system.daemon.conftest import Place, place_in
 from tests.waiting import LIMIT_S

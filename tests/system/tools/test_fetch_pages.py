@@ -8,11 +8,10 @@ from pathlib import Path
 import pytest
 
 from cellwright.errors import FetchFailed
-from cellwright.tools.web.charsets import as_text
+from cellwright.tools.web.body_reader import as_text
 from cellwright.tools.web.fetch import read_body
-from cellwright.tools.web.file_names import file_name
 from cellwright.tools.web.pages import Page, read_page
-from cellwright.tools.web.urls import parse_url
+from cellwright.tools.web.urls import file_name, parse_url
 from tests.matrix import first_of
 
 pytestmark = pytest.mark.anyio

@@ -33,10 +33,8 @@ from cellwright.agent.compaction import (
     transcript,
 )
 from cellwright.agent.context import tagged
-from cellwright.agent.conversations import Conversations
-from cellwright.agent.histories import FIRST
-from cellwright.agent.models.requests import Want
-from cellwright.agent.models.shapes import parameters_of, read_shape
+from cellwright.agent.conversations import FIRST, Conversations
+from cellwright.agent.models.requests import Want, parameters_of, read_shape
 from cellwright.agent.models.table import ModelRow
 from cellwright.errors import BudgetSpent, ModelFailed
 

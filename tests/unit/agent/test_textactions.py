@@ -25,8 +25,7 @@ from pydantic_ai.messages import (
 )
 from pydantic_ai.tools import ToolDefinition
 
-from cellwright.agent.models.requests import Want
-from cellwright.agent.models.shapes import text_of
+from cellwright.agent.models.requests import Want, text_of
 from cellwright.agent.models.text_actions import instructions, problem, read, told, written
 
 

@@ -10,11 +10,10 @@ import pytest
 
 from cellwright import Settings
 from cellwright.engine import recovery
-from cellwright.engine.events import Event
-from cellwright.engine.journal import Journal, Statement, insert_event
+from cellwright.engine.housekeeping import Retention
+from cellwright.engine.journal import Event, Journal, Statement, insert_event
 from cellwright.engine.lineage import new_lineage
 from cellwright.engine.records import ExecutionRecord, SessionRecord, put_execution, put_session
-from cellwright.engine.retention import Retention
 from cellwright.errors import UnknownExecution
 from cellwright.hosts.protocol import ExecutionState
 

@@ -61,6 +61,6 @@ def test_a_missing_library_is_said_with_what_to_install(monkeypatch: pytest.Monk
 
 
 def test_an_enormous_file_is_refused_before_it_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("cellwright.formats.text.MAX_BYTES", 10)
+    monkeypatch.setattr("cellwright.formats.model.MAX_BYTES", 10)
     with pytest.raises(NotebookFormatError, match="at most 10 are read"):
         read(b"# a long page", name="x.md")

@@ -21,7 +21,7 @@ from cellwright.verification.certificates import certificate_state
 from cellwright.verification.findings import find_problems
 from cellwright.verification.rehearsal import time_for, was_state
 from cellwright.web.outputs import Outputs
-from cellwright.web.panels.output_texts import shown_outputs
+from cellwright.web.panels.history import shown_outputs
 from tests.support.fuzzing import each_effort, mutated_bytes, mutated_json, seeds, try_all
 
 EXAMPLES = Path(__file__).parents[3] / "examples"

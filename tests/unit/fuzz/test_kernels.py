@@ -21,8 +21,6 @@ import zmq.asyncio
 from hypothesis import strategies as st
 
 from cellwright.engine.charts import held_in
-from cellwright.engine.events import Event
-from cellwright.engine.foreign_kernels import inspect_reply
 from cellwright.engine.introspection import (
     completion_of,
     diagnosis_of,
@@ -31,18 +29,17 @@ from cellwright.engine.introspection import (
     inspection_of,
     profile_of,
 )
-from cellwright.engine.journal import insert_event
+from cellwright.engine.journal import Event, insert_event
+from cellwright.engine.placement import inspect_reply
 from cellwright.errors import CellwrightError, KernelError, NoSuchData
 from cellwright.hosts import cell_queue, protocol
-from cellwright.hosts.frames import frame
-from cellwright.hosts.protocol import HostOptions
+from cellwright.hosts.protocol import HostOptions, frame
 from cellwright.hosts.runner import KernelRunner
 from cellwright.kernels.client import KernelClient
-from cellwright.kernels.connection_file import Connection, create_connection
 from cellwright.kernels.kernel import Kernel
-from cellwright.kernels.lifetime import Exit, Lifetime, explain_exit
-from cellwright.kernels.messages import DELIMITER, Codec
-from cellwright.kernels.requests import Client, read_reply
+from cellwright.kernels.processes import Exit, Lifetime, explain_exit
+from cellwright.kernels.requests import DELIMITER, Client, Codec, read_reply
+from cellwright.kernels.resources import Connection, create_connection
 from cellwright.mcp.outputs import parts_of
 from cellwright.notebook import OutputCollector
 from cellwright.sandbox.exit_reasons import LimitHit

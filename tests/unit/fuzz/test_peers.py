@@ -16,19 +16,18 @@ from hypothesis import strategies as st
 from starlette.datastructures import Headers
 
 from cellwright.daemon.connections import Conversation
-from cellwright.daemon.early_responder import Arrival
-from cellwright.daemon.greetings import Greetings
-from cellwright.daemon.guard import Gate, refusal
+from cellwright.daemon.early_responder import Arrival, Greetings
+from cellwright.daemon.listeners import Gate, refusal
 from cellwright.errors import CellwrightError
 from cellwright.hosts import HostConnection, protocol
 from cellwright.hosts.event_log import EventLog, read_events
-from cellwright.hosts.frames import frame
+from cellwright.hosts.protocol import frame
 from cellwright.hosts.server import Host
-from cellwright.jupyter.wire import decode_json, decode_v1
-from cellwright.kernels.messages import BadMessageError
+from cellwright.jupyter.channels import decode_json, decode_v1
 from cellwright.kernels.pipe_client import Line, Splitter, message_of
-from cellwright.lab.messages import BadMessage
-from cellwright.lab.messages import decode as decode_from_lab
+from cellwright.kernels.requests import BadMessageError
+from cellwright.lab.channels import BadMessage
+from cellwright.lab.channels import decode as decode_from_lab
 from cellwright.mcp.server import message_streams
 from cellwright.unixstreams import UnixStream
 from tests.support.fuzzing import each_effort, mutated_bytes, mutated_json, mutated_values, seeds, try_all

@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 
 from cellwright.hosts import event_log
 from cellwright.hosts.event_log import EventLog, read_events
-from cellwright.hosts.frames import FrameReader, frame
-from cellwright.hosts.protocol import Finished, Output, decode_event
+from cellwright.hosts.protocol import Finished, FrameReader, Output, decode_event, frame
 
 
 def output(size: int) -> Output:

@@ -17,7 +17,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
 from cellwright import Settings
-from cellwright.engine.foreign_kernels import server_and_kernel
+from cellwright.engine.placement import server_and_kernel
 from cellwright.errors import UnknownHost
 from cellwright.jupyter.hubs import HubPath, hub_path
 from cellwright.jupyter.rest import Api, ServerRefused

@@ -7,9 +7,8 @@ from itertools import combinations
 import msgspec
 import pytest
 
-from cellwright.jupyter.channels import Ledger
-from cellwright.jupyter.wire import Received
-from cellwright.kernels.messages import Message
+from cellwright.jupyter.channels import Ledger, Received
+from cellwright.kernels.requests import Message
 
 
 def heard(number: int | None, kind: str, parent: str, **content: object) -> Received:

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cellwright.kernels.zmtp import MAX_FRAMES, Oversized, ProtocolError, Reader, greeting, message_bytes
+from cellwright.kernels.client import MAX_FRAMES, Oversized, ProtocolError, Reader, greeting, message_bytes
 
 LIMIT = 4_000
 OPENING = greeting("ROUTER")

@@ -10,7 +10,7 @@ import pytest
 
 from cellwright.engine import Diagnosis
 from cellwright.engine.introspection import Raised
-from cellwright.kernels.lifetime import explain_exit
+from cellwright.kernels.processes import explain_exit
 from cellwright.plans.error_classes import ERROR_CLASSES, ErrorClass, classify
 from cellwright.plans.failures import Failure, Surroundings
 from cellwright.sandbox import exit_reasons

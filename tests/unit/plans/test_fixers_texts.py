@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cellwright.plans.fixers.cells import Edit, literal_like, parse, syntax_error
-from cellwright.plans.fixers.distributions import distributions_for, installable
+from cellwright.plans.fixers.known_names import distributions_for, installable
 from cellwright.plans.fixers.regions import blanked, brackets, code_only, regions
 from cellwright.plans.fixers.similarity import distance, is_slip, nearest
 

@@ -7,7 +7,7 @@ import pytest
 from cellwright.errors import PackageFailed, PackageRefused
 from cellwright.sandbox.approved_packages import ApprovedList, Requirement
 from cellwright.sandbox.npm import NpmList, NpmRequest
-from cellwright.sandbox.package_layers import Lock
+from cellwright.sandbox.packages import Lock
 
 
 @pytest.mark.parametrize(

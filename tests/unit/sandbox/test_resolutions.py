@@ -6,7 +6,7 @@ import os
 import time
 from pathlib import Path
 
-from cellwright.sandbox.package_layers import LASTS_S, Lock, Pin, Resolutions
+from cellwright.sandbox.packages import LASTS_S, Lock, Pin, Resolutions
 
 LOCK = Lock((Pin("pandas", "2.0", (f"sha256:{'0' * 64}",)),))
 

@@ -8,9 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cellwright.web.debug.runs import Choice, attempts_in, chosen, messages_of, span_of
-from cellwright.web.debug.waterfall import WIDTH, Span, waterfall
-from cellwright.web.diffs import diff_lines
+from cellwright.web.debug import WIDTH, Span, StepFilter, attempts_in, chosen, messages_of, span_of, waterfall
+from cellwright.web.templates import diff_lines
 
 
 def step(number: int, **about: Any) -> dict[str, Any]:
@@ -74,15 +73,15 @@ def test_texts_that_are_too_long_to_compare_say_so() -> None:
 @pytest.mark.parametrize(
     ("choice", "numbers"),
     [
-        (Choice(), [1, 2, 3]),
-        (Choice(kind="request"), [1]),
-        (Choice(branch="main.1"), [3]),
-        (Choice(failed=True), [2]),
-        (Choice(search="PRICE"), [2]),
-        (Choice(search="price", kind="request"), []),
+        (StepFilter(), [1, 2, 3]),
+        (StepFilter(kind="request"), [1]),
+        (StepFilter(branch="main.1"), [3]),
+        (StepFilter(failed=True), [2]),
+        (StepFilter(search="PRICE"), [2]),
+        (StepFilter(search="price", kind="request"), []),
     ],
 )
-def test_steps_are_chosen_by_all_that_is_asked_for(choice: Choice, numbers: list[int]) -> None:
+def test_steps_are_chosen_by_all_that_is_asked_for(choice: StepFilter, numbers: list[int]) -> None:
     steps = [
         step(1, kind="request"),
         step(2, state="failed", arguments={"content": ["df['price']"]}),

@@ -20,9 +20,7 @@ from cellwright.people import (
     read_members,
     remove_member,
 )
-from cellwright.web.auth.attempts import Attempts, Codes
-from cellwright.web.auth.identities import Identities, obtain_key, sign, unsign
-from cellwright.web.auth.sign_in import own_path, sign_in_path
+from cellwright.web.auth import Attempts, Codes, Identities, obtain_key, own_path, sign, sign_in_path, unsign
 
 KEY = b"k" * 32
 

@@ -10,12 +10,19 @@ from typing import Any
 import pytest
 
 from cellwright.formats.highlight import ansi_html
-from cellwright.web.outputs import Outputs
-from cellwright.web.outputs.choice import choose, digest
-from cellwright.web.outputs.frames import framed
-from cellwright.web.outputs.routes import Chart, chart_csv, chart_of
-from cellwright.web.outputs.tables import Asked, asked_by, table_of, table_page
-from cellwright.web.outputs.texts import ending, folded, text_page
+from cellwright.web.outputs import (
+    Chart,
+    Outputs,
+    chart_csv,
+    chart_of,
+    choose,
+    digest,
+    ending,
+    folded,
+    framed,
+    text_page,
+)
+from cellwright.web.tables import Asked, asked_by, table_of, table_page
 
 PNG = base64.b64encode(b"\x89PNG\r\n\x1a\n" + bytes(100)).decode()
 TABLE = '<table class="dataframe"><thead><tr><th></th><th>n</th></tr></thead><tbody>{}</tbody></table>'

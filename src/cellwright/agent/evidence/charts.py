@@ -19,7 +19,7 @@ import anyio
 from cellwright.charts import FILENAME
 from cellwright.engine import Engine, Execution
 from cellwright.errors import CellwrightError
-from cellwright.mcp.images import MAX_PICTURES, picture_content
+from cellwright.mcp.outputs import MAX_PICTURES, picture_content
 
 __all__ = [
     "Issue",

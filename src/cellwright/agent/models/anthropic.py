@@ -8,9 +8,8 @@ from __future__ import annotations
 from pydantic_ai.models.anthropic import AnthropicModel, AnthropicModelSettings
 from pydantic_ai.providers.anthropic import AnthropicProvider
 
-from cellwright.agent.models.clients import http_client
-from cellwright.agent.models.keys import Keys
-from cellwright.agent.models.provider_call import ModelSpeaker
+from cellwright.agent.models.provider_call import ModelSpeaker, http_client
+from cellwright.agent.models.providers import Keys
 from cellwright.agent.models.table import ModelRow
 
 __all__ = ["connect"]

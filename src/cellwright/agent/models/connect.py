@@ -14,14 +14,13 @@ from urllib.parse import urlsplit
 import anyio.to_thread
 
 from cellwright.agent.models.chain import Chain
-from cellwright.agent.models.keys import Keys, find_keys, no_model
-from cellwright.agent.models.providers import PROVIDERS
+from cellwright.agent.models.providers import PROVIDERS, Keys, find_keys, no_model
 from cellwright.agent.models.requests import Speaker
 from cellwright.agent.models.table import ROWS, ModelRow, Price
 from cellwright.errors import NoModel
 from cellwright.settings.model import ModelsSettings
 
-__all__ = ["connect", "connect_models", "defaults", "find_row", "rows_with"]
+__all__ = ["connect", "connect_models", "defaults", "find_row", "reachable", "rows_with"]
 
 
 async def connect_models(
@@ -214,3 +213,32 @@ def _nothing(name: str, rows: Sequence[ModelRow]) -> NoModel:
         else f"Known are {', '.join(row.full_name for row in defaults(rows))}, and any server, as {_EXAMPLE}"
     )
     return NoModel(f"There is no model {name!r}", hint=hint)
+
+
+# Which models can be asked here and now, for whoever chooses from a list. Sends nothing to anybody.
+
+_LOCAL = "local"
+
+
+async def reachable(environment: Mapping[str, str], settings: ModelsSettings) -> list[str]:
+    """Names of models: those of the settings, those that there are keys for or addresses of, and the one on this machine.
+
+    Raises:
+        NoModel: a row of the settings is of no provider.
+    """
+    rows = rows_with(settings)
+    keys = await find_keys(environment, {row.provider for row in rows})
+    with_keys = [row.full_name for row in rows if keys.has(row.provider) and row.provider != "compatible"]
+    served = [f"{row.url}#{row.name}" for row in rows if row.provider == "compatible" and row.url is not None]
+    here = [row.full_name for row in rows if row.provider == _LOCAL]
+    if here and not await anyio.to_thread.run_sync(_is_installed, rows, keys):
+        here = []
+    return list(dict.fromkeys([*settings.models, *with_keys, *served, *here]))
+
+
+def _is_installed(rows: tuple[ModelRow, ...], keys: Keys) -> bool:
+    try:
+        connect(next(row for row in rows if row.provider == _LOCAL), keys)
+    except NoModel:
+        return False
+    return True

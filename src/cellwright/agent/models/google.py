@@ -7,9 +7,8 @@ from google.genai.types import HttpOptions, HttpRetryOptions
 from pydantic_ai.models.google import GoogleModel, GoogleModelSettings
 from pydantic_ai.providers.google import GoogleProvider
 
-from cellwright.agent.models.clients import http_client, trust_for
-from cellwright.agent.models.keys import Keys
-from cellwright.agent.models.provider_call import ModelSpeaker
+from cellwright.agent.models.provider_call import ModelSpeaker, http_client, trust_for
+from cellwright.agent.models.providers import Keys
 from cellwright.agent.models.table import ModelRow
 
 __all__ = ["connect"]

@@ -36,8 +36,7 @@ from cellwright import children
 from cellwright.agent.models.action_parser import RUN_TOOL, code_tool
 from cellwright.agent.models.requests import Delta, Heard, Want
 from cellwright.agent.models.table import ModelRow
-from cellwright.agent.models.text_actions import read, told
-from cellwright.agent.models.turns import spoken
+from cellwright.agent.models.text_actions import read, spoken, told
 from cellwright.errors import ModelFailed, NoModel
 from cellwright.rlimits import unlimited_children
 

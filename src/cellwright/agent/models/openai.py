@@ -5,9 +5,8 @@ from __future__ import annotations
 from pydantic_ai.models.openai import OpenAIResponsesModel, OpenAIResponsesModelSettings
 from pydantic_ai.providers.openai import OpenAIProvider
 
-from cellwright.agent.models.clients import http_client
-from cellwright.agent.models.keys import Keys
-from cellwright.agent.models.provider_call import ModelSpeaker
+from cellwright.agent.models.provider_call import ModelSpeaker, http_client
+from cellwright.agent.models.providers import Keys
 from cellwright.agent.models.table import ModelRow
 
 __all__ = ["connect"]

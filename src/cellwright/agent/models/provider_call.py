@@ -7,9 +7,12 @@ from __future__ import annotations
 
 import hashlib
 import re
+import ssl
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
+from functools import cache
 
+import httpx2
 from pydantic_ai import direct
 from pydantic_ai.messages import (
     ModelMessage,
@@ -34,12 +37,11 @@ from pydantic_ai.settings import ModelSettings
 
 from cellwright.agent.models import text_actions
 from cellwright.agent.models.failures import failure_of, flaw_of
-from cellwright.agent.models.requests import Delta, Heard, Want
-from cellwright.agent.models.shapes import parameters_of, schema_in_words
+from cellwright.agent.models.requests import Delta, Heard, Want, parameters_of, schema_in_words
 from cellwright.agent.models.table import ModelRow
 from cellwright.errors import ModelFailed
 
-__all__ = ["ModelSpeaker", "moved"]
+__all__ = ["ModelSpeaker", "http_client", "moved", "trust_for"]
 
 
 class ModelSpeaker:
@@ -227,3 +229,30 @@ def _request(request: ModelRequest, names: dict[str, str]) -> ModelRequest:
         for part in request.parts
     ]
     return replace(request, parts=parts)
+
+
+# HTTP clients for the providers' libraries. Whom to trust is read once for all of them: it takes a tenth of
+# a second.
+
+_CONNECT_S = 10.0
+
+
+def http_client(address: str, timeout_s: float) -> httpx2.AsyncClient:
+    """A client, which its owner closes. ``timeout_s`` is how long the other side may say nothing."""
+    timeout = httpx2.Timeout(timeout_s, connect=_CONNECT_S)
+    return httpx2.AsyncClient(timeout=timeout, verify=trust_for(address))
+
+
+def trust_for(address: str) -> ssl.SSLContext:
+    """Whom a client of this address trusts. Without encryption it is nobody: a redirect to TLS then fails."""
+    return _authorities() if address.startswith("https://") else _nobody()
+
+
+@cache
+def _authorities() -> ssl.SSLContext:
+    return httpx2.create_ssl_context()
+
+
+@cache
+def _nobody() -> ssl.SSLContext:
+    return ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)

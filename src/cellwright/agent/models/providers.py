@@ -5,9 +5,16 @@ An adapter is imported when somebody speaks to its provider, and has ``connect(r
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import threading
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 
-__all__ = ["PROVIDERS", "Provider"]
+import anyio
+import anyio.to_thread
+
+from cellwright.errors import NoModel
+
+__all__ = ["ENVIRONMENT", "PROVIDERS", "Key", "Keys", "find_keys", "no_model"]
 
 _HERE = "cellwright.agent.models"
 
@@ -37,4 +44,139 @@ PROVIDERS: dict[str, Provider] = {
     "local": Provider(f"{_HERE}.local", extra="local", key_needed=False),
     "sampling": Provider(f"{_HERE}.sampling", key_needed=False),
 }
-# fmt: on
+
+
+
+# Keys and addresses of providers: from the environment of whoever asks, else from the keyring.
+
+SERVICE = "cellwright"
+
+"""What the keyring knows us by; the user there is the provider's name."""
+
+KEYRING_S = 2.0
+
+_SHORTEST_SECRET = 4
+
+_FIRST_STEPS = """\
+Set one of OPENAI_API_KEY, ANTHROPIC_API_KEY, GEMINI_API_KEY or XAI_API_KEY, and ask again;
+or name a server that speaks OpenAI's format: --model http://localhost:8000/v1#model;
+or run a small model on this machine: --model local, which says what it needs"""
+
+ENVIRONMENT: tuple[str, ...] = tuple(
+    dict.fromkeys(
+        name
+        for provider in PROVIDERS.values()
+        for name in (*provider.key_variables, *filter(None, [provider.address_variable]))
+    )
+)
+
+"""The variables that a MCP server passes on from whoever asks."""
+
+class Key:
+    """A secret. Shows nothing of itself."""
+
+    __slots__ = ("_value",)
+
+    def __init__(self, value: str) -> None:
+        self._value = value
+
+    def __repr__(self) -> str:
+        return "Key(…)"
+
+    def reveal(self) -> str:
+        return self._value
+
+
+@dataclass(frozen=True, slots=True)
+class Keys:
+    """What opens providers, and where they are."""
+
+    found: Mapping[str, Key] = field(default_factory=dict)
+    addresses: Mapping[str, str] = field(default_factory=dict)
+    timeout_s: float = 300.0
+    """How long a provider may say nothing."""
+
+    def has(self, provider: str) -> bool:
+        return provider in self.found
+
+    def of(self, provider: str) -> str:
+        """The key of a provider, as its library wants it.
+
+        Raises:
+            NoModel: there is none.
+        """
+        if provider not in self.found:
+            variables = " or ".join(PROVIDERS[provider].key_variables)
+            raise NoModel(
+                f"There is no key for {provider}",
+                hint=f"Set {variables}, or run `keyring set {SERVICE} {PROVIDERS[provider].keyring_user}`",
+            )
+        return self.found[provider].reveal()
+
+    def address(self, provider: str) -> str:
+        return self.addresses.get(provider, PROVIDERS[provider].address)
+
+    def secrets(self) -> tuple[str, ...]:
+        """All keys, for whoever takes them out of what is written. The longest first: one may hold another."""
+        every = {key.reveal() for key in self.found.values() if len(key.reveal()) >= _SHORTEST_SECRET}
+        return tuple(sorted(every, key=len, reverse=True))
+
+
+async def find_keys(
+    environment: Mapping[str, str], providers: Iterable[str], *, timeout_s: float = 300.0
+) -> Keys:
+    """The keys that there are for these providers. Asks the keyring only for those that the environment lacks."""
+    found: dict[str, Key] = {}
+    addresses: dict[str, str] = {}
+    wanted = list(dict.fromkeys(name for name in providers if PROVIDERS[name].key_variables))
+    for name in wanted:
+        provider = PROVIDERS[name]
+        values = (environment.get(variable, "").strip() for variable in provider.key_variables)
+        if value := next(filter(None, values), None):
+            found[name] = Key(value)
+        address = environment.get(provider.address_variable or "", "").strip()
+        if address:
+            addresses[name] = address
+    missing = {PROVIDERS[name].keyring_user for name in wanted if name not in found}
+    kept = await _from_keyring(sorted(missing)) if missing else {}
+    for name in wanted:
+        value = kept.get(PROVIDERS[name].keyring_user)
+        if name not in found and value:
+            found[name] = Key(value)
+    return Keys(found, addresses, timeout_s)
+
+
+def no_model() -> NoModel:
+    """What somebody is told who has no key at all: three lines."""
+    return NoModel(
+        "No model is set up, and a question needs one",
+        hint=_FIRST_STEPS,
+    )
+
+
+async def _from_keyring(users: list[str]) -> dict[str, str]:
+    """What the keyring holds for these users; nothing where there is none, or where it does not answer."""
+    kept: dict[str, str] = {}
+    reader = threading.Thread(target=_read_keyring, args=(users, kept), daemon=True)
+
+    def read() -> None:
+        reader.start()
+        # A keyring may wait for somebody to unlock it; nobody may be there. The thread is left to itself then.
+        reader.join(KEYRING_S)
+
+    await anyio.to_thread.run_sync(read)
+    return dict(kept)
+
+
+def _read_keyring(users: list[str], kept: dict[str, str]) -> None:
+    try:
+        import keyring  # only where somebody asks, and its backends take their time
+    except ImportError:
+        return
+    for user in users:
+        try:
+            value = keyring.get_password(SERVICE, user)
+        except Exception:  # noqa: BLE001  # boundary: backends fail in ways of their own, and then there is no key
+            return
+        if value and value.strip():
+            kept[user] = value.strip()

@@ -32,8 +32,7 @@ from pydantic_ai.usage import RequestUsage
 from cellwright.agent.models.failures import flaw_of
 from cellwright.agent.models.requests import Delta, Heard, Want
 from cellwright.agent.models.table import ROWS, ModelRow
-from cellwright.agent.models.text_actions import read, told
-from cellwright.agent.models.turns import Turn, estimated_tokens, spoken
+from cellwright.agent.models.text_actions import Turn, estimated_tokens, read, spoken, told
 from cellwright.errors import ModelFailed, NoModel
 
 __all__ = ["CLIENT", "ESTIMATED", "SamplingSpeaker", "connect", "offered", "speaker"]

@@ -8,9 +8,8 @@ from pydantic_ai.profiles.grok import grok_model_profile
 from pydantic_ai.profiles.openai import OpenAIJsonSchemaTransformer, OpenAIModelProfile
 from pydantic_ai.providers.openai import OpenAIProvider
 
-from cellwright.agent.models.clients import http_client
-from cellwright.agent.models.keys import Keys
-from cellwright.agent.models.provider_call import ModelSpeaker
+from cellwright.agent.models.provider_call import ModelSpeaker, http_client
+from cellwright.agent.models.providers import Keys
 from cellwright.agent.models.table import ModelRow
 
 __all__ = ["connect"]

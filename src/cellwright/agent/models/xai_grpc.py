@@ -8,8 +8,8 @@ from pydantic_ai.models.xai import XaiModel, XaiModelSettings
 from pydantic_ai.providers.xai import XaiProvider
 from xai_sdk import AsyncClient  # type: ignore[import-untyped]  # it ships no types
 
-from cellwright.agent.models.keys import Keys
 from cellwright.agent.models.provider_call import ModelSpeaker
+from cellwright.agent.models.providers import Keys
 from cellwright.agent.models.table import ModelRow
 
 __all__ = ["connect"]

@@ -11,8 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from cellwright.agent.trace.records import decoded, restored
-from cellwright.agent.trace.store import VERSION, files_of
+from cellwright.agent.trace.store import VERSION, decoded, files_of, restored
 from cellwright.errors import AgentError
 
 __all__ = ["FORMAT", "read_run", "summary"]

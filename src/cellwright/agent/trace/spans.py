@@ -24,9 +24,9 @@ from pydantic_ai.models.instrumented import InstrumentationSettings
 
 import cellwright
 from cellwright.agent.models.requests import Delta
-from cellwright.agent.trace.records import jsonable
 from cellwright.agent.trace.redaction import Redactor
 from cellwright.agent.trace.steps import Step
+from cellwright.agent.trace.store import jsonable
 from cellwright.delegation import Usage
 
 __all__ = ["StepSpans", "contents_wanted", "exporter_names", "tracer_provider"]

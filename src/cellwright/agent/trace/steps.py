@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import AsyncIterator, Sequence
+from collections import deque
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol, TypeAlias
@@ -16,9 +17,13 @@ import anyio
 from pydantic_ai.messages import ModelMessage, ModelResponse
 
 from cellwright.agent.models.requests import Delta
+from cellwright.agent.trace.redaction import Redactor
 from cellwright.delegation import Usage
+from cellwright.engine import Engine, Execution, Session
+from cellwright.errors import UnknownSession
+from cellwright.notebook.outputs import clean
 
-__all__ = ["CellRun", "Seconds", "Step", "StepKind", "Trace", "Watcher"]
+__all__ = ["CellRun", "Seconds", "Step", "StepEvents", "StepKind", "Trace", "Watcher", "runs_since"]
 
 _log = logging.getLogger(__name__)
 
@@ -149,3 +154,118 @@ async def _tell_end(watcher: Watcher, step: Step) -> None:
         await watcher.ended(step)
     except Exception:  # noqa: BLE001  # boundary: one watcher that breaks its word must not cost the others the step
         _log.exception("watcher_failed step=%s", step.number)
+
+
+# Tells each step that ended as an event of the session it worked on, in short. The whole is kept by
+# ``store``.
+
+_MOST_WAITING = 200
+
+_LONGEST_NOTE = 200
+
+
+class StepEvents:
+    """Watches a run for those who follow its notebooks. A session that is gone is told nothing."""
+
+    def __init__(self, engine: Engine, run_id: str, redactor: Redactor) -> None:
+        self._engine = engine
+        self._run_id = run_id
+        self._redactor = redactor
+        self._waiting: deque[dict[str, Any]] = deque(maxlen=_MOST_WAITING)
+        """Steps from before there was a session; the oldest go first."""
+
+    def began(self, step: Step) -> None:
+        """The execution of a cell tells its own beginning."""
+
+    def heard(self, step: Step, delta: Delta) -> None:
+        """Too small to be told."""
+
+    async def ended(self, step: Step) -> None:
+        """Have the step told, and those that came before there was a session."""
+        self._waiting.append(self._redactor.value(told(self._run_id, step)))
+        if step.session_id is None:
+            return
+        try:
+            session = self._engine.session(step.session_id)
+        except UnknownSession:
+            return
+        while self._waiting:
+            session.tell("notebook.agent.step", self._waiting.popleft())
+
+
+def told(run_id: str, step: Step) -> dict[str, Any]:
+    """What an event says of a step."""
+    return {
+        "run_id": run_id,
+        "step": step.number,
+        "step_kind": step.kind,
+        "role": step.role,
+        "pattern": step.pattern,
+        "branch": step.branch,
+        "model": step.model,
+        "tool": step.tool,
+        "tokens_in": step.usage.tokens_in,
+        "tokens_out": step.usage.tokens_out,
+        "cached": step.usage.cached,
+        "money": step.usage.money,
+        "seconds": {
+            "model": step.seconds.model,
+            "kernel": step.seconds.kernel,
+            "engine": step.seconds.engine,
+            "took": step.took,
+        },
+        "state": "failed" if step.failed else "ok",
+        "note": _first_line(step.note or step.error or ""),
+        "executions": [run.execution_id for run in step.runs],
+    }
+
+
+def _first_line(text: str) -> str:
+    line = next(iter(text.strip().splitlines()), "")
+    return line if len(line) <= _LONGEST_NOTE else f"{line[: _LONGEST_NOTE - 1]}…"
+
+
+# What a session ran since somebody last looked, as a step keeps it. Only reads.
+
+
+async def runs_since(engine: Engine, session: Session, count: int) -> list[CellRun]:
+    """The executions of a session since its ``runs.count`` was this, oldest first; the last may still be running."""
+    if session.runs.count <= count:
+        return []
+    return [_run(execution) for execution in await engine.history(session.id, after=count)]
+
+
+def _run(execution: Execution) -> CellRun:
+    outputs = execution.outputs
+    reason = f"{execution.reason}\n" if execution.reason else ""
+    return CellRun(
+        execution_id=execution.id,
+        cell_id=execution.cell_id,
+        code=execution.record.source,
+        state=execution.state,
+        stdout=clean("".join(_shown(outputs))),
+        stderr=clean("".join(_complained(outputs)) + reason),
+        seconds=execution.seconds or 0.0,
+    )
+
+
+def _shown(outputs: Iterable[Mapping[str, Any]]) -> Iterable[str]:
+    """What was printed, and the plain form of what was shown."""
+    for output in outputs:
+        if output["output_type"] == "stream" and output["name"] != "stderr":
+            yield _joined(output["text"])
+        elif "text/plain" in output.get("data", {}):
+            yield _joined(output["data"]["text/plain"]) + "\n"
+
+
+def _complained(outputs: Iterable[Mapping[str, Any]]) -> Iterable[str]:
+    for output in outputs:
+        if output["output_type"] == "stream" and output["name"] == "stderr":
+            yield _joined(output["text"])
+        elif output["output_type"] == "error":
+            lines = output.get("traceback") or [f"{output['ename']}: {output['evalue']}"]
+            yield "\n".join(lines) + "\n"
+
+
+def _joined(text: str | list[str]) -> str:
+    return text if isinstance(text, str) else "".join(text)

@@ -21,8 +21,7 @@ from cellwright.errors import (
 )
 from cellwright.mcp.arguments import Arguments, ResponseFormat, SessionId, WaitMs
 from cellwright.mcp.calls import Call, Definition, Reply, data_reply
-from cellwright.mcp.images import MAX_PICTURES, picture_content
-from cellwright.mcp.outputs import clean, parts_of
+from cellwright.mcp.outputs import MAX_PICTURES, clean, parts_of, picture_content
 from cellwright.mcp.uris import read_address
 from cellwright.mcp.waits import wait_for_agent
 from cellwright.sandbox.listings import quoted_path

@@ -7,13 +7,13 @@ from typing import Annotated, Any, Literal, TypeAlias
 from pydantic import Field, WithJsonSchema
 
 from cellwright.engine import Session
-from cellwright.engine.environment import runtime_of
 from cellwright.engine.hosts import called_place
-from cellwright.engine.limits import SessionLimits
+from cellwright.engine.kernel import runtime_of
+from cellwright.engine.workspace import SessionLimits
 from cellwright.errors import NotebookError
 from cellwright.mcp.arguments import AS_IN_CREATE, Arguments, SessionId
 from cellwright.mcp.calls import CHANGES, DESTROYS, READS, Call, Definition, Reply, data_reply, in_calls
-from cellwright.mcp.handovers import hold_data
+from cellwright.mcp.context import hold_data
 from cellwright.notebook.languages import canonical_language, with_tsconfig
 from cellwright.plans.reports import plan_in
 from cellwright.sandbox.policy import Mode

@@ -26,8 +26,7 @@ from cellwright.mcp.arguments import (
     TimeLimits,
 )
 from cellwright.mcp.calls import READS, Call, Definition, Reply, data_reply
-from cellwright.mcp.images import MAX_PICTURES, picture_content
-from cellwright.mcp.outputs import size
+from cellwright.mcp.outputs import MAX_PICTURES, picture_content, size
 from cellwright.mcp.waits import done_with_progress
 from cellwright.sandbox.listings import quoted_path
 from cellwright.text_budget import CHARACTERS_PER_TOKEN, cut_middle, share
@@ -35,7 +34,7 @@ from cellwright.tools.data_directory import RUNS, DataDirectory
 from cellwright.tools.files.file_system import FileInfo, Files, Reading
 from cellwright.tools.scripts import RunResult, run_script
 from cellwright.tools.web.fetch import Fetched
-from cellwright.tools.web.file_names import numbered
+from cellwright.tools.web.urls import numbered
 
 __all__ = ["CALCULATOR_TOOLS", "FETCH_TOOLS", "FILESYSTEM_TOOLS", "RUN_TOOLS"]
 _DEFAULT_TOKENS = 2_000

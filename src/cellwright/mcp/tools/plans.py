@@ -15,9 +15,8 @@ from cellwright.engine import Execution, Session
 from cellwright.errors import CellwrightError, UnknownExecution
 from cellwright.mcp.arguments import Arguments, Content, MaxTokens, ResponseFormat, SessionId, WaitMs
 from cellwright.mcp.calls import CHANGES, READS, Call, Definition, Reply, data_reply
-from cellwright.mcp.execution_texts import DEFAULT_TOKENS, executions_json
 from cellwright.mcp.outputs import clean
-from cellwright.mcp.replies import execution_reply
+from cellwright.mcp.replies import DEFAULT_TOKENS, execution_reply, executions_json
 from cellwright.mcp.tools.notebooks import AGENTS_MODE, about_session
 from cellwright.mcp.tools.plan_outlines import TodoArgument, drafted, todo_outline
 from cellwright.mcp.waits import wait_for_plan

@@ -8,9 +8,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from cellwright.plans.failures import Failure, Proposal
-from cellwright.plans.fixers.calls import called, keyword_of
-from cellwright.plans.fixers.cases import Case, case_of
-from cellwright.plans.fixers.cells import Edit
+from cellwright.plans.fixers.cells import Case, Edit, called, case_of, keyword_of
 from cellwright.plans.fixers.similarity import nearest
 
 __all__ = ["fix_appended_frame", "fix_fill_method", "fix_misspelt_attribute", "fix_retired_attribute"]

@@ -7,9 +7,7 @@ import builtins
 import re
 
 from cellwright.plans.failures import Failure, Proposal
-from cellwright.plans.fixers.calls import keyword_of
-from cellwright.plans.fixers.cases import Case, case_of
-from cellwright.plans.fixers.cells import Edit
+from cellwright.plans.fixers.cells import Case, Edit, case_of, keyword_of
 
 __all__ = [
     "fix_assigned_none",

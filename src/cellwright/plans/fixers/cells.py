@@ -6,21 +6,44 @@ Knows nothing of errors. IPython's own lines and top-level ``await`` do not hind
 from __future__ import annotations
 
 import ast
+import builtins
 import re
 import warnings
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Any
 
-from cellwright.engine.introspection import Span
-from cellwright.plans.fixers.regions import blanked, line_starts
+from cellwright.engine import Diagnosis
+from cellwright.engine.introspection import Raised, Span
+from cellwright.plans.failures import Failure, Proposal
+from cellwright.plans.fixers.regions import blanked, line_starts, regions
 
-__all__ = ["MAX_TEXT", "Cell", "Edit", "literal_like", "parse", "syntax_error"]
+__all__ = [
+    "MAX_TEXT",
+    "Case",
+    "Cell",
+    "Edit",
+    "called",
+    "calls_in",
+    "case_of",
+    "error_of",
+    "keyword_of",
+    "literal_like",
+    "parse",
+    "path_of",
+    "syntax_error",
+    "with_argument",
+    "write_target",
+]
 
 MAX_TEXT = 100_000
+
 """What is longer was written by no hand, and is left alone: looking into it takes too long."""
+
 _FLAGS = ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
+
 _LITERAL = re.compile(r"(?P<prefix>[rRuUbB]*)(?P<quote>\"\"\"|'''|\"|')(?P<inner>.*)(?P=quote)", re.DOTALL)
 
 
@@ -214,3 +237,268 @@ def literal_like(segment: str, old: str, new: str) -> str | None:
         return None
     plain = new.isprintable() and "\\" not in new and match["quote"][0] not in new and match["inner"] == old
     return f"{match['prefix']}{match['quote']}{new}{match['quote']}" if plain else repr(new)
+
+
+# Calls that read or write files: which they are, where they name the file, and how an argument is added to
+# one.
+
+_PATH_KEYWORDS = frozenset(
+    [
+        "path_or_buf",
+        "filepath_or_buffer",
+        "path",
+        "fname",
+        "file",
+        "filename",
+        "excel_writer",
+        "buf",
+        "source",
+    ]
+)
+
+_WRITE_FIRST = frozenset(
+    [
+        "imsave",
+        "imwrite",
+        "save",
+        "save_npz",
+        "savefig",
+        "savetxt",
+        "savez",
+        "savez_compressed",
+        "sink_csv",
+        "sink_parquet",
+    ]
+    + [f"to_{kind}" for kind in ("csv", "excel", "feather", "hdf", "html", "json", "latex", "markdown")]
+    + [f"to_{kind}" for kind in ("orc", "parquet", "pickle", "stata", "string", "xml", "netcdf", "file")]
+    + [
+        f"write_{kind}"
+        for kind in ("csv", "excel", "html", "image", "ipc", "json", "ndjson", "parquet", "table")
+    ]
+)
+
+"""What writes to the file that its first argument names."""
+
+_WRITE_SECOND = frozenset(["copy", "copy2", "copyfile", "dump", "move"])
+
+_WRITE_SELF = frozenset(["write_text", "write_bytes", "touch"])
+
+_OPEN_MODE = 1
+
+
+def calls_in(node: ast.AST) -> Iterator[ast.Call]:
+    """The calls of an expression or of a statement itself, not of the statements in it."""
+    waiting = [node]
+    while waiting:
+        each = waiting.pop()
+        if isinstance(each, ast.Call):
+            yield each
+        waiting += [child for child in ast.iter_child_nodes(each) if not isinstance(child, ast.stmt)]
+
+
+def called(call: ast.Call) -> str:
+    """The last name of what is called: ``read_csv`` of ``pd.read_csv``."""
+    match call.func:
+        case ast.Attribute(attr=name) | ast.Name(id=name):
+            return name
+    return ""
+
+
+def keyword_of(call: ast.Call, *names: str) -> ast.keyword | None:
+    return next((keyword for keyword in call.keywords if keyword.arg in names), None)
+
+
+def path_of(call: ast.Call) -> ast.expr | None:
+    """Where a call names its file: the first argument, or a keyword that says so."""
+    if call.args and not isinstance(call.args[0], ast.Starred):
+        return call.args[0]
+    keyword = keyword_of(call, *_PATH_KEYWORDS)
+    return keyword.value if keyword is not None else None
+
+
+def write_target(call: ast.Call) -> ast.expr | None:
+    """What a call writes to; None where it writes nothing."""
+    name = called(call)
+    if name in _WRITE_FIRST and isinstance(call.func, ast.Attribute):
+        return path_of(call)
+    if name in _WRITE_SECOND and isinstance(call.func, ast.Attribute):
+        # What is opened there is a target of its own.
+        second = call.args[1] if len(call.args) > 1 else None
+        return None if isinstance(second, ast.Call) and called(second) == "open" else second
+    if name in _WRITE_SELF and isinstance(call.func, ast.Attribute):
+        return call.func.value
+    if name == "open":
+        return _opened(call)
+    return None
+
+
+def _opened(call: ast.Call) -> ast.expr | None:
+    """The file of an ``open`` for writing: the builtin's, a module's such as gzip's, or a path's own."""
+    of_path = isinstance(call.func, ast.Attribute) and not (call.args and len(call.args) > _OPEN_MODE)
+    given = keyword_of(call, "mode")
+    mode: ast.expr | None = given.value if given is not None else None
+    if mode is None and len(call.args) > _OPEN_MODE:
+        mode = call.args[_OPEN_MODE]
+    if mode is None and of_path and call.args:
+        mode = call.args[0]
+    letters = set(str(mode.value)) if isinstance(mode, ast.Constant) else set()
+    if letters - set("rwaxbt+") or not letters & set("wax"):
+        return None
+    if isinstance(call.func, ast.Attribute) and (not call.args or mode is call.args[0]):
+        return call.func.value
+    return path_of(call)
+
+
+def with_argument(cell: Cell, call: ast.Call, name: str, value: str, *also_called: str) -> Edit | None:
+    """Give a call a keyword argument, in place of what it says now; None where that is not a plain value."""
+    said = keyword_of(call, name, *also_called)
+    if said is not None:
+        return cell.replace(said.value, value) if isinstance(said.value, ast.Constant) else None
+    given = [*call.args, *(keyword.value for keyword in call.keywords)]
+    if not given:
+        end = cell.place(call)[1] - 1
+        return Edit(end, end, f"{name}={value}")
+    end = max(cell.place(each)[1] for each in given)
+    # A bracketed argument ends before its bracket: the comma has to come after it.
+    rest = cell.text[end : cell.place(call)[1] - 1]
+    closing = len(rest) - len(rest.lstrip(" \t)")) if ")" in rest.split(",")[0].split("#")[0] else 0
+    end += rest[:closing].rfind(")") + 1 if closing else 0
+    return Edit(end, end, f", {name}={value}")
+
+
+# A failure made ready for a fixer: its one root, the cell as a tree, and the place that failed.
+
+_TWICE = "What the cell did before it failed was not undone, and would be done twice: see to that first."
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """One error of one cell."""
+
+    failure: Failure
+    error: Raised
+    cell: Cell
+
+    @property
+    def diagnosis(self) -> Diagnosis:
+        return self.failure.diagnosis or Diagnosis((self.error,), self.error)
+
+    @property
+    def details(self) -> dict[str, Any]:
+        return {**self.diagnosis.raised.details, **self.error.details}
+
+    @property
+    def span(self) -> Span | None:
+        """The innermost place of the cell that led to the error: a cause's own, or what was made of it."""
+        return self.error.span or self.diagnosis.raised.span
+
+    @property
+    def statement(self) -> ast.stmt | None:
+        return self.cell.within(self.span)
+
+    @property
+    def can_run_again(self) -> bool:
+        """Whether the cell can be run once more: from where it began, or because it did nothing that counts."""
+        return self.failure.surroundings.has_checkpoint or is_repeatable(self.cell, self.span)
+
+    def uses(self, name: str) -> tuple[ast.Name, ...]:
+        """Where a name is used, but for those places where old Pythons do not tell it right."""
+        return tuple(
+            node
+            for node in self.cell.names()
+            if node.id == name and self.cell.segment(node) == name and self.cell.is_use(node)
+        )
+
+    def proposal(
+        self,
+        fixer: str,
+        reason: str,
+        edits: Iterable[Edit] = (),
+        *,
+        certain: bool,
+        packages: tuple[str, ...] = (),
+    ) -> Proposal:
+        """The edits as a proposal; where they do not lead to a source that compiles, only what they were for."""
+        source = self.cell.edited(edits)
+        if certain and not self.can_run_again:
+            certain, reason = False, f"{reason} {_TWICE}"
+        return Proposal(
+            fixer, reason, source, packages, certain=certain and (source is not None or bool(packages))
+        )
+
+
+def error_of(failure: Failure) -> Raised | None:
+    """What a failure comes down to; None where that is not one thing."""
+    if failure.diagnosis is None:
+        return Raised(failure.error_type, failure.message)
+    return failure.diagnosis.roots[0] if len(failure.diagnosis.roots) == 1 else None
+
+
+def case_of(failure: Failure, *types: str) -> Case | None:
+    """The case, if Python code that parses raised one of these and nothing else."""
+    error = error_of(failure)
+    if failure.state != "error" or failure.language != "python" or error is None or error.type not in types:
+        return None
+    cell = parse(failure.source) if len(failure.source) <= MAX_TEXT else None
+    return None if cell is None else Case(failure, error, cell)
+
+
+# Whether what a cell did before it failed can be done once more: where nothing brings back the state before
+# the cell, a repaired cell does all of it again.
+
+_CHANGING = """
+    add append clear commit discard execute executemany extend insert next pop popitem popleft appendleft put post
+    remove reverse send setdefault shuffle sort submit to_sql truncate unlink update write writelines
+"""
+
+_CHANGES = frozenset(_CHANGING.split())
+
+_ACTING = frozenset(["next", "input", "exec", "eval", "setattr", "delattr", "compile"])
+
+_PLAIN = frozenset(dir(builtins)) - _ACTING
+
+_LED_ONCE = (ast.With, ast.If, ast.For)
+
+"""Statements whose head is looked at once, before anything in them is done."""
+
+
+def is_repeatable(cell: Cell, span: Span | None) -> bool:
+    """Whether nothing that a cell did before it failed at a place is another thing when it is done twice."""
+    if span is None or any(region.kind == "magic" for region in regions(cell.text)):
+        return False
+    body = cell.tree.body
+    number = next(
+        (place for place, each in enumerate(body) if each.lineno <= span.line <= (each.end_lineno or 0)), None
+    )
+    if number is None or not _did_nothing_yet(body[number], cell.within(span)):
+        return False
+    return all(_is_harmless(statement) for statement in body[:number])
+
+
+def _did_nothing_yet(statement: ast.stmt, failing: ast.stmt | None) -> bool:
+    """Whether a statement that failed cannot have done part of what it does."""
+    if failing is not statement or not all(_is_plain(call) for call in calls_in(statement)):
+        return False
+    return not hasattr(statement, "body") or isinstance(statement, _LED_ONCE)
+
+
+def _is_harmless(statement: ast.stmt) -> bool:
+    match statement:
+        case ast.Import() | ast.ImportFrom() | ast.FunctionDef() | ast.AsyncFunctionDef() | ast.Pass():
+            return not getattr(statement, "decorator_list", [])
+        case ast.Expr(value=value):
+            return all(_is_plain(call) for call in calls_in(value))
+        case ast.Assign(targets=targets, value=value):
+            given = {node.id for target in targets for node in ast.walk(target) if isinstance(node, ast.Name)}
+            fresh = all(isinstance(target, ast.Name) for target in targets)
+            read = {node.id for node in ast.walk(value) if isinstance(node, ast.Name)}
+            return fresh and not given & read and all(_is_plain(call) for call in calls_in(value))
+    return False
+
+
+def _is_plain(call: ast.Call) -> bool:
+    """Whether a call is not known to change anything; of somebody's own functions nobody knows."""
+    name = called(call)
+    if write_target(call) is not None or name in _CHANGES or name in _ACTING:
+        return False
+    return isinstance(call.func, ast.Attribute) or name in _PLAIN or name[:1].isupper()

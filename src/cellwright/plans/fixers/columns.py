@@ -10,9 +10,7 @@ import re
 from collections.abc import Sequence
 
 from cellwright.plans.failures import Failure, Proposal
-from cellwright.plans.fixers.calls import called
-from cellwright.plans.fixers.cases import Case, case_of
-from cellwright.plans.fixers.cells import Cell, Edit, literal_like
+from cellwright.plans.fixers.cells import Case, Cell, Edit, called, case_of, literal_like
 from cellwright.plans.fixers.similarity import Near, nearest
 
 __all__ = ["fix_column", "fix_key", "fix_query"]

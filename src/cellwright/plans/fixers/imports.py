@@ -7,10 +7,8 @@ import re
 from collections.abc import Iterator, Mapping
 
 from cellwright.plans.failures import Failure, Proposal
-from cellwright.plans.fixers.cases import Case, case_of
-from cellwright.plans.fixers.cells import Edit
-from cellwright.plans.fixers.distributions import MODULE_OF, WELL_KNOWN, distributions_for, installable
-from cellwright.plans.fixers.known_names import ALIASES
+from cellwright.plans.fixers.cells import Case, Edit, case_of
+from cellwright.plans.fixers.known_names import ALIASES, MODULE_OF, WELL_KNOWN, distributions_for, installable
 from cellwright.plans.fixers.similarity import folded, is_slip, nearest
 
 __all__ = ["fix_missing_package", "fix_misspelt_import", "fix_moved_import"]

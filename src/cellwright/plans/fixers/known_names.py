@@ -5,10 +5,13 @@ Tables, and how a name's use decides between two meanings. What is not here is n
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
-__all__ = ["Import", "known_import"]
+from cellwright.sandbox.approved_packages import IMPORT_NAMES, normal_name
+
+__all__ = ["MODULE_OF", "WELL_KNOWN", "Import", "distributions_for", "installable", "known_import"]
 
 ALIASES: Mapping[str, str] = {
     "alt": "altair",
@@ -66,6 +69,7 @@ ALIAS_USES: Mapping[str, frozenset[str]] = {
         | {"Date", "Datetime", "Float64", "Int64", "String", "Utf8", "Boolean", "Categorical"}
     ),
 }
+
 """Aliases that more than one library goes by: only what is used of them tells which."""
 
 _MODULES = """
@@ -79,7 +83,9 @@ _MODULES = """
     pyarrow requests scipy seaborn sklearn spacy sqlalchemy statsmodels sympy tensorflow torch torchvision transformers
     xarray xgboost yaml
 """
+
 MODULES = frozenset(_MODULES.split())
+
 """Modules whose name is nobody's variable."""
 
 WORD_MODULES: Mapping[str, frozenset[str]] = {
@@ -119,6 +125,7 @@ WORD_MODULES: Mapping[str, frozenset[str]] = {
     ),
     "types": frozenset({"SimpleNamespace", "MappingProxyType", "ModuleType", "FunctionType", "MethodType"}),
 }
+
 """Modules whose name is also a word: only what is used of them tells that they are meant."""
 
 _MEMBERS: Mapping[str, str] = {
@@ -173,13 +180,17 @@ _MEMBERS: Mapping[str, str] = {
     "sqlalchemy": "create_engine",
     "tqdm": "trange",
 }
+
 MEMBERS: Mapping[str, str] = {name: module for module, names in _MEMBERS.items() for name in names.split()}
+
 """What is imported from one module only, whoever uses it."""
 
 _UNCALLED = """
     abstractmethod cached_property contextmanager dataclass lru_cache singledispatch total_ordering
 """
+
 UNCALLED = frozenset(_UNCALLED.split())
+
 """What is a function, and stands before a definition without being called."""
 
 OWN_NAMES: Mapping[str, frozenset[str]] = {
@@ -190,6 +201,7 @@ OWN_NAMES: Mapping[str, frozenset[str]] = {
     "pprint": frozenset(),
     "tqdm": frozenset({"pandas", "write"}),
 }
+
 """Modules that hold something of their own name, with what is used of that and not of the module."""
 
 AMBIGUOUS: Mapping[str, tuple[str, ...]] = {
@@ -215,6 +227,7 @@ AMBIGUOUS: Mapping[str, tuple[str, ...]] = {
     "nn": ("torch",),
     "quote": ("urllib.parse", "shlex"),
 }
+
 """What may come from more than one module, or be somebody's own: only suggested."""
 
 _SUBMODULE_NAMES = """
@@ -225,7 +238,9 @@ _SUBMODULE_NAMES = """
     sklearn.tree statsmodels.api unittest.mock urllib.error urllib.parse urllib.request xml.dom.minidom
     xml.etree.ElementTree
 """
+
 _SUBMODULES = frozenset(_SUBMODULE_NAMES.split())
+
 """What is used through its package's name, and does not come with it."""
 
 
@@ -283,3 +298,89 @@ def _imports_of(name: str, chains: Collection[tuple[str, ...]]) -> tuple[str, ..
     dotted = {".".join((name, *chain[:length])) for chain in chains for length in range(1, len(chain) + 1)}
     wanted = sorted(dotted & _SUBMODULES - {"os.path"})
     return ("\n".join(f"import {module}" for module in wanted),) if wanted else (f"import {name}",)
+
+
+# Maps modules to the packages that install them, and lists the modules that are known at all.
+
+_DISTRIBUTIONS: dict[str, tuple[str, ...]] = {
+    **{name: (distribution,) for name, distribution in IMPORT_NAMES.items()},
+    "crypto": ("pycryptodome",),
+    "cv2": ("opencv-python-headless", "opencv-python", "opencv-contrib-python"),
+    "faiss": ("faiss-cpu",),
+    "git": ("gitpython",),
+    "google-protobuf": ("protobuf",),
+    "ipywidgets": ("ipywidgets",),
+    "jose": ("python-jose",),
+    "jwt": ("pyjwt",),
+    "kafka": ("kafka-python",),
+    "ldap": ("python-ldap",),
+    "levenshtein": ("levenshtein",),
+    "magic": ("python-magic",),
+    "mysqldb": ("mysqlclient",),
+    "openssl": ("pyopenssl",),
+    "pil": ("pillow",),
+    "pkg-resources": ("setuptools",),
+    "psycopg2": ("psycopg2-binary", "psycopg2"),
+    "serial": ("pyserial",),
+    "slugify": ("python-slugify",),
+    "telegram": ("python-telegram-bot",),
+    "umap": ("umap-learn",),
+    "usb": ("pyusb",),
+    "websocket": ("websocket-client",),
+    "win32com": ("pywin32",),
+    "zmq": ("pyzmq",),
+}
+
+_NAMESPACES = {
+    "google.protobuf": "protobuf",
+    "google.cloud.storage": "google-cloud-storage",
+    "ruamel.yaml": "ruamel-yaml",
+}
+
+MODULE_OF: dict[str, str] = {
+    "beautifulsoup": "bs4",
+    "beautifulsoup4": "bs4",
+    "opencv": "cv2",
+    "opencv_python": "cv2",
+    "pillow": "PIL",
+    "pycryptodome": "Crypto",
+    "pyserial": "serial",
+    "python_dateutil": "dateutil",
+    "python_docx": "docx",
+    "python_dotenv": "dotenv",
+    "pyyaml": "yaml",
+    "scikit_image": "skimage",
+    "scikit_learn": "sklearn",
+    "scikitlearn": "sklearn",
+}
+
+"""Names that distributions go by and modules do not, folded."""
+
+_WELL_KNOWN = """
+    PIL aiohttp altair asyncio bokeh boto3 bs4 catboost collections concurrent csv cv2 cvxpy dask datetime dateutil
+    decimal django docx duckdb faker fastapi flask folium functools gensim geopandas hashlib httpx hypothesis ibis
+    igraph imageio importlib itertools jax joblib json keras lightgbm logging lxml math matplotlib multiprocessing
+    networkx nltk numba numpy openai openpyxl optuna pandas pathlib patsy pickle plotly polars prophet pyarrow pydantic
+    pymc pymongo pyspark pytest random redis requests scipy scrapy seaborn selenium shap shapely shutil skimage sklearn
+    spacy sqlalchemy sqlite3 statistics statsmodels string subprocess sympy tabulate tempfile tensorflow threading
+    attrs click cupy dash geopy h5py mlflow pandera panel peewee pymc3 ray rich scapy simpy tables tornado typer wandb
+    torch torchvision tqdm transformers typing unittest urllib uvicorn xarray xgboost xlrd xlsxwriter yaml zipfile
+"""
+
+WELL_KNOWN = frozenset(_WELL_KNOWN.split())
+
+"""Modules that people really use: what a misspelt name may mean, and what is no misspelling of another."""
+
+
+def distributions_for(module: str) -> tuple[str, ...]:
+    """What may bring a module, the most usual first."""
+    for namespace, distribution in _NAMESPACES.items():
+        if module == namespace or module.startswith(namespace + "."):
+            return (distribution,)
+    top = normal_name(module.partition(".")[0])
+    return _DISTRIBUTIONS.get(top, (top,) if re.fullmatch(r"[a-z0-9][a-z0-9-]*", top) else ())
+
+
+def installable(module: str, approved: frozenset[str]) -> str | None:
+    """The distribution to install for a module, if one is approved."""
+    return next((name for name in distributions_for(module) if normal_name(name) in approved), None)

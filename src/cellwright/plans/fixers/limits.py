@@ -7,7 +7,7 @@ from __future__ import annotations
 import ast
 
 from cellwright.plans.failures import Failure, Proposal
-from cellwright.plans.fixers.cases import case_of
+from cellwright.plans.fixers.cells import case_of
 
 __all__ = ["suggest_bounds", "suggest_check", "suggest_less", "suggest_zero"]
 

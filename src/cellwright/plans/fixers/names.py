@@ -10,9 +10,15 @@ import builtins
 import re
 
 from cellwright.plans.failures import Failure, Proposal
-from cellwright.plans.fixers.cases import Case, case_of
-from cellwright.plans.fixers.distributions import distributions_for, installable
-from cellwright.plans.fixers.known_names import ALIASES, MODULES, Import, known_import
+from cellwright.plans.fixers.cells import Case, case_of
+from cellwright.plans.fixers.known_names import (
+    ALIASES,
+    MODULES,
+    Import,
+    distributions_for,
+    installable,
+    known_import,
+)
 from cellwright.plans.fixers.similarity import folded, nearest
 
 __all__ = ["fix_foreign_name", "fix_missing_import", "fix_misspelt_name", "point_to_other_step"]

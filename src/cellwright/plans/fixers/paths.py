@@ -9,9 +9,16 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 
 from cellwright.plans.failures import Failure, Proposal
-from cellwright.plans.fixers.calls import called, calls_in, path_of, write_target
-from cellwright.plans.fixers.cases import Case, case_of
-from cellwright.plans.fixers.cells import Edit, literal_like
+from cellwright.plans.fixers.cells import (
+    Case,
+    Edit,
+    called,
+    calls_in,
+    case_of,
+    literal_like,
+    path_of,
+    write_target,
+)
 from cellwright.plans.fixers.similarity import distance, folded, is_slip, nearest
 
 __all__ = ["fix_missing_directory", "fix_missing_file"]

@@ -12,20 +12,23 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from cellwright.plans.failures import Failure, Proposal
-from cellwright.plans.fixers.cases import error_of
-from cellwright.plans.fixers.cells import MAX_TEXT, syntax_error
+from cellwright.plans.fixers.cells import MAX_TEXT, error_of, syntax_error
 from cellwright.plans.fixers.punctuation import (
+    Line,
+    Repair,
+    Repaired,
     close_brackets,
     close_quote,
+    error_line,
     fit_bracket,
     foreign_signs,
     keyword_slip,
+    lines_of,
     missing_colon,
     missing_comma,
     single_equals,
 )
 from cellwright.plans.fixers.regions import brackets, code_only, line_starts, regions_from
-from cellwright.plans.fixers.repairs import Line, Repair, Repaired, error_line, lines_of
 
 __all__ = ["fix_syntax"]
 # Indentation that does not fit. Repairs of text that does not compile (see ``syntax``).

@@ -16,9 +16,17 @@ from typing import NamedTuple
 
 from cellwright.engine.introspection import Head
 from cellwright.plans.failures import Failure, Proposal
-from cellwright.plans.fixers.calls import called, keyword_of, path_of, with_argument, write_target
-from cellwright.plans.fixers.cases import Case, case_of
-from cellwright.plans.fixers.cells import Edit, literal_like
+from cellwright.plans.fixers.cells import (
+    Case,
+    Edit,
+    called,
+    case_of,
+    keyword_of,
+    literal_like,
+    path_of,
+    with_argument,
+    write_target,
+)
 from cellwright.plans.fixers.similarity import nearest
 
 __all__ = [

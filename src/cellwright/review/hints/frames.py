@@ -8,8 +8,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 
 from cellwright.review.pages import Case, NodeLocation, node_locations
-from cellwright.review.spots import Rewrite, Spot, rewrites_of, spot_at
-from cellwright.review.texts import Edit, Text, edited
+from cellwright.review.spots import Edit, Rewrite, Spot, Text, edited, rewrites_of, spot_at
 
 __all__ = [
     "find_copies",

@@ -17,8 +17,7 @@ from cellwright.review.row_expressions import (
     rows_of_apply,
     rows_of_loop,
 )
-from cellwright.review.spots import Rewrite, Spot, rewrites_of, spot_at
-from cellwright.review.texts import Text
+from cellwright.review.spots import Rewrite, Spot, Text, rewrites_of, spot_at
 
 __all__ = ["find_growth", "find_rereads", "find_row_applies", "find_row_loops"]
 _WAYS = {

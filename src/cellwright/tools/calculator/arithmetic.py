@@ -10,8 +10,15 @@ from fractions import Fraction
 from math import isqrt, log2
 
 from cellwright.errors import CalculationError, CalculationTooLarge
-from cellwright.tools.calculator.bounds import MAX_BITS, MAX_EXPONENT, Meter, too_many_digits
-from cellwright.tools.calculator.values import Complex, Number, Real
+from cellwright.tools.calculator.values import (
+    MAX_BITS,
+    MAX_EXPONENT,
+    Complex,
+    Meter,
+    Number,
+    Real,
+    too_many_digits,
+)
 
 __all__ = ["ONE", "PRECISION", "ZERO", "Arithmetic", "is_whole", "minus", "parts", "root_of", "size"]
 

@@ -19,8 +19,7 @@ from cellwright.tools.calculator.arithmetic import (
     root_of,
     size,
 )
-from cellwright.tools.calculator.bounds import MAX_BITS, MAX_EXPONENT
-from cellwright.tools.calculator.values import Complex, Number, Real
+from cellwright.tools.calculator.values import MAX_BITS, MAX_EXPONENT, Complex, Number, Real
 
 __all__ = [
     "PHI",

@@ -12,10 +12,9 @@ from typing import Any
 from cellwright.errors import CalculationError, CalculationTooLarge, ExpressionInvalid
 from cellwright.tools.calculator import elementary, integers, moments
 from cellwright.tools.calculator.arithmetic import ONE, ZERO, is_whole
-from cellwright.tools.calculator.bounds import MAX_BITS, MAX_ENTRIES, MAX_ITEMS, Meter
 from cellwright.tools.calculator.functions import FUNCTIONS, absolute
 from cellwright.tools.calculator.operations import Operations, is_number
-from cellwright.tools.calculator.syntax import (
+from cellwright.tools.calculator.parser import (
     Apply,
     Assign,
     Call,
@@ -34,7 +33,16 @@ from cellwright.tools.calculator.syntax import (
 )
 from cellwright.tools.calculator.units import find_measure, near_names
 from cellwright.tools.calculator.value_text import short
-from cellwright.tools.calculator.values import Complex, Quantity, Unit, Value
+from cellwright.tools.calculator.values import (
+    MAX_BITS,
+    MAX_ENTRIES,
+    MAX_ITEMS,
+    Complex,
+    Meter,
+    Quantity,
+    Unit,
+    Value,
+)
 
 __all__ = ["Evaluation"]
 

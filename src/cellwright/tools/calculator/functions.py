@@ -11,13 +11,13 @@ from math import gcd, lcm
 from typing import TypeAlias
 
 from cellwright.errors import CalculationError
-from cellwright.tools.calculator import elementary, integers, matrices, moments, polynomials, samples
+from cellwright.tools.calculator import elementary, integers, matrices, moments, samples
+from cellwright.tools.calculator import matrices as polynomials
 from cellwright.tools.calculator.angles import cosine_of, sine_of, tangent_of
 from cellwright.tools.calculator.arithmetic import ONE, ZERO, minus
-from cellwright.tools.calculator.bounds import MAX_DIGITS
 from cellwright.tools.calculator.operations import Operations, number, real
 from cellwright.tools.calculator.value_text import short
-from cellwright.tools.calculator.values import Complex, Number, Quantity, Real, Value
+from cellwright.tools.calculator.values import MAX_DIGITS, Complex, Number, Quantity, Real, Value
 
 __all__ = ["FUNCTIONS", "Function", "absolute"]
 

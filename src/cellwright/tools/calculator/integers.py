@@ -5,7 +5,7 @@ from __future__ import annotations
 from math import comb, factorial, gcd, lgamma, log, perm
 
 from cellwright.errors import CalculationError, CalculationTooLarge
-from cellwright.tools.calculator.bounds import MAX_BITS, Meter, too_many_digits
+from cellwright.tools.calculator.values import MAX_BITS, Meter, too_many_digits
 
 __all__ = [
     "binomial",

@@ -10,9 +10,8 @@ from functools import lru_cache
 from zoneinfo import ZoneInfo, available_timezones
 
 from cellwright.errors import CalculationError, ExpressionInvalid
-from cellwright.tools.calculator.bounds import MAX_ITEMS
 from cellwright.tools.calculator.units import DAY, SECOND
-from cellwright.tools.calculator.values import Quantity, Unit
+from cellwright.tools.calculator.values import MAX_ITEMS, Quantity, Unit
 
 __all__ = ["between", "compare", "in_zone", "moved", "moved_months", "moved_workdays", "workdays"]
 

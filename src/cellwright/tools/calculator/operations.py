@@ -13,12 +13,12 @@ from fractions import Fraction
 from cellwright.errors import CalculationError, UnitsDiffer
 from cellwright.tools.calculator import moments
 from cellwright.tools.calculator.arithmetic import ONE, Arithmetic, is_whole
-from cellwright.tools.calculator.bounds import Meter
 from cellwright.tools.calculator.elementary import power
 from cellwright.tools.calculator.value_text import named_dimension, short
 from cellwright.tools.calculator.values import (
     Complex,
     Measure,
+    Meter,
     Number,
     Quantity,
     Real,

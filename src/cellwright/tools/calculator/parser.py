@@ -6,38 +6,45 @@ From loosest to tightest: ``to``; comparisons; ``+ -``; ``* / // % of per``; a s
 
 from __future__ import annotations
 
+import re
+import unicodedata
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from datetime import date, datetime
 from fractions import Fraction
+from typing import Literal, TypeAlias
 
 from cellwright.errors import CalculationTooLarge, ExpressionInvalid
-from cellwright.tools.calculator.bounds import MAX_DEPTH, MAX_DIGITS
-from cellwright.tools.calculator.lexer import Token, tokens
-from cellwright.tools.calculator.syntax import (
-    Apply,
-    Assign,
-    Call,
-    Chain,
-    Compare,
-    Convert,
-    Each,
-    Items,
-    Moment,
-    Name,
-    Node,
-    Number,
-    Percent,
-    Power,
-    Span,
-)
+from cellwright.tools.calculator.values import MAX_CHARACTERS, MAX_DEPTH, MAX_DIGITS
 
-__all__ = ["parse"]
+__all__ = [
+    "Apply",
+    "Assign",
+    "Call",
+    "Chain",
+    "Compare",
+    "Convert",
+    "Each",
+    "Items",
+    "Moment",
+    "Name",
+    "Node",
+    "Number",
+    "Percent",
+    "Power",
+    "Span",
+    "parse",
+]
 
 _CONVERSIONS = frozenset({"to", "in", "as"})
+
 _WORDS = _CONVERSIONS | {"of", "per", "mod", "for"}
+
 _COMPARISONS = frozenset({"==", "!=", "<", "<=", ">", ">="})
+
 _PRODUCTS = {"*": "*", "/": "/", "//": "//", "of": "*", "per": "/", "mod": "mod"}
+
 _CODE = frozenset(
     {
         "lambda",
@@ -392,3 +399,245 @@ def _moment(text: str) -> date:
         return datetime.fromisoformat(text)
     except ValueError as error:
         raise ExpressionInvalid(f"{text} is no date: {error}", hint="Write dates as 2024-03-01") from error
+
+
+# An expression as tokens. What is not listed here cannot be said: there are no strings, no attributes, no
+# code.
+
+Kind: TypeAlias = Literal["number", "date", "name", "sign", "end"]
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    kind: Kind
+    text: str
+    at: int
+    """Where it begins, counted from nought."""
+    end: int
+
+
+_DATE = r"\d{4}-\d{2}-\d{2}(?!\d)(?:[T ]\d{2}:\d{2}(?::\d{2})?(?:\.\d{1,6})?(?:Z|[+-]\d{2}:\d{2})?)?"
+
+_NUMBER = (
+    r"0[xX][0-9a-fA-F_]+|0[bB][01_]+|0[oO][0-7_]+"
+    # The dots of a span are not a decimal point, and `2e` is twice e.
+    r"|(?:\d[\d_]*(?:\.(?!\.)\d*)?|\.\d+)(?:[eE][+-]?\d+)?"
+)
+
+_NAME = r"°[CFcf]\b|[A-Za-zµμΩÅπτφ][A-Za-z0-9_µμΩÅ]*|°"
+
+_SIGN = r"\*\*|->|→|\.\.|==|!=|<=|>=|//|[-+*/%^!|()\[\],;=<>√²³×÷·−≤≥≠\n]"
+
+_TOKEN = re.compile(
+    rf"(?P<space>[ \t\r]+)|(?P<date>{_DATE})|(?P<number>{_NUMBER})|(?P<name>{_NAME})|(?P<sign>{_SIGN})",
+    re.ASCII,
+)
+
+_SPELLINGS = {
+    "**": "^",
+    "×": "*",
+    "·": "*",
+    "÷": "/",
+    "−": "-",
+    "→": "to",
+    "->": "to",
+    "≤": "<=",
+    "≥": ">=",
+    "≠": "!=",
+    "\n": ";",
+    "π": "pi",
+    "τ": "tau",
+    "φ": "phi",
+    "°": "degree",
+    "°C": "degC",
+    "°c": "degC",
+    "°F": "degF",
+    "°f": "degF",
+}
+
+_REASONS = {
+    '"': "there is no text in expressions",
+    "'": "there is no text in expressions",
+    "`": "there is no text in expressions",
+    ".": "a point stands between digits only: values have no attributes",
+    "{": "there are no sets or templates in expressions",
+    "}": "there are no sets or templates in expressions",
+    "_": "names begin with a letter",
+    "@": "matrices are multiplied with matmul(a, b)",
+    "&": "numbers are not combined bit by bit",
+    "~": "numbers are not combined bit by bit",
+    ":": "there are no slices, blocks or functions to define",
+    "\\": "there are no escapes in expressions",
+    "#": "there are no comments in expressions",
+    "$": "there are no exchange rates here, so currencies are left out: write plain numbers",
+    "€": "there are no exchange rates here, so currencies are left out: write plain numbers",
+    "£": "there are no exchange rates here, so currencies are left out: write plain numbers",
+    "¥": "there are no exchange rates here, so currencies are left out: write plain numbers",
+}
+
+
+def tokens(text: str) -> list[Token]:
+    """The expression's tokens, the last of kind ``end``.
+
+    Raises:
+        CalculationTooLarge: it is too long.
+        ExpressionInvalid: it has a character that no expression has.
+    """
+    if len(text) > MAX_CHARACTERS:
+        raise CalculationTooLarge(
+            f"The expression has {len(text):,} characters; at most {MAX_CHARACTERS:,} are read",
+            hint="Calculate with a smaller one, or run it as code",
+        )
+    found: list[Token] = []
+    at = 0
+    while at < len(text):
+        match = _TOKEN.match(text, at)
+        if match is None or match.lastgroup is None:
+            raise _unknown(text, at)
+        at = match.end()
+        if match.lastgroup != "space":
+            found.append(_token(match))
+    return [*found, Token("end", "", len(text), len(text))]
+
+
+def _token(match: re.Match[str]) -> Token:
+    text = _SPELLINGS.get(match.group(), match.group())
+    kind: Kind = "sign"
+    if match.lastgroup == "number":
+        kind = "number"
+    elif match.lastgroup == "date":
+        kind = "date"
+    elif match.lastgroup == "name" or text == "to":
+        kind = "name"
+    return Token(kind, text, match.start(), match.end())
+
+
+def _unknown(text: str, at: int) -> ExpressionInvalid:
+    character = text[at]
+    name = unicodedata.name(character, f"U+{ord(character):04X}")
+    shown = repr(character) if character.isascii() else f"{character!r} ({name})"
+    if character == ":" and text[:at][-1:].isdigit() and text[at + 1 : at + 2].isdigit():
+        return ExpressionInvalid(
+            f"Character {at + 1} of the expression is ':': there are no times of the day on a clock",
+            hint="Write a duration, as in `12 h 30 min + 45 min`, or seconds",
+        )
+    reason = _REASONS.get(character, "expressions are written with plain digits, letters and signs")
+    return ExpressionInvalid(
+        f"Character {at + 1} of the expression is {shown}: {reason}",
+        hint="Write something like `3 ft + 20 cm to m`, `sqrt(2)/2` or `mean([1, 2, 4])`",
+    )
+
+
+# The tree that an expression is parsed to. Sums and products are flat, so that a long one is not a deep one.
+
+
+@dataclass(frozen=True, slots=True)
+class Number:
+    value: Fraction
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """A date, or a date with a time."""
+
+    value: date
+
+
+@dataclass(frozen=True, slots=True)
+class Name:
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Apply:
+    """A sign, ``!``, ``|…|`` or ``√`` on one operand."""
+
+    operator: str
+    operand: Node
+
+
+@dataclass(frozen=True, slots=True)
+class Percent:
+    operand: Node
+
+
+@dataclass(frozen=True, slots=True)
+class Chain:
+    """Operators of one rank, from left to right."""
+
+    first: Node
+    rest: tuple[tuple[str, Node], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Power:
+    base: Node
+    exponent: Node
+
+
+@dataclass(frozen=True, slots=True)
+class Compare:
+    operator: str
+    left: Node
+    right: Node
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    name: str
+    arguments: tuple[Node, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Items:
+    items: tuple[Node, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """``first..last``: whole numbers, both ends included."""
+
+    first: Node
+    last: Node
+
+
+@dataclass(frozen=True, slots=True)
+class Each:
+    """``body for name in source``."""
+
+    body: Node
+    name: str
+    source: Node
+
+
+@dataclass(frozen=True, slots=True)
+class Convert:
+    """``value to target``; ``text`` is the target as it was written, which may be a time zone's name."""
+
+    value: Node
+    target: Node
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Assign:
+    name: str
+    value: Node
+
+
+Node: TypeAlias = (
+    Number
+    | Moment
+    | Name
+    | Apply
+    | Percent
+    | Chain
+    | Power
+    | Compare
+    | Call
+    | Items
+    | Span
+    | Each
+    | Convert
+    | Assign
+)

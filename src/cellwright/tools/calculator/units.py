@@ -16,9 +16,8 @@ from typing import Any
 
 from cellwright.errors import CalculationError, ExpressionInvalid
 from cellwright.tools.calculator.arithmetic import Arithmetic
-from cellwright.tools.calculator.bounds import Meter
 from cellwright.tools.calculator.elementary import PI
-from cellwright.tools.calculator.values import Dimension, Measure, Real
+from cellwright.tools.calculator.values import Dimension, Measure, Meter, Real
 
 __all__ = ["DAY", "SECOND", "find_measure", "near_names"]
 

@@ -7,8 +7,16 @@ from datetime import datetime
 from decimal import Context, Decimal
 from fractions import Fraction
 
-from cellwright.tools.calculator.bounds import MAX_EXPONENT, digits_of
-from cellwright.tools.calculator.values import Complex, Dimension, Number, Quantity, Unit, Value
+from cellwright.tools.calculator.values import (
+    MAX_EXPONENT,
+    Complex,
+    Dimension,
+    Number,
+    Quantity,
+    Unit,
+    Value,
+    digits_of,
+)
 
 __all__ = [
     "SHOWN_DIGITS",

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from cellwright.errors import FileUnreadable
-from cellwright_kernel.framefields import Extent, Field, Frame, unique_names
+from cellwright_kernel.frames import Extent, Field, Frame, unique_names
 from cellwright_kernel.tables import ColumnKind
 
 if TYPE_CHECKING:

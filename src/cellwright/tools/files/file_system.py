@@ -6,37 +6,62 @@ is looked into, ``digests``'s.
 
 from __future__ import annotations
 
+import base64
 import hashlib
+import json
 import os
+import secrets
 import threading
-from collections.abc import Callable
+import zlib
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
-from typing import TypeVar
+from pathlib import Path, PurePath, PurePosixPath
+from typing import Any, Literal, TypeAlias, TypeVar
 
 import anyio
+import anyio.to_thread
 
 from cellwright.engine import Engine, Session
-from cellwright.engine.foreign_kernels import refuse_foreign
-from cellwright.errors import FileRefused, NoSuchFile
-from cellwright.sandbox.files import Entry, Workdir
+from cellwright.engine.placement import refuse_foreign
+from cellwright.errors import FileFailed, FileRefused, FileTooLarge, KernelBusy, NoSuchFile, SandboxError
+from cellwright.sandbox.files import Entry, Listing, Workdir
 from cellwright.sandbox.listings import shown_path
+from cellwright.sandbox.safe_paths import components
+from cellwright.sandbox.workspace import Workspace
 from cellwright.tools.data_directory import DataDirectory
 from cellwright.tools.files.digests import ReadLimits, read_digest
-from cellwright.tools.files.locations import FileRoots, check_capacity, data_directory_roots, workspace_roots
-from cellwright.tools.files.overlay_writes import Change, change_inside
 
-__all__ = ["FileInfo", "Files", "Reading"]
+__all__ = [
+    "FileInfo",
+    "FileRoots",
+    "Files",
+    "Reading",
+    "Root",
+    "change_inside",
+    "check_capacity",
+    "workspace_roots",
+]
 
 T = TypeVar("T")
+
 MAX_CHARACTERS = 12_000
+
 MAX_ROWS = 20
+
 MAX_LINES = 200
+
 MAX_LISTED = 500
+
 _MOST_HASHED = 512 << 20
+
 _MOST_PICTURE = 20 << 20
+
 _CHUNK = 1 << 20
+
 _NS = 1_000_000_000
+
 # Two calls that add to one file must not lose each other's part, nor both take the room that is left.
 _WRITING = threading.Lock()
 
@@ -308,3 +333,276 @@ def _usual_limit(name: str) -> int:
     ending = name.lower().rpartition(".")[2]
     tables = ("csv", "tsv", "tab", "parquet", "xlsx", "xls", "xlsb", "xlsm", "ods", "jsonl", "ndjson")
     return MAX_ROWS if ending in tables else MAX_LINES
+
+
+# Where the paths of ``files`` begin, what of it may be seen, and what may be written: a session's workspace,
+# or the data directory.
+
+# Code that writes there would be run by others later: by git, by whoever uses the environment.
+_NEVER_WRITTEN = (".git", ".venv")
+
+_MOST_COUNTED = 100_000
+
+
+@dataclass(frozen=True, slots=True)
+class Root:
+    """A directory, from one above it on that nobody but us can replace."""
+
+    top: Path
+    below: str = ""
+
+    def open(self) -> Workdir:
+        return Workdir.open(self.top, below=self.below)
+
+
+@dataclass(frozen=True, slots=True)
+class FileRoots:
+    """The directories that relative paths are looked up in, from the first root on."""
+
+    called: str
+    roots: tuple[Root, ...]
+    hidden: tuple[tuple[str, ...], ...] = ()
+    """Names that lead to the engine's own state."""
+    unwritten: tuple[str, ...] = ()
+    """Names at its beginning that are never written."""
+
+    @property
+    def is_layered(self) -> bool:
+        return len(self.roots) > 1
+
+    def check(self, path: str, *, writes: bool) -> tuple[str, ...]:
+        """The names along a path that may be used.
+
+        Raises:
+            FileRefused: it leads elsewhere, or to what is not to be seen or written.
+        """
+        try:
+            names = components(path)
+            path.encode()
+        except UnicodeEncodeError:
+            raise FileRefused(f"{path!a} is no text in UTF-8", hint="Name the file in Unicode") from None
+        except ValueError as error:
+            raise FileRefused(
+                f"{path!r} cannot be used in {self.called}: {error}",
+                hint="Give a path relative to it, such as 'prices/may.csv'",
+            ) from None
+        if any(names[: len(one)] == one for one in self.hidden):
+            raise FileRefused(f"{path!r} is the engine's own", hint="Name a file of yours")
+        if writes and names and names[0] in self.unwritten:
+            raise FileRefused(
+                f"{names[0]} is not written to: others run what is in it", hint="Write elsewhere"
+            )
+        return names
+
+    @contextmanager
+    def holding(self, path: str) -> Iterator[Workdir]:
+        """The directory in which what is at a path is to be found.
+
+        Raises:
+            SandboxError: there is none, or the way leads elsewhere.
+        """
+        names = self.check(path, writes=False)
+        with ExitStack() as stack:
+            *above, last = self.roots
+            for root in above:
+                try:
+                    layer = stack.enter_context(root.open())
+                except SandboxError:  # nothing was written there yet
+                    continue
+                if _covers(layer, names, path):
+                    yield layer
+                    return
+            yield stack.enter_context(last.open())
+
+    def entry(self, path: str) -> Entry | None:
+        """What has this name, or None."""
+        try:
+            with self.holding(path) as directory:
+                return directory.entry(path)
+        except NoSuchFile:
+            return None
+
+    def listing(self, path: str, max_entries: int) -> Listing:
+        """What lies in a directory; of several the uppermost of each name."""
+        names = self.check(path, writes=False)
+        found: dict[str, Entry] = {}
+        complete, missing = True, None
+        with self.holding(path) as directory:
+            if names and directory.entry(path) is None:
+                raise NoSuchFile(f"Cannot list {path}: there is none", hint="List what is above it")
+        for root in self.roots:
+            try:
+                with root.open() as directory:
+                    listed = directory.list(path, max_entries)
+                    is_opaque = self.is_layered and bool(names) and directory.is_opaque(path)
+            except NoSuchFile as error:
+                missing = error
+                continue
+            for entry in listed.entries:
+                found.setdefault(entry.path, entry)
+            complete = complete and listed.complete
+            if is_opaque:
+                break
+        if not found and missing is not None and len(self.roots) == 1:
+            raise missing
+        kept = [one for one in found.values() if one.type != "whiteout" and self._is_seen(one.path)]
+        return Listing(tuple(sorted(kept, key=lambda one: one.path)), complete)
+
+    def _is_seen(self, path: str) -> bool:
+        names = tuple(path.split("/"))
+        return names not in self.hidden and not names[-1].startswith(".cellwright-")
+
+
+def data_directory_roots(data_directory: DataDirectory) -> FileRoots:
+    """The shared data directory."""
+    data_directory.open().close()
+    return FileRoots("the data directory", (Root(data_directory.root),))
+
+
+def workspace_roots(workspace: Workspace) -> FileRoots:
+    """A session's working directory, as its code sees it."""
+    cwd = PurePath(workspace.cwd)
+    hidden = tuple(
+        PurePath(path).relative_to(cwd).parts
+        for path in workspace.hidden
+        if PurePath(path).is_relative_to(cwd)
+    )
+    if workspace.mode == "private":
+        return FileRoots("the session's directory", (Root(Path(workspace.written)),))
+    below = str(cwd.relative_to(workspace.top))
+    project = Root(Path(workspace.top), below)
+    roots = (Root(Path(workspace.written), below), project) if workspace.mode == "overlay" else (project,)
+    return FileRoots("the session's directory", roots, tuple(one for one in hidden if one), _NEVER_WRITTEN)
+
+
+def check_capacity(directory: Workdir, path: str, size: int, capacity: int, *, whole: bool = False) -> None:
+    """Refuse what would fill a directory beyond what one may hold: the whole, or the one that a path begins with."""
+    names = components(path)
+    first = "" if whole or len(names) == 1 else names[0]
+    held = directory.snapshot(max_entries=_MOST_COUNTED, skip=frozenset()).entries
+    beside = [
+        entry.size
+        for name, entry in held.items()
+        if entry.type == "file"
+        and name != "/".join(names)
+        and (whole or (name.startswith(f"{first}/") if first else "/" not in name))
+    ]
+    if sum(beside) + size > capacity:
+        where = first or "the directory"
+        raise FileTooLarge(
+            f"{path}: with {size:,} bytes more {where} would hold more than {capacity:,} (max_session_disk)",
+            hint="Delete files there, write less, or raise CELLWRIGHT_MAX_SESSION_DISK",
+        )
+
+
+def _covers(layer: Workdir, names: tuple[str, ...], path: str) -> bool:
+    """Whether a layer says what is at a path: it holds it, or something that hides what lies below."""
+    for count in range(1, len(names) + 1):
+        part = "/".join(names[:count])
+        entry = layer.entry(part)
+        if entry is None:
+            return False
+        if entry.type == "whiteout":
+            raise NoSuchFile(f"Cannot reach {path}: the session deleted {part}", hint="List what is there")
+        if entry.type != "directory" or layer.is_opaque(part):
+            return True
+    return bool(names)
+
+
+# Changes to the files of a session that works over a project: made by its own kernel, in its own sandbox.
+
+Change: TypeAlias = Literal["write", "append", "delete", "move", "mkdir"]
+
+_PART_BYTES = 8 << 20
+
+"""What one order to the kernel brings; a larger file comes in several."""
+
+_TIMEOUT_S = 60
+
+_CLEANUP_S = 20
+
+# Written by its rename, as everything is; what stands there is replaced, and a link is not followed.
+_PROGRAM = """
+import base64, os, zlib
+path, data = order["path"], zlib.decompress(base64.b64decode(order["data"]))
+above = os.path.dirname(path)
+if order["change"] in ("write", "append", "mkdir"):
+    os.makedirs(above or ".", exist_ok=True)
+if order["change"] in ("write", "append"):
+    made = os.path.join(above, order["made"])
+    if order["first"] and order["change"] == "append" and os.path.lexists(path):
+        with open(os.open(path, os.O_RDONLY | os.O_NOFOLLOW), "rb") as file:
+            data = file.read() + data
+    try:
+        with open(made, "xb" if order["first"] else "ab") as file:
+            file.write(data)
+        if order["last"]:
+            os.rename(made, path)
+    except BaseException:
+        if os.path.lexists(made):
+            os.unlink(made)
+        raise
+elif order["change"] == "delete":
+    if os.path.isdir(path) and not os.path.islink(path):
+        os.rmdir(path)
+    else:
+        os.unlink(path)
+elif order["change"] == "mkdir":
+    os.makedirs(path, exist_ok=True)
+elif order["change"] == "move":
+    if os.path.lexists(order["to"]):
+        raise FileExistsError(order["to"] + " is there already")
+    os.makedirs(os.path.dirname(order["to"]) or ".", exist_ok=True)
+    os.rename(path, order["to"])
+"""
+
+_ERRORS: dict[str, type[SandboxError]] = {
+    "FileNotFoundError": NoSuchFile,
+    "FileExistsError": FileRefused,
+    "PermissionError": FileRefused,
+}
+
+
+async def change_inside(
+    session: Session, change: Change, path: str, data: bytes = b"", to: str | None = None
+) -> None:
+    """Make one change in a session's working directory, by its kernel.
+
+    Raises:
+        KernelBusy: it runs a cell.
+        SandboxError: it could not be made.
+    """
+    if session.runs.live:
+        raise KernelBusy(
+            f"Session {session.id} runs a cell, and its files wait for it", hint="Wait for its end"
+        )
+    order = {"change": change, "path": path, "to": to, "made": f".cellwright-{secrets.token_hex(8)}.tmp"}
+    starts = range(0, max(1, len(data)), _PART_BYTES)
+    try:
+        for start in starts:
+            ends = {"first": start == starts[0], "last": start == starts[-1]}
+            await _obeyed(session, order | ends, data[start : start + _PART_BYTES])
+    except BaseException:
+        if len(starts) > 1:  # whoever gave up between two parts leaves nothing of them
+            made = str(PurePosixPath(path).parent / str(order["made"]))
+            with anyio.move_on_after(_CLEANUP_S, shield=True), suppress(SandboxError):
+                await _obeyed(session, {"change": "delete", "path": made})
+        raise
+
+
+async def _obeyed(session: Session, order: dict[str, Any], data: bytes = b"") -> None:
+    # Packed: a kernel takes about a second for each megabyte of source.
+    packed = await anyio.to_thread.run_sync(zlib.compress, data)
+    told = json.dumps({**order, "data": base64.b64encode(packed).decode()})
+    source = f"exec({_PROGRAM!r}, {{'order': __import__('json').loads({told!r})}})"
+    execution = await session.execute_code(source, language="python", numbered=False, timeout_s=_TIMEOUT_S)
+    await execution.wait()
+    if not execution.ok:
+        raise _failure(execution.error, execution.reason, order["path"])
+
+
+def _failure(error: dict[str, Any] | None, reason: str | None, path: str) -> SandboxError:
+    if error is None:
+        return FileFailed(f"{path} could not be changed: {reason or 'the kernel did not do it'}")
+    kind = _ERRORS.get(str(error.get("ename")), FileFailed)
+    return kind(f"{path} could not be changed: {error.get('evalue')}", hint="List what is there")

@@ -31,10 +31,9 @@ from cellwright.tools.files.kinds import HEAD_BYTES, FileKind, kind_of_file
 from cellwright.tools.files.reader_wire import Answer, Order
 from cellwright_kernel.confinement import confine
 from cellwright_kernel.digests import cut
-from cellwright_kernel.framefields import Extent, Field, Frame, unique_names
-from cellwright_kernel.scalars import count_missing, kind_of, label
+from cellwright_kernel.frames import Extent, Field, Frame, unique_names
 from cellwright_kernel.tabledigests import MAX_NAME, frame_digest, value_text
-from cellwright_kernel.tables import Table
+from cellwright_kernel.tables import Table, count_missing, kind_of, label
 
 _PATH = "/proc/self/fd/0"
 

@@ -21,7 +21,7 @@ import anyio
 import msgspec
 
 from cellwright.engine import Engine, Session
-from cellwright.engine.foreign_kernels import refuse_foreign
+from cellwright.engine.placement import refuse_foreign
 from cellwright.errors import FetchFailed, FetchRefused, FileTooLarge, HostCannot, KernelBusy
 from cellwright.sandbox.files import Workdir
 from cellwright.sandbox.network_log import NetworkEntry, Verdict
@@ -31,14 +31,11 @@ from cellwright.sandbox.relay import Cut, EgressLimits, Resolver, system_resolve
 from cellwright.settings import Settings
 from cellwright.tools.confined_process import ask_apart
 from cellwright.tools.data_directory import DataDirectory, relative
-from cellwright.tools.files.locations import FileRoots, check_capacity, workspace_roots
-from cellwright.tools.files.overlay_writes import change_inside
+from cellwright.tools.files.file_system import FileRoots, change_inside, check_capacity, workspace_roots
 from cellwright.tools.web.body_reader import Kind, Order, Reading
-from cellwright.tools.web.cache import Kept, WebCache
-from cellwright.tools.web.client import ACCEPTED, Answer, WebClient
+from cellwright.tools.web.client import ACCEPTED, Answer, Kept, WebCache, WebClient
 from cellwright.tools.web.fetch_log import FetchLog
-from cellwright.tools.web.file_names import file_name, numbered, page_name
-from cellwright.tools.web.urls import WebUrl, parse_url
+from cellwright.tools.web.urls import WebUrl, file_name, numbered, page_name, parse_url
 
 __all__ = ["FETCHED", "Fetched", "Fetcher", "HostPace", "fetch", "next_turn", "read_body"]
 FetchType: TypeAlias = Literal["html", "json", "text", "file"]

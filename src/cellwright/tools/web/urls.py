@@ -1,27 +1,35 @@
-"""A web address that has one reading only, or none. Pure; whether it may be reached is for the network's rules.
+r"""A web address that has one reading only, or none. Pure; whether it may be reached is for the network's rules.
 
-Programs disagree on where a URL's host ends: at ``\\``, at ``@``, at ``#``. What they could disagree on is refused here,
+Programs disagree on where a URL's host ends: at ``\``, at ``@``, at ``#``. What they could disagree on is refused here,
 and what is sent is written anew from what was understood.
 """
 
 from __future__ import annotations
 
+import hashlib
+import mimetypes
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import PurePosixPath
 from typing import Literal
-from urllib.parse import quote, urljoin
+from urllib.parse import quote, unquote, urljoin
 
 from cellwright.errors import FetchRefused
 from cellwright.sandbox.network_rules import Destination
 
-__all__ = ["WebUrl", "parse_url"]
+__all__ = ["WebUrl", "file_name", "numbered", "page_name", "parse_url"]
 
 _MAX_LENGTH = 8_000
+
 _SHOWN = 200
+
 _PARTS = re.compile(
     r"(?P<scheme>[A-Za-z][A-Za-z0-9+.-]*)://(?P<authority>[^/?#]*)(?P<target>[^#]*)(?:#.*)?", re.DOTALL
 )
+
 _PORTS: dict[str, int] = {"http": 80, "https": 443}
+
 # What stands for itself in a path or a query; a percent sign was put there by somebody who meant it.
 _SAFE = "/?%:@!$&'()*+,;=-._~[]"
 
@@ -113,3 +121,69 @@ def _refused(text: str, why: str) -> FetchRefused:
         hint="Give a plain URL such as https://example.org/page",
         why=why,
     )
+
+
+# Names for files from the web: what a host or an address proposes, made harmless. Pure.
+
+_MAX_BYTES = 120
+
+_MAX_SUFFIX = 12
+
+_EXTENDED = re.compile(r"filename\*\s*=\s*(?:utf-8|iso-8859-1)'[^']*'([^;\s]+)", re.IGNORECASE)
+
+_PLAIN = re.compile(r"filename\s*=\s*(?:\"((?:[^\"\\]|\\.)*)\"|([^;\s]+))", re.IGNORECASE)
+
+_HARMLESS = re.compile(r"[^\w.()+,=@ -]+")
+
+_SLUG = re.compile(r"[^A-Za-z0-9]+")
+
+_MAX_SLUG = 60
+
+
+def file_name(url: WebUrl, headers: Mapping[str, str]) -> str:
+    """The name of a file: the host's own for it, else the last part of its address; never a path, never hidden."""
+    disposition = headers.get("content-disposition", "")
+    proposed = _disposed(disposition) or unquote(url.path.rpartition("/")[2])
+    # Both kinds of slash: where it was named is not where it is put.
+    last = proposed.replace("\\", "/").rpartition("/")[2]
+    name = _HARMLESS.sub("_", last).strip(". _-")
+    name = name or _SLUG.sub("-", url.destination.host).strip("-") or "download"
+    if not PurePosixPath(name).suffix:
+        name += _suffix(headers.get("content-type", ""))
+    return _shortened(name)
+
+
+def page_name(url: WebUrl, content: bytes, suffix: str) -> str:
+    """The name for what was read of an address: the same for the same content."""
+    slug = _SLUG.sub("-", f"{url.destination.host}{url.path}").strip("-").lower()[:_MAX_SLUG].strip("-")
+    return f"{slug}-{hashlib.sha256(str(url).encode() + content).hexdigest()[:8]}{suffix}"
+
+
+def numbered(name: str, number: int) -> str:
+    """The same name, beside another that has it already."""
+    if number == 1:
+        return name
+    path = PurePosixPath(name)
+    return str(path.with_name(f"{path.stem}-{number}{path.suffix}"))
+
+
+def _disposed(disposition: str) -> str:
+    if match := _EXTENDED.search(disposition):
+        return unquote(match[1], errors="replace")
+    if match := _PLAIN.search(disposition):
+        text = re.sub(r"\\(.)", r"\1", match[1]) if match[1] is not None else match[2]
+        return text.encode("latin-1", "replace").decode("utf-8", "replace")
+    return ""
+
+
+def _suffix(content_type: str) -> str:
+    kind = content_type.partition(";")[0].strip().lower()
+    return mimetypes.guess_extension(kind) or "" if kind != "application/octet-stream" else ""
+
+
+def _shortened(name: str) -> str:
+    suffix = PurePosixPath(name).suffix
+    suffix = suffix if len(suffix) <= _MAX_SUFFIX else ""
+    stem = name.removesuffix(suffix) if suffix else name
+    capacity = _MAX_BYTES - len(suffix.encode())
+    return stem.encode()[:capacity].decode("utf-8", "ignore").rstrip() + suffix

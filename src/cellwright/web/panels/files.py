@@ -19,8 +19,7 @@ from cellwright.engine import Session
 from cellwright.errors import SandboxError
 from cellwright.tools.files.file_system import FileInfo, Files, Reading
 from cellwright.tools.files.kinds import kind_of_file
-from cellwright.web.downloads import attachment
-from cellwright.web.requests import PageRequest, page
+from cellwright.web.requests import PageRequest, attachment, page
 
 __all__ = ["ROUTES", "files", "picture_type"]
 _MOST_CHARACTERS = 20_000

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,15 +12,33 @@ from starlette.responses import Response
 from cellwright.engine import Execution
 from cellwright.engine.records import ExecutionRecord
 from cellwright.errors import UnknownExecution
+from cellwright.formats.display_data import (
+    PICTURES,
+    Exhibit,
+    bare_text,
+    cut_text,
+    exhibits_of,
+    picture_bytes,
+)
 from cellwright.formats.highlight import code_html
-from cellwright.web.panels.cell_numbers import places_of
-from cellwright.web.panels.output_texts import shown_outputs
+from cellwright.notebook import Cell
 from cellwright.web.requests import PageRequest, page
 
-__all__ = ["ROUTES", "STATES", "HistoryPage", "history", "history_page", "remarks_on"]
+__all__ = [
+    "ROUTES",
+    "Shown",
+    "cell_words",
+    "history",
+    "history_page",
+    "places_of",
+    "remarks_on",
+    "shown_outputs",
+]
 
 STATES = ("ok", "error", "timeout", "interrupted", "died", "running", "queued")
+
 _PAGE = 30
+
 _LINE = 80
 
 
@@ -102,3 +120,79 @@ async def _outputs(request: PageRequest) -> Response:
 
 
 ROUTES = (page("/sessions/{session_id}/executions/{execution_id}/outputs", _outputs),)
+
+
+# Outputs as texts and pictures that stand for themselves: what ran once, beside what a cell shows now. Pure.
+
+_CHARACTERS = 20_000
+
+_LINES = 300
+
+_MOST_OUTPUTS = 50
+
+_PICTURE_CHARACTERS = 4_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """One output: its text, and its picture where it has one."""
+
+    kind: str
+    text: str
+    picture: str | None = None
+    """As a link that holds it."""
+    description: str = ""
+
+
+def shown_outputs(outputs: Iterable[Any]) -> list[Shown]:
+    """Each output in order; what is too long or too many is cut, and that is said."""
+    exhibits = exhibits_of(outputs)
+    shown = [_shown(exhibit) for exhibit in exhibits[:_MOST_OUTPUTS]]
+    if len(exhibits) > _MOST_OUTPUTS:
+        shown.append(
+            Shown("display", f"… {len(exhibits) - _MOST_OUTPUTS:,} more outputs are left out here …")
+        )
+    return shown
+
+
+def _shown(exhibit: Exhibit) -> Shown:
+    forms = exhibit.forms or {}
+    head, left_out, tail = cut_text(bare_text(exhibit.plain), characters=_CHARACTERS, lines=_LINES)
+    text = f"{head}\n{left_out}\n{tail}" if left_out else head
+    if not text and forms:
+        text = f"({', '.join(sorted(forms))})"
+    for mime in PICTURES:
+        content = forms.get(mime, "")
+        if content and len(content) <= _PICTURE_CHARACTERS and picture_bytes(mime, content) is not None:
+            link = f"data:{mime};base64,{''.join(content.split())}"
+            return Shown(exhibit.kind, text, link, exhibit.description)
+    return Shown(exhibit.kind, text)
+
+
+# What a cell is called by people: its place in the notebook. Pure.
+
+_MOST_NAMED = 12
+
+
+def places_of(cells: Sequence[Cell]) -> dict[str, int]:
+    """Each cell's number on the page, by its id."""
+    return {cell.id: place for place, cell in enumerate(cells, 1)}
+
+
+def cell_words(cell_ids: Iterable[str | None], places: Mapping[str, int]) -> str:
+    """Cells as a sentence names them, each once, in the order of the page; empty where there are none."""
+    wanted = list(dict.fromkeys(cell_ids))
+    found = sorted(places[cell_id] for cell_id in wanted if cell_id is not None and cell_id in places)
+    words = [str(place) for place in found[:_MOST_NAMED]]
+    if len(found) > _MOST_NAMED:
+        words.append(f"{len(found) - _MOST_NAMED} more")
+    told = [f"cell{'s' if len(found) > 1 else ''} {_joined(words)}"] if words else []
+    if any(cell_id is not None and cell_id not in places for cell_id in wanted):
+        told.append("cells that are deleted")
+    if None in wanted:
+        told.append("code in no cell")
+    return _joined(told)
+
+
+def _joined(words: Sequence[str]) -> str:
+    return " and ".join(filter(None, [", ".join(words[:-1]), words[-1]])) if words else ""

@@ -15,10 +15,9 @@ from pydantic_ai.models.test import TestModel
 
 from cellwright.agent.models.chain import Chain
 from cellwright.agent.models.connect import connect, find_row
-from cellwright.agent.models.keys import find_keys
 from cellwright.agent.models.provider_call import ModelSpeaker
-from cellwright.agent.models.requests import Delta, Unanswered, Want
-from cellwright.agent.models.shapes import read_shape
+from cellwright.agent.models.providers import find_keys
+from cellwright.agent.models.requests import Delta, Unanswered, Want, read_shape
 from cellwright.errors import ModelFailed
 from tests.support.agent.wires.servers import KEY, Call, Entry, Fault, Garbled, Recorded, Reply, Think, reply
 from tests.support.agent.wires.talking import (

@@ -19,7 +19,7 @@ from pydantic_ai.tools import ToolDefinition
 
 from cellwright.agent.models.chain import Chain
 from cellwright.agent.models.connect import connect, find_row
-from cellwright.agent.models.keys import find_keys
+from cellwright.agent.models.providers import find_keys
 from cellwright.agent.models.requests import Delta, Said, Want
 from tests.support.agent.wires.servers import Call, Entry, Server, Think, reply, serve, serve_grok
 

@@ -11,9 +11,9 @@ import keyring
 import pytest
 from keyring.backend import KeyringBackend
 
-from cellwright.agent.models import keys as keys_module
+from cellwright.agent.models import providers as keys_module
 from cellwright.agent.models.connect import connect_models
-from cellwright.agent.models.keys import ENVIRONMENT, Keys, find_keys, no_model
+from cellwright.agent.models.providers import ENVIRONMENT, Keys, find_keys, no_model
 from cellwright.errors import NoModel
 from cellwright.settings import Settings
 from tests.support.agent.wires.servers import KEY, reply, serve
@@ -148,7 +148,7 @@ async def test_missing_library_is_answered_with_its_extra(monkeypatch: pytest.Mo
 
 def test_no_providers_library_is_loaded_before_it_is_spoken_to() -> None:
     program = (
-        "import sys, cellwright.agent.models.connect, cellwright.agent.models.keys\n"
+        "import sys, cellwright.agent.models.connect, cellwright.agent.models.providers\n"
         "print([name for name in ('openai', 'anthropic', 'google.genai', 'xai_sdk', 'keyring') if name in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
