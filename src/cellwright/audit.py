@@ -45,8 +45,8 @@ _log = logging.getLogger(__name__)
 _actor: ContextVar[str] = ContextVar("actor", default="cellwright")
 _NOTHING_BEFORE = "0" * 64
 _CURRENT = "audit.jsonl"
-_HASH = b',"hash":"'
-_HASH_BYTES = len(_HASH) + 64 + len(b'"}')
+_HASH, _END = b',"hash":"', b'"}'
+_HASH_BYTES = len(_HASH) + 64 + len(_END)
 _FILES = 8
 _TAIL_BYTES = 256 * 1024
 _MOST_UNWRITTEN = 10_000
@@ -307,7 +307,7 @@ def _checked(raw: bytes) -> AuditLine:
     if not raw.endswith(b"\n"):
         raise ValueError("has no end: it was being written when its process was killed")
     body, marked = raw[: -_HASH_BYTES - 1] + b"}", raw[-_HASH_BYTES - 1 : -1]
-    if not marked.startswith(_HASH) or marked[len(_HASH) : -2].decode(errors="replace") != _hash(body):
+    if marked != _HASH + _hash(body).encode() + _END:
         raise ValueError("is not what its hash was made of")
     try:
         return _decode(body)
@@ -319,7 +319,7 @@ def _line(entry: _Entry, seq: int, before: str) -> tuple[bytes, str]:
     line = AuditLine(seq, entry.time, entry.kind, entry.by, before, entry.session, entry.refused, entry.about)
     body = _encode(line)
     own = _hash(body)
-    return body[:-1] + _HASH + own.encode() + b'"}\n', own
+    return body[:-1] + _HASH + own.encode() + _END + b"\n", own
 
 
 def _end_of(raw: bytes) -> tuple[int, str]:
