@@ -31,7 +31,7 @@ from cellwright.kernels import (
     OutputLimits,
     find_deno,
 )
-from cellwright.kernels.requests import new_message_id
+from cellwright.kernels.client import new_message_id
 from cellwright.sandbox.policy import Policy
 from cellwright.sandbox.probe import try_isolation
 from cellwright.sandbox.workspace import PRIVATE, Workspace, prepare_storage

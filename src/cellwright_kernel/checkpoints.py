@@ -38,7 +38,6 @@ from dataclasses import dataclass
 from typing import Any, NoReturn
 
 from cellwright_kernel import descendants, forksafety, landlock, nested_sandboxes
-from cellwright_kernel import forksafety as mappings
 from cellwright_kernel.sandbox_root import BELOW
 
 __all__ = ["Freezer", "NewKernel", "Reborn"]
@@ -238,13 +237,13 @@ class Frozen:
         if self._settled:
             return
         self._settled = True
-        self._maps = mappings.shared_maps()
+        self._maps = forksafety.shared_maps()
         self._inventory = take_inventory(self._own, self._own_path, but=(self._line.fileno(),))
         let_go(self._own, self._inventory.blind, keep=(self._line.fileno(),))
         self._cwd = _current_directory()
         # What is mounted there may be replaced, and would stay for whoever is still in it.
         os.chdir("/")
-        shared = mappings.other_maps_in_words(self._maps)
+        shared = forksafety.other_maps_in_words(self._maps)
         self._tell({"cannot_return": [*self._inventory.told, *shared, *lost]})
 
     def _spawn(self, job: dict[str, Any], fds: list[int]) -> None:
@@ -282,7 +281,7 @@ class Frozen:
 
     def _revive(self, *, elsewhere: bool) -> None:
         lost = open_anew(self._inventory.files, elsewhere=elsewhere)
-        lost += mappings.map_anew(mappings.file_maps(self._maps))
+        lost += forksafety.map_anew(forksafety.file_maps(self._maps))
         try:
             os.chdir(self._cwd)
         except OSError:

@@ -13,7 +13,6 @@ import sys
 from typing import Any
 
 from cellwright_kernel import lockdown
-from cellwright_kernel import lockdown as cgroup_entry
 
 __all__ = ["main"]
 
@@ -27,7 +26,7 @@ def main(argv: list[str]) -> None:
     program = request["program"]
     if request["caches"]:  # few programs have any, and later there is nothing to import from
         from cellwright_kernel.librarycaches import copy_caches
-    cgroup_entry.join(request["group_fd"], request["processors"])
+    lockdown.join_cgroup(request["group_fd"], request["processors"])
     lines = lockdown.Lifelines(control_fd=int(argv[0]), lifeline_fd=_lifeline(request))
     lockdown.confine(request["plan"], lines, [2, *request["streams"]], request["directory"])
     os.setsid()

@@ -43,7 +43,6 @@ from pathlib import Path
 from typing import Any
 
 from cellwright_kernel import descendants, lockdown
-from cellwright_kernel import lockdown as cgroup_entry
 from cellwright_kernel.forksafety import threads_to_lose
 from cellwright_kernel.kernel_job import Job
 from cellwright_kernel.librarycaches import hold_notices
@@ -93,7 +92,7 @@ def main(argv: list[str]) -> None:
 
 def _join(job: Job) -> None:
     try:
-        cgroup_entry.join(job.group_fd, job.processors)
+        lockdown.join_cgroup(job.group_fd, job.processors)
     except OSError as error:
         os.write(job.stderr_fd, f"The kernel could not enter its group: {error}\n".encode())
         os._exit(lockdown.FAILED)

@@ -23,8 +23,7 @@ from ipykernel.zmqshell import ZMQInteractiveShell
 from IPython.core.formatters import DisplayFormatter
 from traitlets import Instance, Type
 
-from cellwright_kernel import datarequests, diagnosis, inputs, inspection
-from cellwright_kernel import inspection as fingerprints
+from cellwright_kernel import datarequests, diagnosis, fingerprints, inputs, inspection
 from cellwright_kernel.adoption import add_layers, adopt
 from cellwright_kernel.checkpoints import Freezer
 from cellwright_kernel.figuredigests import figure_facts

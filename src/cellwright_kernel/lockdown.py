@@ -24,7 +24,7 @@ from cellwright_kernel.nested_sandboxes import SandboxMonitor
 from cellwright_kernel.reaper import Lifelines
 from cellwright_kernel.syscalls import close_all_but, prctl
 
-__all__ = ["Lifelines", "accompany", "confine", "join"]
+__all__ = ["Lifelines", "accompany", "confine", "join_cgroup"]
 
 PR_SET_PDEATHSIG = 1
 
@@ -253,7 +253,7 @@ def _data_bytes() -> int:
 # Moves a new process into its cgroup and onto its processors, before it does anything else.
 
 
-def join(group_fd: int, processors: Sequence[int]) -> None:
+def join_cgroup(group_fd: int, processors: Sequence[int]) -> None:
     """Enter the group behind the descriptor, if there is one, and close it; run on these processors, if any.
 
     Raises:

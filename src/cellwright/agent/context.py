@@ -18,14 +18,12 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from cellwright.agent.notebook_names import Notebook
 from cellwright.engine import Engine, Session
-from cellwright.engine.placement import is_foreign
 from cellwright.errors import PlanError, SandboxError, UnknownSession
 from cellwright.mcp.context import Knowledge, context_of
 from cellwright.plans.data_files import HEAD_BYTES, data_files, described
 from cellwright.plans.model import plan_of
 from cellwright.plans.reports import todo_line
-from cellwright.sandbox.files import Entry, Workdir
-from cellwright.sandbox.listings import SKIPPED, quoted_path
+from cellwright.sandbox.files import SKIPPED, Entry, Workdir, quoted_path
 from cellwright.text_budget import CHARACTERS_PER_TOKEN, cut_tail
 
 __all__ = [
@@ -313,7 +311,7 @@ class WorkFile:
 
 def files_of(session: Session) -> tuple[WorkFile, ...]:
     """Data first, then the rest, each by name; none where the files are a server's."""
-    if is_foreign(session.record):
+    if session.record.is_foreign:
         return ()
     place = session.place
     # What a session wrote over the project lies in a layer above it.

@@ -40,8 +40,8 @@ from cellwright.delegation import Outcome
 from cellwright.engine import Engine, Session
 from cellwright.engine.records import new_agent_run_id
 from cellwright.errors import AgentError, BudgetSpent, CellwrightError
+from cellwright.mcp.outputs import cell_output_uri
 from cellwright.mcp.server import McpServer
-from cellwright.mcp.uris import cell_output_uri
 from cellwright.notebook.python_names import names_of
 
 __all__ = ["TRACES", "DataAgent", "ask", "environment_of"]

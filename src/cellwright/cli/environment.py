@@ -8,7 +8,7 @@ import typer
 
 from cellwright.cli.mcp_client import Given, call_daemon
 from cellwright.cli.notebooks import AsJson, SessionArgument, show_data
-from cellwright.sandbox.listings import quoted_path
+from cellwright.sandbox.files import quoted_path
 
 __all__ = ["files_app", "packages_app"]
 

@@ -17,7 +17,7 @@ from cellwright.cli.notebooks import AsJson, note, show_data
 from cellwright.cli.terminal import ExitCode, show_error
 from cellwright.errors import CellwrightError, ChartRefused
 from cellwright.notebook import write_atomically
-from cellwright.sandbox.listings import quoted_path
+from cellwright.sandbox.files import quoted_path
 
 __all__ = ["add_commands", "calc", "fetch", "visualize"]
 _MOST_TOKENS = 200_000

@@ -93,7 +93,7 @@ class Labs:
             CannotListen: the port is taken.
             UnknownSession: there is no such session.
         """
-        from cellwright.daemon.listeners import Guard  # only for who serves
+        from cellwright.daemon.guard import Guard  # only for who serves
         from cellwright.lab.gateway import Gateway  # as above
 
         session = self._engine.session(request.session)

@@ -28,7 +28,7 @@ from cellwright.engine import Engine
 from cellwright.errors import CellwrightError
 from cellwright.people import Members
 from cellwright.settings.paths import write_private
-from cellwright.web.auth import Attempts, Codes, Identities, obtain_key
+from cellwright.web.identities import Attempts, Codes, Identities, obtain_key
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp

@@ -8,8 +8,6 @@ from __future__ import annotations
 import base64
 import json
 import logging
-import os
-import stat
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -27,7 +25,7 @@ from cellwright.engine.document import SessionDocument
 from cellwright.engine.executions import Execution
 from cellwright.engine.kernel import SessionKernel, runtime_of
 from cellwright.engine.records import Batch
-from cellwright.engine.workspace import SessionWorkspace
+from cellwright.engine.workspace import ManifestStamp, SessionWorkspace
 from cellwright.errors import CellwrightError, ChartRefused, NoSuchData, SandboxError
 from cellwright.notebook.languages import cell_language
 from cellwright.sandbox.files import Workdir
@@ -42,14 +40,12 @@ __all__ = [
     "Form",
     "Held",
     "SessionCharts",
-    "Stamp",
     "Visual",
     "charts_left",
     "checked_entry",
     "entry_for",
     "exact_figures",
     "held_in",
-    "manifest_stamp",
     "output_for",
     "read_left",
 ]
@@ -59,22 +55,6 @@ VEGA_LITE = "application/vnd.vegalite.v5+json"
 
 MAX_DATA_BYTES = 128 << 20
 
-# File systems tell time by a clock that may be some ticks behind.
-_TICKS_S = 0.02
-
-
-@dataclass(frozen=True, slots=True)
-class Stamp:
-    """By what one manifest is told from another."""
-
-    inode: int
-    changed_ns: int
-    size: int
-
-    def is_of_run(self, started_at: float) -> bool:
-        """Whether it came or changed since a run began."""
-        return self.changed_ns / 1e9 >= started_at - _TICKS_S
-
 
 @dataclass(frozen=True, slots=True)
 class ChartOutput:
@@ -82,18 +62,6 @@ class ChartOutput:
 
     kind: str
     content: dict[str, Any]
-
-
-def manifest_stamp(place: Workspace) -> Stamp | None:
-    """The manifest in a working directory, if there is one. Quick: one look at one name."""
-    try:
-        # Only whether it may be worth reading: what is read is opened without following any link.
-        status = os.stat(f"{place.written_cwd}/{FILENAME}", follow_symlinks=False)  # quick
-    except OSError:
-        return None
-    if not stat.S_ISREG(status.st_mode):
-        return None
-    return Stamp(status.st_ino, status.st_ctime_ns, status.st_size)
 
 
 async def charts_left(place: Workspace, renderer: Renderer) -> list[ChartOutput]:
@@ -321,9 +289,8 @@ class SessionCharts:
         self._workspace = workspace
         self._kernel = kernel
         self._services = session.services
-        self._charted: Stamp | None = None
+        self._charted: ManifestStamp | None = None
         """The manifest that was drawn last."""
-        session.runs.settle = self._chart_then_settle
 
     async def visualize(
         self,
@@ -411,10 +378,9 @@ class SessionCharts:
         others = [language for runtime, language in by_runtime.items() if runtime in _TELLS]
         return sorted(others, key=lambda language: runtime_of(language) != runtime_of(self._session.language))
 
-    def _chart_then_settle(self, execution: Execution) -> None:
-        """Let whoever waits for an execution see the charts that it left, too."""
-        started_at, stamp = execution.record.started_at, manifest_stamp(self._workspace.place)
-        if started_at is None or stamp is None or stamp == self._charted or not stamp.is_of_run(started_at):
+    def draw_left(self, execution: Execution, stamp: ManifestStamp) -> None:
+        """Draw the charts that an execution left, and settle it then: whoever waits for it sees them, too."""
+        if stamp == self._charted:
             execution.settle()
             return
         self._charted = stamp

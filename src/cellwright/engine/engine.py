@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Coroutine, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AbstractContextManager, asynccontextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import partial
@@ -27,9 +27,9 @@ from cellwright.engine.context import Services
 from cellwright.engine.create import Wish, new_file, new_record
 from cellwright.engine.executions import Execution
 from cellwright.engine.hidden_sessions import OneShots, Rehearsals, Unseen
-from cellwright.engine.hosts import HostLink, Hosts
-from cellwright.engine.housekeeping import Hearing, MemoryReturn, Retention, Saver, run_apart, suspend_idle
-from cellwright.engine.journal import Event, EventStream, Journal, Subscription
+from cellwright.engine.hosts import HostLink, Hosts, link_name, place_name
+from cellwright.engine.housekeeping import MemoryReturn, Retention, Saver, suspend_idle
+from cellwright.engine.journal import Event, EventStream, Journal, Statement, Subscription
 from cellwright.engine.kernel import kernel_environment
 from cellwright.engine.notebook_file import NotebookFile
 from cellwright.engine.options import EngineOptions
@@ -114,7 +114,7 @@ class Engine:
         self._sessions: dict[str, Session] = {}
         self._stream = EventStream(buffer=options.event_buffer)
         self._recorder = Recorder(journal, self._stream)
-        self._hearing = Hearing(self._sessions, self._recorder)
+        self._host_events = HostEvents(self._sessions, self._recorder)
         environment = dict(os.environ)
         self.hosts = self._new_hosts(parts, environment)
         """Where kernels live."""
@@ -126,7 +126,7 @@ class Engine:
             hosts=self.hosts,
             environment=environment,
             admit=self._admit,
-            wake_saver=self._saver.wake,
+            wake_saver=self._saver.woken.set,
             in_background=self.in_background,
             renderer=renderer,
             notebooks=lambda: {session.path for session in self._sessions.values()},
@@ -143,17 +143,17 @@ class Engine:
         """Sessions for one run each."""
 
     def _new_hosts(self, parts: EngineParts, environment: dict[str, str]) -> Hosts:
-        options, hearing = self.options, self._hearing
+        options, events = self.options, self._host_events
         common = kernel_environment(environment, protocol.PythonKernel())
         link = partial(
-            HostLink, journal=self._journal, options=options.host, environment=common, listener=hearing
+            HostLink, journal=self._journal, options=options.host, environment=common, listener=events
         )
         hosts = Hosts(
             options.default_host,
             local=LocalTransport(HostPaths(options.storage)),
             link=link,
-            kernels=hearing.kernels_on,
-            expiring=hearing.expiring,
+            kernels=events.kernels_on,
+            expiring=events.expiring,
             capacity=options.max_sessions,
             wait_s=options.host_wait_s,
         )
@@ -187,7 +187,7 @@ class Engine:
             LimitReached: ``limits`` asks for more than the settings allow.
         """
         self._admit(None)
-        checked_narrowing(self.options.policy, limits)
+        checked_narrowing(self.options.host.policy, limits)
         wanted = self.hosts.wanted(host)
         language = canonical_language(language or self.options.default_language)
         document = Document.new(language=language)
@@ -229,7 +229,7 @@ class Engine:
             NotebookFormatError: the file is not a notebook that this version reads.
             LimitReached: ``limits`` asks for more than the settings allow, or the session has others.
         """
-        limits = checked_narrowing(self.options.policy, limits)
+        limits = checked_narrowing(self.options.host.policy, limits)
         path = await anyio.to_thread.run_sync(lambda: Path(path).expanduser().resolve())
         for session in self._sessions.values():
             if session.path == path:
@@ -252,7 +252,7 @@ class Engine:
             UnknownHost: no server has that name.
             NotebookError: there is no such notebook, or it is none that this version reads.
         """
-        limits, wanted = checked_narrowing(self.options.policy, limits), self.hosts.wanted(host)
+        limits, wanted = checked_narrowing(self.options.host.policy, limits), self.hosts.wanted(host)
         there, document = await self._remote.fetch(wanted, path)
         for session in self._sessions.values():
             if session.record.there == there:
@@ -331,7 +331,7 @@ class Engine:
     @property
     def banner(self) -> str | None:
         """What every reply must say while code runs unconfined, also code that an earlier engine started so."""
-        if self.options.policy is None:
+        if self.options.host.policy is None:
             return UNSAFE_BANNER
         return next((session.banner for session in self.sessions("active") if session.banner), None)
 
@@ -410,7 +410,7 @@ class Engine:
             tasks.start_soon(self._saver.run, self.sessions)
             records = [session.record for session in self._sessions.values()]
             if self.hosts.wants_local(records) and (attached := await self.hosts.local.connect()) is not None:
-                await self._hearing.reconcile(self.hosts.local, attached)
+                await self._host_events.reconcile(self.hosts.local, attached)
             self.hosts.seek(records)
             await self._unseen.clear([one for one in self._sessions.values() if one.record.is_unseen])
             retention = Retention(
@@ -506,7 +506,7 @@ class Engine:
 
     def in_background(self, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
         """Do something that goes on whatever becomes of the caller; what it raises costs nobody else."""
-        self._tasks.start_soon(run_apart, work)
+        self._tasks.start_soon(_run_apart, work)
 
     def _save_failed(self, session: Session, error: CellwrightError) -> None:
         batch = Batch()
@@ -523,3 +523,114 @@ async def _made_for_a_session(path: Path) -> AsyncIterator[None]:
     except SaveFailed:
         await anyio.to_thread.run_sync(lambda: path.unlink(missing_ok=True))
         raise
+
+
+async def _run_apart(work: Callable[[], Coroutine[Any, Any, None]]) -> None:
+    """Do work that nobody waits for; what it raises is logged."""
+    try:
+        await work()
+    except Exception:  # noqa: BLE001  # boundary: what one session left lying about must not end the engine of all
+        _log.exception("background_work_failed")
+
+
+# What hosts tell, routed to the sessions it is about; and what the journal and a host know differently,
+# settled.
+
+
+class HostEvents:
+    """Routes what hosts report to their sessions (see ``hosts.LinkListener``)."""
+
+    def __init__(self, sessions: Mapping[str, Session], recorder: Recorder) -> None:
+        self._sessions = sessions
+        self._recorder = recorder
+
+    def taken(self, events: list[protocol.Event], consumed: Statement, committed: Callable[[], None]) -> None:
+        """Fold what a host said into its sessions."""
+        batch = Batch()
+        for event in events:
+            session = self._sessions.get(_session_of(event.kernel_id))
+            if session is not None:
+                self._take(batch, session, event)
+        batch.statements.append(consumed)
+        batch.after.append(committed)
+        self._recorder.commit(batch)
+
+    def _take(self, batch: Batch, session: Session, event: protocol.Event) -> None:
+        try:
+            session.reports.take(batch, event)
+        except Exception:  # noqa: BLE001  # boundary: what one session cannot take in is told there, and nobody else notices
+            _log.exception("event_not_taken", extra={"session": session.id, "seq": event.seq})
+            message = f"What the kernel's host told could not be taken in ({type(event.body).__name__})"
+            data = {"code": "host", "message": message, "hint": "The engine's log has the reason"}
+            self._recorder.note(batch, "notebook.error", session.record, data)
+
+    def lost(self, link: HostLink, why: str) -> None:
+        """A host is gone."""
+        self._tell(link, lambda session, batch: session.reports.lose_host(batch, why))
+
+    def out_of_reach(self, link: HostLink, why: str) -> None:
+        """A host cannot be reached."""
+        self._tell(link, lambda session, batch: session.reports.lose_sight(batch, why))
+
+    async def back(self, link: HostLink, attached: protocol.Attached) -> None:
+        """A host is reached again."""
+        began = {session.id: session.record.kernel_id for session in self._on(link.name)}
+        now = await link.call(protocol.Status(), protocol.Attached)
+        # A kernel that was started meanwhile is in neither list, and is nobody's loss.
+        fresh = {
+            kernel_id
+            for session in self._on(link.name)
+            if (kernel_id := session.record.kernel_id) != began.get(session.id)
+        }
+        known = {kernel.kernel_id for kernel in now.kernels} | fresh
+        await self.reconcile(link, attached, also=known)
+        self._tell(link, lambda session, batch: session.reports.see_again(batch))
+
+    async def reconcile(
+        self, link: HostLink, attached: protocol.Attached, *, also: Collection[str | None] = ()
+    ) -> None:
+        """Settle what the journal and a host know differently, now that all the host said is taken in.
+
+        ``also`` are kernels that it has since then.
+        """
+        living = {kernel.kernel_id: kernel for kernel in attached.kernels}
+        sessions = [one for one in self._sessions.values() if link_name(one.record) == link.name]
+        for session in sessions:
+            if session.record.returning_to is not None:
+                await session.checkpointing.complete_return(set(living))
+        batch = Batch()
+        for session in sessions:
+            kernel = living.pop(session.record.kernel_id or "", None)
+            if kernel is None and session.state == "active" and session.record.kernel_id not in also:
+                session.reports.lose_host(batch, "The process that owned the kernel went away")
+            elif kernel is not None:
+                session.reports.drop_unknown(batch, {kernel.running, *kernel.waiting})
+        await self._recorder.commit(batch)
+        for session in sessions:
+            session.checkpointing.undo_pending()
+        for kernel_id in living:  # started for an engine that did not live to journal it
+            await link.call(protocol.StopKernel(kernel_id), type(None))
+
+    def kernels_on(self, name: str) -> int:
+        """How many sessions have a kernel on a host."""
+        active = (one.record for one in self._sessions.values() if one.state == "active")
+        return sum(name in (place_name(record), link_name(record)) for record in active)
+
+    def expiring(self) -> set[str]:
+        """The hosts that said that their end is near."""
+        return {link_name(one.record) for one in self._sessions.values() if one.record.expires_at is not None}
+
+    def _on(self, name: str) -> list[Session]:
+        return [
+            one for one in self._sessions.values() if link_name(one.record) == name and one.state == "active"
+        ]
+
+    def _tell(self, link: HostLink, tell: Callable[[Session, Batch], None]) -> None:
+        batch = Batch()
+        for session in self._on(link.name):
+            tell(session, batch)
+        self._recorder.commit(batch)
+
+
+def _session_of(kernel_id: str) -> str:
+    return kernel_id.rpartition(".")[0]

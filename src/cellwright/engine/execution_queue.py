@@ -1,23 +1,26 @@
-"""Gives a session's kernel cells and code to run, in the order in which they were asked for, journalled before sent.
+"""Gives a session's kernel cells and code to run, in order, journalled before sent, and applies what its host reports.
 
-What becomes of them is reported by the host (see ``host_reports``); one execution is ``executions.Execution``.
+One execution is ``executions.Execution``.
 """
 
 from __future__ import annotations
 
 import time
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from functools import partial
 from hashlib import sha256
+from typing import Any
 
 import anyio
 
+from cellwright.engine.checkpoints import Checkpoints
 from cellwright.engine.context import SessionContext
 from cellwright.engine.document import SessionDocument
 from cellwright.engine.executions import Execution
-from cellwright.engine.kernel import SessionKernel, named_language
+from cellwright.engine.kernel import SessionKernel, named_language, runtime_of
 from cellwright.engine.lineage import Step
-from cellwright.engine.placement import is_foreign, refuse_language
+from cellwright.engine.placement import refuse_language
 from cellwright.engine.records import (
     Asker,
     Batch,
@@ -26,7 +29,8 @@ from cellwright.engine.records import (
     new_checkpoint_id,
     new_execution_id,
 )
-from cellwright.engine.workspace import SessionWorkspace
+from cellwright.engine.typecheck import TypeChecks
+from cellwright.engine.workspace import SessionWorkspace, explained
 from cellwright.errors import (
     CellwrightError,
     HostLost,
@@ -37,9 +41,9 @@ from cellwright.errors import (
 )
 from cellwright.hosts import protocol
 from cellwright.notebook import Cell
-from cellwright.notebook.languages import canonical_language, named_files
+from cellwright.notebook.languages import canonical_language
 
-__all__ = ["ExecutionQueue"]
+__all__ = ["ExecutionQueue", "HostReports"]
 
 
 class ExecutionQueue:
@@ -152,7 +156,7 @@ class ExecutionQueue:
             with anyio.CancelScope(shield=True):
                 kernel_id = await self._kernel.ensure()
                 for want in wanted:
-                    if want.language is not None and is_foreign(self.session.record):
+                    if want.language is not None and self.session.record.is_foreign:
                         refuse_language(self.session.record, want.language)
                 executions = await self._queue(wanted, timeout_s, kernel_id)
         return executions
@@ -180,7 +184,7 @@ class ExecutionQueue:
         self, kernel_id: str, wanted: list[_Wanted], executions: list[Execution], timeout_s: float
     ) -> None:
         group = executions[0].id if len(executions) > 1 else None
-        files = {} if is_foreign(self.session.record) else named_files(self.session.file.document)
+        files = {} if self.session.record.is_foreign else self.session.file.document.named_files
         runs = tuple(
             protocol.Run(
                 execution.id,
@@ -307,3 +311,153 @@ class _Wanted:
     checkpoint: bool = False
     numbered: bool = True
     asker: Asker | None = None
+
+
+# Applies what a host reports about a session to its executions, its document and its record, and journals
+# it.
+
+FOUND_AGAIN = "Go on: the next call finds it again, with its state"
+
+LEFT = "Go on: the next call goes on from its last checkpoint"
+
+
+class HostReports:
+    """What one session makes of its host's reports."""
+
+    def __init__(
+        self,
+        session: SessionContext,
+        workspace: SessionWorkspace,
+        checkpoints: Checkpoints,
+        types: TypeChecks,
+        *,
+        move_before: Callable[[float], Coroutine[Any, Any, None]],
+    ) -> None:
+        """``move_before`` takes the session to another host before a moment."""
+        self._session = session
+        self._workspace = workspace
+        self._checkpoints = checkpoints
+        self._types = types
+        self._move_before = move_before
+
+    def take(self, batch: Batch, event: protocol.Event) -> None:
+        """Fold one of the host's events into the session."""
+        shown = self._is_shown(event.body)
+        match event.body:
+            case protocol.NetworkUsed(entry):
+                self._workspace.note_request(batch, entry, event.time)
+                return
+            case protocol.Started(execution_id):
+                self._session.runs.started(batch, self._session.record, execution_id, event.time)
+                self._check_types(batch, execution_id)
+            case protocol.Output(execution_id, kind, content):
+                self._session.runs.output(
+                    batch, self._session.record, execution_id, kind, content, event.time
+                )
+            case protocol.Finished() as finished:
+                self._finished(batch, finished, event.time)
+            case protocol.Checkpointed() as checkpointed:
+                self._checkpoints.note(batch, checkpointed)
+            case protocol.CheckpointsDropped(gone):
+                self._checkpoints.forget(batch, gone)
+            case protocol.Expiring(ends_at):
+                self._note_expiry(batch, ends_at)
+                return
+            case protocol.KernelDied() as died:
+                if event.kernel_id == self._session.record.kernel_id and not died.expected:
+                    message = explained(died.message, self._session.record.limits) or died.message
+                    next_step = LEFT if died.checkpoints else died.next_step
+                    self.lose_kernel(batch, message, next_step, cause=died.cause, left=died.checkpoints)
+        self._session.touch(shown=shown)
+
+    def _is_shown(self, body: protocol.EventBody) -> bool:
+        """Whether it is about an execution whose asker shows it by itself, or that nobody finds in the notebook."""
+        match body:
+            case protocol.Started() | protocol.Output() | protocol.Finished():
+                execution = self._session.runs.find(body.execution_id)
+                return execution is not None and (
+                    execution.record.asker is not None or execution.record.cell_id is None
+                )
+            case _:
+                return False
+
+    def _check_types(self, batch: Batch, execution_id: str) -> None:
+        execution = self._session.runs.find(execution_id)
+        own = execution.record.language if execution is not None else None
+        if runtime_of(own or self._session.language) == "deno":
+            self._types.check_soon(batch)
+
+    def _finished(self, batch: Batch, finished: protocol.Finished, at: float) -> None:
+        execution = self._session.runs.find(finished.execution_id)
+        self._session.runs.finished(batch, self._session.record, self._workspace.explained(finished), at)
+        if execution is not None and execution.record.started_at is not None:
+            self._went_on(batch, execution.record)
+            if not self._session.record.is_foreign:
+                self._workspace.look_later(batch, execution, at)
+
+    def _went_on(self, batch: Batch, ran: ExecutionRecord) -> None:
+        """Something new that ran well is the beginning of another state than the one that was lost."""
+        if (
+            self._session.record.former
+            and ran.state == "ok"
+            and ran.replays is None
+            and ran.generation == self._session.generation
+        ):
+            self._session.update(batch, former=())
+
+    def lose_host(self, batch: Batch, why: str) -> None:
+        """The process that owned its kernel is gone."""
+        if self._session.record.remote is not None:
+            message = (
+                f"{why}; the kernel lives on on its Jupyter server, and what ran there was lost sight of"
+            )
+            self.lose_kernel(batch, message, FOUND_AGAIN, cause="host_lost")
+            return
+        self.lose_kernel(
+            batch,
+            f"{why}, and the kernel's state with it",
+            "Run the cells again; the next one starts a new kernel. `notebook_replay` brings its state back",
+            cause="host_lost",
+        )
+
+    def lose_sight(self, batch: Batch, why: str) -> None:
+        """Its host cannot be reached; its kernel goes on, as far as anybody knows."""
+        self._note_host(batch, {"reachable": False, "reason": why})
+
+    def see_again(self, batch: Batch) -> None:
+        """Its host is reached again, and what it said meanwhile was taken in."""
+        self._note_host(batch, {"reachable": True})
+
+    def _note_expiry(self, batch: Batch, ends_at: float) -> None:
+        self._session.update(batch, expires_at=ends_at)
+        self._note_host(batch, {"reachable": True, "expires_at": ends_at})
+        if self._session.services.options.moves_on_expiry:
+            leave = partial(self._move_before, ends_at)
+            batch.after.append(partial(self._session.services.in_background, leave))
+
+    def _note_host(self, batch: Batch, data: dict[str, Any]) -> None:
+        told = {"host": self._session.record.on or self._session.record.host, **data}
+        self._session.note(batch, "notebook.host.changed", told)
+
+    def lose_kernel(
+        self, batch: Batch, message: str, next_step: str, *, cause: str, left: tuple[str, ...] = ()
+    ) -> None:
+        """The kernel is gone without being asked to go: what ran is over, and everybody is told.
+
+        ``left`` are the checkpoints that outlived it.
+        """
+        self._session.runs.end_live(batch, self._session.record, "died", message)
+        data = {"code": "kernel_died", "message": message, "hint": next_step, "cause": cause}
+        self._session.note(batch, "notebook.error", data)
+        left_by = self._session.record.kernel_id if left else None
+        # One on a Jupyter server may live on though we lost it.
+        remote = self._session.record.remote if cause in ("host_lost", "unreachable") else None
+        self._session.update(batch, kernel_id=None, reason=message, left_by=left_by, remote=remote)
+        self._checkpoints.forget(
+            batch, tuple(kept.id for kept in self._session.record.checkpoints if kept.id not in left)
+        )
+
+    def drop_unknown(self, batch: Batch, known: set[str | None]) -> None:
+        """End what the journal has as unfinished and the host never got: its engine died between the two."""
+        reason = "It never reached the kernel: the engine ended first; run it again"
+        self._session.runs.end_live(batch, self._session.record, "interrupted", reason, but=known)

@@ -133,7 +133,7 @@ class OneShots:
             LimitReached: ``limits`` asks for more than the settings allow.
         """
         options = self._services.options
-        limits, language = checked_narrowing(options.policy, limits), canonical_language(language)
+        limits, language = checked_narrowing(options.host.policy, limits), canonical_language(language)
         # In this order: who waits for a turn takes no room meanwhile.
         async with self._turns.of(alone_in), self._room:
             record = self._new_record(language, directory or options.root, limits)
@@ -234,7 +234,7 @@ class Rehearsals:
 
     def _new_record(self, origin: Session) -> SessionRecord:
         before, session_id = origin.record, self._unseen.new_id()
-        private = before.mode == "private" or self._services.options.policy is None
+        private = before.mode == "private" or self._services.options.host.policy is None
         boxed = before.tier in ("A", "B")
         return SessionRecord(
             id=session_id,

@@ -9,7 +9,7 @@ import msgspec
 
 from cellwright.engine.context import SessionContext
 from cellwright.engine.kernel import SessionKernel, named_language, runtime_of
-from cellwright.engine.placement import inspect_content, inspect_reply, is_foreign
+from cellwright.engine.placement import inspect_content, inspect_reply
 from cellwright.engine.workspace import SessionWorkspace
 from cellwright.errors import KernelError
 from cellwright.notebook.python_names import cell_names, text_constants
@@ -465,7 +465,7 @@ class KernelQueries:
     @property
     def _answers(self) -> bool:
         """Whether the main kernel is a Python one of ours, which answers what others cannot."""
-        return self._kernel.runs_python and not is_foreign(self._session.record)
+        return self._kernel.runs_python and not self._session.record.is_foreign
 
     async def inspect(self, *, packages: bool = False) -> Inspection:
         """What the live kernel holds: variables, functions, modules, and where it runs.
@@ -473,7 +473,7 @@ class KernelQueries:
         Raises:
             KernelBusy: a cell is running.
         """
-        elsewhere = is_foreign(self._session.record)
+        elsewhere = self._session.record.is_foreign
         if runtime_of(self._session.language) not in (("python",) if elsewhere else ("python", "deno")):
             raise KernelError(
                 f"A kernel of {self._session.language} cannot be inspected", hint="Run code that shows it"
@@ -548,7 +548,7 @@ class KernelQueries:
         """What could stand at the cursor, in the notebook's language or another."""
         language = language or self._session.language
         content: dict[str, Any] = {"code": code, "cursor_pos": len(code) if cursor is None else cursor}
-        if (named := named_language(language)) is not None and not is_foreign(self._session.record):
+        if (named := named_language(language)) is not None and not self._session.record.is_foreign:
             content["language"] = named
         return completion_of(
             await self._kernel.ask("complete_request", content, side=self._kernel.secondary(language))

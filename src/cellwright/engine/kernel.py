@@ -14,7 +14,7 @@ from cellwright.engine.checkpoints import Checkpoints
 from cellwright.engine.context import SessionContext
 from cellwright.engine.lineage import lost_with, new_lineage, returned
 from cellwright.engine.options import PackageOptions
-from cellwright.engine.placement import HostName, is_foreign, refuse_foreign
+from cellwright.engine.placement import HostName, refuse_foreign
 from cellwright.engine.records import Batch, SessionRecord
 from cellwright.engine.workspace import SessionWorkspace
 from cellwright.errors import (
@@ -184,7 +184,7 @@ class SessionKernel:
         """
         if kind.startswith(_OURS):
             refuse_foreign(self._session.record, "values")
-        if is_foreign(self._session.record):
+        if self._session.record.is_foreign:
             timeout_s = max(timeout_s, _COLD_TIMEOUT_S)
         async with self._session.turn:
             with anyio.CancelScope(shield=True):
@@ -316,7 +316,7 @@ class SessionKernel:
         if (
             self._session.record.remote is None
             or not self._session.record.remote_ours
-            or not is_foreign(self._session.record)
+            or not self._session.record.is_foreign
         ):
             return None
         request = self._start_request()

@@ -11,7 +11,6 @@ from cellwright.hosts.protocol import HostOptions
 from cellwright.sandbox.approved_packages import ApprovedList
 from cellwright.sandbox.npm import NpmList
 from cellwright.sandbox.packages import InstallLimits
-from cellwright.sandbox.policy import Policy
 from cellwright.sandbox.proxy import Opening
 
 __all__ = ["EngineOptions", "PackageOptions"]
@@ -72,11 +71,6 @@ class EngineOptions:
     """Whether a session goes on elsewhere before its allocation ends."""
     dangers: tuple[str, ...]
     """The settings that lift a protection, for the audit log."""
-
-    @property
-    def policy(self) -> Policy | None:
-        """What code may do at most; None, which only an explicit setting gives, is everything."""
-        return self.host.policy
 
     @property
     def opening(self) -> Opening | None:

@@ -7,6 +7,7 @@ anything.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import NoReturn
 
 from cellwright.engine import recovery
 from cellwright.engine.context import SessionContext
@@ -27,20 +28,14 @@ class Ownership:
         self._session = session
         self._services = session.services
 
-    @property
-    def held_by(self) -> str | None:
-        """The person who took it over and has not given it back."""
-        return self._session.record.hold.by if self._session.record.hold is not None else None
-
-    def refuse_if_taken(self) -> None:
-        """For whoever works on it without being the one who has it.
+    def refuse(self, hold: Hold) -> NoReturn:
+        """Refuse whoever works on it without being the one who has it.
 
         Raises:
-            SessionTaken: a person has taken it over.
+            SessionTaken: always, with who has it.
         """
-        if (hold := self._session.record.hold) is not None:
-            with self._services.audit.outcome("take_over", session=self._session.id, held_by=hold.by):
-                raise SessionTaken(hold.by, self._session.id)
+        with self._services.audit.outcome("take_over", session=self._session.id, held_by=hold.by):
+            raise SessionTaken(hold.by, self._session.id)
 
     async def take_over(self, by: str) -> None:
         """Let a person have it alone, also instead of another one. What runs goes on."""
@@ -76,10 +71,8 @@ class Ownership:
         await recorder.commit(batch)
         return handback
 
-    def worked_on_by(self, client: str) -> None:
+    def note_client(self, client: str) -> None:
         """Keep the name of the program that works on it now. Waits for nobody."""
-        if self._session.record.client == client:
-            return
         batch = Batch()
         self._session.update(batch, client=client)
         self._services.recorder.commit(batch)

@@ -21,7 +21,6 @@ __all__ = [
     "HostName",
     "inspect_content",
     "inspect_reply",
-    "is_foreign",
     "parse_host",
     "refuse_foreign",
     "refuse_language",
@@ -99,11 +98,6 @@ CANNOT = {
 }
 
 
-def is_foreign(record: SessionRecord) -> bool:
-    """Whether a session's kernels live on a Jupyter server."""
-    return parse_host(record.host).kind == "jupyter"
-
-
 def server_and_kernel(which: str | None) -> tuple[str | None, str | None]:
     """What follows ``jupyter:``: a server by name, and behind a slash the id of a kernel there to attach to."""
     name, _, kernel_id = (which or "").partition("/")
@@ -133,7 +127,7 @@ def refuse_foreign(record: SessionRecord, what: str) -> None:
     Raises:
         HostCannot: with the reason.
     """
-    if is_foreign(record):
+    if record.is_foreign:
         raise HostCannot(
             f"Session {record.id} is on host {record.host}: {CANNOT[what]}",
             hint="Do it in code there, or take the session to host `local`",

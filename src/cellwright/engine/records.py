@@ -18,8 +18,7 @@ import msgspec
 from cellwright.engine.journal import Event, EventKind, EventStream, Journal, Statement, insert_event
 from cellwright.errors import SandboxError
 from cellwright.hosts.protocol import ExecutionState
-from cellwright.sandbox.files import Entry, Workdir
-from cellwright.sandbox.listings import shown_path
+from cellwright.sandbox.files import Entry, Workdir, shown_path
 from cellwright.sandbox.policy import Mode, Narrowing
 from cellwright.sandbox.tiers import Tier
 
@@ -327,6 +326,11 @@ class SessionRecord(msgspec.Struct, frozen=True):
     @property
     def state(self) -> SessionState:
         return "active" if self.kernel_id is not None else "suspended"
+
+    @property
+    def is_foreign(self) -> bool:
+        """Whether its kernels live on a Jupyter server."""
+        return self.host.partition(":")[0] == "jupyter"
 
     @property
     def is_unseen(self) -> bool:

@@ -3,7 +3,7 @@
 ``Session`` is what frontends, plans and agents call. Each of its parts has a module of its own: the notebook
 (``document``), the working directory (``workspace``), the kernel (``kernel``, ``kernel_queries``), executions
 (``execution_queue``), ``checkpoints``, ``replay``, ``charts``, ``typecheck``, ``ownership`` and what the host reports
-(``host_reports``). Which sessions there are is the ``engine``'s business.
+(``execution_queue`` too). Which sessions there are is the ``engine``'s business.
 """
 
 from __future__ import annotations
@@ -20,9 +20,8 @@ from cellwright.engine.charts import Form, SessionCharts, Visual
 from cellwright.engine.checkpoints import Checkpoints, RolledBack
 from cellwright.engine.context import Services, SessionContext
 from cellwright.engine.document import SessionDocument
-from cellwright.engine.execution_queue import ExecutionQueue
+from cellwright.engine.execution_queue import ExecutionQueue, HostReports
 from cellwright.engine.executions import Execution, Runs
-from cellwright.engine.host_reports import HostReports
 from cellwright.engine.hosts import HostLink
 from cellwright.engine.introspection import (
     Completion,
@@ -78,12 +77,26 @@ class Session:
         self.queue = ExecutionQueue(context, self.notebook, self.workspace, self.kernel)
         self.replays = Replays(context, self.notebook, self.kernel, self.checkpointing, self.queue)
         self.types = TypeChecks(context, self.notebook, self.workspace)
-        self.reports = HostReports(context, self.workspace, self.checkpointing, self.replays, self.types)
+        self.reports = HostReports(
+            context,
+            self.workspace,
+            self.checkpointing,
+            self.types,
+            move_before=self.replays.move_before,
+        )
         self.sharing: str | None = None
         """How its notebook on a server is kept in step with it, in words; None where it lies here."""
         self._queries = KernelQueries(context, self.workspace, self.kernel)
         self._charts = SessionCharts(context, self.notebook, self.workspace, self.kernel)
         self._ownership = Ownership(context)
+        context.runs.settle = self._settle
+
+    def _settle(self, execution: Execution) -> None:
+        """Let whoever waits for an execution go on, once the charts that it left are drawn."""
+        if (manifest := self.workspace.manifest_since(execution.record.started_at)) is None:
+            execution.settle()
+        else:
+            self._charts.draw_left(execution, manifest)
 
     # What it is --------------------------------------------------------------------------------------------------
 
@@ -617,7 +630,7 @@ class Session:
     @property
     def held_by(self) -> str | None:
         """The person who took it over and has not given it back."""
-        return self._ownership.held_by
+        return self.record.hold.by if self.record.hold is not None else None
 
     def refuse_if_taken(self) -> None:
         """For whoever works on it without being the one who has it.
@@ -625,7 +638,8 @@ class Session:
         Raises:
             SessionTaken: a person has taken it over.
         """
-        self._ownership.refuse_if_taken()
+        if self.record.hold is not None:
+            self._ownership.refuse(self.record.hold)
 
     async def take_over(self, by: str) -> None:
         """Let a person have it alone, also instead of another one. What runs goes on."""
@@ -637,4 +651,5 @@ class Session:
 
     def worked_on_by(self, client: str) -> None:
         """Keep the name of the program that works on it now. Waits for nobody."""
-        self._ownership.worked_on_by(client)
+        if self.record.client != client:
+            self._ownership.note_client(client)

@@ -9,7 +9,6 @@ from __future__ import annotations
 import logging
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from msgspec import to_builtins
 
@@ -20,20 +19,15 @@ from cellwright.engine.records import Batch
 from cellwright.engine.workspace import SessionWorkspace
 from cellwright.errors import CellwrightError
 from cellwright.hosts import protocol
-from cellwright.notebook import Cell, CellMetadataSet, Change, Document
-from cellwright.notebook.languages import cell_filename, cell_language, notebook_tsconfig, own_section
+from cellwright.notebook import CellMetadataSet, Change, Document
+from cellwright.notebook.cells import own_section
+from cellwright.notebook.languages import cell_language, notebook_tsconfig
 
-__all__ = ["TypeChecks", "diagnostics_of"]
+__all__ = ["TypeChecks"]
 
 _log = logging.getLogger(__name__)
 _KEY = "diagnostics"
 _MOST_TOLD = 20
-
-
-def diagnostics_of(cell: Cell) -> list[Mapping[str, Any]]:
-    """What the last check found in a cell: ``line``, ``column``, ``code`` and ``message`` of each."""
-    held = own_section(cell.metadata).get(_KEY)
-    return [one for one in held if isinstance(one, Mapping)] if isinstance(held, list) else []
 
 
 class TypeChecks:
@@ -50,15 +44,10 @@ class TypeChecks:
         """Whether a check is under way or due."""
         self._check_again = False
 
-    def check_beside(self, batch: Batch, execution_id: str) -> None:
+    def check_soon(self, batch: Batch) -> None:
         """Have types checked beside an execution that has just begun, where its notebook asks for that."""
-        execution = self._session.runs.find(execution_id)
-        if execution is None or runtime_of(execution.record.language or self._session.language) != "deno":
+        if notebook_tsconfig(self._session.file.document) is None:
             return
-        if notebook_tsconfig(self._session.file.document) is not None:
-            self._check_soon(batch)
-
-    def _check_soon(self, batch: Batch) -> None:
         if self.checking:
             self._check_again = True
             return
@@ -102,7 +91,7 @@ def _sources(document: Document) -> tuple[protocol.CellSource, ...]:
     for cell in document.cells:
         language = cell_language(document, cell)
         if cell.kind == "code" and cell.source.strip() and runtime_of(language) == "deno":
-            found.append(protocol.CellSource(cell.id, cell.source, cell_filename(cell), language))
+            found.append(protocol.CellSource(cell.id, cell.source, cell.filename, language))
     return tuple(found)
 
 
@@ -114,7 +103,7 @@ def _changes(document: Document, found: Mapping[str, Sequence[protocol.Diagnosti
             {"line": one.line, "column": one.column, "code": one.code, "message": one.message}
             for one in found.get(cell.id, ())
         ]
-        if told == diagnostics_of(cell):
+        if told == cell.diagnostics:
             continue
         own = {key: value for key, value in own_section(cell.metadata).items() if key != _KEY}
         changes.append(

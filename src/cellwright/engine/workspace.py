@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import logging
+import os
+import stat
 import time
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -17,6 +19,7 @@ from msgspec import to_builtins
 from msgspec.structs import replace
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from cellwright.charts import FILENAME
 from cellwright.engine.context import SessionContext
 from cellwright.engine.executions import Execution
 from cellwright.engine.journal import Journal, Statement
@@ -67,6 +70,23 @@ _MOST_DESTINATIONS = 200
 _LOOK_S = 30.0
 
 _log = logging.getLogger(__name__)
+
+
+# File systems tell time by a clock that may be some ticks behind.
+_TICKS_S = 0.02
+
+
+@dataclass(frozen=True, slots=True)
+class ManifestStamp:
+    """By what one chart manifest is told from another."""
+
+    inode: int
+    changed_ns: int
+    size: int
+
+    def is_of_run(self, started_at: float) -> bool:
+        """Whether it came or changed since a run began."""
+        return self.changed_ns / 1e9 >= started_at - _TICKS_S
 
 
 class SessionWorkspace:
@@ -137,7 +157,7 @@ class SessionWorkspace:
         record = self._session.record
         # An engine that confined nothing may have started a kernel that outlived it.
         outlived = record.state == "active" and record.tier == "none"
-        return UNSAFE_BANNER if outlived or self._services.options.policy is None else None
+        return UNSAFE_BANNER if outlived or self._services.options.host.policy is None else None
 
     @property
     def limits(self) -> dict[str, Any]:
@@ -147,12 +167,12 @@ class SessionWorkspace:
     @property
     def policy(self) -> Policy | None:
         """What its code may do, by the operator's policy and its own; None where nothing confines it."""
-        return whole_policy(self._services.options.policy, self._session.record.limits)
+        return whole_policy(self._services.options.host.policy, self._session.record.limits)
 
     @property
     def own_policy(self) -> Policy | None:
         """What its code may do, where that is less than the operator allows everybody."""
-        return session_policy(self._services.options.policy, self._session.record.limits)
+        return session_policy(self._services.options.host.policy, self._session.record.limits)
 
     def time_limit(self, asked_s: float | None) -> float:
         """How long a cell may run: as asked, else as the settings say; never longer than the session's own limit."""
@@ -315,11 +335,24 @@ class SessionWorkspace:
         finally:
             execution.files_known()
 
+    def manifest_since(self, started_at: float | None) -> ManifestStamp | None:
+        """The chart manifest that came or changed since a run began, if there is one. Quick: one look at one name."""
+        try:
+            # Only whether it may be worth reading: what is read is opened without following any link.
+            status = os.stat(f"{self.place.written_cwd}/{FILENAME}", follow_symlinks=False)
+        except OSError:
+            return None
+        if started_at is None or not stat.S_ISREG(status.st_mode):
+            return None
+        found = ManifestStamp(status.st_ino, status.st_ctime_ns, status.st_size)
+        return found if found.is_of_run(started_at) else None
+
     def _look(self, since: float) -> Mapping[str, Entry]:
         now = time.time()
         seen = entries_in(self.place.written)
         try:
-            note_originals(self.place, since=since)
+            if self.place.mode == "overlay":
+                note_originals(self.place, since=since)
         except (SandboxError, OSError) as error:
             # What was not noted counts as changed when it is applied.
             _log.warning("originals_not_noted session=%s %s", self._session.id, error)

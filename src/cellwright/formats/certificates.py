@@ -12,7 +12,8 @@ from typing import Any, Literal, TypeAlias
 
 from cellwright.formats.display_data import sound
 from cellwright.notebook import Cell, Document, source_hash
-from cellwright.notebook.languages import canonical_language, own_section
+from cellwright.notebook.cells import own_section
+from cellwright.notebook.languages import canonical_language
 
 __all__ = ["CellStanding", "cell_standing", "notebook_notes", "proof_of"]
 

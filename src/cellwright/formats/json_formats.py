@@ -19,13 +19,8 @@ from cellwright.formats.model import (
     document_of,
 )
 from cellwright.notebook import Cell, Document, OutputsSet
-from cellwright.notebook.jsontext import encode
-from cellwright.notebook.languages import (
-    canonical_language,
-    cell_filename,
-    cell_language,
-    notebook_language,
-)
+from cellwright.notebook.cells import encode
+from cellwright.notebook.languages import canonical_language, cell_language, notebook_language
 
 __all__ = ["read_ipynb", "read_json", "without_outputs", "write_ipynb", "write_json"]
 
@@ -81,7 +76,7 @@ def _cell_json(document: Document, cell: Cell) -> dict[str, Any]:
     about |= {
         name: value
         for name, value in (
-            ("filename", cell_filename(cell)),
+            ("filename", cell.filename),
             ("tags", [str(tag) for tag in cell.tags]),
             ("metadata", dict(cell.metadata)),
         )

@@ -26,17 +26,16 @@ from cellwright.formats.model import (
     encoded,
 )
 from cellwright.notebook import Cell, CellKind, Document
+from cellwright.notebook.cells import own_section
 from cellwright.notebook.languages import (
     BOOK_KEYS,
     LANGUAGES,
     canonical_language,
-    cell_filename,
     cell_language,
     cell_metadata,
     find_language,
     language_of_file,
     notebook_language,
-    own_section,
 )
 
 __all__ = ["read_myst", "read_script", "write_myst", "write_percent"]
@@ -156,7 +155,7 @@ def _node(document: Document, cell: Cell, main: str, variant: Variant) -> dict[s
     also = kept_metadata(cell.metadata) | (_ACTIVE if foreign and variant == "percent" else {})
     metadata = cell_metadata(
         language=cell.language and canonical_language(cell.language),
-        filename=cell_filename(cell),
+        filename=cell.filename,
         tags=[str(tag) for tag in cell.tags],
         also=also,
     )

@@ -36,14 +36,13 @@ from cellwright.formats.model import (
     opening_fence,
 )
 from cellwright.notebook import Cell, CellKind, Document
+from cellwright.notebook.cells import own_section
 from cellwright.notebook.languages import (
     BOOK_KEYS,
     canonical_language,
-    cell_filename,
     cell_language,
     find_language,
     notebook_language,
-    own_section,
 )
 from cellwright.notebook.outputs import clean, names_only_itself
 
@@ -102,7 +101,7 @@ def cell_about(cell: Cell, main: str) -> dict[str, Any]:
         language = canonical_language(cell.language)
         if cell.kind != "code" or language == main or not fence_word(language):
             about["language"] = language
-    if (filename := cell_filename(cell)) is not None:
+    if (filename := cell.filename) is not None:
         about["filename"] = filename
     if tags := [str(tag) for tag in cell.tags]:
         about["tags"] = tags

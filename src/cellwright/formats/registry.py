@@ -23,14 +23,7 @@ from cellwright.formats.model import Exported, FindFile, Imported, Reading, Writ
 from cellwright.formats.pdf import write_pdf
 from cellwright.formats.srcbook import read_srcmd, write_srcmd
 from cellwright.notebook import Cell, Document
-from cellwright.notebook.languages import (
-    LANGUAGES,
-    Language,
-    cell_filename,
-    cell_language,
-    find_language,
-    notebook_language,
-)
+from cellwright.notebook.languages import LANGUAGES, Language, cell_language, find_language, notebook_language
 
 __all__ = ["FORMATS", "Format", "export", "format_named", "format_of_file", "read", "readable", "writable"]
 # A notebook as a plain program of its language: its code in order, and all else as comments. Pure, and one
@@ -77,7 +70,7 @@ def _parts(document: Document, language: Language) -> Iterator[str]:
             continue
         named = cell_language(document, cell)
         if _is_main(named, language):
-            filename = cell_filename(cell)
+            filename = cell.filename
             head = f"{_comment(filename, language)}\n" if filename else ""
             yield head + _code(cell, language)
         else:

@@ -41,16 +41,15 @@ from cellwright.formats.model import (
     fenced,
 )
 from cellwright.notebook import Cell, Document
+from cellwright.notebook.cells import own_section
 from cellwright.notebook.languages import (
     BOOK_KEYS,
-    cell_filename,
     cell_language,
     find_language,
     language_of_file,
     notebook_language,
     notebook_package,
     notebook_tsconfig,
-    own_section,
 )
 
 __all__ = ["read_srcmd", "write_srcmd"]
@@ -375,7 +374,7 @@ class _Page:
 
     def _name(self, cell: Cell, language: str, number: int) -> str:
         """A file name of its own for every code cell, of which Srcbook tells the language."""
-        wanted = cell_filename(cell)
+        wanted = cell.filename
         suffix = found.suffixes[0] if (found := find_language(language)) else ""
         fits = wanted and _filename.fullmatch(wanted) and language_of_file(wanted) == language
         stem = wanted if fits and wanted else f"cell-{number}{suffix}"

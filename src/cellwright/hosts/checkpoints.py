@@ -10,22 +10,31 @@ import contextlib
 import os
 import shutil
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path, PurePath
+from typing import Any
 
 import anyio
 
 from cellwright.errors import CheckpointRefused, FileFailed, KernelError, UnknownCheckpoint
-from cellwright.hosts.protocol import CheckpointStatus, HostOptions, KernelReady
+from cellwright.hosts.protocol import (
+    Checkpointed,
+    CheckpointsDropped,
+    CheckpointStatus,
+    EventBody,
+    HostOptions,
+    KernelReady,
+    Run,
+)
 from cellwright.kernels import CheckpointGroup, Frozen, Kernel, OutputLimits
-from cellwright.sandbox.listings import shown_path
+from cellwright.sandbox.files import shown_path
 from cellwright.sandbox.policy import Policy
 from cellwright.sandbox.snapshot_store import SKIPPED
 from cellwright.sandbox.snapshots import Taken, Versions
 from cellwright.sandbox.workspace import Workspace
 
-__all__ = ["CheckpointRing", "KeptCheckpoint", "Size", "checkpoints_to_drop"]
+__all__ = ["CheckpointRing", "Checkpointing", "KeptCheckpoint", "Size", "checkpoints_to_drop"]
 
 STORE = "checkpoints"
 # Looking at how much memory checkpoints take is itself some work.
@@ -101,28 +110,24 @@ class CheckpointRing:
         self.policy = policy
         self.capacity = capacity
         self._options = options
-        self._kept: dict[str, KeptCheckpoint] = {}
+        self.kept: dict[str, KeptCheckpoint] = {}
+        """From old to new."""
         self._store = Path(workspace.storage, STORE)
         self._versions: Versions | None = None
         self._newest: tuple[Taken | None, int] = (None, 0)
         """The files as they were last taken, and how often they had changed by then."""
-        self._ahead: Frozen | None = None
+        self.ahead: Frozen | None = None
         """The kernel as it is now, for a checkpoint that may be wanted."""
         self._working = anyio.Lock()
         self._looked_at = 0.0
 
     def __bool__(self) -> bool:
-        return bool(self._kept)
-
-    @property
-    def is_ahead(self) -> bool:
-        """Whether the kernel was frozen ahead."""
-        return self._ahead is not None
+        return bool(self.kept)
 
     @property
     def ids(self) -> tuple[str, ...]:
         """From old to new."""
-        return tuple(self._kept)
+        return tuple(self.kept)
 
     def get(self, checkpoint_id: str) -> KeptCheckpoint:
         """One of them.
@@ -130,9 +135,9 @@ class CheckpointRing:
         Raises:
             UnknownCheckpoint: it is not kept, or no longer.
         """
-        if checkpoint_id in self._kept:
-            return self._kept[checkpoint_id]
-        kept = ", ".join(self._kept) or "none"
+        if checkpoint_id in self.kept:
+            return self.kept[checkpoint_id]
+        kept = ", ".join(self.kept) or "none"
         raise UnknownCheckpoint(f"Checkpoint {checkpoint_id} is not kept any more", hint=f"There are: {kept}")
 
     async def take(
@@ -149,7 +154,7 @@ class CheckpointRing:
         """
         async with self._working:
             taken = await self._take_files()
-            frozen, self._ahead = self._ahead, None
+            frozen, self.ahead = self.ahead, None
             try:
                 frozen = frozen or await self.checkpoint_group.freeze(kernel, at_once=at_once)
                 if at_once:
@@ -160,15 +165,15 @@ class CheckpointRing:
                         await self.checkpoint_group.drop(frozen)
                     await self._forget(taken)
                 raise
-            kept = self._kept[checkpoint_id] = KeptCheckpoint(checkpoint_id, name, frozen, taken)
+            kept = self.kept[checkpoint_id] = KeptCheckpoint(checkpoint_id, name, frozen, taken)
             return kept
 
     async def take_ahead(self, kernel: Kernel) -> None:
         """Freeze a kernel that has just become idle, so that whoever wants a checkpoint next need not wait for it."""
         async with self._working:
-            if self._ahead is None:
+            if self.ahead is None:
                 with contextlib.suppress(KernelError):  # told when a checkpoint is wanted
-                    self._ahead = await self.checkpoint_group.freeze(kernel, at_once=False)
+                    self.ahead = await self.checkpoint_group.freeze(kernel, at_once=False)
 
     async def drop_ahead(self) -> None:
         """The kernel is not any more as it was when it was frozen ahead."""
@@ -176,7 +181,7 @@ class CheckpointRing:
             await self._drop_ahead()
 
     async def _drop_ahead(self) -> None:
-        ahead, self._ahead = self._ahead, None
+        ahead, self.ahead = self.ahead, None
         if ahead is not None:
             await self.checkpoint_group.drop(ahead, at_leisure=True)
 
@@ -188,7 +193,7 @@ class CheckpointRing:
     async def drop_oldest(self) -> str | None:
         """Let one go for want of memory, but never the newest; tells which, if there was one."""
         async with self._working:
-            going = checkpoints_to_drop([_size(kept) for kept in self._kept.values()], most=0, memory=0)
+            going = checkpoints_to_drop([_size(kept) for kept in self.kept.values()], most=0, memory=0)
             await self._drop_ahead()
             for checkpoint_id in going[:1]:
                 await self._drop(checkpoint_id)
@@ -244,7 +249,7 @@ class CheckpointRing:
         """Let all go."""
         async with self._working:
             await self._drop_ahead()
-            for checkpoint_id in list(self._kept):
+            for checkpoint_id in list(self.kept):
                 await self._drop(checkpoint_id)
             if self._versions is not None:
                 await anyio.to_thread.run_sync(self._versions.close)
@@ -293,7 +298,7 @@ class CheckpointRing:
     def is_to_look_after(self) -> bool:
         """Whether there may be too many."""
         due = time.monotonic() - self._looked_at >= _LOOK_AGAIN_S
-        return len(self._kept) > self._options().max_checkpoints or (due and len(self._kept) > 1)
+        return len(self.kept) > self._options().max_checkpoints or (due and len(self.kept) > 1)
 
     async def make_way(self) -> list[str]:
         """Let those go that are too many, or take too much memory; tells which."""
@@ -303,7 +308,7 @@ class CheckpointRing:
                 self._looked_at = time.monotonic()
             options = self._options()
             going = checkpoints_to_drop(
-                [_size(kept) for kept in self._kept.values()],
+                [_size(kept) for kept in self.kept.values()],
                 most=options.max_checkpoints,
                 memory=options.max_checkpoint_memory,
             )
@@ -312,11 +317,11 @@ class CheckpointRing:
             return going
 
     def _look(self) -> None:
-        for kept in list(self._kept.values()):
+        for kept in list(self.kept.values()):
             kept.private_bytes = kept.frozen.private_bytes()
 
     async def _drop(self, checkpoint_id: str, *, at_leisure: bool = False) -> None:
-        kept = self._kept.pop(checkpoint_id, None)
+        kept = self.kept.pop(checkpoint_id, None)
         if kept is None:
             return
         await self.checkpoint_group.drop(kept.frozen, at_leisure=at_leisure)
@@ -324,7 +329,7 @@ class CheckpointRing:
 
     async def _forget(self, taken: Taken | None) -> None:
         """Let files go that no checkpoint has, and that are not the newest."""
-        needed = {kept.taken for kept in self._kept.values()} | {self._newest[0]}
+        needed = {kept.taken for kept in self.kept.values()} | {self._newest[0]}
         if taken is not None and self._versions is not None and taken not in needed:
             await anyio.to_thread.run_sync(self._versions.drop, taken)
 
@@ -350,3 +355,95 @@ def _named(files: Mapping[tuple[str, ...], str]) -> tuple[str, ...]:
 
 def _size(kept: KeptCheckpoint) -> Size:
     return Size(kept.id, kept.name is not None, kept.private_bytes)
+
+
+# Takes checkpoints before cells, as a kernel's runner asks: when to freeze, when to let old ones go, what to
+# tell.
+
+NONE_OF_OURS = "only Python kernels of our own have checkpoints"
+
+
+class Checkpointing:
+    """The checkpoints of one runner's kernel. Without a ring all are refused."""
+
+    def __init__(
+        self,
+        kernel: Kernel,
+        ring: CheckpointRing | None,
+        *,
+        tell: Callable[[EventBody], None],
+        in_background: Callable[..., None],
+    ) -> None:
+        self._kernel = kernel
+        self._ring = ring
+        self._tell = tell
+        self._in_background: Callable[[Callable[..., Coroutine[Any, Any, None]], CheckpointRing], None] = (
+            in_background
+        )
+        self._wanted: set[str] = set()
+        """Executions before which a checkpoint was wanted."""
+        self._cells = 0
+
+    async def take(self, checkpoint_id: str, name: str | None) -> CheckpointStatus:
+        """Take one now, of a kernel that is idle.
+
+        Raises:
+            CheckpointRefused: it cannot be taken, with the reason.
+        """
+        if self._ring is None:
+            raise CheckpointRefused(NONE_OF_OURS)
+        kept = await self._ring.take(self._kernel, checkpoint_id, name)
+        self._in_background(self._make_way, self._ring)
+        return kept.status()
+
+    async def before(self, job: Run, checkpoint_id: str, send: Callable[[], None]) -> None:
+        """Take one, if that can be done, and send the cell; tell what became of it as soon as it is known."""
+        kept: KeptCheckpoint | None = None
+        if self._ring is None:
+            self._tell(Checkpointed(job.execution_id, refused=NONE_OF_OURS))
+        else:
+            self._wanted.add(job.execution_id)
+            try:
+                kept = await self._ring.take(self._kernel, checkpoint_id, at_once=False)
+                self._tell(Checkpointed(job.execution_id, kept.status()))
+            except KernelError as error:
+                self._tell(Checkpointed(job.execution_id, refused=error.message))
+        with contextlib.suppress(KernelError):  # that it has ended is told by itself
+            send()
+        if kept is not None:
+            with contextlib.suppress(KernelError):  # it was dropped meanwhile
+                if await kept.frozen.describe():
+                    self._tell(Checkpointed(job.execution_id, kept.status()))
+
+    def sent(self) -> None:
+        """A cell is on its way to the kernel, which will not be as it was."""
+        self._cells += 1
+        if self._ring is not None and self._ring.ahead is not None:
+            self._in_background(_drop_ahead, self._ring)
+
+    def ended(self, execution_id: str, *, went_well: bool) -> None:
+        """A cell has ended. ``went_well``: the kernel has nothing more to do, and the cell was no failure."""
+        if self._ring is None:
+            return
+        if went_well and execution_id in self._wanted:
+            # Another one will be wanted before the next cell, which is yet to come: now nobody waits for it.
+            self._in_background(self._freeze_ahead, self._ring)
+        self._wanted.discard(execution_id)
+        # Only now: whatever is let go takes the machine's time, too.
+        if self._ring.kept and self._ring.is_to_look_after:
+            self._in_background(self._make_way, self._ring)
+
+    async def _freeze_ahead(self, ring: CheckpointRing) -> None:
+        cells = self._cells
+        await ring.take_ahead(self._kernel)
+        if self._cells != cells:  # it may have been frozen before or after that cell: nobody knows
+            await ring.drop_ahead()
+
+    async def _make_way(self, ring: CheckpointRing) -> None:
+        gone = await ring.make_way()
+        if gone:
+            self._tell(CheckpointsDropped(tuple(gone)))
+
+
+async def _drop_ahead(ring: CheckpointRing) -> None:
+    await ring.drop_ahead()

@@ -15,16 +15,8 @@ from pathlib import Path
 
 import msgspec
 
-from cellwright.hosts.protocol import (
-    Event,
-    EventBody,
-    FrameReader,
-    Output,
-    decode_event,
-    frame,
-    frame_bytes,
-    whole_frames,
-)
+from cellwright.hosts.connection import FrameReader, frame, frame_bytes, whole_frames
+from cellwright.hosts.protocol import Event, EventBody, Output, decode_event
 
 __all__ = ["Cursor", "EventLog", "read_events"]
 

@@ -20,13 +20,12 @@ import msgspec
 from cellwright.errors import CheckpointRefused, HostError, KernelGone, KernelStartError
 from cellwright.hosts import protocol
 from cellwright.hosts.checkpoints import CheckpointRing
-from cellwright.hosts.environment import Ending
 from cellwright.hosts.launchers import Launchers
 from cellwright.hosts.protocol import CheckTypes, Diagnostic, HostOptions
 from cellwright.hosts.runner import KernelRunner
 from cellwright.hosts.secondary_kernels import SecondaryKernel
 from cellwright.hosts.watchdog import Usage, Watch
-from cellwright.kernels import CheckpointGroup, Kernel, KernelLaunch, OutputLimits, reap_strangers
+from cellwright.kernels import CheckpointGroup, Exit, Kernel, KernelLaunch, OutputLimits, reap_strangers
 from cellwright.sandbox.policy import Mode, Policy
 from cellwright.sandbox.tiers import LOSSES, NO_DOOR, SOFT_CPUS, Finding
 from cellwright.sandbox.workspace import (
@@ -37,9 +36,36 @@ from cellwright.sandbox.workspace import (
     without_overlay,
 )
 
-__all__ = ["Kernels"]
+__all__ = ["Ending", "Kernels"]
 # What the files of all checkpoints of a session take on the disk, where no quota says how much it may write.
 _CAPACITY = 1 << 30
+
+
+# How long after a kernel its host may be told of the same end.
+_SAME_END_S = 3.0
+
+
+class Ending:
+    """That the host itself is being ended, and why: who ends a job may end its kernels first."""
+
+    def __init__(self, *, doubtful: bool = False) -> None:
+        """``doubtful`` is an end of a kernel that may be the host's, where others end both at once."""
+        self._doubtful = doubtful
+        self._told = anyio.Event()
+        self.why: str | None = None
+
+    def tell(self, why: str) -> None:
+        self.why = why
+        self._told.set()
+
+    async def explain(self, end: Exit) -> tuple[Exit, bool]:
+        """A kernel's end as the host's, if that is what it is; and whether it is."""
+        if self._doubtful and end.cause in ("signal", "unknown"):
+            with anyio.move_on_after(_SAME_END_S):
+                await self._told.wait()
+            if self.why is not None:
+                return replace(end, cause="killed", message=self.why), True
+        return end, False
 
 
 class Kernels:

@@ -21,7 +21,6 @@ import anyio
 import anyio.abc
 
 from cellwright.errors import CellwrightError, KernelStartError
-from cellwright.hosts.environment import JobSteps
 from cellwright.hosts.protocol import (
     DenoKernel,
     HostOptions,
@@ -101,6 +100,18 @@ def start_environment(environment: Mapping[str, str]) -> dict[str, str]:
 def _key(python: str | None, environment: Mapping[str, str], options: HostOptions) -> _Key:
     start = start_environment(environment)
     return python, options.preload, tuple(sorted(start.items())), _confinement(options)
+
+
+class JobSteps(Protocol):
+    """Starts programs as steps of a job, each with memory of its own. A port: ``slurm.steps`` implements it."""
+
+    def memory_for(self, session_bytes: int | None) -> int | None:
+        """How much memory the step of a session has that may have so much; None where the job limits nothing."""
+        ...
+
+    def sized(self, memory: int | None) -> Programs:
+        """What starts programs in steps of that size."""
+        ...
 
 
 class RemoteLauncher(Protocol):

@@ -8,24 +8,23 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 import logging
 import time
 from collections import OrderedDict, deque
-from collections.abc import Awaitable, Callable, Coroutine, Iterator
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, assert_never
+from typing import Annotated, Any, assert_never
 
 import anyio
 import anyio.abc
 import msgspec
 
-from cellwright.errors import CheckpointRefused, HostError, KernelBusy, KernelError, KernelGone
+from cellwright.errors import HostError, KernelBusy, KernelError, KernelGone
 from cellwright.hosts import cell_queue
-from cellwright.hosts.checkpoints import CheckpointRing, KeptCheckpoint
-from cellwright.hosts.kernel_messages import OUTPUTS, dropped_of, output_of, reply_of
+from cellwright.hosts.checkpoints import Checkpointing, CheckpointRing
 from cellwright.hosts.protocol import (
-    Checkpointed,
     CheckpointsDropped,
     CheckpointStatus,
     EventBody,
@@ -39,17 +38,33 @@ from cellwright.hosts.protocol import (
     Side,
     Started,
 )
-from cellwright.hosts.secondary_kernels import SecondaryKernel, SecondaryKernels, exit_message, send
+from cellwright.hosts.secondary_kernels import SecondaryKernel, SecondaryKernels, exit_message
 from cellwright.hosts.watchdog import Watch
 from cellwright.kernels import Exit, Kernel, Message, MonitorChannel
 from cellwright.sandbox.exit_reasons import explain_error
 
-__all__ = ["KernelRunner"]
+__all__ = ["OUTPUTS", "KernelRunner", "output_of", "reply_of"]
+
 log = logging.getLogger(__name__)
 
 _STOP_GRACE_S = 2.0
 
 _EXCHANGE_S = 1.0
+
+
+def _send(job: Run, kernel: Kernel) -> None:
+    """Ask a kernel for a run.
+
+    Raises:
+        KernelGone: it has ended.
+    """
+    kernel.client.execute(
+        job.code,
+        message_id=job.execution_id,
+        store_history=job.store_history,
+        language=job.language,
+        files=job.files,
+    )
 
 
 class KernelRunner:
@@ -88,6 +103,7 @@ class KernelRunner:
             start_secondary,
             hear=self._hear,
             begin=self._begin,
+            send=_send,
             tell=self._tell,
             handle=self.handle,
         )
@@ -267,7 +283,7 @@ class KernelRunner:
 
     def _send(self, job: Run) -> None:
         self._begin(job)
-        send(job, self.kernel)
+        _send(job, self.kernel)
 
     def _begin(self, job: Run) -> None:
         options = self._options()
@@ -540,93 +556,137 @@ class Budgets:
         return self._held.get(execution_id)
 
 
-# Takes checkpoints before cells, as a kernel's runner asks: when to freeze, when to let old ones go, what to
-# tell.
+# Checks the messages of kernels and gives them the shape that everybody after the host relies on. Pure.
 
-NONE_OF_OURS = "only Python kernels of our own have checkpoints"
+# Whoever folds, copies or writes a message goes down as deep as it does, from wherever its own stack is.
+_MAX_DEPTH = 100
+
+_MAX_REPLY_BYTES = 4 << 20
+
+_Count = Annotated[int, msgspec.Meta(ge=0, lt=1 << 53)]
 
 
-class Checkpointing:
-    """The checkpoints of one runner's kernel. Without a ring all are refused."""
+class _Content(msgspec.Struct):
+    execution_count: _Count | None = None
 
-    def __init__(
-        self,
-        kernel: Kernel,
-        ring: CheckpointRing | None,
-        *,
-        tell: Callable[[EventBody], None],
-        in_background: Callable[..., None],
-    ) -> None:
-        self._kernel = kernel
-        self._ring = ring
-        self._tell = tell
-        self._in_background: Callable[[Callable[..., Coroutine[Any, Any, None]], CheckpointRing], None] = (
-            in_background
+
+class _Stream(_Content):
+    name: str = "stdout"
+    text: str = ""
+
+
+class _Transient(msgspec.Struct):
+    display_id: str | None = None
+
+
+class _Display(_Content):
+    data: dict[str, Any] | None = None
+    metadata: dict[str, Any] | None = None
+    transient: _Transient | None = None
+
+
+class _Error(_Content):
+    ename: str = ""
+    evalue: str = ""
+    traceback: list[str] = []
+
+
+class _Clearing(_Content):
+    wait: bool = False
+
+
+class _Reply(_Error):
+    status: str = "error"
+
+
+class _Report(msgspec.Struct):
+    dropped_bytes: _Count = 0
+    dropped_messages: _Count = 0
+    exit_code: int | None = None
+
+
+class _About(msgspec.Struct):
+    cellwright: _Report | None = None
+
+
+_decode_reply = msgspec.json.Decoder(_Reply).decode
+
+_decode_about = msgspec.json.Decoder(_About).decode
+
+_decode_whole = msgspec.json.Decoder(dict[str, Any]).decode
+
+OUTPUTS: Mapping[str, type[_Content]] = {
+    "stream": _Stream,
+    "display_data": _Display,
+    "execute_result": _Display,
+    "update_display_data": _Display,
+    "error": _Error,
+    "clear_output": _Clearing,
+}
+
+"""The kinds of message that are outputs, each with its shape."""
+
+
+def output_of(kind: str, content: bytes) -> tuple[str, bytes]:
+    """An output's kind and content as they may be passed on."""
+    try:
+        return kind, _checked(kind, content)
+    except (msgspec.MsgspecError, ValueError, RecursionError):
+        pass
+    try:
+        # What Python writes by default and JSON does not know, and halves of characters, are no reason to lose it all.
+        plain = json.dumps(json.loads(content, parse_constant=lambda _: None), ensure_ascii=False)
+        return kind, _checked(kind, plain.encode("utf-8", "replace"))
+    except (msgspec.MsgspecError, ValueError, RecursionError) as error:
+        words = (
+            f"[cellwright: a {kind} message of the kernel was left out, for it is none: {str(error)[:200]}]\n"
         )
-        self._wanted: set[str] = set()
-        """Executions before which a checkpoint was wanted."""
-        self._cells = 0
+        return "stream", msgspec.json.encode({"name": "stderr", "text": words})
 
-    async def take(self, checkpoint_id: str, name: str | None) -> CheckpointStatus:
-        """Take one now, of a kernel that is idle.
 
-        Raises:
-            CheckpointRefused: it cannot be taken, with the reason.
-        """
-        if self._ring is None:
-            raise CheckpointRefused(NONE_OF_OURS)
-        kept = await self._ring.take(self._kernel, checkpoint_id, name)
-        self._in_background(self._make_way, self._ring)
-        return kept.status()
+def _checked(kind: str, content: bytes) -> bytes:
+    # All of it: what a shape does not know is skipped without a look, and others will look.
+    whole = _decode_whole(content)
+    said = msgspec.convert(whole, OUTPUTS[kind])
+    if isinstance(said, _Display):
+        for mime, form in (said.data or {}).items():
+            if not _is_form(mime, form):
+                raise ValueError(f"its {mime[:100]} is no text")
+    if content.count(b"[") + content.count(b"{") > _MAX_DEPTH:
+        _refuse_deep(whole)
+    return content
 
-    async def before(self, job: Run, checkpoint_id: str, send: Callable[[], None]) -> None:
-        """Take one, if that can be done, and send the cell; tell what became of it as soon as it is known."""
-        kept: KeptCheckpoint | None = None
-        if self._ring is None:
-            self._tell(Checkpointed(job.execution_id, refused=NONE_OF_OURS))
-        else:
-            self._wanted.add(job.execution_id)
-            try:
-                kept = await self._ring.take(self._kernel, checkpoint_id, at_once=False)
-                self._tell(Checkpointed(job.execution_id, kept.status()))
-            except KernelError as error:
-                self._tell(Checkpointed(job.execution_id, refused=error.message))
-        with contextlib.suppress(KernelError):  # that it has ended is told by itself
-            send()
-        if kept is not None:
-            with contextlib.suppress(KernelError):  # it was dropped meanwhile
-                if await kept.frozen.describe():
-                    self._tell(Checkpointed(job.execution_id, kept.status()))
 
-    def sent(self) -> None:
-        """A cell is on its way to the kernel, which will not be as it was."""
-        self._cells += 1
-        if self._ring is not None and self._ring.is_ahead:
-            self._in_background(_drop_ahead, self._ring)
+def _is_form(mime: str, form: Any) -> bool:
+    if isinstance(form, str) or mime.endswith("json"):
+        return True
+    return isinstance(form, list) and all(isinstance(line, str) for line in form)
 
-    def ended(self, execution_id: str, *, went_well: bool) -> None:
-        """A cell has ended. ``went_well``: the kernel has nothing more to do, and the cell was no failure."""
-        if self._ring is None:
+
+def _refuse_deep(said: dict[str, Any]) -> None:
+    level: list[Any] = [said]
+    for _ in range(_MAX_DEPTH):
+        inside = (one.values() if isinstance(one, dict) else one for one in level)
+        level = [value for values in inside for value in values if isinstance(value, dict | list)]
+        if not level:
             return
-        if went_well and execution_id in self._wanted:
-            # Another one will be wanted before the next cell, which is yet to come: now nobody waits for it.
-            self._in_background(self._freeze_ahead, self._ring)
-        self._wanted.discard(execution_id)
-        # Only now: whatever is let go takes the machine's time, too.
-        if self._ring.is_to_look_after:
-            self._in_background(self._make_way, self._ring)
-
-    async def _freeze_ahead(self, ring: CheckpointRing) -> None:
-        cells = self._cells
-        await ring.take_ahead(self._kernel)
-        if self._cells != cells:  # it may have been frozen before or after that cell: nobody knows
-            await ring.drop_ahead()
-
-    async def _make_way(self, ring: CheckpointRing) -> None:
-        gone = await ring.make_way()
-        if gone:
-            self._tell(CheckpointsDropped(tuple(gone)))
+    raise ValueError(f"it is nested more than {_MAX_DEPTH} deep")
 
 
-async def _drop_ahead(ring: CheckpointRing) -> None:
-    await ring.drop_ahead()
+def dropped_of(metadata: bytes) -> int:
+    """How many messages were dropped on the way, where a message says so."""
+    try:
+        report = _decode_about(metadata).cellwright
+    except (msgspec.MsgspecError, ValueError, RecursionError):
+        return 0
+    return report.dropped_messages if report is not None else 0
+
+
+def reply_of(content: bytes, metadata: bytes) -> dict[str, Any]:
+    """The reply to an execution: ``status``, ``execution_count``, the error, and our own kernels' account."""
+    try:
+        reply, report = _decode_reply(content[:_MAX_REPLY_BYTES]), _decode_about(metadata).cellwright
+    except (msgspec.MsgspecError, ValueError, RecursionError) as error:
+        evalue = f"the kernel's reply cannot be read: {str(error)[:200]}"
+        reply, report = _Reply(ename="BadReply", evalue=evalue), None
+    return {**msgspec.structs.asdict(reply), "cellwright": msgspec.structs.asdict(report or _Report())}

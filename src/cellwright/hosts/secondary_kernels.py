@@ -19,7 +19,7 @@ from cellwright.hosts.protocol import Checkpointed, EventBody, Output, Run, Side
 from cellwright.hosts.watchdog import Watch
 from cellwright.kernels import Exit, Kernel
 
-__all__ = ["SecondaryKernel", "SecondaryKernels", "exit_message", "send"]
+__all__ = ["SecondaryKernel", "SecondaryKernels", "exit_message"]
 
 _ONLY_MAIN = "a cell of another language than the notebook's runs beside the kernel that has checkpoints"
 
@@ -49,13 +49,15 @@ class SecondaryKernels:
         *,
         hear: Callable[[Kernel], None],
         begin: Callable[[Run], None],
+        send: Callable[[Run, Kernel], None],
         tell: Callable[[EventBody], None],
         handle: Callable[[cell_queue.QueueEvent], None],
     ) -> None:
-        """``hear`` gets each kernel before any code runs on it, ``begin`` each job that is about to."""
+        """``hear`` gets each kernel before any code runs on it, ``begin`` each job that is about to, ``send`` asks a kernel for one."""
         self._start = start
         self._hear = hear
         self._begin = begin
+        self._send = send
         self._tell = tell
         self._happened = handle
         self._entries: dict[str, _Entry] = {}
@@ -87,7 +89,7 @@ class SecondaryKernels:
             words = f"The {side.name} kernel was started again, empty: the last one ended. {end}\n"
             self._put_out(job, "stream", {"name": "stderr", "text": words})
         try:
-            send(job, await self.have(side, tasks))
+            self._send(job, await self.have(side, tasks))
         except KernelGone as error:
             self._happened(cell_queue.Lost(job.execution_id, error.message))
         except CellwrightError as error:
@@ -167,21 +169,6 @@ class SecondaryKernels:
             # Whoever waits for that cell is told; where it had ended before, whoever runs the next.
             message = f"The {name} kernel ended, and its variables with it. {before}"
             self._happened(cell_queue.Lost(execution_id, message))
-
-
-def send(job: Run, kernel: Kernel) -> None:
-    """Ask a kernel for a run.
-
-    Raises:
-        KernelGone: it has ended.
-    """
-    kernel.client.execute(
-        job.code,
-        message_id=job.execution_id,
-        store_history=job.store_history,
-        language=job.language,
-        files=job.files,
-    )
 
 
 def exit_message(end: Exit) -> str:

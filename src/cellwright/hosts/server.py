@@ -11,6 +11,7 @@ import os
 import socket
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import anyio
@@ -21,16 +22,16 @@ import psutil
 import cellwright
 from cellwright.errors import CellwrightError, HostError, LimitReached
 from cellwright.hosts import cell_queue, protocol
-from cellwright.hosts.environment import HostEnvironment
+from cellwright.hosts.connection import FrameReader, frame
 from cellwright.hosts.event_log import Cursor, EventLog
-from cellwright.hosts.kernels import Kernels
-from cellwright.hosts.launchers import Launchers
-from cellwright.hosts.protocol import FrameReader, KernelStatus, Resources, frame
+from cellwright.hosts.kernels import Ending, Kernels
+from cellwright.hosts.launchers import JobSteps, Launchers
+from cellwright.hosts.protocol import HostOptions, KernelStatus, Resources
 from cellwright.hosts.runner import KernelRunner
 from cellwright.kernels import adopt_orphans
 from cellwright.sandbox.tiers import Tier
 
-__all__ = ["Host"]
+__all__ = ["Host", "HostEnvironment", "memory_fraction"]
 _log = logging.getLogger(__name__)
 
 _WATCH_S = 0.25
@@ -52,6 +53,66 @@ _STOP_S = 20.0
 _WINDING_UP_S = 0.02
 
 _WORDS = 500
+
+
+# How full this machine's memory is, as the kernel or the container's limit has it. Reads; decides nothing.
+
+
+_CGROUP = Path("/sys/fs/cgroup")
+
+# v2 and v1: the limit, what is used, and the part of it that the kernel gives back when asked.
+_CGROUP_FILES = (
+    ("memory.max", "memory.current", "memory.stat", "inactive_file"),
+    (
+        "memory/memory.limit_in_bytes",
+        "memory/memory.usage_in_bytes",
+        "memory/memory.stat",
+        "total_inactive_file",
+    ),
+)
+
+
+def memory_fraction() -> float:
+    """The larger of the machine's and the container's used part of memory, between 0 and 1."""
+    machine = psutil.virtual_memory()
+    return max(1 - machine.available / machine.total, _container_fraction(machine.total))
+
+
+def _container_fraction(machine_bytes: int) -> float:
+    for limit_file, used_file, stat_file, cache_key in _CGROUP_FILES:
+        try:
+            limit = int((_CGROUP / limit_file).read_text())
+            used = int((_CGROUP / used_file).read_text())
+            stat = (_CGROUP / stat_file).read_text()
+        except (OSError, ValueError):  # no such file, or "max"
+            continue
+        if limit >= machine_bytes:
+            continue
+        cache = next((int(line.split()[1]) for line in stat.splitlines() if line.split()[0] == cache_key), 0)
+        return max(0.0, (used - cache) / limit)
+    return 0.0
+
+
+# Before anybody has said how long.
+_IDLE_S = 60.0
+
+
+def idle_here(options: HostOptions | None) -> float | None:
+    """How long a host on this machine stays when nobody needs it."""
+    return options.idle_s if options is not None else _IDLE_S
+
+
+@dataclass(frozen=True, slots=True)
+class HostEnvironment:
+    """The limits and the end of the machine or job that a host runs in; by default all of this machine."""
+
+    idle_s: Callable[[HostOptions | None], float | None] = idle_here
+    """How long the host stays when nobody needs it; None is for good."""
+    memory_fraction: Callable[[], float] = memory_fraction
+    """The used part of the memory that it has."""
+    steps: JobSteps | None = None
+    """How each kernel gets a job step of its own, where there are such."""
+    ending: Ending = field(default_factory=Ending)
 
 
 class Host:

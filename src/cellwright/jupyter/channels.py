@@ -34,7 +34,7 @@ from cellwright.jupyter import lifetime
 from cellwright.jupyter.lifetime import RemoteLifetime
 from cellwright.jupyter.rest import NOT_FOUND, ServerRefused, status_text
 from cellwright.jupyter.servers import is_loopback, joined, websocket_url
-from cellwright.kernels.requests import BadMessageError, Channel, Client, Message, Pending, new_message_id
+from cellwright.kernels.client import BadMessageError, Channel, Client, Message, Pending, new_message_id
 
 __all__ = [
     "Channels",

@@ -28,8 +28,7 @@ from cellwright.notebook import (
     OutputsSet,
     SourceChanged,
 )
-from cellwright.notebook.cells import CellRecord
-from cellwright.notebook.jsontext import same
+from cellwright.notebook.cells import CellRecord, same
 from cellwright.notebook.merge import merge_order, moved_cells
 
 __all__ = [

@@ -27,8 +27,7 @@ from cellwright.jupyter.document_merge import (
     shared_metadata,
     text_edits,
 )
-from cellwright.notebook.cells import is_valid_id, new_id
-from cellwright.notebook.jsontext import same
+from cellwright.notebook.cells import is_valid_id, new_id, same
 
 if TYPE_CHECKING:
     import httpx2

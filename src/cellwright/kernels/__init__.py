@@ -6,6 +6,7 @@ it (``client``, ``pipe_client``). Code that runs inside the kernel's process is 
 
 from cellwright.kernels.checkpoint_group import CheckpointGroup
 from cellwright.kernels.checkpoints import Frozen
+from cellwright.kernels.client import Message
 from cellwright.kernels.confinement import Isolation
 from cellwright.kernels.deno import DenoLauncher, find_deno
 from cellwright.kernels.forkserver import ForkServer
@@ -20,7 +21,6 @@ from cellwright.kernels.kernelspecs import KernelspecLauncher
 from cellwright.kernels.monitor import MonitorChannel
 from cellwright.kernels.processes import Exit, QuickCount, adopt_orphans, reap_strangers
 from cellwright.kernels.programs import LOCAL_PROGRAMS, Programs
-from cellwright.kernels.requests import Message
 from cellwright.kernels.typecheck import TypeChecker
 
 __all__ = [

@@ -21,12 +21,12 @@ from typing import Any
 import anyio
 
 from cellwright.errors import KernelError, KernelGone, KernelStartError
+from cellwright.kernels.client import Message
 from cellwright.kernels.confinement import Isolation
 from cellwright.kernels.kernel import Kernel, KernelLaunch, OutputLimits
 from cellwright.kernels.pipe_client import PipeClient, Pipes
 from cellwright.kernels.processes import ExitOutput, expected_child
 from cellwright.kernels.programs import LOCAL_PROGRAMS, Programs, own_script
-from cellwright.kernels.requests import Message
 from cellwright.kernels.resources import NO_CGROUP, KernelCgroup, NpmDirectory
 from cellwright.kernels.spawn import (
     KernelStart,

@@ -24,7 +24,7 @@ import anyio.abc
 from cellwright.errors import KernelGone, KernelStartError
 from cellwright.kernels.checkpoint_group import CheckpointGroup, CheckpointGroups
 from cellwright.kernels.checkpoints import KernelChannel
-from cellwright.kernels.client import KernelClient
+from cellwright.kernels.client import KernelClient, refusal_in
 from cellwright.kernels.confinement import Isolation
 from cellwright.kernels.fork_channel import ForkChannel
 from cellwright.kernels.interpreters import Interpreter, LibraryCaches
@@ -32,7 +32,6 @@ from cellwright.kernels.kernel import Kernel, KernelLaunch, OutputLimits, Starte
 from cellwright.kernels.monitor import MonitorChannel
 from cellwright.kernels.processes import ExitOutput, KernelProcess, expected_child
 from cellwright.kernels.programs import LOCAL_PROGRAMS, Program, Programs, SharedLimit, Started, own_script
-from cellwright.kernels.requests import refusal_in
 from cellwright.kernels.resources import (
     INSIDE,
     KernelCgroup,

@@ -18,9 +18,9 @@ import anyio.abc
 
 from cellwright.errors import KernelError, KernelStartError
 from cellwright.kernels.checkpoints import KernelChannel
+from cellwright.kernels.client import Client, refusal_in
 from cellwright.kernels.monitor import MonitorChannel
 from cellwright.kernels.processes import Exit, KernelProcess, Lifetime, Survivors
-from cellwright.kernels.requests import Client, refusal_in
 from cellwright.kernels.resources import NpmDirectory
 from cellwright.sandbox.npm import is_npm_layer
 from cellwright.sandbox.policy import Policy

@@ -19,7 +19,7 @@ import anyio
 import anyio.abc
 import msgspec
 
-from cellwright.kernels.requests import BadMessageError, Channel, Client, Message, Pending, new_message_id
+from cellwright.kernels.client import BadMessageError, Channel, Client, Message, Pending, new_message_id
 
 __all__ = ["Line", "Piece", "PipeClient", "Pipes", "Printed", "Splitter", "TooLong", "message_of"]
 log = logging.getLogger(__name__)

@@ -22,7 +22,6 @@ from cellwright.errors import KernelStartError
 from cellwright.kernels.confinement import Isolation
 from cellwright.kernels.monitor import MonitorChannel
 from cellwright.kernels.processes import KernelProcess
-from cellwright.kernels.requests import Channel
 from cellwright.sandbox.cgroups import Group, Groups, processors
 from cellwright.sandbox.npm import CACHE, is_npm_layer
 from cellwright.sandbox.policy import Policy
@@ -222,7 +221,7 @@ class Connection:
         """The connection file, which other Jupyter clients read too."""
         return self.directory / "connection.json"
 
-    def url(self, channel: Channel) -> str:
+    def url(self, channel: str) -> str:
         return f"ipc://{self.path(channel)}"
 
     def path(self, channel: str) -> str:

@@ -19,13 +19,13 @@ import anyio.abc
 import msgspec
 
 from cellwright.errors import KernelStartError
+from cellwright.kernels.client import Client
 from cellwright.kernels.confinement import Isolation
 from cellwright.kernels.kernel import Kernel, KernelLaunch, StartingKernel, tend
 from cellwright.kernels.monitor import MonitorChannel
 from cellwright.kernels.pipe_client import Pipes
 from cellwright.kernels.processes import ExitOutput, KernelProcess, expected_child
 from cellwright.kernels.programs import LOCAL_PROGRAMS, NO_INPUT, Program, Programs, Started, own_script
-from cellwright.kernels.requests import Client
 from cellwright.kernels.resources import KernelCgroup, KernelCgroups, KernelResources, NpmDirectory
 from cellwright.rlimits import raise_file_limit
 from cellwright.sandbox.proxy import PROXY_SOCKET, ProxySocket

@@ -25,7 +25,7 @@ from starlette.requests import Request
 from cellwright.engine import Engine, Event, Missed
 from cellwright.engine.records import Handback
 from cellwright.mcp.context import Knowledge
-from cellwright.mcp.uris import cell_output_uri, data_uri, session_uri
+from cellwright.mcp.outputs import cell_output_uri, data_uri, session_uri
 
 __all__ = [
     "NO_GRANTS",

@@ -21,7 +21,7 @@ from cellwright.engine.records import Handback, Hold
 from cellwright.errors import CellwrightError, UnknownExecution, UnknownSession
 from cellwright.mcp.outputs import clean
 from cellwright.notebook import Cell
-from cellwright.notebook.edits import comments_of
+from cellwright.notebook.document import comments_of
 from cellwright.notebook.python_names import Names, names_defined
 from cellwright.plans.reports import plan_in
 from cellwright.text_budget import CHARACTERS_PER_TOKEN, cut_tail

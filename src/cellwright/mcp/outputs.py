@@ -12,10 +12,12 @@ import importlib.util
 import io
 import json
 import math
+import os
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from urllib.parse import quote, unquote, unquote_to_bytes
 
 from mcp.types import ImageContent
 
@@ -31,14 +33,23 @@ if TYPE_CHECKING:
     from PIL import Image
 
 __all__ = [
+    "DATA",
     "MAX_PICTURES",
     "MAX_PIXELS",
+    "NETWORK_URI",
+    "Address",
     "Part",
+    "cell_output_uri",
     "clean",
+    "data_path",
+    "data_uri",
     "frame_digest",
     "output_payload",
+    "output_uri",
     "parts_of",
     "picture_content",
+    "read_address",
+    "session_uri",
     "size",
     "table_of_html",
 ]
@@ -104,7 +115,9 @@ def _part(index: int, output: Mapping[str, Any]) -> Part:
 def _shown(index: int, kind: PartKind, output: Mapping[str, Any]) -> Part:
     data = output.get("data") or {}
     plain = clean(_joined(data.get("text/plain", "")))
-    digest = _digest(output) or bundle_digest(data)
+    digest: str | None = _digest(output)
+    if not digest and data.keys() - {"text/plain"}:
+        digest = bundle_digest(data)
     for mime in _PICTURES:
         if isinstance(picture := data.get(mime), str):
             caption = digest or ("" if names_only_itself(plain) else plain)
@@ -389,3 +402,69 @@ def _on_white(image: Image.Image) -> Image.Image:
     page = Image.new("RGBA", image.size, "white")
     page.alpha_composite(image.convert("RGBA"))
     return page.convert("RGB")
+
+
+# The addresses of what can be read of a session and of the data directory, and what an address means. Pure.
+
+DATA = "cellwright://data/"
+
+View: TypeAlias = Literal["state", "history", "context", "network", "export", "cell", "execution"]
+
+NETWORK_URI = "cellwright://network"
+
+"""What was fetched for no session."""
+
+_address = re.compile(
+    r"notebook://session/(?P<session>[^/]+)/(?:(?P<view>state|history|context|network)|export/(?P<format>[a-z.]+)"
+    r"|(?P<kind>cells|executions)/(?P<id>[^/]+)/outputs/(?P<index>\d{1,6}))"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """What an address names: a view of a session, an export, or one output of a cell or an execution."""
+
+    session_id: str
+    view: View
+    item: str = ""
+    index: int = 0
+
+
+def session_uri(session_id: str, view: str) -> str:
+    return f"notebook://session/{quote(session_id, safe='')}/{view}"
+
+
+def output_uri(session_id: str, execution_id: str, index: int) -> str:
+    """One output of one execution, which later runs of its cell leave alone."""
+    return session_uri(session_id, f"executions/{quote(execution_id, safe='')}/outputs/{index}")
+
+
+def cell_output_uri(session_id: str, cell_id: str, index: int) -> str:
+    """One output that a cell shows now."""
+    return session_uri(session_id, f"cells/{quote(cell_id, safe='')}/outputs/{index}")
+
+
+def read_address(uri: str) -> Address | None:
+    """What an address means; none where it is not one of ours."""
+    match = _address.fullmatch(uri)
+    if match is None:
+        return None
+    session_id = unquote(match["session"])
+    if match["view"] is not None:
+        return Address(session_id, match["view"])  # type: ignore[arg-type]  # the pattern's words
+    if match["format"] is not None:
+        return Address(session_id, "export", match["format"])
+    view: View = "cell" if match["kind"] == "cells" else "execution"
+    return Address(session_id, view, unquote(match["id"]), int(match["index"]))
+
+
+def data_uri(path: str) -> str:
+    """A file of the data directory."""
+    return DATA + quote(os.fsencode(path), safe="/")
+
+
+def data_path(uri: str) -> str | None:
+    """The path in the data directory that an address names; none where it is not one of those."""
+    if not uri.startswith(DATA):
+        return None
+    return os.fsdecode(unquote_to_bytes(uri.removeprefix(DATA)))

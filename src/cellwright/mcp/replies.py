@@ -14,13 +14,21 @@ import msgspec
 from mcp.types import ImageContent
 
 from cellwright.engine import Execution, Session
-from cellwright.engine.typecheck import diagnostics_of
 from cellwright.mcp.arguments import ResponseFormat
 from cellwright.mcp.calls import Call, Reply
 from cellwright.mcp.context import Known
-from cellwright.mcp.outputs import MAX_PICTURES, MAX_PIXELS, Part, clean, parts_of, picture_content, size
-from cellwright.mcp.uris import output_uri, session_uri
-from cellwright.sandbox.listings import quoted_path
+from cellwright.mcp.outputs import (
+    MAX_PICTURES,
+    MAX_PIXELS,
+    Part,
+    clean,
+    output_uri,
+    parts_of,
+    picture_content,
+    session_uri,
+    size,
+)
+from cellwright.sandbox.files import quoted_path
 from cellwright.text_budget import CHARACTERS_PER_TOKEN, cut_middle, share
 
 __all__ = [
@@ -186,7 +194,7 @@ def _type_news(call: Call, session: Session) -> list[str]:
     found = tuple(
         f"cell {cell.id} line {one.get('line')}: {one.get('code')} {one.get('message')}"
         for cell in session.cells
-        for one in diagnostics_of(cell)
+        for one in cell.diagnostics
     )
     told = call.client.types.get(session.id, ())
     call.client.types[session.id] = found
@@ -271,19 +279,32 @@ def executions_text(
     gathered: Sequence[Gathered], *, max_tokens: int | None = None, max_pixels: int = MAX_PIXELS
 ) -> tuple[str, tuple[ImageContent, ...]]:
     """Executions, each with its line, its reason, and its outputs; the budget is for all of them together."""
-    texts = [part.text for _, parts in gathered for part in parts]
     lines = _lines_before(gathered)
     whole = (max_tokens or DEFAULT_TOKENS) * CHARACTERS_PER_TOKEN
-    limits = iter(share([len(text) for text in texts], whole - sum(len(line) for line in lines)))
+    shown = [(execution, part) for execution, parts in gathered for part in parts]
+    texts = iter(_fitted(shown, whole - sum(len(line) for line in lines)))
     pictures = _Pictures(max_pixels)
     said: list[str] = []
     for (execution, parts), line in zip(gathered, lines, strict=True):
         said.append(line)
-        said += [_tell(execution, part, next(limits), pictures) for part in parts]
+        said += [_tell(execution, part, next(texts), pictures) for part in parts]
         said.append(_late_text(execution))
     text = "\n".join(text.rstrip("\n") for text in said if text)
-    # Thousands of small outputs are each within their share and together are not.
-    return cut_middle(text, whole + _SLACK, rest=_history(gathered)), tuple(pictures.taken)
+    if len(text) > whole + _SLACK:
+        # Thousands of small outputs are each within their share and together are not.
+        text = cut_middle(text, whole + _SLACK, rest=_history(gathered))
+    return text, tuple(pictures.taken)
+
+
+def _fitted(shown: Sequence[tuple[Execution, Part]], budget: int) -> list[str]:
+    """The texts of outputs, the longest of them cut where together they are over the budget."""
+    lengths = [len(part.text) for _, part in shown]
+    if sum(lengths) <= budget:
+        return [part.text for _, part in shown]
+    return [
+        cut_middle(part.text, limit, rest=output_uri(execution.session_id, execution.id, part.index))
+        for (execution, part), limit in zip(shown, share(lengths, budget), strict=True)
+    ]
 
 
 def _history(gathered: Sequence[Gathered]) -> str:
@@ -328,9 +349,8 @@ def _lines_before(gathered: Sequence[Gathered]) -> list[str]:
     return lines
 
 
-def _tell(execution: Execution, part: Part, limit: int, pictures: _Pictures) -> str:
+def _tell(execution: Execution, part: Part, text: str, pictures: _Pictures) -> str:
     uri = output_uri(execution.session_id, execution.id, part.index)
-    text = cut_middle(part.text, limit, rest=uri)
     if part.kind == "stderr" and text:
         text = f"stderr: {text}"
     if part.picture is not None:

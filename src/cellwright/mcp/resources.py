@@ -28,20 +28,21 @@ from cellwright.errors import (
     UnknownSession,
 )
 from cellwright.mcp.context import Knowledge, context_of
-from cellwright.mcp.outputs import output_payload, parts_of
-from cellwright.mcp.tools.notebooks import about_session
-from cellwright.mcp.tools.read import exported
-from cellwright.mcp.uris import (
+from cellwright.mcp.outputs import (
     DATA,
     NETWORK_URI,
     Address,
     cell_output_uri,
     data_path,
     data_uri,
+    output_payload,
+    parts_of,
     read_address,
     session_uri,
 )
-from cellwright.sandbox.listings import Entry, quoted_path, shown_path
+from cellwright.mcp.tools.notebooks import about_session
+from cellwright.mcp.tools.read import exported
+from cellwright.sandbox.files import Entry, quoted_path, shown_path
 from cellwright.text_budget import cut_tail
 from cellwright.tools.data_directory import DataDirectory, relative
 from cellwright.tools.web.fetch_log import FetchLog

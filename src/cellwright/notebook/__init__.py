@@ -18,13 +18,11 @@ from cellwright.notebook.document import (
     NotebookMetadataSet,
     OutputsSet,
     SourceChanged,
-    decode_change,
-    encode_change,
-)
-from cellwright.notebook.edits import (
     add_cell,
     change_source,
+    decode_change,
     delete_cell,
+    encode_change,
     inject_parameters,
     move_cell,
     parse_parameter,

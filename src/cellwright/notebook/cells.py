@@ -8,29 +8,42 @@ document's business (see document).
 from __future__ import annotations
 
 import hashlib
+import json
 import re
 import uuid
-from collections.abc import Container, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Container, Mapping
+from dataclasses import dataclass, replace
 from itertools import count
+from pathlib import PurePosixPath
 from types import MappingProxyType
 from typing import Any, Literal, TypeAlias, cast
-
-from cellwright.notebook.jsontext import Members, encode, format_value, scan_object
 
 __all__ = [
     "Cell",
     "CellKind",
     "CellRecord",
+    "Members",
     "derived_id",
+    "encode",
+    "format_value",
     "is_output",
     "is_valid_id",
     "join_lines",
     "new_id",
     "ran_mark",
+    "read_value",
+    "same",
+    "scan_array",
+    "scan_object",
+    "skip_space",
     "source_hash",
 ]
+
 CellKind: TypeAlias = Literal["code", "markdown", "raw"]
+
+OWN_SECTION = "cellwright"
+
+"""The key of our own part of a notebook's or a cell's metadata."""
 
 _CELL_DEPTH = 2
 
@@ -47,6 +60,18 @@ def source_hash(source: str) -> str:
 def ran_mark(source: str) -> str:
     """What a cell's metadata keep of the source that ran: enough to see an edit, not to withstand a forger."""
     return source_hash(source)[:16]
+
+
+def own_section(metadata: Mapping[str, Any]) -> Mapping[str, Any]:
+    """What Cellwright itself keeps in a notebook's or a cell's metadata."""
+    section = metadata.get(OWN_SECTION)
+    return section if isinstance(section, Mapping) else {}
+
+
+def is_plain_path(name: str) -> bool:
+    """Whether a name can be a file's below a directory: relative, and not leading out of it."""
+    path = PurePosixPath(name)
+    return bool(path.parts) and not path.is_absolute() and ".." not in path.parts and "\0" not in name
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,10 +96,21 @@ class Cell:
         return tuple(tags) if isinstance(tags, list) else ()
 
     @property
+    def filename(self) -> str | None:
+        """The file name under which other cells import this one, if it has one."""
+        name = own_section(self.metadata).get("filename")
+        return name if isinstance(name, str) and name else None
+
+    @property
+    def diagnostics(self) -> list[Mapping[str, Any]]:
+        """What the last check of types found in it: ``line``, ``column``, ``code`` and ``message`` of each."""
+        held = own_section(self.metadata).get("diagnostics")
+        return [one for one in held if isinstance(one, Mapping)] if isinstance(held, list) else []
+
+    @property
     def was_edited(self) -> bool:
         """Whether its source is another than the one that ran last; not where nobody noted that."""
-        ours = self.metadata.get("cellwright")
-        ran = ours.get("ran") if isinstance(ours, Mapping) else None
+        ran = own_section(self.metadata).get("ran")
         return ran is not None and ran != ran_mark(self.source)
 
     @property
@@ -208,7 +244,7 @@ def _language(metadata: Mapping[str, Any]) -> str | None:
     """The language a cell names for itself, in any of the ways that are in use."""
     ways = (
         ("vscode", "languageId"),
-        ("cellwright", "language"),
+        (OWN_SECTION, "language"),
         ("polyglot_notebook", "kernelName"),
         ("dotnet_interactive", "language"),
     )
@@ -294,3 +330,134 @@ def derived_id(seed: str, taken: Container[str]) -> str:
         if (candidate := digest[:8]) not in taken:
             return candidate
     raise AssertionError  # count() never ends
+
+
+# JSON as text: where the values of an object stand, and how nbformat would write a value.
+
+ReadValue = Callable[[str, int], tuple[Any, int]]
+
+_decode = json.JSONDecoder().raw_decode
+
+_space = re.compile(r"[ \t\n\r]*")
+
+
+@dataclass(frozen=True, slots=True)
+class Members:
+    """An object's members as text: each value by its key, and what stands before each of them.
+
+    ``leads`` is None where the text is not an original one; it is then laid out as nbformat does.
+    """
+
+    texts: Mapping[str, str]
+    leads: tuple[str, ...] | None = None
+    tail: str = ""
+
+    def with_texts(self, texts: Mapping[str, str], *, without: frozenset[str] = frozenset()) -> Members:
+        """Put in these values; members that were not there before force a new layout."""
+        merged = {key: text for key, text in {**self.texts, **texts}.items() if key not in without}
+        return replace(self, texts=merged, leads=self.leads if merged.keys() == self.texts.keys() else None)
+
+    def render(self, depth: int) -> str:
+        """The object's text, as it was read where possible, else indented for its depth in the file."""
+        if self.leads is not None:
+            pairs = zip(self.leads, self.texts.values(), strict=True)
+            return "".join(lead + text for lead, text in pairs) + self.tail
+        if not self.texts:
+            return "{}"
+        margin = "\n" + " " * (depth + 1)
+        body = ",".join(f"{margin}{_dump(key)}: {self.texts[key]}" for key in sorted(self.texts))
+        return f"{{{body}\n{' ' * depth}}}"
+
+
+def scan_object(
+    text: str, start: int, readers: Mapping[str, ReadValue] | None = None
+) -> tuple[Members, dict[str, Any], int]:
+    """Read the object at ``start``: its members as text, its values, and where it ends.
+
+    A member named in ``readers`` is read by that function instead of the JSON decoder.
+
+    Raises:
+        ValueError: this is no JSON object; a ``JSONDecodeError`` where the place is known.
+    """
+    _expect(text, start, "{")
+    values: dict[str, Any] = {}
+    texts: dict[str, str] = {}
+    leads: list[str] = []
+    mark, position = start, skip_space(text, start + 1)
+    while text[position : position + 1] != "}":
+        if leads:
+            position = skip_space(text, _expect(text, position, ","))
+        key, position = _decode(text, position)
+        if not isinstance(key, str):
+            raise json.JSONDecodeError("Expecting a name in double quotes", text, position)
+        position = skip_space(text, _expect(text, skip_space(text, position), ":"))
+        values[key], end = (readers or {}).get(key, _decode)(text, position)
+        leads.append(text[mark:position])
+        texts[key] = text[position:end]
+        mark, position = end, skip_space(text, end)
+    # Of a name that is there twice only the last value counts, so that the text cannot be put together again.
+    members = Members(texts, tuple(leads) if len(leads) == len(texts) else None, text[mark : position + 1])
+    return members, values, position + 1
+
+
+def scan_array(text: str, start: int, read_item: ReadValue) -> tuple[list[Any], tuple[str, str, str], int]:
+    """Read the array at ``start``: its items, what stands before, between and after them, and where it ends.
+
+    Raises:
+        ValueError: this is no JSON array; a ``JSONDecodeError`` where the place is known.
+    """
+    _expect(text, start, "[")
+    items: list[Any] = []
+    gaps: list[str] = []
+    mark, position = start, skip_space(text, start + 1)
+    while text[position : position + 1] != "]":
+        if items:
+            position = skip_space(text, _expect(text, position, ","))
+        gaps.append(text[mark:position])
+        item, mark = read_item(text, position)
+        items.append(item)
+        position = skip_space(text, mark)
+    before = gaps[0] if gaps else "["
+    between = gaps[1] if len(gaps) > 1 else ""
+    return items, (before, between, text[mark : position + 1] if gaps else "]"), position + 1
+
+
+def skip_space(text: str, position: int) -> int:
+    """Where the next token begins."""
+    found = _space.match(text, position)
+    return found.end() if found else position
+
+
+def read_value(text: str, position: int) -> tuple[Any, int]:
+    """Decode the value at this place; where it ends comes with it."""
+    return _decode(text, position)
+
+
+def format_value(value: Any, depth: int) -> str:
+    """A value as nbformat writes it, at this depth of indentation."""
+    return _dump(value, indent=1).replace("\n", "\n" + " " * depth)
+
+
+def encode(text: str) -> bytes:
+    """JSON text as UTF-8; lone surrogates, which UTF-8 cannot hold, become JSON escapes."""
+    return text.encode("utf-8", "backslashreplace")
+
+
+def canonical(value: Any) -> str:
+    """A text that two values share exactly when they are the same JSON (to Python, ``True == 1 == 1.0``)."""
+    return _dump(value)
+
+
+def same(left: Any, right: Any) -> bool:
+    """Whether two values are the same JSON."""
+    return left is right or canonical(left) == canonical(right)
+
+
+def _dump(value: Any, indent: int | None = None) -> str:
+    return json.dumps(value, indent=indent, sort_keys=True, ensure_ascii=False, separators=(",", ": "))
+
+
+def _expect(text: str, position: int, token: str) -> int:
+    if text[position : position + 1] != token:
+        raise json.JSONDecodeError(f"Expecting {token!r}", text, position)
+    return position + 1

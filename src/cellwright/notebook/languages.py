@@ -1,7 +1,7 @@
 """The languages that notebooks are written in: one table of names, aliases, file suffixes and comments. Pure.
 
-Also where a notebook and its cells say which language they are in, and under what file name a cell is known. What
-runs a language is not known here (see kernels).
+Also where a notebook and its cells say which language they are in. What runs a language is not known here (see
+kernels).
 """
 
 from __future__ import annotations
@@ -10,31 +10,27 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 from types import MappingProxyType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from cellwright.notebook.cells import Cell
-from cellwright.notebook.document import Document, NotebookMetadataSet
+from cellwright.notebook.cells import OWN_SECTION, Cell, own_section
+
+if TYPE_CHECKING:
+    from cellwright.notebook.document import Document
 
 __all__ = [
     "BOOK_KEYS",
     "LANGUAGES",
     "Language",
     "canonical_language",
-    "cell_filename",
     "cell_language",
     "cell_metadata",
     "find_language",
-    "is_plain_path",
     "language_of_file",
-    "named_files",
     "notebook_language",
     "notebook_package",
     "notebook_tsconfig",
-    "own_section",
-    "with_tsconfig",
 ]
 
-_OWN = "cellwright"
 BOOK_KEYS = ("tsconfig", "package", "tsconfig_source", "package_source")
 """What the ``cellwright`` section of a notebook's metadata says about its text, and not about a run. The sources are
 the JSON of the two as somebody wrote it: an ``.ipynb`` sorts the keys of objects."""
@@ -106,43 +102,14 @@ def cell_language(document: Document, cell: Cell) -> str:
     return canonical_language(cell.language) if cell.language else notebook_language(document)
 
 
-def cell_filename(cell: Cell) -> str | None:
-    """The file name under which other cells import this one, if it has one."""
-    return _text(own_section(cell.metadata).get("filename"))
-
-
-def named_files(document: Document) -> dict[str, str]:
-    """The cells that others import by a file name, by that name; of two with the same, the later one."""
-    named = ((cell_filename(cell), cell) for cell in document.cells if cell.kind == "code")
-    return {name: cell.source for name, cell in named if name is not None and is_plain_path(name)}
-
-
-def is_plain_path(name: str) -> bool:
-    """Whether a name can be a file's below a directory: relative, and not leading out of it."""
-    path = PurePosixPath(name)
-    return bool(path.parts) and not path.is_absolute() and ".." not in path.parts and "\0" not in name
-
-
 def notebook_tsconfig(document: Document) -> dict[str, Any] | None:
     """The compiler options that a TypeScript notebook brings along."""
     return _object(own_section(document.metadata).get("tsconfig"))
 
 
-def with_tsconfig(document: Document, tsconfig: Mapping[str, Any]) -> NotebookMetadataSet:
-    """The change that gives a notebook these compiler options."""
-    own = {**own_section(document.metadata), "tsconfig": dict(tsconfig)}
-    return NotebookMetadataSet({**document.metadata, _OWN: own})
-
-
 def notebook_package(document: Document) -> dict[str, Any] | None:
     """The ``package.json`` that a notebook brings along."""
     return _object(own_section(document.metadata).get("package"))
-
-
-def own_section(metadata: Mapping[str, Any]) -> Mapping[str, Any]:
-    """What Cellwright itself keeps in a notebook's or a cell's metadata."""
-    section = metadata.get(_OWN)
-    return section if isinstance(section, Mapping) else {}
 
 
 def cell_metadata(
@@ -159,7 +126,7 @@ def cell_metadata(
     metadata = dict(also or {})
     own = {name: value for name, value in (("language", language), ("filename", filename)) if value}
     if own:
-        metadata[_OWN] = {**own_section(metadata), **own}
+        metadata[OWN_SECTION] = {**own_section(metadata), **own}
     if language:
         known = find_language(language)
         editor = (known.editor_name or known.name) if known is not None else language
@@ -168,10 +135,6 @@ def cell_metadata(
     if tags:
         metadata["tags"] = list(tags)
     return metadata
-
-
-def _text(value: Any) -> str | None:
-    return value if isinstance(value, str) and value else None
 
 
 def _object(value: Any) -> dict[str, Any] | None:

@@ -12,9 +12,8 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from cellwright.notebook.cells import CellRecord, derived_id
+from cellwright.notebook.cells import CellRecord, derived_id, same
 from cellwright.notebook.document import Document
-from cellwright.notebook.jsontext import same
 from cellwright.notebook.parse import Shell
 
 __all__ = ["Conflict", "Merge", "merge", "merge_order", "moved_cells"]

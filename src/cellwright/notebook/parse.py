@@ -13,11 +13,15 @@ from pathlib import PurePath
 from typing import Any
 
 from cellwright.errors import NotebookFormatError
-from cellwright.notebook.cells import CellRecord, derived_id, is_output, is_valid_id, join_lines
-from cellwright.notebook.jsontext import (
+from cellwright.notebook.cells import (
+    CellRecord,
     Members,
+    derived_id,
     encode,
     format_value,
+    is_output,
+    is_valid_id,
+    join_lines,
     read_value,
     scan_array,
     scan_object,

@@ -19,8 +19,7 @@ from pathlib import Path
 from typing import Any, Literal, Self
 
 from cellwright.errors import FileConflict, FileFailed, FileRefused, NoSuchFile, SandboxError
-from cellwright.sandbox.files import Entry, Workdir
-from cellwright.sandbox.listings import EntryType, quoted_path, shown_path
+from cellwright.sandbox.files import Entry, EntryType, Workdir, quoted_path, shown_path
 from cellwright.sandbox.workspace import Workspace
 
 __all__ = [

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from cellwright.errors import FileFailed
-from cellwright.sandbox.listings import kind_of
+from cellwright.sandbox.files import kind_of
 from cellwright.sandbox.safe_paths import OPAQUE, READ, Names, clear_directory, closing, open_beneath, opened
 from cellwright.sandbox.snapshot_store import (
     OURS,

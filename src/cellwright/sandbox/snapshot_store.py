@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path, PurePath
 from typing import TypeAlias
 
-from cellwright.sandbox.listings import SKIPPED, EntryType
+from cellwright.sandbox.files import SKIPPED, EntryType
 from cellwright.sandbox.safe_paths import (
     MAX_DEPTH,
     Names,

@@ -17,7 +17,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from cellwright.sandbox.listings import kind_of
+from cellwright.sandbox.files import kind_of
 from cellwright.sandbox.restore import Restored, fill_layer, restore
 from cellwright.sandbox.safe_paths import OPAQUE, READ, TICKS_NS, Names, closing, open_beneath, opened
 from cellwright.sandbox.snapshot_store import (

@@ -29,8 +29,8 @@ import anyio.abc
 from anyio.streams.stapled import MultiListener
 
 from cellwright.errors import HostStartError
-from cellwright.hosts import environment as memory
-from cellwright.hosts.environment import Ending, HostEnvironment
+from cellwright.hosts import server
+from cellwright.hosts.kernels import Ending
 from cellwright.hosts.local import is_held, make_private, runtime_base
 from cellwright.hosts.protocol import HostOptions
 from cellwright.hosts.server import Host
@@ -134,7 +134,7 @@ def _sweep(base: Path) -> None:
 async def _serve(paths: AllocationPaths, job: Job, claim: Claim, runtime: Path) -> None:
     limit, expected = job_limit(), await anyio.to_thread.run_sync(read_expectation, paths.expected)
     steps = Steps(runtime, memory=limit, processors=job.processors, start_timeout_s=_STEP_START_S)
-    host_environment = HostEnvironment(
+    host_environment = server.HostEnvironment(
         idle_s=partial(_idle, expected),
         memory_fraction=memory_fraction,
         steps=steps,
@@ -272,7 +272,7 @@ def memory_fraction() -> float:
         limit, used = _number(path / limit_name), _number(path / used_name)
         if limit is not None and used is not None and limit < _NO_LIMIT:
             return max(0.0, (used - _cached(path / "memory.stat", cache_name)) / limit)
-    return memory.memory_fraction()
+    return server.memory_fraction()
 
 
 def _found() -> list[tuple[Path, tuple[str, str, str]]]:

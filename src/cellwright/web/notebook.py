@@ -21,7 +21,7 @@ from cellwright.formats.highlight import code_html
 from cellwright.formats.prose import ProseWriter
 from cellwright.notebook import Cell
 from cellwright.notebook.cells import CellRecord
-from cellwright.notebook.edits import Comment, comments_of, with_comment, without_comment
+from cellwright.notebook.document import Comment, comments_of, with_comment, without_comment
 from cellwright.notebook.languages import canonical_language, cell_metadata
 from cellwright.people import may
 from cellwright.plans.reports import plan_in
@@ -29,9 +29,6 @@ from cellwright.web import outputs
 from cellwright.web.live import Change, LiveResponse, Parts
 from cellwright.web.outputs import Outputs
 from cellwright.web.panels import branches, environment, files, history, plans
-from cellwright.web.panels import branches as checkpoints
-from cellwright.web.panels import branches as comparison
-from cellwright.web.panels import environment as network
 from cellwright.web.panels.environment import variables
 from cellwright.web.panels.history import Shown, shown_outputs
 from cellwright.web.panels.plans import plan_values
@@ -521,12 +518,10 @@ PANELS: tuple[Panel, ...] = (
     Panel("plan", "Plan", plan_values, is_open=_has_plan),
     Panel("variables", "Variables", variables),
     Panel("files", "Files", files.files, files.ROUTES),
-    Panel("checkpoints", "Checkpoints", checkpoints.checkpoints, checkpoints.CHECKPOINT_ROUTES),
-    Panel(
-        "branches", "Branches", branches.branches, (*branches.BRANCH_ROUTES, *comparison.COMPARISON_ROUTES)
-    ),
+    Panel("checkpoints", "Checkpoints", branches.checkpoints, branches.CHECKPOINT_ROUTES),
+    Panel("branches", "Branches", branches.branches, (*branches.BRANCH_ROUTES, *branches.COMPARISON_ROUTES)),
     Panel("history", "History", history.history, history.ROUTES),
-    Panel("network", "Network", network.network),
+    Panel("network", "Network", environment.network),
     Panel("environment", "Environment", environment.environment, environment.ROUTES),
 )
 

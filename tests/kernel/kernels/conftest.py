@@ -15,11 +15,11 @@ import msgspec
 import pytest
 
 from cellwright.kernels import kernel as kernels
+from cellwright.kernels.client import Message, new_message_id
 from cellwright.kernels.forkserver import ForkServer
 from cellwright.kernels.interpreters import prepare_interpreter
 from cellwright.kernels.kernel import Kernel, KernelLaunch, Launcher, OutputLimits
 from cellwright.kernels.processes import adopt_orphans
-from cellwright.kernels.requests import Message, new_message_id
 from tests.waiting import LIMIT_S, fail_after
 
 LIMITS = OutputLimits(max_bytes=1_000_000, max_messages=25_000)

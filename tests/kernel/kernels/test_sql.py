@@ -14,8 +14,8 @@ import anyio.lowlevel
 import msgspec
 import pytest
 
+from cellwright.kernels.client import Message
 from cellwright.kernels.kernel import Kernel
-from cellwright.kernels.requests import Message
 from tests.matrix import first_of
 from tests.waiting import LIMIT_S, fail_after, look_again
 

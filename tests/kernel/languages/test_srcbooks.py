@@ -11,7 +11,7 @@ from cellwright import Engine
 from cellwright.engine import Execution
 from cellwright.formats import read
 from cellwright.notebook import DocumentReplaced
-from cellwright.notebook.languages import cell_filename, notebook_language
+from cellwright.notebook.languages import notebook_language
 from tests.conftest import Require
 from tests.support.corpus.fetching import CorpusUnavailableError
 from tests.support.corpus.srcbooks import fetch_srcbooks
@@ -57,7 +57,7 @@ async def run_book(engine: Engine, content: bytes, name: str, directory: Path) -
     session = await engine.create(name, language=notebook_language(document), directory=directory)
     await session.apply([DocumentReplaced(document.to_bytes().decode(), {})])
     executions = await session.run_all(allow_errors=True)
-    names: dict[Any, str | None] = {cell.id: cell_filename(cell) for cell in session.cells}
+    names: dict[Any, str | None] = {cell.id: cell.filename for cell in session.cells}
     return {str(names[execution.cell_id]): execution for execution in executions}
 
 

@@ -8,8 +8,8 @@ import pytest
 
 from cellwright import Engine, Missed
 from cellwright.engine import Session
-from cellwright.engine.typecheck import diagnostics_of
-from cellwright.notebook.languages import cell_metadata, with_tsconfig
+from cellwright.notebook.document import with_tsconfig
+from cellwright.notebook.languages import cell_metadata
 from tests.waiting import LIMIT_S, fail_after
 
 pytestmark = pytest.mark.anyio
@@ -57,7 +57,7 @@ async def test_types_are_checked_beside_the_run_and_stop_nothing(session: Sessio
                 told = None if isinstance(event, Missed) else event
                 if told and told.kind == "notebook.types.checked" and told.data["diagnostics"]:
                     break
-    [found] = diagnostics_of(session.cells[-1])
+    [found] = session.cells[-1].diagnostics
 
     assert found["code"] == "TS2322"
     assert found["line"] == 1
@@ -67,4 +67,4 @@ async def test_a_notebook_without_compiler_options_is_not_checked(session: Sessi
     await run(session, "const total: string = 3 as any as number;")
 
     assert not session.types.checking
-    assert diagnostics_of(session.cells[-1]) == []
+    assert session.cells[-1].diagnostics == []

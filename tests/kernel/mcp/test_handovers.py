@@ -14,7 +14,7 @@ from mcp.types import LoggingMessageNotificationParams, TextContent
 from cellwright import Engine
 from cellwright.engine.records import Handback, Meanwhile
 from cellwright.mcp.context import handback_note
-from cellwright.notebook.edits import Comment, with_comment
+from cellwright.notebook.document import Comment, with_comment
 from tests.kernel.mcp.conftest import Connect
 from tests.waiting import fail_after
 

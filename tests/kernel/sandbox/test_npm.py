@@ -21,8 +21,8 @@ import pytest
 
 from cellwright.errors import LimitReached, PackageFailed
 from cellwright.kernels import DenoLauncher, Isolation, Kernel, KernelLaunch, OutputLimits
+from cellwright.kernels.client import Message, new_message_id
 from cellwright.kernels.deno import INSTALL, find_deno
-from cellwright.kernels.requests import Message, new_message_id
 from cellwright.sandbox.npm import NpmList, install_npm, is_npm_layer
 from cellwright.sandbox.packages import InstallLimits, InstallResult
 from cellwright.sandbox.policy import Policy

@@ -15,8 +15,7 @@ import anyio
 import anyio.abc
 
 from cellwright.hosts import cell_queue, protocol
-from cellwright.hosts.environment import Ending
-from cellwright.hosts.kernels import Kernels
+from cellwright.hosts.kernels import Ending, Kernels
 from cellwright.hosts.launchers import Launchers
 from cellwright.hosts.protocol import HostOptions
 from cellwright.sandbox.policy import Mode, Policy

@@ -14,7 +14,7 @@ from cellwright.agent.models.requests import Delta
 from cellwright.agent.questions import Question
 from cellwright.agent.trace.steps import CellRun, Trace, Watcher
 from cellwright.delegation import Outcome, Usage
-from cellwright.mcp.uris import cell_output_uri
+from cellwright.mcp.outputs import cell_output_uri
 
 CHART = """
 import base64

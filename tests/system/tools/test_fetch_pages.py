@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from cellwright.errors import FetchFailed
-from cellwright.tools.web.body_reader import as_text
+from cellwright.tools.web.charsets import as_text
 from cellwright.tools.web.fetch import read_body
 from cellwright.tools.web.pages import Page, read_page
 from cellwright.tools.web.urls import file_name, parse_url

@@ -11,7 +11,8 @@ from cellwright.errors import NotebookFormatError
 from cellwright.formats import export, read
 from cellwright.formats.model import DraftCell
 from cellwright.notebook import Document, OutputsSet
-from cellwright.notebook.languages import notebook_language, own_section
+from cellwright.notebook.cells import own_section
+from cellwright.notebook.languages import notebook_language
 from tests.support.formats.books import book, cells_of, documents, texts_of
 
 PNG = b"\x89PNG\r\n\x1a\nnot really"

@@ -13,12 +13,7 @@ from cellwright.errors import NotebookFormatError
 from cellwright.formats import export, read
 from cellwright.formats.model import Draft, DraftCell, document_of
 from cellwright.notebook import Document
-from cellwright.notebook.languages import (
-    cell_filename,
-    notebook_language,
-    notebook_package,
-    notebook_tsconfig,
-)
+from cellwright.notebook.languages import notebook_language, notebook_package, notebook_tsconfig
 from tests.support.formats.books import book, draft_cells, texts_of
 
 PAGE = """<!-- srcbook:{"language":"typescript","tsconfig.json":{"compilerOptions":{"strict":true}}} -->
@@ -73,7 +68,7 @@ def test_a_srcbook_becomes_a_notebook_and_comes_back_byte_for_byte() -> None:
         ("markdown", "## More"),
         ("code", "1;"),
     ]
-    assert [cell_filename(cell) for cell in document.cells if cell.kind == "code"] == ["sort.ts", "old.mjs"]
+    assert [cell.filename for cell in document.cells if cell.kind == "code"] == ["sort.ts", "old.mjs"]
     assert [cell.language for cell in document.cells if cell.kind == "code"] == [None, "javascript"]
     assert notebook_tsconfig(document) == {"compilerOptions": {"strict": True}}
     assert notebook_package(document) == {"type": "module", "dependencies": {"zod": "^3"}}

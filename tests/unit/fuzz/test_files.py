@@ -15,7 +15,7 @@ from cellwright.formats.registry import export, read
 from cellwright.mcp.outputs import parts_of
 from cellwright.mcp.tools.read import outline
 from cellwright.notebook import Document, OutputsSet, SourceChanged, compare_outputs
-from cellwright.notebook.edits import comments_of
+from cellwright.notebook.document import comments_of
 from cellwright.plans.plan_files import PlanFileKind, parse_plan, read_plan
 from cellwright.verification.certificates import certificate_state
 from cellwright.verification.findings import find_problems

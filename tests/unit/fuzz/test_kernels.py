@@ -33,12 +33,12 @@ from cellwright.engine.journal import Event, insert_event
 from cellwright.engine.placement import inspect_reply
 from cellwright.errors import CellwrightError, KernelError, NoSuchData
 from cellwright.hosts import cell_queue, protocol
-from cellwright.hosts.protocol import HostOptions, frame
+from cellwright.hosts.connection import frame
+from cellwright.hosts.protocol import HostOptions
 from cellwright.hosts.runner import KernelRunner
-from cellwright.kernels.client import KernelClient
+from cellwright.kernels.client import DELIMITER, Client, Codec, KernelClient, read_reply
 from cellwright.kernels.kernel import Kernel
 from cellwright.kernels.processes import Exit, Lifetime, explain_exit
-from cellwright.kernels.requests import DELIMITER, Client, Codec, read_reply
 from cellwright.kernels.resources import Connection, create_connection
 from cellwright.mcp.outputs import parts_of
 from cellwright.notebook import OutputCollector

@@ -17,15 +17,15 @@ from starlette.datastructures import Headers
 
 from cellwright.daemon.connections import Conversation
 from cellwright.daemon.early_responder import Arrival, Greetings
-from cellwright.daemon.listeners import Gate, refusal
+from cellwright.daemon.guard import Gate, refusal
 from cellwright.errors import CellwrightError
 from cellwright.hosts import HostConnection, protocol
+from cellwright.hosts.connection import frame
 from cellwright.hosts.event_log import EventLog, read_events
-from cellwright.hosts.protocol import frame
 from cellwright.hosts.server import Host
 from cellwright.jupyter.channels import decode_json, decode_v1
+from cellwright.kernels.client import BadMessageError
 from cellwright.kernels.pipe_client import Line, Splitter, message_of
-from cellwright.kernels.requests import BadMessageError
 from cellwright.lab.channels import BadMessage
 from cellwright.lab.channels import decode as decode_from_lab
 from cellwright.mcp.server import message_streams

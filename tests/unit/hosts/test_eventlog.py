@@ -10,8 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cellwright.hosts import event_log
+from cellwright.hosts.connection import FrameReader, frame
 from cellwright.hosts.event_log import EventLog, read_events
-from cellwright.hosts.protocol import Finished, FrameReader, Output, decode_event, frame
+from cellwright.hosts.protocol import Finished, Output, decode_event
 
 
 def output(size: int) -> Output:

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from cellwright.jupyter.channels import Ledger, Received
-from cellwright.kernels.requests import Message
+from cellwright.kernels.client import Message
 
 
 def heard(number: int | None, kind: str, parent: str, **content: object) -> Received:

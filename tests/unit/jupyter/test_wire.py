@@ -16,7 +16,7 @@ from jupyter_server.services.kernels.connection.base import (
 )
 
 from cellwright.jupyter import channels
-from cellwright.kernels.requests import BadMessageError
+from cellwright.kernels.client import BadMessageError
 
 CHANNELS = st.sampled_from(["shell", "iopub", "control", "stdin"])
 WORDS = st.text(max_size=30)

@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from jupyter_client.session import Session
 
+from cellwright.kernels.client import BadMessageError, Codec
 from cellwright.kernels.processes import explain_exit
-from cellwright.kernels.requests import BadMessageError, Codec
 
 SESSION = Session(key=b"secret")
 

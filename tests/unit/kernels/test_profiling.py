@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cellwright_kernel import profiler as profiling
-from cellwright_kernel.inspection import fingerprint
+from cellwright_kernel.fingerprints import fingerprint
 from cellwright_kernel.profiler import Profiler
 
 CELL = """def double(x):

@@ -11,8 +11,15 @@ from hypothesis import strategies as st
 from cellwright.cli.terminal import in_commands
 from cellwright.formats.markup import text_of_html
 from cellwright.mcp.calls import in_calls
-from cellwright.mcp.outputs import clean, frame_digest, parts_of
-from cellwright.mcp.uris import cell_output_uri, output_uri, read_address, session_uri
+from cellwright.mcp.outputs import (
+    cell_output_uri,
+    clean,
+    frame_digest,
+    output_uri,
+    parts_of,
+    read_address,
+    session_uri,
+)
 from cellwright.text_budget import cut_middle, share
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from cellwright.notebook import CellAdded, Document
-from cellwright.notebook.edits import Comment, comments_of, with_comment, without_comment
+from cellwright.notebook.document import Comment, comments_of, with_comment, without_comment
 
 
 def document(metadata: dict[str, object] | None = None) -> Document:

@@ -8,7 +8,6 @@ from cellwright.notebook import CellAdded, Document, NotebookMetadataSet
 from cellwright.notebook.languages import (
     LANGUAGES,
     canonical_language,
-    cell_filename,
     cell_language,
     cell_metadata,
     language_of_file,
@@ -45,10 +44,10 @@ def test_a_cell_says_its_language_in_the_words_of_editors_too() -> None:
     document.apply(CellAdded("a", "code", "ls", 0, metadata))
     document.apply(CellAdded("b", "code", "1", 1, {}))
     shell, other = document.cells
-    assert (cell_language(document, shell), cell_filename(shell), shell.tags) == ("bash", "a.sh", ("t",))
+    assert (cell_language(document, shell), shell.filename, shell.tags) == ("bash", "a.sh", ("t",))
     assert metadata["vscode"] == {"x": 1, "languageId": "shellscript"}
     assert metadata["kept"] == 2
-    assert (cell_language(document, other), cell_filename(other)) == ("typescript", None)
+    assert (cell_language(document, other), other.filename) == ("typescript", None)
 
 
 @pytest.mark.parametrize(

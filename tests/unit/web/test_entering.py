@@ -20,7 +20,8 @@ from cellwright.people import (
     read_members,
     remove_member,
 )
-from cellwright.web.auth import Attempts, Codes, Identities, obtain_key, own_path, sign, sign_in_path, unsign
+from cellwright.web.auth import own_path, sign_in_path
+from cellwright.web.identities import Attempts, Codes, Identities, obtain_key, sign, unsign
 
 KEY = b"k" * 32
 

@@ -21,10 +21,9 @@ from cellwright.errors import (
 )
 from cellwright.mcp.arguments import Arguments, ResponseFormat, SessionId, WaitMs
 from cellwright.mcp.calls import Call, Definition, Reply, data_reply
-from cellwright.mcp.outputs import MAX_PICTURES, clean, parts_of, picture_content
-from cellwright.mcp.uris import read_address
+from cellwright.mcp.outputs import MAX_PICTURES, clean, parts_of, picture_content, read_address
 from cellwright.mcp.waits import wait_for_agent
-from cellwright.sandbox.listings import quoted_path
+from cellwright.sandbox.files import quoted_path
 
 __all__ = ["ASKING_TOOLS"]
 _MAX_ID = 300

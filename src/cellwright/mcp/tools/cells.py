@@ -22,12 +22,8 @@ from cellwright.mcp.arguments import (
 from cellwright.mcp.calls import CHANGES, DESTROYS, Call, Definition, Reply, data_reply
 from cellwright.mcp.replies import execution_reply
 from cellwright.mcp.waits import run_and_wait
-from cellwright.notebook.languages import (
-    canonical_language,
-    cell_metadata,
-    is_plain_path,
-    language_of_file,
-)
+from cellwright.notebook.cells import is_plain_path
+from cellwright.notebook.languages import canonical_language, cell_metadata, language_of_file
 
 __all__ = ["CELL_TOOLS"]
 
@@ -68,6 +64,8 @@ def _about_cell(session: Session, language: str | None, filename: str | None = N
     Raises:
         NotebookError: the file would lie outside the working directory.
     """
+    if language is None and filename is None:
+        return {}
     if filename is not None and not is_plain_path(filename):
         raise NotebookError(
             f"filename {filename!r} is no name of a file in the working directory",

@@ -14,7 +14,8 @@ from cellwright.errors import NotebookError
 from cellwright.mcp.arguments import AS_IN_CREATE, Arguments, SessionId
 from cellwright.mcp.calls import CHANGES, DESTROYS, READS, Call, Definition, Reply, data_reply, in_calls
 from cellwright.mcp.context import hold_data
-from cellwright.notebook.languages import canonical_language, with_tsconfig
+from cellwright.notebook.document import with_tsconfig
+from cellwright.notebook.languages import canonical_language
 from cellwright.plans.reports import plan_in
 from cellwright.sandbox.policy import Mode
 

@@ -28,7 +28,7 @@ from cellwright.mcp.arguments import (
 from cellwright.mcp.calls import READS, Call, Definition, Reply, data_reply
 from cellwright.mcp.outputs import MAX_PICTURES, picture_content, size
 from cellwright.mcp.waits import done_with_progress
-from cellwright.sandbox.listings import quoted_path
+from cellwright.sandbox.files import quoted_path
 from cellwright.text_budget import CHARACTERS_PER_TOKEN, cut_middle, share
 from cellwright.tools.data_directory import RUNS, DataDirectory
 from cellwright.tools.files.file_system import FileInfo, Files, Reading

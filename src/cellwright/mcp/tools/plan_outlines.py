@@ -22,8 +22,7 @@ from cellwright.plans.checks import parse_check
 from cellwright.plans.data_files import HEAD_BYTES, data_files
 from cellwright.plans.drafts import draft
 from cellwright.plans.model import Check, Outline, TodoOutline
-from cellwright.sandbox.files import Workdir
-from cellwright.sandbox.listings import SKIPPED
+from cellwright.sandbox.files import SKIPPED, Workdir
 
 __all__ = ["TodoArgument", "drafted", "todo_outline"]
 

@@ -19,11 +19,10 @@ from cellwright.formats.renderer import PAGES, PageMaker
 from cellwright.mcp.arguments import Arguments, Content, MaxTokens, SessionId
 from cellwright.mcp.calls import CHANGES, READS, Call, Definition, Reply, data_reply
 from cellwright.mcp.context import context_of, fit_lists, inspected
-from cellwright.mcp.outputs import clean, parts_of, size
+from cellwright.mcp.outputs import cell_output_uri, clean, parts_of, session_uri, size
 from cellwright.mcp.tools.notebooks import AGENTS_MODE, about_session
-from cellwright.mcp.uris import cell_output_uri, session_uri
 from cellwright.notebook import Cell, DocumentReplaced, write_atomically
-from cellwright.notebook.edits import comments_of
+from cellwright.notebook.document import comments_of
 from cellwright.notebook.languages import notebook_language
 from cellwright.text_budget import CHARACTERS_PER_TOKEN, cut_middle, cut_tail, share
 

@@ -12,7 +12,6 @@ from typing import TypeAlias
 
 from cellwright.errors import CalculationError
 from cellwright.tools.calculator import elementary, integers, matrices, moments, samples
-from cellwright.tools.calculator import matrices as polynomials
 from cellwright.tools.calculator.angles import cosine_of, sine_of, tangent_of
 from cellwright.tools.calculator.arithmetic import ONE, ZERO, minus
 from cellwright.tools.calculator.operations import Operations, number, real
@@ -284,7 +283,7 @@ def _norm(o: Operations, items: tuple[Value, ...]) -> Value:
 
 
 def _roots(o: Operations, items: tuple[Value, ...]) -> Value:
-    return tuple(polynomials.roots(o, [number(item, "use as a coefficient") for item in items]))
+    return tuple(matrices.roots(o, [number(item, "use as a coefficient") for item in items]))
 
 
 def _atan2(o: Operations, values: list[Value]) -> Value:

@@ -26,8 +26,7 @@ import anyio.to_thread
 from cellwright.engine import Engine, Session
 from cellwright.engine.placement import refuse_foreign
 from cellwright.errors import FileFailed, FileRefused, FileTooLarge, KernelBusy, NoSuchFile, SandboxError
-from cellwright.sandbox.files import Entry, Listing, Workdir
-from cellwright.sandbox.listings import shown_path
+from cellwright.sandbox.files import Entry, Listing, Workdir, shown_path
 from cellwright.sandbox.safe_paths import components
 from cellwright.sandbox.workspace import Workspace
 from cellwright.tools.data_directory import DataDirectory

@@ -1,0 +1,150 @@
+"""Who may speak to a TCP listener: the right name, the right page, the right token, checked in this order.
+
+Machines bring the token with every request. People sign in: the page checks that itself (``web.auth``), behind the same names.
+
+The name (Host) and the page (Origin) keep a web site that the user happens to visit from reaching a listener on
+loopback, also by DNS rebinding; the token keeps everybody else out. Knows nothing of what is behind it.
+"""
+
+from __future__ import annotations
+
+import hmac
+import json
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+from starlette.datastructures import Headers
+from starlette.requests import ClientDisconnect
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+if TYPE_CHECKING:
+    from cellwright.audit import AuditLog
+
+__all__ = ["MACHINES", "Gate", "Guard", "Refusal", "refusal"]
+
+MACHINES = ("/mcp", "/events")
+
+_WRONG_TOKEN = 401
+_LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    status: int
+    message: str
+    headers: tuple[tuple[bytes, bytes], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Gate:
+    """What is let in, and the one token."""
+
+    token: str
+    hosts: frozenset[str]
+    origins: frozenset[str]
+
+
+class Guard:
+    """An ASGI application in front of another, or of two: one for machines, and one for people, who sign in there."""
+
+    def __init__(
+        self,
+        app: ASGIApp,
+        *,
+        token: str,
+        hosts: tuple[str, ...] = (),
+        origins: tuple[str, ...] = (),
+        people: ASGIApp | None = None,
+        audit: AuditLog | None = None,
+    ) -> None:
+        """Only what ``app`` serves at ``MACHINES`` is behind the token where there is something for ``people``."""
+        if not token:
+            raise ValueError("a listener needs a token")
+        self._app = app
+        self._people = people
+        self._audit = audit
+        self._gate = Gate(
+            token,
+            frozenset(host.lower() for host in hosts),
+            frozenset(origin.lower().rstrip("/") for origin in origins),
+        )
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "lifespan":
+            await self._app(scope, receive, send)
+            return
+        server, headers = scope.get("server") or ("", 0), Headers(scope=scope)
+        if self._people is not None and not scope["path"].startswith(MACHINES):
+            app, found = self._people, misdirection(headers, server, self._gate)
+        else:
+            app, found = self._app, refusal(headers, server, self._gate)
+            if found is None:
+                scope.setdefault("state", {})["machine"] = True  # whom the listener knows
+        if found is not None and found.status == _WRONG_TOKEN and self._audit is not None:
+            client = scope.get("client") or ("", 0)
+            self._audit.note_stranger("sign_in", refused="no token, or a wrong one", address=client[0])
+        with suppress(ClientDisconnect):  # who hangs up while sending a body wants no answer
+            await (app(scope, receive, send) if found is None else _refuse(scope, send, found))
+
+
+def refusal(headers: Headers, server: tuple[str, int | None], gate: Gate) -> Refusal | None:
+    """Why a machine's request is not let in, or none if it is. ``server`` is the address it came in on."""
+    if (found := misdirection(headers, server, gate)) is not None:
+        return found
+    scheme, _, given = headers.get("authorization", "").partition(" ")
+    right = hmac.compare_digest(given.strip().encode(), gate.token.encode())
+    if scheme.lower() != "bearer" or not right:
+        challenge = ((b"www-authenticate", b'Bearer realm="cellwright"'),)
+        return Refusal(_WRONG_TOKEN, "A bearer token is needed: Authorization: Bearer …", challenge)
+    return None
+
+
+def misdirection(headers: Headers, server: tuple[str, int | None], gate: Gate) -> Refusal | None:
+    """Why a request is not for this server, or comes from a page that may not ask it."""
+    hosts = headers.getlist("host")
+    name = _host_name(hosts[0]) if len(hosts) == 1 else None
+    if name is None or not _is_own(name, server[0], gate):
+        return Refusal(421, "This server is not addressed by that Host; see the setting allowed_hosts")
+    origin = headers.get("origin")
+    if origin is not None and not _may_come_from(origin.lower(), hosts[0].lower(), gate):
+        return Refusal(403, "This Origin may not use the server; see the setting allowed_origins")
+    return None
+
+
+def _host_name(host: str) -> str | None:
+    try:
+        parts = urlsplit(f"//{host}")
+        _ = parts.port  # reading it checks it
+    except ValueError:
+        return None
+    return parts.hostname if parts.netloc == host and parts.username is None else None
+
+
+def _is_own(name: str, address: str, gate: Gate) -> bool:
+    """An address cannot be rebound, so the one that the request came in on is always right; names must be known."""
+    if name in gate.hosts or name == address.lower():
+        return True
+    return name in _LOOPBACK and address in _LOOPBACK
+
+
+def _may_come_from(origin: str, host: str, gate: Gate) -> bool:
+    return origin in gate.origins or origin in (f"http://{host}", f"https://{host}")
+
+
+async def _refuse(scope: Scope, send: Send, found: Refusal) -> None:
+    body = json.dumps({"error": found.message}).encode()
+    headers = [
+        (b"content-type", b"application/json"),
+        (b"content-length", str(len(body)).encode()),
+        (b"x-content-type-options", b"nosniff"),
+        (b"cache-control", b"no-store"),
+        *found.headers,
+    ]
+    kind = "http.response"
+    if scope["type"] == "websocket":
+        kind = "websocket.http.response"
+    start: Message = {"type": f"{kind}.start", "status": found.status, "headers": headers}
+    await send(start)
+    await send({"type": f"{kind}.body", "body": body})
