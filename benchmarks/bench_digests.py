@@ -15,9 +15,9 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 
+from cellwright_kernel._value_digests import digest_of
 from cellwright_kernel.frames import frame_of, table_of
 from cellwright_kernel.htmltables import html_table
-from cellwright_kernel.value_digests import digest_of
 from measuring import Bench, Contender, alternate, main, milliseconds
 
 CHARACTERS_PER_TOKEN = 4

@@ -28,7 +28,7 @@ import anyio
 import anyio.to_thread
 
 from cellwright import Engine, Session, open_engine
-from cellwright.slurm.directories import Allocation
+from cellwright.slurm._directories import Allocation
 from jobs import job_processes, kernel_count, login_processes, pss_bytes
 from measuring import MB, Bench, alternate, host_pid, main, milliseconds, quiet, settled, tree
 from serverjobs import AS_IT_IS, EAGER, Pace, RemoteKernel, ServerJob, servers_environment

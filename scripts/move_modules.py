@@ -193,6 +193,13 @@ def _visible(tree: ast.AST, name: str, *, top: bool = True) -> Iterator[ast.AST]
             if top and node.name == name:
                 yield node
             yield from _visible(node, name, top=False)
+        elif isinstance(node, ast.AnnAssign) and isinstance(tree, ast.ClassDef):  # a field is the class's own
+            yield from (
+                one
+                for part in (node.annotation, node.value)
+                if part
+                for one in _visible(ast.Expression(part), name, top=False)
+            )
         else:
             yield from _visible(node, name, top=top)
 

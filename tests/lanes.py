@@ -101,7 +101,7 @@ PRELOADED = (
 # And what most tests of other lanes than `unit` do.
 PRELOADED_BESIDES = (
     "cellwright.agent.data_agent",
-    "cellwright.cli.commands",
+    "cellwright.cli._commands",
     "cellwright.mcp.server",
     "cellwright.review",
     "cellwright.tools.calculator",

@@ -37,13 +37,11 @@ __all__ = [
     "remove_member",
 ]
 Role: TypeAlias = Literal["view", "run", "own"]
-
 """``view`` looks; ``run`` also edits, runs, asks and takes over; ``own`` also suspends, deletes and lets others in."""
 
 ROLES: tuple[Role, ...] = get_args(Role)
 
 OWNER = "owner"
-
 """Whoever has the listener's own token."""
 
 

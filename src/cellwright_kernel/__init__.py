@@ -10,7 +10,7 @@ from importlib import import_module
 from typing import Any
 
 # Loaded on first use: importing this package costs a kernel nothing.
-_FROM = {"get": "values", "names": "values", "put": "values", "show": "chart_manifest"}
+_FROM = {"get": "_values", "names": "_values", "put": "_values", "show": "_chart_manifest"}
 
 __all__ = ["get", "names", "put", "show"]  # given out below
 

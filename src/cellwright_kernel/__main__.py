@@ -30,18 +30,18 @@ def register_package() -> None:
 if __name__ == "__main__":
     register_package()
     if sys.argv[1:] == ["--trial"]:
-        from cellwright_kernel import trial
+        from cellwright_kernel import _trial as trial
 
         trial.main()
     elif sys.argv[1:2] == ["--confine"]:
-        from cellwright_kernel import confined_program
+        from cellwright_kernel import _confined_program as confined_program
 
         confined_program.main(sys.argv[2:])
     elif sys.argv[1:2] == ["--ferry"]:
-        from cellwright_kernel import ferry
+        from cellwright_kernel import _ferry as ferry
 
         ferry.main(sys.argv[2:])
     else:
-        from cellwright_kernel import forkserver
+        from cellwright_kernel import _forkserver as forkserver
 
         forkserver.main(sys.argv[1:])

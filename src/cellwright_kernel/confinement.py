@@ -11,7 +11,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from cellwright_kernel import landlock, namespaces, seccomp
+from cellwright_kernel import _namespaces, _seccomp, landlock
 
 __all__ = ["confine"]
 
@@ -47,9 +47,9 @@ def confine(memory_bytes: int, *, files: Sequence[str] = (), sockets: Sequence[s
     rules += [(path, landlock.SOCKETS) for path in sockets]
     rules.append(("/dev/null", landlock.WRITE_FILE))
     try:
-        namespaces.no_new_privileges()
+        _namespaces.no_new_privileges()
         landlock.restrict(rules, tcp=False)
-        seccomp.install(local_network=False)
+        _seccomp.install(local_network=False)
     except OSError:
         return False
     return True

@@ -8,7 +8,7 @@ import stat
 import struct
 from collections.abc import Sequence
 
-from cellwright_kernel.syscalls import invoke
+from cellwright_kernel._syscalls import invoke
 
 __all__ = [
     "LIST",

@@ -29,7 +29,7 @@ import weakref
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NoReturn
 
-from cellwright_kernel.checkpoints import flush
+from cellwright_kernel._checkpoints import flush
 from cellwright_kernel.descendants import become_subreaper, children_of, kill_tree
 
 __all__ = ["run"]

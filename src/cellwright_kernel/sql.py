@@ -29,7 +29,7 @@ from difflib import get_close_matches
 from itertools import islice
 from typing import Any
 
-from cellwright_kernel import sqlframes, sqltext, values
+from cellwright_kernel import _sqlframes, _values, sqltext
 from cellwright_kernel.digests import type_name
 
 __all__ = ["Database", "database_of"]
@@ -156,7 +156,7 @@ class Database:
 
     def tables(self) -> list[str]:
         """What can be read by name: the database's own tables, variables, and values of other languages."""
-        known = [*self._own_tables(), *sqlframes.tables_in(self._namespace), *values.names()]
+        known = [*self._own_tables(), *_sqlframes.tables_in(self._namespace), *_values.names()]
         return list(dict.fromkeys(known))
 
     def rows_of(self, query: str, parameters: Mapping[str, Any]) -> list[tuple[Any, ...]]:
@@ -231,8 +231,8 @@ class Database:
     def _lend(self, statement: Any) -> None:
         """Let DuckDB know the variables and values that a statement names, unless it has such tables itself."""
         named = sqltext.names_in(statement.query)
-        variables = sqlframes.index_of(self._namespace)
-        put = sqlframes.index_of(values.names())
+        variables = _sqlframes.index_of(self._namespace)
+        put = _sqlframes.index_of(_values.names())
         wanted = {
             name: value
             for name in (*named, *self._in_views)
@@ -247,7 +247,7 @@ class Database:
             if name.casefold() in own or name in self._lent:
                 continue
             try:
-                self._connection.register(name, sqlframes.to_duckdb(value))
+                self._connection.register(name, _sqlframes.to_duckdb(value))
             except Exception as error:  # noqa: BLE001  # boundary: perhaps the name means something else here
                 self._refused[name] = f"{type(error).__name__}: {error}"
             else:
@@ -255,15 +255,15 @@ class Database:
 
     def _found(self, name: str, variables: dict[str, list[str]], put: dict[str, list[str]]) -> Any:
         """The table that a name means outside of the database; None where it means none."""
-        variable = sqlframes.find(name, variables)
-        if variable is not None and sqlframes.is_table(self._namespace[variable]):
+        variable = _sqlframes.find(name, variables)
+        if variable is not None and _sqlframes.is_table(self._namespace[variable]):
             return self._namespace[variable]
-        value_name = sqlframes.find(name, put)
+        value_name = _sqlframes.find(name, put)
         if value_name is None:
             return None
         with contextlib.suppress(ValueError, LookupError, OSError):
-            value = values.get(value_name)
-            return value if sqlframes.is_table(value) else None
+            value = _values.get(value_name)
+            return value if _sqlframes.is_table(value) else None
         return None
 
     def _take_back(self) -> None:
@@ -278,16 +278,16 @@ class Database:
 
     def _frame(self) -> Any:
         """The rows that wait, as a frame of the library that is there."""
-        library = sqlframes.library_for_frames()
+        library = _sqlframes.library_for_frames()
         if library == "pandas":
             return _whole_numbers(self._connection.df(), self._connection.description)
-        if library is not None and sqlframes.load("pyarrow") is not None:
+        if library is not None and _sqlframes.load("pyarrow") is not None:
             table = _arrow_table(self._connection)
-            return sqlframes.load("polars").from_arrow(table) if library == "polars" else table
+            return _sqlframes.load("polars").from_arrow(table) if library == "polars" else table
         columns = [column[0] for column in self._connection.description]
         rows = self._connection.fetchall()
         if library == "polars":
-            return sqlframes.load("polars").DataFrame(rows, schema=columns, orient="row")
+            return _sqlframes.load("polars").DataFrame(rows, schema=columns, orient="row")
         return [dict(zip(columns, row, strict=True)) for row in rows]
 
     def _told(self, error: Exception, cell: str) -> Exception:
@@ -300,7 +300,7 @@ class Database:
                 f"{fault.message}\nThe database ended with its tables; the next SQL cell has an empty one"
             )
             return kind_of_error(message)
-        variable = sqlframes.find(fault.name, sqlframes.index_of(self._namespace))
+        variable = _sqlframes.find(fault.name, _sqlframes.index_of(self._namespace))
         kind = None if variable is None else type_name(type(self._namespace[variable]))
         reason = self._refused.get(fault.name)
         fault = advised(fault, self.tables(), f"{kind} ({reason})" if reason else kind)
@@ -413,7 +413,6 @@ def _entries(folder: str) -> Iterator[str]:
 # below.
 
 EXCERPT = 120
-
 """How many characters of a long line are shown."""
 
 MOST_CANDIDATES = 3

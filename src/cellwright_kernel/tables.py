@@ -37,7 +37,6 @@ __all__ = [
 ColumnKind: TypeAlias = Literal["number", "text", "time", "bool", "other"]
 
 Value: TypeAlias = "bool | int | float | str | None"
-
 """A cell: JSON's scalars. A float is finite, a time is ISO 8601, anything else is told in words."""
 
 
@@ -94,7 +93,6 @@ MAX_FLOAT_BITS = 1_000
 MAX_NAME = 200
 
 MISSING = "missing"
-
 """What ``kind_of_type`` calls the types of values that stand for nothing."""
 
 _KINDS: dict[type, str] = {

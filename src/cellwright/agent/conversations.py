@@ -1,7 +1,7 @@
 """Conversations that last: a directory each, with a log of JSON lines that is only added to, and pictures beside it.
 
 A line is on the disk, whole, before the call that wrote it returns; one that a crash cut short is taken away by the next
-run. What the lines mean stands in ``histories``.
+run.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from typing import Any, TypeAlias
 import anyio
 from pydantic_ai.messages import ModelMessage, ModelMessagesTypeAdapter, ModelRequest
 
-from cellwright.agent.notebook_names import Notebook
+from cellwright.agent._notebook_names import Notebook
 from cellwright.engine.records import new_conversation_id
 from cellwright.errors import ConversationBusy, ConversationUnreadable, SaveFailed, UnknownConversation
 from cellwright.settings.paths import make_private, write_private
@@ -415,11 +415,9 @@ def _refuse_newer(conversation_id: str, line: Line) -> None:
 # happened.
 
 VERSION = 1
-
 """Of the lines. Raised with every change that an older version would misread."""
 
 FIRST = "h1"
-
 """The branch that every conversation begins with."""
 
 Line: TypeAlias = dict[str, Any]

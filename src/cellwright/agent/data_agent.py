@@ -18,9 +18,10 @@ from typing import Any, TypeAlias
 import anyio
 
 import cellwright
+from cellwright.agent._context import SYSTEM_PROMPT, notebook_of, session_of
+from cellwright.agent._resources import RunResources, open_resources
 from cellwright.agent.branches import MAIN, Branch, answered, sound
 from cellwright.agent.budgets import Budget, Spending, parse_budget
-from cellwright.agent.context import SYSTEM_PROMPT, notebook_of, session_of
 from cellwright.agent.conversations import Conversation, Conversations
 from cellwright.agent.evidence.numbers import trace_numbers
 from cellwright.agent.models.chain import Chain
@@ -30,7 +31,6 @@ from cellwright.agent.models.requests import Speaker
 from cellwright.agent.models.table import ModelRow
 from cellwright.agent.patterns import JIT, PATTERNS, Chosen, choose
 from cellwright.agent.questions import Question, Server
-from cellwright.agent.resources import RunResources, open_resources
 from cellwright.agent.runner import Run
 from cellwright.agent.trace.redaction import Redactor
 from cellwright.agent.trace.spans import StepSpans
@@ -47,7 +47,6 @@ from cellwright.notebook.python_names import names_of
 __all__ = ["TRACES", "DataAgent", "ask", "environment_of"]
 
 TRACES = "runs"
-
 """Where a conversation's traces lie, beside it."""
 
 # Longer than a slow disk stands still: what is not kept by then is lost.

@@ -39,7 +39,6 @@ async def react(run: Run, branch: Branch, task: str) -> Branch:
 _CONCLUDE = "All steps are done. Answer from what their cells put out: {task}"
 
 _MAX_CODES = 3
-
 """How often a model gives code for one step; the fixers' tries come on top, and before."""
 
 
@@ -219,7 +218,6 @@ _USUAL = "react"
 _MANY_STEPS = 2
 
 _SHORT = 30
-
 """Words: a longer task is rarely one cell."""
 
 
@@ -340,5 +338,4 @@ PATTERNS: dict[str, Pattern] = {
 }
 
 JIT = "jit"
-
-"""Not a pattern of its own: one of the above, chosen by the task's shape (see ``choice``)."""
+"""Not a pattern of its own: one of the above, chosen by the task's shape."""

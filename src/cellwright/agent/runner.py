@@ -17,6 +17,11 @@ import anyio
 from pydantic import BaseModel
 from pydantic_ai.messages import ModelMessage, ModelRequestPart, ModelResponse, ToolCallPart, ToolReturnPart
 
+from cellwright.agent._compaction import Summary, compacted, is_due
+from cellwright.agent._context import SYSTEM_PROMPT, Closing, files_of, harmless, notebook_of, state_block
+from cellwright.agent._notebook_names import Correction, Notebook, by_id, check_call, check_names, mended
+from cellwright.agent._repair import Mended, mend, stop_report
+from cellwright.agent._resources import RunResources
 from cellwright.agent.branches import (
     MAIN,
     Branch,
@@ -29,8 +34,6 @@ from cellwright.agent.branches import (
     with_reply,
 )
 from cellwright.agent.budgets import Spending
-from cellwright.agent.compaction import Summary, compacted, is_due
-from cellwright.agent.context import SYSTEM_PROMPT, Closing, files_of, harmless, notebook_of, state_block
 from cellwright.agent.conversations import Conversation
 from cellwright.agent.evidence.charts import chart_issues, pictures
 from cellwright.agent.evidence.numbers import Evidence, rests_on_output
@@ -47,10 +50,7 @@ from cellwright.agent.models.requests import (
 )
 from cellwright.agent.models.table import ModelRow
 from cellwright.agent.models.text_actions import problem
-from cellwright.agent.notebook_names import Correction, Notebook, by_id, check_call, check_names, mended
 from cellwright.agent.questions import Question
-from cellwright.agent.repair import Mended, mend, stop_report
-from cellwright.agent.resources import RunResources
 from cellwright.agent.toolbox import ToolReply
 from cellwright.agent.trace.steps import Trace
 from cellwright.engine import Execution, Session
@@ -452,7 +452,6 @@ def answer_in(reply: ModelResponse, row: ModelRow) -> ModelAnswer:
 # counted.
 
 MAX_FAILURES = 3
-
 """Cells in a row that may fail."""
 
 _MAKES = frozenset({"notebook_create"})
@@ -460,7 +459,6 @@ _MAKES = frozenset({"notebook_create"})
 _USUAL = {"mode": ("overlay", "private"), "host": ("local",)}
 
 _MENDS_ITSELF = frozenset({"plan_create", "plan_run", "plan_fix", "execution_wait"})
-
 """Whose cells are a plan's, or were seen to when they began."""
 
 _READS = frozenset({"notebook_read", "plan_status", "execution_wait"})

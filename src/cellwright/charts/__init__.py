@@ -10,7 +10,7 @@ Knows no notebooks and no kernels: what it is given is text, tables and names. F
 
 from __future__ import annotations
 
-from cellwright.charts.manifest import (
+from cellwright.charts._manifest import (
     FILENAME,
     MAX_MANIFEST_BYTES,
     ChartType,
@@ -20,8 +20,8 @@ from cellwright.charts.manifest import (
     Problem,
     read_manifest,
 )
-from cellwright.charts.renderer import Picture, Renderer, RendererLimits
-from cellwright.charts.specs import Spec, chart_spec
+from cellwright.charts._renderer import Picture, Renderer, RendererLimits
+from cellwright.charts._specs import Spec, chart_spec
 from cellwright.charts.themes import ThemeName
 
 __all__ = [

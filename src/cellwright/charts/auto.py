@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
+from cellwright.charts._manifest import ChartType, Config
 from cellwright.charts.encodings import FEW_CATEGORIES, Encodings, Shape, encodings_for, graph_ends
-from cellwright.charts.manifest import ChartType, Config
 
 __all__ = ["RULES", "Choice", "Rule", "choose"]
 

@@ -9,7 +9,7 @@ import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from cellwright.charts.manifest import ChartType, Config, Output, Problem, listed, quoted, suggestion
+from cellwright.charts._manifest import ChartType, Config, Output, Problem, listed, quoted, suggestion
 from cellwright_kernel.tables import ColumnKind, Table
 
 __all__ = ["ColumnShape", "Encodings", "Shape", "check_columns", "encodings_for", "graph_ends", "shape_of"]

@@ -17,9 +17,9 @@ def main() -> None:
     atexit.register(gc.freeze)
     arguments = sys.argv[1:]
     if arguments and arguments[0] == "mcp":
-        from cellwright.cli.mcp import mcp  # see above
+        from cellwright.cli._mcp import mcp  # see above
 
         sys.exit(mcp(arguments[1:]))
-    from cellwright.cli.commands import app, narrowed  # see above
+    from cellwright.cli._commands import app, narrowed  # see above
 
     narrowed(app, arguments)()

@@ -16,7 +16,7 @@ import sys
 import time
 
 import cellwright
-from cellwright.daemon.early_responder import EarlyResponder
+from cellwright.daemon._early_responder import EarlyResponder
 from cellwright.daemon.paths import DaemonPaths
 from cellwright.rlimits import limit_own_memory, raise_file_limit
 from cellwright.settings.paths import make_private
@@ -53,7 +53,7 @@ def main() -> int:
     # Nor is it worth a look when the process ends, and all of it with it.
     atexit.register(gc.freeze)
     try:
-        from cellwright.daemon.service import run_daemon  # the heavy part, after listening
+        from cellwright.daemon._service import run_daemon  # the heavy part, after listening
 
         run_daemon(paths, directory, listener, early_responder)
     finally:

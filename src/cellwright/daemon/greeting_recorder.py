@@ -15,7 +15,7 @@ import anyio.abc
 from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS, MODERN_PROTOCOL_VERSIONS
 
 from cellwright.assembly import open_engine
-from cellwright.daemon.early_responder import DISCOVER, FILE, OTHER, VERSION_KEY
+from cellwright.daemon._early_responder import DISCOVER, FILE, OTHER, VERSION_KEY
 from cellwright.mcp import DIALECTS, McpServer
 from cellwright.settings import Settings
 

@@ -13,8 +13,8 @@ import anyio
 from anyio.abc import ByteReceiveStream, ByteSendStream
 
 from cellwright.assembly import open_engine
-from cellwright.daemon.connections import Conversation, Heard, Said, is_hung_up
-from cellwright.daemon.mcp_servers import McpServers
+from cellwright.daemon._connections import Conversation, Heard, Said, is_hung_up
+from cellwright.daemon._mcp_servers import McpServers
 from cellwright.errors import CellwrightError
 from cellwright.settings import Settings, load_settings
 

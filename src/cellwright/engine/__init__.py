@@ -1,13 +1,13 @@
 """Sessions, executions, events and the journal: what every frontend and every agent works with."""
 
-from cellwright.engine.branches import Adopted, Branch, SessionView
-from cellwright.engine.checkpoints import RolledBack
+from cellwright.engine._branches import Adopted, Branch, SessionView
+from cellwright.engine._checkpoints import RolledBack
+from cellwright.engine._executions import Execution
+from cellwright.engine._replay import Redone, Replay
 from cellwright.engine.engine import Engine, SessionFilter
-from cellwright.engine.executions import Execution
 from cellwright.engine.introspection import Completion, Diagnosis, InputFile, Inputs, Inspection, Variable
 from cellwright.engine.journal import Event, EventKind, Missed, Subscription
 from cellwright.engine.records import Asker, CheckpointRecord, Leavings, LeftFile, OnError
-from cellwright.engine.replay import Redone, Replay
 from cellwright.engine.session import Session
 from cellwright.engine.workspace import NetworkUse
 

@@ -20,9 +20,9 @@ import msgspec
 from cellwright.charts import FILENAME, MAX_MANIFEST_BYTES, Output, Picture, Renderer, read_manifest
 from cellwright.charts.auto import choose
 from cellwright.charts.encodings import shape_of
-from cellwright.engine.context import SessionContext
-from cellwright.engine.document import SessionDocument
-from cellwright.engine.executions import Execution
+from cellwright.engine._context import SessionContext
+from cellwright.engine._document import SessionDocument
+from cellwright.engine._executions import Execution
 from cellwright.engine.kernel import SessionKernel, runtime_of
 from cellwright.engine.records import Batch
 from cellwright.engine.workspace import ManifestStamp, SessionWorkspace
@@ -138,7 +138,6 @@ def _complaints(lines: Sequence[str]) -> list[ChartOutput]:
 DATA_REQUEST = "cellwright_data_request"
 
 MOST_ROWS = 20_000
-
 """What a kernel sends of a table; beyond that it chooses rows evenly."""
 
 Form: TypeAlias = Literal["chart", "table", "graph", "auto"]

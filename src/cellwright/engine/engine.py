@@ -21,17 +21,17 @@ import anyio.abc
 import cellwright
 from cellwright.audit import AuditLog
 from cellwright.charts import Renderer
-from cellwright.engine import recovery
-from cellwright.engine.branches import Adopted, Branch, Branches, SessionView, compare_sessions
-from cellwright.engine.context import Services
-from cellwright.engine.create import Wish, new_file, new_record
-from cellwright.engine.executions import Execution
+from cellwright.engine import _recovery
+from cellwright.engine._branches import Adopted, Branch, Branches, SessionView, compare_sessions
+from cellwright.engine._context import Services
+from cellwright.engine._create import Wish, new_file, new_record
+from cellwright.engine._executions import Execution
+from cellwright.engine._housekeeping import MemoryReturn, Retention, Saver, suspend_idle
+from cellwright.engine._notebook_file import NotebookFile
 from cellwright.engine.hidden_sessions import OneShots, Rehearsals, Unseen
 from cellwright.engine.hosts import HostLink, Hosts, link_name, place_name
-from cellwright.engine.housekeeping import MemoryReturn, Retention, Saver, suspend_idle
 from cellwright.engine.journal import Event, EventStream, Journal, Statement, Subscription
 from cellwright.engine.kernel import kernel_environment
-from cellwright.engine.notebook_file import NotebookFile
 from cellwright.engine.options import EngineOptions
 from cellwright.engine.placement import HostKind
 from cellwright.engine.providers import HostProvider
@@ -292,7 +292,7 @@ class Engine:
         del self._sessions[session_id]
         await anyio.to_thread.run_sync(remove_storage, session.storage)
         batch = Batch(statements=delete_session(session_id), lasting=not session.record.is_unseen)
-        for adopted in recovery.load_adopted(self._journal, session_id):
+        for adopted in _recovery.load_adopted(self._journal, session_id):
             batch.statements += delete_session(adopted)
         self._recorder.note(batch, "notebook.state.changed", session.record, {"session": "deleted"})
         self._memory.something_went()
@@ -346,7 +346,7 @@ class Engine:
         for session in self._sessions.values():
             if (execution := session.runs.find(execution_id)) is not None:
                 return execution
-        execution = recovery.load_execution(self._journal, execution_id)
+        execution = _recovery.load_execution(self._journal, execution_id)
         if execution is None:
             raise UnknownExecution(
                 f"There is no execution {execution_id!r}", hint="List a session's executions with `history`"
@@ -362,7 +362,7 @@ class Engine:
         """
         self.session(session_id)
         await self._journal.catch_up()
-        return recovery.load_executions(
+        return _recovery.load_executions(
             self._journal, session_id, cell_id=cell_id, after=after, outputs=outputs
         )
 
@@ -375,7 +375,7 @@ class Engine:
     async def events_of(self, execution_id: str) -> list[Event]:
         """Everything that happened to one execution so far, oldest first."""
         await self._journal.catch_up()
-        return recovery.read_event_rows(self._journal, "execution = ?", (execution_id,))
+        return _recovery.read_event_rows(self._journal, "execution = ?", (execution_id,))
 
     @property
     def last_event(self) -> int:
@@ -385,9 +385,9 @@ class Engine:
     def events(self, *, since: int, session_id: str | None = None, limit: int = 1_000) -> list[Event]:
         """Past events after number ``since``, oldest first: what a subscriber missed."""
         if session_id is None:
-            return recovery.read_event_rows(self._journal, "seq > ?", (since,), limit)
+            return _recovery.read_event_rows(self._journal, "seq > ?", (since,), limit)
         condition = "seq > ? AND session = ?"
-        return recovery.read_event_rows(self._journal, condition, (since, session_id), limit)
+        return _recovery.read_event_rows(self._journal, condition, (since, session_id), limit)
 
     async def cancel(self, execution_id: str) -> None:
         """Stop an execution, whoever asked for it."""
@@ -496,10 +496,10 @@ class Engine:
     # Taking up where an engine stopped ---------------------------------------------------------------------------
 
     def _recover(self) -> None:
-        for record in recovery.load_session_records(self._journal):
-            file = recovery.load_file(self._journal, record)
+        for record in _recovery.load_session_records(self._journal):
+            file = _recovery.load_file(self._journal, record)
             session = self._sessions[record.id] = Session(record, file, self._services)
-            for execution in recovery.load_live_executions(self._journal, record.id):
+            for execution in _recovery.load_live_executions(self._journal, record.id):
                 session.runs.adopt(execution)
 
     # Keeping house -----------------------------------------------------------------------------------------------

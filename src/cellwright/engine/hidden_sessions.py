@@ -17,7 +17,7 @@ from typing import Any
 
 import anyio
 
-from cellwright.engine.context import Services
+from cellwright.engine._context import Services
 from cellwright.engine.records import SessionRecord
 from cellwright.engine.session import Session
 from cellwright.engine.workspace import checked_narrowing

@@ -1,6 +1,6 @@
 """The hosts that an engine's sessions live on: one link to each, made when it is first needed.
 
-Which host a session is to have is ``placement``'s, what one link does ``host_link``'s. Hosts beside this machine's come
+Which host a session is to have is ``placement``'s. Hosts beside this machine's come
 from providers (see ``providers``), of which nothing is loaded before one of their hosts is wanted.
 """
 

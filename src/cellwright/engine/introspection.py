@@ -1,4 +1,4 @@
-"""What a live kernel holds, as typed values made from what the kernel tells (see ``cellwright_kernel.inspection``)."""
+"""What a live kernel holds, as typed values made from what the kernel tells (see ``cellwright_kernel._inspection``)."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from cellwright.engine.context import SessionContext
+from cellwright.engine._context import SessionContext
 from cellwright.engine.kernel import SessionKernel, named_language, runtime_of
 from cellwright.engine.placement import inspect_content, inspect_reply
 from cellwright.engine.workspace import SessionWorkspace
@@ -140,7 +140,7 @@ def _read(reply: dict[str, Any], kind: type[T]) -> T:
         raise KernelError(f"What the kernel tells of its names cannot be read: {error}") from error
 
 
-# What a kernel can tell of the error it raised last, as typed values (see ``cellwright_kernel.diagnosis``).
+# What a kernel can tell of the error it raised last, as typed values (see ``cellwright_kernel._diagnosis``).
 
 DIAGNOSE_REQUEST = "cellwright_diagnose_request"
 
@@ -244,7 +244,7 @@ def diagnosis_of(reply: dict[str, Any]) -> Diagnosis | None:
 
 
 # The files that a kernel's code has read, as typed values made from what it tells (see
-# ``cellwright_kernel.inputs``).
+# ``cellwright_kernel._inputs``).
 
 INPUTS_REQUEST = "cellwright_inputs_request"
 

@@ -10,8 +10,8 @@ from typing import Any
 import anyio
 from msgspec.structs import replace
 
-from cellwright.engine.checkpoints import Checkpoints
-from cellwright.engine.context import SessionContext
+from cellwright.engine._checkpoints import Checkpoints
+from cellwright.engine._context import SessionContext
 from cellwright.engine.lineage import lost_with, new_lineage, returned
 from cellwright.engine.options import PackageOptions
 from cellwright.engine.placement import HostName, refuse_foreign

@@ -87,7 +87,7 @@ class DefaultHost:
 
 _TOLD = "cellwright_told"
 
-_SHIPPED = ("digests", "inspection")
+_SHIPPED = ("digests", "_inspection")
 
 CANNOT = {
     "files": "its files are the server's, and only code sees them there",

@@ -186,7 +186,6 @@ def _told(entry: Entry) -> LeftFile:
 SessionState: TypeAlias = Literal["active", "suspended"]
 
 OnError: TypeAlias = Literal["keep", "rollback"]
-
 """What becomes of a session whose cell failed: it keeps what the cell did, or goes back to before it."""
 
 FINAL_STATES: frozenset[ExecutionState] = frozenset({"ok", "error", "timeout", "interrupted", "died"})
@@ -284,7 +283,7 @@ class SessionRecord(msgspec.Struct, frozen=True):
     """What made the state that it lost with an earlier kernel; none once something new ran well in this one."""
 
     let_go: int = 0
-    """The newest generation of which something that ran is no longer kept (see ``retention``)."""
+    """The newest generation of which something that ran is no longer kept (see ``housekeeping``)."""
     checkpoints: tuple[CheckpointRecord, ...] = ()
     """Those that it can go back to, oldest first."""
     returning_to: str | None = None

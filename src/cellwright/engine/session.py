@@ -1,7 +1,7 @@
 """A session: a notebook with a kernel, and everything that can be done with the two.
 
 ``Session`` is what frontends, plans and agents call. Each of its parts has a module of its own: the notebook
-(``document``), the working directory (``workspace``), the kernel (``kernel``, ``kernel_queries``), executions
+(``document``), the working directory (``workspace``), the kernel (``kernel``, ``introspection``), executions
 (``execution_queue``), ``checkpoints``, ``replay``, ``charts``, ``typecheck``, ``ownership`` and what the host reports
 (``execution_queue`` too). Which sessions there are is the ``engine``'s business.
 """
@@ -16,12 +16,16 @@ from typing import Any
 import anyio
 
 from cellwright.charts import Picture
+from cellwright.engine._checkpoints import Checkpoints, RolledBack
+from cellwright.engine._context import Services, SessionContext
+from cellwright.engine._document import SessionDocument
+from cellwright.engine._execution_queue import ExecutionQueue, HostReports
+from cellwright.engine._executions import Execution, Runs
+from cellwright.engine._notebook_file import NotebookFile
+from cellwright.engine._ownership import Ownership
+from cellwright.engine._replay import Replay, Replays
+from cellwright.engine._typecheck import TypeChecks
 from cellwright.engine.charts import Form, SessionCharts, Visual
-from cellwright.engine.checkpoints import Checkpoints, RolledBack
-from cellwright.engine.context import Services, SessionContext
-from cellwright.engine.document import SessionDocument
-from cellwright.engine.execution_queue import ExecutionQueue, HostReports
-from cellwright.engine.executions import Execution, Runs
 from cellwright.engine.hosts import HostLink
 from cellwright.engine.introspection import (
     Completion,
@@ -34,8 +38,6 @@ from cellwright.engine.introspection import (
 )
 from cellwright.engine.journal import EventKind
 from cellwright.engine.kernel import SessionKernel
-from cellwright.engine.notebook_file import NotebookFile
-from cellwright.engine.ownership import Ownership
 from cellwright.engine.placement import refuse_foreign
 from cellwright.engine.records import (
     Asker,
@@ -48,8 +50,6 @@ from cellwright.engine.records import (
     SessionRecord,
     SessionState,
 )
-from cellwright.engine.replay import Replay, Replays
-from cellwright.engine.typecheck import TypeChecks
 from cellwright.engine.workspace import SessionWorkspace
 from cellwright.errors import UnknownCheckpoint
 from cellwright.notebook import Cell, CellKind, Change, Document

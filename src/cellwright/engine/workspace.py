@@ -20,8 +20,9 @@ from msgspec.structs import replace
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from cellwright.charts import FILENAME
-from cellwright.engine.context import SessionContext
-from cellwright.engine.executions import Execution
+from cellwright.engine._context import SessionContext
+from cellwright.engine._executions import Execution
+from cellwright.engine._recovery import read_event_rows
 from cellwright.engine.journal import Journal, Statement
 from cellwright.engine.placement import refuse_foreign
 from cellwright.engine.records import (
@@ -33,7 +34,6 @@ from cellwright.engine.records import (
     leavings_of,
     put_execution,
 )
-from cellwright.engine.recovery import read_event_rows
 from cellwright.errors import LimitReached, SandboxError
 from cellwright.hosts import protocol
 from cellwright.sandbox.files import Entry
@@ -339,7 +339,7 @@ class SessionWorkspace:
         """The chart manifest that came or changed since a run began, if there is one. Quick: one look at one name."""
         try:
             # Only whether it may be worth reading: what is read is opened without following any link.
-            status = os.stat(f"{self.place.written_cwd}/{FILENAME}", follow_symlinks=False)
+            status = os.stat(f"{self.place.written_cwd}/{FILENAME}", follow_symlinks=False)  # quick
         except OSError:
             return None
         if started_at is None or not stat.S_ISREG(status.st_mode):

@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from cellwright.formats.model import Exported, FindFile, Imported
-    from cellwright.formats.registry import (
+    from cellwright.formats._registry import (
         FORMATS,
         Format,
         export,
@@ -16,6 +15,7 @@ if TYPE_CHECKING:
         readable,
         writable,
     )
+    from cellwright.formats.model import Exported, FindFile, Imported
 
 __all__ = [
     "FORMATS",
@@ -40,5 +40,5 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     import importlib  # see above
 
-    home = "model" if name in _HELD_BY_MODEL else "registry"
+    home = "model" if name in _HELD_BY_MODEL else "_registry"
     return getattr(importlib.import_module(f"{__name__}.{home}"), name)

@@ -15,8 +15,8 @@ import sys
 import msgspec
 
 from cellwright.errors import CellwrightError, MissingExtra
+from cellwright.formats._renderer_wire import Answer, Order, refusal
 from cellwright.formats.grammars import leave_out_address_grammars
-from cellwright.formats.renderer_wire import Answer, Order, refusal
 from cellwright.notebook import CellAdded, Document
 
 __all__ = ["main"]
@@ -68,11 +68,11 @@ def _made(order: Order) -> Answer:
     try:
         document = Document.from_bytes(order.notebook, name=order.name)
         if order.format == "html":
-            from cellwright.formats.html import to_html  # see above
+            from cellwright.formats._html import to_html  # see above
 
             page = to_html(document, name=order.name, include_outputs=order.include_outputs)
             return Answer(page.text.encode(), page.notices)
-        from cellwright.formats.pdf import to_pdf  # see above
+        from cellwright.formats._pdf import to_pdf  # see above
 
         printed = to_pdf(document, name=order.name, include_outputs=order.include_outputs)
         return Answer(printed.content, printed.notices)

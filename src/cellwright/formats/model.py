@@ -35,7 +35,6 @@ __all__ = [
 ]
 
 FindFile: TypeAlias = Callable[[str], bytes | None]
-
 """A file beside the one that is read, by its relative name; none where it is not to be had."""
 
 

@@ -18,8 +18,8 @@ from anyio.abc import ByteReceiveStream, Process
 
 from cellwright import children
 from cellwright.errors import NotebookError
+from cellwright.formats._renderer_wire import Answer, Order
 from cellwright.formats.model import Exported
-from cellwright.formats.renderer_wire import Answer, Order
 from cellwright.notebook import Document
 
 __all__ = ["LIMIT_S", "MEMORY_BYTES", "PAGES", "PageMaker", "RenderFailed", "render"]
@@ -86,7 +86,9 @@ class PageMaker:
             self._spare = await _start(self._standby_s)
         if answer.error is not None:
             raise RenderFailed(answer.error, hint=answer.hint)
-        from cellwright.formats.registry import format_named  # loads every format: not for whoever makes none
+        from cellwright.formats._registry import (
+            format_named,  # loads every format: not for whoever makes none
+        )
 
         form = format_named(format)
         return Exported(answer.content, form.mime, form.suffixes[0], answer.notices)

@@ -1,7 +1,7 @@
 """The host process that owns kernels, its protocol, and how an engine finds it and talks to it."""
 
+from cellwright.hosts._event_log import read_events
 from cellwright.hosts.connection import EventSink, HostConnection
-from cellwright.hosts.event_log import read_events
 from cellwright.hosts.local import (
     HostPaths,
     HostTransport,

@@ -19,12 +19,12 @@ import msgspec
 
 from cellwright.errors import CheckpointRefused, HostError, KernelGone, KernelStartError
 from cellwright.hosts import protocol
-from cellwright.hosts.checkpoints import CheckpointRing
+from cellwright.hosts._checkpoints import CheckpointRing
+from cellwright.hosts._runner import KernelRunner
+from cellwright.hosts._secondary_kernels import SecondaryKernel
+from cellwright.hosts._watchdog import Usage, Watch
 from cellwright.hosts.launchers import Launchers
 from cellwright.hosts.protocol import CheckTypes, Diagnostic, HostOptions
-from cellwright.hosts.runner import KernelRunner
-from cellwright.hosts.secondary_kernels import SecondaryKernel
-from cellwright.hosts.watchdog import Usage, Watch
 from cellwright.kernels import CheckpointGroup, Exit, Kernel, KernelLaunch, OutputLimits, reap_strangers
 from cellwright.sandbox.policy import Mode, Policy
 from cellwright.sandbox.tiers import LOSSES, NO_DOOR, SOFT_CPUS, Finding

@@ -21,13 +21,13 @@ import psutil
 
 import cellwright
 from cellwright.errors import CellwrightError, HostError, LimitReached
-from cellwright.hosts import cell_queue, protocol
+from cellwright.hosts import _cell_queue, protocol
+from cellwright.hosts._event_log import Cursor, EventLog
+from cellwright.hosts._runner import KernelRunner
 from cellwright.hosts.connection import FrameReader, frame
-from cellwright.hosts.event_log import Cursor, EventLog
 from cellwright.hosts.kernels import Ending, Kernels
 from cellwright.hosts.launchers import JobSteps, Launchers
 from cellwright.hosts.protocol import HostOptions, KernelStatus, Resources
-from cellwright.hosts.runner import KernelRunner
 from cellwright.kernels import adopt_orphans
 from cellwright.sandbox.tiers import Tier
 
@@ -225,11 +225,11 @@ class Host:
                 self._refuse_when_memory_is_short()
                 runner = self._kernels.runner(kernel_id)
                 for run in runs:
-                    runner.handle(cell_queue.Submitted(run))
+                    runner.handle(_cell_queue.Submitted(run))
             case protocol.Cancel(kernel_id, execution_id):
-                self._kernels.runner(kernel_id).handle(cell_queue.Cancelled(execution_id))
+                self._kernels.runner(kernel_id).handle(_cell_queue.Cancelled(execution_id))
             case protocol.Interrupt(kernel_id):
-                self._kernels.runner(kernel_id).handle(cell_queue.Interrupted())
+                self._kernels.runner(kernel_id).handle(_cell_queue.Interrupted())
             case _:
                 raise HostError(f"{type(request).__name__} is not a control request")
 
@@ -389,7 +389,7 @@ class Host:
             return
         # Looked at again, since somebody may have ended before the sizes were taken.
         if self._is_memory_short():
-            max(busy, key=sizes.__getitem__).handle(cell_queue.MemoryShort())
+            max(busy, key=sizes.__getitem__).handle(_cell_queue.MemoryShort())
 
     def _is_memory_short(self) -> bool:
         return self._host_environment.memory_fraction() > self._required_options().max_memory_fraction
@@ -413,7 +413,7 @@ class Host:
     async def _wind_up(self, why: str) -> None:
         """Have all work stop, so that what it has put out is heard to the end; what does not stop is left."""
         for runner in self._kernels:
-            runner.handle(cell_queue.HostEnds(why))
+            runner.handle(_cell_queue.HostEnds(why))
         with anyio.move_on_after(_WIND_UP_S):
             while any(runner.busy for runner in self._kernels):  # several at once have no event
                 await anyio.sleep(_WINDING_UP_S)

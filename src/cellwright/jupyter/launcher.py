@@ -15,10 +15,10 @@ import anyio.abc
 
 from cellwright.errors import KernelGone, KernelStartError
 from cellwright.hosts.protocol import JupyterKernel, JupyterServer
-from cellwright.jupyter.channels import Channels
-from cellwright.jupyter.hubs import Reached, reach
-from cellwright.jupyter.lifetime import RemoteKernel, RemoteLifetime, silent
-from cellwright.jupyter.rest import Api
+from cellwright.jupyter._channels import Channels
+from cellwright.jupyter._hubs import Reached, reach
+from cellwright.jupyter._lifetime import RemoteKernel, RemoteLifetime, silent
+from cellwright.jupyter._rest import Api
 from cellwright.kernels.kernel import Kernel, StartedBy
 from cellwright.kernels.processes import KernelProcess
 

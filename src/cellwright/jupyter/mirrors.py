@@ -24,7 +24,7 @@ from cellwright.engine.placement import HostName, server_and_kernel
 from cellwright.engine.records import Batch, Recorder, put_session
 from cellwright.engine.session import Session
 from cellwright.errors import CellwrightError, HostUnreachable, NotebookError, NotebookFormatError
-from cellwright.jupyter.contents import (
+from cellwright.jupyter._contents import (
     Contents,
     ServerAddress,
     Stamp,
@@ -33,10 +33,10 @@ from cellwright.jupyter.contents import (
     identity,
     required,
 )
-from cellwright.jupyter.document_merge import Sheet, SheetCell, agreed, revisions, sheet_of
-from cellwright.jupyter.hubs import reach
-from cellwright.jupyter.servers import is_loopback, jupyter_server
-from cellwright.jupyter.shared_document import (
+from cellwright.jupyter._document_merge import Sheet, SheetCell, agreed, revisions, sheet_of
+from cellwright.jupyter._hubs import reach
+from cellwright.jupyter._servers import is_loopback, jupyter_server
+from cellwright.jupyter._shared_document import (
     GLOBAL_PRESENCE,
     SharedDocument,
     Ticket,

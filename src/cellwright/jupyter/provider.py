@@ -14,7 +14,7 @@ from cellwright.engine.records import SessionRecord
 from cellwright.errors import HostCannot, UnknownHost
 from cellwright.hosts import HostTransport
 from cellwright.hosts.protocol import JupyterKernel
-from cellwright.jupyter.servers import jupyter_kernelspec, jupyter_server, jupyter_servers
+from cellwright.jupyter._servers import jupyter_kernelspec, jupyter_server, jupyter_servers
 from cellwright.settings.model import JupyterSettings
 
 __all__ = ["JupyterHosts", "server_kernel"]
@@ -60,7 +60,7 @@ class JupyterHosts:
         return [await self._info(which) for which in jupyter_servers(self._settings)]
 
     async def _info(self, which: str | None) -> HostInfo:
-        from cellwright.jupyter.hubs import look_at  # an extra
+        from cellwright.jupyter._hubs import look_at  # an extra
 
         name = str(HostName("jupyter", which))
         try:

@@ -22,7 +22,7 @@ import anyio.abc
 import msgspec
 
 from cellwright.errors import KernelError, KernelGone
-from cellwright.kernels.resources import Connection
+from cellwright.kernels._resources import Connection
 
 __all__ = [
     "BadMessageError",
@@ -544,7 +544,6 @@ MAX_COMMAND_BYTES = 4096
 MORE, LONG, COMMAND = 1, 2, 4
 
 LENGTH = {0: 1, LONG: 8}
-
 """How many bytes say how long a frame is."""
 
 GREETING_BYTES = 64
@@ -556,7 +555,6 @@ VERSION = b"\x03\x00"
 NULL = b"NULL".ljust(20, b"\x00")
 
 SUBSCRIBE_TO_ALL = b"\x01"
-
 """The first message of a SUB that wants to hear everything."""
 
 

@@ -21,14 +21,10 @@ from typing import Any
 import anyio
 
 from cellwright.errors import KernelError, KernelGone, KernelStartError
-from cellwright.kernels.client import Message
-from cellwright.kernels.confinement import Isolation
-from cellwright.kernels.kernel import Kernel, KernelLaunch, OutputLimits
-from cellwright.kernels.pipe_client import PipeClient, Pipes
-from cellwright.kernels.processes import ExitOutput, expected_child
-from cellwright.kernels.programs import LOCAL_PROGRAMS, Programs, own_script
-from cellwright.kernels.resources import NO_CGROUP, KernelCgroup, NpmDirectory
-from cellwright.kernels.spawn import (
+from cellwright.kernels._confinement import Isolation
+from cellwright.kernels._pipe_client import PipeClient, Pipes
+from cellwright.kernels._resources import NO_CGROUP, KernelCgroup, NpmDirectory
+from cellwright.kernels._spawn import (
     KernelStart,
     Spawner,
     Start,
@@ -36,7 +32,11 @@ from cellwright.kernels.spawn import (
     refuse_without_network,
     watched,
 )
-from cellwright.kernels.standby import Spares, spare_of
+from cellwright.kernels._standby import Spares, spare_of
+from cellwright.kernels.client import Message
+from cellwright.kernels.kernel import Kernel, KernelLaunch, OutputLimits
+from cellwright.kernels.processes import ExitOutput, expected_child
+from cellwright.kernels.programs import LOCAL_PROGRAMS, Programs, own_script
 from cellwright.sandbox.npm import CACHE, REGISTRY
 from cellwright.sandbox.policy import Policy
 from cellwright.sandbox.workspace import Workspace
@@ -133,7 +133,6 @@ CACHES = ".deno"
 WARMING = """__cellwright_script__(["import 'node:fs'; import 'node:path'; const one: number = 1;", "script.ts", []])"""
 
 V8_MEMORY = 1536 << 20
-
 """What V8 reserves for its two threads before it uses it; about 1.1 GB, and the threads of a cell need some too."""
 
 QUIET = {"DENO_NO_UPDATE_CHECK": "1", "DENO_NO_PROMPT": "1", "NO_COLOR": "1"}

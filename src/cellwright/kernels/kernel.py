@@ -17,11 +17,11 @@ import anyio
 import anyio.abc
 
 from cellwright.errors import KernelError, KernelStartError
-from cellwright.kernels.checkpoints import KernelChannel
+from cellwright.kernels._checkpoints import KernelChannel
+from cellwright.kernels._monitor import MonitorChannel
+from cellwright.kernels._resources import NpmDirectory
 from cellwright.kernels.client import Client, refusal_in
-from cellwright.kernels.monitor import MonitorChannel
 from cellwright.kernels.processes import Exit, KernelProcess, Lifetime, Survivors
-from cellwright.kernels.resources import NpmDirectory
 from cellwright.sandbox.npm import is_npm_layer
 from cellwright.sandbox.policy import Policy
 from cellwright.sandbox.proxy import ProxySocket
@@ -144,7 +144,7 @@ class Kernel:
             self.process.signal_group(signal.SIGINT)
 
     async def inspect(self, *, packages: bool = False, timeout_s: float) -> dict[str, Any]:
-        """What lives in the namespace; see ``cellwright_kernel.inspection``.
+        """What lives in the namespace; see ``cellwright_kernel._inspection``.
 
         Raises:
             KernelError: this kernel is not one of ours, or could not look.

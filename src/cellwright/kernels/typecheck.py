@@ -22,18 +22,18 @@ import anyio
 import msgspec
 
 from cellwright.errors import KernelError, KernelStartError
-from cellwright.kernels.confinement import Isolation
-from cellwright.kernels.deno import V8_MEMORY, find_deno, own_environment
-from cellwright.kernels.kernel import KernelLaunch
-from cellwright.kernels.processes import ExitOutput, KernelProcess, expected_child
-from cellwright.kernels.programs import own_script
-from cellwright.kernels.resources import KernelCgroups, KernelResources
-from cellwright.kernels.spawn import (
+from cellwright.kernels._confinement import Isolation
+from cellwright.kernels._resources import KernelCgroups, KernelResources
+from cellwright.kernels._spawn import (
     Start,
     confined_start,
     refuse_without_network,
     watched,
 )
+from cellwright.kernels.deno import V8_MEMORY, find_deno, own_environment
+from cellwright.kernels.kernel import KernelLaunch
+from cellwright.kernels.processes import ExitOutput, KernelProcess, expected_child
+from cellwright.kernels.programs import own_script
 from cellwright.sandbox.policy import SOCKETS
 from cellwright.sandbox.safe_paths import components, open_beneath
 from cellwright.sandbox.workspace import Workspace
@@ -42,7 +42,6 @@ __all__ = ["CellSource", "Diagnostic", "TypeChecker", "config_of", "diagnostics_
 FILES = "check"
 
 LAYER = "/layer"
-
 """Where the check sees what a session on a view of a project wrote."""
 
 KEPT_BYTES = 1 << 20

@@ -21,7 +21,7 @@ import cellwright
 from cellwright.audit import acting
 from cellwright.engine import Engine, Session
 from cellwright.errors import CellwrightError, UnknownSession
-from cellwright.lab.channels import (
+from cellwright.lab._channels import (
     Channels,
     is_kernel_id,
     kernel_model,

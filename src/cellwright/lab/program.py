@@ -39,23 +39,19 @@ __all__ = [
 ]
 
 _RETRIES = 1_000_000
-
 """How often Lab's server calls a gateway that is gone, a few seconds apart: as long as it lives."""
 
 _KERNEL_START_S = 600
-
 """A kernel may have to wait for its place on another machine."""
 
-_ENCLOSURE = Path(__file__).with_name("enclosure.py")
+_ENCLOSURE = Path(__file__).with_name("_enclosure.py")
 
 _START = (
     "import sys; sys.modules['rfc3987_syntax'] = None; from jupyterlab.labapp import main; sys.exit(main())"
 )
-
 """Without grammars for addresses in any script, which nothing in Lab checks: half of what its start would cost."""
 
 _NEWS = "@jupyterlab/apputils-extension:announcements"
-
 """Asks whether it may fetch news."""
 
 

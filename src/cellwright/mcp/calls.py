@@ -48,7 +48,7 @@ from cellwright.errors import (
     UnknownExecution,
     UnknownSession,
 )
-from cellwright.mcp.arguments import Arguments, TimeLimits, complaint, published_schema
+from cellwright.mcp._arguments import Arguments, TimeLimits, complaint, published_schema
 from cellwright.mcp.clients import Client, Clients, Pace
 from cellwright.mcp.context import Knowledge, handback_note
 from cellwright.notebook import slug

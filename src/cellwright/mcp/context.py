@@ -1,7 +1,7 @@
 """A session's context: what an agent that forgot everything needs to go on.
 
 The notebook's name with its time, what is imported and defined, how each cell and the plan stand, and the last error. Names come
-from the kernel where it is alive and idle, else from what ran in it last (see ``knowledge``).
+from the kernel where it is alive and idle, else from what ran in it last (``Knowledge``).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """What an execution put out, as parts that a reader can weigh: text, pictures, and where the whole of each is.
 
-Pure. Chooses one form of every output, so that no text is told twice; cutting to a budget is ``budget``'s business,
-pictures are ``images``'s.
+Pure. Chooses one form of every output, so that no text is told twice; cutting to a budget is
+``text_budget``'s business.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ _FULLEST = (
     "text/plain",
 )
 
-# As in ``cellwright_kernel.kernel``, which cannot be imported without IPython.
+# As in ``cellwright_kernel._kernel``, which cannot be imported without IPython.
 _COMPLETE = 600
 
 
@@ -141,7 +141,7 @@ def _is_whole(plain: str) -> bool:
 
 
 def _digest(output: Mapping[str, Any]) -> str:
-    """What the kernel said of the value for those who read text (see ``cellwright_kernel.kernel``)."""
+    """What the kernel said of the value for those who read text (see ``cellwright_kernel._kernel``)."""
     match output.get("metadata"):
         case {"cellwright": {"digest": str(digest)}}:
             return clean(digest)
@@ -411,7 +411,6 @@ DATA = "cellwright://data/"
 View: TypeAlias = Literal["state", "history", "context", "network", "export", "cell", "execution"]
 
 NETWORK_URI = "cellwright://network"
-
 """What was fetched for no session."""
 
 _address = re.compile(

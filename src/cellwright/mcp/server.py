@@ -48,6 +48,8 @@ import cellwright
 from cellwright.delegation import Delegate
 from cellwright.engine import Engine
 from cellwright.errors import CellwrightError
+from cellwright.mcp._prompts import prompts
+from cellwright.mcp._resources import Resources
 from cellwright.mcp.calls import Definition, ServerTool, Shared, as_tool
 from cellwright.mcp.clients import NO_GRANTS, Client, ClientGrants, Clients, Notifier, Pace, RequestContext
 from cellwright.mcp.context import Knowledge
@@ -56,8 +58,6 @@ from cellwright.mcp.dialects.jlab import status as server_status
 from cellwright.mcp.dialects.jupyter import JUPYTER_TOOLS
 from cellwright.mcp.dialects.monadic import MONADIC_TOOLS
 from cellwright.mcp.in_process import InProcessClient
-from cellwright.mcp.prompts import prompts
-from cellwright.mcp.resources import Resources
 from cellwright.mcp.tools.executions import EXECUTION_TOOLS
 from cellwright.mcp.toolsets import chosen_sets, instructions, tools_of
 from cellwright.plans import Planner

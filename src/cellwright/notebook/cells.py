@@ -42,7 +42,6 @@ __all__ = [
 CellKind: TypeAlias = Literal["code", "markdown", "raw"]
 
 OWN_SECTION = "cellwright"
-
 """The key of our own part of a notebook's or a cell's metadata."""
 
 _CELL_DEPTH = 2

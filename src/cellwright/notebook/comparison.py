@@ -104,7 +104,6 @@ BY_NAME: Mapping[str, tuple[Mask, ...]] = MappingProxyType(
 # Says whether two pictures show the same, as far as an eye can tell. Pure.
 
 PICTURE_FORMATS = ("PNG", "JPEG", "GIF", "WEBP", "BMP")
-
 """All that is ever decoded, whatever a picture is called: Pillow hands PostScript to ``gs``, outside of every sandbox."""
 
 _MAX_AREA = 50_000_000
@@ -112,11 +111,9 @@ _MAX_AREA = 50_000_000
 _BLUR = 0.8
 
 _LEAST_CONTRAST = 48
-
 """How much of 255 a place must differ by to count."""
 
 _LEAST_PATCH = 6
-
 """How many such places, in a picture of any size, make it another."""
 
 _PER_AREA = 2e-5
@@ -192,7 +189,6 @@ def _middle(box: tuple[int, int, int, int]) -> str:
 
 
 TOLERANCE = 1e-9
-
 """How far apart, relative to the larger, two numbers with a fraction may be."""
 
 Output: TypeAlias = Mapping[str, Any]

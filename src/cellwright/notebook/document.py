@@ -17,6 +17,7 @@ from typing import Any, TypeAlias, assert_never, get_args
 import msgspec
 
 from cellwright.errors import NotebookError, StaleEdit, TooManyCells, UnknownCell
+from cellwright.notebook._parse import Parsed, Shell, parse
 from cellwright.notebook.cells import (
     OWN_SECTION,
     Cell,
@@ -28,7 +29,6 @@ from cellwright.notebook.cells import (
     new_id,
     own_section,
 )
-from cellwright.notebook.parse import Parsed, Shell, parse
 
 __all__ = [
     "CellAdded",
@@ -526,7 +526,7 @@ def parse_parameter(text: str) -> tuple[str, Any]:
 
 
 def inject_parameters(document: Document, values: Mapping[str, Any]) -> list[Change]:
-    """The changes that put these values behind the cell tagged ``edits``, or first where there is none.
+    """The changes that put these values behind the cell tagged ``parameters``, or first where there is none.
 
     A cell that an earlier run injected is replaced.
     """

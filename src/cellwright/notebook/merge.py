@@ -12,9 +12,9 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from cellwright.notebook._parse import Shell
 from cellwright.notebook.cells import CellRecord, derived_id, same
 from cellwright.notebook.document import Document
-from cellwright.notebook.parse import Shell
 
 __all__ = ["Conflict", "Merge", "merge", "merge_order", "moved_cells"]
 _CONTENT = ("cell_type", "source", "attachments")

@@ -142,7 +142,6 @@ class OutputCollector:
 # ``formats.markup``).
 
 TERMINAL_CODES = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\))")
-
 """What moves a terminal's cursor, sets its colours or its title, and is no text."""
 
 _unsaid = re.compile(r"<(?:Figure size .*|IPython\.core\.display\..*)>")

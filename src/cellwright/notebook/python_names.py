@@ -2,7 +2,7 @@
 
 Read in the order in which the code runs, as far as that can be told: what is defined in one branch of an ``if`` counts
 as defined after it. What a function's body uses it uses when it is called: in this very cell, if the function is named
-again in it, else at some later time. What is made of the names stands in ``verification`` and ``mcp.knowledge``.
+again in it, else at some later time. What is made of the names stands in ``verification`` and ``mcp.context``.
 """
 
 from __future__ import annotations

@@ -3,9 +3,9 @@
 Above is whoever makes and drives a plan (MCP, command line, agents); below is the engine, which knows nothing of plans.
 """
 
-from cellwright.plans.failures import Adviser, Failure, Proposal
+from cellwright.plans._failures import Adviser, Failure, Proposal
+from cellwright.plans._planner import Planner
 from cellwright.plans.model import Attempt, Check, Outline, Plan, Report, Todo, TodoOutline
-from cellwright.plans.planner import Planner
 from cellwright.plans.runner import PlanRun
 
 __all__ = [

@@ -30,7 +30,6 @@ __all__ = [
     "folded_words",
 ]
 HEAD_BYTES = 64 * 1024
-
 """As much of a file as is worth looking at."""
 
 _MAX_ROWS = 500
@@ -290,7 +289,6 @@ def _cell(value: Any) -> str:
 # Pure.
 
 ColumnKind: TypeAlias = Literal["number", "date", "year", "category", "label", "text"]
-
 """A ``label`` looks like a number and is none to reckon with: an id, a postcode."""
 
 # What pandas reads as missing.

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
 from cellwright.engine import Diagnosis
-from cellwright.plans.failures import Failure
+from cellwright.plans._failures import Failure
 
 __all__ = ["ERROR_CLASSES", "ErrorClass", "Verdict", "classify"]
 # What an error shows of itself, and what a class of errors looks for: the two sides that ``error_classes`` brings
@@ -22,7 +22,6 @@ __all__ = ["ERROR_CLASSES", "ErrorClass", "Verdict", "classify"]
 
 
 Kind: TypeAlias = Literal["recoverable", "unrecoverable", "network"]
-
 """``network``: tried again as it is, a few times, before it stops the plan."""
 
 _ERRNO = re.compile(r"\[Errno (\d+)\]")
@@ -122,7 +121,6 @@ PLAIN_MISTAKES = frozenset(
         "UnicodeError",
     }
 )
-
 """What they say quotes the code, and may quote anything."""
 
 

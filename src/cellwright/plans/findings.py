@@ -21,7 +21,7 @@ from cellwright.errors import (
 )
 from cellwright.notebook import Document
 from cellwright.notebook.python_names import cell_names
-from cellwright.plans.failures import Elsewhere, Failure, Surroundings
+from cellwright.plans._failures import Elsewhere, Failure, Surroundings
 
 __all__ = [
     "code_number",

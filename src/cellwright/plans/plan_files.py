@@ -1,6 +1,6 @@
 """Plan files: an outline in Markdown (``*.plan.md``) or TOML, read with errors that name the line, and written.
 
-How each format is laid out stands in ``plan_markdown`` and ``plan_toml``. Nothing here knows sessions: whoever reads a
+Nothing here knows sessions: whoever reads a
 plan file makes a session in its language and gives the outline to it.
 """
 

@@ -24,14 +24,10 @@ from cellwright.engine.records import new_plan_run_id
 from cellwright.errors import CellwrightError
 from cellwright.notebook import CellMetadataSet, Document
 from cellwright.notebook.python_names import cell_names
-from cellwright.plans import machine
-from cellwright.plans.cells import keeping_changes
-from cellwright.plans.checks import check_source, output_appears, told
-from cellwright.plans.error_classes import classify
-from cellwright.plans.failures import Adviser, Elsewhere, Failure, Proposal
-from cellwright.plans.findings import diagnosed, go_back, install_for, surroundings_of
-from cellwright.plans.fixers import Fixer, propose
-from cellwright.plans.machine import (
+from cellwright.plans import _machine
+from cellwright.plans._cells import keeping_changes
+from cellwright.plans._failures import Adviser, Elsewhere, Failure, Proposal
+from cellwright.plans._machine import (
     CheckResults,
     Effect,
     Event,
@@ -42,6 +38,10 @@ from cellwright.plans.machine import (
     WriteCell,
     advance,
 )
+from cellwright.plans.checks import check_source, output_appears, told
+from cellwright.plans.error_classes import classify
+from cellwright.plans.findings import diagnosed, go_back, install_for, surroundings_of
+from cellwright.plans.fixers import Fixer, propose
 from cellwright.plans.model import MAX_NOTICES, Attempt, Check, Plan, Todo
 
 __all__ = ["Fixers", "PlanRun", "diff_of", "missing_cells"]
@@ -158,13 +158,13 @@ class PlanRun:
 
     async def _carry_out(self, effects: Sequence[Effect]) -> Event:
         """Do all of it; what the last of it led to."""
-        event: Event = machine.Interrupted("It was stopped")
+        event: Event = _machine.Interrupted("It was stopped")
         for effect in effects:
             if self._stopping.is_set():
                 return event
             # Whether a step that was run has done what it should is still found out.
             if (by := self._taken_by()) is not None and not isinstance(effect, CheckResults):
-                return machine.Interrupted(f"{by} took the session over")
+                return _machine.Interrupted(f"{by} took the session over")
             match effect:
                 case RunCell():
                     event = await self._run_cell(effect)
@@ -182,7 +182,7 @@ class PlanRun:
         return hold.by if hold is not None and hold != self._hold else None
 
     async def _pause(self, why: str) -> None:
-        paused = advance(self.plan, machine.Interrupted(why))
+        paused = advance(self.plan, _machine.Interrupted(why))
         paused = Next(_noticed(paused.plan, why))
         try:
             await self._keep(paused)
@@ -205,7 +205,7 @@ class PlanRun:
         await self._restore(todo)
         notes = await self._prepared(todo, effect)
         if self._stopping.is_set():
-            return machine.Interrupted("It was stopped")
+            return _machine.Interrupted("It was stopped")
         execution = await self._trial.run(todo)
         self.executions.append(execution)
         return self._event(await self._trial.outcome(todo, execution, self.plan), notes)
@@ -264,12 +264,12 @@ class PlanRun:
 
     def _event(self, outcome: Outcome, notes: Sequence[str] = ()) -> Event:
         if outcome.interrupted or (self._stopping.is_set() and not outcome.ok):
-            return machine.Interrupted(outcome.attempt.note)
+            return _machine.Interrupted(outcome.attempt.note)
         said = [*notes, *([outcome.attempt.note] if outcome.attempt.note else [])]
         attempt = replace(outcome.attempt, note="; ".join(said) or None)
         if outcome.ok:
-            return machine.Ran(attempt, outcome.files)
-        return machine.Failed(
+            return _machine.Ran(attempt, outcome.files)
+        return _machine.Failed(
             attempt, outcome.kind, outcome.suggestion, count=self._session.runs.count, at=time.time()
         )
 
@@ -278,19 +278,19 @@ class PlanRun:
         if outcome is not None:
             return self._event(outcome)
         gone = missing_cells(self._session, self.plan)
-        return machine.Passed(time.time(), self._session.runs.count, gone)
+        return _machine.Passed(time.time(), self._session.runs.count, gone)
 
     async def _propose(self, todo: Todo) -> Event:
         failure = await self._trial.failure(todo, self.plan)
         found = await self._fixers.propose(failure) if failure is not None else None
         at, count = time.time(), self._session.runs.count
         if found is None or failure is None:
-            return machine.Proposed(at, count)
+            return _machine.Proposed(at, count)
         diff = diff_of(failure.source, found.source) if found.source is not None else None
         if not found.applies or (not diff and not found.packages):
             told = f"{found.reason}\n{diff}" if diff else found.reason
-            return machine.Proposed(at, count, fixer=found.fixer, reason=told)
-        return machine.Proposed(
+            return _machine.Proposed(at, count, fixer=found.fixer, reason=told)
+        return _machine.Proposed(
             at,
             count,
             fixer=found.fixer,

@@ -1,7 +1,7 @@
 """One cgroup for each kernel, below the one that was given to the host: made, entered, read, ended. Blocking.
 
 What is written and what a counter means stands in ``cgroups``. A process enters a group itself, through a
-descriptor that the host opened, before it does anything else (``cellwright_kernel.lockdown``).
+descriptor that the host opened, before it does anything else (``cellwright_kernel._lockdown``).
 """
 
 from __future__ import annotations
@@ -45,7 +45,6 @@ __all__ = [
 
 
 HOME = "cellwright-host"
-
 """The group that the host, and whatever was started with it, moves to: only leaves may hold processes."""
 
 REQUIRED = ("memory", "pids")

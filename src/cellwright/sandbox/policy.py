@@ -31,7 +31,6 @@ __all__ = [
     "watched_plan",
 ]
 Mode: TypeAlias = Literal["overlay", "private", "direct"]
-
 """Where a session works: on a view of the project, in a folder of its own, or in the notebook's own folder."""
 
 NetworkAccess: TypeAlias = Literal["off", "proxy"]
@@ -90,7 +89,6 @@ SETTINGS = {
     "read": "read_paths",
     "write": "write_paths",
 }
-
 """The operator's setting behind each limit that a session can narrow."""
 
 _MEGABYTE = 1 << 20
@@ -178,15 +176,12 @@ def _asked(narrowing: Narrowing) -> list[tuple[str, Any]]:
 # (``cellwright_kernel``).
 
 SOCKETS = "/ipc"
-
 """Where a confined kernel makes its sockets; taken out of its sight before any of the session's code runs."""
 
 PACKAGES = "/packages"
-
 """Where a kernel with a view of its own finds layers of packages."""
 
 CACHES = "/caches"
-
 """Where it finds the prepared caches of libraries."""
 
 HOME = "/tmp"  # private: a file system in memory of the session's own
@@ -217,7 +212,7 @@ _CONFIGURATION = tuple(
     ]
 )
 
-# Without /dev/zero, which can be mapped only by who may write to it: see ``cellwright_kernel.sandbox_root``.
+# Without /dev/zero, which can be mapped only by who may write to it: see ``cellwright_kernel._sandbox_root``.
 _DEVICES = ("/dev/null", "/dev/full", "/dev/random", "/dev/urandom")
 
 _FILES = {

@@ -1,6 +1,6 @@
 """Finds out by doing how well code can be confined on this machine: a throwaway child goes through everything.
 
-The child's side is ``cellwright_kernel.trial``; the words for what was found are in ``tiers``.
+The child's side is ``cellwright_kernel._trial``; the words for what was found are in ``tiers``.
 """
 
 from __future__ import annotations

@@ -34,11 +34,9 @@ from cellwright.sandbox.relay import (
 
 __all__ = ["PROXY_PORT", "PROXY_SOCKET", "Egress", "EgressLimits", "Opening", "ProxySocket", "Resolver"]
 PROXY_SOCKET = "net"
-
 """The socket's name in a kernel's directory."""
 
 PROXY_PORT = 3128
-
 """Where code finds its proxy, on a loopback that nobody else is on."""
 
 _CLOSE_S = 5.0
@@ -114,7 +112,6 @@ def _ignore(_: NetworkEntry) -> None:
 _MAX_HEAD = 32 * 1024
 
 _SPARE_CONNECTIONS = 8
-
 """Connections beyond the limit that are taken only to be told so."""
 
 _RETRY_S = 0.1

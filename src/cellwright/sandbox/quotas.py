@@ -42,7 +42,6 @@ from cellwright.sandbox.safe_paths import (
 
 __all__ = ["MemoryLayer", "Mirror", "memory_of"]
 MOST_IN_MEMORY = 256 << 20
-
 """A larger quota lies on the disk, where it can only be watched: so much memory is not a session's to take."""
 
 # Before, memory cannot hold what an ordinary user's overlay notes on its files.

@@ -255,15 +255,12 @@ Names: TypeAlias = tuple[str, ...]
 Stamp: TypeAlias = tuple[int, int, int, int, int]
 
 MAX_DEPTH = 128
-
 """As deep as paths can usefully be; code that wants to exhaust whoever looks goes deeper."""
 
 TICKS_NS = 20_000_000
-
 """File systems tell time in ticks: what changed so shortly before it was copied may change again unnoticed."""
 
 OPAQUE = ("trusted.overlay.opaque", "user.overlay.opaque")
-
 """What an overlay notes on a directory that hides the one below it, for root and for others."""
 
 READ = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY

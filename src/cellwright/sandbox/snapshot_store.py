@@ -43,7 +43,6 @@ __all__ = [
     "look_at",
 ]
 BLOCK = 4096
-
 """Every content counts as at least so many bytes, and as a multiple: so many files cannot be kept for nothing."""
 
 _FICLONE = 0x40049409
@@ -220,7 +219,6 @@ Key: TypeAlias = tuple[int, int, int, int, int, int]
 Identity: TypeAlias = tuple[int, int]
 
 OURS = ".cellwright-"
-
 """How the names of our own temporaries begin, which end in ``.tmp``."""
 
 # More than a person's project has, and few enough to be listed before every cell.

@@ -17,8 +17,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from cellwright.sandbox._restore import Restored, fill_layer, restore
 from cellwright.sandbox.files import kind_of
-from cellwright.sandbox.restore import Restored, fill_layer, restore
 from cellwright.sandbox.safe_paths import OPAQUE, READ, TICKS_NS, Names, closing, open_beneath, opened
 from cellwright.sandbox.snapshot_store import (
     SKIPPED,

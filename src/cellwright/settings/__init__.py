@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from cellwright.settings.load import Problem, SettingsRefused, examine_settings, load_settings
+    from cellwright.settings._load import Problem, SettingsRefused, examine_settings, load_settings
     from cellwright.settings.model import Settings
     from cellwright.settings.paths import default_storage
     from cellwright.settings.roots import OutsideRoots, fenced
@@ -28,13 +28,13 @@ __all__ = [
 
 _HOMES = {
     "OutsideRoots": "roots",
-    "Problem": "load",
+    "Problem": "_load",
     "Settings": "model",
-    "SettingsRefused": "load",
+    "SettingsRefused": "_load",
     "default_storage": "paths",
-    "examine_settings": "load",
+    "examine_settings": "_load",
     "fenced": "roots",
-    "load_settings": "load",
+    "load_settings": "_load",
 }
 
 

@@ -17,7 +17,7 @@ import anyio
 
 from cellwright.errors import SlurmFailed
 from cellwright.rlimits import unlimited_children
-from cellwright.slurm.states import Ended, JobRow, Waiting, state_of
+from cellwright.slurm._states import Ended, JobRow, Waiting, state_of
 
 __all__ = [
     "UNCONFIGURED",

@@ -2,7 +2,7 @@
 
 The same host as anywhere, on other ground: its journal lies in the allocation's directory on the shared file system, its
 kernels are job steps, and its end is SLURM's to say. SIGUSR1 says that the end is near, SIGTERM that it has come. It ends
-by itself when a later host of the same allocation has taken over (see ``fence``), and so never writes beside it.
+by itself when a later host of the same allocation has taken over (see ``_directories``), and so never writes beside it.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ from cellwright.hosts.kernels import Ending
 from cellwright.hosts.local import is_held, make_private, runtime_base
 from cellwright.hosts.protocol import HostOptions
 from cellwright.hosts.server import Host
-from cellwright.slurm import tls
-from cellwright.slurm.directories import (
+from cellwright.slurm import _tls
+from cellwright.slurm._directories import (
     AllocationPaths,
     Claim,
     Expectation,
@@ -44,7 +44,7 @@ from cellwright.slurm.directories import (
     read_expectation,
     write_host_address,
 )
-from cellwright.slurm.steps import Steps
+from cellwright.slurm._steps import Steps
 
 __all__ = ["Job", "job_of"]
 _log = logging.getLogger(__name__)
@@ -179,8 +179,8 @@ async def _listen(
     local = await anyio.create_unix_listener(about.socket, mode=0o600)
     if not paths.credentials.is_dir():
         return local, about
-    secured, port = await tls.listen(paths.credentials)
-    reached = tls.own_addresses()
+    secured, port = await _tls.listen(paths.credentials)
+    reached = _tls.own_addresses()
     told = HostAddress(
         **{name: getattr(about, name) for name in about.__struct_fields__}
         | {"addresses": reached, "port": port}

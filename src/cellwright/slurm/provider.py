@@ -1,6 +1,6 @@
 """SLURM's allocations as the engine's hosts: asked for, chosen, listed, waited for, given back.
 
-What allocations there are is ``allocations``'s, which one takes the next kernel ``fleet``'s.
+What allocations there are is ``allocations``'s.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ from cellwright.errors import HostPending, HostUnreachable, UnknownHost
 from cellwright.hosts import HostTransport
 from cellwright.hosts.protocol import HostOptions
 from cellwright.settings.model import SlurmSettings
-from cellwright.slurm.allocations import AllocationOptions, Allocations
+from cellwright.slurm._allocations import AllocationOptions, Allocations
+from cellwright.slurm._directories import DEFAULT_NAME, Allocation, expectation
+from cellwright.slurm._shapes import Shape, memory_bytes
+from cellwright.slurm._states import Ended, Ending, Pending, Running, Submitting, state_text
+from cellwright.slurm._transport import AllocationTransport
 from cellwright.slurm.commands import UNCONFIGURED, SlurmCommands
-from cellwright.slurm.directories import DEFAULT_NAME, Allocation, expectation
-from cellwright.slurm.shapes import Shape, memory_bytes
-from cellwright.slurm.states import Ended, Ending, Pending, Running, Submitting, state_text
-from cellwright.slurm.transport import AllocationTransport
 
 __all__ = ["SlurmFleet", "host_name", "lasts", "only_allocation", "requested_shape", "slurm_hosts"]
 

@@ -37,7 +37,6 @@ from cellwright.tools.data_directory import RUNS, DataDirectory, relative
 
 __all__ = ["OldRun", "RunResult", "run_script", "too_old"]
 OnOutput = Callable[[str, str], Awaitable[None]]
-
 """Told the stream (``stdout`` or ``stderr``) and what came on it, as it comes."""
 
 _MANIFEST_BYTES = 1 << 20

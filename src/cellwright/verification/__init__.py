@@ -3,15 +3,15 @@
 Above are the faces; below is the engine. It knows nothing of plans: any notebook can be verified.
 """
 
-from cellwright.verification.certificates import (
+from cellwright.verification._certificates import (
     Certificate,
     CertificateState,
     certificate_of,
     certificate_state,
 )
-from cellwright.verification.findings import Finding, find_problems
-from cellwright.verification.rehearsal import CheckedCell, MaskPattern, Volatile, parse_mask
-from cellwright.verification.verifier import Verification, Verifier, verify
+from cellwright.verification._findings import Finding, find_problems
+from cellwright.verification._rehearsal import CheckedCell, MaskPattern, Volatile, parse_mask
+from cellwright.verification._verifier import Verification, Verifier, verify
 
 __all__ = [
     "Certificate",

@@ -22,8 +22,8 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from cellwright.audit import AuditLog, acting
 from cellwright.people import Person
+from cellwright.web._templates import render
 from cellwright.web.identities import LASTS_S, Attempts, Codes, Identities
-from cellwright.web.templates import render
 
 __all__ = ["SignIn", "own_path", "sign_in_path"]
 _OPEN = ("/assets/", "/verified/")

@@ -20,7 +20,7 @@ from cellwright.audit import acting
 from cellwright.engine import Engine, Session
 from cellwright.errors import CellwrightError, UnknownConversation, UnknownRun, UnknownSession
 from cellwright.people import Person, Role, may
-from cellwright.web.templates import render
+from cellwright.web._templates import render
 
 if TYPE_CHECKING:
     from cellwright.delegation import Delegate

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from starlette.applications import Starlette
 from starlette.routing import BaseRoute
 
-from cellwright.web import chat, debug, notebook, sessions, templates, verified_notebook
+from cellwright.web import _chat, _debug, _notebook, _sessions, _templates, _verified_notebook
 from cellwright.web.requests import Site
 
 if TYPE_CHECKING:
@@ -15,12 +15,12 @@ if TYPE_CHECKING:
 
 __all__ = ["application"]
 
-_VIEWS = (sessions, notebook, chat, debug, verified_notebook)
+_VIEWS = (_sessions, _notebook, _chat, _debug, _verified_notebook)
 
 
 def application(site: Site) -> ASGIApp:
     """Everything below ``/``, behind the sign-in."""
-    routes: list[BaseRoute] = [*templates.ROUTES, *site.sign_in.routes]
+    routes: list[BaseRoute] = [*_templates.ROUTES, *site.sign_in.routes]
     for view in _VIEWS:
         routes.extend(view.ROUTES)
     app = Starlette(routes=routes)

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import Browser, expect
 
-from cellwright.formats.html import to_html
+from cellwright.formats._html import to_html
 from cellwright_kernel.htmltables import html_table
 from cellwright_kernel.tables import Column, Table
 from tests.conftest import Require

@@ -10,13 +10,13 @@ import httpx
 import pytest
 from starlette.routing import Route
 
-from cellwright.web import chat, debug, notebook, sessions, verified_notebook
+from cellwright.web import _chat, _debug, _notebook, _sessions, _verified_notebook
 from tests.browser.web.conftest import Served
 from tests.waiting import LIMIT_S
 
 ROUTES = [
     route
-    for module in (sessions, notebook, chat, debug, verified_notebook)
+    for module in (_sessions, _notebook, _chat, _debug, _verified_notebook)
     for route in module.ROUTES
     if isinstance(route, Route)
 ]

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 from playwright.sync_api import expect
 
-from cellwright.web.sessions import Choice, SessionRow, chosen, counted
+from cellwright.web._sessions import Choice, SessionRow, chosen, counted
 from tests.browser.web.conftest import Looker, Served
 
 ROW = SessionRow(

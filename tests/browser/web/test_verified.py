@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from playwright.sync_api import Browser, expect
 
 from cellwright.audit import read_lines
+from cellwright.web._verified_notebook import Shares, SharesUnreadable, SharesUnwritable
 from cellwright.web.requests import attachment
-from cellwright.web.verified_notebook import Shares, SharesUnreadable, SharesUnwritable
 from tests.browser.web.conftest import Looker, Served, assert_accessible, unhurried
 
 DAY_S = 86_400

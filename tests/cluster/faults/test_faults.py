@@ -20,8 +20,8 @@ import pytest
 
 from cellwright.errors import HostLost, HostUnreachable
 from cellwright.hosts import protocol
-from cellwright.hosts.event_log import read_events
-from cellwright.slurm.shapes import Shape
+from cellwright.hosts._event_log import read_events
+from cellwright.slurm._shapes import Shape
 from tests.support.slurm.cluster import Cluster
 from tests.support.slurm.layout import SLURMD_TIMEOUT_S
 from tests.support.slurm.lent import Attached, Lender, Lent, printed
@@ -240,7 +240,7 @@ import sys
 sys.path[:0] = {path!r}
 import anyio
 from pathlib import Path
-from cellwright.slurm.allocations import AllocationOptions, Allocations
+from cellwright.slurm._allocations import AllocationOptions, Allocations
 from cellwright.slurm.commands import SlurmCommands
 from tests.support.slurm.cluster import Cluster
 from tests.support.slurm.lent import Lender

@@ -13,8 +13,8 @@ import pytest
 
 from cellwright.errors import HostPending
 from cellwright.hosts import protocol
-from cellwright.hosts.event_log import read_events
-from cellwright.slurm.directories import Claim, Fence
+from cellwright.hosts._event_log import read_events
+from cellwright.slurm._directories import Claim, Fence
 from tests.support.slurm.lent import Lender
 from tests.waiting import LIMIT_S, fail_after
 

@@ -15,12 +15,12 @@ import pytest
 
 from cellwright.errors import LimitReached, ShapeRefused, SlurmFailed, UnknownHost
 from cellwright.hosts.local import NoTransport
-from cellwright.slurm.allocations import AllocationOptions, Allocations
+from cellwright.slurm._allocations import AllocationOptions, Allocations
+from cellwright.slurm._directories import Allocation
+from cellwright.slurm._shapes import Shape
+from cellwright.slurm._states import Ended, Ending, Pending, Running, state_text
 from cellwright.slurm.commands import SlurmCommands
-from cellwright.slurm.directories import Allocation
 from cellwright.slurm.provider import SlurmFleet, host_name
-from cellwright.slurm.shapes import Shape
-from cellwright.slurm.states import Ended, Ending, Pending, Running, state_text
 from tests.support.slurm.cluster import Cluster
 from tests.waiting import fail_after, scaled
 

@@ -11,6 +11,10 @@ import pytest
 
 from cellwright.errors import HostUnreachable, SlurmFailed
 from cellwright.slurm import commands as slurm_commands
+from cellwright.slurm._directories import Allocation, Claim, Fence, HostAddress, write_host_address
+from cellwright.slurm._shapes import Shape
+from cellwright.slurm._states import Running
+from cellwright.slurm._transport import AllocationTransport
 from cellwright.slurm.commands import (
     SlurmCommands,
     hint_for,
@@ -19,10 +23,6 @@ from cellwright.slurm.commands import (
     parse_show,
     parse_waiting,
 )
-from cellwright.slurm.directories import Allocation, Claim, Fence, HostAddress, write_host_address
-from cellwright.slurm.shapes import Shape
-from cellwright.slurm.states import Running
-from cellwright.slurm.transport import AllocationTransport
 from tests.marked import marked
 from tests.support.slurm.cluster import Cluster
 from tests.waiting import LIMIT_S, until

@@ -14,12 +14,12 @@ from cellwright.engine.records import Batch, SessionRecord, put_session
 from cellwright.errors import HostCannot, HostUnreachable, SlurmFailed
 from cellwright.hosts.local import NoTransport
 from cellwright.slurm import commands
-from cellwright.slurm.allocations import AllocationOptions, Allocations
+from cellwright.slurm._allocations import AllocationOptions, Allocations
+from cellwright.slurm._directories import Allocation, AllocationDirectories
+from cellwright.slurm._shapes import Shape
+from cellwright.slurm._states import AllocationState, Ended, Ending, Pending, Running
 from cellwright.slurm.commands import SlurmCommands
-from cellwright.slurm.directories import Allocation, AllocationDirectories
 from cellwright.slurm.provider import SlurmFleet, lasts, only_allocation
-from cellwright.slurm.shapes import Shape
-from cellwright.slurm.states import AllocationState, Ended, Ending, Pending, Running
 from tests.kernel.engine.conftest import OpenEngine, host_process, open_here
 from tests.waiting import LIMIT_S
 

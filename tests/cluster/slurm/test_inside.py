@@ -11,10 +11,10 @@ import pytest
 
 from cellwright.errors import HostPending, HostStartError
 from cellwright.hosts import protocol
-from cellwright.hosts.event_log import read_events
-from cellwright.slurm.directories import expectation, read_expectation, write_expectation
+from cellwright.hosts._event_log import read_events
+from cellwright.slurm._directories import expectation, read_expectation, write_expectation
+from cellwright.slurm._shapes import Shape
 from cellwright.slurm.inside import Job, job_of
-from cellwright.slurm.shapes import Shape
 from tests.support.slurm.lent import ENVIRONMENT, SMALL, Lender, options
 from tests.waiting import fail_after
 

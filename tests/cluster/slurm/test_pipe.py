@@ -16,7 +16,7 @@ import pytest
 
 from cellwright.errors import HostUnreachable
 from cellwright.slurm import pipe
-from cellwright.slurm.transport import PipeStream, PromptAcknowledgements, pipe_command
+from cellwright.slurm._transport import PipeStream, PromptAcknowledgements, pipe_command
 from tests.waiting import fail_after
 
 pytestmark = pytest.mark.anyio

@@ -19,8 +19,8 @@ from cellwright.kernels.processes import ExitOutput
 from cellwright.kernels.programs import own_script
 from cellwright.sandbox.policy import Policy
 from cellwright.sandbox.workspace import PRIVATE, Workspace
-from cellwright.slurm.shapes import Shape
-from cellwright.slurm.steps import (
+from cellwright.slurm._shapes import Shape
+from cellwright.slurm._steps import (
     MEGABYTE,
     ROOM,
     StepMemory,

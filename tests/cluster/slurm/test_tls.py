@@ -15,8 +15,8 @@ import anyio.abc
 import pytest
 
 from cellwright.errors import HostStartError, HostUnreachable
-from cellwright.slurm import tls
-from cellwright.slurm.directories import HostAddress
+from cellwright.slurm import _tls
+from cellwright.slurm._directories import HostAddress
 from tests.support.slurm.lent import Lender
 from tests.waiting import LIMIT_S, fail_after
 
@@ -25,12 +25,12 @@ pytestmark = pytest.mark.anyio
 
 @pytest.fixture(autouse=True)
 def _unhurried(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tls, "_CONNECT_S", LIMIT_S)
+    monkeypatch.setattr(_tls, "_CONNECT_S", LIMIT_S)
 
 
 @pytest.fixture
 def credentials(tmp_path: Path) -> Path:
-    tls.make_credentials(tmp_path / "tls")
+    _tls.make_credentials(tmp_path / "tls")
     return tmp_path / "tls"
 
 
@@ -38,7 +38,7 @@ def credentials(tmp_path: Path) -> Path:
 async def listening(credentials: Path) -> AsyncIterator[tuple[HostAddress, list[bytes]]]:
     """A host that repeats what it hears."""
     heard: list[bytes] = []
-    listener, port = await tls.listen(credentials)
+    listener, port = await _tls.listen(credentials)
 
     async def echo(stream: anyio.abc.ByteStream) -> None:
         async with stream:
@@ -67,12 +67,12 @@ def test_missing_library_is_told_with_the_command_that_adds_it(
 ) -> None:
     monkeypatch.setitem(sys.modules, "cryptography", None)
     with pytest.raises(HostStartError, match=r"pip install 'cellwright\[slurm\]'"):
-        tls.make_credentials(tmp_path / "tls")
+        _tls.make_credentials(tmp_path / "tls")
     assert not (tmp_path / "tls").exists()
 
 
 async def test_engine_with_the_key_is_heard(credentials: Path) -> None:
-    async with listening(credentials) as (about, _), await tls.connect(about, credentials) as stream:
+    async with listening(credentials) as (about, _), await _tls.connect(about, credentials) as stream:
         await stream.send(b"hello")
         assert await stream.receive() == b"hello"
 
@@ -82,13 +82,13 @@ async def test_next_address_is_tried_where_one_does_not_answer(credentials: Path
         both = HostAddress(
             1, "i", "", "n", 1, 0, addresses=("no.such.host.invalid", "127.0.0.1"), port=about.port
         )
-        async with await tls.connect(both, credentials) as stream:
+        async with await _tls.connect(both, credentials) as stream:
             await stream.send(b"hello")
             assert await stream.receive() == b"hello"
 
 
 async def test_engine_of_another_allocation_is_not_heard(credentials: Path, tmp_path: Path) -> None:
-    tls.make_credentials(tmp_path / "other")
+    _tls.make_credentials(tmp_path / "other")
     (tmp_path / "other" / "host.pem").write_bytes((credentials / "host.pem").read_bytes())
     async with listening(credentials) as (about, heard):
         with pytest.raises((anyio.BrokenResourceError, anyio.EndOfStream, HostUnreachable, ssl.SSLError)):
@@ -97,10 +97,10 @@ async def test_engine_of_another_allocation_is_not_heard(credentials: Path, tmp_
 
 
 async def test_host_of_another_allocation_is_not_believed(credentials: Path, tmp_path: Path) -> None:
-    tls.make_credentials(tmp_path / "other")
+    _tls.make_credentials(tmp_path / "other")
     async with listening(tmp_path / "other") as (about, heard):
         with pytest.raises(HostUnreachable, match="CERTIFICATE_VERIFY_FAILED"):
-            await tls.connect(about, credentials)
+            await _tls.connect(about, credentials)
         assert heard == []
 
 
@@ -134,7 +134,7 @@ async def test_allocation_is_reached_by_tls_and_tells_no_secret(lend: Lender) ->
 
 
 async def _ask(about: HostAddress, credentials: Path) -> bytes:
-    async with await tls.connect(about, credentials) as stream:
+    async with await _tls.connect(about, credentials) as stream:
         await stream.send(b"hello")
         return await stream.receive()
 
@@ -157,6 +157,6 @@ def _without_certificate(port: int) -> bytes:
 
 
 def test_own_addresses_have_the_name_first_and_no_loopback() -> None:
-    found = tls.own_addresses()
+    found = _tls.own_addresses()
     assert found[0] == socket.getfqdn()
     assert not any(address.startswith("127.") for address in found[1:])

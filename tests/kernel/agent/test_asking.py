@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from cellwright import Engine
+from cellwright.agent._context import Closing, ClosingContext
 from cellwright.agent.budgets import Budget
-from cellwright.agent.context import Closing, ClosingContext
 from cellwright.agent.conversations import Conversations
 from cellwright.agent.data_agent import TRACES
 from cellwright.agent.patterns import Ideas, Pick

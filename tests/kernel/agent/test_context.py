@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from cellwright import Engine
-from cellwright.agent.context import (
+from cellwright.agent._context import (
     INSTRUCTIONS,
     TAG,
     Closing,
@@ -21,12 +21,12 @@ from cellwright.agent.context import (
     state_block,
     tagged,
 )
-from cellwright.agent.notebook_names import Notebook
+from cellwright.agent._notebook_names import Notebook
 from cellwright.agent.own_tools import SERVER_TOOLS
 from cellwright.engine import Session
 from cellwright.mcp.context import Knowledge
+from cellwright.plans._planner import Planner
 from cellwright.plans.model import Outline, TodoOutline
-from cellwright.plans.planner import Planner
 
 pytestmark = pytest.mark.anyio
 

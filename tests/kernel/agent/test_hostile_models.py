@@ -10,15 +10,15 @@ import pytest
 from pydantic_ai.tools import ToolDefinition
 
 from cellwright import Engine
+from cellwright.agent._notebook_names import Notebook, by_id
+from cellwright.agent._server_tools import ServerTools
 from cellwright.agent.budgets import Budget, Spending, parse_budget
 from cellwright.agent.data_agent import TRACES, DataAgent
-from cellwright.agent.models.action_parser import Call as Action
-from cellwright.agent.models.action_parser import Misread, first_action
-from cellwright.agent.notebook_names import Notebook, by_id
+from cellwright.agent.models._action_parser import Call as Action
+from cellwright.agent.models._action_parser import Misread, first_action
 from cellwright.agent.own_tools import filled
 from cellwright.agent.patterns import Ideas
 from cellwright.agent.questions import Server
-from cellwright.agent.server_tools import ServerTools
 from cellwright.agent.trace.export import read_run
 from cellwright.errors import AgentError, BudgetInvalid, BudgetSpent
 from tests.support.agent.scripting import Call, Script, run, told
@@ -137,7 +137,7 @@ def test_what_is_no_json_is_no_argument(argument: str) -> None:
 
 
 def test_a_reply_of_calls_without_an_end_is_given_up_soon(monkeypatch: pytest.MonkeyPatch) -> None:
-    from cellwright.agent.models import action_parser  # to count what it parses
+    from cellwright.agent.models import _action_parser as action_parser  # to count what it parses
 
     parsed: list[int] = []
     parse = action_parser._python_call

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from cellwright import Engine
-from cellwright.agent.compaction import SUMMARY_TAG, Fact, Summary
+from cellwright.agent._compaction import SUMMARY_TAG, Fact, Summary
 from cellwright.agent.conversations import FIRST, Conversations, History
 from tests.support.agent.scripting import Call, Script, Wrong, run, told
 

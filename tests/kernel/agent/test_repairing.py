@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from cellwright import Engine, Execution, Session
-from cellwright.agent.repair import mend, stop_report
+from cellwright.agent._repair import mend, stop_report
 from cellwright.engine.records import OnError
 from cellwright.plans.model import MAX_RETRIES
 from tests.kernel.engine.conftest import end_host, open_at

@@ -72,7 +72,10 @@ async def test_a_branch_of_a_kernel_that_keeps_its_copies_from_dropping_powers_h
     engine: Engine, tmp_path: Path
 ) -> None:
     origin = await engine.create("powers", directory=tmp_path, mode="private")
-    await run(origin, "from cellwright_kernel import namespaces; namespaces.drop_powers = lambda *_: None")
+    await run(
+        origin,
+        "from cellwright_kernel import _namespaces as namespaces; namespaces.drop_powers = lambda *_: None",
+    )
     (branch,) = await engine.branch(origin.id)
     powers = (
         "print(*{line.split()[1].strip('0') for line in open('/proc/self/status') if line.startswith('Cap')})"

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from cellwright.engine import Engine, Execution, Session
-from cellwright.engine.checkpoints import NOT_FILES
+from cellwright.engine._checkpoints import NOT_FILES
 from cellwright.errors import CheckpointRefused
 from tests.matrix import one_of_each
 from tests.support.engine.checkpoint_rows import DATA, ROWS, Row

@@ -10,7 +10,7 @@ import nbformat
 import pytest
 
 from cellwright import Engine, Event, Session
-from cellwright.engine import notebook_file
+from cellwright.engine import _notebook_file
 from cellwright.errors import NotebookFormatError
 from tests.kernel.engine.conftest import OpenEngine
 from tests.waiting import fail_after, look_again, until
@@ -102,7 +102,7 @@ async def test_what_somebody_wrote_that_is_no_notebook_is_set_aside(engine: Engi
 async def test_a_file_that_somebody_is_writing_is_waited_for(
     engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(notebook_file, "_WRITING_S", 600)
+    monkeypatch.setattr(_notebook_file, "_WRITING_S", 600)
     session = await engine.create("halfway")
     first = await session.add_cell("kept = 1")
     await session.save()

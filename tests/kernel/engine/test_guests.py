@@ -11,7 +11,7 @@ import pytest
 
 from cellwright import Engine
 from cellwright.engine import Asker, Session
-from cellwright.engine.notebook_file import came_from
+from cellwright.engine._notebook_file import came_from
 from cellwright.notebook import CellAdded, CellDeleted, Document, OutputsSet, SourceChanged
 from tests.kernel.engine.conftest import OpenEngine
 from tests.waiting import fail_after, until

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from cellwright import Engine, Event
-from cellwright.engine.ownership import changed_meanwhile
+from cellwright.engine._ownership import changed_meanwhile
 from cellwright.errors import SessionTaken
 from tests.kernel.engine.conftest import OpenEngine
 

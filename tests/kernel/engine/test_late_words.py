@@ -9,10 +9,10 @@ import pytest
 
 from cellwright import Engine
 from cellwright.engine import Execution, Session
-from cellwright.mcp.replies import executions_json, executions_text, gather
+from cellwright.mcp._replies import executions_json, executions_text, gather
 from cellwright.verification import verify
-from cellwright.web.notebook import cell_view
-from cellwright.web.templates import render
+from cellwright.web._notebook import cell_view
+from cellwright.web._templates import render
 from tests.kernel.engine.conftest import OpenEngine
 from tests.waiting import until
 

@@ -23,7 +23,7 @@ from hypothesis.stateful import (
 )
 
 from cellwright import Engine, Session, Settings, open_engine
-from cellwright.engine.executions import text_of
+from cellwright.engine._executions import text_of
 from cellwright.notebook import SourceChanged
 from tests.kernel.engine.conftest import end_host
 from tests.waiting import UNHURRIED

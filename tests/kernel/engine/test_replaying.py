@@ -11,8 +11,8 @@ from jupyter_client.kernelspec import KernelSpecManager
 
 from cellwright import Engine, Event, Session
 from cellwright.engine import Replay
+from cellwright.engine._replay import run_steps
 from cellwright.engine.lineage import Span, steps
-from cellwright.engine.replay import run_steps
 from cellwright.errors import KernelBusy, KernelGone, UnknownExecution
 from tests.conftest import Require
 from tests.kernel.engine.conftest import OpenEngine, host_process

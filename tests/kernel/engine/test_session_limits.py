@@ -13,7 +13,7 @@ import pytest
 from cellwright import Engine, Execution, Session
 from cellwright.engine import Event
 from cellwright.errors import LimitReached
-from cellwright.kernels.confinement import OWN_PROCESSES
+from cellwright.kernels._confinement import OWN_PROCESSES
 from cellwright.sandbox.policy import Narrowing, Policy, narrowed
 from tests.kernel.engine.conftest import OpenEngine, end_host, open_at
 from tests.matrix import first_of

@@ -15,9 +15,9 @@ import msgspec
 import pytest
 
 from cellwright.kernels import kernel as kernels
+from cellwright.kernels._forkserver import ForkServer
+from cellwright.kernels._interpreters import prepare_interpreter
 from cellwright.kernels.client import Message, new_message_id
-from cellwright.kernels.forkserver import ForkServer
-from cellwright.kernels.interpreters import prepare_interpreter
 from cellwright.kernels.kernel import Kernel, KernelLaunch, Launcher, OutputLimits
 from cellwright.kernels.processes import adopt_orphans
 from tests.waiting import LIMIT_S, fail_after

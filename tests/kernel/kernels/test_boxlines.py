@@ -17,9 +17,9 @@ import anyio.lowlevel
 import pytest
 
 from cellwright.errors import KernelGone, KernelStartError
-from cellwright.kernels.confinement import Isolation
-from cellwright.kernels.forkserver import ForkServer
-from cellwright.kernels.interpreters import prepare_interpreter
+from cellwright.kernels._confinement import Isolation
+from cellwright.kernels._forkserver import ForkServer
+from cellwright.kernels._interpreters import prepare_interpreter
 from cellwright.kernels.kernel import Kernel, KernelLaunch
 from cellwright.sandbox.policy import Policy
 from cellwright.sandbox.tiers import Tier
@@ -43,7 +43,7 @@ os.waitpid(first, 0)
 """
 WATCHED = """
 import os, signal, sys
-from cellwright_kernel import lockdown
+from cellwright_kernel import _lockdown as lockdown
 lockdown.accompany(lockdown.Lifelines(int(sys.argv[1]), int(sys.argv[2])), [2])
 print(os.getpid(), flush=True)
 signal.pause()

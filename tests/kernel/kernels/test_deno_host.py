@@ -12,7 +12,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from cellwright.hosts import cell_queue
+from cellwright.hosts import _cell_queue
 from cellwright.kernels.deno import INSTALL
 from cellwright.sandbox.policy import Mode, Policy
 from tests.conftest import Require
@@ -61,7 +61,7 @@ async def test_an_interrupt_ends_the_cell_and_keeps_the_state(forever: str, hous
         running = house.begin(kernel, f"console.log('begun'); {forever}")
         with fail_after():
             await running.began.wait()
-            house.kernels.runner(kernel).handle(cell_queue.Interrupted())
+            house.kernels.runner(kernel).handle(_cell_queue.Interrupted())
             await running.over.wait()
         assert running.end.state == "interrupted"
         assert await house.value(kernel, "kept") == "7"

@@ -13,7 +13,7 @@ import pytest
 
 from cellwright.engine import Diagnosis
 from cellwright.engine.introspection import DIAGNOSE_REQUEST, Span, diagnosis_of
-from cellwright.kernels.forkserver import ForkServer
+from cellwright.kernels._forkserver import ForkServer
 from tests.matrix import first_of
 from tests.waiting import LIMIT_S
 
@@ -416,7 +416,7 @@ asked = []
 def note(*args):
     frame = sys._getframe()
     while frame is not None:
-        if frame.f_globals["__name__"] == "cellwright_kernel.diagnosis": asked.append(args)
+        if frame.f_globals["__name__"] == "cellwright_kernel._diagnosis": asked.append(args)
         frame = frame.f_back
     raise RuntimeError("foreign code ran")
 """

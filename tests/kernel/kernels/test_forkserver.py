@@ -18,8 +18,8 @@ import msgspec
 import pytest
 
 from cellwright.errors import KernelStartError
-from cellwright.kernels.forkserver import ForkServer
-from cellwright.kernels.interpreters import Interpreter
+from cellwright.kernels._forkserver import ForkServer
+from cellwright.kernels._interpreters import Interpreter
 from cellwright.kernels.kernel import OutputLimits
 from cellwright.kernels.processes import reap_strangers
 from cellwright.kernels.programs import own_script
@@ -194,11 +194,11 @@ def test_what_is_asked_of_a_fork_server_is_answered_before_it_has_warmed_up(tmp_
 STARTED_IN_PLACE = """
 import json, os, sys
 from pathlib import Path
-from cellwright_kernel import forkserver
+from cellwright_kernel import _forkserver as forkserver
 forkserver.preload([])
 list(forkserver.warming())
 before = set(sys.modules)
-from cellwright_kernel import kernelapp
+from cellwright_kernel import _kernelapp as kernelapp
 Path("c.json").write_text(json.dumps(kernelapp.connection_at(sys.argv[1], "key")))
 kernelapp.build_app("c.json", profile="p", max_bytes=1_000, max_messages=10).initialize([])
 Path("imported").write_text(" ".join(set(sys.modules) - before))
@@ -215,7 +215,7 @@ def test_a_kernel_has_nothing_left_to_import_when_it_starts(short_path: Path) ->
 
 FIRST_COLUMN_ERROR = """
 import sys
-from cellwright_kernel import forkserver
+from cellwright_kernel import _forkserver as forkserver
 forkserver.preload(["pandas"])
 list(forkserver.warming())
 import pandas
@@ -264,8 +264,8 @@ async def test_memory_is_counted_for_the_whole_tree(kernel: Any, run_cell: Any) 
 HOST = """
 import os, sys, anyio
 from pathlib import Path
-from cellwright.kernels.forkserver import ForkServer
-from cellwright.kernels.interpreters import prepare_interpreter
+from cellwright.kernels._forkserver import ForkServer
+from cellwright.kernels._interpreters import prepare_interpreter
 from cellwright.kernels.kernel import KernelLaunch, OutputLimits
 
 async def main(directory):

@@ -14,11 +14,11 @@ import anyio
 import pytest
 
 from cellwright.errors import KernelError, KernelStartError
-from cellwright.kernels import interpreters
-from cellwright.kernels.forkserver import ForkServer
-from cellwright.kernels.interpreters import find_project_python, prepare_interpreter
+from cellwright.kernels import _interpreters
+from cellwright.kernels._forkserver import ForkServer
+from cellwright.kernels._interpreters import find_project_python, prepare_interpreter
+from cellwright.kernels._kernelspecs import KernelspecLauncher
 from cellwright.kernels.kernel import OutputLimits
-from cellwright.kernels.kernelspecs import KernelspecLauncher
 from tests.waiting import LIMIT_S, fail_after, look_again
 
 pytestmark = pytest.mark.anyio
@@ -113,7 +113,7 @@ def test_the_nearest_project_environment_is_found(tmp_path: Path) -> None:
 async def test_a_project_without_ipykernel_gets_a_layer_and_stays_untouched(
     short_path: Path, tmp_path: Path, launch_on: Any, run_cell: Any, require: Any
 ) -> None:
-    require("uv", interpreters._find_uv() is not None, "pip install uv")
+    require("uv", _interpreters._find_uv() is not None, "pip install uv")
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(tmp_path / ".venv")], check=True)
     python = tmp_path / ".venv" / "bin" / "python"
     packages = next((tmp_path / ".venv" / "lib").glob("python*/site-packages"))
@@ -152,7 +152,7 @@ async def test_a_project_without_ipykernel_gets_a_layer_and_stays_untouched(
 async def test_without_uv_the_error_says_what_to_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(tmp_path / ".venv")], check=True)
     python = tmp_path / ".venv" / "bin" / "python"
-    monkeypatch.setattr(interpreters, "_find_uv", lambda: None)
+    monkeypatch.setattr(_interpreters, "_find_uv", lambda: None)
     with pytest.raises(KernelStartError, match="pip install uv"):
         await prepare_interpreter(python, cache=tmp_path / "cache")
 

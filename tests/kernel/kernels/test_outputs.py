@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cellwright_kernel.outputs import Budget, HeldText, Limits, utf8_length
+from cellwright_kernel._outputs import Budget, HeldText, Limits, utf8_length
 from tests.matrix import first_of
 from tests.waiting import fail_after
 

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
+from cellwright.charts._manifest import read_manifest
 from cellwright.charts.data_files import read_table
-from cellwright.charts.manifest import read_manifest
 
 pytestmark = pytest.mark.anyio
 

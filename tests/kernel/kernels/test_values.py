@@ -18,7 +18,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import cellwright_kernel
-from cellwright_kernel import get, names, put, values
+from cellwright_kernel import _values, get, names, put
 from cellwright_kernel.tables import Table
 
 Run = Callable[..., Awaitable[Any]]
@@ -167,7 +167,7 @@ def test_what_cannot_pass_is_named(value: Any, kind: type[Exception], told: str,
 
 def test_too_much_is_refused_and_the_old_value_stays(monkeypatch: pytest.MonkeyPatch, place: Path) -> None:
     put("x", 1)
-    monkeypatch.setattr(values, "MAX_BYTES", 1_000)
+    monkeypatch.setattr(_values, "MAX_BYTES", 1_000)
     with pytest.raises(ValueError, match="can pass: write it to a file instead"):
         put("x", "y" * 2_000)
     assert get("x") == 1

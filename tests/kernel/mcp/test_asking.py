@@ -16,7 +16,7 @@ from mcp.types import CreateMessageRequestParams, CreateMessageResult, TextConte
 
 from cellwright import Engine
 from cellwright.agent.questions import Question
-from cellwright.daemon.agents import Agents
+from cellwright.daemon._agents import Agents
 from cellwright.errors import NoModel
 from cellwright.mcp import McpServer
 from cellwright.mcp.clients import Client as FaceClient

@@ -10,7 +10,7 @@ from mcp.client.subscriptions import ResourcesListChanged, ResourceUpdated
 from mcp.types import BlobResourceContents, TextResourceContents
 
 from cellwright import Engine
-from cellwright.mcp.resources import MAX_DATA_BYTES, MOST_DATA_FILES
+from cellwright.mcp._resources import MAX_DATA_BYTES, MOST_DATA_FILES
 from cellwright.tools.data_directory import DataDirectory
 from tests.kernel.mcp.conftest import Connect, images_of, read, refused, text_of
 from tests.waiting import fail_after

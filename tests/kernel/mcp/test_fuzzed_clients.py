@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from mcp import Client
 
 from cellwright import Engine, Session
-from cellwright.daemon.mcp_servers import McpServers
-from cellwright.daemon.ports import Entry, page_for_people
+from cellwright.daemon._mcp_servers import McpServers
+from cellwright.daemon._ports import Entry, page_for_people
 from cellwright.mcp import McpServer
 from cellwright.unixstreams import UnixStream, lines
 from tests.support.fuzzing import each_effort, mutated_json, mutated_values, seeds, try_all

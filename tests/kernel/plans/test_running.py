@@ -10,8 +10,8 @@ from cellwright.engine.introspection import recorded_inputs
 from cellwright.errors import PlanBusy, PlanError, TooManyCells, UnknownPlan
 from cellwright.notebook import CellAdded, read_notebook
 from cellwright.plans import Check, Failure, Outline, Plan, Planner, Proposal, TodoOutline
-from cellwright.plans.cells import keeping_changes
-from cellwright.plans.machine import Begun, WriteCell, advance
+from cellwright.plans._cells import keeping_changes
+from cellwright.plans._machine import Begun, WriteCell, advance
 from cellwright.plans.model import plan_of
 from cellwright.plans.reports import plan_json, summary_text
 from tests.conftest import Require

@@ -16,7 +16,7 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parents[3] / "src"))
 
-from cellwright_kernel import lockdown, namespaces, nested_sandboxes
+from cellwright_kernel import _lockdown, _namespaces, _nested_sandboxes
 
 PACKET_BYTES = 1 << 16
 
@@ -24,8 +24,8 @@ PACKET_BYTES = 1 << 16
 def main() -> None:
     control_fd, lifeline_fd, line_fd = map(int, sys.argv[1:])
     request = json.load(sys.stdin)
-    lines = lockdown.Lifelines(control_fd, lifeline_fd)
-    lockdown.confine(request["plan"], lines, [2, line_fd], request["directory"])
+    lines = _lockdown.Lifelines(control_fd, lifeline_fd)
+    _lockdown.confine(request["plan"], lines, [2, line_fd], request["directory"])
     serve(socket.socket(fileno=line_fd))
 
 
@@ -60,9 +60,9 @@ def spawn(line: socket.socket, own: socket.socket, descriptors: list[int], *, ke
         return
     try:
         if keeps_powers:
-            namespaces.drop_powers = lambda *_: None
+            _namespaces.drop_powers = lambda *_: None
         if descriptors:
-            nested_sandboxes.join(line, descriptors)
+            _nested_sandboxes.join(line, descriptors)
         if os.fork():
             os._exit(0)
     except BaseException:  # noqa: BLE001  # boundary: this child ends here

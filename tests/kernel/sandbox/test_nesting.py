@@ -21,8 +21,8 @@ import anyio.lowlevel
 import pytest
 
 from cellwright.errors import KernelStartError
-from cellwright.kernels.confinement import Isolation
-from cellwright.kernels.monitor import MonitorChannel, NestedSandbox
+from cellwright.kernels._confinement import Isolation
+from cellwright.kernels._monitor import MonitorChannel, NestedSandbox
 from cellwright.sandbox.policy import Mode, Policy
 from cellwright.sandbox.proxy import PROXY_PORT
 from cellwright.sandbox.workspace import Workspace, prepare_storage
@@ -36,9 +36,7 @@ pytestmark = pytest.mark.anyio
 PROGRAM = Path(__file__).with_name("nested.py")
 PACKET_BYTES = 1 << 16
 SCOPE_ABI = 6
-SET_APART = (
-    "from cellwright_kernel import checkpoints, landlock; result = landlock.set_apart(checkpoints.ROOTS)"
-)
+SET_APART = "from cellwright_kernel import _checkpoints as checkpoints, landlock; result = landlock.set_apart(checkpoints.ROOTS)"
 POWERS = "result = {line.split()[0]: line.split()[1] for line in open('/proc/self/status') if line.startswith('Cap')}"
 PIDS = "import os; result = sorted(int(name) for name in os.listdir('/proc') if name.isdigit())"
 
@@ -388,7 +386,7 @@ async def test_processes_that_set_themselves_apart_neither_see_nor_signal_each_o
 
 async def test_setting_oneself_apart_too_often_is_refused_without_harm(directory: Path) -> None:
     async with boxed(directory) as base:
-        code = "from cellwright_kernel import checkpoints, landlock\n"
+        code = "from cellwright_kernel import _checkpoints as checkpoints, landlock\n"
         code += "result = [landlock.set_apart(checkpoints.ROOTS) for _ in range(20)]"
         assert (await base.first.run(code))[-1] is False
         await base.first.run("open('still', 'w').close()")

@@ -36,7 +36,7 @@ ASKING = {
 }
 PROGRAM = """
 import ctypes, fcntl, json, os, socket, struct, sys
-from cellwright_kernel import namespaces, seccomp
+from cellwright_kernel import _namespaces as namespaces, _seccomp as seccomp
 libc = ctypes.CDLL(None, use_errno=True)
 def call(name, *arguments):
     if getattr(libc, name)(*arguments) == -1:
@@ -74,7 +74,7 @@ def test_powers_over_ones_own_namespaces_are_good_for_nothing() -> None:
 
 ABOUT_DEVICES = """
 import fcntl, socket, struct, sys
-from cellwright_kernel import namespaces, seccomp
+from cellwright_kernel import _namespaces as namespaces, _seccomp as seccomp
 one, _ = socket.socketpair()
 lo = struct.pack('16s24x', b'lo')
 fcntl.ioctl(one, 0x8913, lo)

@@ -5,8 +5,8 @@ import pytest
 from cellwright.errors import NotebookError
 from cellwright.notebook import CellAdded, Document
 from cellwright.verification import MaskPattern, Volatile, parse_mask
-from cellwright.verification.rehearsal import applied, declared_in, mask_outputs
-from cellwright.verification.verifier import random_sources
+from cellwright.verification._rehearsal import applied, declared_in, mask_outputs
+from cellwright.verification._verifier import random_sources
 
 pytestmark = pytest.mark.anyio
 

@@ -20,7 +20,7 @@ from cellwright.verification import (
     certificate_state,
     verify,
 )
-from cellwright.verification.rehearsal import time_for
+from cellwright.verification._rehearsal import time_for
 from tests.waiting import fail_after, scaled
 
 pytestmark = pytest.mark.anyio

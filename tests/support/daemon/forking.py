@@ -164,9 +164,9 @@ def _import_everything() -> None:
     import anyio._backends._asyncio  # noqa: F401
     import mcp  # noqa: F401
 
-    import cellwright.cli.commands
+    import cellwright.cli._commands
     import cellwright.daemon.__main__
-    import cellwright.daemon.service
+    import cellwright.daemon._service
     import cellwright.mcp.server
     import cellwright.plans.plan_files  # noqa: F401
 

@@ -14,7 +14,7 @@ from typing import Any
 import anyio
 import anyio.abc
 
-from cellwright.hosts import cell_queue, protocol
+from cellwright.hosts import _cell_queue, protocol
 from cellwright.hosts.kernels import Ending, Kernels
 from cellwright.hosts.launchers import Launchers
 from cellwright.hosts.protocol import HostOptions
@@ -109,7 +109,7 @@ class House:
         execution_id = f"e{next(self._numbers)}"
         told = self._executions[execution_id] = Execution()
         run = protocol.Run(execution_id, code, timeout_s, **options)
-        self.kernels.runner(kernel_id).handle(cell_queue.Submitted(run))
+        self.kernels.runner(kernel_id).handle(_cell_queue.Submitted(run))
         return told
 
     async def run(self, kernel_id: str, code: str, **options: Any) -> Execution:

@@ -7,8 +7,8 @@ from typing import Any
 from hypothesis import strategies as st
 from pycrdt import Doc
 
-from cellwright.jupyter.document_merge import Sheet, SheetCell
-from cellwright.jupyter.shared_document import SharedNotebook
+from cellwright.jupyter._document_merge import Sheet, SheetCell
+from cellwright.jupyter._shared_document import SharedNotebook
 
 words = st.sampled_from(["x", "print", "(", ")", " ", "\n", "= 1", "é", "😀", "the", "data", "  "])
 sources = st.lists(words, max_size=8).map("".join) | st.text(

@@ -11,8 +11,8 @@ from typing import Any
 import anyio
 import anyio.abc
 
-from cellwright.jupyter.contents import ServerAddress, client_for, identity
-from cellwright.jupyter.shared_document import SharedDocument, find_shared_document, open_shared_document
+from cellwright.jupyter._contents import ServerAddress, client_for, identity
+from cellwright.jupyter._shared_document import SharedDocument, find_shared_document, open_shared_document
 from tests.support.servers.server import Server
 from tests.waiting import fail_after
 

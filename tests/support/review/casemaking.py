@@ -12,7 +12,7 @@ import pandas as pd
 from cellwright.engine.introspection import Profile
 from cellwright.notebook.python_names import cell_names, python_cell
 from cellwright.review import Case, Page
-from cellwright_kernel.profiler import Profiler
+from cellwright_kernel._profiler import Profiler
 
 __all__ = ["IMPORTS", "case_of", "page", "run"]
 

@@ -18,11 +18,11 @@ import anyio.abc
 from cellwright.errors import HostPending, HostUnreachable
 from cellwright.hosts import HostConnection, protocol
 from cellwright.sandbox.policy import Policy
-from cellwright.slurm.allocations import AllocationOptions, Allocations
+from cellwright.slurm._allocations import AllocationOptions, Allocations
+from cellwright.slurm._directories import Allocation, Expectation, read_host_address
+from cellwright.slurm._shapes import Shape
+from cellwright.slurm._transport import AllocationTransport, Connecting
 from cellwright.slurm.commands import SlurmCommands
-from cellwright.slurm.directories import Allocation, Expectation, read_host_address
-from cellwright.slurm.shapes import Shape
-from cellwright.slurm.transport import AllocationTransport, Connecting
 from tests.support.slurm.cluster import Cluster
 from tests.waiting import LIMIT_S, fail_after, scaled
 

@@ -43,7 +43,7 @@ def calculates_without_bounds(expression: str) -> None:
         if name.startswith("cellwright.tools.calculator"):
             for bound in [bound for bound in vars(module) if "MAX_" in bound or bound.startswith("_LARGEST")]:
                 setattr(module, bound, 10**17 if bound == "MAX_EXPONENT" else 10**200)
-    cellwright.tools.calculator.values.Meter.__init__.__defaults__ = (10**200,)
+    cellwright.tools.calculator._values.Meter.__init__.__defaults__ = (10**200,)
     say("began")
     try:
         say(f"answered {calculate(expression).result}")

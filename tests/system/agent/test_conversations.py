@@ -27,8 +27,8 @@ from pydantic_ai.messages import (
     UserPromptPart,
 )
 
+from cellwright.agent._notebook_names import Notebook
 from cellwright.agent.conversations import FIRST, VERSION, Conversations, folded, pack, unpack
-from cellwright.agent.notebook_names import Notebook
 from cellwright.errors import ConversationBusy, ConversationUnreadable, UnknownConversation
 
 pytestmark = pytest.mark.anyio

@@ -28,8 +28,8 @@ from pydantic_ai.messages import (
 )
 from pydantic_ai.tools import ToolDefinition
 
+from cellwright.agent.models._local import LocalSpeaker, connect, order_of, settled, weights_of
 from cellwright.agent.models.connect import find_row
-from cellwright.agent.models.local import LocalSpeaker, connect, order_of, settled, weights_of
 from cellwright.agent.models.requests import Delta, Want, read_shape, text_of, unheard
 from cellwright.agent.models.table import ROWS
 from cellwright.agent.trace.steps import runs_since

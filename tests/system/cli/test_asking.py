@@ -17,7 +17,7 @@ import pytest
 from rich.console import Console
 
 from cellwright.agent.models.providers import ENVIRONMENT
-from cellwright.cli.ask import AskView
+from cellwright.cli._ask import AskView
 from cellwright.daemon.logs import read_log
 from cellwright.settings.modelkeys import MODEL_VARIABLES
 from tests.support.agent.wires.servers import KEY, Call, Recorded, Reply, Server, Text, Think, reply, serve

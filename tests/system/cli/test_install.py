@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cellwright.cli.install import CLIENTS, CannotMerge, Launch
+from cellwright.cli._install import CLIENTS, CannotMerge, Launch
 from tests.matrix import first_of
 from tests.system.daemon.conftest import Place
 

@@ -15,7 +15,7 @@ import anyio
 import pytest
 from mcp_types.version import LATEST_MODERN_VERSION
 
-from cellwright.cli.mcp_client import VERSION, CallFailed, Line, LineClosed, open_line
+from cellwright.cli._mcp_client import VERSION, CallFailed, Line, LineClosed, open_line
 from cellwright.unixstreams import UnixStream, lines
 from tests.waiting import fail_after
 
@@ -125,7 +125,7 @@ async def test_errors_of_the_protocol_and_requests_of_the_server_are_answered() 
 
 def test_a_verb_imports_neither_the_sdk_nor_pydantic() -> None:
     code = (
-        "import sys, cellwright.cli.commands; print(*sorted({one.partition('.')[0] for one in sys.modules}))"
+        "import sys, cellwright.cli._commands; print(*sorted({one.partition('.')[0] for one in sys.modules}))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert {"mcp", "pydantic", "pydantic_settings", "httpx"} & set(done.stdout.split()) == set()

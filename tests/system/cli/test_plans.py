@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from cellwright.cli.plans import PlanView, todo_table
+from cellwright.cli._plans import PlanView, todo_table
 from tests.system.daemon.conftest import Place, wait_for_file
 from tests.waiting import LIMIT_S
 

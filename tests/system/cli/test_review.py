@@ -13,7 +13,7 @@ import nbformat
 import psutil
 import pytest
 
-from cellwright.cli.review import _chosen
+from cellwright.cli._review import _chosen
 from cellwright.errors import NotebookError
 from cellwright.review import MeasuredCell, Review
 from tests.support.agent.wires.servers import reply, serve

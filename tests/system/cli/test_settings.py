@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from cellwright.cli.serve import open_browser
+from cellwright.cli._serve import open_browser
 from cellwright.settings import (
     OutsideRoots,
     Settings,

@@ -12,7 +12,7 @@ from pathlib import Path
 import nbformat
 import pytest
 
-from cellwright.cli.examination import EXTRAS
+from cellwright.cli._examination import EXTRAS
 from cellwright.sandbox.tiers import LOSSES, UNSAFE_BANNER
 from tests.kernel.sandbox.test_packages import make_wheel
 from tests.system.daemon.conftest import Place, place_in

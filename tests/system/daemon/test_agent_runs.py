@@ -7,7 +7,7 @@ from typing import Any
 import anyio
 import pytest
 
-from cellwright.daemon.agents import AgentRun
+from cellwright.daemon._agents import AgentRun
 from cellwright.errors import NoModel
 from tests.waiting import fail_after
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from cellwright.daemon import early_responder, greeting_recorder
+from cellwright.daemon import _early_responder, greeting_recorder
 from cellwright.daemon.connect import ask, connect, connect_or_start, read_about
 from cellwright.rlimits import OWN_MEMORY_BYTES
 from tests.kernel.engine.conftest import host_process
@@ -24,7 +24,7 @@ WAITS_FOR_A_FILE = (
     "import pathlib, time\nwhile not pathlib.Path({gate!r}).exists(): time.sleep(0.01)\nprint('passed')"
 )
 NEWEST = {
-    early_responder.VERSION_KEY: "2026-07-28",
+    _early_responder.VERSION_KEY: "2026-07-28",
     "io.modelcontextprotocol/clientInfo": CLIENT,
     "io.modelcontextprotocol/clientCapabilities": {},
 }
@@ -99,7 +99,7 @@ def test_clients_that_come_early_start_one_daemon_and_are_greeted_as_the_server_
 
 @pytest.mark.anyio
 async def test_the_greetings_are_what_the_server_says() -> None:
-    recorded = json.loads(Path(early_responder.FILE).read_text())
+    recorded = json.loads(Path(_early_responder.FILE).read_text())
     with fail_after():
         said = await greeting_recorder.record()
     assert recorded == said, "Run `python -m cellwright.daemon.greeting_recorder` and commit greetings.json"
@@ -365,7 +365,7 @@ def test_bad_arguments_of_the_pump_are_bad_usage(shared: Place) -> None:
 
 def test_the_pump_imports_nothing_heavy() -> None:
     code = (
-        "import sys; from cellwright.cli import main; import cellwright.cli.mcp, cellwright.daemon.pump;"
+        "import sys; from cellwright.cli import main; import cellwright.cli._mcp, cellwright.daemon.pump;"
         "print(*sorted({name.partition('.')[0] for name in sys.modules}))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cellwright.formats.html import Page, to_html
+from cellwright.formats._html import Page, to_html
 from cellwright.notebook import Document, ran_mark
 from tests.support.formats.pagebooks import PNG, code, display, error, notebook, result, stream, text
 

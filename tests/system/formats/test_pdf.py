@@ -12,8 +12,8 @@ import typst
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cellwright.formats import pdf as glyphs
-from cellwright.formats.pdf import Pdf, to_pdf
+from cellwright.formats import _pdf as glyphs
+from cellwright.formats._pdf import Pdf, to_pdf
 from tests.support.formats.pagebooks import PNG, code, display, error, notebook, result, stream, text
 
 
@@ -68,7 +68,7 @@ def test_the_same_notebook_gives_the_same_bytes_in_another_process() -> None:
     program = (
         "import sys; sys.path.insert(0, '.')\n"
         "from tests.support.formats.pagebooks import *\n"
-        "from cellwright.formats.pdf import to_pdf\n"
+        "from cellwright.formats._pdf import to_pdf\n"
         "book = notebook(text('# T $x^2$'), code('1', display({'image/png': PNG})))\n"
         "sys.stdout.buffer.write(to_pdf(book, name='n').content)\n"
     )

@@ -12,7 +12,7 @@ import pytest
 
 from cellwright.errors import CellwrightError
 from cellwright.hosts import protocol
-from cellwright.jupyter.rest import Api, ServerRefused
+from cellwright.jupyter._rest import Api, ServerRefused
 from tests.kernel.engine.conftest import host_process
 from tests.matrix import first_of
 from tests.support.jupyter.desk import Desk

@@ -8,7 +8,7 @@ import pytest
 
 from cellwright.errors import KernelStartError
 from cellwright.hosts.protocol import JupyterServer
-from cellwright.jupyter.hubs import look_at
+from cellwright.jupyter._hubs import look_at
 from tests.matrix import first_of
 from tests.support.jupyter.desk import Desk
 from tests.support.servers.hub import Hub

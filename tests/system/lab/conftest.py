@@ -17,8 +17,8 @@ import pytest
 from websockets.asyncio.client import ClientConnection, connect
 
 from cellwright import Engine
-from cellwright.daemon.guard import Guard
-from cellwright.daemon.listeners import Listener
+from cellwright.daemon._guard import Guard
+from cellwright.daemon._listeners import Listener
 from cellwright.engine import Session
 from cellwright.lab.gateway import Gateway
 from tests.kernel.engine.conftest import engine, open_here, own_engine, shared_engine

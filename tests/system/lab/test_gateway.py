@@ -8,7 +8,7 @@ import pytest
 from websockets.exceptions import InvalidStatus
 
 from cellwright import Engine
-from cellwright.lab.channels import new_kernel_id
+from cellwright.lab._channels import new_kernel_id
 from cellwright.notebook.languages import cell_metadata
 from tests.kernel.engine.conftest import OpenEngine
 from tests.system.lab.conftest import Gate, open_gate

@@ -8,8 +8,8 @@ from typing import Any
 import anyio
 import pytest
 
-from cellwright.jupyter import contents as addresses
-from cellwright.jupyter import mirrors, shared_document
+from cellwright.jupyter import _contents as addresses
+from cellwright.jupyter import _shared_document, mirrors
 from tests.kernel.engine.conftest import open_here
 from tests.support.livedocs.visiting import Relay
 from tests.support.servers.server import Server
@@ -24,9 +24,9 @@ def _unhurried() -> Iterator[None]:
     """A slow server is no server that is gone; where one is, its connections end at once."""
     with pytest.MonkeyPatch.context() as patch:
         for module, name in (
-            (shared_document, "_CONNECT_S"),
-            (shared_document, "_LOAD_S"),
-            (shared_document, "_PONG_S"),
+            (_shared_document, "_CONNECT_S"),
+            (_shared_document, "_LOAD_S"),
+            (_shared_document, "_PONG_S"),
             (addresses, "_TIMEOUT_S"),
             (mirrors, "_FLUSH_S"),
         ):

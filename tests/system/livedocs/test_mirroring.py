@@ -12,8 +12,8 @@ import pytest
 from cellwright import Engine, Session
 from cellwright.errors import HostUnreachable, NotebookError
 from cellwright.jupyter import mirrors
-from cellwright.jupyter.document_merge import Sheet, SheetCell
-from cellwright.jupyter.shared_document import SharedDocument
+from cellwright.jupyter._document_merge import Sheet, SheetCell
+from cellwright.jupyter._shared_document import SharedDocument
 from tests.kernel.engine.conftest import OpenEngine, end_host, open_at
 from tests.support.livedocs.visiting import (
     code_cell,

@@ -13,10 +13,10 @@ from pycrdt import Doc, create_sync_message, create_update_message, handle_sync_
 from websockets.asyncio.server import ServerConnection, serve
 
 from cellwright.errors import HostCannot, HostUnreachable, NotebookError
-from cellwright.jupyter import shared_document
-from cellwright.jupyter.contents import ServerAddress, client_for
-from cellwright.jupyter.document_merge import Sheet, SheetCell
-from cellwright.jupyter.shared_document import (
+from cellwright.jupyter import _shared_document
+from cellwright.jupyter._contents import ServerAddress, client_for
+from cellwright.jupyter._document_merge import Sheet, SheetCell
+from cellwright.jupyter._shared_document import (
     SharedDocument,
     SharedNotebook,
     Ticket,
@@ -128,7 +128,7 @@ async def test_a_document_that_is_not_there_whole_in_time_is_not_entered(
     grows: bool,
     was_empty: bool,
 ) -> None:
-    monkeypatch.setattr(shared_document, "_LOAD_S", 1.0)
+    monkeypatch.setattr(_shared_document, "_LOAD_S", 1.0)
     async with slow_server(grows=grows) as address, anyio.create_task_group() as tasks:
         with pytest.raises(HostUnreachable, match="not told all of the notebook"):
             async with open_shared_document(
@@ -138,7 +138,7 @@ async def test_a_document_that_is_not_there_whole_in_time_is_not_entered(
 
 
 async def test_a_document_that_had_no_cell_is_entered_without_any(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(shared_document, "_LOAD_S", 1.0)
+    monkeypatch.setattr(_shared_document, "_LOAD_S", 1.0)
     async with slow_server(grows=False) as address, anyio.create_task_group() as tasks:
         async with open_shared_document(address, Ticket("r"), identity("Ada"), tasks, was_empty=True) as room:
             assert len(room.notebook) == 0

@@ -19,9 +19,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cellwright.errors import FileUnreadable
+from cellwright.tools._json_outline import outline, written_out
+from cellwright.tools.files._reader_wire import Answer
 from cellwright.tools.files.digests import ReadLimits, read_digest
-from cellwright.tools.files.reader_wire import Answer
-from cellwright.tools.json_outline import outline, written_out
 
 BOOK, SHEET = "workbook", "worksheet"
 pytestmark = pytest.mark.anyio

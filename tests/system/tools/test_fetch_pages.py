@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from cellwright.errors import FetchFailed
-from cellwright.tools.web.charsets import as_text
+from cellwright.tools.web._charsets import as_text
+from cellwright.tools.web._pages import Page, read_page
 from cellwright.tools.web.fetch import read_body
-from cellwright.tools.web.pages import Page, read_page
 from cellwright.tools.web.urls import file_name, parse_url
 from tests.matrix import first_of
 

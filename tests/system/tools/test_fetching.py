@@ -15,7 +15,7 @@ import pytest
 from cellwright import Settings
 from cellwright.errors import FetchFailed, FetchRefused, FileRefused
 from cellwright.sandbox.network_rules import Address
-from cellwright.tools.web.client import freshness_s
+from cellwright.tools.web._client import freshness_s
 from cellwright.tools.web.fetch import Fetcher, HostPace, next_turn
 from tests.support.tools.webserver import Asked, Reply, WebServer, serving
 from tests.system.tools.hostile_world import certified

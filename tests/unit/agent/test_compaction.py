@@ -20,7 +20,7 @@ from pydantic_ai.messages import (
 )
 from pydantic_ai.models.function import AgentInfo, FunctionModel
 
-from cellwright.agent.compaction import (
+from cellwright.agent._compaction import (
     SUMMARY_TAG,
     Fact,
     Summary,
@@ -32,7 +32,7 @@ from cellwright.agent.compaction import (
     summary_by_rule,
     transcript,
 )
-from cellwright.agent.context import tagged
+from cellwright.agent._context import tagged
 from cellwright.agent.conversations import FIRST, Conversations
 from cellwright.agent.models.requests import Want, parameters_of, read_shape
 from cellwright.agent.models.table import ModelRow

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cellwright.agent.notebook_names import Notebook, check_call, check_names, mended
+from cellwright.agent._notebook_names import Notebook, check_call, check_names, mended
 
 CURRENT = Notebook(
     "s-2345678", "20261116_093000_sales_analysis", "/data/20261116_093000_sales_analysis.ipynb"

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cellwright.charts import Manifest, read_manifest
-from cellwright.charts.manifest import FILENAME, MAX_OUTPUTS, ChartType
-from cellwright_kernel import chart_manifest
+from cellwright.charts._manifest import FILENAME, MAX_OUTPUTS, ChartType
+from cellwright_kernel import _chart_manifest
 from tests.support.charts.making import entry, manifest
 
 
@@ -168,5 +168,5 @@ def test_any_json_is_read_or_refused_with_a_path(outputs: list[object]) -> None:
 
 def test_what_show_writes_is_what_a_manifest_may_say() -> None:
     """Code in a kernel cannot ask this package, and has the words a second time."""
-    assert set(chart_manifest.TYPES) == set(get_args(ChartType))
-    assert (chart_manifest.MANIFEST, chart_manifest.MAX_OUTPUTS) == (FILENAME, MAX_OUTPUTS)
+    assert set(_chart_manifest.TYPES) == set(get_args(ChartType))
+    assert (_chart_manifest.MANIFEST, _chart_manifest.MAX_OUTPUTS) == (FILENAME, MAX_OUTPUTS)

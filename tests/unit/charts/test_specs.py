@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from cellwright.charts import Config, Output, chart_spec
+from cellwright.charts._manifest import ChartType
 from cellwright.charts.data_files import read_table
-from cellwright.charts.manifest import ChartType
 from cellwright.charts.worker import paint
 from cellwright.errors import ChartRefused
 from cellwright_kernel.tables import Column, Table

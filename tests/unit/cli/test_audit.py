@@ -8,7 +8,7 @@ from pathlib import Path
 from typer.testing import CliRunner
 
 from cellwright.audit import AuditLog
-from cellwright.cli.commands import app
+from cellwright.cli._commands import app
 
 DAMAGED = [b"", b"5", b"{", b'{"time": "now"}', b"\xff\xfe", b'{"seq": 1, "time": 2, "kind": "run"}']
 

@@ -6,7 +6,7 @@ import pytest
 from typer.main import get_command
 from typer.testing import CliRunner
 
-from cellwright.cli.commands import app, narrowed
+from cellwright.cli._commands import app, narrowed
 
 
 def names(program: object) -> list[str]:

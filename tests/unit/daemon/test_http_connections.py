@@ -13,7 +13,7 @@ from starlette.applications import Starlette
 from starlette.responses import PlainTextResponse
 from starlette.routing import Route
 
-from cellwright.daemon.listeners import Listener
+from cellwright.daemon._listeners import Listener
 from tests.waiting import fail_after
 
 REQUEST = b"GET / HTTP/1.1\r\nHost: here\r\n\r\n"

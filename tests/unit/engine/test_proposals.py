@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from cellwright.engine.notebook_file import NotebookFile
+from cellwright.engine._notebook_file import NotebookFile
 from cellwright.errors import NotebookError
 from cellwright.notebook import CellAdded, Change, Document, OutputsSet, SourceChanged, read_notebook
 

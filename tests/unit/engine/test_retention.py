@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from cellwright import Settings
-from cellwright.engine import recovery
-from cellwright.engine.housekeeping import Retention
+from cellwright.engine import _recovery
+from cellwright.engine._housekeeping import Retention
 from cellwright.engine.journal import Event, Journal, Statement, insert_event
 from cellwright.engine.lineage import new_lineage
 from cellwright.engine.records import ExecutionRecord, SessionRecord, put_execution, put_session
@@ -101,8 +101,8 @@ async def test_the_oldest_goes_where_there_is_too_much(journal: Journal) -> None
 async def test_a_state_of_which_something_is_gone_is_not_said_to_be_made_again(journal: Journal) -> None:
     await journal.write(ran(1, 10, days_ago=100) + ran(2, 20, generation=2))
     await look(journal)
-    record = recovery.load_session_record(journal, "s")
+    record = _recovery.load_session_record(journal, "s")
     assert record is not None
-    recovery.refuse_if_let_go(journal, record, new_lineage(2))
+    _recovery.refuse_if_let_go(journal, record, new_lineage(2))
     with pytest.raises(UnknownExecution, match="no longer kept"):
-        recovery.refuse_if_let_go(journal, record, new_lineage(1))
+        _recovery.refuse_if_let_go(journal, record, new_lineage(1))

@@ -17,10 +17,10 @@ import anyio
 from hypothesis import strategies as st
 
 from cellwright.errors import CheckpointRefused, KernelGone, KernelStartError
-from cellwright.kernels import checkpoints
-from cellwright.kernels.checkpoints import Frozen, KernelChannel
-from cellwright.kernels.fork_channel import ForkChannel
-from cellwright.kernels.monitor import MonitorChannel
+from cellwright.kernels import _checkpoints
+from cellwright.kernels._checkpoints import Frozen, KernelChannel
+from cellwright.kernels._fork_channel import ForkChannel
+from cellwright.kernels._monitor import MonitorChannel
 from tests.support.fuzzing import each_effort, mutated_json, seeds, try_all
 
 Packet = tuple[bytes, list[str]]
@@ -132,7 +132,7 @@ def test_whatever_a_kernel_says_of_a_checkpoint_is_a_checkpoint_or_a_refusal(eff
 def test_whatever_a_checkpoint_says_is_a_kernel_or_a_failed_start(effort: int) -> None:
     def check(described: list[Packet], spawned: list[Packet]) -> None:
         async def work() -> None:
-            mine, theirs = checkpoints._pair()
+            mine, theirs = _checkpoints._pair()
             frozen = Frozen(mine)
             send(theirs, described)
             with anyio.move_on_after(0.001), suppress(KernelStartError):

@@ -9,18 +9,18 @@ from pathlib import Path
 from hypothesis import strategies as st
 
 from cellwright.charts import read_manifest
-from cellwright.engine.executions import text_of
+from cellwright.engine._executions import text_of
 from cellwright.errors import NotebookFormatError, PlanFileError, TooManyCells
-from cellwright.formats.registry import export, read
+from cellwright.formats._registry import export, read
 from cellwright.mcp.outputs import parts_of
 from cellwright.mcp.tools.read import outline
 from cellwright.notebook import Document, OutputsSet, SourceChanged, compare_outputs
 from cellwright.notebook.document import comments_of
 from cellwright.plans.plan_files import PlanFileKind, parse_plan, read_plan
-from cellwright.verification.certificates import certificate_state
-from cellwright.verification.findings import find_problems
-from cellwright.verification.rehearsal import time_for, was_state
-from cellwright.web.outputs import Outputs
+from cellwright.verification._certificates import certificate_state
+from cellwright.verification._findings import find_problems
+from cellwright.verification._rehearsal import time_for, was_state
+from cellwright.web._outputs import Outputs
 from cellwright.web.panels.history import shown_outputs
 from tests.support.fuzzing import each_effort, mutated_bytes, mutated_json, seeds, try_all
 

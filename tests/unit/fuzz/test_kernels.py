@@ -32,14 +32,14 @@ from cellwright.engine.introspection import (
 from cellwright.engine.journal import Event, insert_event
 from cellwright.engine.placement import inspect_reply
 from cellwright.errors import CellwrightError, KernelError, NoSuchData
-from cellwright.hosts import cell_queue, protocol
+from cellwright.hosts import _cell_queue, protocol
+from cellwright.hosts._runner import KernelRunner
 from cellwright.hosts.connection import frame
 from cellwright.hosts.protocol import HostOptions
-from cellwright.hosts.runner import KernelRunner
+from cellwright.kernels._resources import Connection, create_connection
 from cellwright.kernels.client import DELIMITER, Client, Codec, KernelClient, read_reply
 from cellwright.kernels.kernel import Kernel
 from cellwright.kernels.processes import Exit, Lifetime, explain_exit
-from cellwright.kernels.resources import Connection, create_connection
 from cellwright.mcp.outputs import parts_of
 from cellwright.notebook import OutputCollector
 from cellwright.sandbox.exit_reasons import LimitHit
@@ -145,7 +145,7 @@ class Following:
                 pass
 
     def submit(self, execution_id: str) -> None:
-        self.runner.handle(cell_queue.Submitted(protocol.Run(execution_id, "1", timeout_s=100)))
+        self.runner.handle(_cell_queue.Submitted(protocol.Run(execution_id, "1", timeout_s=100)))
 
     def check(self) -> None:
         """The cell after it all ran as if nothing had been, and all outputs can be shown."""

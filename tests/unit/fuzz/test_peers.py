@@ -15,19 +15,19 @@ import msgspec
 from hypothesis import strategies as st
 from starlette.datastructures import Headers
 
-from cellwright.daemon.connections import Conversation
-from cellwright.daemon.early_responder import Arrival, Greetings
-from cellwright.daemon.guard import Gate, refusal
+from cellwright.daemon._connections import Conversation
+from cellwright.daemon._early_responder import Arrival, Greetings
+from cellwright.daemon._guard import Gate, refusal
 from cellwright.errors import CellwrightError
 from cellwright.hosts import HostConnection, protocol
+from cellwright.hosts._event_log import EventLog, read_events
 from cellwright.hosts.connection import frame
-from cellwright.hosts.event_log import EventLog, read_events
 from cellwright.hosts.server import Host
-from cellwright.jupyter.channels import decode_json, decode_v1
+from cellwright.jupyter._channels import decode_json, decode_v1
+from cellwright.kernels._pipe_client import Line, Splitter, message_of
 from cellwright.kernels.client import BadMessageError
-from cellwright.kernels.pipe_client import Line, Splitter, message_of
-from cellwright.lab.channels import BadMessage
-from cellwright.lab.channels import decode as decode_from_lab
+from cellwright.lab._channels import BadMessage
+from cellwright.lab._channels import decode as decode_from_lab
 from cellwright.mcp.server import message_streams
 from cellwright.unixstreams import UnixStream
 from tests.support.fuzzing import each_effort, mutated_bytes, mutated_json, mutated_values, seeds, try_all

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cellwright.hosts.runner import OUTPUTS, output_of, reply_of
+from cellwright.hosts._runner import OUTPUTS, output_of, reply_of
 from cellwright.notebook.outputs import OutputCollector
 
 JSON = st.recursive(

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cellwright.hosts import event_log
+from cellwright.hosts import _event_log
+from cellwright.hosts._event_log import EventLog, read_events
 from cellwright.hosts.connection import FrameReader, frame
-from cellwright.hosts.event_log import EventLog, read_events
 from cellwright.hosts.protocol import Finished, Output, decode_event
 
 
@@ -33,7 +33,7 @@ def test_a_follower_gets_every_event_after_its_place_across_segments(
 ) -> None:
     directory = tmp_path_factory.mktemp("log")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(event_log, "SEGMENT_BYTES", 4_000)
+        patch.setattr(_event_log, "SEGMENT_BYTES", 4_000)
         log = EventLog(directory)
         for size in sizes:
             log.append("k", output(size), time=0.0)
@@ -54,7 +54,7 @@ def test_events_larger_than_a_read_arrive_whole(tmp_path: Path) -> None:
 def test_forgetting_removes_only_segments_that_are_wholly_known(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(event_log, "SEGMENT_BYTES", 1_000)
+    monkeypatch.setattr(_event_log, "SEGMENT_BYTES", 1_000)
     log = EventLog(tmp_path / "log")
     for _ in range(20):
         log.append("k", output(300), time=0.0)
@@ -68,7 +68,7 @@ def test_forgetting_removes_only_segments_that_are_wholly_known(
 def test_forgetting_leaves_what_a_slow_follower_has_not_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(event_log, "SEGMENT_BYTES", 1_000)
+    monkeypatch.setattr(_event_log, "SEGMENT_BYTES", 1_000)
     log = EventLog(tmp_path / "log")
     for _ in range(20):
         log.append("k", output(300), time=0.0)
@@ -110,7 +110,7 @@ def test_output_that_cannot_be_written_does_not_fill_the_memory(tmp_path: Path) 
         for _ in range(100):
             log.append("k", output(1_000_000), time=0.0)
         log.append("k", Finished("x", "ok", 1.0), time=0.0)
-    assert log.dropped_outputs == 100 - event_log.MAX_WAITING_BYTES // 1_000_000
+    assert log.dropped_outputs == 100 - _event_log.MAX_WAITING_BYTES // 1_000_000
     log.retry()
     assert [type(event.body) for event in read_events(tmp_path / "log")][-1] is Finished
     log.close()

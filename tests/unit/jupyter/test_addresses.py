@@ -19,9 +19,9 @@ from cryptography.x509.oid import NameOID
 from cellwright import Settings
 from cellwright.engine.placement import server_and_kernel
 from cellwright.errors import UnknownHost
-from cellwright.jupyter.hubs import HubPath, hub_path
-from cellwright.jupyter.rest import Api, ServerRefused
-from cellwright.jupyter.servers import jupyter_server, jupyter_servers
+from cellwright.jupyter._hubs import HubPath, hub_path
+from cellwright.jupyter._rest import Api, ServerRefused
+from cellwright.jupyter._servers import jupyter_server, jupyter_servers
 from cellwright.settings import load_settings
 
 SECRET = "a-token-that-nobody-may-see"  # noqa: S105  # it opens nothing

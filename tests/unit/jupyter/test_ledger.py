@@ -7,7 +7,7 @@ from itertools import combinations
 import msgspec
 import pytest
 
-from cellwright.jupyter.channels import Ledger, Received
+from cellwright.jupyter._channels import Ledger, Received
 from cellwright.kernels.client import Message
 
 

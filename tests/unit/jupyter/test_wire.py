@@ -15,7 +15,7 @@ from jupyter_server.services.kernels.connection.base import (
     serialize_msg_to_ws_v1,
 )
 
-from cellwright.jupyter import channels
+from cellwright.jupyter import _channels
 from cellwright.kernels.client import BadMessageError
 
 CHANNELS = st.sampled_from(["shell", "iopub", "control", "stdin"])
@@ -27,8 +27,8 @@ CONTENTS = st.dictionaries(
 
 @given(channel=CHANNELS, kind=WORDS, content=CONTENTS)
 def test_what_we_encode_is_what_jupyter_reads(channel: str, kind: str, content: dict[str, object]) -> None:
-    header = channels.header_of(kind, "id-1", "session", "me")
-    told_channel, parts = deserialize_msg_from_ws_v1(channels.encode_v1(channel, header, content))
+    header = _channels.header_of(kind, "id-1", "session", "me")
+    told_channel, parts = deserialize_msg_from_ws_v1(_channels.encode_v1(channel, header, content))
     assert told_channel == channel
     assert [json.loads(part) for part in parts] == [header, {}, {}, content]
 
@@ -45,7 +45,7 @@ def test_what_jupyter_encodes_is_what_we_read(
 ) -> None:
     header = {"msg_type": kind, "msg_id": "s_1_7"}
     parts = [json.dumps(one).encode() for one in (header, {"msg_id": parent}, {}, content)]
-    heard = channels.decode_v1(serialize_msg_to_ws_v1([*parts, *buffers], channel))
+    heard = _channels.decode_v1(serialize_msg_to_ws_v1([*parts, *buffers], channel))
     assert (heard.message.channel, heard.message.kind, heard.message.parent_id) == (channel, kind, parent)
     assert msgspec.json.decode(heard.message.content) == content
     assert heard.id == "s_1_7"
@@ -55,19 +55,19 @@ def test_what_jupyter_encodes_is_what_we_read(
 def test_both_ways_without_the_subprotocol(
     channel: str, kind: str, content: dict[str, object], buffers: list[bytes]
 ) -> None:
-    header = channels.header_of(kind, "id-1", "session", "me")
-    ours = channels.decode_json(channels.encode_json(channel, header, content))
+    header = _channels.header_of(kind, "id-1", "session", "me")
+    ours = _channels.decode_json(_channels.encode_json(channel, header, content))
     assert (ours.message.channel, ours.message.kind) == (channel, kind)
     assert msgspec.json.decode(ours.message.content) == content
     theirs = {"channel": channel, "header": header, "parent_header": {}, "metadata": {}, "content": content}
-    assert channels.decode_json(
+    assert _channels.decode_json(
         serialize_binary_message({**theirs, "buffers": buffers})
-    ) == channels.decode_json(json.dumps(theirs))
+    ) == _channels.decode_json(json.dumps(theirs))
 
 
 @given(st.binary(max_size=200))
 def test_nonsense_is_refused_and_nothing_else(frame: bytes) -> None:
-    for decode in (channels.decode_v1, channels.decode_json):
+    for decode in (_channels.decode_v1, _channels.decode_json):
         try:
             decode(frame)
         except BadMessageError:
@@ -76,4 +76,4 @@ def test_nonsense_is_refused_and_nothing_else(frame: bytes) -> None:
 
 def test_offsets_that_lead_out_of_the_frame_are_refused() -> None:
     with pytest.raises(BadMessageError, match="lead out"):
-        channels.decode_v1(struct.pack("<7Q", 6, 56, 60, 61, 62, 63, 10_000) + b"shell")
+        _channels.decode_v1(struct.pack("<7Q", 6, 56, 60, 61, 62, 63, 10_000) + b"shell")

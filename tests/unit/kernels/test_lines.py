@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cellwright.kernels._pipe_client import Line, Piece, Printed, Splitter, TooLong, message_of
 from cellwright.kernels.client import BadMessageError, Message
-from cellwright.kernels.pipe_client import Line, Piece, Printed, Splitter, TooLong, message_of
 
 TOKEN = b"a0a1a0"
 LONGEST = 50

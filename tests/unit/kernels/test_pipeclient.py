@@ -13,8 +13,8 @@ import anyio
 import pytest
 
 from cellwright.errors import KernelGone
+from cellwright.kernels._pipe_client import PipeClient, Pipes
 from cellwright.kernels.client import Message
-from cellwright.kernels.pipe_client import PipeClient, Pipes
 from tests.waiting import LIMIT_S, fail_after, until
 
 pytestmark = pytest.mark.anyio

@@ -13,9 +13,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cellwright_kernel import profiler as profiling
-from cellwright_kernel.fingerprints import fingerprint
-from cellwright_kernel.profiler import Profiler
+from cellwright_kernel import _profiler as profiling
+from cellwright_kernel._fingerprints import fingerprint
+from cellwright_kernel._profiler import Profiler
 
 CELL = """def double(x):
     return 2 * x

@@ -6,7 +6,7 @@ from typing import Any
 
 from cellwright.engine import Event
 from cellwright.engine.records import Asker, ExecutionRecord
-from cellwright.lab.channels import messages_for
+from cellwright.lab._channels import messages_for
 
 RAN = ExecutionRecord(
     id="x-1",

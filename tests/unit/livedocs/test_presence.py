@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from cellwright.jupyter.contents import identity
+from cellwright.jupyter._contents import identity
 
 
 def test_a_name_gives_initials_and_a_colour_that_stays() -> None:

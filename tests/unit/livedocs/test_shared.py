@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from jupyter_ydoc import YNotebook
 from pycrdt import Doc, Map
 
-from cellwright.jupyter.document_merge import Sheet, SheetCell
-from cellwright.jupyter.shared_document import SharedNotebook
+from cellwright.jupyter._document_merge import Sheet, SheetCell
+from cellwright.jupyter._shared_document import SharedNotebook
 from tests.support.livedocs.sheetmaking import exchange, metadata, shared, sheets, sources, twin
 
 
@@ -133,7 +133,7 @@ def test_we_read_what_jupyters_own_programs_write(sheet: Sheet) -> None:
     document.set(
         {"cells": fields, "metadata": dict(sheet.metadata or {}), "nbformat": 4, "nbformat_minor": 5}
     )
-    from cellwright.jupyter.shared_document import SharedNotebook
+    from cellwright.jupyter._shared_document import SharedNotebook
 
     if sheet.cells:  # Jupyter gives an empty notebook a cell
         assert SharedNotebook(document.ydoc).read() == sheet
@@ -147,7 +147,7 @@ def test_whether_outputs_are_trusted_stays_the_persons(extra: dict[str, Any]) ->
     document.set(
         {"cells": [trusted, _fields(cell("b", "y"))], "metadata": {}, "nbformat": 4, "nbformat_minor": 5}
     )
-    from cellwright.jupyter.shared_document import SharedNotebook
+    from cellwright.jupyter._shared_document import SharedNotebook
 
     notebook = SharedNotebook(document.ydoc)
     first, second = notebook.read().cells

@@ -8,7 +8,7 @@ from typing import Any
 
 from hypothesis import given, settings
 
-from cellwright.jupyter.document_merge import Sheet, SheetCell, agreed, revisions, sheet_of
+from cellwright.jupyter._document_merge import Sheet, SheetCell, agreed, revisions, sheet_of
 from cellwright.notebook import CellMoved, Document, SourceChanged, decode_change, encode_change
 from tests.support.livedocs.sheetmaking import shared, sheets, twin
 

@@ -7,7 +7,7 @@ import itertools
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cellwright.jupyter.document_merge import TextEdit, edited, merged_text, text_edits
+from cellwright.jupyter._document_merge import TextEdit, edited, merged_text, text_edits
 from tests.support.livedocs.sheetmaking import sources
 
 

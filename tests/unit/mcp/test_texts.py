@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cellwright.cli.terminal import in_commands
+from cellwright.cli._terminal import in_commands
 from cellwright.formats.markup import text_of_html
 from cellwright.mcp.calls import in_calls
 from cellwright.mcp.outputs import (

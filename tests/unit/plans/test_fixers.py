@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from cellwright.engine.introspection import Diagnosis, Head, Raised, Span, Subject
 from cellwright.plans import Failure, Proposal
 from cellwright.plans.fixers import FIXERS, propose
-from cellwright.plans.fixers.cells import syntax_error
+from cellwright.plans.fixers._cells import syntax_error
 from tests.matrix import first_of
 from tests.support.plans.handmade import failed, frame, no_file, no_key, undefined
 

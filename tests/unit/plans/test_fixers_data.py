@@ -7,7 +7,7 @@ import pytest
 from cellwright.engine.introspection import Head, Raised, Subject
 from cellwright.plans import Failure, Proposal
 from cellwright.plans.fixers import propose
-from cellwright.plans.fixers.tabular import sniff_encoding, sniff_separator
+from cellwright.plans.fixers._tabular import sniff_encoding, sniff_separator
 from tests.support.plans.handmade import failed, frame, mended, no_file, no_key, suggested
 
 # Columns -----------------------------------------------------------------------------------------------------------

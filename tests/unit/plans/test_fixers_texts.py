@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cellwright.plans.fixers.cells import Edit, literal_like, parse, syntax_error
-from cellwright.plans.fixers.known_names import distributions_for, installable
-from cellwright.plans.fixers.regions import blanked, brackets, code_only, regions
-from cellwright.plans.fixers.similarity import distance, is_slip, nearest
+from cellwright.plans.fixers._cells import Edit, literal_like, parse, syntax_error
+from cellwright.plans.fixers._known_names import distributions_for, installable
+from cellwright.plans.fixers._regions import blanked, brackets, code_only, regions
+from cellwright.plans.fixers._similarity import distance, is_slip, nearest
 
 LETTERS = st.text("ab\"'#\\\n\r ([{)]}%!?=x", max_size=40)
 

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from cellwright.errors import PlanError
-from cellwright.plans import machine
-from cellwright.plans.machine import CheckResults, Next, Propose, RunCell, WriteCell, advance
+from cellwright.plans import _machine
+from cellwright.plans._machine import CheckResults, Next, Propose, RunCell, WriteCell, advance
 from cellwright.plans.model import MAX_RETRIES, VALIDATION_ID, Attempt, Plan, Todo, plan_of, with_plan
 
 MAX_ATTEMPTS = 3
@@ -42,7 +42,7 @@ class PlanMachine(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.plan = Plan("", ())
-        self.effects: tuple[machine.Effect, ...] = ()
+        self.effects: tuple[_machine.Effect, ...] = ()
         self.count = 0
         self.stops = 0
         self.runs_in_round: dict[str, int] = {}
@@ -52,7 +52,7 @@ class PlanMachine(RuleBasedStateMachine):
     def begin_with(self, plan: Plan) -> None:
         self.plan = plan
 
-    def take(self, event: machine.Event) -> None:
+    def take(self, event: _machine.Event) -> None:
         self._note(advance(self.plan, event, max_attempts=MAX_ATTEMPTS))
 
     def _note(self, step: Next) -> None:
@@ -82,7 +82,7 @@ class PlanMachine(RuleBasedStateMachine):
     @rule()
     def begin(self) -> None:
         halted = self.plan
-        self.take(machine.Begun(1.0, self.count))
+        self.take(_machine.Begun(1.0, self.count))
         if halted.phase == "succeeded":
             assert self.plan == halted
         elif halted.current is not None and halted.phase != "waiting":
@@ -95,7 +95,7 @@ class PlanMachine(RuleBasedStateMachine):
     def give_code(self) -> None:
         current = self.plan.current
         assert current is not None
-        self.take(machine.Coded("other", 1.0, self.count))
+        self.take(_machine.Coded("other", 1.0, self.count))
         assert self.effects == (WriteCell(current.id, "other"), RunCell(current.id))
 
     @precondition(lambda self: not self.effects)
@@ -104,9 +104,9 @@ class PlanMachine(RuleBasedStateMachine):
         current = self.plan.current
         if current is None or current.status != "failed":
             with pytest.raises(PlanError):
-                advance(self.plan, machine.Asked(1.0))
+                advance(self.plan, _machine.Asked(1.0))
             return
-        self.take(machine.Asked(1.0))
+        self.take(_machine.Asked(1.0))
         assert self.effects == (Propose(current.id),)
 
     @precondition(lambda self: not self.effects)
@@ -115,9 +115,9 @@ class PlanMachine(RuleBasedStateMachine):
         current = self.plan.current
         if current is None or current.id == VALIDATION_ID:
             with pytest.raises(PlanError):
-                advance(self.plan, machine.Skipped(None, 1.0, self.count))
+                advance(self.plan, _machine.Skipped(None, 1.0, self.count))
             return
-        self.take(machine.Skipped("by decision", 1.0, self.count))
+        self.take(_machine.Skipped("by decision", 1.0, self.count))
         skipped = self.plan.step(current.id)
         assert skipped.status == "skipped"
         for todo in self.plan.steps:
@@ -128,10 +128,10 @@ class PlanMachine(RuleBasedStateMachine):
     @rule()
     def refuse_decisions_while_running(self) -> None:
         for event in (
-            machine.Begun(1.0, 0),
-            machine.Coded("x", 1.0, 0),
-            machine.Asked(1.0),
-            machine.Skipped(None, 1.0, 0),
+            _machine.Begun(1.0, 0),
+            _machine.Coded("x", 1.0, 0),
+            _machine.Asked(1.0),
+            _machine.Skipped(None, 1.0, 0),
         ):
             with pytest.raises(PlanError):
                 advance(self.plan, event)
@@ -141,7 +141,7 @@ class PlanMachine(RuleBasedStateMachine):
     @precondition(lambda self: self.does is RunCell)
     @rule()
     def run_well(self) -> None:
-        self.take(machine.Ran(OK))
+        self.take(_machine.Ran(OK))
         assert self.does is CheckResults
 
     @precondition(lambda self: self.does is CheckResults)
@@ -149,13 +149,13 @@ class PlanMachine(RuleBasedStateMachine):
     def pass_checks(self) -> None:
         current = self.plan.current
         assert current is not None
-        self.take(machine.Passed(1.0, self.count))
+        self.take(_machine.Passed(1.0, self.count))
         assert self.plan.step(current.id).status == "done"
 
     @precondition(lambda self: self.does in (RunCell, CheckResults))
     @rule(kind=st.sampled_from(["recoverable", "network", "died"]))
-    def fail(self, kind: machine.FailureKind) -> None:
-        self.take(machine.Failed(FAILED, kind, "a suggestion", self.count, 1.0))
+    def fail(self, kind: _machine.FailureKind) -> None:
+        self.take(_machine.Failed(FAILED, kind, "a suggestion", self.count, 1.0))
         if kind == "recoverable":
             assert self.does is Propose
 
@@ -164,7 +164,7 @@ class PlanMachine(RuleBasedStateMachine):
     def meet_a_stop(self) -> None:
         current = self.plan.current
         assert current is not None
-        self.take(machine.Failed(FAILED, "unrecoverable", "ask somebody", self.count, 1.0))
+        self.take(_machine.Failed(FAILED, "unrecoverable", "ask somebody", self.count, 1.0))
         assert (self.plan.phase, self.effects) == ("stopped", ())
         assert self.plan.step(current.id).status == "failed"
         assert self.plan.report is not None
@@ -178,7 +178,7 @@ class PlanMachine(RuleBasedStateMachine):
         used_up = len(current.attempts) >= MAX_ATTEMPTS
         source = "mended" if certain else None
         self.take(
-            machine.Proposed(1.0, self.count, fixer="f", reason="because", source=source, diff="+mended")
+            _machine.Proposed(1.0, self.count, fixer="f", reason="because", source=source, diff="+mended")
         )
         if certain and not used_up:
             assert self.effects == (WriteCell(current.id, "mended"), RunCell(current.id))
@@ -193,7 +193,7 @@ class PlanMachine(RuleBasedStateMachine):
     def fail_and_be_mended_until_nothing_is_left(self) -> None:
         """What a cell that is never right meets; step by step it is rarely come by."""
         while self.does in (RunCell, CheckResults):
-            self.take(machine.Failed(FAILED, "recoverable", "a suggestion", self.count, 1.0))
+            self.take(_machine.Failed(FAILED, "recoverable", "a suggestion", self.count, 1.0))
             self.no_round_has_more_than_three_attempts()
             self.propose(certain=True)
         assert self.plan.phase == "stopped"
@@ -201,7 +201,7 @@ class PlanMachine(RuleBasedStateMachine):
     @precondition(lambda self: self.effects)
     @rule()
     def interrupt(self) -> None:
-        self.take(machine.Interrupted())
+        self.take(_machine.Interrupted())
         assert (self.plan.phase, self.effects) == ("paused", ())
 
     @rule()
@@ -252,30 +252,32 @@ TestPlanMachine = PlanMachine.TestCase
 
 
 def test_a_network_error_is_repeated_with_longer_and_longer_pauses_and_then_stops() -> None:
-    step = advance(Plan("p", (Todo("todo-1", "a", code="x"),)), machine.Begun(1.0, 0))
+    step = advance(Plan("p", (Todo("todo-1", "a", code="x"),)), _machine.Begun(1.0, 0))
     delays = []
     for _ in range(MAX_RETRIES):
-        step = advance(step.plan, machine.Failed(FAILED, "network", "look at it", 0, 1.0))
+        step = advance(step.plan, _machine.Failed(FAILED, "network", "look at it", 0, 1.0))
         (effect,) = step.effects
         assert isinstance(effect, RunCell)
         delays.append(effect.delay)
     assert delays == [1, 2, 3]
-    assert advance(step.plan, machine.Failed(FAILED, "network", "look at it", 0, 1.0)).plan.phase == "stopped"
+    assert (
+        advance(step.plan, _machine.Failed(FAILED, "network", "look at it", 0, 1.0)).plan.phase == "stopped"
+    )
 
 
 def test_a_kernel_that_died_is_tried_once_more_from_its_checkpoint() -> None:
-    step = advance(Plan("p", (Todo("todo-1", "a", code="x"),)), machine.Begun(1.0, 0))
-    step = advance(step.plan, machine.Failed(FAILED, "died", "it died", 0, 1.0))
+    step = advance(Plan("p", (Todo("todo-1", "a", code="x"),)), _machine.Begun(1.0, 0))
+    step = advance(step.plan, _machine.Failed(FAILED, "died", "it died", 0, 1.0))
     assert step.effects == (RunCell("todo-1"),)
-    assert advance(step.plan, machine.Failed(FAILED, "died", "it died", 0, 1.0)).plan.phase == "stopped"
+    assert advance(step.plan, _machine.Failed(FAILED, "died", "it died", 0, 1.0)).plan.phase == "stopped"
 
 
 def test_a_fix_by_the_caller_counts_as_a_fix_in_the_report() -> None:
     plan = Plan("p", (Todo("todo-1", "a", code="x"),))
-    step = advance(plan, machine.Begun(1.0, 0))
-    step = advance(step.plan, machine.Failed(FAILED, "unrecoverable", "s", 0, 1.0))
-    step = advance(step.plan, machine.Coded("y", 1.0, 0, "-x\n+y"))
-    step = advance(step.plan, machine.Failed(FAILED, "unrecoverable", "s", 0, 1.0))
+    step = advance(plan, _machine.Begun(1.0, 0))
+    step = advance(step.plan, _machine.Failed(FAILED, "unrecoverable", "s", 0, 1.0))
+    step = advance(step.plan, _machine.Coded("y", 1.0, 0, "-x\n+y"))
+    step = advance(step.plan, _machine.Failed(FAILED, "unrecoverable", "s", 0, 1.0))
     assert step.plan.report is not None
     assert step.plan.report.fixes == 1
     assert step.plan.report.text == (
@@ -285,15 +287,15 @@ def test_a_fix_by_the_caller_counts_as_a_fix_in_the_report() -> None:
 
 
 def test_fixers_that_have_nothing_to_say_leave_the_report_as_it_was() -> None:
-    step = advance(Plan("p", (Todo("todo-1", "a", code="x"),)), machine.Begun(1.0, 0))
-    stopped = advance(step.plan, machine.Failed(FAILED, "unrecoverable", "ask somebody", 0, 1.0)).plan
-    asked = advance(stopped, machine.Asked(2.0))
+    step = advance(Plan("p", (Todo("todo-1", "a", code="x"),)), _machine.Begun(1.0, 0))
+    stopped = advance(step.plan, _machine.Failed(FAILED, "unrecoverable", "ask somebody", 0, 1.0)).plan
+    asked = advance(stopped, _machine.Asked(2.0))
     assert asked.effects == (Propose("todo-1"),)
-    assert advance(asked.plan, machine.Proposed(2.0, 0)).plan.report == stopped.report
+    assert advance(asked.plan, _machine.Proposed(2.0, 0)).plan.report == stopped.report
 
 
 def test_a_step_whose_cell_was_deleted_waits_for_code() -> None:
     step = advance(
-        Plan("p", (Todo("todo-1", "a", cell_id="todo-1"),)), machine.Begun(1.0, 0, frozenset({"todo-1"}))
+        Plan("p", (Todo("todo-1", "a", cell_id="todo-1"),)), _machine.Begun(1.0, 0, frozenset({"todo-1"}))
     )
     assert step.plan.phase == "waiting"

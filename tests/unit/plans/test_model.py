@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from cellwright.errors import PlanError
-from cellwright.plans import Attempt, Plan, Todo, machine
-from cellwright.plans.machine import advance
+from cellwright.plans import Attempt, Plan, Todo, _machine
+from cellwright.plans._machine import advance
 from cellwright.plans.model import MAX_EARLIER, plan_of, with_plan
 from cellwright.plans.reports import plan_in, plan_json, summary_text
 from cellwright.plans.runner import diff_of
@@ -52,8 +52,8 @@ def test_a_plan_stays_small_after_hundreds_of_rounds_and_counts_them_all() -> No
     sizes = []
     for number in range(300):
         code = f"{number}\n" * 2_000
-        plan = advance(plan, machine.Coded(code, 1.0, 0, diff_of("x\n" * 2_000, code))).plan
-        plan = advance(plan, machine.Failed(failed, "unrecoverable", "s", 0, 1.0)).plan
+        plan = advance(plan, _machine.Coded(code, 1.0, 0, diff_of("x\n" * 2_000, code))).plan
+        plan = advance(plan, _machine.Failed(failed, "unrecoverable", "s", 0, 1.0)).plan
         sizes.append(len(json.dumps(with_plan({}, plan))))
     assert sizes[-1] < 1.1 * sizes[MAX_EARLIER + 1]
     assert plan.report is not None

@@ -8,8 +8,8 @@ from pydantic import ValidationError
 from cellwright.engine.providers import ShapeRequest
 from cellwright.errors import ShapeRefused
 from cellwright.settings import Settings
+from cellwright.slurm._shapes import Shape
 from cellwright.slurm.provider import requested_shape
-from cellwright.slurm.shapes import Shape
 
 SETTINGS = Settings(
     slurm_partition="gpu",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from cellwright.errors import ShapeRefused
-from cellwright.slurm.shapes import Shape, seconds_of, shape_arguments, warning_s
+from cellwright.slurm._shapes import Shape, seconds_of, shape_arguments, warning_s
 
 
 def test_what_is_not_said_is_left_to_the_site() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from cellwright.slurm.states import (
+from cellwright.slurm._states import (
     CAUSES,
     AllocationState,
     Ended,

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from cellwright.errors import ShapeRefused
-from cellwright.slurm.allocations import batch_script, read_template
+from cellwright.slurm._allocations import batch_script, read_template
 
 HOST = "#!/bin/bash\nexec {{host}}\n"
 

@@ -10,7 +10,7 @@ import polars as pl
 import pyarrow as pa
 import pytest
 
-from cellwright_kernel.chart_manifest import group, histogram
+from cellwright_kernel._chart_manifest import group, histogram
 from cellwright_kernel.frames import frame_of
 
 COLUMNS: dict[str, list[Any]] = {

@@ -14,10 +14,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from cellwright_kernel._value_digests import digest_of
 from cellwright_kernel.frames import frame_of, table_of
 from cellwright_kernel.tabledigests import frame_digest, table_digest, value_text
 from cellwright_kernel.tables import Column, Table
-from cellwright_kernel.value_digests import digest_of
 
 rng = np.random.default_rng(3)
 

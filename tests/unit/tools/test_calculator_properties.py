@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cellwright.tools.calculator import calculate
-from cellwright.tools.calculator.value_text import shown
+from cellwright.tools.calculator._value_text import shown
 
 fractions = st.fractions(min_value=-1000, max_value=1000, max_denominator=1000)
 whole = st.integers(min_value=-(10**12), max_value=10**12)

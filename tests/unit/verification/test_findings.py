@@ -6,7 +6,7 @@ import pytest
 
 from cellwright.engine.records import ExecutionRecord
 from cellwright.notebook import CellAdded, CellMetadataSet, Document, OutputsSet
-from cellwright.verification.findings import Finding, find_problems
+from cellwright.verification._findings import Finding, find_problems
 
 
 def notebook(*sources: str, counts: tuple[int | None, ...] = ()) -> Document:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from cellwright.web.chat_turns import StepView, entry_of, prose_html, step_views, total_of, words_of
+from cellwright.web._chat_turns import StepView, entry_of, prose_html, step_views, total_of, words_of
 
 
 def entry(step: int, kind: str, event: str = "ended", **facts: Any) -> dict[str, Any]:

@@ -8,8 +8,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cellwright.web.debug import WIDTH, Span, StepFilter, attempts_in, chosen, messages_of, span_of, waterfall
-from cellwright.web.templates import diff_lines
+from cellwright.web._debug import (
+    WIDTH,
+    Span,
+    StepFilter,
+    attempts_in,
+    chosen,
+    messages_of,
+    span_of,
+    waterfall,
+)
+from cellwright.web._templates import diff_lines
 
 
 def step(number: int, **about: Any) -> dict[str, Any]:

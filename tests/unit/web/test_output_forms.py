@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from cellwright.formats.highlight import ansi_html
-from cellwright.web.outputs import (
+from cellwright.web._outputs import (
     Chart,
     Outputs,
     chart_csv,
@@ -22,7 +22,7 @@ from cellwright.web.outputs import (
     framed,
     text_page,
 )
-from cellwright.web.tables import Asked, asked_by, table_of, table_page
+from cellwright.web._tables import Asked, asked_by, table_of, table_page
 
 PNG = base64.b64encode(b"\x89PNG\r\n\x1a\n" + bytes(100)).decode()
 TABLE = '<table class="dataframe"><thead><tr><th></th><th>n</th></tr></thead><tbody>{}</tbody></table>'

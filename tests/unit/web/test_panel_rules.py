@@ -5,12 +5,12 @@ from __future__ import annotations
 from cellwright.engine import Event, Execution
 from cellwright.engine.records import Asker, CheckpointRecord, ExecutionRecord, Span
 from cellwright.notebook import Cell
-from cellwright.web.notebook import CELLS, touched_by
+from cellwright.web._notebook import CELLS, touched_by
+from cellwright.web._templates import moment
 from cellwright.web.panels.branches import line_rows, moments_of, paired
 from cellwright.web.panels.environment import rules_in_words
 from cellwright.web.panels.files import picture_type
 from cellwright.web.panels.history import cell_words, history_page, remarks_on, shown_outputs
-from cellwright.web.templates import moment
 
 PNG = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mP8z8BQDwAEhQGAhKmMIQAAAABJRU5ErkJggg=="
 

@@ -34,7 +34,6 @@ __all__ = [
 _MOST_NAMES = 50
 
 _ALIKE = 0.06
-
 """In Oklab; neighbours in a palette that is made for charts are 0.15 apart."""
 
 _ALIKE_TO_SOME = 0.035
@@ -260,7 +259,6 @@ Maker: TypeAlias = Literal["matplotlib", "manifest", "altair"]
 _VEGA_LITE = "application/vnd.vegalite"
 
 _PALETTE = 10
-
 """How many colours Vega-Lite has for categories before it begins anew."""
 
 _KINDS = {

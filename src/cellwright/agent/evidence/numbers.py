@@ -18,7 +18,6 @@ __all__ = ["MARK", "Evidence", "read_numbers", "rests_on_output", "trace_numbers
 MARK = " [not from an output]"
 
 EvidenceKind: TypeAlias = Literal["output", "reply", "given"]
-
 """What a cell put out, what a tool replied, what the question said."""
 
 _SURE_DIGITS = 3

@@ -124,7 +124,6 @@ def _changed(row: ModelRow, said: Mapping[str, Any]) -> ModelRow:
 # How people name a model, and which row they mean. Pure: whether there is a key for it is not asked here.
 
 GROK_GRPC = "grok-grpc"
-
 """xAI's models by its own protocol; their rows are those of ``xai``."""
 
 _ALIASES = {"claude": "anthropic", "gemini": "google", "grok": "xai", "gpt": "openai", "x-ai": "xai"}

@@ -36,7 +36,7 @@ from pydantic_ai.models import Model, ModelRequestParameters
 from pydantic_ai.settings import ModelSettings
 
 from cellwright.agent.models import text_actions
-from cellwright.agent.models.failures import failure_of, flaw_of
+from cellwright.agent.models._failures import failure_of, flaw_of
 from cellwright.agent.models.requests import Delta, Heard, Want, parameters_of, schema_in_words
 from cellwright.agent.models.table import ModelRow
 from cellwright.errors import ModelFailed

@@ -35,22 +35,21 @@ class Provider:
 
 # fmt: off
 PROVIDERS: dict[str, Provider] = {
-    "openai": Provider(f"{_HERE}.openai", "openai", ("OPENAI_API_KEY",), "https://api.openai.com/v1", "OPENAI_BASE_URL"),
-    "anthropic": Provider(f"{_HERE}.anthropic", "anthropic", ("ANTHROPIC_API_KEY",), "https://api.anthropic.com", "ANTHROPIC_BASE_URL"),
-    "google": Provider(f"{_HERE}.google", "google", ("GEMINI_API_KEY", "GOOGLE_API_KEY"), "https://generativelanguage.googleapis.com", "GOOGLE_GEMINI_BASE_URL"),
-    "xai": Provider(f"{_HERE}.xai", "xai", ("XAI_API_KEY",), "https://api.x.ai/v1", "XAI_BASE_URL"),
-    "grok-grpc": Provider(f"{_HERE}.xai_grpc", "xai", ("XAI_API_KEY",), "https://api.x.ai", "XAI_BASE_URL", extra="grok"),
-    "compatible": Provider(f"{_HERE}.compatible", "compatible", ("CELLWRIGHT_MODEL_KEY",), key_needed=False),
-    "local": Provider(f"{_HERE}.local", extra="local", key_needed=False),
+    "openai": Provider(f"{_HERE}._openai", "openai", ("OPENAI_API_KEY",), "https://api.openai.com/v1", "OPENAI_BASE_URL"),
+    "anthropic": Provider(f"{_HERE}._anthropic", "anthropic", ("ANTHROPIC_API_KEY",), "https://api.anthropic.com", "ANTHROPIC_BASE_URL"),
+    "google": Provider(f"{_HERE}._google", "google", ("GEMINI_API_KEY", "GOOGLE_API_KEY"), "https://generativelanguage.googleapis.com", "GOOGLE_GEMINI_BASE_URL"),
+    "xai": Provider(f"{_HERE}._xai", "xai", ("XAI_API_KEY",), "https://api.x.ai/v1", "XAI_BASE_URL"),
+    "grok-grpc": Provider(f"{_HERE}._xai_grpc", "xai", ("XAI_API_KEY",), "https://api.x.ai", "XAI_BASE_URL", extra="grok"),
+    "compatible": Provider(f"{_HERE}._compatible", "compatible", ("CELLWRIGHT_MODEL_KEY",), key_needed=False),
+    "local": Provider(f"{_HERE}._local", extra="local", key_needed=False),
     "sampling": Provider(f"{_HERE}.sampling", key_needed=False),
 }
-
+# fmt: on
 
 
 # Keys and addresses of providers: from the environment of whoever asks, else from the keyring.
 
 SERVICE = "cellwright"
-
 """What the keyring knows us by; the user there is the provider's name."""
 
 KEYRING_S = 2.0
@@ -69,8 +68,8 @@ ENVIRONMENT: tuple[str, ...] = tuple(
         for name in (*provider.key_variables, *filter(None, [provider.address_variable]))
     )
 )
-
 """The variables that a MCP server passes on from whoever asks."""
+
 
 class Key:
     """A secret. Shows nothing of itself."""

@@ -29,7 +29,7 @@ from pydantic import ValidationError
 from pydantic_ai.messages import FinishReason, ModelMessage, ModelResponse, TextPart
 from pydantic_ai.usage import RequestUsage
 
-from cellwright.agent.models.failures import flaw_of
+from cellwright.agent.models._failures import flaw_of
 from cellwright.agent.models.requests import Delta, Heard, Want
 from cellwright.agent.models.table import ROWS, ModelRow
 from cellwright.agent.models.text_actions import Turn, estimated_tokens, read, spoken, told

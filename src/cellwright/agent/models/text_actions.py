@@ -32,7 +32,7 @@ from pydantic_ai.messages import (
 )
 from pydantic_ai.tools import ToolDefinition
 
-from cellwright.agent.models.action_parser import RUN_TOOL, Call, Misread, code_tool, first_action
+from cellwright.agent.models._action_parser import RUN_TOOL, Call, Misread, code_tool, first_action
 from cellwright.agent.models.requests import Want, schema_in_words, text_of
 
 __all__ = ["Turn", "estimated_tokens", "instructions", "problem", "read", "spoken", "told", "written"]

@@ -18,7 +18,6 @@ __all__ = ["MARK", "Redactor"]
 MARK = "[redacted]"
 
 SHORTEST = 8
-
 """A known secret of fewer characters is left alone: it would take ordinary words with it."""
 
 _HEADERS = frozenset(

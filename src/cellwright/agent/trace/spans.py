@@ -31,7 +31,6 @@ from cellwright.delegation import Usage
 
 __all__ = ["StepSpans", "contents_wanted", "exporter_names", "tracer_provider"]
 _PROVIDERS = {"google": "gcp.gemini", "xai": "x_ai", "grok-grpc": "x_ai"}
-
 """Names of the conventions, where they differ from ours."""
 
 _NS = 1_000_000_000

@@ -35,7 +35,6 @@ __all__ = ["LARGE", "VERSION", "TraceLog", "decoded", "files_of", "jsonable", "m
 VERSION = 1
 
 LARGE = 200_000
-
 """A text of more characters lies in a file of its own."""
 
 _TIMEOUT_S = 10.0

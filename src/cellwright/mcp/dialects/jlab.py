@@ -14,10 +14,11 @@ import psutil
 from pydantic import Field
 
 from cellwright.engine import Engine, Execution, Session
-from cellwright.mcp.arguments import Arguments, Content, SessionId
+from cellwright.mcp._arguments import Arguments, Content, SessionId
+from cellwright.mcp._replies import execution_reply
+from cellwright.mcp._waits import run_and_wait
 from cellwright.mcp.calls import CHANGES, DESTROYS, READS, Call, Definition, Reply, data_reply
-from cellwright.mcp.dialects.indices import LONG_MS, cell_at
-from cellwright.mcp.replies import execution_reply
+from cellwright.mcp.dialects._indices import LONG_MS, cell_at
 from cellwright.mcp.tools.cells import (
     AddAndRun,
     ExecuteCell,
@@ -27,7 +28,6 @@ from cellwright.mcp.tools.cells import (
     cell_update,
 )
 from cellwright.mcp.tools.notebooks import CreateNotebook, OpenNotebook, notebook_create, notebook_open
-from cellwright.mcp.waits import run_and_wait
 
 __all__ = ["JLAB_STATUS_URI", "JLAB_TOOLS", "status"]
 

@@ -13,9 +13,9 @@ from pydantic import Field
 from cellwright.engine import Session
 from cellwright.engine.cell_states import cell_states
 from cellwright.errors import NotebookError, UnknownSession
-from cellwright.mcp.arguments import Arguments, Content
+from cellwright.mcp._arguments import Arguments, Content
 from cellwright.mcp.calls import CHANGES, DESTROYS, READS, Call, Definition, Reply
-from cellwright.mcp.dialects.indices import cell_at, place_for
+from cellwright.mcp.dialects._indices import cell_at, place_for
 from cellwright.mcp.tools.cells import (
     AddAndRun,
     ExecuteCell,

@@ -9,13 +9,13 @@ from typing import Annotated, Any, Literal
 from pydantic import BeforeValidator, Field
 
 from cellwright.engine import Execution, Session
-from cellwright.mcp.arguments import Arguments, Content
+from cellwright.mcp._arguments import Arguments, Content
+from cellwright.mcp._replies import rendered
+from cellwright.mcp._waits import run_and_wait
 from cellwright.mcp.calls import CHANGES, DESTROYS, READS, Call, Definition, Reply, data_reply
-from cellwright.mcp.dialects.indices import LONG_MS, cell_at
+from cellwright.mcp.dialects._indices import LONG_MS, cell_at
 from cellwright.mcp.outputs import parts_of
-from cellwright.mcp.replies import rendered
 from cellwright.mcp.tools.notebooks import CreateNotebook, notebook_create
-from cellwright.mcp.waits import run_and_wait
 from cellwright.notebook import Cell
 
 __all__ = ["MONADIC_TOOLS"]

@@ -19,10 +19,10 @@ from cellwright.errors import (
     UnknownExecution,
     UnknownSession,
 )
-from cellwright.mcp.arguments import Arguments, ResponseFormat, SessionId, WaitMs
+from cellwright.mcp._arguments import Arguments, ResponseFormat, SessionId, WaitMs
+from cellwright.mcp._waits import wait_for_agent
 from cellwright.mcp.calls import Call, Definition, Reply, data_reply
 from cellwright.mcp.outputs import MAX_PICTURES, clean, parts_of, picture_content, read_address
-from cellwright.mcp.waits import wait_for_agent
 from cellwright.sandbox.files import quoted_path
 
 __all__ = ["ASKING_TOOLS"]

@@ -9,7 +9,7 @@ from pydantic import Field
 
 from cellwright.engine import Execution, OnError, Session
 from cellwright.errors import NotebookError
-from cellwright.mcp.arguments import (
+from cellwright.mcp._arguments import (
     Arguments,
     CellId,
     Content,
@@ -19,9 +19,9 @@ from cellwright.mcp.arguments import (
     TimeLimits,
     WaitMs,
 )
+from cellwright.mcp._replies import execution_reply
+from cellwright.mcp._waits import run_and_wait
 from cellwright.mcp.calls import CHANGES, DESTROYS, Call, Definition, Reply, data_reply
-from cellwright.mcp.replies import execution_reply
-from cellwright.mcp.waits import run_and_wait
 from cellwright.notebook.cells import is_plain_path
 from cellwright.notebook.languages import canonical_language, cell_metadata, language_of_file
 

@@ -12,10 +12,10 @@ from pydantic import Field
 from cellwright.charts import Picture
 from cellwright.engine import Session
 from cellwright.errors import NoSuchData, NotebookError
-from cellwright.mcp.arguments import Arguments, SessionId
+from cellwright.mcp._arguments import Arguments, SessionId
+from cellwright.mcp._replies import DEFAULT_TOKENS
 from cellwright.mcp.calls import CHANGES, READS, Call, Definition, Reply, data_reply
 from cellwright.mcp.outputs import MAX_PICTURES, data_uri, picture_content, table_of_html
-from cellwright.mcp.replies import DEFAULT_TOKENS
 from cellwright.notebook import Cell
 from cellwright.text_budget import CHARACTERS_PER_TOKEN, cut_middle, share
 from cellwright.tools.visuals import Shown, Visualization

@@ -13,11 +13,11 @@ from pydantic import Field
 
 from cellwright.engine import Branch, CheckpointRecord, RolledBack, Session, SessionView
 from cellwright.errors import CheckpointRefused, UnknownCheckpoint, UnknownSession
-from cellwright.mcp.arguments import Arguments, CellId, SessionId
+from cellwright.mcp._arguments import Arguments, CellId, SessionId
+from cellwright.mcp._waits import done_with_progress
 from cellwright.mcp.calls import CHANGES, DESTROYS, READS, Call, Definition, Reply, data_reply
 from cellwright.mcp.context import fit_lists
 from cellwright.mcp.outputs import clean
-from cellwright.mcp.waits import done_with_progress
 from cellwright.text_budget import cut_tail
 
 __all__ = ["BRANCH_TOOLS", "CHECKPOINT_TOOLS"]

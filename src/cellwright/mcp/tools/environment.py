@@ -9,7 +9,7 @@ import msgspec
 from pydantic import Field
 
 from cellwright.engine import Session
-from cellwright.mcp.arguments import Arguments, SessionId
+from cellwright.mcp._arguments import Arguments, SessionId
 from cellwright.mcp.calls import CHANGES, DESTROYS, Call, Definition, Reply, data_reply
 from cellwright.sandbox.overlay import LayerChange
 from cellwright.text_budget import CHARACTERS_PER_TOKEN, cut_middle

@@ -7,10 +7,10 @@ from typing import Any
 from pydantic import Field
 
 from cellwright.engine import Execution, Session
-from cellwright.mcp.arguments import Arguments, ExecutionId, MaxTokens, ResponseFormat, SessionId, WaitMs
+from cellwright.mcp._arguments import Arguments, ExecutionId, MaxTokens, ResponseFormat, SessionId, WaitMs
+from cellwright.mcp._replies import execution_reply
+from cellwright.mcp._waits import wait_for
 from cellwright.mcp.calls import CHANGES, DESTROYS, READS, Call, Definition, Reply, data_reply
-from cellwright.mcp.replies import execution_reply
-from cellwright.mcp.waits import wait_for
 from cellwright.text_budget import cut_tail
 
 __all__ = ["EXECUTION_TOOLS"]

@@ -15,9 +15,9 @@ from cellwright.engine.host_actions import (
     wait_for_host,
 )
 from cellwright.engine.providers import HostInfo, ShapeRequest
-from cellwright.mcp.arguments import Arguments, WaitMs
+from cellwright.mcp._arguments import Arguments, WaitMs
+from cellwright.mcp._waits import done_with_progress
 from cellwright.mcp.calls import CHANGES, DESTROYS, READS, Call, Definition, Reply, data_reply, in_calls
-from cellwright.mcp.waits import done_with_progress
 
 __all__ = ["HOST_TOOLS"]
 

@@ -11,7 +11,7 @@ from cellwright.engine.hosts import called_place
 from cellwright.engine.kernel import runtime_of
 from cellwright.engine.workspace import SessionLimits
 from cellwright.errors import NotebookError
-from cellwright.mcp.arguments import AS_IN_CREATE, Arguments, SessionId
+from cellwright.mcp._arguments import AS_IN_CREATE, Arguments, SessionId
 from cellwright.mcp.calls import CHANGES, DESTROYS, READS, Call, Definition, Reply, data_reply, in_calls
 from cellwright.mcp.context import hold_data
 from cellwright.notebook.document import with_tsconfig

@@ -16,7 +16,7 @@ from pydantic import Field
 
 from cellwright.engine import Session
 from cellwright.errors import FileRefused
-from cellwright.mcp.arguments import (
+from cellwright.mcp._arguments import (
     MAX_CONTENT,
     Arguments,
     Content,
@@ -25,9 +25,9 @@ from cellwright.mcp.arguments import (
     SessionId,
     TimeLimits,
 )
+from cellwright.mcp._waits import done_with_progress
 from cellwright.mcp.calls import READS, Call, Definition, Reply, data_reply
 from cellwright.mcp.outputs import MAX_PICTURES, picture_content, size
-from cellwright.mcp.waits import done_with_progress
 from cellwright.sandbox.files import quoted_path
 from cellwright.text_budget import CHARACTERS_PER_TOKEN, cut_middle, share
 from cellwright.tools.data_directory import RUNS, DataDirectory

@@ -13,13 +13,13 @@ from pydantic import Field
 
 from cellwright.engine import Execution, Session
 from cellwright.errors import CellwrightError, UnknownExecution
-from cellwright.mcp.arguments import Arguments, Content, MaxTokens, ResponseFormat, SessionId, WaitMs
+from cellwright.mcp._arguments import Arguments, Content, MaxTokens, ResponseFormat, SessionId, WaitMs
+from cellwright.mcp._replies import DEFAULT_TOKENS, execution_reply, executions_json
+from cellwright.mcp._waits import wait_for_plan
 from cellwright.mcp.calls import CHANGES, READS, Call, Definition, Reply, data_reply
 from cellwright.mcp.outputs import clean
-from cellwright.mcp.replies import DEFAULT_TOKENS, execution_reply, executions_json
+from cellwright.mcp.tools._plan_outlines import TodoArgument, drafted, todo_outline
 from cellwright.mcp.tools.notebooks import AGENTS_MODE, about_session
-from cellwright.mcp.tools.plan_outlines import TodoArgument, drafted, todo_outline
-from cellwright.mcp.waits import wait_for_plan
 from cellwright.plans import PlanRun
 from cellwright.plans.model import VALIDATION_ID, Attempt, Outline, Plan, Todo
 from cellwright.plans.outlines import checked_outline

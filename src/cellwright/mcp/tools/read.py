@@ -16,7 +16,7 @@ from cellwright.engine.cell_states import cell_states
 from cellwright.errors import KernelError, NotebookError
 from cellwright.formats.model import Exported
 from cellwright.formats.renderer import PAGES, PageMaker
-from cellwright.mcp.arguments import Arguments, Content, MaxTokens, SessionId
+from cellwright.mcp._arguments import Arguments, Content, MaxTokens, SessionId
 from cellwright.mcp.calls import CHANGES, READS, Call, Definition, Reply, data_reply
 from cellwright.mcp.context import context_of, fit_lists, inspected
 from cellwright.mcp.outputs import cell_output_uri, clean, parts_of, session_uri, size

@@ -10,11 +10,11 @@ from pydantic import Field
 
 from cellwright.engine import Redone, Replay, Session
 from cellwright.errors import UnknownExecution
-from cellwright.mcp.arguments import AS_IN_CREATE, Arguments, MaxTokens, ResponseFormat, SessionId, WaitMs
+from cellwright.mcp._arguments import AS_IN_CREATE, Arguments, MaxTokens, ResponseFormat, SessionId, WaitMs
+from cellwright.mcp._replies import DEFAULT_TOKENS
+from cellwright.mcp._waits import wait_for_replay
 from cellwright.mcp.calls import Call, Definition, Reply, data_reply
 from cellwright.mcp.outputs import clean
-from cellwright.mcp.replies import DEFAULT_TOKENS
-from cellwright.mcp.waits import wait_for_replay
 from cellwright.notebook import Difference
 from cellwright.text_budget import CHARACTERS_PER_TOKEN, cut_middle, share
 

@@ -6,9 +6,9 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from cellwright.mcp.arguments import Arguments, ResponseFormat, SessionId
+from cellwright.mcp._arguments import Arguments, ResponseFormat, SessionId
+from cellwright.mcp._waits import wait_for_verification
 from cellwright.mcp.calls import CHANGES, Call, Definition, Reply, data_reply
-from cellwright.mcp.waits import wait_for_verification
 from cellwright.verification import Verification, Volatile, certificate_state, parse_mask
 from cellwright.verification.reports import verification_json, verification_text
 

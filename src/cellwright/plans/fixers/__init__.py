@@ -11,32 +11,32 @@ import logging
 from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
-from cellwright.plans.failures import Failure, Proposal
-from cellwright.plans.fixers.attributes import (
+from cellwright.plans._failures import Failure, Proposal
+from cellwright.plans.fixers._attributes import (
     fix_appended_frame,
     fix_fill_method,
     fix_misspelt_attribute,
     fix_retired_attribute,
 )
-from cellwright.plans.fixers.callables import (
+from cellwright.plans.fixers._callables import (
     fix_assigned_none,
     fix_call_of_module,
     fix_call_of_value,
     fix_missing_call,
     suggest_types,
 )
-from cellwright.plans.fixers.columns import fix_column, fix_key, fix_query
-from cellwright.plans.fixers.imports import fix_missing_package, fix_misspelt_import, fix_moved_import
-from cellwright.plans.fixers.limits import suggest_bounds, suggest_check, suggest_less, suggest_zero
-from cellwright.plans.fixers.names import (
+from cellwright.plans.fixers._columns import fix_column, fix_key, fix_query
+from cellwright.plans.fixers._imports import fix_missing_package, fix_misspelt_import, fix_moved_import
+from cellwright.plans.fixers._limits import suggest_bounds, suggest_check, suggest_less, suggest_zero
+from cellwright.plans.fixers._names import (
     fix_foreign_name,
     fix_missing_import,
     fix_misspelt_name,
     point_to_other_step,
 )
-from cellwright.plans.fixers.paths import fix_missing_directory, fix_missing_file
-from cellwright.plans.fixers.syntax import fix_syntax
-from cellwright.plans.fixers.tabular import fix_encoding, fix_header, fix_one_column, fix_separator
+from cellwright.plans.fixers._paths import fix_missing_directory, fix_missing_file
+from cellwright.plans.fixers._syntax import fix_syntax
+from cellwright.plans.fixers._tabular import fix_encoding, fix_header, fix_one_column, fix_separator
 
 __all__ = ["FIXERS", "Fixer", "propose"]
 

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import logging
 
-from cellwright.review.hints.frames import (
+from cellwright.review._pages import Case
+from cellwright.review._spots import Kind, Spot
+from cellwright.review.hints._frames import (
     find_copies,
     find_groupings,
     find_objects,
@@ -16,9 +18,7 @@ from cellwright.review.hints.frames import (
     find_tops,
     find_unused_columns,
 )
-from cellwright.review.hints.loops import find_growth, find_rereads, find_row_applies, find_row_loops
-from cellwright.review.pages import Case
-from cellwright.review.spots import Kind, Spot
+from cellwright.review.hints._loops import find_growth, find_rereads, find_row_applies, find_row_loops
 
 __all__ = ["HINTS", "find_spots"]
 

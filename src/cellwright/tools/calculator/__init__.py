@@ -1,7 +1,7 @@
 """The calculator: an expression in, its value out. Pure, but for the day that `today` is.
 
 The grammar is its own (``parser``), and so is what walks it (``evaluation``): no text of a caller's reaches Python or
-pint. What a step costs is known before it is taken (``bounds``).
+pint. What a step costs is known before it is taken (``values``).
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ from fractions import Fraction
 from typing import Any
 
 from cellwright.errors import CalculationError, CalculationTooLarge
-from cellwright.tools.calculator.evaluation import Evaluation
-from cellwright.tools.calculator.parser import parse
-from cellwright.tools.calculator.value_text import as_decimal, as_exact, fitting, shown, unit_text
-from cellwright.tools.calculator.values import Complex, Quantity, Value
+from cellwright.tools.calculator._evaluation import Evaluation
+from cellwright.tools.calculator._parser import parse
+from cellwright.tools.calculator._value_text import as_decimal, as_exact, fitting, shown, unit_text
+from cellwright.tools.calculator._values import Complex, Quantity, Value
 
 __all__ = ["Answer", "calculate", "described"]
 

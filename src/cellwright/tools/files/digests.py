@@ -12,8 +12,8 @@ from dataclasses import dataclass
 import msgspec
 
 from cellwright.errors import FileUnreadable
-from cellwright.tools.confined_process import ask_apart
-from cellwright.tools.files.reader_wire import Answer, Order
+from cellwright.tools._confined_process import ask_apart
+from cellwright.tools.files._reader_wire import Answer, Order
 
 __all__ = ["ReadLimits", "read_digest"]
 

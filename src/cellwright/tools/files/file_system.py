@@ -1,6 +1,6 @@
 """Files as tools use them: read as a digest, written all at once, listed, moved, deleted; in one directory only.
 
-That directory is a session's, or the shared one (``data_directory``). Which paths lead where is ``locations``'s to say; how a file
+That directory is a session's, or the shared one (``data_directory``). How a file
 is looked into, ``digests``'s.
 """
 
@@ -513,7 +513,6 @@ def _covers(layer: Workdir, names: tuple[str, ...], path: str) -> bool:
 Change: TypeAlias = Literal["write", "append", "delete", "move", "mkdir"]
 
 _PART_BYTES = 8 << 20
-
 """What one order to the kernel brings; a larger file comes in several."""
 
 _TIMEOUT_S = 60

@@ -25,10 +25,10 @@ from typing import Any, BinaryIO
 import msgspec
 
 from cellwright.errors import CellwrightError, ChartRefused, FileUnreadable, MissingExtra
-from cellwright.tools import json_outline
-from cellwright.tools.files import duckdb_frames
+from cellwright.tools import _json_outline
+from cellwright.tools.files import _duckdb_frames
+from cellwright.tools.files._reader_wire import Answer, Order
 from cellwright.tools.files.kinds import HEAD_BYTES, FileKind, kind_of_file
-from cellwright.tools.files.reader_wire import Answer, Order
 from cellwright_kernel.confinement import confine
 from cellwright_kernel.digests import cut
 from cellwright_kernel.frames import Extent, Field, Frame, unique_names
@@ -125,13 +125,13 @@ def _table_or_text(order: Order, kind: FileKind, head: bytes, file: BinaryIO) ->
 
 def _csv(order: Order, encoding: str, file: BinaryIO, *, tabs: bool) -> Frame:
     if _has_duckdb() and encoding in _CSV_ENCODINGS:
-        return duckdb_frames.csv_frame(_PATH, encoding=_CSV_ENCODINGS[encoding], tabs=tabs)
+        return _duckdb_frames.csv_frame(_PATH, encoding=_CSV_ENCODINGS[encoding], tabs=tabs)
     return csv_frame(_held(file), order.name, encoding=encoding)
 
 
 def _parquet() -> Frame:
     try:
-        return duckdb_frames.parquet_frame(_PATH)
+        return _duckdb_frames.parquet_frame(_PATH)
     except ImportError as error:
         raise MissingExtra("Parquet", error, extra="files") from None
 
@@ -139,10 +139,10 @@ def _parquet() -> Frame:
 def _json_lines(file: BinaryIO) -> Frame:
     if _has_duckdb():
         try:
-            return duckdb_frames.lines_frame(_PATH)
+            return _duckdb_frames.lines_frame(_PATH)
         except FileUnreadable:
             file.seek(0)
-    values = json_outline.parsed_lines(_held(file).decode("utf-8-sig", "replace"))
+    values = _json_outline.parsed_lines(_held(file).decode("utf-8-sig", "replace"))
     records = [value if isinstance(value, dict) else {"value": value} for value in values]
     return records_frame(records, "JSON Lines")
 
@@ -151,15 +151,15 @@ def _json(order: Order, kind: FileKind, head: bytes, file: BinaryIO) -> Answer:
     content = _held(file, _MOST_JSON)
     text = content.decode(encoding_of(head), "replace")
     try:
-        value = json_outline.parsed_json(text)
+        value = _json_outline.parsed_json(text)
     except FileUnreadable as error:
         if "Extra data" not in error.message:
             raise
-        value = json_outline.parsed_lines(text)
-    records = json_outline.records_in(value)
+        value = _json_outline.parsed_lines(text)
+    records = _json_outline.records_in(value)
     if records is not None:
         return _paged(order, kind, records_frame(records, "JSON records"))
-    shape = json_outline.outline(value) if order.offset == 0 else ""
+    shape = _json_outline.outline(value) if order.offset == 0 else ""
     pretty = _pretty(value)
     lines = pretty.split("\n")
     asked = [cut_line(line) for line in lines[order.offset : order.offset + order.limit]]

@@ -78,19 +78,19 @@ def read(order: Order) -> Reading:
         ValueError: it is not what else it was ordered as.
     """
     # Each kind loads what it needs: imports are most of what a small body costs.
-    from cellwright.tools.web.charsets import as_text  # see above
+    from cellwright.tools.web._charsets import as_text  # see above
 
     text, charset = as_text(order.body, order.content_type, markup=order.kind == "html")
     if order.kind == "text":
-        from cellwright.tools.web.pages import visible_text  # see above
+        from cellwright.tools.web._pages import visible_text  # see above
 
         return Reading(visible_text(text), charset)
     if order.kind == "json":
-        from cellwright.tools.json_outline import outline, parsed_json, written_out  # see above
+        from cellwright.tools._json_outline import outline, parsed_json, written_out  # see above
 
         value = parsed_json(text)
         return Reading(written_out(value), charset, outline=outline(value))
-    from cellwright.tools.web.pages import read_page  # see above
+    from cellwright.tools.web._pages import read_page  # see above
 
     page = read_page(text, order.url)
     return Reading(page.markdown, charset, page.title, hidden=page.hidden, cut=page.cut)

@@ -29,11 +29,11 @@ from cellwright.sandbox.network_rules import MODE_SETTING, Destination, parse_ad
 from cellwright.sandbox.proxy import Opening
 from cellwright.sandbox.relay import Cut, EgressLimits, Resolver, system_resolver
 from cellwright.settings import Settings
-from cellwright.tools.confined_process import ask_apart
+from cellwright.tools._confined_process import ask_apart
 from cellwright.tools.data_directory import DataDirectory, relative
 from cellwright.tools.files.file_system import FileRoots, change_inside, check_capacity, workspace_roots
+from cellwright.tools.web._client import ACCEPTED, Answer, Kept, WebCache, WebClient
 from cellwright.tools.web.body_reader import Kind, Order, Reading
-from cellwright.tools.web.client import ACCEPTED, Answer, Kept, WebCache, WebClient
 from cellwright.tools.web.fetch_log import FetchLog
 from cellwright.tools.web.urls import WebUrl, file_name, numbered, page_name, parse_url
 
@@ -43,13 +43,11 @@ FetchType: TypeAlias = Literal["html", "json", "text", "file"]
 SavedIn: TypeAlias = Literal["", "data", "session"]
 
 FETCHED = "fetched"
-
 """Where in the data directory what was fetched lies, if nobody says otherwise."""
 
 _log = logging.getLogger(__name__)
 
 _AT_ONCE = 4
-
 """Fetches that go on at once; each may hold its whole body in memory."""
 
 _MOST_NUMBERED = 1_000
@@ -571,7 +569,6 @@ def _noted(verdict: Verdict, reason: str, destination: Destination | None = None
 # How often one host is asked: a few requests at once, then one every so often. Polite, and no wall.
 
 BURST = 4
-
 """Requests to a host that need not wait."""
 
 _MOST_HOSTS = 1_000

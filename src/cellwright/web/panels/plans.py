@@ -13,8 +13,8 @@ from cellwright.plans.model import VALIDATION_ID, Attempt, Plan, Todo
 from cellwright.plans.reports import notes, summary_text
 from cellwright.verification import certificate_state
 from cellwright.verification.reports import verification_text
+from cellwright.web._templates import DiffLine, Sign
 from cellwright.web.requests import PageRequest, action
-from cellwright.web.templates import DiffLine, Sign
 
 __all__ = ["ROUTES", "StepView", "plan_values", "step_views"]
 

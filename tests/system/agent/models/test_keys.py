@@ -141,7 +141,7 @@ def test_every_variable_that_matters_is_listed() -> None:
 
 async def test_missing_library_is_answered_with_its_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "xai_sdk", None)
-    monkeypatch.delitem(sys.modules, "cellwright.agent.models.xai_grpc", raising=False)
+    monkeypatch.delitem(sys.modules, "cellwright.agent.models._xai_grpc", raising=False)
     with pytest.raises(NoModel, match=r"pip install 'cellwright\[grok\]'"):
         await connect_models(["grok-grpc"], {"XAI_API_KEY": KEY}, Settings())
 

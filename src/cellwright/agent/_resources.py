@@ -1,0 +1,236 @@
+"""Gives the branches of a run what they work with: tools, a session, the question's data.
+
+Decides nothing: ``runner`` asks for it, ``data_agent`` makes one for each run and ends it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
+from functools import partial
+from typing import TypeAlias, TypeVar
+
+import anyio
+import anyio.abc
+from pydantic_ai.messages import ModelMessage
+
+from cellwright.agent._server_tools import ServerTools, server_tools
+from cellwright.agent.branches import MAIN, Branch
+from cellwright.agent.models.table import ModelRow
+from cellwright.agent.own_tools import SERVER_TOOLS, OwnTools
+from cellwright.agent.questions import Question, Server
+from cellwright.agent.toolbox import NotebookTools, Tools
+from cellwright.agent.trace.steps import Step, runs_since
+from cellwright.engine import Engine, Session
+from cellwright.errors import AgentError, CellwrightError
+from cellwright.mcp.context import Knowledge
+from cellwright.mcp.server import McpServer
+from cellwright.tools import Files
+
+__all__ = ["RunResources", "open_resources"]
+T = TypeVar("T")
+
+Room: TypeAlias = Callable[[int], Awaitable[None]]
+"""Makes room for so many sessions more."""
+
+NoteMade: TypeAlias = Callable[[Session], Awaitable[None]]
+"""Is told of a session that was made for the conversation."""
+
+_PROGRAM = "cellwright agent"
+"""What sessions and the audit log call it."""
+
+_TITLE_WORDS = 6
+
+# Longer than a machine stands still whose disk is slow: what is not stopped by then keeps its kernel.
+_SETTLE_S = 60.0
+
+# A server that is fetched before it starts takes its time.
+_OPEN_S = 60.0
+
+_MAX_DATA_BYTES = 500 * 1024 * 1024
+
+
+class RunResources:
+    """What the branches of one run work with."""
+
+    def __init__(
+        self,
+        server: McpServer,
+        question: Question,
+        row_of: Callable[[], ModelRow],
+        servers: Sequence[ServerTools],
+        room: Room,
+        note_made: NoteMade,
+    ) -> None:
+        self.engine: Engine = server.engine
+        self.knowledge: Knowledge = server.knowledge
+        self._server = server
+        self._question = question
+        self._row_of = row_of
+        self._servers = tuple(servers)
+        self._making = anyio.Lock()
+        self.room = room
+        self._note_made = note_made
+        self.made: set[str] = set()
+        """The sessions that were made here."""
+        self._branches: list[Branch] = []
+
+    async def branch(
+        self, label: str, session: Session | None = None, *, history: Sequence[ModelMessage] = ()
+    ) -> Branch:
+        """A branch that is ready to be worked on."""
+        if session is not None and session.state != "active":
+            await self.room(1)
+        branch = Branch(label, list(history), session)
+        client = self._server.in_process(_PROGRAM, directory=self._question.directory, begun=branch.begun)
+
+        async def session_id() -> str:
+            return (await self.session_of(branch)).id
+
+        branch.notebook_tools = NotebookTools(
+            client,
+            offered=SERVER_TOOLS,
+            session_of=session_id,
+            room=partial(self.room, 1),
+            made=partial(self._take_in, branch),
+        )
+        own = OwnTools(self.engine, branch, self._row_of)
+        branch.tools = Tools([own, branch.notebook_tools, *self._servers])
+        self._branches.append(branch)
+        return branch
+
+    async def session_of(self, branch: Branch) -> Session:
+        """The branch's session; where it has none, a new notebook with the question's data in its place."""
+        async with self._making:
+            if branch.session is not None:
+                return branch.session
+            made = await branch.notebook_tools.data("notebook_create", {"name": _title(self._question.text)})
+            return self.engine.session(made["session_id"])
+
+    async def _take_in(self, branch: Branch, session_id: str) -> None:
+        """Make a new notebook the branch's, whoever asked for it, with the question's data in its place."""
+        self.made.add(session_id)
+        branch.session = session = self.engine.session(session_id)
+        if branch.label == MAIN:
+            # At once: a daemon that is killed in the first cell leaves a conversation that knows its notebook.
+            await self._note_made(session)
+        await self.bring_data(session)
+
+    async def bring_data(self, session: Session) -> None:
+        """Put the question's files into a session's working directory.
+
+        Raises:
+            AgentError: one of them cannot be read, or two have one name.
+        """
+        names = [path.name for path in self._question.data]
+        if doubled := {name for name in names if names.count(name) > 1}:
+            raise AgentError(
+                f"Two data files are called {min(doubled)!r}", hint="Rename one: they share a directory"
+            )
+        files = Files(self.engine)
+        most = min(_MAX_DATA_BYTES, self.engine.settings.max_session_disk)
+        for path in self._question.data:
+            try:
+                if path.exists() and not path.is_file():  # a pipe or a device would never end
+                    raise AgentError(f"{path} is no file", hint="Check --data")
+                if path.stat().st_size > most:
+                    raise AgentError(
+                        f"{path} has more than the {most >> 20} MB that a notebook is given",
+                        hint="Open a notebook beside it in direct mode and ask with --session, or raise"
+                        f" max_session_disk, up to {_MAX_DATA_BYTES >> 20} MB",
+                    )
+                content = await anyio.Path(path).read_bytes()
+            except OSError as error:
+                raise AgentError(f"{path} cannot be read: {error.strerror}", hint="Check --data") from None
+            await files.write(path.name, content, session=session)
+
+    async def settle(self) -> None:
+        """Stop what the run is still at, and wait for its end: the next question finds an idle kernel.
+
+        What others run in the same notebook goes on. Branches that nobody took back keep their notebooks, not their
+        kernels.
+        """
+        with anyio.move_on_after(_SETTLE_S, shield=True):
+            for branch in self._branches:
+                session = branch.session
+                if session is None or all(session is not one for one in self.engine.sessions()):
+                    continue
+                with suppress(CellwrightError):
+                    await self._stop(branch, session)
+                    if branch.label != MAIN and session.record.branch_of and session.state == "active":
+                        await session.suspend(reason="The question that it was tried for is over")
+
+    async def _stop(self, branch: Branch, session: Session) -> None:
+        plan = self._server.planner.run_of(session)
+        if plan is not None and plan.id in branch.begun:
+            await plan.cancel()
+        for execution in session.runs.live:
+            if execution.id in branch.begun:
+                with suppress(CellwrightError):
+                    await session.cancel(execution.id)
+                    await execution.wait()
+
+    @property
+    def sessions(self) -> set[str]:
+        """Those that the run works with."""
+        return {branch.session.id for branch in self._branches if branch.session is not None} | self.made
+
+    async def note_runs(self, branch: Branch, step: Step, before: int, *, own: bool = False) -> None:
+        """Put what ran since into a step, and into what the branch can rest on; ``own``: only what it began itself."""
+        if branch.session is not None:
+            ran = await runs_since(self.engine, branch.session, before)
+            step.runs = [one for one in ran if not own or one.execution_id in branch.begun]
+            branch.runs += step.runs
+            step.seconds.kernel = sum(one.seconds for one in step.runs)
+
+
+@asynccontextmanager
+async def open_resources(
+    server: McpServer, question: Question, row_of: Callable[[], ModelRow], room: Room, note_made: NoteMade
+) -> AsyncIterator[RunResources]:
+    """The resources of a run, for as long as it lasts."""
+    failure: Exception | None = None
+    resources: RunResources | None = None
+    try:
+        async with anyio.create_task_group() as tasks:
+            try:
+                servers = [await _opened(tasks, one) for one in question.servers]
+                resources = RunResources(server, question, row_of, servers, room, note_made)
+                yield resources
+            except Exception as error:  # noqa: BLE001  # raised below: in here it would become a group
+                failure = error
+            tasks.cancel_scope.cancel()
+    finally:
+        # After its tasks have ended: a call that was cut off while it queued a cell has told of the cell by then.
+        if resources is not None:
+            await resources.settle()
+    if failure is not None:
+        raise failure
+
+
+async def _opened(tasks: anyio.abc.TaskGroup, server: Server) -> ServerTools:
+    try:
+        with anyio.fail_after(_OPEN_S):
+            return await held(tasks, server_tools(server))
+    except TimeoutError:
+        raise AgentError(
+            f"The MCP server {server.name!r} did not answer within {_OPEN_S:g} s",
+            hint="Check its command or address",
+        ) from None
+
+
+async def held(tasks: anyio.abc.TaskGroup, opened: AbstractAsyncContextManager[T]) -> T:
+    """What a context manager opens, held by a task of its own: it may be asked for by one task and end with another."""
+
+    async def hold(*, task_status: anyio.abc.TaskStatus[T]) -> None:
+        async with opened as value:
+            task_status.started(value)
+            await anyio.sleep_forever()
+
+    value: T = await tasks.start(hold)
+    return value
+
+
+def _title(question: str) -> str:
+    """A notebook's name after the question."""
+    return " ".join(question.split()[:_TITLE_WORDS])[:80] or "question"

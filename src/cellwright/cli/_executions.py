@@ -1,0 +1,378 @@
+"""The verbs that run: ``exec``, ``wait`` and ``cancel``. They wait as long as it takes; Ctrl-C stops the cell."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, TextIO
+
+import anyio
+import typer
+
+from cellwright.cli._allocations import wait_for_host
+from cellwright.cli._flags import OnError, OnErrorOption
+from cellwright.cli._mcp_client import Caller, call_daemon
+from cellwright.cli._notebooks import AsJson
+from cellwright.cli._terminal import TURN_MS, ExitCode, ProgressLine, in_commands
+
+__all__ = ["add_commands"]
+
+_UNFINISHED = frozenset({"queued", "running"})
+
+_EXECUTION = "x-"
+
+_ALL = "all"
+
+
+def add_commands(app: typer.Typer) -> None:
+    """Give the command line its verbs for running cells."""
+    app.command("exec")(execute)
+    app.command()(wait)
+    app.command()(cancel)
+
+
+def execute(
+    session: SessionOrFile = None,
+    cell: Annotated[str, typer.Argument(help="A cell's id, or `all`.")] = _ALL,
+    code: Annotated[
+        str | None, typer.Option("--code", help="Run this instead, leaving no cell; `-` reads it from stdin.")
+    ] = None,
+    language: Annotated[
+        str | None,
+        typer.Option(help="What --code, or the script, is written in. [default: the notebook's; python]"),
+    ] = None,
+    timeout: Annotated[
+        float | None,
+        typer.Option(
+            min=0.001,
+            help="Seconds it may run. [default: the setting cell_timeout_s; with --once run_timeout_s]",
+        ),
+    ] = None,
+    on_error: OnErrorOption = OnError.KEEP,
+    detach: Annotated[bool, typer.Option("--detach", help="Print the execution's id and return.")] = False,
+    as_json: AsJson = False,
+    once: Annotated[bool, typer.Option("--once", help="Run a script in no session.")] = False,
+    package: PackageOption = None,
+    directory: DirectoryOption = None,
+) -> None:
+    """Run a cell, all cells, or some code. Exits 0 if it ran well, else 1; with --once as the script does."""
+    if once:
+        _refuse_of_sessions(cell=cell, detach=detach, on_error=on_error)
+        script = Script(session, code, language or "python", package or [], directory, timeout)
+        run_once(script, as_json=as_json)
+        return
+    if session is None:
+        raise typer.BadParameter("name a session, or run a script with --once", param_hint="SESSION_OR_FILE")
+    if package or directory is not None:
+        raise typer.BadParameter("this is for --once", param_hint="--package" if package else "--dir")
+    tool, target = _target(cell, code, language, on_error)
+    if timeout is not None:
+        target["timeout"] = max(1, round(timeout * 1_000))
+
+    async def run(caller: Caller) -> dict[str, Any]:
+        # Whoever interrupts means the cell, so its id is awaited even then.
+        with anyio.CancelScope(shield=True):
+            found = await caller.data(tool, session_id=session, **target, response_format="json", wait=0)
+        return found if detach else await _finished(caller, found)
+
+    _report(call_daemon(run), as_json=as_json, detached=detach)
+
+
+def _refuse_of_sessions(*, cell: str, detach: bool, on_error: OnError) -> None:
+    """Refuse with --once what only a session has, rather than leave it out in silence."""
+    if cell != _ALL:
+        raise typer.BadParameter("a script has no cells, and is given no arguments", param_hint="cell")
+    if detach:
+        raise typer.BadParameter("a script that runs once is waited for", param_hint="--detach")
+    if on_error is OnError.ROLLBACK:
+        raise typer.BadParameter("a script that runs once has nothing to go back to", param_hint="--on-error")
+
+
+def _target(
+    cell: str, code: str | None, language: str | None, on_error: OnError
+) -> tuple[str, dict[str, Any]]:
+    """The tool that runs what was named, and what it is told of that."""
+    if code is None:
+        if language is not None:
+            raise typer.BadParameter(
+                "a cell has its own language; this is for --code", param_hint="--language"
+            )
+        return "cell_execute", {"cell_id": cell, "on_error": on_error.value}
+    if on_error is OnError.ROLLBACK:
+        raise typer.BadParameter("code that is in no cell cannot be rolled back", param_hint="--on-error")
+    return "scratch_run", {"code": sys.stdin.read() if code == "-" else code, "language": language}
+
+
+def wait(
+    execution: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="EXECUTION_OR_HOST",
+            help="An execution's id, or an allocation's name. [default: the allocation]",
+            show_default=False,
+        ),
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Wait for an execution and show what it put out, or for an allocation to be ready. Exits 1 if it ended badly."""
+    if execution is None or not execution.startswith(_EXECUTION):
+        wait_for_host(execution, as_json=as_json)
+        return
+
+    async def run(caller: Caller) -> dict[str, Any]:
+        return await _waited(caller, execution)
+
+    _report(call_daemon(run), as_json=as_json)
+
+
+def cancel(
+    execution: Annotated[str, typer.Argument(metavar="EXECUTION", help="An execution's id.")],
+    as_json: AsJson = False,
+) -> None:
+    """Stop an execution that runs or waits. Its kernel keeps its state."""
+
+    async def run(caller: Caller) -> dict[str, Any]:
+        await caller.text("execution_cancel", execution_id=execution)
+        return await _waited(caller, execution)
+
+    data = call_daemon(run)
+    typer.echo(json.dumps(data, ensure_ascii=False) if as_json else f"{execution} {data['status']}")
+
+
+async def _finished(caller: Caller, found: dict[str, Any]) -> dict[str, Any]:
+    """The same, once everything that was started is over. An interrupt stops it first."""
+    started = [one["execution_id"] for one in found.get("cells") or [found] if "execution_id" in one]
+    try:
+        done = [await _waited(caller, execution_id) for execution_id in started]
+    except anyio.get_cancelled_exc_class():
+        with caller.stopping():
+            for execution_id in reversed(started):
+                await caller.text("execution_cancel", execution_id=execution_id)
+            # Each answer may come before the end of what a busy machine is slow to stop.
+            for execution_id in started:
+                await _waited(caller, execution_id)
+        raise
+    if "cells" not in found:
+        return {**done[0], **_news(found)} if done else found
+    return _joined(found, done)
+
+
+def _news(found: dict[str, Any]) -> dict[str, Any]:
+    """What only the first answer tells: that the kernel is a new one."""
+    return {"context": found["context"]} if "context" in found else {}
+
+
+def _joined(found: dict[str, Any], done: list[dict[str, Any]]) -> dict[str, Any]:
+    """Several cells as one, as ``cell_execute`` tells them, with each one's own result beside."""
+    durations = [one["duration_ms"] for one in done if one.get("duration_ms") is not None]
+    return {
+        **found,
+        "status": next((one["status"] for one in done if one["status"] != "ok"), "ok"),
+        "stdout": "".join(one["stdout"] for one in done),
+        "stderr": "".join(one["stderr"] for one in done),
+        "result": next((one["result"] for one in reversed(done) if one["result"] is not None), None),
+        "error": next((one["error"] for one in done if one["error"] is not None), None),
+        "outputs": [output for one in done for output in one["outputs"]],
+        "duration_ms": sum(durations) if durations else None,
+        "truncated": any(one["truncated"] for one in done),
+        "cells": done,
+    }
+
+
+async def _waited(caller: Caller, execution_id: str) -> dict[str, Any]:
+    with ProgressLine() as line:
+        while True:
+            found = await caller.data(
+                "execution_wait",
+                progress=line.tell if line.wanted else None,
+                execution_id=execution_id,
+                wait=TURN_MS,
+                response_format="json",
+            )
+            if found["status"] not in _UNFINISHED:
+                return found
+
+
+def _report(found: dict[str, Any], *, as_json: bool, detached: bool = False) -> None:
+    runs: list[dict[str, Any]] = found.get("cells", [found])
+    if as_json:
+        typer.echo(json.dumps(found, ensure_ascii=False))
+    elif detached:
+        for run in runs:
+            typer.echo(run["execution_id"])
+    else:
+        for run in runs:
+            _show(run)
+        for told in _of_the_kernel(found) if "cells" in found else ():
+            typer.echo(f"note: {in_commands(told)}", err=True)
+    failed = not detached and any(run.get("status") != "ok" for run in runs)
+    raise typer.Exit(ExitCode.RUN_FAILED if failed else ExitCode.OK)
+
+
+def _show(run: dict[str, Any]) -> None:
+    """What a cell put out goes where it put it; how it ended goes to stderr."""
+    displayed = [output.get("text") for output in run.get("outputs", ()) if output.get("type") == "display"]
+    for text in (run.get("stdout"), *displayed, run.get("result")):
+        if text:
+            typer.echo(text if isinstance(text, str) else json.dumps(text, ensure_ascii=False), nl=False)
+            if not str(text).endswith("\n"):
+                typer.echo()
+    if run.get("stderr"):
+        typer.echo(run["stderr"], err=True, nl=False)
+    error = run.get("error")
+    if isinstance(error, dict):
+        trace = error.get("traceback")
+        text = "\n".join(trace) if isinstance(trace, list) else trace
+        typer.echo(text or f"{error.get('ename')}: {error.get('evalue')}", err=True)
+    if run.get("status") != "ok":
+        reason = f": {run['reason']}" if run.get("reason") else ""
+        typer.echo(
+            f"error: {run.get('execution_id', 'the cell')} ended as {run.get('status')}{reason}", err=True
+        )
+    for told in (run.get("note"), *_of_the_kernel(run)):
+        if told:
+            typer.echo(f"note: {in_commands(told)}", err=True)
+
+
+def _of_the_kernel(run: dict[str, Any]) -> list[str]:
+    """Names that an agent is told of are not for a person, who typed them; that they are gone is."""
+    return [line for line in run.get("context", ()) if line.startswith("The kernel")]
+
+
+# ``cellwright exec --once``: a script in no session. Its streams are the terminal's as they come, its exit
+# code ours.
+
+_SIGNALLED = 128
+
+_SAID = "[cellwright: "
+
+_PACKAGES = re.compile(r'packages=\["([\w-]+)"\]')
+
+_LANGUAGES = ("python", "typescript", "javascript")
+
+SessionOrFile = Annotated[
+    str | None,
+    typer.Argument(
+        metavar="SESSION_OR_FILE",
+        help="A session's id, or its notebook's name; with --once a script, `-` reads it from stdin.",
+        show_default=False,
+    ),
+]
+
+PackageOption = Annotated[
+    list[str] | None, typer.Option(help="With --once: an approved package; may be repeated.")
+]
+
+DirectoryOption = Annotated[
+    str | None,
+    typer.Option("--dir", help="With --once: a directory of the data directory. [default: a fresh one]"),
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Script:
+    """What a person asked for."""
+
+    file: str | None
+    code: str | None
+    language: str
+    packages: list[str]
+    directory: str | None
+    timeout_s: float | None
+
+
+def run_once(script: Script, *, as_json: bool) -> None:
+    """Run it, and end with its exit code; with 128 and the signal's number where that ended it."""
+    source, name = _source(script), "python_execute" if script.language == "python" else "node_execute"
+    shown = _Shown()
+
+    async def run(caller: Caller) -> dict[str, Any]:
+        language = {} if script.language == "python" else {"language": script.language}
+        return await caller.data(
+            name,
+            progress=None if as_json else shown.hear,
+            code=source,
+            packages=script.packages,
+            workingDir=script.directory,
+            timeout=script.timeout_s,
+            stream=not as_json,
+            response_format="json",
+            **language,
+        )
+
+    found = call_daemon(run)
+    if as_json:
+        typer.echo(json.dumps(found, ensure_ascii=False))
+    else:
+        shown.rest(found)
+    code = int(found["returnCode"])
+    raise typer.Exit(code if code >= 0 else _SIGNALLED - code)
+
+
+def _source(script: Script) -> str:
+    if script.language not in _LANGUAGES:
+        raise typer.BadParameter(f"one of {', '.join(_LANGUAGES)}", param_hint="--language")
+    if (script.file is None) == (script.code is None):
+        raise typer.BadParameter("give a file, or --code", param_hint="SESSION_OR_FILE")
+    if "-" in (script.file, script.code):
+        return sys.stdin.read()
+    if script.code is not None:
+        return script.code
+    try:
+        return Path(str(script.file)).read_text(encoding="utf-8")
+    except OSError as error:
+        told = f"{script.file}: {error.strerror or error}; a session's cells are run without --once"
+        raise typer.BadParameter(told, param_hint="SESSION_OR_FILE") from None
+    except UnicodeDecodeError:
+        raise typer.BadParameter(f"{script.file} is no text in UTF-8", param_hint="SESSION_OR_FILE") from None
+
+
+def _in_options(text: str) -> str:
+    """The same; what is said of the run at its end has options where it names a tool's arguments."""
+    before, begin, said = text.rpartition(_SAID)
+    if not begin or said.count("\n") > 1:
+        return text
+    said = (
+        _PACKAGES.sub(r"--package \1", said)
+        .replace("workingDir", "--dir")
+        .replace("(timeout,", "(--timeout,")
+    )
+    return f"{before}{begin}{said}"
+
+
+class _Shown:
+    """What the terminal has of a run so far."""
+
+    def __init__(self) -> None:
+        self._texts = {"stdout": "", "stderr": ""}
+
+    async def hear(
+        self, progress: float, total: float | None, message: str | None
+    ) -> None:  # as ``Progress`` has it
+        """Show a piece of output; other words about progress are no JSON."""
+        try:
+            piece = json.loads(message or "")
+            self._show(piece["name"], piece["text"])
+        except (ValueError, TypeError, KeyError):
+            return
+
+    def rest(self, found: dict[str, Any]) -> None:
+        """Show what was not told on the way, and which files there are now."""
+        for name, text in self._texts.items():
+            whole = str(found[name])
+            if whole.startswith(text):
+                self._show(name, _in_options(whole[len(text) :]))
+        for file in found["files"]:
+            typer.echo(f"file: {file['path']} ({file['type']}, {file['size']:,} bytes)", err=True)
+        for output in (found.get("visualizations") or {}).get("outputs", ()):
+            if isinstance(output, dict) and output.get("digest"):
+                typer.echo(f"visualization: {output['digest']}", err=True)
+
+    def _show(self, name: str, text: str) -> None:
+        self._texts[name] += text
+        to: TextIO = sys.stderr if name == "stderr" else sys.stdout
+        to.write(text)
+        to.flush()

@@ -1,0 +1,147 @@
+"""The verb ``new``: a notebook with a live kernel, and where one is asked for, a plan that can be run at once."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from cellwright.cli._allocations import host_named
+from cellwright.cli._flags import HostOption, LimitOption, ModeOption, WorkMode, limit_values
+from cellwright.cli._mcp_client import Caller, ToolRefused, call_daemon
+from cellwright.cli._notebooks import AsJson, show_data
+from cellwright.cli._plans import carried_out, conclude
+from cellwright.cli._terminal import ExitCode, show_error
+from cellwright.errors import PlanError
+
+if TYPE_CHECKING:
+    from cellwright.plans import Outline, TodoOutline
+    from cellwright.plans.plan_files import PlanFile
+
+__all__ = ["new"]
+
+
+def new(
+    problem: Annotated[
+        str | None,
+        typer.Argument(help="What the notebook is for. [default: as the plan says]", show_default=False),
+    ] = None,
+    language: Annotated[str | None, typer.Option(help="The language of its cells. [default: python]")] = None,
+    description: Annotated[str | None, typer.Option(help="More words for its first cell.")] = None,
+    mode: ModeOption = None,
+    limit: LimitOption = None,
+    host: HostOption = None,
+    plan: Annotated[
+        Path | None, typer.Option("--plan", metavar="FILE", help="Its plan, from a .plan.md or .toml file.")
+    ] = None,
+    draft: Annotated[bool, typer.Option("--draft", help="Draft its plan from the files at hand.")] = False,
+    run: Annotated[bool, typer.Option("--run", help="Carry its plan out, else a drafted one.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Create a notebook with a live kernel, and print its session's id. With a plan that is run, exits 0 if it succeeded."""
+    if plan is not None and draft:
+        raise typer.BadParameter("the plan is in the file, so none is drafted", param_hint="--draft")
+    asked: dict[str, Any] = {}
+    if plan is not None:
+        file = _from_file(plan, language)
+        asked, language = _outline_arguments(file.outline), file.language
+        problem = problem or file.outline.problem
+        description = description or file.outline.description or None
+    if problem is None or not problem.strip():
+        raise typer.BadParameter("say what the notebook is for, or give a --plan", param_hint="PROBLEM")
+    created: dict[str, Any] = {
+        "name": problem,
+        "language": language,
+        "description": description,
+        "mode": mode.value if mode is not None else None,
+        "limits": limit_values(limit),
+        "host": host_named(host),
+    }
+    wants_plan = plan is not None or draft or run
+    about = call_daemon(lambda caller: _created(caller, created, asked if wants_plan else None))
+    if not as_json:
+        show_data(about, about["session_id"], as_json=False)
+    _say_where(about)
+    if "project" not in about and mode is not WorkMode.PRIVATE:
+        _note(_unseen(Path.cwd(), Path.home()))
+    if run:
+        found = call_daemon(lambda caller: carried_out(caller, "plan_run", about["session_id"]))
+        show_data({**about, "plan": found}, "", as_json=as_json)
+        conclude(found, as_json=as_json)
+    show_data(about, "", as_json=as_json)
+
+
+def _from_file(path: Path, language: str | None) -> PlanFile:
+    from cellwright.plans.plan_files import read_plan  # most verbs do without the engine
+
+    try:
+        found = read_plan(path)
+    except PlanError as error:
+        show_error(error)
+        raise typer.Exit(ExitCode.BAD_USAGE) from None
+    if language is not None and language != found.language:
+        raise typer.BadParameter(f"the plan's code is {found.language}", param_hint="--language")
+    return found
+
+
+def _outline_arguments(outline: Outline) -> dict[str, Any]:
+    """An outline as ``plan_create`` takes it."""
+    found: dict[str, Any] = {"todos": [_todo_arguments(todo) for todo in outline.todos]}
+    if outline.validation is not None:
+        found["validation"] = _todo_arguments(outline.validation)
+    return found
+
+
+def _todo_arguments(todo: TodoOutline) -> dict[str, Any]:
+    from cellwright.plans.checks import check_text  # as above
+
+    found = {
+        "description": todo.description,
+        "code": todo.code,
+        "accept": [check_text(check) for check in todo.checks],
+        "depends_on": list(todo.depends_on),
+        "explanation": todo.explanation,
+        "timeout_s": todo.timeout_s,
+    }
+    return {name: value for name, value in found.items() if value}
+
+
+async def _created(caller: Caller, notebook: dict[str, Any], plan: dict[str, Any] | None) -> dict[str, Any]:
+    about = await caller.data("notebook_create", **notebook)
+    if plan is None:
+        return about
+    session = about["session_id"]
+    try:
+        planned = await caller.data("plan_create", session_id=session, problem=notebook["name"], **plan)
+    except ToolRefused:
+        # One that cannot have the plan it was made for is not left behind.
+        await caller.data("notebook_delete", session_id=session, remove_file=True)
+        raise
+    return {**about, **planned}
+
+
+def _say_where(about: dict[str, Any]) -> None:
+    _note(f"notebook: {about.get('path', '')}")
+    _note(
+        f"code works in {about['cwd']} ({about['mode']}, tier {about.get('tier', '?')}) with "
+        f"{about.get('interpreter', about['language'])}{_away(about)}"
+    )
+    if "plan" in about:
+        kind = "a plan drafted by rule; look it over" if about["plan"]["draft"] else "a plan"
+        _note(f"{kind}; `cellwright status {about['session_id']}` shows its {about['plan']['total']} TODOs")
+
+
+def _away(about: dict[str, Any]) -> str:
+    return f" on {about['host']}" if about.get("host", "local") != "local" else ""
+
+
+def _unseen(here: Path, home: Path) -> str:
+    """What to say where there is no project: code sees nothing of the folder that somebody works in."""
+    if home.is_relative_to(here):
+        return f"note: code sees no files of {here}: work in a folder below it, and run `git init` there"
+    return f"note: {here} is no project, so code sees none of its files; `git init` makes it one, for new notebooks"
+
+
+def _note(text: str) -> None:
+    typer.echo(text, err=True)

@@ -1,0 +1,193 @@
+"""The verbs for notebooks: each calls one tool of the daemon and shows what it answers."""
+
+from __future__ import annotations
+
+import json
+import sys
+from datetime import datetime
+from enum import StrEnum
+from typing import Annotated, Any
+
+import typer
+
+from cellwright.cli._mcp_client import Caller, call_daemon
+from cellwright.cli._terminal import in_commands
+
+__all__ = ["AsJson", "SessionArgument", "add_commands", "note", "session_resource", "show_data"]
+
+AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
+SessionArgument = Annotated[
+    str, typer.Argument(metavar="SESSION", help="A session's id, or its notebook's name.")
+]
+_MOST_TOKENS = 200_000
+_SURROUNDINGS = ("session_id", "path", "host", "mode", "cwd", "interpreter", "tier")
+# Told where there is something to tell.
+_CIRCUMSTANCES = ("reason", "out_of_reach", "expires_at", "lies_at", "sharing")
+
+
+class CellType(StrEnum):
+    CODE = "code"
+    MARKDOWN = "markdown"
+
+
+class Filter(StrEnum):
+    ACTIVE = "active"
+    SUSPENDED = "suspended"
+    ALL = "all"
+
+
+def add_commands(app: typer.Typer) -> None:
+    """Give the command line its verbs for notebooks."""
+    for verb in (add, show, delete, logs):
+        app.command()(verb)
+    app.command("list")(list_sessions)
+
+
+def add(
+    session: SessionArgument,
+    content: Annotated[
+        str | None, typer.Argument(help="The cell's content; `-`, or nothing, reads it from stdin.")
+    ] = None,
+    cell_type: Annotated[CellType, typer.Option("--type", help="What kind of cell.")] = CellType.CODE,
+    position: Annotated[int | None, typer.Option(help="Where, from 0. [default: at the end]")] = None,
+    language: Annotated[str | None, typer.Option(help="Its language. [default: the notebook's]")] = None,
+    filename: Annotated[str | None, typer.Option(help="The name by which other cells import it.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Add a cell without running it, and print its id."""
+    text = sys.stdin.read() if content in (None, "-") else content
+    data = call_daemon(
+        lambda caller: caller.data(
+            "cell_add",
+            session_id=session,
+            content=text,
+            type=cell_type.value,
+            position=position,
+            language=language,
+            filename=filename,
+        )
+    )
+    show_data(data, data["cell_id"], as_json=as_json)
+
+
+def show(
+    session: SessionArgument,
+    cell: Annotated[str | None, typer.Argument(help="One cell, or a heading's whole section.")] = None,
+    query: Annotated[str | None, typer.Option(help="Only what has this in it.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Show a notebook: where its code runs and a line for each cell, or one cell with its outputs."""
+    whole = cell is None and query is None
+
+    async def read(caller: Caller) -> tuple[dict[str, Any], str]:
+        state = await session_resource(caller, session, "state") if as_json or whole else {}
+        if as_json:
+            content = await caller.text(
+                "notebook_export", session_id=session, format="json", max_tokens=_MOST_TOKENS
+            )
+            about = {name: state.get(name) for name in _SURROUNDINGS}
+            about |= {name: state[name] for name in _CIRCUMSTANCES if name in state}
+            return {**json.loads(content), "session": about}, ""
+        text = await caller.text(
+            "notebook_read", session_id=session, cell_id=cell, query=query, max_tokens=_MOST_TOKENS
+        )
+        return {}, f"{_surroundings(state)}\n\n{text}" if whole else text
+
+    data, text = call_daemon(read)
+    show_data(data, text, as_json=as_json)
+
+
+def _surroundings(state: dict[str, Any]) -> str:
+    """Where a session's code runs and how well it is confined; not all of it is known before the first kernel."""
+    lines = [f"{name:<11}  {state.get(name) or '-'}" for name in _SURROUNDINGS]
+    lines += [f"{_words(name):<11}  {_told(name, state[name])}" for name in _CIRCUMSTANCES if name in state]
+    return "\n".join(lines)
+
+
+def _words(name: str) -> str:
+    return {"out_of_reach": "out of reach", "expires_at": "expires at", "lies_at": "lies at"}.get(name, name)
+
+
+def _told(name: str, value: Any) -> str:
+    if name == "expires_at":
+        return f"{datetime.fromtimestamp(value).astimezone():%Y-%m-%d %H:%M:%S}"
+    return in_commands(str(value))
+
+
+def list_sessions(
+    which: Annotated[Filter, typer.Option("--filter", help="Which sessions.")] = Filter.ALL,
+    as_json: AsJson = False,
+) -> None:
+    """List sessions with their notebooks."""
+    data = call_daemon(lambda caller: caller.data("notebook_list", filter=which.value))
+    lines = [
+        f"{found['session_id']}  {found['state']:<9}  {found['language']:<10}  {found['cells']:>4} cells  "
+        f"{found['mode']:<7}  tier {found.get('tier', '?'):<4}  {found['host']:<13}  {found['path']}"
+        for found in data["sessions"]
+    ]
+    show_data(data["sessions"], "\n".join(lines), as_json=as_json)
+    if not lines:
+        note("no sessions; `cellwright new` makes one")
+
+
+def delete(
+    session: SessionArgument,
+    remove_file: Annotated[bool, typer.Option("--remove-file", help="Also delete the .ipynb.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """End a session: its kernel and history go, its notebook stays."""
+    data = call_daemon(
+        lambda caller: caller.data("notebook_delete", session_id=session, remove_file=remove_file)
+    )
+    show_data(data, data["deleted"], as_json=as_json)
+
+
+def logs(
+    session: SessionArgument,
+    limit: Annotated[int, typer.Option(min=1, max=1000, help="At most so many.")] = 20,
+    network: Annotated[bool, typer.Option("--network", help="What its code asked of the network.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """List what ran in a session, newest first. The daemon's own log is `cellwright daemon logs`."""
+    if network:
+        _network_logs(session, limit, as_json=as_json)
+        return
+    data = call_daemon(lambda caller: caller.data("execution_list", session_id=session, limit=limit))
+    lines = [
+        f"{run['execution_id']}  {run['status']:<11}  {run.get('duration_ms', 0):>8} ms  "
+        f"{run.get('cell_id', 'scratch')}  {run.get('error') or run.get('source', '')}"
+        for run in data["executions"]
+    ]
+    show_data(data, "\n".join(lines), as_json=as_json)
+
+
+def _network_logs(session: str, limit: int, *, as_json: bool) -> None:
+    data = call_daemon(lambda caller: session_resource(caller, session, "network"))
+    data["requests"] = data["requests"][: -limit - 1 : -1]
+    lines = [
+        f"{datetime.fromtimestamp(one['time']).astimezone():%Y-%m-%d %H:%M:%S}  {one['verdict']:<9}  "
+        f"{one['method']} {one['host']}:{one['port']}  {one['bytes_up']} B up  {one['bytes_down']} B down  "
+        f"{one['execution'] or '-'}  {one['reason']}"
+        for one in data["requests"]
+    ]
+    show_data(data, "\n".join(lines), as_json=as_json)
+
+
+async def session_resource(caller: Caller, session: str, view: str) -> dict[str, Any]:
+    """One of a session's resources, which go by its id."""
+    listed = await caller.data("execution_list", session_id=session, limit=1)
+    text = await caller.resource(f"notebook://session/{listed['session_id']}/{view}")
+    return json.loads(text)  # type: ignore[no-any-return]  # the server's JSON
+
+
+def show_data(data: Any, text: str, *, as_json: bool) -> None:
+    """What a verb answers, on stdout."""
+    if as_json:
+        typer.echo(json.dumps(data, ensure_ascii=False))
+    elif text:
+        typer.echo(text)
+
+
+def note(text: str) -> None:
+    """Something beside the data, on stderr."""
+    typer.echo(text, err=True)

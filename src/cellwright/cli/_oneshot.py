@@ -1,0 +1,311 @@
+"""The verb for the web: calls the daemon's ``web_fetch`` and shows what came, or what was asked so far."""
+
+from __future__ import annotations
+
+import base64
+import json
+import sys
+from datetime import datetime
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from cellwright.cli._mcp_client import Caller, call_daemon
+from cellwright.cli._notebooks import AsJson, note, show_data
+from cellwright.cli._terminal import ExitCode, show_error
+from cellwright.errors import CellwrightError, ChartRefused
+from cellwright.notebook import write_atomically
+from cellwright.sandbox.files import quoted_path
+
+__all__ = ["add_commands", "calc", "fetch", "visualize"]
+_MOST_TOKENS = 200_000
+
+_LOG = "cellwright://network"
+
+
+class FetchType(StrEnum):
+    HTML = "html"
+    JSON = "json"
+    TEXT = "text"
+    FILE = "file"
+
+
+def fetch(
+    url: Annotated[str | None, typer.Argument(help="What to fetch, http or https.")] = None,
+    kind: Annotated[FetchType, typer.Option("--type", help="What to read it as.")] = FetchType.HTML,
+    output: Annotated[
+        str | None, typer.Option("--output", "-o", help="A file in the data directory to save it to.")
+    ] = None,
+    session: Annotated[
+        str | None, typer.Option(help="Fetch for a session, into its directory and log.")
+    ] = None,
+    refresh: Annotated[bool, typer.Option("--refresh", help="Ask the host whatever the cache has.")] = False,
+    log: Annotated[bool, typer.Option("--log", help="Show the newest requests instead.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Fetch a page as Markdown, JSON, text or a file, if the network policy allows it."""
+    if log:
+        _show_log(as_json=as_json)
+        return
+    if url is None:
+        raise typer.BadParameter("give a URL, or --log", param_hint="URL")
+    data = call_daemon(
+        lambda caller: caller.data(
+            "web_fetch",
+            url=url,
+            type=kind.value,
+            path=output,
+            session_id=session,
+            refresh=refresh,
+            max_tokens=_MOST_TOKENS,
+            response_format="json",
+        )
+    )
+    show_data(data, data.get("text") or data.get("saved", ""), as_json=as_json)
+    _tell(data)
+
+
+def _tell(data: dict[str, Any]) -> None:
+    """What there is to know beside the data."""
+    for said in data.get("notes", ()):
+        note(said)
+    if "saved" in data:
+        note(f"saved to {data['saved']}")
+
+
+def _show_log(*, as_json: bool) -> None:
+    async def read(caller: Caller) -> dict[str, Any]:
+        return json.loads(await caller.resource(_LOG))  # type: ignore[no-any-return]  # the server's JSON
+
+    data = call_daemon(read)
+    lines = [
+        f"{datetime.fromtimestamp(one['time']).astimezone():%Y-%m-%d %H:%M:%S}  {one['verdict']:<9}  "
+        f"{one['host']}:{one['port']}  {one['address'] or '-'}  {one['bytes_down']} B  {one['reason']}"
+        for one in reversed(data["requests"])
+    ]
+    show_data(data, "\n".join(lines), as_json=as_json)
+
+
+# The verbs for files of the data directory and of sessions, beside those for what a session's code wrote.
+
+DataPath = Annotated[str, typer.Argument(metavar="PATH", help="From the top of the directory.")]
+
+InSession = Annotated[
+    str | None, typer.Option("--session", help="In this session's directory. [default: the data directory]")
+]
+
+
+def add_commands(app: typer.Typer) -> None:
+    """Give ``cellwright files`` its verbs for single files."""
+    app.command("ls")(list_directory)
+    app.command("read")(read)
+    app.command("write")(write)
+    app.command("rm")(remove)
+    app.command("mv")(move)
+    app.command("mkdir")(make_directory)
+    app.command("info")(info)
+
+
+def list_directory(
+    path: Annotated[str, typer.Argument(metavar="PATH", help="[default: the top]", show_default=False)] = "",
+    session: InSession = None,
+    as_json: AsJson = False,
+) -> None:
+    """List a directory: type, size, time and path."""
+    data = _asked("list", path, session, max_tokens=_MOST_TOKENS)
+    lines = [
+        f"{one['type']:<9}  {one['size']:>12}  {_time(one['modified'])}  {quoted_path(one['path'])}"
+        for one in data["files"]
+    ]
+    show_data(data, "\n".join(lines), as_json=as_json)
+    if "more" in data:
+        note(data["more"])
+
+
+def read(  # an option each
+    path: DataPath,
+    session: InSession = None,
+    offset: Annotated[int, typer.Option(min=0, help="The first row or line, from 0.")] = 0,
+    limit: Annotated[int | None, typer.Option(min=1, help="At most so many rows or lines.")] = None,
+    sheet: Annotated[str | None, typer.Option(help="One of a workbook. [default: the first]")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Show a file as a digest: a table's columns and rows, JSON's structure, a text's lines."""
+    data = _asked(
+        "read",
+        path,
+        session,
+        offset=offset,
+        limit=limit,
+        sheet=sheet,
+        max_tokens=_MOST_TOKENS,
+        response_format="json",
+    )
+    show_data(data, data["text"], as_json=as_json)
+    if data["next_offset"] is not None:
+        note(f"more: --offset {data['next_offset']}")
+
+
+def write(
+    path: DataPath,
+    content: Annotated[
+        str | None, typer.Argument(help="What to write; `-`, or nothing, reads it from stdin.")
+    ] = None,
+    session: InSession = None,
+    append: Annotated[bool, typer.Option("--append", help="Add to the end of what is there.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Write a file, all at once."""
+    text = sys.stdin.read() if content in (None, "-") else content
+    data = _asked("append" if append else "write", path, session, content=text)
+    show_data(data, f"{data['path']}: {data['size']} bytes", as_json=as_json)
+
+
+def remove(
+    path: DataPath,
+    session: InSession = None,
+    as_json: AsJson = False,
+) -> None:
+    """Delete a file, a link or an empty directory."""
+    data = _asked("delete", path, session)
+    show_data(data, data["deleted"]["path"], as_json=as_json)
+
+
+def move(
+    path: DataPath,
+    to: Annotated[str, typer.Argument(metavar="TO", help="Its new path.")],
+    session: InSession = None,
+    as_json: AsJson = False,
+) -> None:
+    """Give a file or directory another name; nothing is replaced."""
+    data = _asked("move", path, session, to=to)
+    show_data(data, data["path"], as_json=as_json)
+
+
+def make_directory(
+    path: DataPath,
+    session: InSession = None,
+    as_json: AsJson = False,
+) -> None:
+    """Make a directory, with those above it."""
+    data = _asked("mkdir", path, session)
+    show_data(data, data["path"], as_json=as_json)
+
+
+def info(
+    path: DataPath,
+    session: InSession = None,
+    as_json: AsJson = False,
+) -> None:
+    """Tell type, size, time and SHA-256 of what has this name."""
+    data = _asked("info", path, session)
+    lines = [f"{name:<9}  {_time(value) if name == 'modified' else value}" for name, value in data.items()]
+    show_data(data, "\n".join(lines), as_json=as_json)
+
+
+def _asked(action: str, path: str, session: str | None, **more: Any) -> dict[str, Any]:
+    text = call_daemon(
+        lambda caller: caller.text("file_system", action=action, path=path, session_id=session, **more)
+    )
+    return json.loads(text)  # type: ignore[no-any-return]  # the server's JSON
+
+
+def _time(seconds: float) -> str:
+    return f"{datetime.fromtimestamp(seconds).astimezone():%Y-%m-%d %H:%M:%S}"
+
+
+# The verb that draws: data in a file, here or in the data directory, becomes a picture.
+
+
+def visualize(
+    file: Annotated[
+        str,
+        typer.Argument(help="CSV or JSON: a file here, else one in the data directory; `-` is stdin."),
+    ],
+    kind: Annotated[str, typer.Option("--type", help="Such as bar_chart, line_chart, table.")] = "auto",
+    x: Annotated[str | None, typer.Option(help="The column of the x axis.")] = None,
+    y: Annotated[list[str] | None, typer.Option(help="A column of the y axis; may be repeated.")] = None,
+    group: Annotated[str | None, typer.Option(help="The column to colour by.")] = None,
+    title: Annotated[str | None, typer.Option(help="What it shows.")] = None,
+    directory: Annotated[
+        str | None, typer.Option("--dir", metavar="NAME", help="Where in the data directory it is kept.")
+    ] = None,
+    output: Annotated[
+        Path | None, typer.Option("-o", "--output", help="Write the picture, or a table's HTML, here.")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Draw a file's data as a chart or a table, print its digest, and keep both with a manifest."""
+    columns = {"x": x, "y": y[0] if y and len(y) == 1 else y, "group": group, "title": title}
+    options = {name: value for name, value in columns.items() if value}
+    try:
+        given = _given(file)
+    except CellwrightError as error:
+        show_error(error)
+        raise typer.Exit(ExitCode.RUN_FAILED) from error
+    data = call_daemon(
+        lambda caller: caller.data(
+            "visualize", **given, type=kind, options=options, workingDir=directory, response_format="json"
+        )
+    )
+    for problem in data["problems"]:
+        note(problem)
+    if output is not None:
+        _write(output, data["outputs"])
+    shown = [
+        {name: value for name, value in one.items() if name not in ("png", "html")} for one in data["outputs"]
+    ]
+    show_data({**data, "outputs": shown}, "\n".join(one["digest"] for one in shown), as_json=as_json)
+    note(f"manifest: {data['manifest']}")
+
+
+def _given(file: str) -> dict[str, Any]:
+    """What the daemon is told to draw: it does not see the files here."""
+    if file == "-":
+        return {"data": sys.stdin.read()}
+    path = Path(file)
+    if not path.is_file():
+        return {"file": file}
+    try:
+        return {"data": path.read_text(encoding="utf-8-sig")}
+    except UnicodeDecodeError as error:
+        raise ChartRefused(f"{file}: byte {error.start:,} is not UTF-8; CSV and JSON can be drawn") from None
+    except OSError as error:
+        raise ChartRefused(f"{file} cannot be read: {error.strerror}") from None
+
+
+def _write(output: Path, shown: list[dict[str, Any]]) -> None:
+    drawn = next((one for one in shown if one["png"] or one["html"]), None)
+    if drawn is None:
+        return
+    content = base64.b64decode(drawn["png"]) if drawn["png"] else drawn["html"].encode()
+    try:
+        write_atomically(output, content)
+    except CellwrightError as error:
+        show_error(error)
+        raise typer.Exit(ExitCode.RUN_FAILED) from error
+
+
+# The verb that calculates, in this process: it needs no daemon.
+
+
+def calc(
+    expression: Annotated[
+        list[str], typer.Argument(metavar="EXPRESSION...", help="Such as `3 ft + 20 cm to m`.")
+    ],
+    as_json: AsJson = False,
+) -> None:
+    """Calculate: exact numbers, units, statistics, matrices, dates."""
+    from cellwright.tools.calculator import calculate, described  # of no use to other verbs
+
+    try:
+        answer = calculate(" ".join(expression))
+    except CellwrightError as error:
+        show_error(error)
+        raise typer.Exit(ExitCode.RUN_FAILED) from None
+    if not as_json:
+        for told in answer.notes:
+            note(told)
+    show_data(described(answer), answer.result, as_json=as_json)

@@ -1,0 +1,476 @@
+"""How a call that ran something is answered: text with pictures or one JSON object, and what changed besides."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, TypeAlias
+
+import anyio
+import msgspec
+from mcp.types import ImageContent
+
+from cellwright.engine import Execution, Session
+from cellwright.mcp._arguments import ResponseFormat
+from cellwright.mcp.calls import Call, Reply
+from cellwright.mcp.context import Known
+from cellwright.mcp.outputs import (
+    MAX_PICTURES,
+    MAX_PIXELS,
+    Part,
+    clean,
+    output_uri,
+    parts_of,
+    picture_content,
+    session_uri,
+    size,
+)
+from cellwright.sandbox.files import quoted_path
+from cellwright.text_budget import CHARACTERS_PER_TOKEN, cut_middle, share
+
+__all__ = [
+    "DEFAULT_TOKENS",
+    "execution_reply",
+    "executions_json",
+    "executions_text",
+    "gather",
+    "last_line",
+    "rendered",
+]
+
+_MAX_NEWS = 300
+
+_MOST_TYPES = 5
+
+# Where cells of different languages leave what they pass to each other (see ``cellwright_kernel._values``).
+_put = re.compile(r"(?:^|/)\.cellwright/values/(?P<name>\w+)\.(?:json|arrow)$")
+
+_FILES_IN_TEXT = 5
+
+_BROUGHT_BACK = "; notebook_replay brings them back, until something new has run well"
+
+
+async def execution_reply(
+    call: Call,
+    session: Session,
+    executions: Sequence[Execution],
+    *,
+    response_format: ResponseFormat,
+    max_tokens: int | None,
+    cell_id: str | None = None,
+) -> Reply:
+    """Answer a call with the executions it started or waited for."""
+    known = await call.shared.knowledge.of(session)
+    for execution in executions:
+        known = await call.shared.knowledge.learn(session, execution)
+        if execution.done:
+            await execution.wait_for_files(call.shared.pace.files_s)
+    if response_format == "json":
+        found = executions_json(executions, cell_id=cell_id or executions[-1].cell_id, max_tokens=max_tokens)
+        found |= _files_json(executions)
+        if news := _news(call, session, known, executions):
+            found["context"] = news
+        if call.notes:
+            found["notes"] = list(call.notes)
+            call.notes.clear()
+        return Reply(json.dumps(found, ensure_ascii=False, separators=(",", ":")), data=found)
+    text, images = await rendered(call, executions, max_tokens=max_tokens)
+    lines = [
+        text,
+        *_files_text(executions),
+        *_next_calls(executions),
+        *_news(call, session, known, executions),
+    ]
+    return Reply("\n".join(lines), images)
+
+
+async def rendered(
+    call: Call, executions: Sequence[Execution], *, max_tokens: int | None = None
+) -> tuple[str, tuple[ImageContent, ...]]:
+    """Executions as text and pictures; scaling a picture takes longer than others should wait for."""
+    gathered = gather(executions)
+    render = partial(
+        executions_text, gathered, max_tokens=max_tokens, max_pixels=call.engine.settings.image_pixels
+    )
+    if any(part.picture is not None for _, parts in gathered for part in parts):
+        return await anyio.to_thread.run_sync(render)
+    return render()
+
+
+def _files_text(executions: Sequence[Execution]) -> list[str]:
+    """A line with what was left in the working directory, and one with the values that were put, if any were."""
+    found = _files_json(executions)
+    if not found:
+        return []
+    put = {one["path"]: match["name"] for one in found["files"] if (match := _put.search(one["path"]))}
+    lines = [f"values put: {', '.join(sorted(set(put.values())))}"] if put else []
+    named = [
+        f"{quoted_path(one['path'])} {one['type'] if one['type'] != 'file' else size(one['size'])}"
+        for one in found["files"]
+        if one["path"] not in put
+    ]
+    more = len(named) - _FILES_IN_TEXT + found.get("more_files", 0)
+    tail = f", … {more} more" if more > 0 else ""
+    files = f"files: {', '.join(named[:_FILES_IN_TEXT])}{tail} (in {found['files_in']})"
+    return [*lines, files] if named or more > 0 else lines
+
+
+def _files_json(executions: Sequence[Execution]) -> dict[str, Any]:
+    """What executions left, each file once and as the last of them left it."""
+    files = {file.path: file for execution in executions for file in execution.files}
+    if not files:
+        return {}
+    last = next(execution.record for execution in reversed(executions) if execution.files)
+    about: dict[str, Any] = {
+        "files": [msgspec.to_builtins(file) for file in files.values()],
+        "files_in": last.files_directory,
+    }
+    more = max(execution.record.more_files for execution in executions)
+    return about | ({"more_files": more} if more else {})
+
+
+def _next_calls(executions: Sequence[Execution]) -> list[str]:
+    unfinished = [execution for execution in executions if not execution.done]
+    if not unfinished:
+        return []
+    first = unfinished[0].id
+    return [
+        f"Still {unfinished[0].state}: execution_wait('{first}') to go on waiting, execution_cancel('{first}') to stop"
+    ]
+
+
+def _news(call: Call, session: Session, known: Known, executions: Sequence[Execution]) -> list[str]:
+    """What this client has not been told of the session yet: a new kernel, new names."""
+    client = call.client
+    news = [*_kernel_news(call, session, known, executions), *_type_news(call, session)]
+    before = client.names.get(session.id, frozenset())
+    names = known.names
+    groups = (("imports", names.imports), ("functions", names.functions), ("variables", names.variables))
+    fresh = [
+        f"{kind} {', '.join(new)}"
+        for kind, held in groups
+        if (new := [name for name in held if name not in before])
+    ]
+    client.names[session.id] = frozenset(names.all())
+    if fresh:
+        line = f"context: new {'; '.join(fresh)}"
+        news.append(line if len(line) <= _MAX_NEWS else line[:_MAX_NEWS] + "… (session_context has all)")
+    return news
+
+
+def _kernel_news(call: Call, session: Session, known: Known, executions: Sequence[Execution]) -> list[str]:
+    """That names are gone which this client, or whoever worked here before it, made."""
+    told = call.client.generations.get(session.id)
+    call.client.generations[session.id] = session.generation
+    # What an execution's note says of the kernel is told already.
+    if any(each.record.note for each in executions):
+        return []
+    if told is None:
+        # Whoever comes anew, as each command of the command line does, knows no generation but misses the names.
+        missing = executions[0].record.number > 1 and _is_empty(session, known)
+        return [f"The kernel is new, earlier names are gone{_BROUGHT_BACK}"] if missing else []
+    if told >= session.generation:
+        return []
+    now = f"generation {told} is now {session.generation}"
+    if len(session.record.lineage) > 1:
+        return [f"The kernel goes on from an earlier state: {now}, names are those of then"]
+    call.client.names.pop(session.id, None)
+    hint = _BROUGHT_BACK if session.record.former else ""
+    return [f"The kernel was replaced: {now}, earlier names are gone{hint}"]
+
+
+def _is_empty(session: Session, known: Known) -> bool:
+    """Whether a kernel took the place of a lost one and has made nothing yet, by a replay neither."""
+    if not session.record.former or len(session.record.lineage) > 1:
+        return False
+    return known.generation < session.generation or not known.names.all()
+
+
+def _type_news(call: Call, session: Session) -> list[str]:
+    """What the check of types found that this client has not been told."""
+    found = tuple(
+        f"cell {cell.id} line {one.get('line')}: {one.get('code')} {one.get('message')}"
+        for cell in session.cells
+        for one in cell.diagnostics
+    )
+    told = call.client.types.get(session.id, ())
+    call.client.types[session.id] = found
+    if found == told:
+        return []
+    if not found:
+        return ["types: nothing is wrong any more"]
+    new = [line for line in found if line not in told]
+    more = [f"… {len(new) - _MOST_TYPES} more"] if len(new) > _MOST_TYPES else []
+    return [f"types: {line}" for line in (*(one[:_MAX_NEWS] for one in new[:_MOST_TYPES]), *more)]
+
+
+# An execution as an agent reads it: a line that says what happened, then its outputs within a budget.
+
+DEFAULT_TOKENS = 2_000
+
+_SLACK = 400
+
+_MOST_OUTPUTS = 40
+
+_MOST_LATE = 2_000
+
+Gathered: TypeAlias = tuple[Execution, list[Part]]
+
+
+def gather(executions: Sequence[Execution]) -> list[Gathered]:
+    """Executions with what they have put out so far, to be rendered in a thread where there are pictures to scale."""
+    return [(execution, parts_of(execution.outputs)) for execution in executions]
+
+
+def state_line(execution: Execution, parts: Sequence[Part], *, session: bool = True) -> str:
+    """What an execution is, where it stands, and what it has put out."""
+    record = execution.record
+    seconds = f"{record.seconds:.3g} s" if record.seconds is not None else None
+    facts = [
+        f"session {record.session_id}" if session else None,
+        f"cell {record.cell_id}" if record.cell_id is not None else "scratch",
+        f"execution {record.id}",
+        record.state,
+        _undoing(execution),
+        f"generation {record.generation}",
+        seconds,
+        f"checkpoint: {checkpoint}" if (checkpoint := _checkpoint(execution)) else None,
+        _sizes(execution, parts),
+    ]
+    return " | ".join(fact for fact in facts if fact)
+
+
+def _undoing(execution: Execution) -> str | None:
+    """Whether it failed and leaves no trace, or will in a moment."""
+    if execution.record.rolled_back:
+        return "rolled back"
+    return "rolling back" if execution.record.is_to_undo else None
+
+
+def _checkpoint(execution: Execution) -> str | None:
+    """The checkpoint before it, or why there is none; None where none was wanted."""
+    record = execution.record
+    if record.checkpoint is not None:
+        return record.checkpoint
+    return f"none ({clean(record.no_checkpoint)})" if record.no_checkpoint is not None else None
+
+
+def _sizes(execution: Execution, parts: Sequence[Part]) -> str:
+    sizes = [f"{_label(part)} {size(part.size)}" for part in parts]
+    if len(sizes) > 8:  # a line, not a list
+        sizes = [*sizes[:6], f"… {len(sizes) - 6} more"]
+    dropped = execution.record.dropped_bytes
+    if dropped:
+        sizes.append(f"{size(dropped)} dropped at the source")
+    return f"outputs: {', '.join(sizes)}" if sizes else "outputs: none" + ("" if execution.done else " yet")
+
+
+def _label(part: Part) -> str:
+    return part.mime if part.kind in {"result", "display"} else part.kind
+
+
+# As text and pictures ------------------------------------------------------------------------------------------------
+
+
+def executions_text(
+    gathered: Sequence[Gathered], *, max_tokens: int | None = None, max_pixels: int = MAX_PIXELS
+) -> tuple[str, tuple[ImageContent, ...]]:
+    """Executions, each with its line, its reason, and its outputs; the budget is for all of them together."""
+    lines = _lines_before(gathered)
+    whole = (max_tokens or DEFAULT_TOKENS) * CHARACTERS_PER_TOKEN
+    shown = [(execution, part) for execution, parts in gathered for part in parts]
+    texts = iter(_fitted(shown, whole - sum(len(line) for line in lines)))
+    pictures = _Pictures(max_pixels)
+    said: list[str] = []
+    for (execution, parts), line in zip(gathered, lines, strict=True):
+        said.append(line)
+        said += [_tell(execution, part, next(texts), pictures) for part in parts]
+        said.append(_late_text(execution))
+    text = "\n".join(text.rstrip("\n") for text in said if text)
+    if len(text) > whole + _SLACK:
+        # Thousands of small outputs are each within their share and together are not.
+        text = cut_middle(text, whole + _SLACK, rest=_history(gathered))
+    return text, tuple(pictures.taken)
+
+
+def _fitted(shown: Sequence[tuple[Execution, Part]], budget: int) -> list[str]:
+    """The texts of outputs, the longest of them cut where together they are over the budget."""
+    lengths = [len(part.text) for _, part in shown]
+    if sum(lengths) <= budget:
+        return [part.text for _, part in shown]
+    return [
+        cut_middle(part.text, limit, rest=output_uri(execution.session_id, execution.id, part.index))
+        for (execution, part), limit in zip(shown, share(lengths, budget), strict=True)
+    ]
+
+
+def _history(gathered: Sequence[Gathered]) -> str:
+    return session_uri(gathered[0][0].session_id, "history")
+
+
+@dataclass(slots=True)
+class _Pictures:
+    """The pictures of one reply: the first few, scaled."""
+
+    max_pixels: int
+    taken: list[ImageContent] = field(default_factory=list)
+
+    def take(self, data: str, mime: str) -> bool:
+        if len(self.taken) >= MAX_PICTURES:
+            return False
+        content = picture_content(data, mime, max_pixels=self.max_pixels)
+        if content is not None:
+            self.taken.append(content)
+        return content is not None
+
+
+def _lines_before(gathered: Sequence[Gathered]) -> list[str]:
+    """A line or two for each execution; those that did not run for one reason are told together."""
+    lines: list[str] = []
+    dropped: dict[str, int] = {}
+    for execution, parts in gathered:
+        line = state_line(execution, parts, session=not lines)
+        if execution.record.note:
+            line = f"{line}\n{clean(execution.record.note)}"
+        reason = execution.reason
+        if reason and execution.record.started_at is None and execution.done:
+            if reason in dropped:
+                lines[dropped[reason]] += f", {execution.cell_id or 'scratch'}"
+                lines.append("")
+                continue
+            dropped[reason] = len(lines)
+            line = f"{line}\n{reason}: {execution.cell_id or 'scratch'}"
+        elif reason:
+            line = f"{line}\n{reason}"
+        lines.append(line)
+    return lines
+
+
+def _tell(execution: Execution, part: Part, text: str, pictures: _Pictures) -> str:
+    uri = output_uri(execution.session_id, execution.id, part.index)
+    if part.kind == "stderr" and text:
+        text = f"stderr: {text}"
+    if part.picture is not None:
+        if not pictures.take(part.picture, part.mime):
+            return "\n".join(filter(None, [text, f"[{part.mime}, {size(part.size)}, not shown: {uri}]"]))
+    elif not part.text and part.size:
+        return f"[{part.mime}, {size(part.size)}: {uri}]"
+    return text
+
+
+def _late_text(execution: Execution) -> str:
+    """What was said in its name after its end, as such."""
+    late = [f"{_label(part)}: {part.text or size(part.size)}" for part in parts_of(execution.late_outputs)]
+    words = "After its end, no part of its outputs (a thread or another cell said it in its name):"
+    return cut_middle("\n".join([words, *late]), _MOST_LATE) if late else ""
+
+
+# As one JSON object --------------------------------------------------------------------------------------------------
+
+
+def executions_json(
+    executions: Sequence[Execution], *, cell_id: str | None, max_tokens: int | None = None
+) -> dict[str, Any]:
+    """Executions of one call as one object: streams joined, the last result, the first error."""
+    parts = [(execution, part) for execution in executions for part in parts_of(execution.outputs)]
+    budget = (max_tokens or DEFAULT_TOKENS) * CHARACTERS_PER_TOKEN
+    limits = share([len(part.text) for _, part in parts], budget)
+    cut = [cut_middle(part.text, limit) for (_, part), limit in zip(parts, limits, strict=True)]
+    failed = next((execution for execution in executions if execution.error is not None), None)
+    results = [text for (_, part), text in zip(parts, cut, strict=True) if part.kind == "result"]
+    last = next((each for each in reversed(executions) if each.state != "interrupted"), executions[-1])
+    seconds = [execution.seconds for execution in executions if execution.seconds is not None]
+    found: dict[str, Any] = {
+        "status": _status(executions),
+        "session_id": last.session_id,
+        "execution_id": last.id,
+        "cell_id": cell_id,
+        "generation": last.generation,
+        "stdout": "".join(text for (_, part), text in zip(parts, cut, strict=True) if part.kind == "stdout"),
+        "stderr": "".join(text for (_, part), text in zip(parts, cut, strict=True) if part.kind == "stderr"),
+        "result": results[-1] if results else None,
+        "error": _error(failed, parts, cut) if failed is not None else None,
+        "outputs": [_output(*pair, text) for pair, text in zip(parts[:_MOST_OUTPUTS], cut, strict=False)],
+        "duration_ms": round(sum(seconds) * 1_000) if seconds else None,
+        "truncated": any(len(text) < len(part.text) for (_, part), text in zip(parts, cut, strict=True))
+        or any(execution.record.dropped_bytes for execution in executions),
+    }
+    if len(parts) > _MOST_OUTPUTS:
+        found |= {"truncated": True, "more_outputs": len(parts) - _MOST_OUTPUTS}
+    if reason := next((execution.reason for execution in executions if execution.reason), None):
+        found["reason"] = reason
+    found |= _returning(last)
+    if note := next((each.record.note for each in executions if each.record.note), None):
+        found["note"] = clean(note)
+    if late := "\n".join(filter(None, map(_late_text, executions))):
+        found["late_output"] = late
+    if len(executions) > 1:
+        found["cells"] = [_brief(execution) for execution in executions]
+    return found
+
+
+def _returning(execution: Execution) -> dict[str, Any]:
+    """What an execution has to do with checkpoints, if anything."""
+    found: dict[str, Any] = {}
+    if (checkpoint := _checkpoint(execution)) is not None:
+        found["checkpoint"] = checkpoint
+    if execution.record.on_error == "rollback":
+        found["rolled_back"] = execution.record.rolled_back
+    return found
+
+
+def _status(executions: Sequence[Execution]) -> str:
+    for state in ("running", "queued", "died", "timeout", "error", "interrupted"):
+        if any(execution.state == state for execution in executions):
+            return state
+    return "ok"
+
+
+def _brief(execution: Execution) -> dict[str, Any]:
+    seconds = execution.seconds
+    return {
+        "cell_id": execution.cell_id,
+        "execution_id": execution.id,
+        "status": execution.state,
+        "duration_ms": round(seconds * 1_000) if seconds is not None else None,
+        **_returning(execution),
+    }
+
+
+def _error(
+    failed: Execution, parts: Sequence[tuple[Execution, Part]], cut: Sequence[str]
+) -> dict[str, Any] | None:
+    error = failed.error or {}
+    traceback = [
+        text
+        for (execution, part), text in zip(parts, cut, strict=True)
+        if execution is failed and part.kind == "error"
+    ]
+    return {
+        "ename": error.get("ename"),
+        "evalue": clean(str(error.get("evalue", ""))),
+        "traceback": traceback[0].splitlines() if traceback else [],
+    }
+
+
+def _output(execution: Execution, part: Part, text: str) -> dict[str, Any]:
+    about: dict[str, Any] = {"type": part.kind, "mime": part.mime, "bytes": part.size}
+    if part.kind == "display" and text:  # told nowhere else
+        about["text"] = text
+    if part.picture is not None or len(text) < len(part.text) or not part.text:
+        about["uri"] = output_uri(execution.session_id, execution.id, part.index)
+    return about
+
+
+def last_line(execution: Execution) -> str:
+    """The last thing a running execution said, for a line of progress."""
+    for output in reversed(execution.outputs):
+        if output.get("output_type") == "stream":
+            lines = clean(output["text"]).split("\n")
+            said = next((line.strip() for line in reversed(lines) if line.strip()), "")
+            if said:
+                return said[:200]
+    return ""

@@ -1,0 +1,578 @@
+"""A notebook's page, and the stream that keeps it true."""
+
+from __future__ import annotations
+
+import functools
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import quote
+from weakref import WeakValueDictionary
+
+from markupsafe import Markup
+from starlette.responses import Response
+from starlette.routing import Route
+
+from cellwright.engine import Engine, Event, Execution, Missed, Session
+from cellwright.engine.cell_states import cell_states
+from cellwright.errors import CellwrightError, StaleEdit
+from cellwright.formats.highlight import code_html
+from cellwright.formats.prose import ProseWriter
+from cellwright.notebook import Cell
+from cellwright.notebook.cells import CellRecord
+from cellwright.notebook.document import Comment, comments_of, with_comment, without_comment
+from cellwright.notebook.languages import canonical_language, cell_metadata
+from cellwright.people import may
+from cellwright.plans.reports import plan_in
+from cellwright.web import _outputs
+from cellwright.web._live import Change, LiveResponse, Parts
+from cellwright.web._outputs import Outputs
+from cellwright.web._templates import render
+from cellwright.web.panels import branches, environment, files, history, plans
+from cellwright.web.panels.environment import variables
+from cellwright.web.panels.history import Shown, shown_outputs
+from cellwright.web.panels.plans import plan_values
+from cellwright.web.requests import PageRequest, action, answer, page
+
+__all__ = ["CELLS", "cell_view", "touched_by"]
+
+
+# What a notebook's page shows, as far as it changes: follows the session and makes its parts, once for all
+# who look.
+
+_PAGE = 1_000
+
+_followed: WeakValueDictionary[tuple[int, str], Following] = WeakValueDictionary()
+
+
+def follow(engine: Engine, session: Session) -> Following:
+    """What shows this session, shared by all pages that are open on it."""
+    key = id(engine), session.id
+    found = _followed.get(key)
+    if found is None:
+        found = _followed[key] = Following(engine, session)
+    return found
+
+
+class Following:
+    """One session's page."""
+
+    def __init__(self, engine: Engine, session: Session) -> None:
+        self._engine = engine
+        self._session = session
+        self._parts = Parts(self._make)
+
+    async def changes(self, since: int | None) -> AsyncIterator[Change]:
+        # Listening begins before the past is read, so that nothing falls between the two.
+        with self._engine.subscribe(self._session.id) as events:
+            if since is not None:
+                yield self._missed(since)
+            async for event in events:
+                if isinstance(event, Missed):
+                    yield self._missed(event.first_seq - 1)
+                else:
+                    yield Change(event.seq, self._each(touched_by(event)))
+
+    async def render(self, part: str, upto: int) -> str | None:
+        return await self._parts.get(part, upto)
+
+    def _missed(self, since: int) -> Change:
+        """What changed meanwhile: of little each part, of much everything."""
+        past = self._engine.events(since=since, session_id=self._session.id, limit=_PAGE)
+        if len(past) < _PAGE:
+            parts: frozenset[str] = frozenset().union(*(touched_by(event) for event in past))
+            return Change(past[-1].seq if past else since, self._each(parts))
+        return Change(self._engine.last_event, frozenset(self._everything()))
+
+    def _each(self, parts: frozenset[str]) -> frozenset[str]:
+        if EVERY_CELL not in parts:
+            return parts
+        return parts - {EVERY_CELL} | {cell_part(cell.id) for cell in self._session.cells}
+
+    def _everything(self) -> Iterator[str]:
+        yield from (STATUS, CELLS)
+        yield from (f"@{panel.name}" for panel in PANELS)
+        yield from (cell_part(cell.id) for cell in self._session.cells)
+
+    async def _make(self, part: str) -> str | None:
+        session = self._session
+        if part == STATUS:
+            is_there = any(one is session for one in self._engine.sessions())
+            return render("notebook_status.html" if is_there else "notebook_gone.html", session=session)
+        if part == CELLS:
+            return render("notebook_order.html", cells=session.cells)
+        if part.startswith("@"):
+            return ""
+        for name, template in ((cell_part, "cell.html"), (outputs_part, "cell_outputs.html")):
+            prefix = name("")
+            if part.startswith(prefix):
+                view = cell_view(session, part.removeprefix(prefix))
+                return render(template, session=session, cell=view) if view is not None else None
+        return None
+
+
+# Which parts of a notebook's page an event makes untrue. Pure.
+
+STATUS = "status"
+
+CELLS = "cells"
+"""Which cells there are, and in what order."""
+
+EVERY_CELL = "*"
+
+_PANELS: dict[str, tuple[str, ...]] = {
+    "notebook.cell.executing": ("@variables", "@history"),
+    "notebook.cell.completed": ("@variables", "@files", "@history", "@checkpoints"),
+    "notebook.cell.files": ("@files",),
+    "notebook.types.checked": (),
+    "notebook.state.changed": (
+        "@variables",
+        "@files",
+        "@checkpoints",
+        "@branches",
+        "@environment",
+        "@plan",
+    ),
+    "notebook.host.changed": ("@environment",),
+    "notebook.plan.changed": ("@plan",),
+    "notebook.verification.progress": ("@plan",),
+    "notebook.verification.completed": ("@plan",),
+    "notebook.network.request": ("@network",),
+    "notebook.checkpoint.created": ("@checkpoints",),
+    "notebook.checkpoint.dropped": ("@checkpoints",),
+    "notebook.cell.undone": ("@variables", "@files", "@history"),
+    "notebook.session.rolled_back": ("@variables", "@files", "@history", "@checkpoints"),
+    "notebook.session.branched": ("@branches",),
+    "notebook.session.adopted": (
+        "@variables",
+        "@files",
+        "@history",
+        "@checkpoints",
+        "@branches",
+        "@environment",
+    ),
+}
+
+_OUTPUT = ("notebook.cell.output", "notebook.cell.late_output")
+
+# After these any cell may stand differently than before: its kernel or its state is another.
+_ALL = frozenset(
+    {
+        "notebook.cell.undone",
+        "notebook.session.rolled_back",
+        "notebook.session.adopted",
+    }
+)
+
+# An edit of the notebook leaves the kernel and its files as they are; these say which cell something was of.
+_OF_EDITS = ("@plan",)
+
+_NAMING_CELLS = ("@history", "@checkpoints")
+
+_WITHIN_A_CELL = frozenset({"source_changed", "outputs_set", "cell_metadata_set", "notebook_metadata_set"})
+
+
+def cell_part(cell_id: str) -> str:
+    return f"cell-{cell_id}"
+
+
+def outputs_part(cell_id: str) -> str:
+    return f"out-{cell_id}"
+
+
+def touched_by(event: Event) -> frozenset[str]:
+    """The parts that are no longer what they were."""
+    parts = set(_OF_EDITS if "change" in event.data else _PANELS.get(event.kind, ()))
+    if event.kind in _OUTPUT and event.cell_id is not None:
+        parts.add(outputs_part(event.cell_id))
+    elif event.cell_id is not None:
+        parts |= {cell_part(event.cell_id), STATUS}
+    else:
+        parts.add(STATUS)
+    if event.kind in _ALL or _moves_cells(event):
+        # A cell says its place, so that those below one that came or went are other ones too.
+        parts |= {CELLS, EVERY_CELL, *_NAMING_CELLS}
+    if event.kind in _ALL or (event.kind == "notebook.state.changed" and "change" not in event.data):
+        parts.add(EVERY_CELL)
+    return frozenset(parts)
+
+
+def _moves_cells(event: Event) -> bool:
+    """Whether there are other cells than before, or in another order."""
+    change = event.data.get("change")
+    return isinstance(change, dict) and change.get("change") not in _WITHIN_A_CELL
+
+
+# A cell as the page shows it: its source in colours, how it stands, and its outputs. Asks the session,
+# changes nothing.
+
+_OUTPUTS = Outputs()
+"""Shared by all who look: an output is the same for everybody."""
+
+_KERNEL_GONE = "gone"
+
+
+@dataclass(frozen=True, slots=True)
+class CellView:
+    """What the template of a cell gets."""
+
+    id: str
+    kind: str
+    place: int
+    language: str
+    source: str
+    code: Markup
+    """The source as it is read: code in colours, a text as it is meant."""
+    version: int
+    state: str
+    """``not run``, ``queued``, ``running``, ``ok``, ``error``, ``stale``, …: the same words as agents read."""
+    tone: str
+    """What the state means for whoever looks: its first word, ``gone`` where the kernel that had it is no more."""
+    started_at: float | None
+    """Of a cell that runs."""
+    seconds: float | None
+    execution_id: str | None
+    """Of the run that goes on or waits."""
+    outputs: Markup
+    late: tuple[Shown, ...] = ()
+    """What was said in its name after its last run had ended."""
+    comments: tuple[Comment, ...] = ()
+
+    @property
+    def lines(self) -> int:
+        """How many lines an editor should have."""
+        return min(max(self.source.count("\n") + 2, 3), 40)
+
+
+def cell_views(session: Session) -> list[CellView]:
+    """Every cell, in order."""
+    return list(_views(session))
+
+
+def cell_view(session: Session, cell_id: str) -> CellView | None:
+    """One cell; None where it is gone."""
+    return next(_views(session, only=cell_id), None)
+
+
+def _views(session: Session, only: str | None = None) -> Iterator[CellView]:
+    document = session.document
+    cells = document.cells
+    states = cell_states(session, cells)
+    live = {execution.cell_id: execution for execution in session.runs.live}
+    for place, (cell, record) in enumerate(zip(cells, document.records, strict=True), 1):
+        if only is None or cell.id == only:
+            yield _view(session, cell, record, place, states[cell.id], live.get(cell.id))
+
+
+def _view(
+    session: Session, cell: Cell, record: CellRecord, place: int, state: str, live: Execution | None
+) -> CellView:
+    language = cell.language or session.language
+    ours = cell.metadata.get("cellwright")
+    held = ours if isinstance(ours, Mapping) else {}
+    at = f"/sessions/{session.id}/cells/{cell.id}"
+    return CellView(
+        id=cell.id,
+        kind=cell.kind,
+        place=place,
+        language=language,
+        source=cell.source,
+        code=_prose(at, cell.source, _attached(at, record))
+        if cell.kind == "markdown"
+        else _code(cell.source, language),
+        version=cell.version,
+        state=state,
+        tone=_KERNEL_GONE if "(generation" in state else state.split(maxsplit=1)[0],
+        started_at=live.record.started_at if live is not None else None,
+        seconds=None if live is not None else held.get("seconds"),
+        execution_id=live.id if live is not None else None,
+        outputs=_OUTPUTS.html(at, cell.outputs, growing=live is not None),
+        late=tuple(shown_outputs(session.runs.late_outputs(cell.id))),
+        comments=comments_of(cell),
+    )
+
+
+def _attached(at: str, record: CellRecord) -> tuple[tuple[str, str], ...]:
+    attachments = record.fields.get("attachments")
+    names = [str(name) for name in attachments] if isinstance(attachments, Mapping) else []
+    return tuple((name, f"{at}/attachments/{quote(name, safe='')}") for name in names)
+
+
+@functools.lru_cache(maxsize=1024)
+def _code(source: str, language: str) -> Markup:
+    return Markup(code_html(source, language))  # noqa: S704  # pygments escapes
+
+
+@functools.lru_cache(maxsize=1024)
+def _prose(at: str, source: str, pictures: tuple[tuple[str, str], ...]) -> Markup:
+    writer = ProseWriter(code_html, prefix=f"{at.rpartition('/')[2]}-", styles="none")
+    return Markup(writer.html(source, dict(pictures)))  # noqa: S704  # it cleans what it writes
+
+
+# What a person may do with a notebook's cells. Each is one call of the session; the stream shows what comes
+# of it.
+
+
+async def _run(request: PageRequest) -> Response:
+    """Run a cell, with the text that the editor has where it was changed."""
+    session, cell_id = request.session(), request.http.path_params["cell_id"]
+    if (clash := await _take_in(request, session, cell_id)) is not None:
+        return clash
+    await session.execute(cell_id)
+    return await _shown(request, session, cell_id)
+
+
+async def _edit(request: PageRequest) -> Response:
+    session, cell_id = request.session(), request.http.path_params["cell_id"]
+    if (clash := await _take_in(request, session, cell_id)) is not None:
+        return clash
+    return await _shown(request, session, cell_id, say="Saved")
+
+
+async def _again(request: PageRequest) -> Response:
+    """The cell as it is: what was written into its editor is left."""
+    return await _shown(request, request.session(), request.http.path_params["cell_id"])
+
+
+async def _take_in(request: PageRequest, session: Session, cell_id: str) -> Response | None:
+    """Make the editor's text the cell's; where somebody else was faster, show both."""
+    form = await request.form()
+    source, version = form.get("source"), form.get("version", "")
+    if source is None or _same(source, session.cell(cell_id).source):
+        return None
+    try:
+        await session.edit_cell(
+            cell_id, source, expected_version=int(version) if version.isdecimal() else None
+        )
+    except StaleEdit as error:
+        return _clash(session, cell_id, error)
+    return None
+
+
+def _same(one: str, other: str) -> bool:
+    """Whether two sources say the same: an editor knows one kind of line ends."""
+    return one.replace("\r\n", "\n") == other.replace("\r\n", "\n")
+
+
+def _clash(session: Session, cell_id: str, error: StaleEdit) -> Response:
+    cell = session.cell(cell_id)
+    diff = Markup(code_html(error.diff, "diff"))  # noqa: S704  # pygments escapes
+    told = render("cell_clash.html", session=session, cell=cell, diff=diff)
+    message = "Somebody changed this cell meanwhile: yours is not saved yet"
+    return answer({"error": message, "hint": None, "parts": {f"clash-{cell_id}": told}})
+
+
+async def _add(request: PageRequest) -> Response:
+    """Add a cell: at the end, or beside another."""
+    session, form = request.session(), await request.form()
+    beside, where = form.get("beside"), form.get("where")
+    position = session.document.index(beside) + (where != "above") if beside else None
+    kind = form.get("kind", "code")
+    language = canonical_language(kind) if kind not in {"code", "markdown"} else None
+    metadata = cell_metadata(language=language) if language not in {None, session.language} else None
+    cell = await session.add_cell(
+        "", kind="markdown" if kind == "markdown" else "code", position=position, metadata=metadata
+    )
+    return await _shown(request, session, cell.id, go=f"#{cell_part(cell.id)}")
+
+
+async def _delete(request: PageRequest) -> Response:
+    session, cell_id = request.session(), request.http.path_params["cell_id"]
+    form = await request.form()
+    await session.delete_cell(cell_id, expected_version=int(form["version"]))
+    return request.done("Deleted; what it defined stays in the kernel", parts={cell_part(cell_id): None})
+
+
+async def _move(request: PageRequest) -> Response:
+    session, cell_id = request.session(), request.http.path_params["cell_id"]
+    step = -1 if (await request.form()).get("where") == "up" else 1
+    here = session.document.index(cell_id)
+    await session.move_cell(cell_id, min(max(here + step, 0), len(session.document) - 1))
+    return await _shown(request, session, cell_id, go=f"#{cell_part(cell_id)}")
+
+
+async def _run_all(request: PageRequest) -> Response:
+    """Run every cell in order, or from one on; the first failure drops the rest."""
+    session, since = request.session(), (await request.form()).get("since")
+    queued = await session.execute_all(since=since)
+    return request.done(f"{len(queued)} cells wait to run" if queued else "No cell has anything to run")
+
+
+async def _stop_cell(request: PageRequest) -> Response:
+    """Stop a cell that runs, or drop one that waits."""
+    session, cell_id = request.session(), request.http.path_params["cell_id"]
+    view = cell_view(session, cell_id)
+    if view is None or view.execution_id is None:
+        return request.done("It has ended already")
+    await request.engine.cancel(view.execution_id)
+    return request.done("Stopping")
+
+
+async def _stop(request: PageRequest) -> Response:
+    await request.session().interrupt()
+    return request.done("Stopping")
+
+
+async def _shown(
+    request: PageRequest, session: Session, cell_id: str, *, say: str = "", go: str | None = None
+) -> Response:
+    """What was done, with the cell as it is now: nobody waits for the stream to see their own action."""
+    following, upto = follow(request.engine, session), request.engine.last_event
+    parts = [CELLS] if go is not None else []
+    found = {part: await following.render(part, upto) for part in [*parts, cell_part(cell_id)]}
+    return request.done(say, parts=found, upto=upto, go=go)
+
+
+_CELL = "/sessions/{session_id}/cells/{cell_id}"
+
+_CELL_ACTIONS = [
+    action(f"{_CELL}/run", _run),
+    action(f"{_CELL}/edit", _edit),
+    action(f"{_CELL}/again", _again, needs="view", while_held=True),
+    action(f"{_CELL}/delete", _delete),
+    action(f"{_CELL}/move", _move),
+    action(f"{_CELL}/stop", _stop_cell),
+    action("/sessions/{session_id}/cells", _add),
+    action("/sessions/{session_id}/run", _run_all),
+    action("/sessions/{session_id}/stop", _stop),
+]
+
+
+# What people remark on cells: written and removed here, read by people and agents.
+
+
+async def _add_comment(request: PageRequest) -> Response:
+    session, form = request.session(), await request.form()
+    if text := form.get("text", "").strip():
+        cell = session.cell(request.http.path_params["cell_id"])
+        await session.apply([with_comment(cell, Comment(request.person.name, time.time(), text))])
+    return request.done()
+
+
+async def _remove(request: PageRequest) -> Response:
+    session, form = request.session(), await request.form()
+    cell = session.cell(request.http.path_params["cell_id"])
+    await session.apply([without_comment(cell, form.get("key", ""))])
+    return request.done()
+
+
+_COMMENT_ACTIONS = [
+    action("/sessions/{session_id}/cells/{cell_id}/comments", _add_comment),
+    action("/sessions/{session_id}/cells/{cell_id}/comments/remove", _remove),
+]
+
+
+# A person takes a session over from whoever works on it, and gives it back.
+
+_MAX_NOTE = 2_000
+
+
+async def _take(request: PageRequest) -> Response:
+    """An owner may take it from anybody; others only where no other person has it."""
+    session, person, form = request.session(), request.person, await request.form()
+    if session.held_by != person.name and not may(person, "own"):
+        session.refuse_if_taken()
+    await session.take_over(person.name)
+    if form.get("stop"):
+        await request.site.planner.pause(session.id)
+        await session.interrupt()
+    return request.done("It is yours. Agents can only read it until you give it back")
+
+
+async def _give_back(request: PageRequest) -> Response:
+    session, form = request.session(), await request.form()
+    await session.give_back(request.person.name, form.get("note", "").strip()[:_MAX_NOTE])
+    return request.done("Given back. Agents are told what you changed")
+
+
+_OWNERSHIP_ACTIONS = [
+    action("/sessions/{session_id}/take", _take, while_held=True),
+    action("/sessions/{session_id}/give-back", _give_back),
+]
+
+
+# The panels beside a notebook. Each is loaded when somebody opens it, and again when an event touches it.
+
+
+@dataclass(frozen=True, slots=True)
+class Panel:
+    """One panel: the values that ``panel_NAME.html`` shows."""
+
+    name: str
+    title: str
+    values: Callable[[PageRequest], Awaitable[dict[str, Any]]]
+    routes: Sequence[Route] = ()
+    """What else there is to look at or to do in it."""
+    is_open: Callable[[Session], bool] = lambda _session: False
+    """Whether somebody who comes to the page wants to see it at once."""
+
+
+def _has_plan(session: Session) -> bool:
+    return plan_in(session.document.metadata) is not None
+
+
+PANELS: tuple[Panel, ...] = (
+    Panel("plan", "Plan", plan_values, is_open=_has_plan),
+    Panel("variables", "Variables", variables),
+    Panel("files", "Files", files.files, files.ROUTES),
+    Panel("checkpoints", "Checkpoints", branches.checkpoints, branches.CHECKPOINT_ROUTES),
+    Panel("branches", "Branches", branches.branches, (*branches.BRANCH_ROUTES, *branches.COMPARISON_ROUTES)),
+    Panel("history", "History", history.history, history.ROUTES),
+    Panel("network", "Network", environment.network),
+    Panel("environment", "Environment", environment.environment, environment.ROUTES),
+)
+
+
+def panel_routes() -> list[Route]:
+    """An address for each, and what belongs to it."""
+    own = [page(f"/sessions/{{session_id}}/panels/{panel.name}", _panel_page(panel)) for panel in PANELS]
+    return [*own, *(route for panel in PANELS for route in panel.routes)]
+
+
+def _panel_page(panel: Panel) -> Callable[[PageRequest], Awaitable[Response]]:
+    async def view(request: PageRequest) -> Response:
+        session = request.session()
+        try:
+            values = await panel.values(request)
+        except CellwrightError as error:  # it stands in the panel, not on a page of its own
+            return request.fragment("panel_problem.html", error=error)
+        return request.fragment(f"panel_{panel.name}.html", session=session, **values)
+
+    return view
+
+
+async def _notebook(request: PageRequest) -> Response:
+    session = request.session()
+    seq = request.engine.last_event
+    return request.html(
+        "notebook.html",
+        title=session.name,
+        session=session,
+        cells=cell_views(session),
+        panels=PANELS,
+        seq=seq,
+    )
+
+
+async def _live(request: PageRequest) -> Response:
+    return LiveResponse(request.http, follow(request.engine, request.session()))
+
+
+_PAGES = [
+    page("/sessions/{session_id}", _notebook),
+    page("/sessions/{session_id}/live", _live),
+    *panel_routes(),
+]
+
+
+# One session's notebook, live: its cells, what a person may do with them, and the panels beside them.
+
+ROUTES = [
+    *_PAGES,
+    *_CELL_ACTIONS,
+    *_OWNERSHIP_ACTIONS,
+    *_COMMENT_ACTIONS,
+    *plans.ROUTES,
+    *_outputs.ROUTES,
+]
