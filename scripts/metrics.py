@@ -86,7 +86,7 @@ def _bases(trees: dict[str, ast.Module]) -> dict[str, set[str]]:
     for tree in trees.values():
         for node in ast.walk(tree):
             if isinstance(node, ast.ClassDef):
-                found[node.name] |= {base.id for base in node.bases if isinstance(base, ast.Name)}
+                found[node.name] |= {ast.unparse(base).rpartition(".")[2] for base in node.bases}
     return found
 
 

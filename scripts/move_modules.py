@@ -431,6 +431,7 @@ def _part(module: str, group: set[str]) -> Part:
                 "\n" if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) else ""
             )
             defines |= {name: ast.dump(node) for name in _names_of(node)}
+    body += [line for line in lines[end:] if line.startswith("#")]
     used = {
         node.id
         for node in ast.walk(source.tree)

@@ -30,6 +30,8 @@ __all__ = ["run"]
 _MARKS = {"ok": "✓", "error": "✗", "timeout": "⏱", "interrupted": "·", "died": "†"}
 _COLOURS = {"ok": "green", "error": "red", "timeout": "red", "interrupted": "yellow", "died": "red"}
 _REFRESH_S = 0.1
+# Longer than a cell has to stop before its kernel is killed (interrupt_grace_s).
+_STOP_S = 10.0
 _TITLE_WIDTH = 60
 
 
@@ -121,9 +123,21 @@ async def _run(request: Request) -> Report:
         executions = await session.execute_all(
             timeout_s=request.timeout_s, allow_errors=request.allow_errors, on_error=request.on_error.value
         )
-        await _show_progress(session, executions)
+        try:
+            await _show_progress(session, executions)
+        except anyio.get_cancelled_exc_class():
+            await _stop(session, executions)
+            raise
         await session.save()
     return _report(target, session, executions, request)
+
+
+async def _stop(session: Session, executions: list[Execution]) -> None:
+    """Stop what runs, and wait for what the host has yet to tell of what ran: it is saved when the engine closes."""
+    with anyio.move_on_after(_STOP_S, shield=True):
+        await session.interrupt()
+        for execution in executions:
+            await execution.wait()
 
 
 def _copied(source: Path, target: Path) -> Path:
