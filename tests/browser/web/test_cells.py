@@ -89,6 +89,28 @@ def test_letters_typed_while_a_save_is_under_way_stay_and_are_saved_next(
     expect(editor).to_be_hidden()
 
 
+def test_a_click_is_heard_though_its_button_was_sent_anew_while_it_was_pressed(
+    looker: Looker, served: Served
+) -> None:
+    looker.page.add_init_script(
+        "const Own = EventSource; window.told = 0;"
+        "window.EventSource = class extends Own {"
+        " constructor(url) { super(url); this.addEventListener('parts', () => window.told++); } }"
+    )
+    page, session = open_book(looker, served, "Pressed", "a = 1")
+    cell = page.locator("article.cell.code")
+    cell.locator("pre.code").click()
+    page.get_by_label("Source of cell 2").fill("a = 2")
+    cell.get_by_role("button", name="Save").hover()
+    page.mouse.down()
+    told = page.evaluate("window.told")
+    served.add(session, "b = 3", run=False)
+    page.wait_for_function("told => window.told > told", arg=told)
+    page.mouse.up()
+    looker.hears("Saved")
+    expect(page.locator("article.cell.code")).to_have_count(2)
+
+
 def test_an_answer_that_comes_late_takes_nothing_back_that_the_stream_has_told(
     looker: Looker, served: Served
 ) -> None:

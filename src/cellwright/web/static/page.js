@@ -107,6 +107,22 @@ function refocus(fresh, focused) {
 
 // Live ----------------------------------------------------------------------------------------------------------------
 
+// A button that is moved while it is pressed hears no click, and text that is being marked is no longer marked.
+let isPointerDown = false;
+const held = [];
+const whenReleased = (work) => { if (isPointerDown) held.push(work); else work(); };
+
+function release() {
+  isPointerDown = false;
+  for (const work of held.splice(0)) work();
+}
+
+addEventListener("pointerdown", () => { isPointerDown = true; }, true);
+// A click comes after its pointer is up.
+for (const end of ["pointerup", "pointercancel"]) addEventListener(end, () => setTimeout(release), true);
+addEventListener("blur", release);
+addEventListener("pointermove", (event) => { if (isPointerDown && event.buttons === 0) release(); }, true);
+
 /** The last event that the stream has told of. */
 let heard = 0;
 
@@ -122,10 +138,10 @@ function follow(main) {
       link.hidden = true;
       all("[data-failed]").forEach(load);
     };
-    stream.addEventListener("parts", (event) => {
+    stream.addEventListener("parts", (event) => whenReleased(() => {
       if (event.lastEventId) heard = Number(event.lastEventId);
       show(JSON.parse(event.data).parts);
-    });
+    }));
     stream.onerror = () => { stream.close(); retry(); };
   };
   const retry = () => {
